@@ -200,10 +200,10 @@ def explanation(output: str, command: list[str]) -> str:
             f"pip cannot reach its package index ({words[0].strip()}); see to the network or to https_proxy, or name a "
             "mirror (PIP_INDEX_URL=...)"
         )
-    found = re.search(NO_PACKAGE, output) or re.search(NOT_FOUND, output)
-    if found:
+    match = re.search(NO_PACKAGE, output) or re.search(NOT_FOUND, output)
+    if match:
         UNFINISHED.unlink(missing_ok=True)
-        name = next(filter(None, found.groups()), "a package")
+        name = next(filter(None, match.groups()), "a package")
         versions = "" if re.search(NO_PACKAGE, output) else known_versions(name)
         if versions:
             return (
@@ -222,8 +222,8 @@ def known_versions(name: str) -> str:
     """Return the newest versions of a package that the index has for this Python, or nothing."""
     command = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "index", "versions", name]
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    found = re.search(r"Available versions: (.*)", listed)
-    return ", ".join(found[1].split(", ")[:3]) if found else ""
+    match = re.search(r"Available versions: (.*)", listed)
+    return ", ".join(match[1].split(", ")[:3]) if match else ""
 
 
 if __name__ == "__main__":

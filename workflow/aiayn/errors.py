@@ -7,9 +7,9 @@ import difflib
 from collections.abc import Iterable
 
 
-def did_you_mean(found: str, known: Iterable[str], otherwise: str = "", *, most: int = 1) -> str:
+def did_you_mean(unknown: str, known: Iterable[str], otherwise: str = "", *, most: int = 1) -> str:
     """Return the question after the known names nearest to a name that is unknown, or `otherwise` if none is near."""
-    near = difflib.get_close_matches(found, list(known), n=most)
+    near = difflib.get_close_matches(unknown, list(known), n=most)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
 
 

@@ -62,13 +62,13 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def seeds_of(self, corpus: str, system: str) -> list[int]:
         """Return the seeds that the scale asks of a system; none if it is not run."""
-        return sorted(one.seed for one in self.trainings if (one.corpus, one.system) == (corpus, system))
+        return sorted(run.seed for run in self.trainings if (run.corpus, run.system) == (corpus, system))
 
     def evaluation_of(self, corpus: str, system: str, average: str, role: str) -> Evaluation | None:
         """Return one seed's evaluation, or None if the scale does not ask for it."""
         wanted = (corpus, system, average, role)
-        found = (e for e in self.evaluations if (e.corpus, e.system, e.average, e.role) == wanted)
-        return next(found, None)
+        matching = (e for e in self.evaluations if (e.corpus, e.system, e.average, e.role) == wanted)
+        return next(matching, None)
 
     def evaluation_for(self, join: CellJoin) -> Evaluation | None:
         """Return one seed's evaluation that answers a printed cell, or None if the scale does not run it."""
@@ -84,7 +84,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         scale = self.scale.scale
         of_evaluations = {
             "score": self.evaluations,
-            "perplexity": [one for one in self.evaluations if one.has_perplexity],
+            "perplexity": [evaluation for evaluation in self.evaluations if evaluation.has_perplexity],
             "decode": shown_evaluations(self.evaluations),
         }
         return [
@@ -103,7 +103,7 @@ def read_experiment(scale: ScaleSpec, config_folder: Path = CONFIG_FOLDER) -> Ex
         TableError: as `expand`.
     """
     experiment = expand(scale, config_folder)
-    for system, corpus in sorted({(one.system, one.corpus) for one in experiment.trainings}):
+    for system, corpus in sorted({(training.system, training.corpus) for training in experiment.trainings}):
         _check_checkpoints(scale, experiment.system_by_name[system], experiment.num_models(corpus, system))
     return experiment
 
@@ -126,11 +126,11 @@ def expand(
     }
     evaluations = [
         Evaluation(
-            corpus=one.corpus, system=one.system, seed=one.seed, average=average, role=role,
-            testset=corpora[one.corpus].testset_of(role), language_pair=corpora[one.corpus].language_pair,
+            corpus=training.corpus, system=training.system, seed=training.seed, average=average, role=role,
+            testset=corpora[training.corpus].testset_of(role), language_pair=corpora[training.corpus].language_pair,
         )
-        for one in trainings
-        for average, role in _asked_pairs(scale, corpora[one.corpus], one.system)
+        for training in trainings
+        for average, role in _asked_pairs(scale, corpora[training.corpus], training.system)
     ]  # fmt: skip
     own = (scale.en_de_corpus, scale.en_fr_corpus)  # replications have no baselines
     return Experiment(
@@ -178,7 +178,7 @@ def chosen_replications(scale: ScaleSpec) -> list[RepeatedRun]:
     Raises:
         ConfigError: if it names one that is not published.
     """
-    replication_by_row = {one.row: one for one in repeated_runs()}
+    replication_by_row = {run.row: run for run in repeated_runs()}
     for name in scale.replications:
         if name not in replication_by_row:
             raise ConfigError(
@@ -190,7 +190,7 @@ def chosen_replications(scale: ScaleSpec) -> list[RepeatedRun]:
 
 def repeated_runs() -> list[RepeatedRun]:
     """Return all runs of others that a scale may name under `replications`."""
-    return [run_of(one) for one in (*read_replications(), *(lines[0] for lines in read_sentences().values()))]
+    return [run_of(run) for run in (*read_replications(), *(lines[0] for lines in read_sentences().values()))]
 
 
 @functools.cache  # the tables ask several times; the file does not change under them
@@ -202,7 +202,7 @@ def all_compared() -> ScaleSpec:
 def shown_evaluations(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
     """Return the evaluations whose translations a table shows, sentence by sentence: those of sentences.csv."""
     shown = {(run.corpus, run.system, run.average, run.role) for run, *_ in read_sentences().values()}
-    return [one for one in evaluations if (one.corpus, one.system, one.average, one.role) in shown]
+    return [e for e in evaluations if (e.corpus, e.system, e.average, e.role) in shown]
 
 
 def _compared_systems(scale: ScaleSpec) -> list[str]:
@@ -228,10 +228,10 @@ def _read_corpora(scale: ScaleSpec, config_folder: Path) -> dict[str, CorpusSpec
                     f"scale {scale.scale}: corpus {name} is {corpora[name].language_pair}, expected {language_pair}; "
                     f"name another corpus, or correct {config_folder / 'corpora' / name}.yaml"
                 )
-            found = corpora[name].testset_of(replication.role) if replication else ""
-            if replication and found != replication.testset:
+            testset = corpora[name].testset_of(replication.role) if replication else ""
+            if replication and testset != replication.testset:
                 raise ConfigError(
-                    f"corpus {name}: {replication.role} test set is {found}, expected {replication.testset}, "
+                    f"corpus {name}: {replication.role} test set is {testset}, expected {replication.testset}, "
                     f"on which the published number of {replication.row} was measured; correct the corpus file"
                 )
     return corpora

@@ -21,7 +21,7 @@ def unpacked_name(name: str) -> str:
 def find_packed(path: Path) -> Path | None:
     """Return where a file lies: at its path, or packed beside it; None if it is not there."""
     paths = (path, *(path.with_name(path.name + suffix) for suffix in PACKED_SUFFIXES))
-    return next((found for found in paths if found.is_file()), None)
+    return next((candidate for candidate in paths if candidate.is_file()), None)
 
 
 def open_unpacked(path: Path) -> BinaryIO:

@@ -468,7 +468,7 @@ def _encode_path(folder: Path, path: Any) -> str:
     """
     if not isinstance(path, PurePath):
         raise NotImplementedError(f"{type(path).__name__}: records hold none")
-    target, origin, here = (os.path.abspath(one) for one in (path, folder, "."))
+    target, origin, here = (os.path.abspath(file) for file in (path, folder, "."))
     shared = os.path.commonpath([target, origin])
     if shared not in (origin, here) and Path(here).is_relative_to(shared):
         return target

@@ -152,14 +152,14 @@ def score_sides(
 def _references(args: Flags, output: SystemOutput) -> tuple[list[str], str]:
     """Return the reference lines and what to call them."""
     if args.references is not None:
-        found = read_output(args.references)
-        if found.kind != "generate log":
-            return found.lines, str(args.references)
-        if found.references is None:
+        file = read_output(args.references)
+        if file.kind != "generate log":
+            return file.lines, str(args.references)
+        if file.references is None:
             raise ScoreError(
                 f"{args.references}: fairseq-generate's log has no T- lines (references); name a file of references"
             )
-        return found.references, str(args.references)
+        return file.references, str(args.references)
     if args.testset is not None:
         from aiayn.data.sources.testsets import public_references
 

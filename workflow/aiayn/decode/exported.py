@@ -72,11 +72,11 @@ def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]
     if missing:
         raise CheckpointError(f"{path}: lacks {missing[0]}, which config.json names; export the run again")
     tensors |= {name: tensors[stored_name] for name, stored_name in record.tied.items()}
-    found = tensors_sha256(tensors)
-    if found != record.tensors_sha256:
+    digest = tensors_sha256(tensors)
+    if digest != record.tensors_sha256:
         raise CheckpointError(
-            f"{path}: its tensors' digest is {found[:16]}, in config.json {record.tensors_sha256[:16]}; the two are of "
-            "different exports, or a byte has changed: export the run again"
+            f"{path}: its tensors' digest is {digest[:16]}, in config.json {record.tensors_sha256[:16]}; the two are "
+            "of different exports, or a byte has changed: export the run again"
         )
     return tensors
 

@@ -99,13 +99,13 @@ def _require_no_queued_job(request: TrainingRequest, advice: str) -> None:
     if queue is None or not queue.is_here():
         return
     try:
-        found = queue.find(request.run)
+        queued_jobs = queue.find(request.run)
     except QueueError as error:
         raise LaunchError(
             f"{request.run}: {queue.title} job {jobs[-1].job} may train it, but {queue.asked} does not answer: "
             f"{error.reason}; repeat the command later"
         ) from error
-    alive = [queued.job for queued in found if queued.is_alive and queued.trains_in(request.folder.path)]
+    alive = [queued.job for queued in queued_jobs if queued.is_alive and queued.trains_in(request.folder.path)]
     if alive:
         raise LaunchError(f"{request.run}: {queue.title} job {', '.join(alive)} trains it or waits; {advice}")
 

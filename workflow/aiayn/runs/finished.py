@@ -53,8 +53,8 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
         CheckpointError: if a shipped model lacks a file.
     """
     paths = sorted(results_folder.glob("*/train/*/*/seed*.json"), key=lambda path: path.stat().st_mtime)
-    found = [(path, read_record(path, TrainRecord)) for path in paths]
-    names = [train.run for _, train in found]
+    placed_records = [(path, read_record(path, TrainRecord)) for path in paths]
+    names = [train.run for _, train in placed_records]
     shipped_paths = SHIPPED_FOLDER.glob(str(model_folder(Path(), "*", "*") / EXPORT_RECORD_NAME))
     shipped = {path.parent.name: path.parent for path in shipped_paths}
     is_known = run is not None and bool(meant_runs(run, names))
@@ -62,7 +62,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
         name = match_run(run, shipped, place=str(SHIPPED_FOLDER), unknown="is no shipped model")
         return _read_shipped(shipped[name], average)
     listed = "" if is_known else "".join(f"\n  {name} (shipped)" for name in sorted(shipped))
-    if run is None and not found:
+    if run is None and not placed_records:
         raise RecordError(f"{results_folder}: the newest is no finished run; candidates:\n  none{listed}")
     try:
         name = (
@@ -70,7 +70,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
         )
     except RecordError as error:
         raise RecordError(f"{error}{listed}") from None
-    train_path, train = next(entry for entry in reversed(found) if entry[1].run == name)
+    train_path, train = next(entry for entry in reversed(placed_records) if entry[1].run == name)
     scale = train_path.relative_to(results_folder).parts[0]
     folder = average_record(results_folder, scale, train.corpus, train.system, train.seed, "last1").parent
     averages = sorted((path.stem for path in folder.glob("last*.json")), key=num_averaged)

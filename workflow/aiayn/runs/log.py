@@ -121,24 +121,24 @@ def read_log_tail(path: Path) -> LogTail | None:
 
 
 def _newest_statistics(lines: list[str]) -> dict[str, Any]:
-    found: list[tuple[str, dict[str, Any]]] = []  # newest first
+    newest_first: list[tuple[str, dict[str, Any]]] = []  # newest first
     for text in reversed(lines):
-        if _ATTEMPT_BEGINS in text or len(found) == NUM_STATISTICS_FOR_SPEED:
+        if _ATTEMPT_BEGINS in text or len(newest_first) == NUM_STATISTICS_FOR_SPEED:
             break
         if "| train_inner |" not in text:
             continue
         line = split_line(text)
         values = read_statistics(line, "train_inner")
         if values is not None and {"num_updates", "loss"} <= set(values):
-            found.append((line.time, values))
-    if not found:
+            newest_first.append((line.time, values))
+    if not newest_first:
         return {}
-    newest = found[0][1]
+    newest = newest_first[0][1]
     return {
         "update": int(newest["num_updates"]),
         "loss_bits": float(newest["loss"]),
         "target_tokens_per_second": float(newest.get("wps", 0)),
-        "updates_per_second": _speed(found[-1], found[0]) or float(newest.get("ups", 0)),
+        "updates_per_second": _speed(newest_first[-1], newest_first[0]) or float(newest.get("ups", 0)),
     }
 
 

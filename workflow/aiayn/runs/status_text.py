@@ -163,9 +163,19 @@ def _error_lines(status: RunStatus) -> list[str]:
 
 def _attempt_lines(attempts: Sequence[Attempt]) -> list[str]:
     rows: list[Sequence[str]] = [("try", "began (UTC)", "ended (UTC)", "host", "job", "updates", "outcome")]
-    for one in attempts:
-        last_update = "" if one.last_update is None else str(one.last_update)
-        outcome = ": ".join(part for part in (one.outcome, one.reason) if part) or UNKNOWN
-        began, ended = one.began[:19].replace("T", " "), one.ended[:19].replace("T", " ") or UNKNOWN
-        rows.append((str(one.attempt), began, ended, one.host, one.job, f"{one.first_update}-{last_update}", outcome))
+    for attempt in attempts:
+        last_update = "" if attempt.last_update is None else str(attempt.last_update)
+        outcome = ": ".join(part for part in (attempt.outcome, attempt.reason) if part) or UNKNOWN
+        began, ended = attempt.began[:19].replace("T", " "), attempt.ended[:19].replace("T", " ") or UNKNOWN
+        rows.append(
+            (
+                str(attempt.attempt),
+                began,
+                ended,
+                attempt.host,
+                attempt.job,
+                f"{attempt.first_update}-{last_update}",
+                outcome,
+            )
+        )
     return table(rows, widths=[*[None] * (len(rows[0]) - 1), MAX_OUTCOME_WIDTH])

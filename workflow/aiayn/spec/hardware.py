@@ -82,8 +82,12 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
 
 def find_utilisation(utilisations: Iterable[UtilisationSpec], precision: Precision, d_model: int) -> UtilisationSpec:
     """Return the utilisation of a training of that width: of the widest that it is not narrower than."""
-    fitting = [one for one in utilisations if one.precision == precision and one.min_d_model <= d_model]
-    return max(fitting, key=lambda one: one.min_d_model)
+    fitting = [
+        utilisation
+        for utilisation in utilisations
+        if utilisation.precision == precision and utilisation.min_d_model <= d_model
+    ]
+    return max(fitting, key=lambda utilisation: utilisation.min_d_model)
 
 
 def precision_refusal(precision: Precision, device: str, available: Collection[Precision]) -> str:
@@ -93,7 +97,7 @@ def precision_refusal(precision: Precision, device: str, available: Collection[P
     """
     if precision in available:
         return ""
-    others = " or ".join(one for one in PRECISIONS if one in available)
+    others = " or ".join(name for name in PRECISIONS if name in available)
     return (
         f"precision is {precision}, which {device} does not have ({WHO_HAS_TENSOR_CORES}); take {others}, such as "
         "`--config precision=fp32`, or a GPU that has it"
@@ -121,11 +125,13 @@ def read_hardware(path: Path = CONFIG_FOLDER / "hardware.yaml") -> HardwareSpec:
                 f"{place}: {name} sustains {gpu.sustained_flops_per_second.value:.3g} FLOP/s, above its peak of "
                 f"{gpu.peak_flops_per_second.value:.3g}; correct one of them"
             )
-    for index, one in enumerate(hardware.utilisations):
-        if not 0 < one.fraction.value <= 1:
+    for index, utilisation in enumerate(hardware.utilisations):
+        if not 0 < utilisation.fraction.value <= 1:
             place = document.location(f"utilisations[{index}]")
-            raise ConfigError(f"{place}: fraction is {one.fraction.value}; expected above 0, at most 1")
+            raise ConfigError(f"{place}: fraction is {utilisation.fraction.value}; expected above 0, at most 1")
     for precision in PRECISIONS:
-        if not any((one.precision, one.min_d_model) == (precision, 1) for one in hardware.utilisations):
+        if not any(
+            (utilisation.precision, utilisation.min_d_model) == (precision, 1) for utilisation in hardware.utilisations
+        ):
             raise ConfigError(f"{document.location('utilisations')}: none of {precision} has min_d_model 1; add it")
     return hardware

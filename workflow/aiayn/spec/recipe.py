@@ -106,10 +106,10 @@ def split_checksum(checksum: str) -> tuple[str, str]:
 
 def is_checksum(checksum: str) -> bool:
     """Return whether text is a whole `sha256:`, `sha1:` or `md5:` checksum, or `unknown`."""
-    found = _CHECKSUM.fullmatch(checksum)
-    if found is None:
+    match = _CHECKSUM.fullmatch(checksum)
+    if match is None:
         return checksum == UNKNOWN
-    return len(found["digest"]) == DIGEST_LENGTH_BY_ALGORITHM.get(found["algorithm"])
+    return len(match["digest"]) == DIGEST_LENGTH_BY_ALGORITHM.get(match["algorithm"])
 
 
 def download_urls(source: ArchiveSource, packed: PackedFile, mirror: str | None) -> tuple[list[str], list[str]]:
@@ -133,8 +133,13 @@ def check_archives(
         check(f"source.base_url_by_place.{place}", is_url, base_url, "a http://, https:// or file:// URL")
     for name, archive in source.archive_by_name.items():
         key = f"source.archive_by_name.{name}"
-        found = sorted(archive.member_by_language)
-        check(f"{key}.member_by_language", found == languages, found, f"a member of each language: {languages}")
+        member_languages = sorted(archive.member_by_language)
+        check(
+            f"{key}.member_by_language",
+            member_languages == languages,
+            member_languages,
+            f"a member of each language: {languages}",
+        )
         check(f"{key}.file_by_format", bool(archive.file_by_format), archive.file_by_format, "at least one file")
         for archive_format, packed in archive.file_by_format.items():
             _check_file(source, packed, f"{key}.file_by_format.{archive_format}", check)

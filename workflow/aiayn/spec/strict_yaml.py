@@ -64,8 +64,8 @@ def read_document(path: Path) -> Document:
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}; write it as plain text") from error
     if not isinstance(values, dict):
-        found = "nothing" if values is None else type(values).__name__
-        raise ConfigError(f"{path}:1: expected a mapping of keys to values, found {found}; write `key: value` lines")
+        kind = "nothing" if values is None else type(values).__name__
+        raise ConfigError(f"{path}:1: expected a mapping of keys to values, found {kind}; write `key: value` lines")
     return Document(path, values, location_by_path)
 
 

@@ -43,16 +43,16 @@ def checkpoint_path(folder: Path, kind: str, update: int) -> Path:
 
 def update_of(path: Path) -> int:
     """Return the update in a checkpoint's name."""
-    found = _NAME.fullmatch(path.name)
-    if found is None:
+    match = _NAME.fullmatch(path.name)
+    if match is None:
         raise CheckpointError(f"{path}: not a checkpoint's name; expected model_<update>.pt or full_<update>.pt")
-    return int(found["update"])
+    return int(match["update"])
 
 
 def list_checkpoints(folder: Path, kind: str) -> list[Path]:
     """Return the checkpoints of a kind, oldest first."""
-    found = [path for path in folder.glob(f"{kind}_*.pt") if _NAME.fullmatch(path.name)]
-    return sorted(found, key=update_of)
+    paths = [path for path in folder.glob(f"{kind}_*.pt") if _NAME.fullmatch(path.name)]
+    return sorted(paths, key=update_of)
 
 
 def is_whole(path: Path) -> bool:
@@ -194,7 +194,7 @@ class StateCopier:
         storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in tensors}
         # Largest first, so that each storage finds its buffer again.
         largest_first = sorted(storages.items(), key=lambda item: -item[1].nbytes())
-        copies = {pointer: self._copy_storage(index, one) for index, (pointer, one) in enumerate(largest_first)}
+        copies = {pointer: self._copy_storage(index, storage) for index, (pointer, storage) in enumerate(largest_first)}
         if any(tensor.is_cuda for tensor in tensors):
             torch.cuda.synchronize()
         copy_by_id: dict[int, Any] = {}

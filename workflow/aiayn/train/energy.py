@@ -36,9 +36,9 @@ class EnergyMeter:
     def stop(self) -> Energy:
         """Return the energy that they drew since; without a counter, the reason."""
         end = read_millijoules(self._uuids)
-        for one in (self._begin, end):
-            if isinstance(one, str):
-                return Energy(joules=None, reason=one)
+        for counter in (self._begin, end):
+            if isinstance(counter, str):
+                return Energy(joules=None, reason=counter)
         assert isinstance(self._begin, int)
         assert isinstance(end, int)
         if end < self._begin:

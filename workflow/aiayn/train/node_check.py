@@ -130,8 +130,8 @@ def _check_layer(device: str) -> None:
     """Compare a step on the device with the same step in double precision on the CPU."""
     with torch.enable_grad():
         expected = layer_step("cpu", torch.float64)
-        found = layer_step(device)
-    for name, value, right in zip(("loss", "gradient"), found, expected, strict=True):
+        computed = layer_step(device)
+    for name, value, right in zip(("loss", "gradient"), computed, expected, strict=True):
         if not abs(value - right) <= TOLERANCE * right:  # true of nan, too
             raise ValueError(f"{name} {value:.6g}, expected {right:.6g}: the device computes wrongly")
 
@@ -196,10 +196,10 @@ def _check_file(folder: Path) -> None:
         with path.open("rb") as file:
             if hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            found = file.read()
+            content = file.read()
     except OSError as error:
         raise OSError(f"{error.strerror or error}; expected free space and permission to write") from error
     finally:
         path.unlink(missing_ok=True)
-    if found != expected:
-        raise ValueError(f"the {len(found):,} bytes read differ from the {len(expected):,} written: the disk is bad")
+    if content != expected:
+        raise ValueError(f"the {len(content):,} bytes read differ from the {len(expected):,} written: the disk is bad")

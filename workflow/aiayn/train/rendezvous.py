@@ -95,23 +95,23 @@ def _open_store(ports: Sequence[int], identity: str, job: str) -> TCPStore:
 
 def _find_store(address: str, ports: Sequence[int], identity: str, deadline: float) -> TCPStore:
     """Look for the job's store at all ports, each in a thread, because a foreign server may never answer."""
-    found: queue.Queue[TCPStore] = queue.Queue()
+    stores: queue.Queue[TCPStore] = queue.Queue()
 
     def probe(port: int) -> None:
-        while found.empty() and time.monotonic() < deadline:
+        while stores.empty() and time.monotonic() < deadline:
             with contextlib.suppress(RuntimeError, OSError):  # torch has no narrower error for a failed connection
                 # torch reports a refused connection with a long trace; so a plain socket tries first.
                 socket.create_connection((address, port), timeout=_PROBE_SECONDS).close()
                 store = TCPStore(address, port, is_master=False, timeout=datetime.timedelta(seconds=_PROBE_SECONDS))
                 if store.check([_JOB_KEY]) and store.get(_JOB_KEY).decode() == identity:
                     store.set_timeout(datetime.timedelta(seconds=JOIN_SECONDS))
-                    found.put(store)
+                    stores.put(store)
             time.sleep(0.05)
 
     for port in ports:
         threading.Thread(target=probe, args=(port,), daemon=True).start()
     try:
-        return found.get(timeout=max(0.0, deadline - time.monotonic()))
+        return stores.get(timeout=max(0.0, deadline - time.monotonic()))
     except queue.Empty:
         raise LaunchError(
             f"{platform.node()}: rank 0 has no store at {address}, ports {list(ports)}, after {JOIN_SECONDS:.0f} s; "

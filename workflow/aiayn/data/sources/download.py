@@ -176,13 +176,13 @@ def _receive_and_verify(published: PublishedFile, url: str, folder: Path) -> Fou
     partial_path = _partial_path(published, folder)
     _receive(url, partial_path, published)
     try:
-        found = verify_file(partial_path, published, url)
+        file = verify_file(partial_path, published, url)
     except WrongFileError as error:
         raise WrongFileError(_set_aside(partial_path, error, folder / published.name)) from error
     with partial_path.open("rb") as received:
         os.fsync(received.fileno())
-    _LOG.info("%s: %d bytes, sha256 %s", url, found.num_bytes, found.sha256)
-    return msgspec.structs.replace(found, path=partial_path.replace(folder / published.name))
+    _LOG.info("%s: %d bytes, sha256 %s", url, file.num_bytes, file.sha256)
+    return msgspec.structs.replace(file, path=partial_path.replace(folder / published.name))
 
 
 def _receive(url: str, partial_path: Path, published: PublishedFile) -> None:
@@ -273,10 +273,10 @@ def _agreed_range(url: str, response: requests.Response, start: int) -> tuple[in
             _LOG.warning("%s: the server ignores where to continue; starting over", url)
         length = response.headers.get("Content-Length", "")
         return 0, int(length) if length.isdecimal() else None
-    found = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
-    if found is None or int(found["start"]) != start:
+    match = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
+    if match is None or int(match["start"]) != start:
         raise AddressError(f"{url}: asked for bytes from {start}, answered {response.headers.get('Content-Range')!r}")
-    return start, int(found["total"]) if found["total"] != "*" else None
+    return start, int(match["total"]) if match["total"] != "*" else None
 
 
 def local_path(url: str) -> Path | None:

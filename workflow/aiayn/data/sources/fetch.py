@@ -94,9 +94,9 @@ def fetch_corpus(
 
 def _write_shipped(spec: CorpusSpec, source: ShippedSource, folder: Path) -> None:
     path = CONFIG_FOLDER / "corpora" / source.file
-    found = file_sha256(path) if path.is_file() else "absent"
-    if found != source.sha256:
-        raise FetchError(f"{path}: sha256 {found}, expected {source.sha256}; restore it: `git checkout {path}`")
+    sha256 = file_sha256(path) if path.is_file() else "absent"
+    if sha256 != source.sha256:
+        raise FetchError(f"{path}: sha256 {sha256}, expected {source.sha256}; restore it: `git checkout {path}`")
     pairs_by_split: dict[str, list[list[str]]] = {split: [] for split in ("train", *spec.testsets)}
     for line in read_lines(path):
         split, *pair = line.split("\t")
@@ -179,22 +179,22 @@ def _editions(source: ArchiveSource, archive: ArchiveSpec, mirror: str | None) -
     return editions
 
 
-def _append(name: str, archive: ArchiveSpec, found: FoundFile, into: Mapping[str, BinaryIO]) -> FetchedArchive:
+def _append(name: str, archive: ArchiveSpec, file: FoundFile, into: Mapping[str, BinaryIO]) -> FetchedArchive:
     """Append an archive's sides to the text of their languages, and return what was seen of it."""
     began, published = time.monotonic(), None if archive.num_lines == UNKNOWN else archive.num_lines
-    limit = SizeLimit(found.path) if found.checked_by == UNKNOWN else None
+    limit = SizeLimit(file.path) if file.checked_by == UNKNOWN else None
     num_lines = append_archive(
-        found.path, found.edition, archive.member_by_language, into, max_lines=published, limit=limit
+        file.path, file.edition, archive.member_by_language, into, max_lines=published, limit=limit
     )
     if published is None:
         _LOG.warning("%s: the number of its pairs is not published; %d are recorded", name, num_lines)
     elif num_lines != published:
         raise CorpusError(
-            f"{found.path}: {num_lines:,} pairs, published {published:,} (num_lines of {name}): not the recipe's "
+            f"{file.path}: {num_lines:,} pairs, published {published:,} (num_lines of {name}): not the recipe's "
             "text; compare its checksum, and correct the file or num_lines"
         )
-    _LOG.info("%s: %d pairs read in %.0f s", found.path, num_lines, time.monotonic() - began)
-    seen = {key: getattr(found, key) for key in ("path", "url", "num_bytes", "sha256", "checked_by")}
+    _LOG.info("%s: %d pairs read in %.0f s", file.path, num_lines, time.monotonic() - began)
+    seen = {key: getattr(file, key) for key in ("path", "url", "num_bytes", "sha256", "checked_by")}
     return FetchedArchive(**seen, num_lines=num_lines, published_num_lines=published)
 
 

@@ -140,10 +140,10 @@ def _decoded(content: bytes, place: str) -> str:
 
 def _encoding_error(content: bytes, error: UnicodeDecodeError, num_lines_before: int, place: str) -> CorpusError:
     line_number = num_lines_before + content.count(b"\n", 0, error.start) + 1
-    found = content[error.start : error.start + 4].hex(" ")
+    wrong_bytes = content[error.start : error.start + 4].hex(" ")
     return CorpusError(
-        f"{place}:{line_number}: not UTF-8: bytes {found} ({error.reason}); the archive is of another encoding, or not "
-        "the published one"
+        f"{place}:{line_number}: not UTF-8: bytes {wrong_bytes} ({error.reason}); the archive is of another "
+        "encoding, or not the published one"
     )
 
 
@@ -195,8 +195,8 @@ def _column_values(batch: Any, column: str) -> list[str | None]:
     values = batch.column(first)
     for name in others:
         values = values.field(name)
-    found: list[str | None] = values.to_pylist()
-    return found
+    lines: list[str | None] = values.to_pylist()
+    return lines
 
 
 def _joined(lines: list[str | None], place: str, num_rows_before: int) -> bytes:

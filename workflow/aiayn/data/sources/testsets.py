@@ -194,10 +194,10 @@ def _read_plain(
         plain = published.plain_by_language[language]
         path = folder / Path(plain.path).name
         urls = [] if mirror is None else [f"{mirror.rstrip('/')}/{published.mirror_folder}/{plain.path}"]
-        found = download_file([PublishedFile(path.name, urls, checksum=plain.checksum)], folder)
-        if found.path != path:  # a file of a local mirror stays there
+        file = download_file([PublishedFile(path.name, urls, checksum=plain.checksum)], folder)
+        if file.path != path:  # a file of a local mirror stays there
             with replace_on_success(path) as partial_path:
-                partial_path.write_bytes(found.path.read_bytes())
+                partial_path.write_bytes(file.path.read_bytes())
         lines_by_language[language] = list(read_lines(path))
     return lines_by_language
 

@@ -337,10 +337,10 @@ def require_recorded_data_bin(record: BinarizedCorpus) -> Path:
     folder = record.folder
     for language, expected in record.dictionary_sha256_by_language.items():
         path = folder / f"dict.{language}.txt"
-        found = file_sha256(path) if path.is_file() else "absent"
-        if found != expected:
+        sha256 = file_sha256(path) if path.is_file() else "absent"
+        if sha256 != expected:
             raise CorpusError(
-                f"{path}: sha256 {found}, its record says {expected}: a data-bin of another vocabulary; "
+                f"{path}: sha256 {sha256}, its record says {expected}: a data-bin of another vocabulary; "
                 f"rerun `aiayn binarize --corpus {record.corpus}`"
             )
     digest = data_bin_digest(folder)
