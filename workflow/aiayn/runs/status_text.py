@@ -34,11 +34,17 @@ def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
     for corpus, of_corpus in groupby(statuses, key=_corpus):
         rows += [(corpus, *[""] * (len(HEADER) - 1)), *(_row(status, statuses) for status in of_corpus)]
     widths = [MAX_RUN_WIDTH, *[None] * (len(HEADER) - 2), MAX_NODE_WIDTH]
-    lines = [*_summary(statuses, runs_folder), "", *table(rows, right=RIGHT_COLUMNS, widths=widths)]
+    num_by_state = Counter(status.state for status in statuses)
+    counts = ", ".join(f"{number} {state}" for state, number in sorted(num_by_state.items()))
+    gpu_hours = sum(status.gpu_hours for status in statuses)
+    summary = f"{runs_folder}: {counts}" + (f"; {gpu_hours:,.1f} GPU-hours" if gpu_hours else "")
+    lines = [*wrapped(summary), "", *table(rows, right=RIGHT_COLUMNS, widths=widths)]
     lines += _reason_lines(statuses)
     for status in statuses:
         lines += _error_lines(status)
-    return "\n".join([*lines, "", *(line.format(example=_example(statuses)) for line in _LEGEND)]) + "\n"
+    return (
+        "\n".join([*lines, "", *(line.format(example=_short_name(statuses[0], statuses)) for line in _LEGEND)]) + "\n"
+    )
 
 
 def render_status(status: RunStatus) -> str:
@@ -93,27 +99,16 @@ def _corpus(status: RunStatus) -> str:
     return parts.corpus if parts else "(other names)"
 
 
-def _label(status: RunStatus, statuses: Iterable[RunStatus]) -> str:
-    """Return a run's name without its corpus, and without its digest unless another run differs only in that."""
+def _short_name(status: RunStatus, statuses: Iterable[RunStatus]) -> str:
+    """Return a run's name, without its digest unless another run differs only in that."""
     parts = split_run_name(status.run)
-    if parts is None:
-        return status.run
-    short = f"{parts.system}-seed{parts.seed}"
-    twins = [other for other in statuses if other.run.startswith(f"{parts.corpus}-{short}-")]
-    return short if len(twins) == 1 else f"{short}-{parts.digest8}"
-
-
-def _example(statuses: Sequence[RunStatus]) -> str:
-    """Return the first run's name, without its digest if no other run is of the same system and seed."""
-    parts = split_run_name(statuses[0].run)
-    short = statuses[0].run.removesuffix(f"-{parts.digest8}") if parts else statuses[0].run
-    is_unique = sum(other.run.startswith(f"{short}-") for other in statuses) == 1
-    return short if is_unique else statuses[0].run
+    short = status.run.removesuffix(f"-{parts.digest8}") if parts else status.run
+    return short if sum(other.run.startswith(f"{short}-") for other in statuses) == 1 else status.run
 
 
 def _row(status: RunStatus, statuses: Iterable[RunStatus]) -> tuple[str, ...]:
     return (
-        INDENT + _label(status, statuses),
+        INDENT + _short_name(status, statuses).removeprefix(f"{_corpus(status)}-"),
         status.state,
         f"{_short_count(status.update)}/{_short_count(status.updates)}",
         UNKNOWN if status.loss_bits is None else f"{status.loss_bits:.2f}",
@@ -133,24 +128,14 @@ def _short_count(value: int | None) -> str:
     return str(value) if value < 100_000 else f"{value // 1000}k"
 
 
-def _summary(statuses: Sequence[RunStatus], runs_folder: Path) -> list[str]:
-    num_by_state = Counter(status.state for status in statuses)
-    counts = ", ".join(f"{number} {state}" for state, number in sorted(num_by_state.items()))
-    gpu_hours = sum(status.gpu_hours for status in statuses)
-    text = f"{runs_folder}: {counts}" + (f"; {gpu_hours:,.1f} GPU-hours" if gpu_hours else "")
-    return wrapped(text)
-
-
 def _reason_lines(statuses: Sequence[RunStatus]) -> list[str]:
     """Return why runs wait or were ended, one line for all that share a reason."""
     runs_by_reason: dict[str, list[str]] = {}
     for status in statuses:
         if status.state in STATES_WITH_REASON and status.reason:
-            name = f"{_corpus(status)}-{_label(status, statuses)}" if split_run_name(status.run) else status.run
-            runs_by_reason.setdefault(f"{status.state}, {status.reason}", []).append(name)
+            runs_by_reason.setdefault(f"{status.state}, {status.reason}", []).append(_short_name(status, statuses))
     texts = [f"{reason}: {', '.join(runs)}" for reason, runs in sorted(runs_by_reason.items())]
-    lines = [wrapped(text, "", INDENT) for text in texts]
-    return ["", *(line for paragraph in lines for line in paragraph)] if lines else []
+    return ["", *(line for text in texts for line in wrapped(text, "", INDENT))] if texts else []
 
 
 def _error_lines(status: RunStatus) -> list[str]:
@@ -167,15 +152,6 @@ def _attempt_lines(attempts: Sequence[Attempt]) -> list[str]:
         last_update = "" if attempt.last_update is None else str(attempt.last_update)
         outcome = ": ".join(part for part in (attempt.outcome, attempt.reason) if part) or UNKNOWN
         began, ended = attempt.began[:19].replace("T", " "), attempt.ended[:19].replace("T", " ") or UNKNOWN
-        rows.append(
-            (
-                str(attempt.attempt),
-                began,
-                ended,
-                attempt.host,
-                attempt.job,
-                f"{attempt.first_update}-{last_update}",
-                outcome,
-            )
-        )
+        updates = f"{attempt.first_update}-{last_update}"
+        rows.append((str(attempt.attempt), began, ended, attempt.host, attempt.job, updates, outcome))
     return table(rows, widths=[*[None] * (len(rows[0]) - 1), MAX_OUTCOME_WIDTH])

@@ -82,12 +82,8 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
 
 def find_utilisation(utilisations: Iterable[UtilisationSpec], precision: Precision, d_model: int) -> UtilisationSpec:
     """Return the utilisation of a training of that width: of the widest that it is not narrower than."""
-    fitting = [
-        utilisation
-        for utilisation in utilisations
-        if utilisation.precision == precision and utilisation.min_d_model <= d_model
-    ]
-    return max(fitting, key=lambda utilisation: utilisation.min_d_model)
+    fitting = [known for known in utilisations if known.precision == precision and known.min_d_model <= d_model]
+    return max(fitting, key=lambda known: known.min_d_model)
 
 
 def precision_refusal(precision: Precision, device: str, available: Collection[Precision]) -> str:
@@ -130,8 +126,6 @@ def read_hardware(path: Path = CONFIG_FOLDER / "hardware.yaml") -> HardwareSpec:
             place = document.location(f"utilisations[{index}]")
             raise ConfigError(f"{place}: fraction is {utilisation.fraction.value}; expected above 0, at most 1")
     for precision in PRECISIONS:
-        if not any(
-            (utilisation.precision, utilisation.min_d_model) == (precision, 1) for utilisation in hardware.utilisations
-        ):
+        if not any((known.precision, known.min_d_model) == (precision, 1) for known in hardware.utilisations):
             raise ConfigError(f"{document.location('utilisations')}: none of {precision} has min_d_model 1; add it")
     return hardware

@@ -133,13 +133,8 @@ def check_archives(
         check(f"source.base_url_by_place.{place}", is_url, base_url, "a http://, https:// or file:// URL")
     for name, archive in source.archive_by_name.items():
         key = f"source.archive_by_name.{name}"
-        member_languages = sorted(archive.member_by_language)
-        check(
-            f"{key}.member_by_language",
-            member_languages == languages,
-            member_languages,
-            f"a member of each language: {languages}",
-        )
+        members = sorted(archive.member_by_language)
+        check(f"{key}.member_by_language", members == languages, members, f"a member of each language: {languages}")
         check(f"{key}.file_by_format", bool(archive.file_by_format), archive.file_by_format, "at least one file")
         for archive_format, packed in archive.file_by_format.items():
             _check_file(source, packed, f"{key}.file_by_format.{archive_format}", check)
