@@ -40,27 +40,27 @@ class _Cancellation:
         self._timeout_seconds = timeout_seconds
 
     def cancel(self) -> str:
-        """Cancel it as its state asks."""
-        status = self._status
+        """Cancel it as its state asks, and return what was saved."""
+        status, queue = self._status, self._queue
         if status.state == "unknown":
             raise StateError(f"{self._run}: {self._why_unknown()}")
         if not status.is_alive:
             reason = f", {status.reason}" if status.reason else ""
             raise StateError(f"{self._run}: nothing to end, it neither runs nor waits; it is {status.state}{reason}")
-        if self._queue is None:
-            self._terminate_until_gone()
-            return self._outcome()
-        queue = self._queue
-        is_in_queue = self._has_own_jobs(queue)
-        if is_in_queue:
+        is_in_queue = queue is not None and self._has_own_jobs(queue)
+        if queue is not None and is_in_queue:
             queue.cancel(self._run)
             self._wait(lambda: self._alive_jobs(queue) == [], QUEUE_POLL_SECONDS)
-        if self._runs_outside_queue():
+        if queue is None or self._runs_outside_queue():
             self._terminate_until_gone()
         elif not is_in_queue:
             reason = status.reason or "has no job in the queue at present"
             raise StateError(f"{self._run}: {reason}; nothing was done, repeat the command")
-        return self._outcome()
+        if self._folder.is_done():
+            return f"{self._run}: finished before it could be ended; it is done"
+        saved, total = self._folder.newest_update(), f" of {status.updates:,}" if status.updates else ""
+        kept = f"saved at update {saved:,}{total}" if saved else "ended before anything was saved"
+        return f"{self._run}: {kept}; the same command, `snakemake` or `aiayn train`, resumes it"
 
     def _why_unknown(self) -> str:
         """Return the way to end a run whose lock cannot be seen from here, if it has a heartbeat."""
@@ -121,9 +121,14 @@ class _Cancellation:
         return False
 
     def _terminate_until_gone(self) -> None:
+        """Send TERM to the run's process on this machine, again and again, until it has ended."""
         if self._status.host != platform.node():
             asked = f"{self._queue.asked} does not know of its job, but rank 0 is running: " if self._queue else ""
             raise StateError(f"{self._run}: {asked}{self._how_to_end()}")
+        if self._owner() is None:
+            if is_held(self._folder.lock_path):
+                raise StateError(f"{self._run}: rank 0 has only just begun; nothing was done, repeat the command")
+            raise StateError(f"{self._run}: no job yet, its driver is about to submit one; end the driver with Ctrl-C")
         signalled_at = -SECONDS_BETWEEN_SIGNALS
 
         def is_gone() -> bool:
@@ -133,22 +138,16 @@ class _Cancellation:
                 return not is_held(self._folder.lock_path)
             if time.monotonic() - signalled_at >= SECONDS_BETWEEN_SIGNALS:
                 signalled_at = time.monotonic()
-                self._terminate(process)
+                try:
+                    os.kill(process, signal.SIGTERM)
+                except ProcessLookupError:
+                    return False
+                except PermissionError as error:
+                    words = f"process {process} is another user's; only that user can end it"
+                    raise StateError(f"{self._run}: {words}") from error
             return False
 
-        if self._owner() is None:
-            if is_held(self._folder.lock_path):
-                raise StateError(f"{self._run}: rank 0 has only just begun; nothing was done, repeat the command")
-            raise StateError(f"{self._run}: no job yet, its driver is about to submit one; end the driver with Ctrl-C")
         self._wait(is_gone, POLL_SECONDS)
-
-    def _terminate(self, process: int) -> None:
-        try:
-            os.kill(process, signal.SIGTERM)
-        except ProcessLookupError:
-            return
-        except PermissionError as error:
-            raise StateError(f"{self._run}: process {process} is another user's; only that user can end it") from error
 
     def _owner(self) -> int | None:
         """Return the process that saves and ends all ranks on TERM: rank 0, or before it the one that starts the ranks.
@@ -169,11 +168,3 @@ class _Cancellation:
                     f"look for the cause in `aiayn logs {self._run}`, for its state in `aiayn status {self._run}`"
                 )
             time.sleep(poll_seconds)
-
-    def _outcome(self) -> str:
-        if self._folder.is_done():
-            return f"{self._run}: finished before it could be ended; it is done"
-        saved, updates = self._folder.newest_update(), self._status.updates
-        of_all = f" of {updates:,}" if updates else ""
-        kept = f"saved at update {saved:,}{of_all}" if saved else "ended before anything was saved"
-        return f"{self._run}: {kept}; the same command, `snakemake` or `aiayn train`, resumes it"
