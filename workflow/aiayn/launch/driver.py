@@ -166,19 +166,20 @@ class _Driver:
             LaunchError: if there is no such queue here, or it refuses the job.
             RunError, KeyboardInterrupt: on a signal, at once, while a remote job continues.
         """
-        alive = self._alive_jobs(self._ask_queue())
-        if alive:
-            self._attach(alive[-1])
+        job: str | None = None
+        if alive := self._alive_jobs(self._ask_queue()):
+            job = self._attach(alive[-1])
         elif self._launcher.is_remote and self._is_alive_outside_queue(
             GRACE_SECONDS if self._folder.open_attempt() else 0.0
         ):
-            self._wait_outside_queue()
+            self._log_change(f"a job that {self._launcher.asked} does not know trains this run; waiting for its end")
+            while not self._folder.is_done() and self._is_alive_outside_queue(GRACE_SECONDS):
+                self._pause(self._launcher.poll_seconds)
         else:
             if self._launcher.is_remote and not self._has_its_record():
                 self._log_change(f"it is done, but its {self._folder.done_path.name} is gone: a job writes it again")
-            job = "" if self._folder.is_done() else self._submit(num_earlier_jobs)
-            return self._wait(job) if job and not self._folder.is_done() else JobEnd(job="")
-        return self._wait(alive[-1].job) if alive and not self._folder.is_done() else JobEnd(job="")
+            job = None if self._folder.is_done() else self._submit(num_earlier_jobs) or None
+        return JobEnd(job="") if job is None or self._folder.is_done() else self._wait(job)
 
     def _has_its_record(self) -> bool:
         """Return False if attempts.jsonl says that a run is done, but no record appears within RECORD_SECONDS."""
@@ -221,13 +222,15 @@ class _Driver:
                 self._log_change(f"{asked} does not answer: {reason}; the state of its job is unknown: asking again")
                 self._pause(self._launcher.poll_seconds)
 
-    def _attach(self, queued: QueuedJob) -> None:
+    def _attach(self, queued: QueuedJob) -> str:
+        """Wait for a job that was submitted before, and return its number, '' if it is not known."""
         logger.info(
             f"{self._request.run}: attached to {self._launcher.title} job {queued.job}, which was submitted before"
         )
         if queued.job and queued.job not in [known.job for known in self._folder.jobs()]:
             recover_submission(self._folder, queued.job)  # its driver was killed before it could
             self._record_job(queued.job)
+        return queued.job
 
     def _record_job(self, job: str, *, commit: str = "", code_folder: str = "") -> None:
         """Record a job that was submitted for the run, or found in the queue."""
@@ -335,11 +338,6 @@ class _Driver:
             "as the lock of a machine that went down"
         )
         return False
-
-    def _wait_outside_queue(self) -> None:
-        self._log_change(f"a job that {self._launcher.asked} does not know trains this run; waiting for its end")
-        while not self._folder.is_done() and self._is_alive_outside_queue(GRACE_SECONDS):
-            self._pause(self._launcher.poll_seconds)
 
     def _log_state(self, queued: QueuedJob) -> None:
         """Log each new state of the job, with progress while it runs."""
