@@ -11,6 +11,7 @@ torn. `SizeLimit` bounds what an archive without a published checksum may unpack
 
 import contextlib
 import errno
+import functools
 import gzip
 import lzma
 import posixpath
@@ -19,9 +20,11 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
+
+import msgspec
 
 from aiayn.errors import CorpusError
 
@@ -54,6 +57,17 @@ class SizeLimit:
             )
 
 
+class _Member(msgspec.Struct, frozen=True):
+    """A member of an archive; `is_plain`: a file of bytes, no link or folder; `is_counted`: as the archive was read."""
+
+    name: str
+    is_device: bool
+    is_plain: bool
+    is_encrypted: bool
+    is_counted: bool
+    open: Callable[[], Any]
+
+
 def open_members(
     path: Path, archive_format: str, wanted: Collection[str], limit: SizeLimit | None = None
 ) -> Iterator[tuple[str, BinaryIO]]:
@@ -65,12 +79,37 @@ def open_members(
         CorpusError: naming the archive and the member, if a wanted one is missing, there twice, or no plain file;
             if any points out of the archive or is a device; if it unpacks to more than `limit`; or if it is torn.
     """
-    members = _zip_members if archive_format == "zip" else _tar_members
+    names: list[str] = []
+    taken: set[str] = set()
+    num_names = 0
     with _torn_archives_named(path):
-        for name, stream in members(path, archive_format, wanted, limit):
-            unpacked = gzip.GzipFile(fileobj=stream, mode="rb") if name.endswith(".gz") else stream
-            is_counted = archive_format != "zip" and unpacked is stream  # as the tar was read
-            yield name, cast(BinaryIO, _Reader(cast(BinaryIO, unpacked), path, None if is_counted else limit))
+        for member in _zip_members(path) if archive_format == "zip" else _tar_members(path, archive_format, limit):
+            _refuse_outside(path, member.name, "member ")
+            name, num_names = posixpath.normpath(member.name), num_names + 1
+            names += [name] if num_names <= _MAX_NAMES_SHOWN else []
+            place, advice = f"{path}: member {name!r}", "delete the archive and fetch it again"
+            if member.is_device:
+                raise CorpusError(f"{place} is a device, expected a plain file; {advice}")
+            if name not in wanted:
+                continue
+            if name in taken:
+                raise CorpusError(f"{place} occurs twice, in no published archive; {advice}")
+            taken.add(name)
+            if not member.is_plain:
+                raise CorpusError(f"{place} is a link or folder, expected a plain file; {advice}")
+            if member.is_encrypted:
+                raise CorpusError(f"{place} is encrypted; fetch it from its public place")
+            with member.open() as stream:
+                unpacked = gzip.GzipFile(fileobj=stream, mode="rb") if name.endswith(".gz") else stream
+                is_counted = member.is_counted and unpacked is stream
+                yield name, cast(BinaryIO, _Reader(cast(BinaryIO, unpacked), path, None if is_counted else limit))
+    for name in wanted:
+        if name not in taken:
+            more = f" and {num_names - len(names)} more" if num_names > len(names) else ""
+            raise CorpusError(
+                f"{path}: no member {name!r}; it holds {', '.join(names) or 'nothing'}{more}; correct "
+                "member_by_language in the corpus file"
+            )
 
 
 class _Reader:
@@ -109,87 +148,33 @@ def _torn_archives_named(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _tar_members(
-    path: Path, archive_format: str, wanted: Collection[str], limit: SizeLimit | None
-) -> Iterator[tuple[str, BinaryIO]]:
+def _tar_members(path: Path, archive_format: str, limit: SizeLimit | None) -> Iterator[_Member]:
     """Walk through a tar once, from front to back, as it is unpacked."""
-    choice = _MemberChoice(path, wanted)
     with path.open("rb") as packed:
         unpacked = cast(BinaryIO, gzip.GzipFile(fileobj=packed)) if archive_format == "tgz" else packed
         reader = cast(BinaryIO, _Reader(unpacked, path, limit))
         # "r|": tarfile never seeks, so neither sizes nor offsets of its headers lead anywhere but forward.
         with tarfile.open(fileobj=reader, mode="r|") as tar:
-            while (member := tar.next()) is not None:
-                if member.islnk() or member.issym():
-                    folder = posixpath.dirname(member.name) if member.issym() else ""
-                    _refuse_outside(path, posixpath.join(folder, member.linkname), f"link {member.name!r} to ")
-                is_device = member.ischr() or member.isblk() or member.isfifo()
-                is_plain = member.isreg() and not member.issparse()
-                if choice.takes(member.name, is_device, is_plain):
-                    yield posixpath.normpath(member.name), cast(BinaryIO, tar.extractfile(member))
+            while (entry := tar.next()) is not None:
+                if entry.islnk() or entry.issym():
+                    folder = posixpath.dirname(entry.name) if entry.issym() else ""
+                    _refuse_outside(path, posixpath.join(folder, entry.linkname), f"link {entry.name!r} to ")
+                is_device, is_plain = entry.ischr() or entry.isblk() or entry.isfifo(), entry.isreg()
+                opener = functools.partial(tar.extractfile, entry)
+                yield _Member(entry.name, is_device, is_plain and not entry.issparse(), False, True, opener)
                 cast(Any, tar).members.clear()  # tarfile keeps every header, and an archive may have millions
         while reader.read(tarfile.RECORDSIZE):  # so that a gzip stream's own checksum is looked at
             pass
-    choice.check_all_there()
 
 
-def _zip_members(
-    path: Path, archive_format: str, wanted: Collection[str], limit: SizeLimit | None
-) -> Iterator[tuple[str, BinaryIO]]:
-    choice = _MemberChoice(path, wanted)
+def _zip_members(path: Path) -> Iterator[_Member]:
     with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            kind = stat.S_IFMT(member.external_attr >> 16)  # 0 where it was packed without Unix's kinds
+        for entry in archive.infolist():
+            kind = stat.S_IFMT(entry.external_attr >> 16)  # 0 where it was packed without Unix's kinds
             is_device = kind in (stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO)
-            if not choice.takes(member.filename, is_device, kind in (0, stat.S_IFREG) and not member.is_dir()):
-                continue
-            if member.flag_bits & 1:
-                raise CorpusError(f"{path}: member {member.filename!r} is encrypted; fetch it from its public place")
-            with archive.open(member) as stream:
-                yield posixpath.normpath(member.filename), cast(BinaryIO, stream)
-    choice.check_all_there()
-
-
-class _MemberChoice:
-    """Checks the members of an archive in turn: takes the wanted ones, refuses what no archive should hold."""
-
-    def __init__(self, path: Path, wanted: Collection[str]) -> None:
-        self._path = path
-        self._wanted = wanted
-        self._taken: set[str] = set()
-        self._names_shown: list[str] = []
-        self._num_names = 0
-
-    def takes(self, name: str, is_device: bool, is_plain: bool) -> bool:
-        """Return whether a member is wanted; `is_plain`: a file of bytes, no link or folder."""
-        _refuse_outside(self._path, name, "member ")
-        name = posixpath.normpath(name)
-        self._num_names += 1
-        self._names_shown += [name] if self._num_names <= _MAX_NAMES_SHOWN else []
-        place = f"{self._path}: member {name!r}"
-        if is_device:
-            raise CorpusError(f"{place} is a device, expected a plain file; delete the archive and fetch it again")
-        if name not in self._wanted:
-            return False
-        if name in self._taken:
-            raise CorpusError(f"{place} occurs twice, in no published archive; delete the archive and fetch it again")
-        self._taken.add(name)
-        if not is_plain:
-            raise CorpusError(
-                f"{place} is a link or folder, expected a plain file; delete the archive and fetch it again"
-            )
-        return True
-
-    def check_all_there(self) -> None:
-        """Refuse an archive that ended without a wanted member."""
-        missing = [name for name in self._wanted if name not in self._taken]
-        if missing:
-            shown = ", ".join(self._names_shown) or "nothing"
-            more = f" and {self._num_names - _MAX_NAMES_SHOWN} more" if self._num_names > _MAX_NAMES_SHOWN else ""
-            raise CorpusError(
-                f"{self._path}: no member {missing[0]!r}; it holds {shown}{more}; correct member_by_language in the "
-                "corpus file"
-            )
+            is_plain, is_encrypted = kind in (0, stat.S_IFREG) and not entry.is_dir(), bool(entry.flag_bits & 1)
+            opener = functools.partial(archive.open, entry)
+            yield _Member(entry.filename, is_device, is_plain, is_encrypted, False, opener)
 
 
 def _refuse_outside(path: Path, name: str, subject: str) -> None:
