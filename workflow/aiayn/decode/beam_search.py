@@ -1,6 +1,6 @@
-"""Beam search of a batch (section 6.1): both penalties of length, and both ways of stopping.
+"""Turns a batch of sentences into the best translation of each, by beam search (section 6.1).
 
-It finds the best hypothesis of fairseq's search, or of tensor2tensor's:
+It has both penalties of length and both ways of stopping, fairseq's and tensor2tensor's:
 
 | | fairseq | tensor2tensor (v1.0.4, utils/beam_search.py) |
 |---|---|---|

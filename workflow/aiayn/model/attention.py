@@ -1,4 +1,4 @@
-"""Multi-head attention (section 3.2.2) over any score: equation (1), and what others have put in its place.
+"""Turns queries, keys and values into what is read (section 3.2.2), by equation (1) or another score in its place.
 
 Shapes are in the names: B sentences, Q queries, K keys, H heads, D = d_k, E = d_v, M = d_model.
 """

@@ -1,4 +1,4 @@
-"""Types and checks of a system's two parts: all that decides a model's tensors, and the search for translations.
+"""Turns a system's two parts into checked types: all that decides a model's tensors, and the search for translations.
 
 Names are the paper's symbols in ASCII. fairseq's names appear in `train/fairseq_args.py` only.
 """

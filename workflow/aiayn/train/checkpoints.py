@@ -36,6 +36,94 @@ _FOLDER_BIT = 0x10  # of a zip entry's external attributes
 _BUFFERS = ("version", "_float_tensor", "running_mean", "running_var")  # no parameters, but in a state dict
 
 
+class CheckpointKeeper:
+    """Writes and prunes the checkpoints of one training (rank 0 writes; every rank calls).
+
+    `updates` is the training's length; with `save_interval_updates` s, models are kept at updates, updates - s, ...:
+    evenly spaced, with the last model. With None they are kept at each epoch's end.
+
+    At most one checkpoint is being written; the next `save`, and the end of `closed_at_end`, wait for it.
+    """
+
+    def __init__(self, folder: Path, *, num_models: int, updates: int, save_interval_updates: int | None) -> None:
+        self.folder = folder
+        self.num_models = num_models
+        self.updates = updates
+        self.save_interval_updates = save_interval_updates
+        self._copier = StateCopier()
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self._writing: Future[None] | None = None
+
+    def is_due(self, num_updates: int) -> bool:
+        """Return whether a model is kept at this update, apart from ends of epochs."""
+        interval = self.save_interval_updates
+        return interval is not None and (self.updates - num_updates) % interval == 0
+
+    def save(self, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
+        """Copy the state, and let a thread write it: the model-only checkpoint where it is due, then the full one.
+
+        Raises:
+            SpaceError, OSError: as `save_whole`, of the write before this one.
+        """
+        trainer.consolidate_optimizer()
+        if not trainer.should_save_checkpoint_on_current_rank:
+            return
+        num_updates = trainer.get_num_updates()
+        state = trainer.state_dict()
+        progress = {"train_iterator": epoch_itr.state_dict(), "val_loss": valid_loss}
+        state["extra_state"].update(progress, **trainer.task.get_checkpoint_dict())
+        is_kept = self.is_due(num_updates) or (self.save_interval_updates is None and epoch_itr.end_of_epoch())
+        dictionaries = dictionary_sha256s(trainer.task) if is_kept or num_updates == self.updates else None
+        self.wait()
+        self._writing = self._writer.submit(self._write, self._copier.copy(state), num_updates, dictionaries)
+
+    def _write(self, state: dict[str, Any], num_updates: int, dictionaries: dict[str, str] | None) -> None:
+        """Write both, each whole or absent, then remove the oldest: in this order, whatever fails."""
+        if dictionaries is not None:
+            model_only = model_only_state(state["cfg"], state["model"], num_updates, dictionaries)
+            save_whole(model_only, checkpoint_path(self.folder, "model", num_updates))
+        save_whole(state, checkpoint_path(self.folder, "full", num_updates))
+        self._prune(num_updates)
+
+    def require_no_failure(self) -> None:
+        """Raise the error of a write that has failed; do not wait."""
+        if self._writing is not None and self._writing.done():
+            self._writing.result()
+
+    def wait(self) -> None:
+        """Wait until nothing is being written.
+
+        Raises:
+            SpaceError, OSError: as `save_whole`.
+        """
+        if self._writing is not None:
+            self._writing.result()
+
+    @contextlib.contextmanager
+    def closed_at_end(self) -> Iterator[None]:
+        """Wait for the last write at the end of the block, and raise its error unless the block raises one."""
+        try:
+            yield
+        except Exception:
+            self._writer.shutdown()
+            if self._writing is not None and (error := self._writing.exception()) is not None:
+                logger.error(f"a checkpoint could not be written, either: {error}")
+            raise
+        except BaseException:  # StopTraining: nothing is saved if the write fails
+            self._writer.shutdown()
+            self.wait()
+            raise
+        self._writer.shutdown()
+        self.wait()
+
+    def _prune(self, num_updates: int) -> None:
+        for path in list_checkpoints(self.folder, "model")[: -self.num_models]:
+            path.unlink()
+        num_kept = 1 if num_updates == self.updates else FULL_CHECKPOINTS_KEPT
+        for path in list_checkpoints(self.folder, "full")[:-num_kept]:
+            path.unlink()
+
+
 def checkpoint_path(folder: Path, kind: str, update: int) -> Path:
     """Return the path of a checkpoint; `kind` is `model` or `full`."""
     return folder / f"{kind}_{update:08d}.pt"
@@ -220,91 +308,3 @@ def _tensors_of(value: Any) -> Iterator[torch.Tensor]:
     elif isinstance(value, dict | list | tuple):
         for part in value.values() if isinstance(value, dict) else value:
             yield from _tensors_of(part)
-
-
-class CheckpointKeeper:
-    """Writes and prunes the checkpoints of one training (rank 0 writes; every rank calls).
-
-    `updates` is the training's length; with `save_interval_updates` s, models are kept at updates, updates - s, ...:
-    evenly spaced, with the last model. With None they are kept at each epoch's end.
-
-    At most one checkpoint is being written; the next `save`, and the end of `closed_at_end`, wait for it.
-    """
-
-    def __init__(self, folder: Path, *, num_models: int, updates: int, save_interval_updates: int | None) -> None:
-        self.folder = folder
-        self.num_models = num_models
-        self.updates = updates
-        self.save_interval_updates = save_interval_updates
-        self._copier = StateCopier()
-        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
-        self._writing: Future[None] | None = None
-
-    def is_due(self, num_updates: int) -> bool:
-        """Return whether a model is kept at this update, apart from ends of epochs."""
-        interval = self.save_interval_updates
-        return interval is not None and (self.updates - num_updates) % interval == 0
-
-    def save(self, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
-        """Copy the state, and let a thread write it: the model-only checkpoint where it is due, then the full one.
-
-        Raises:
-            SpaceError, OSError: as `save_whole`, of the write before this one.
-        """
-        trainer.consolidate_optimizer()
-        if not trainer.should_save_checkpoint_on_current_rank:
-            return
-        num_updates = trainer.get_num_updates()
-        state = trainer.state_dict()
-        progress = {"train_iterator": epoch_itr.state_dict(), "val_loss": valid_loss}
-        state["extra_state"].update(progress, **trainer.task.get_checkpoint_dict())
-        is_kept = self.is_due(num_updates) or (self.save_interval_updates is None and epoch_itr.end_of_epoch())
-        dictionaries = dictionary_sha256s(trainer.task) if is_kept or num_updates == self.updates else None
-        self.wait()
-        self._writing = self._writer.submit(self._write, self._copier.copy(state), num_updates, dictionaries)
-
-    def _write(self, state: dict[str, Any], num_updates: int, dictionaries: dict[str, str] | None) -> None:
-        """Write both, each whole or absent, then remove the oldest: in this order, whatever fails."""
-        if dictionaries is not None:
-            model_only = model_only_state(state["cfg"], state["model"], num_updates, dictionaries)
-            save_whole(model_only, checkpoint_path(self.folder, "model", num_updates))
-        save_whole(state, checkpoint_path(self.folder, "full", num_updates))
-        self._prune(num_updates)
-
-    def require_no_failure(self) -> None:
-        """Raise the error of a write that has failed; do not wait."""
-        if self._writing is not None and self._writing.done():
-            self._writing.result()
-
-    def wait(self) -> None:
-        """Wait until nothing is being written.
-
-        Raises:
-            SpaceError, OSError: as `save_whole`.
-        """
-        if self._writing is not None:
-            self._writing.result()
-
-    @contextlib.contextmanager
-    def closed_at_end(self) -> Iterator[None]:
-        """Wait for the last write at the end of the block, and raise its error unless the block raises one."""
-        try:
-            yield
-        except Exception:
-            self._writer.shutdown()
-            if self._writing is not None and (error := self._writing.exception()) is not None:
-                logger.error(f"a checkpoint could not be written, either: {error}")
-            raise
-        except BaseException:  # StopTraining: nothing is saved if the write fails
-            self._writer.shutdown()
-            self.wait()
-            raise
-        self._writer.shutdown()
-        self.wait()
-
-    def _prune(self, num_updates: int) -> None:
-        for path in list_checkpoints(self.folder, "model")[: -self.num_models]:
-            path.unlink()
-        num_kept = 1 if num_updates == self.updates else FULL_CHECKPOINTS_KEPT
-        for path in list_checkpoints(self.folder, "full")[:-num_kept]:
-            path.unlink()

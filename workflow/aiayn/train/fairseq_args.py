@@ -57,6 +57,33 @@ def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 
         )
 
 
+def train_flags(
+    training: TrainingSpec,
+    data: TrainingData,
+    *,
+    seed: int,
+    save_folder: str,
+    device: str,
+    num_ranks: int = 1,
+) -> list[str]:
+    """Return the command line of fairseq-train, without its name.
+
+    `device` is `cpu` or `cuda`, already resolved.
+
+    Raises:
+        ConfigError: as `refuse_untrainable`.
+    """
+    refuse_untrainable("this system", training, num_ranks=num_ranks)
+    flags = [data.folder, "--user-dir", str(USER_FOLDER), "--task", "aiayn_translation"]
+    flags += ["--source-lang", data.source_language, "--target-lang", data.target_language]
+    flags += ["--precision", training.precision]
+    flags += model_flags(training, is_joint=data.is_joint) + _optimiser_flags(training)
+    flags += _batch_flags(training, num_ranks=num_ranks, device=device) + _saving_flags(training)
+    flags += ["--save-dir", save_folder, "--seed", str(seed)]
+    flags += ["--log-format", "json", "--log-interval", str(log_interval(training))]
+    return [*flags, "--cpu"] if device == "cpu" else flags
+
+
 def model_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
     """Return the flags of the architecture (sections 3.1 to 3.5 and 5.4)."""
     if training.architecture == "transformer":
@@ -169,33 +196,6 @@ def _saving_flags(training: TrainingSpec) -> list[str]:
     if training.patience_epochs is not None:
         flags += ["--patience", str(training.patience_epochs)]
     return flags
-
-
-def train_flags(
-    training: TrainingSpec,
-    data: TrainingData,
-    *,
-    seed: int,
-    save_folder: str,
-    device: str,
-    num_ranks: int = 1,
-) -> list[str]:
-    """Return the command line of fairseq-train, without its name.
-
-    `device` is `cpu` or `cuda`, already resolved.
-
-    Raises:
-        ConfigError: as `refuse_untrainable`.
-    """
-    refuse_untrainable("this system", training, num_ranks=num_ranks)
-    flags = [data.folder, "--user-dir", str(USER_FOLDER), "--task", "aiayn_translation"]
-    flags += ["--source-lang", data.source_language, "--target-lang", data.target_language]
-    flags += ["--precision", training.precision]
-    flags += model_flags(training, is_joint=data.is_joint) + _optimiser_flags(training)
-    flags += _batch_flags(training, num_ranks=num_ranks, device=device) + _saving_flags(training)
-    flags += ["--save-dir", save_folder, "--seed", str(seed)]
-    flags += ["--log-format", "json", "--log-interval", str(log_interval(training))]
-    return [*flags, "--cpu"] if device == "cpu" else flags
 
 
 def log_interval(training: TrainingSpec) -> int:

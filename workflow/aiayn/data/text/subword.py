@@ -1,4 +1,4 @@
-"""Learn a corpus's subword pieces (byte-pair encoding, section 5.1) and load what splits its lines into them.
+"""Turns training text into a model of subword pieces (section 5.1), and a model into what splits lines by it.
 
 Two methods: sentencepiece on plain text (`subword_sentencepiece`), from all lines or a sample; subword-nmt on Moses
 tokens (`subword_codes`), from the counts of all words. Memory grows with what is learnt from, and with nothing else.
