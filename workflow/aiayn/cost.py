@@ -128,9 +128,16 @@ def num_parameters(
     Sinusoids are no parameters, learned positions are; a batch norm's running mean and variance are not trained.
     """
     target_size = vocabulary_size if joint or target_vocabulary_size is None else target_vocabulary_size
-    if training.architecture == "fconv":
-        return _fconv_layer_parameters(training) + _fconv_embedding_parameters(training, vocabulary_size, target_size)
-    embeddings = _embedding_rows(training, vocabulary_size, target_size, joint) * training.d_model
+    if (
+        training.architecture == "fconv"
+    ):  # never shares source and target; tied, the output has a bias, else is normalised
+        rows = vocabulary_size + target_size + 2 * LEARNED_POSITION_ROWS["fconv"]
+        own_output = _normalised_parameters(training.d_model, target_size)
+        output = target_size if training.tied_embeddings else own_output
+        return _fconv_layer_parameters(training) + rows * training.d_model + output
+    # Tied, source, target and output are one matrix for one dictionary (section 3.4), else target and output share.
+    rows = vocabulary_size + (2 * target_size if not training.tied_embeddings else 0 if joint else target_size)
+    embeddings = rows * training.d_model
     if training.architecture == "lstm":  # whose words are shared as a transformer's; an output of its own has a bias
         return _lstm_layer_parameters(training) + embeddings + (0 if training.tied_embeddings else target_size)
     positions = 0
@@ -162,16 +169,6 @@ def layer_parameters(training: TrainingSpec) -> int:
     attentions = (ENCODER_ATTENTIONS + DECODER_ATTENTIONS) * attention_parameters(training)
     layer_pair = attentions + 2 * feed_forward + (ENCODER_NORMS + DECODER_NORMS) * norm
     return training.num_layers * layer_pair + (2 * norm if training.norm_order == "pre" else 0)
-
-
-def _embedding_rows(training: TrainingSpec, source_size: int, target_size: int, joint: bool) -> int:
-    """Return the rows of d_model of a transformer's matrices of source, target and output.
-
-    Tied, they are one matrix if the languages have one dictionary (section 3.4), else target and output share theirs.
-    """
-    if not training.tied_embeddings:
-        return source_size + 2 * target_size
-    return source_size + (0 if joint else target_size)
 
 
 def _lstm_layer_parameters(training: TrainingSpec) -> int:
@@ -210,13 +207,3 @@ def _fconv_layer_parameters(training: TrainingSpec) -> int:
 def _normalised_parameters(input_width: int, output_width: int) -> int:
     """Return the parameters of a weight-normalised linear map: directions, and a length and a bias for each output."""
     return (input_width + 2) * output_width
-
-
-def _fconv_embedding_parameters(training: TrainingSpec, source_size: int, target_size: int) -> int:
-    """Return those of words, learned positions and output of fairseq's `fconv`.
-
-    It never shares source and target; tied, the output has the target's matrix and a bias, else a normalised one.
-    """
-    rows = source_size + target_size + 2 * LEARNED_POSITION_ROWS["fconv"]
-    own_output = _normalised_parameters(training.d_model, target_size)
-    return rows * training.d_model + (target_size if training.tied_embeddings else own_output)

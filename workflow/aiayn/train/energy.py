@@ -82,21 +82,16 @@ def metered(tally: EnergyTally, request: TrainingRequest, rank: Rank, group: Ran
     After an error, which other ranks may also have had, it has its own node alone. A signal to stop is no error.
     """
     uuids = gpu_uuids(request, device) if rank.local_rank == 0 else []
-    meter = EnergyMeter(uuids) if uuids else None
+    meter, has_failed = EnergyMeter(uuids) if uuids else None, False
     try:
         yield
     except Exception:
+        has_failed = True
+        raise
+    finally:
         tally.energy = meter.stop() if meter else None
-        raise
-    except BaseException:
-        tally.energy = _gathered(meter, group)
-        raise
-    tally.energy = _gathered(meter, group)
-
-
-def _gathered(meter: EnergyMeter | None, group: RankGroup) -> Energy | None:
-    own = meter.stop() if meter else None
-    energies_json = [msgspec.json.encode(own).decode()]
-    with contextlib.suppress(RuntimeError):  # a rank may be gone: then this node's alone
-        energies_json = group.gather(energies_json[0], within_seconds=GATHER_SECONDS)
-    return total_energy(msgspec.json.decode(text, type=Energy | None) for text in energies_json)
+        if not has_failed:
+            texts = [msgspec.json.encode(tally.energy).decode()]
+            with contextlib.suppress(RuntimeError):  # a rank may be gone: then this node's alone
+                texts = group.gather(texts[0], within_seconds=GATHER_SECONDS)
+            tally.energy = total_energy(msgspec.json.decode(text, type=Energy | None) for text in texts)
