@@ -5,7 +5,6 @@ Nothing here decides a tensor: an update is the same sentences on any number of 
 
 import re
 import shlex
-from collections.abc import Set
 from pathlib import Path
 
 import msgspec
@@ -102,23 +101,16 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
     check("gpu_type", spec.gpu_type is None or spec.gpus_per_node > 0, "null, as gpus_per_node is 0")
     for key, ours in (("sbatch_lines", _NO_SBATCH_LINES), ("srun_options", _NO_SRUN_OPTIONS)):
         for option in getattr(spec, key):
-            check(
-                key,
-                _is_further_option(option, ours),
-                f"no {option!r}, but long names without dashes that no key and no launcher sets",
-            )
+            name = option.replace("_", "-")  # Slurm understands an abbreviation, too
+            is_further = _LONG_NAME.fullmatch(option) is not None and not any(our.startswith(name) for our in ours)
+            expected = f"no {option!r}, but long names without dashes that no key and no launcher sets"
+            check(key, is_further, expected)
     is_command = spec.python is None or _is_one_command(spec.python)
     check("python", is_command, "null, or one command on one line, which Python's own arguments can follow")
     check("poll_seconds", spec.poll_seconds > 0, "a number of seconds above 0")
     is_within_limit = 0 < spec.signal_seconds < 60 * spec.time_limit_minutes
     check("signal_seconds", is_within_limit, f"above 0 and below the time limit, {60 * spec.time_limit_minutes}")
     return spec
-
-
-def _is_further_option(option: str, ours: Set[str]) -> bool:
-    """Return whether a long name is none of ours, nor an abbreviation of one, which Slurm would understand."""
-    name = option.replace("_", "-")
-    return _LONG_NAME.fullmatch(option) is not None and not any(our.startswith(name) for our in ours)
 
 
 def _is_one_command(text: str) -> bool:

@@ -202,9 +202,7 @@ def _check_pairs(corpus: CorpusSpec, source: ListedSource, check: PlacedCheck) -
             check(f"{key}[{pair_index}]", is_whole, pair, expected)
             for language, line in pair.items():
                 expected = "words with one blank between two, none ending in @@"
-                check(f"{key}[{pair_index}].{language}", _is_words(line), line, expected)
-
-
-def _is_words(line: str) -> bool:
-    words = line.split()
-    return bool(words) and line == " ".join(words) and not any(word.endswith(_CONTINUATION) for word in words)
+                words = line.split()
+                is_right = bool(words) and line == " ".join(words)
+                is_right = is_right and not any(word.endswith(_CONTINUATION) for word in words)
+                check(f"{key}[{pair_index}].{language}", is_right, line, expected)

@@ -68,19 +68,14 @@ def _normalise_punctuation(line: str, language: str) -> str:
         if mark in line:
             line = pattern.sub(r"\1'\2", line)
     line = _single_blanks(_replaced(_replaced(line, _QUOTES), _PSEUDO_SPACES))
-    if '"' in line:
-        line = _quotes_and_marks(line, language)
+    if '"' in line and language == "en":  # a comma or dots go into a closing quote, in other languages out of it
+        line = _MARKS_AFTER_QUOTE.sub(r'\1"', line)
+    elif '"' in line:
+        line = _DOTS_BEFORE_QUOTE.sub(r'"\1\2', line.replace(',"', '",') + "\n").removesuffix("\n")
     if _NBSP in line:
         mark = "," if language in _LANGUAGES_WITH_DECIMAL_COMMA else "."
         line = _DIGITS_AROUND_NBSP.sub(rf"\1{mark}\2", line)
     return line
-
-
-def _quotes_and_marks(line: str, language: str) -> str:
-    """Move a comma or dots at a closing quote: into it in English, out of it in other languages."""
-    if language == "en":
-        return _MARKS_AFTER_QUOTE.sub(r'\1"', line)
-    return _DOTS_BEFORE_QUOTE.sub(r'"\1\2', line.replace(',"', '",') + "\n").removesuffix("\n")
 
 
 def _replaced(line: str, pairs: tuple[tuple[str, str], ...]) -> str:

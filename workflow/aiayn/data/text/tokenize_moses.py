@@ -65,7 +65,7 @@ class Tokenizer:
     def tokenize(self, line: str) -> str:
         """Return the tokens joined by blanks; after a last `.'` there is one blank too many, as in the original."""
         text = " ".join((line if line.isprintable() else line.translate(_DELETED)).split())
-        text = self._other_character.sub(_padded, text)
+        text = self._other_character.sub(lambda match: f" {match[0]} ", text)
         if self._is_aggressive and "-" in text:
             text = _substituted(text, self._moses.AGGRESSIVE_HYPHEN_SPLIT)
         if ".." in text:
@@ -82,7 +82,7 @@ class Tokenizer:
             text = _substituted(text, self._moses.TRAILING_DOT_APOSTROPHE)
         if "MULTI" in text:
             text = self._moses.restore_multidots(text)
-        return _ESCAPED_CHARACTER.sub(_entity, text)
+        return _ESCAPED_CHARACTER.sub(lambda match: _ENTITY_BY_CHARACTER[match[0]], text)
 
     def _split_dots(self, words: list[str]) -> None:
         """Put a blank before a word's last dot, unless it is an abbreviation's or the next word is in lower case."""
@@ -98,14 +98,6 @@ class Tokenizer:
             ):
                 continue
             words[index] = f"{before} ."
-
-
-def _padded(match: re.Match[str]) -> str:
-    return f" {match[0]} "
-
-
-def _entity(match: re.Match[str]) -> str:
-    return _ENTITY_BY_CHARACTER[match[0]]
 
 
 def _substituted(text: str, *rules: tuple[re.Pattern[str], str]) -> str:
