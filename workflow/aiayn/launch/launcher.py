@@ -4,10 +4,8 @@ Another executor is a package beside `launch/slurm` with three files (its launch
 inside) and a line each in LAUNCHERS, _QUEUES and `aiayn.launch.job.SURROUNDINGS`.
 """
 
-import importlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -15,6 +13,7 @@ from aiayn.errors import LaunchError
 from aiayn.runs.queue import Ending, JobQueue, QueuedJob, Queues
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import TrainingRequest
+from aiayn.wings import load
 
 LauncherName = Literal["local", "debug", "slurm"]
 LAUNCHERS = {
@@ -95,14 +94,8 @@ def make_launcher(name: str, request: TrainingRequest, cluster: ClusterSpec | No
     """
     if name not in LAUNCHERS:
         raise LaunchError(f"launcher {name!r}: expected one of {', '.join(LAUNCHERS)}")
-    launcher: Launcher = _load(LAUNCHERS[name])(request, cluster)
+    launcher: Launcher = load(LAUNCHERS[name])(request, cluster)
     return launcher
 
 
-def _load(name: str) -> Callable[..., Any]:
-    module, _, attribute = name.partition(":")
-    loaded: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
-    return loaded
-
-
-QUEUES: Queues = {name: _load(queue)() for name, queue in _QUEUES.items()}  # by the launcher whose jobs they hold
+QUEUES: Queues = {name: load(queue)() for name, queue in _QUEUES.items()}  # by the launcher whose jobs they hold
