@@ -83,7 +83,11 @@ class CheckpointKeeper:
             model_only = model_only_state(state["cfg"], state["model"], num_updates, dictionaries)
             save_whole(model_only, checkpoint_path(self.folder, "model", num_updates))
         save_whole(state, checkpoint_path(self.folder, "full", num_updates))
-        self._prune(num_updates)
+        for path in list_checkpoints(self.folder, "model")[: -self.num_models]:
+            path.unlink()
+        num_kept = 1 if num_updates == self.updates else FULL_CHECKPOINTS_KEPT
+        for path in list_checkpoints(self.folder, "full")[:-num_kept]:
+            path.unlink()
 
     def require_no_failure(self) -> None:
         """Raise the error of a write that has failed; do not wait."""
@@ -115,13 +119,6 @@ class CheckpointKeeper:
             raise
         self._writer.shutdown()
         self.wait()
-
-    def _prune(self, num_updates: int) -> None:
-        for path in list_checkpoints(self.folder, "model")[: -self.num_models]:
-            path.unlink()
-        num_kept = 1 if num_updates == self.updates else FULL_CHECKPOINTS_KEPT
-        for path in list_checkpoints(self.folder, "full")[:-num_kept]:
-            path.unlink()
 
 
 def checkpoint_path(folder: Path, kind: str, update: int) -> Path:

@@ -6,7 +6,6 @@ import os
 import platform
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 from aiayn.errors import LaunchError
 from aiayn.runs.attempts import Started
@@ -51,7 +50,13 @@ def rank_lock(folder: RunFolder) -> Iterator[None]:
         lock.write(str(os.getpid()))
         lock.flush()
         is_over = threading.Event()
-        beat = threading.Thread(target=_beat, args=(path, is_over), daemon=True)
+
+        def touch_lock() -> None:
+            while not is_over.wait(HEARTBEAT_SECONDS):
+                with contextlib.suppress(OSError):
+                    os.utime(path)
+
+        beat = threading.Thread(target=touch_lock, daemon=True)
         beat.start()
         try:
             yield
@@ -81,9 +86,3 @@ def _require_no_other_rank_zero(folder: RunFolder, *, is_refused: bool) -> None:
         f"{folder}: no heartbeat of the training on {where} for {HEARTBEAT_TIMEOUT_SECONDS:.0f} s: treated as "
         f"ended{', though its lock is still held' if is_refused else ''}"
     )
-
-
-def _beat(path: Path, is_over: threading.Event) -> None:
-    while not is_over.wait(HEARTBEAT_SECONDS):
-        with contextlib.suppress(OSError):
-            os.utime(path)

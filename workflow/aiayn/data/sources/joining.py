@@ -88,8 +88,12 @@ def append_member(
     content = stream.read(MAX_MARKUP_BYTES + 1)
     if len(content) > MAX_MARKUP_BYTES:
         raise CorpusError(f"{place}: more than {MAX_MARKUP_BYTES:,} bytes of markup; expected a test set")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _encoding_error(content, error, 0, place) from error
     num_lines = 0
-    for segment in read_segments(_decoded(content, place), place):
+    for segment in read_segments(text, place):
         num_lines += 1
         check_published(num_lines, max_lines, place)
         into.write(f"{segment}\n".encode())
@@ -129,13 +133,6 @@ def _append_lines(stream: BinaryIO, into: BinaryIO, place: str, max_lines: int |
         into.write(b"\n")
         num_lines += 1
     return num_lines
-
-
-def _decoded(content: bytes, place: str) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _encoding_error(content, error, 0, place) from error
 
 
 def _encoding_error(content: bytes, error: UnicodeDecodeError, num_lines_before: int, place: str) -> CorpusError:

@@ -180,7 +180,10 @@ def _write_train(chunks: Iterable[CleanedChunk], path_by_language: Mapping[str, 
     num_dropped_by_reason["duplicate"] = int((~is_kept).sum())
     if num_dropped_by_reason["duplicate"]:
         for path in path_by_language.values():
-            _keep_lines(path, is_kept)
+            kept_path = path.with_name(f"{path.name}.kept")
+            with path.open("rb") as lines, kept_path.open("wb") as kept:
+                kept.writelines(itertools.compress(lines, is_kept.tobytes()))
+            kept_path.replace(path)
     return num_dropped_by_reason
 
 
@@ -205,13 +208,6 @@ def first_occurrences(digests_file: Any) -> npt.NDArray[np.bool_]:
         pairs = pairs[np.lexsort((digests[pairs, 1], digests[pairs, 0]))]  # stable: equal ones stay in order
         is_kept[pairs[1:][(digests[pairs[1:]] == digests[pairs[:-1]]).all(axis=1)]] = False
     return is_kept
-
-
-def _keep_lines(path: Path, is_kept: npt.NDArray[np.bool_]) -> None:
-    kept_path = path.with_name(f"{path.name}.kept")
-    with path.open("rb") as lines, kept_path.open("wb") as kept:
-        kept.writelines(itertools.compress(lines, is_kept.tobytes()))
-    kept_path.replace(path)
 
 
 def _write_testset(spec: CorpusSpec, path_by_language: Mapping[str, Path], new_paths: Mapping[str, Path]) -> None:

@@ -45,16 +45,11 @@ def join_pieces(pieces: str) -> str:
         if byte:
             spelt.append(int(byte[1], 16))
             continue
-        text += _decode_bytes(spelt)
+        spelling = spelt.decode("utf-8", errors="surrogateescape")  # one surrogate a byte that belongs to no character
+        text += re.sub("[\udc80-\udcff]", "\ufffd", spelling)
         spelt.clear()
         if piece == "<unk>":
             text += _UNKNOWN_SURFACE
         elif piece not in ("<s>", "</s>"):
             text += (piece if text else piece.removeprefix(_WORD_BEGIN)).replace(_WORD_BEGIN, " ")
     return text.replace("\n", " ")  # a model may spell a line feed in bytes; one line in is one line out
-
-
-def _decode_bytes(spelt: bytearray) -> str:
-    """Decode UTF-8, each byte that belongs to no character as U+FFFD."""
-    text = spelt.decode("utf-8", errors="surrogateescape")  # one surrogate a stray byte
-    return re.sub("[\udc80-\udcff]", "\ufffd", text)
