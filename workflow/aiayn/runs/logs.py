@@ -14,7 +14,7 @@ from aiayn.errors import RecordError
 from aiayn.packed import find_packed
 from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started
 from aiayn.runs.log import read_end, read_statistics, split_line
-from aiayn.runs.run_folder import JOBS_NAME, RunFolder, SubmittedJob, job_without_attempt
+from aiayn.runs.run_folder import JOBS_NAME, RunFolder, job_without_attempt
 
 POLL_SECONDS = 0.5
 SECONDS_AFTER_DONE = 1.0  # rank 0 writes its record before its last lines
@@ -100,15 +100,17 @@ def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None] = l
     Raises:
         RecordError: if attempts.jsonl or jobs.jsonl is damaged.
     """
-    growing = _GrowingFile(folder.log_path, num_lines)
-    printed = _OutputBeforeAttempt(folder, num_lines)
-    events = folder.events()
+    growing, events = _GrowingFile(folder.log_path, num_lines), folder.events()
     num_events, events_size = len(events), _size_of(folder.path / ATTEMPTS_NAME)
+    jobs, jobs_size = folder.jobs(), _size_of(folder.path / JOBS_NAME)
+    printed: _GrowingFile | None = None  # by the newest job, before its attempt begins
+    announced_job = ""
     while True:
         has_ended = folder.is_done()
         if has_ended:
             time.sleep(SECONDS_AFTER_DONE)
         yield from growing.new_lines()
+        # To read the two files each time is slow on a shared file system.
         if _size_of(folder.path / ATTEMPTS_NAME) != events_size:
             events_size, events = _size_of(folder.path / ATTEMPTS_NAME), folder.events()
             for event in events[num_events if num_events <= len(events) else 0 :]:
@@ -116,39 +118,18 @@ def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None] = l
             num_events = len(events)
         if has_ended:
             return
-        for line in printed.new_lines(events):
+        if _size_of(folder.path / JOBS_NAME) != jobs_size:
+            jobs_size, jobs = _size_of(folder.path / JOBS_NAME), folder.jobs()
+        if (job := job_without_attempt(events, jobs)) is None:
+            printed = None
+        elif printed is None or printed.path != folder.output_path(job.job):
+            printed = _GrowingFile(folder.output_path(job.job), num_lines)
+        for line in printed.new_lines() if printed else ():
+            if job is not None and job.job != announced_job:
+                announced_job = job.job
+                note(f"== job {job.job} has begun no attempt yet; it prints, in {folder.output_path(job.job)}:")
             note(line)
         time.sleep(POLL_SECONDS)
-
-
-class _OutputBeforeAttempt:
-    """The output of the newest job before its attempt begins."""
-
-    def __init__(self, folder: RunFolder, num_lines: int) -> None:
-        self._folder = folder
-        self._num_lines = num_lines
-        self._jobs: list[SubmittedJob] = []
-        self._jobs_size = 0
-        self._job = ""
-        self._growing: _GrowingFile | None = None
-
-    def new_lines(self, events: list[Event]) -> Iterator[str]:
-        """Yield the lines that were completed since the last call; before a job's first line, its file."""
-        size = _size_of(self._folder.path / JOBS_NAME)  # to read it each time is slow on a shared file system
-        if size != self._jobs_size:
-            self._jobs_size, self._jobs = size, self._folder.jobs()
-        job = job_without_attempt(events, self._jobs)
-        path = self._folder.output_path(job.job) if job else None
-        if path is None or job is None:
-            self._growing = None
-            return
-        if self._growing is None or self._growing.path != path:
-            self._growing = _GrowingFile(path, self._num_lines)
-        for line in self._growing.new_lines():
-            if job.job != self._job:
-                self._job = job.job
-                yield f"== job {job.job} has begun no attempt yet; it prints, in {path}:"
-            yield line
 
 
 class _GrowingFile:
