@@ -64,23 +64,13 @@ def build_parser(verb: str) -> argparse.ArgumentParser:
 
 
 def _overview() -> str:
-    lines = [
-        "usage: aiayn VERB [--help] ...",
-        "",
-        "Reproduce 'Attention Is All You Need', stage by stage.",
-        "",
-        "verbs:",
-    ]
-    lines += [f"  {verb:<12}{summary}" for verb, summary in CORE_VERBS.items()]
-    for wing in present_wings():
-        if wing.verbs:
-            lines += ["", f"more: {wing.summary} ({wing.name})"]
-            lines += [f"  {verb:<12}{summary}" for verb, summary in wing.verbs.items()]
-    lines += [
-        "",
-        "`aiayn VERB --help` explains a verb, with an example. The whole workflow is run by snakemake: see README.md.",
-    ]
-    return "\n".join(lines)
+    groups = [("verbs:", CORE_VERBS)]
+    groups += [(f"more: {wing.summary} ({wing.name})", wing.verbs) for wing in present_wings() if wing.verbs]
+    lines = ["usage: aiayn VERB [--help] ...", "", "Reproduce 'Attention Is All You Need', stage by stage.", ""]
+    for heading, summary_by_verb in groups:
+        lines += [heading, *(f"  {verb:<12}{summary}" for verb, summary in summary_by_verb.items()), ""]
+    explained = "`aiayn VERB --help` explains a verb, with an example."
+    return "\n".join([*lines, f"{explained} The whole workflow is run by snakemake: see README.md."])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
