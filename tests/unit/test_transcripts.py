@@ -1,45 +1,79 @@
 """Verbs print what the files of tests/golden/transcripts say: `$ aiayn ...` and what it prints, any number of times.
 
-For a new transcript write the line of its command into a file, run `make golden`, and read what came below it. A
+For a new transcript write the lines of its commands into a file, run `make golden`, and read what came below them. A
 command that fails is followed by its errors and its exit code. The commands of a file run one after the other in a new
-folder, with links to workflow/ and paper_tables/, on a machine without GPUs whose core does 10^11 operations a second.
+folder, with links to workflow/ and paper_tables/, on a machine without GPUs whose core does 10^11 operations a second,
+one hour after noon of 2026. `$ scene NAME` makes what tests/scenes.py has of this name; other commands are the shell's
+(a here-document ends with END), and prepare what a verb is to find.
 """
 
+import logging
+import re
 import shlex
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from aiayn.__main__ import main, verbs
+from tests import scenes
 from tests.golden_files import GOLDEN_FOLDER, check_golden
 
 CHECKOUT = GOLDEN_FOLDER.parents[1]
 PATHS = sorted((GOLDEN_FOLDER / "transcripts").glob("*.txt"))
-PROMPT = "$ aiayn "
+VERSION = re.compile(r"\|(sacremoses|version):[\d.]+")  # of packages, in signatures
+PROMPT, HERE, END = "$ ", "<<'END'", "END"
 
 
-def run_commands(commands: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the transcript of commands, with the name of the folder that they run in replaced."""
+def read_commands(text: str) -> Iterator[str]:
+    """Yield the commands of a transcript, here-documents included."""
+    lines = iter(text.splitlines())
+    for line in lines:
+        if line.startswith(PROMPT):
+            command = line.removeprefix(PROMPT)
+            while HERE in command and command.rpartition("\n")[2] != END:
+                command += f"\n{next(lines)}"
+            yield command
+
+
+def run_command(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run a verb in this process, make a scene, or call the shell; return the exit code."""
+    program, _, rest = command.partition(" ")
+    if program == "scene":
+        scenes.SCENES[rest](folder, monkeypatch)
+        return 0
+    if program != "aiayn":
+        return subprocess.run(["sh", "-c", command], check=False).returncode
+    try:
+        return main(shlex.split(rest))
+    except SystemExit as exit:  # of argparse
+        return int(exit.code or 0)
+    finally:
+        logging.root.handlers.clear()  # of the verb, which hold the streams of this test
+
+
+def run_commands(
+    commands: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> str:
+    """Return the transcript of commands, without the folder that they run in and versions."""
     text = ""
     for command in commands:
-        capsys.readouterr()
-        try:
-            code = main(shlex.split(command))
-        except SystemExit as exit:  # of argparse
-            code = int(exit.code or 0)
-        output, errors = capsys.readouterr()
+        capfd.readouterr()
+        code = run_command(command, folder, monkeypatch)
+        output, errors = capfd.readouterr()
         text += f"{PROMPT}{command}\n{output}" + (f"{errors}[exit code {code}]\n" if code else "")
-    return text.replace(str(folder), "FOLDER")
+    return VERSION.sub("", text.replace(str(folder), "FOLDER"))
 
 
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 def test_a_transcript_is_the_golden_one(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    commands = [line.removeprefix(PROMPT) for line in lines if line.startswith(PROMPT)]
-    assert commands, f"{path}: no line begins with {PROMPT!r}"
-    if missing := {shlex.split(command)[0] for command in commands} - set(verbs()):
+    commands = list(read_commands(path.read_text(encoding="utf-8")))
+    asked = {command.split()[1] for command in commands if command.startswith("aiayn ")}
+    assert asked, f"{path}: no line begins with '{PROMPT}aiayn'"
+    if missing := asked - set(verbs()):
         pytest.skip(f"not among the verbs here: {', '.join(missing)}")
     for name in ("workflow", "paper_tables"):
         (tmp_path / name).symlink_to(CHECKOUT / name)
@@ -49,10 +83,15 @@ def test_a_transcript_is_the_golden_one(
     monkeypatch.setattr("aiayn.train.fairseq_args.USER_FOLDER", Path("workflow/aiayn_fairseq"))
     monkeypatch.setattr("aiayn.train.fairseq_args.NUM_VALIDATIONS", 20)  # tests of the engine lower it in their process
     monkeypatch.setattr("aiayn.plan.machine.cpu_flops_per_second_per_core", lambda: 1.0e11)
-    check_golden(f"transcripts/{path.name}", run_commands(commands, tmp_path, capsys))
+    check_golden(f"transcripts/{path.name}", run_commands(commands, tmp_path, monkeypatch, capfd))
 
 
-def test_a_failing_command_shows_its_errors_and_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = run_commands(["score --records nowhere"], tmp_path, capsys)
-    assert text.startswith("$ aiayn score --records nowhere\n")
+def test_a_failing_command_shows_its_errors_and_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    commands = ["cat > text <<'END'\n1\nEND", "cat text", "aiayn score --records nowhere"]
+    assert list(read_commands("".join(f"$ {command}\nprinted\n" for command in commands))) == commands
+    monkeypatch.chdir(tmp_path)
+    text = run_commands(commands, tmp_path, monkeypatch, capfd)
+    assert text.startswith("$ cat > text <<'END'\n1\nEND\n$ cat text\n1\n$ aiayn score --records nowhere\n")
     assert text.endswith("\n[exit code 2]\n")
