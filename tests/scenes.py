@@ -10,7 +10,7 @@ import pytest
 import aiayn.runs.status
 from aiayn.paths import average_record, corpus_record, evaluation_record, train_record
 from aiayn.records import CheckpointRecord, Hypotheses, RawCorpus, TextPair, TrainRecord, read_record, write_record
-from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME
+from aiayn.runs.attempts import ATTEMPTS_NAME, DONE_NAME, LOG_NAME
 from aiayn.spec.system import read_system
 from tests.fake_slurm import FakeSlurm, install
 from tests.records_factory import (
@@ -82,7 +82,13 @@ def fill_runs(runs: Path, slurm: FakeSlurm) -> None:
         )
         write_done(done, updates=500, tokens=600_000, wall_seconds=120)
     (make_run(runs, "demo_en_de-base-seed2-0a1b2c3d") / ATTEMPTS_NAME).write_text("no JSON\n", encoding="utf-8")
+    torn = make_run(runs, "demo_en_de-base-seed3-0a1b2c3d", events=[started(1, 0)])
+    (torn / DONE_NAME).write_text('{"run": ', encoding="utf-8")
+    no_number = [settings_line(500), statistics_line(10, float("nan"), "12:00:00")]
+    make_run(runs, "demo_en_de-big-seed1-0a1b2c3d", events=[started(1, 0)], log=no_number)
     make_run(runs, "notes")
+    (runs / "a file").touch()
+    (runs / "code" / "0123").mkdir(parents=True)
 
 
 def make_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
