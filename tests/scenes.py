@@ -1,6 +1,8 @@
 """What transcripts of verbs start from: runs in every state under a fake Slurm, a scale's results, translations."""
 
+import os
 import platform
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +13,10 @@ import aiayn.runs.status
 from aiayn.paths import average_record, corpus_record, evaluation_record, train_record
 from aiayn.records import CheckpointRecord, Hypotheses, RawCorpus, TextPair, TrainRecord, read_record, write_record
 from aiayn.runs.attempts import ATTEMPTS_NAME, DONE_NAME, LOG_NAME
-from aiayn.spec.system import read_system
+from aiayn.spec.system import CHECKOUT, read_system
+from tests.fake_cluster import FakeCluster
 from tests.fake_slurm import FakeSlurm, install
+from tests.planned_scales import leave_free
 from tests.records_factory import (
     PROVENANCE,
     Site,
@@ -170,9 +174,34 @@ def write_pair(site: Site, path: Path) -> None:
     write_record(raw, corpus_record(site.results_folder, "demo", "fetch", "demo_en_de"))
 
 
+def make_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make this a machine without GPU and mirror: 40 GB free, packages as pinned, the code of a commit."""
+    from aiayn.price.preflight import checks  # of a wing, which may be absent
+
+    pins = dict(line.split("==") for line in (CHECKOUT / "constraints.txt").read_text().split("\n") if "==" in line)
+    needed = {name: pins[name] for name in (*checks.NEEDED_PACKAGES, checks.SLURM_PACKAGE)}
+    which = shutil.which
+    monkeypatch.setattr(checks, "installed_versions", lambda: needed)
+    monkeypatch.setattr(shutil, "which", lambda name, *rest: None if name == "nvidia-smi" else which(name, *rest))
+    monkeypatch.delenv("AIAYN_MIRROR", raising=False)
+    monkeypatch.setenv("SACREBLEU", str(folder / "no cache"))
+    monkeypatch.setattr(checks, "commit_label", lambda: "0123456789abcdef")
+    monkeypatch.setattr(platform, "python_version", lambda: "3.11.0")
+    leave_free(40 * 10**9, monkeypatch)
+
+
+def make_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a Slurm before the other commands: each prints what slurm/NAME.txt holds."""
+    path = os.environ["PATH"]
+    FakeCluster().install(folder / "slurm", monkeypatch)
+    monkeypatch.setenv("PATH", f"{folder / 'slurm'}{os.pathsep}{path}")
+
+
 SCENES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "runs": make_runs,
     "results": lambda folder, monkeypatch: write_demo_results(Path()) and None,
     "results of the paper": make_paper_results,
     "translations": make_translations,
+    "machine": make_machine,
+    "Slurm": make_slurm,
 }
