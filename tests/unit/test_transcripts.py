@@ -4,7 +4,8 @@ For a new transcript write the lines of its commands into a file, run `make gold
 command that fails is followed by its errors and its exit code. The commands of a file run one after the other in a new
 folder, with links to workflow/ and paper_tables/, on a machine without GPUs whose core does 10^11 operations a second,
 one hour after noon of 2026. `$ scene NAME` makes what tests/scenes.py has of this name; other commands are the shell's
-(a here-document ends with END), and prepare what a verb is to find.
+(a here-document ends with END), and prepare what a verb is to find. `$ read FILE EDIT` reads a file of a config folder
+after an edit of sed's, and shows why it is refused.
 """
 
 import logging
@@ -17,6 +18,9 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main, verbs
+from aiayn.errors import ConfigError
+from aiayn.spec.cluster import read_cluster
+from aiayn.spec.system import read_corpus, read_scale, read_scale_document, read_system
 from tests import scenes
 from tests.golden_files import GOLDEN_FOLDER, check_golden
 
@@ -37,11 +41,39 @@ def read_commands(text: str) -> Iterator[str]:
             yield command
 
 
+def read_config(name: str, edit: str = "", other: str = "") -> str:
+    """Return `read`, or why a file of a config folder is refused: as it is, or after an edit of sed's.
+
+    With `other` that file is read, while the edited one is as edited.
+    """
+    path, asked = Path(name), Path(other or name)
+    original = path.read_text(encoding="utf-8") if edit else ""
+    if edit:
+        path.write_text(subprocess.run(["sed", edit, name], check=True, capture_output=True, text=True).stdout)
+        assert path.read_text() != original, f"{edit!r} changes nothing in {name}"
+    try:
+        if asked.parent.name in ("corpora", "clusters"):
+            (read_corpus if asked.parent.name == "corpora" else read_cluster)(asked.stem, Path("config"))
+        elif "systems" in asked.parts:
+            read_system(asked.stem, asked.parent.name, Path("config"))
+        else:
+            read_scale_document(asked, config_folder=Path("config")) if not asked.exists() else read_scale(asked)
+    except ConfigError as error:
+        return str(error)
+    finally:
+        if edit:
+            path.write_text(original, encoding="utf-8")
+    return "read"
+
+
 def run_command(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Run a verb in this process, make a scene, or call the shell; return the exit code."""
+    """Run a verb in this process, make a scene, read a config, or call the shell; return the exit code."""
     program, _, rest = command.partition(" ")
     if program == "scene":
         scenes.SCENES[rest](folder, monkeypatch)
+        return 0
+    if program == "read":
+        print(read_config(*shlex.split(rest)))
         return 0
     if program != "aiayn":
         return subprocess.run(["sh", "-c", command], check=False).returncode
@@ -72,7 +104,7 @@ def test_a_transcript_is_the_golden_one(
 ) -> None:
     commands = list(read_commands(path.read_text(encoding="utf-8")))
     asked = {command.split()[1] for command in commands if command.startswith("aiayn ")}
-    assert asked, f"{path}: no line begins with '{PROMPT}aiayn'"
+    assert asked or any(command.startswith("read ") for command in commands), f"{path}: no command of ours"
     if missing := asked - set(verbs()):
         pytest.skip(f"not among the verbs here: {', '.join(missing)}")
     for name in ("workflow", "paper_tables"):
