@@ -37,6 +37,7 @@ from tests.run_folders import (
     submitted,
     write_done,
 )
+from tests.text_forms import FORMS, GENERATED, OTHER, PLAIN, tokens
 
 TRACEBACK = [
     "2026-01-01 12:10:00 | ERROR | root | Traceback (most recent call last):",
@@ -167,6 +168,13 @@ def make_translations(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             write_record(msgspec.structs.replace(decoded, path=path.with_suffix(".txt")), path)
 
 
+def make_forms(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make references, translations beside them as plain text and in each other form, and a log of fairseq-generate."""
+    files = {"references": PLAIN, "plain": OTHER, "generated": GENERATED, "referencetokens": tokens(PLAIN)}
+    for name, lines in (files | {name: lines for name, (lines, _) in FORMS.items()}).items():
+        write_lines(lines, Path(f"{name.replace(',', '').replace(' ', '_')}.de"))
+
+
 def write_pair(site: Site, path: Path) -> None:
     """Write the record of fetch: this text is both sides of both test sets."""
     pair = TextPair(path_by_language={"en": path, "de": path}, num_lines=len(REFERENCE), sha256_by_language={})
@@ -202,6 +210,7 @@ SCENES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "results": lambda folder, monkeypatch: write_demo_results(Path()) and None,
     "results of the paper": make_paper_results,
     "translations": make_translations,
+    "text forms": make_forms,
     "machine": make_machine,
     "Slurm": make_slurm,
 }
