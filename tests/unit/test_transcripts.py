@@ -95,7 +95,7 @@ def run_commands(
         code = run_command(command, folder, monkeypatch)
         output, errors = capfd.readouterr()
         text += f"{PROMPT}{command}\n{output}" + (f"{errors}[exit code {code}]\n" if code else "")
-    return VERSION.sub("", text.replace(str(folder), "FOLDER"))
+    return VERSION.sub("", text.replace(str(folder), "FOLDER").replace(str(CHECKOUT), "CHECKOUT"))
 
 
 @pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
