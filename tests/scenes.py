@@ -44,6 +44,17 @@ TRACEBACK = [
     '  File "workflow/aiayn/train/checkpoints.py", line 1, in save',
     "OSError: [Errno 28] No space left on device: '/scratch/runs/wmt14_en_de-big-seed1-0a1b2c3d/checkpoints/.full.pt'",
 ]
+ODD_LINES = [  # of a log: those of fairseq's that status and logs put in words, and others
+    '2026-01-01 12:00:05 | INFO | valid | {"epoch": 2, "valid_loss": "3.271", "valid_nll_loss": "2.069", '
+    '"valid_ppl": "4.2", "valid_num_updates": "256"}',
+    '2026-01-01 12:00:06 | INFO | train | {"epoch": 2, "train_loss": "3.567", "train_nll_loss": "2.584", '
+    '"train_num_updates": "320"}',
+    "2026-01-01 12:00:05 | INFO | fairseq_cli.train | begin validation",
+    "2026-01-01 12:00:05 | WARNING | root | torn",
+    "    (fc1): Linear(in_features=64)",
+    '2026-01-01 12:00:05 | INFO | train_inner | {"loss": "3"}',
+    statistics_line(10, 3.4, "12:00:00")[:-9],
+]
 EIGHT_GPUS = {"device": "cuda", "num_gpus": 8, "host": "gpu012", "job": "4821034"}
 LOG = (
     '2026-01-01 10:00:01 | INFO | train_inner | {"epoch": 1, "loss": "9.9", "num_updates": "2900"}\n'
@@ -89,8 +100,8 @@ def fill_runs(runs: Path, slurm: FakeSlurm) -> None:
     (make_run(runs, "demo_en_de-base-seed2-0a1b2c3d") / ATTEMPTS_NAME).write_text("no JSON\n", encoding="utf-8")
     torn = make_run(runs, "demo_en_de-base-seed3-0a1b2c3d", events=[started(1, 0)])
     (torn / DONE_NAME).write_text('{"run": ', encoding="utf-8")
-    no_number = [settings_line(500), statistics_line(10, float("nan"), "12:00:00")]
-    make_run(runs, "demo_en_de-big-seed1-0a1b2c3d", events=[started(1, 0)], log=no_number)
+    log = [settings_line(500) + "x" * 8000, *ODD_LINES, statistics_line(10, float("nan"), "12:00:00")]
+    make_run(runs, "demo_en_de-big-seed1-0a1b2c3d", events=[started(1, 0)], log=log)
     make_run(runs, "notes")
     (runs / "a file").touch()
     (runs / "code" / "0123").mkdir(parents=True)
