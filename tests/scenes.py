@@ -216,12 +216,18 @@ def make_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{folder / 'slurm'}{os.pathsep}{path}")
 
 
+def make_odd_logs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make folders of logs as other people keep them."""
+    pytest.importorskip("tests.logs.odd_folders").write_odd_folders(Path())  # of a wing, which may be absent
+
+
 SCENES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "runs": make_runs,
     "results": lambda folder, monkeypatch: write_demo_results(Path()) and None,
     "results of the paper": make_paper_results,
     "translations": make_translations,
     "text forms": make_forms,
+    "odd logs": make_odd_logs,
     "machine": make_machine,
     "Slurm": make_slurm,
 }
