@@ -5,7 +5,6 @@ Where pytest itself runs in the background of a shell, which has SIGINT ignored,
 
 import shutil
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -48,16 +47,3 @@ def driven(tmp_path: Path, slurm: FakeSlurm) -> DrivenRun:
 def copied_folder(tmp_path: Path) -> Path:
     """Return a copy of the published files that a test may spoil."""
     return Path(shutil.copytree(PUBLISHED_FOLDER, tmp_path / "published"))
-
-
-@pytest.fixture
-def spoil(copied_folder: Path) -> Callable[[str, str, str], None]:
-    """Return what replaces, in a file of `copied_folder`, the only occurrence of a text."""
-
-    def replace(name: str, old: str, new: str) -> None:
-        path = copied_folder / f"{name}.csv"
-        text = path.read_text(encoding="utf-8")
-        assert text.count(old) == 1, f"{old!r} must occur once in {path.name}"
-        path.write_text(text.replace(old, new), encoding="utf-8", newline="\n")
-
-    return replace

@@ -17,10 +17,12 @@ from pathlib import Path
 
 import pytest
 
+from aiayn import printed
 from aiayn.__main__ import main, verbs
-from aiayn.errors import ConfigError
+from aiayn.errors import ConfigError, TableError
 from aiayn.spec.cluster import read_cluster
 from aiayn.spec.system import read_corpus, read_scale, read_scale_document, read_system
+from aiayn.wings import load
 from tests import scenes
 from tests.golden_files import GOLDEN_FOLDER, check_golden
 
@@ -41,10 +43,26 @@ def read_commands(text: str) -> Iterator[str]:
             yield command
 
 
-def read_config(name: str, edit: str = "", other: str = "") -> str:
-    """Return `read`, or why a file of a config folder is refused: as it is, or after an edit of sed's.
+REFERENCE = ("gaps", "reference_replications", "causes")
 
-    With `other` that file is read, while the edited one is as edited.
+
+def read_printed(path: Path) -> None:
+    """Read a file of published numbers by its own reader, which remembers nothing of an earlier edit."""
+    for reader in vars(printed).values():
+        getattr(reader, "cache_clear", lambda: None)()
+    if path.stem.startswith("table"):
+        printed.read_table(int(path.stem.removeprefix("table")), path.parent)
+    elif path.stem in REFERENCE:
+        pytest.importorskip("paper_tables.questions")  # a wing, which may be absent
+        load(f"paper_tables.questions.reference:read_{path.stem}")(path.parent)
+    else:
+        getattr(printed, f"read_{path.stem}")(path.parent)
+
+
+def read_config(name: str, edit: str = "", other: str = "") -> str:
+    """Return `read`, or why a file of a config folder or of `published` is refused.
+
+    It is read as it is, or after an edit of sed's; with `other` that file is read, while the edited one is as edited.
     """
     path, asked = Path(name), Path(other or name)
     original = path.read_text(encoding="utf-8") if edit else ""
@@ -52,13 +70,15 @@ def read_config(name: str, edit: str = "", other: str = "") -> str:
         path.write_text(subprocess.run(["sed", edit, name], check=True, capture_output=True, text=True).stdout)
         assert path.read_text() != original, f"{edit!r} changes nothing in {name}"
     try:
-        if asked.parent.name in ("corpora", "clusters"):
+        if asked.parent.name == "published":
+            read_printed(asked)
+        elif asked.parent.name in ("corpora", "clusters"):
             (read_corpus if asked.parent.name == "corpora" else read_cluster)(asked.stem, Path("config"))
         elif "systems" in asked.parts:
             read_system(asked.stem, asked.parent.name, Path("config"))
         else:
             read_scale_document(asked, config_folder=Path("config")) if not asked.exists() else read_scale(asked)
-    except ConfigError as error:
+    except (ConfigError, TableError) as error:
         return str(error)
     finally:
         if edit:
