@@ -37,6 +37,7 @@ from tests.run_folders import (
     submitted,
     write_done,
 )
+from tests.table_scenes import make_demo, make_paper
 from tests.text_forms import FORMS, GENERATED, OTHER, PLAIN, tokens
 
 TRACEBACK = [
@@ -228,6 +229,8 @@ SCENES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "translations": make_translations,
     "text forms": make_forms,
     "odd logs": make_odd_logs,
+    "tables of the demo": make_demo,
+    "tables of the paper": make_paper,
     "machine": make_machine,
     "Slurm": make_slurm,
 }

@@ -54,9 +54,7 @@ def make_target() -> Tensor:
     return target_BT
 
 
-def step_by_step(
-    model: AiaynTransformer, source_BS: Tensor, target_BT: Tensor, *, kept_at_step_4: list[int]
-) -> Tensor:
+def step_by_step(model: AiaynTransformer, source_BS: Tensor, target_BT: Tensor, *, kept_at_step_4: list[int]) -> Tensor:
     """Return the logits of each step, (B, T, V); before the fifth, rows are selected as a search selects beams."""
     steps, kept = TransformerSteps(model), torch.tensor(kept_at_step_4)
     logits: list[Tensor] = []
