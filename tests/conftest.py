@@ -1,6 +1,49 @@
-"""Lets tests interrupt processes where pytest itself runs in the background of a shell, which has SIGINT ignored."""
+"""What all tests share: a fake Slurm, a driven run; tables without figures, unless a test is marked `figures`.
 
+Where pytest itself runs in the background of a shell, which has SIGINT ignored, tests can interrupt processes, too.
+"""
+
+import shutil
 import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aiayn.printed import PUBLISHED_FOLDER
+from aiayn.spec.cluster import read_cluster
+from tests.driven_run import DrivenRun
+from tests.fake_slurm import FakeSlurm, install
+from tests.unit.test_launch import make_request
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _without_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the extra for missing where the tables ask for it: drawing takes 5 s of a CPU each time."""
+    if request.node.get_closest_marker("figures") is None:
+        monkeypatch.setattr("paper_tables.render.drawn.has_figures", lambda: False)
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    """Return a fake Slurm that is first on PATH."""
+    return install(tmp_path / "slurm", monkeypatch)
+
+
+@pytest.fixture
+def driven(tmp_path: Path, slurm: FakeSlurm) -> DrivenRun:
+    """Return a run that may have three jobs, in a folder whose name a shell would split."""
+    folder = tmp_path / "my runs" / "run"
+    (folder / "checkpoints").mkdir(parents=True)
+    request = msgspec.structs.replace(make_request(folder), command="aiayn train --seed 1")
+    cluster = msgspec.structs.replace(read_cluster("cpu"), max_num_jobs=3, time_limit_minutes=1440)
+    return DrivenRun(request, cluster, slurm, tmp_path / "seed1.json")
+
+
+@pytest.fixture
+def copied_folder(tmp_path: Path) -> Path:
+    """Return a copy of the published files that a test may spoil."""
+    return Path(shutil.copytree(PUBLISHED_FOLDER, tmp_path / "published"))

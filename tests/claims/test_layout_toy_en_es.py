@@ -1,7 +1,6 @@
 """The tutorial's eight sentences: ours beside its author's, seed by seed, and nothing claimed that was not seen."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -205,21 +204,3 @@ def test_the_published_sentences_are_those_of_the_shipped_corpus() -> None:
     assert [pair["en"] for pair in source.pairs_by_split[run.testset]] == [one.sentence for one in published]
     assert len(others) == 7
     assert evaluations_of("en-es", run.system) == [("last1", "test")]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("toy_eight,good morning", "toy_nine,good morning", r"sentences\.csv:4: .*toy_nine.*; expected .*toy_eight"),
-        ("toy_eight,good morning", "toy_eight,hello world", r"sentences\.csv:4: .*hello world .*sentences\.csv:2"),
-        ("good morning,,buenos dias", "good morning,,", r"sentences\.csv:4: .*'program_output': ''"),
-        ("last1,test,toy_eight,good morning", "last2,test,toy_eight,good morning",
-         r"sentences\.csv:4: .*'last2'"),
-    ],
-)  # fmt: skip
-def test_a_spoilt_file_of_sentences_is_refused(
-    copied_folder: Path, spoil: Callable[[str, str, str], None], old: str, new: str, message: str
-) -> None:
-    spoil("sentences", old, new)
-    with pytest.raises(TableError, match=message):
-        read_sentences(copied_folder)

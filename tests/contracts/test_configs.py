@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from fractions import Fraction
 from functools import cache
 from math import floor
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,8 +16,6 @@ import yaml
 
 from aiayn.cost import num_parameters
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, ScaleSpec, SystemSpec, TrainingSpec, read_scale, read_system
-
-REPLICATIONS = Path(__file__).resolve().parents[2] / "paper_tables" / "published" / "replications.csv"
 
 PAPER_SIZES = {"num_layers": 6, "d_model": 512, "d_ff": 2048, "num_heads": 8, "d_k": 64, "d_v": 64}
 PAPER_OTHERS = {"p_drop": 0.1, "eps_ls": 0.1, "positions": "sinusoidal"}
@@ -81,7 +78,6 @@ LAYERS_BY_ARCHITECTURE = {"lstm": Fraction(4, 6), "fconv": Fraction(15, 6)}
 VOCABULARY_BY_SCALE = {"demo": 402, "multi30k": 3962, "paper": 37000}
 # Whole systems as printed by others, which inherit nothing and stand beside no row of a table.
 SYSTEMS_OF_REPLICATIONS = {"demo": {"seed_waynestalk"}, "multi30k": {"revisit_tiny"}, "paper": set()}
-ABLATIONS = [name for name in PRINTED_BY_SYSTEM if name.startswith("table3_")]
 # What belongs to the scale, and may be otherwise for big than for base; the batch in the demo alone.
 LONGER = ("updates", "warmup_steps", "save_interval_updates")
 LONGER_BY_SCALE = {"demo": (*LONGER, "max_tokens_per_batch"), "multi30k": LONGER, "paper": LONGER}
@@ -346,10 +342,3 @@ def nested_keys(values: dict[str, Any]) -> list[str]:
 def test_a_scale_holds_scalars_and_lists_only(scale: str) -> None:
     values = yaml.safe_load((CONFIG_FOLDER / f"{scale}.yaml").read_text(encoding="utf-8"))
     assert nested_keys(values) == [], "Snakemake unites mappings of two configs"
-
-
-def test_a_mapping_in_a_scale_is_noticed() -> None:
-    assert nested_keys({"seeds": [1, 2], "scale": "demo", "systems": {"base": 1}, "pairs": [[1]]}) == [
-        "systems",
-        "pairs",
-    ]

@@ -18,6 +18,7 @@ from paper_tables.render.from_logs import make_tables_from_logs
 from paper_tables.tools.pack import pack_scale
 from tests.records_factory import make_site, write_left
 
+pytestmark = pytest.mark.figures
 CHECKOUT = Path(__file__).resolve().parents[2]
 MEASURED_FOLDER = CHECKOUT / "paper_tables" / "measured"
 SHIPPED = sorted(path.parent.name for path in MEASURED_FOLDER.glob("*/asked.json"))

@@ -15,7 +15,7 @@ ABOUT_CLUSTERS = (
     "wings.py",
 )
 REGISTERED = ("launch/launcher.py", "launch/job.py")  # a line each for the launcher, its queue and its jobs
-HELP = ("cli/flags.py", "cli/train.py")  # the flag's choices
+HELP = ("cli/train.py",)  # the example's launcher
 
 
 def files_with_words(package: Path) -> set[str]:

@@ -81,25 +81,6 @@ def test_a_value_has_the_line_in_which_it_stands(tmp_path: Path) -> None:
     assert (command.line, command.line_by_key["arch"], command.line_by_key["lr"]) == (2, 3, 4)
 
 
-@pytest.mark.parametrize(
-    "flag", ["--lr $LR", "--update-freq $((F*8))", "--arch ${ARCH:-transformer}", "--max-tokens $1"]
-)
-def test_a_value_in_a_variable_is_refused_by_name(
-    flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write(tmp_path, f"fairseq-train $DATA --arch transformer \\\n {flag} --save-dir $OUT")
-    assert main(["doctor", "--command", str(path)]) == 1
-    message = capsys.readouterr().err
-    assert f"{path}:2: {flag}" in message.replace("\n", " ")
-    assert "bash -x" in message
-
-
-def test_flags_in_a_variable_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for line in ("fairseq-train data $ARGS --lr 1 --arch transformer", "fairseq-train $ARGS --lr 1"):
-        assert main(["doctor", "--command", str(write(tmp_path, line))]) == 1
-        assert "$ARGS" in capsys.readouterr().err
-
-
 def test_absent_flags_have_the_defaults_of_fairseq_and_of_the_architecture(tmp_path: Path) -> None:
     plain = only(tmp_path, "fairseq-train data --arch transformer_vaswani_wmt_en_de_big --lr-scheduler inverse_sqrt")
     symbols = symbols_of_arguments(plain.arguments)
@@ -156,21 +137,6 @@ def test_gpus_are_counted_where_the_script_says_them(text: str, num_gpus: int | 
     assert only(tmp_path, script).num_gpus == num_gpus
 
 
-def test_a_script_without_a_number_of_gpus_needs_the_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (diagnosis,) = diagnosed(tmp_path, TRAIN, capsys)
-    missing = next(one["missing"] for one in diagnosis["outcomes"] if one["check"] == "batch")
-    assert "--num-gpus" in missing
-    assert "about 8 GPUs" in missing
-    assert "tokens_per_update" not in found(diagnosis)
-    (diagnosis,) = diagnosed(tmp_path, TRAIN, capsys, "--num-gpus", "1")
-    assert found(diagnosis)["tokens_per_update"] == ("3,150 (3,500 x 1 x 1 GPUs)", "about 25,000: section 5.1")
-
-
-def test_the_papers_own_configuration_has_no_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (diagnosis,) = diagnosed(tmp_path, TRAIN, capsys, "--num-gpus", "8")
-    assert (diagnosis["findings"], diagnosis["harmless"], diagnosis["system"]) == ([], [], "base")
-
-
 CHANGED = {
     "--dropout 0": ("p_drop", 1.2, 1.2),
     "--dropout 0.2": ("p_drop", 0.3, 0.3),
@@ -202,76 +168,6 @@ def test_one_changed_flag_is_one_difference_with_its_published_cost(
     assert bool(finding["costs"][0]["source"]) == (low is not None)
 
 
-def test_averaging_search_and_scoring_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    generate = "fairseq-generate data-bin/wmt16_en_de_bpe32k --path {} --beam {} --lenpen {} --remove-bpe > gen.out\n"
-    right = (
-        f"{TRAIN}\npython scripts/average_checkpoints.py --inputs c --num-update-checkpoints 5 --output avg.pt\n"
-        + generate.format("avg.pt", 4, 0.6).replace("--remove-bpe", "--remove-bpe --max-len-a 1 --max-len-b 50")
-        + "bash scripts/compound_split_bleu.sh gen.out\n"
-    )
-    (diagnosis,) = diagnosed(tmp_path, right, capsys, "--num-gpus", "8")
-    assert diagnosis["findings"] == []
-    wrong = f"{TRAIN}\n{generate.format('checkpoints/checkpoint_best.pt', 5, 1)}"
-    wrong += "bash scripts/sacrebleu.sh wmt14/full en de gen.out\n"
-    (diagnosis,) = diagnosed(tmp_path, wrong, capsys, "--num-gpus", "8")
-    assert found(diagnosis) == {
-        "average": ("checkpoint_best.pt", "last5 (section 6)"),
-        "beam_size": ("5", "4"),
-        "length_penalty_alpha": ("1", "0.6"),
-        "definition bleu_sacre_13a": ("bleu_sacre_13a", "bleu_tok_compound_split"),
-    }
-    left = right.replace("--remove-bpe ", "").replace("compound_split_bleu.sh", "none.sh")
-    (diagnosis,) = diagnosed(tmp_path, left, capsys, "--num-gpus", "8")
-    assert found(diagnosis)["pieces"] == ("left in", "joined")
-
-
-def test_a_bleu_line_below_a_command_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    line = "BLEU4 = 20.91, 55.0/27.0/15.0/9.0 (BP=1.000, ratio=1.062, syslen=68000, reflen=64031)"
-    (diagnosis,) = diagnosed(tmp_path, f"{TRAIN}\n{line}\n", capsys, "--num-gpus", "4")
-    assert diagnosis["missing"]["high"] == pytest.approx(27.3 - 20.91)
-    assert {"slip", "tokens_per_update"} <= found(diagnosis).keys()
-    assert sum(one["costs"][0]["high"] or 0 for one in diagnosis["findings"]) <= 27.3 - 20.91 + 1e-9
-
-
-def test_several_trainings_are_compared_each_with_what_follows_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    big = TRAIN.replace("transformer_wmt_en_de", "transformer_vaswani_wmt_en_de_big").replace("0.0007", "0.0005")
-    big = big.replace("--max-update 100000", "--max-update 300000")
-    text = f"{TRAIN}\n{big}\nfairseq-generate d --path x.pt --beam 9 --remove-bpe\n"
-    first, second = diagnosed(tmp_path, text, capsys, "--num-gpus", "8")
-    assert (first["system"], second["system"]) == ("base", "big")
-    assert found(first) == {}
-    assert found(second)["beam_size"] == ("9", "4")
-
-
-def test_the_nearest_system_of_en_fr_has_its_own_dropout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = TRAIN.replace("wmt16_en_de_bpe32k", "wmt14_en_fr").replace("_wmt_en_de", "_vaswani_wmt_en_fr_big")
-    text = text.replace("100000", "300000").replace("0.0007", "0.0005")
-    (diagnosis,) = diagnosed(tmp_path, text, capsys, "--num-gpus", "8")
-    assert (diagnosis["system"], diagnosis["corpus"]) == ("big_enfr", "wmt14_en_fr")
-    assert found(diagnosis) == {}
-
-
-# fairseq's own recipe for 29.29 (examples/scaling_nmt/README.md)
-RECIPE = (
-    TRAIN.replace("transformer_wmt_en_de", "transformer_vaswani_wmt_en_de_big").replace("0.0007", "0.001")
-    .replace("--max-tokens 3500 --update-freq 1 --max-update 100000", "--max-tokens 3584 --update-freq 16")
-)  # fmt: skip
-
-
-def test_a_rate_is_judged_at_its_batch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (recipe,) = diagnosed(tmp_path, RECIPE, capsys, "--num-gpus", "8", "--bleu", "28.0")
-    assert [one["what"] for one in recipe["harmless"]] == ["peak_learning_rate"]
-    assert "29.29" in recipe["harmless"][0]["costs"][0]["source"]
-    assert [one["what"] for one in recipe["findings"] if one["likelihood"] != "raises"] == []
-    small = RECIPE.replace("--update-freq 16", "--update-freq 1")
-    (alone,) = diagnosed(tmp_path, small, capsys, "--num-gpus", "8", "--bleu", "28.0")
-    (rate,) = (one for one in alone["findings"] if one["what"] == "peak_learning_rate")
-    assert rate["costs"][0]["low"] is None
-    assert rate["fix"].startswith("--lr-scheduler inverse_sqrt --lr 0.000494 --warmup-updates 4000; published: ")
-
-
 @pytest.mark.parametrize(
     ("path", "average"),
     [
@@ -290,13 +186,6 @@ def test_a_path_is_read_to_its_file_name_whatever_the_folder(
     assert found(diagnosis).get("average", (None, ""))[0] == average
     outcome = next(one for one in diagnosis["outcomes"] if one["check"] == "average")
     assert bool(outcome["missing"]) == (average is None and "avg" not in path)
-
-
-def test_hydras_tokens_and_ranks_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    flags = "task.data=data-bin/wmt16_en_de_bpe32k model=transformer_wmt_en_de dataset.max_tokens=3500"
-    text = f"fairseq-hydra-train {flags} optimization.lr=[0.0007] distributed_training.distributed_world_size=1"
-    (diagnosis,) = diagnosed(tmp_path, text, capsys)
-    assert found(diagnosis)["tokens_per_update"] == ("3,150 (3,500 x 1 x 1 GPUs)", "about 25,000: section 5.1")
 
 
 @pytest.mark.parametrize(
@@ -321,19 +210,6 @@ def test_a_corpus_follows_from_the_data_else_it_is_marked_as_assumed(
     assert (found_corpus.name, found_corpus.is_stated) == (corpus, is_stated)
 
 
-def test_another_model_has_no_costs_of_the_papers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = TRAIN.replace("transformer_wmt_en_de", "lightconv_wmt_en_de") + " --dropout 0"
-    (diagnosis,) = diagnosed(tmp_path, text, capsys, "--num-gpus", "8")
-    assert {one["costs"][0]["low"] for one in diagnosis["findings"]} == {None}
-
-
-def test_an_unknown_flag_is_named_and_stops_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (diagnosis,) = diagnosed(tmp_path, f"{TRAIN} --my-flag 3 --min-lr 1e-9", capsys, "--num-gpus", "8")
-    assert diagnosis["findings"] == []
-    (note,) = [note for note in diagnosis["notes"] if "--my-flag" in note]
-    assert "--min-lr" not in note  # fairseq's own before 0.10
-
-
 def test_a_command_of_hydras_is_read_from_its_overrides(tmp_path: Path) -> None:
     text = (
         "fairseq-hydra-train task.data=data-bin/x distributed_training.distributed_world_size=4 \\\n"
@@ -346,65 +222,9 @@ def test_a_command_of_hydras_is_read_from_its_overrides(tmp_path: Path) -> None:
     assert command.unread == ("config-dir: conf", "config-name: base")
 
 
-BAD = {
-    "empty": b"",
-    "blanks": b" \n\n",
-    "binary": b"\x7fELF\0\0\1",
-    "utf-16": "fairseq-train data --arch transformer".encode("utf-16"),
-    "latin-1": "# Schl\u00fcssel\nfairseq-train data --arch transformer --lr 1".encode("latin-1"),
-    "no command": b"echo hello\npython train.py -save_model m\n",
-    "commented out": b"# fairseq-train data --arch transformer --lr 1\n",
-    "cut in a quotation": b"fairseq-train data --arch transformer --adam-betas '(0.9",
-    "cut in a line that goes on": b"fairseq-train data --arch transformer \\",
-    "another task": b"fairseq-train data --arch roberta_base --task masked_lm",
-}
-
-
-@pytest.mark.parametrize("content", BAD.values(), ids=BAD.keys())
-def test_a_file_that_cannot_be_read_is_a_sentence_and_exit_code_1(
-    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "train.sh"
-    path.write_bytes(content)
-    assert main(["doctor", "--command", str(path)]) == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert str(path) in captured.err
-    assert "Traceback" not in captured.err
-
-
-@pytest.mark.parametrize("flags", [["--bleu", "0.27"], ["--scale", "demo"], ["--metric", "bleu"]])
-def test_flags_that_do_not_fit_are_refused_as_usage(
-    flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["doctor", "--command", str(write(tmp_path, TRAIN)), *flags]) == 2
-    assert flags[0] in capsys.readouterr().err
-    assert main(["doctor", str(tmp_path), "--num-gpus", "8"]) == 2
-
-
-def test_a_folder_or_a_missing_file_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for path in (tmp_path, tmp_path / "nowhere.sh"):
-        assert main(["doctor", "--command", str(path)]) == 1
-        assert str(path) in capsys.readouterr().err
-
-
 def test_prose_and_another_toolkits_train_py_are_no_commands_of_fairseqs(tmp_path: Path) -> None:
     text = "We use fairseq-train for this.\npython train.py -model m -world_size 1\ncat fairseq-train --help --me\n"
     assert only(tmp_path, f"{text}{LINE}\n").line == 4
-
-
-def test_a_reported_score_of_the_papers_definition_counts_where_several_are_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = (
-        f"{TRAIN}\nbash scripts/compound_split_bleu.sh gen.out\n"
-        "BLEU4 = 27.10, 58.0/32.0/20.0/13.0 (BP=1.000, ratio=1.010, syslen=65000, reflen=64512)\n"
-        "bash scripts/sacrebleu.sh wmt14/full en de gen.out\n"
-        "BLEU|case:mixed|tok:13a = 26.4 58.0/32.0/20.0/13.0 (BP = 1.000 ratio = 1.010 hyp_len = 63 ref_len = 62)\n"
-    )
-    (diagnosis,) = diagnosed(tmp_path, text, capsys, "--num-gpus", "8")
-    assert (diagnosis["metrics"]["test"], diagnosis["scores"]["test"]) == ("bleu_tok_compound_split", 27.1)
-    assert "definition" not in {one["check"] for one in diagnosis["findings"]}
 
 
 def test_the_tables_of_fairseqs_options_are_those_of_the_installed_fairseq(tmp_path: Path) -> None:

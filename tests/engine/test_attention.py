@@ -159,19 +159,6 @@ def test_a_later_target_token_changes_nothing_before_it(attention: str) -> None:
     assert not torch.allclose(before[:, 2:], after[:, 2:])
 
 
-def test_without_its_mask_the_decoder_would_see_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, batch = make_model(), make_batch()
-    attend = MultiHeadAttention.forward
-
-    def attend_to_all(self: MultiHeadAttention, query: Tensor, memory: Tensor, **options: object) -> object:
-        return attend(self, query, memory, **(options | {"is_causal": False}))  # type: ignore[arg-type]
-
-    monkeypatch.setattr(MultiHeadAttention, "forward", attend_to_all)
-    before = logits_at(model, batch)
-    batch["prev_output_tokens"][:, 2] = 9
-    assert not torch.allclose(before[:, :2], logits_at(model, batch)[:, :2])
-
-
 def test_padding_changes_nothing_whatever_stands_in_its_place() -> None:
     model, batch = make_model(), make_batch(source_lengths=(3, 7, 5))
     alone = {key: value[:1] for key, value in batch.items()} | {"src_tokens": batch["src_tokens"][:1, :3]}

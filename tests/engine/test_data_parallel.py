@@ -23,7 +23,6 @@ from aiayn.runs.run_folder import RunFolder
 from aiayn.train.checkpoints import list_checkpoints, load_checkpoint, newest_whole_full
 from aiayn.train.node_check import check_node
 from aiayn.train.request import TrainingRequest
-from aiayn.train.task import AiaynTranslationTask
 from tests.engine.hooked_job import Fault, Signal, SignalRank0, hooked
 from tests.engine.tiny_spec import TWO_BATCHES
 from tests.engine.tiny_training import (
@@ -125,23 +124,6 @@ def test_more_ranks_than_batches_share_each_batch(
     for name, tensor in newest_model(theirs).items():
         if not name.endswith("k_proj.bias"):
             torch.testing.assert_close(newest_model(ours)[name], tensor, rtol=0, atol=5e-6)
-
-
-@pytest.mark.slow
-def test_ranks_that_all_took_the_first_part_would_be_noticed(
-    tmp_path: Path, data: BinarizedCorpus, one_rank: TrainRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original = AiaynTranslationTask.get_batch_iterator
-
-    def first_part(task: AiaynTranslationTask, *arguments: Any, shard_id: int = 0, **named: Any) -> Any:
-        return original(task, *arguments, shard_id=0, **named)
-
-    monkeypatch.setattr(AiaynTranslationTask, "get_batch_iterator", first_part)
-    short = {**EIGHTH, "updates": 3, "save_interval_updates": 3}
-    request = make_request(tmp_path / "shared", data, num_ranks=2, **short)
-    assert set(train_ranks(request)) == {0}
-    ours, theirs = Path(request.run_folder), Path(one_rank.run_folder)
-    assert per_update(ours, *MEASURED) != per_update(theirs, *MEASURED)[:3]
 
 
 def valid_losses(run_folder: Path) -> list[str]:

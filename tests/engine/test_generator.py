@@ -80,13 +80,6 @@ def test_a_beam_that_covers_everything_finds_what_going_through_everything_finds
         assert len(found) == len(expected)
 
 
-def test_a_wrong_penalty_is_noticed() -> None:
-    table = random_table(1)
-    expected = everything_said(table, "a", max_length=3, penalty=PENALTY_BY_FORM["len"], min_length=1)
-    assert differences(search(table, form="gnmt", stop="fairseq", beam_size=125)[0], expected) != []
-    assert differences([], expected) != []
-
-
 def test_tensor2tensors_stop_waits_for_a_hypothesis_that_can_still_win() -> None:
     """With beam 2 and scores of log p / n, two have ended after the second step: log 0.4 / 2 and log 0.312 / 2.
 

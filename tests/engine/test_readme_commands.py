@@ -103,17 +103,3 @@ def test_the_readmes_commands_are_found() -> None:
     assert {"make demo", "snakemake --profile slurm", "source .venv/bin/activate", "aiayn --help"} <= set(COMMANDS)
     assert [command for command in COMMANDS if "| aiayn translate" in command] != []
     assert [command for command in COMMANDS if "FILE" in command or "CELL" in command] == []
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "make dmeo",
-        "snakemake --profile slum",
-        "snakemake --profile profiles/local --configfile workflow/config/multi31k.yaml",
-        "source .venv/bin/actuate",
-        "echo 'The dog.' | aiayn translate demo_en_de-base-seed3",
-    ],
-)
-def test_a_command_that_fails_is_noticed(command: str, scene: Path) -> None:
-    assert fault_of(command, paste(command, scene)) != ""

@@ -1,9 +1,6 @@
 """Other people's folders and files: nothing is left out in silence, and nothing that is read is lost or misjudged."""
 
-import bz2
 import csv
-import gzip
-import lzma
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,13 +12,12 @@ import pytest
 from aiayn.__main__ import main
 from analysis.findings import Finding
 from analysis.logs.folder import judge_folder
-from analysis.logs.listing import list_folder
 from analysis.logs.logged import LoggedFolder
 from analysis.logs.reader import read_log
-from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
+from analysis.logs.types import GenerationLog, TrainingLog
 from paper_tables.logs.from_logs import read_rows
 from paper_tables.render.from_logs import make_tables_from_logs
-from tests.logs.factory import Form, GenerationText, TrainingText, averaging_text, read_folder, write
+from tests.logs.factory import GenerationText, TrainingText, averaging_text, read_folder, write
 
 ROWS = read_rows(["paper"])
 ONE = TrainingText()
@@ -52,32 +48,11 @@ def rows_of_logs(folder: Path) -> dict[str, dict[str, str]]:
     return {row["file"]: row for row in tables_of(folder)["logs"]}
 
 
-def line_of(folder: Path, table: str) -> dict[str, str]:
-    (row,) = [row for row in tables_of(folder)[table] if next(iter(row.values())).startswith("logs: ")]
-    return row
-
-
 def rules_of(findings: tuple[Finding, ...]) -> list[str]:
     return [finding.check for finding in findings]
 
 
 # Several things in one file
-
-
-def test_a_slurm_output_with_all_three_steps_keeps_each(tmp_path: Path) -> None:
-    text = "srun: job 4711 started\n" + ONE.text() + AVERAGING + GENERATION.text()
-    folder = write(tmp_path / "logs", {"slurm-4711.out": text})
-    kinds = [type(entry) for entry in read_log(folder / "slurm-4711.out").entries]
-    assert kinds == [TrainingLog, AveragingLog, GenerationLog]
-    found = judged(folder)
-    assert [one.path for one in found.trainings] == ["slurm-4711.out@2"]
-    assert found.trainings[0].row is not None
-    (generation,) = found.generations
-    assert generation.training.path == "slurm-4711.out@2"
-    assert [one.settings for one in found.trainings[0].evaluations] == [""]
-    assert len([name for name in rows_of_logs(folder) if name.startswith("slurm-4711.out@")]) == 3
-    row = line_of(folder, "table2")
-    assert (row["bleu_en_de_ours"], row["bleu_en_de_definition"]) == ("27.31 (n=1)", "bleu_as_given")
 
 
 def test_the_steps_of_two_jobs_that_wrote_to_the_same_relative_paths_are_not_mixed(tmp_path: Path) -> None:
@@ -87,13 +62,6 @@ def test_the_steps_of_two_jobs_that_wrote_to_the_same_relative_paths_are_not_mix
     found = judged(folder)
     evaluations = [(one.path, [(e.value, e.settings) for e in one.evaluations]) for one in found.trainings]
     assert evaluations == [("a.out@1", [(27.31, "")]), ("b.out@1", [(26.0, "average last2")])]
-
-
-def test_of_two_trainings_in_a_file_the_generation_is_of_the_one_before_it(tmp_path: Path) -> None:
-    second = replace(ONE, final_nll_bits=3.0).changed(seed=2)
-    text = ONE.text() + GENERATION.text() + second.text() + replace(GENERATION, value="26.00").text()
-    found = judged(write(tmp_path, {"both.out": text}))
-    assert [[e.value for e in one.evaluations] for one in found.trainings] == [[27.31], [26.0]]
 
 
 def test_a_generation_without_its_arguments_after_a_training_names_its_model(tmp_path: Path) -> None:
@@ -122,69 +90,7 @@ def test_a_training_that_translates_before_its_end_has_ended(tmp_path: Path) -> 
     assert "test-set-size" not in rules_of(generation.findings)  # nothing says which set it is
 
 
-def test_a_copy_of_a_generation_counts_once_and_is_named(tmp_path: Path) -> None:
-    files = {"a.log": ONE.text(), "average.log": AVERAGING, "g.log": GENERATION.text(), "h.log": GENERATION.text()}
-    folder = write(tmp_path / "logs", files)
-    assert line_of(folder, "table2")["bleu_en_de_ours"] == "27.31 (n=1)"
-    assert "the same as g.log" in rows_of_logs(folder)["h.log"]["why_not"]
-
-
-def test_two_evaluations_of_unnamed_checkpoints_are_not_called_the_same(tmp_path: Path) -> None:
-    """Without a score and a checkpoint's name nothing says that they are of one checkpoint."""
-    lines = [line for line in GENERATION.lines() if "with beam=" not in line]
-    text = "\n".join(lines).replace("checkpoints/base/model.pt", "") + "\n"
-    files = {"a.log": ONE.text(), "g.log": text, "h.log": text}
-    rows = rows_of_logs(write(tmp_path / "logs", files))
-    assert "no line `Generate" in rows["h.log"]["why_not"]
-    assert "the same" not in rows["h.log"]["why_not"]
-
-
 # Names and packers
-
-
-def test_a_log_is_read_whatever_its_name(tmp_path: Path) -> None:
-    names = ["train.log.1", "train.log-20240301", "train.log.old", "TRAIN.LOG", "slurm.OUT", "log.json", "job.o4711",
-             "train.log.1.gz", "train.log.2.xz", "TRAIN.LOG.GZ", "train.gz.log"]  # fmt: skip
-    folder = tmp_path / "logs"
-    folder.mkdir()
-    for seed, name in enumerate(names):
-        content = ONE.changed(seed=seed).text().encode()
-        content = gzip.compress(content) if "gz" in name.lower() else content
-        (folder / name).write_bytes(lzma.compress(content) if name.endswith(".xz") else content)
-    rows = rows_of_logs(folder)
-    assert {name: rows[name]["row"] for name in names} == dict.fromkeys(names, "base (en-de, paper)")
-
-
-def test_files_that_are_no_logs_are_counted_and_archives_named(tmp_path: Path) -> None:
-    folder = write(
-        tmp_path / "logs", {"a.log": ONE.text(), "step.py": "def f(num_updates=0): ...\n", "b.PY": "", ".x": ""}
-    )
-    (folder / "checkpoint_best.pt").write_bytes(b"PK\3\4\0\0")
-    (folder / "old.log.bz2").write_bytes(bz2.compress(ONE.text().encode()))
-    (folder / "logs.zip").write_bytes(b"PK\3\4")
-    (folder / ".hidden").mkdir()
-    rows = rows_of_logs(folder)
-    assert "not looked into" in rows["logs.zip"]["why_not"]
-    assert "bzip2" in rows["old.log.bz2"]["why_not"]
-    (others,) = [row for name, row in rows.items() if row["what"] == "3 files"]
-    assert (
-        others["why_not"] == "no logs by name or beginning (documents and code are not looked into): .py (2), .pt (1)"
-    )
-    assert [row["why_not"] for row in rows.values() if row["what"] == "2 files and folders"] == [
-        "hidden, as their names begin with a point: not read"
-    ]
-
-
-def test_a_linked_folder_is_read_and_a_loop_is_named(tmp_path: Path) -> None:
-    write(tmp_path / "elsewhere", {"deep/a.log": ONE.text()})
-    folder = write(tmp_path / "logs", {"b.log": ONE.changed(seed=2).text()})
-    (folder / "linked").symlink_to(tmp_path / "elsewhere")
-    (folder / "loop").symlink_to(folder)
-    (folder / "dangling.log").symlink_to(tmp_path / "nowhere")
-    rows = rows_of_logs(folder)
-    assert rows["linked/deep/a.log"]["row"] == "base (en-de, paper)"
-    assert rows["loop"]["why_not"] == f"loop: a link to {folder.resolve()}, which is read there"
-    assert "leads nowhere" in rows["dangling.log"]["why_not"]
 
 
 def test_an_unreadable_file_is_named_and_the_others_are_read(
@@ -244,51 +150,7 @@ def test_an_unreadable_folder_is_named_and_the_others_are_read(tmp_path: Path, m
     assert rows["closed"]["why_not"] == "closed: this folder cannot be read (Permission denied); make it readable"
 
 
-def test_a_pipe_is_named_and_not_waited_for(tmp_path: Path) -> None:
-    folder = write(tmp_path / "logs", {"a.log": ONE.text()})
-    os.mkfifo(folder / "pipe.log")
-    assert "no regular file" in rows_of_logs(folder)["pipe.log"]["why_not"]
-
-
-def test_a_run_of_ours_without_its_log_is_named(tmp_path: Path) -> None:
-    folder = write(tmp_path / "logs", {"ours/attempts.jsonl": "", "ours/submitit/1_0_log.out": ONE.text()})
-    assert [one.path for one in list_folder(folder).left_out] == ["ours"]
-
-
-def test_a_file_instead_of_a_folder_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path, {"a.log": ONE.text()})
-    assert main(["tables", "--from-logs", str(tmp_path / "a.log"), "--output", str(tmp_path / "out")]) == 1
-    assert f"a.log: is a file; name its folder, {tmp_path}" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 # Bytes
-
-
-BAD_FILES = {
-    "empty.log": (b"", "is empty"),
-    "utf-16.log": (ONE.text().encode("utf-16"), ":1: UTF-16, as PowerShell writes it; convert it: iconv -f UTF-16"),
-    "utf-16-without-mark.log": (ONE.text().encode("utf-16-le"), ":1: holds a zero byte: no text"),
-    "binary.log": (b"PK\3\4\0\0", ":1: holds a zero byte: no text"),
-    "cut.log": (ONE.text().encode()[:400] + b"\n", ":1: the arguments are cut"),
-    "cut-line.log": (ONE.text().encode()[:-30], ":32: the log ends inside a line"),
-    "zeros.log": (ONE.text().encode() + b"\0\0\0\n", ":33: holds a zero byte"),
-    "noise.log": (b"\x9d\x86\xff\x10 neither text nor a log\n", ":1: bytes that are no UTF-8"),
-    "latin-1.log": (ONE.text().encode() + "Grüße\n".encode("latin-1"), ":33: bytes that are no UTF-8"),
-    "text.log": (b"Grandmother's letters\n", "no log of fairseq's"),
-    "cut.log.xz": (lzma.compress(ONE.text().encode())[:-30], "cannot be unpacked on from here"),
-    "cut.log.gz": (gzip.compress(os.urandom(2000).hex().encode())[:-900], "cannot be unpacked on from here"),
-    "no-gzip.log.gz": (b"no gzip at all", "cannot be unpacked on from here"),
-}  # fmt: skip
-
-
-def test_each_bad_file_has_its_message_and_the_others_are_read(tmp_path: Path) -> None:
-    folder = write(tmp_path / "logs", {"good.log": ONE.changed(seed=2).text()})
-    for name, (content, _) in BAD_FILES.items():
-        (folder / name).write_bytes(content)
-    rows = rows_of_logs(folder)
-    assert {name for name, (_, message) in BAD_FILES.items() if message not in rows[name]["why_not"]} == set()
-    assert rows["good.log"]["row"] == "base (en-de, paper)"
 
 
 def test_other_letters_and_a_mark_at_the_beginning_change_no_number(tmp_path: Path) -> None:
@@ -306,23 +168,7 @@ def test_other_letters_and_a_mark_at_the_beginning_change_no_number(tmp_path: Pa
     assert marked.not_utf8_line == 0
 
 
-def test_one_hypothesis_more_keeps_the_bleu_out_and_says_so(tmp_path: Path) -> None:
-    text = replace(GENERATION, num_sentences=3, num_printed=3).text()
-    more = text.replace("Generate test", "H-3\t-0.25\tnoch einer\nGenerate test")
-    folder = write(tmp_path / "logs", {"a.log": ONE.text(), "g.log": more})
-    assert "4 hypotheses are in the log, 3 sentences were translated" in rows_of_logs(folder)["g.log"]["why_not"]
-    assert rows_of_logs(folder)["g.log"]["fills"] == "\u2013"
-
-
 # What the rules know
-
-
-def test_seed_0_is_a_seed(tmp_path: Path) -> None:
-    forms: tuple[Form, ...] = ("print", "namespace", "config")
-    texts = {f"{form}.log": replace(ONE, form=form).changed(seed=0).text() for form in forms}
-    folder = write(tmp_path / "logs", texts)
-    assert [(one.seed, rules_of(one.findings)) for one in judged(folder).trainings] == [(0, [])] * 3
-    assert all(", seed 0, " in row["what"] for row in rows_of_logs(folder).values())
 
 
 def old_log(*, with_start: bool = True, **changes: Any) -> str:
@@ -369,15 +215,6 @@ def test_rules_of_en_de_are_not_applied_to_en_fr(tmp_path: Path) -> None:
     assert "2,737" not in size.fix
 
 
-def test_smoothing_under_an_unknown_criterion_is_unknown(tmp_path: Path) -> None:
-    text = ONE.changed(criterion="label_smoothed_cross_entropy_with_ctc").text()
-    row = rows_of_logs(write(tmp_path / "logs", {"a.log": text}))["a.log"]["row"]
-    assert row == (
-        "none; nearest base (paper): eps_ls unknown (label_smoothing 0.1 of criterion "
-        "label_smoothed_cross_entropy_with_ctc, whose use of it is not known here), the row has 0.1"
-    )
-
-
 def test_settings_that_the_log_does_not_state_are_noted(tmp_path: Path) -> None:
     arguments = {
         key: value for key, value in ONE.arguments.items() if key not in ("distributed_world_size", "adam_eps")
@@ -393,14 +230,6 @@ def test_settings_that_the_log_does_not_state_are_noted(tmp_path: Path) -> None:
         assert name in note.title
     (note,) = [one for one in found.generations[0].findings if one.check == "not-stated"]
     assert "length_penalty_alpha" in note.title
-
-
-def test_a_generation_whose_lines_are_indented_or_cut_is_not_said_to_have_no_sentences(tmp_path: Path) -> None:
-    score = "Generate test with beam=5: BLEU4 = 23.77, 81.5/31.7/16.7/7.4 (BP=1.000, ratio=1.030, syslen=9, reflen=9)"
-    translated = "  INFO | fairseq_cli.generate | Translated 996 sentences (11,752 tokens) in 1.5s (683.80 sentences/s)"
-    rows = rows_of_logs(write(tmp_path / "logs", {"cut.log": f"{score}\n", "indented.log": f"{translated}\n{score}\n"}))
-    assert rows["cut.log"]["what"] == "generation, sentences not counted, model not named"
-    assert rows["indented.log"]["what"] == "generation, 996 sentences, model not named"
 
 
 def test_a_training_resumed_from_a_folder_that_was_moved_is_this_training(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEUScore
 
-from aiayn.data.text.tokenize_moses import split_compounds, tokenize_lines
+from aiayn.data.text.tokenize_moses import split_compounds
 from analysis.scoring.count_ngrams import Statistics, corpus_bleu, fairseq_words
 from analysis.scoring.definitions import PROCEDURE_BY_METRIC, Procedure, Treatment
 from analysis.scoring.score import Text, procedure_bleu
@@ -201,12 +201,6 @@ def test_signed_bytes_are_what_makes_two_bigrams_one_hash() -> None:  # `il faut
     assert len({hash_ for _, hash_ in hashes_by_order([[39, 219], [219, 39]], np.uint8)[order_2]}) == 2
 
 
-@pytest.mark.parametrize("procedure", ["tokenizer | multi-bleu", "tokenizer | fairseq-score"])
-def test_a_printed_line_with_another_digit_is_noticed(procedure: str) -> None:
-    row = next(row for row in printed_rows(FOLDER / "scores.tsv") if row[2] == procedure)
-    assert len(disagreements((*row[:3], row[3].replace("97.9", "97.8")))) == 1
-
-
 def test_every_procedure_and_hypothesis_file_has_a_row() -> None:
     rows = {row[:3] for row in printed_rows(FOLDER / "scores.tsv")}
     assert rows == {
@@ -220,25 +214,10 @@ def test_fairseqs_line_is_not_had_with_multi_bleus_words() -> None:
     assert printed_line(score_of_row("newstest2014.de", "heavy", "tokenizer | multi-bleu"), row[2]) != output
 
 
-def test_a_reference_left_unescaped_is_noticed() -> None:
-    score = procedure_bleu(
-        PROCEDURE_BY_METRIC["bleu_tok_moses"],
-        text("newstest2014-fren.fr", "light", None, is_escaped=True),
-        text("newstest2014-fren.fr", "reference", None, is_escaped=False),
-    )
-    right = score_of_row("newstest2014-fren.fr", "light", "tokenizer | multi-bleu")
-    assert score.score < right.score - 1
-
-
 @pytest.mark.parametrize("testset", TESTSETS)
 def test_our_tokens_are_tokenizer_perls_one_by_one(testset: str) -> None:
     ours = text(testset, "reference", None, is_escaped=True).tokenized("raw")
     assert lines_with_other_tokens(ours, bundled_column(testset, "tok")) == []
-
-
-def test_tokens_of_another_languages_rules_are_noticed() -> None:
-    ours = tokenize_lines(bundled_column("newstest2014-fren.fr", "reference")[:100], "de")
-    assert lines_with_other_tokens(ours, bundled_column("newstest2014-fren.fr", "tok")[:100]) != []
 
 
 def test_the_german_reference_is_the_published_file() -> None:  # MD5 in MLCommons' and NVIDIA's verify_dataset.sh

@@ -13,14 +13,13 @@ from aiayn.__main__ import main
 from aiayn.errors import UsageError
 from aiayn.price.describe import (
     PRINTED_COST_BY_SYSTEM,
-    Difference,
     describe_system,
     paper_counterpart,
     system_names,
 )
 from aiayn.price.text import format_setting, render_description
 from aiayn.printed import read_table
-from aiayn.spec.system import SCALES, Overrides, SystemSpec, read_corpus, read_system
+from aiayn.spec.system import SCALES, SystemSpec, read_corpus, read_system
 from aiayn.terminal import WIDTH
 from aiayn.train.fairseq_args import TrainingData, train_flags
 
@@ -30,13 +29,6 @@ def describe_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[s
     assert main(["describe", *arguments, "--json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
-
-
-def test_a_row_of_table_3_differs_from_base_in_its_key_and_from_the_paper_in_none() -> None:
-    found = describe_system("table3_b_dk16")
-    assert found.differences_from_inherited == [Difference(key="d_k", value=16, other=64)]
-    assert (found.paper_system, found.differences_from_paper) == ("table3_b_dk16", [])
-    assert (found.vocabulary_size, found.predicted.num_parameters) == (37_000, 55_990_784)
 
 
 def test_its_parameters_are_those_of_base_without_the_keys_that_it_lacks() -> None:
@@ -65,48 +57,10 @@ def test_the_whole_training_of_base_costs_about_what_the_paper_prints() -> None:
     assert base.predicted.counted_flops == pytest.approx(0.302 * base.estimated_flops)
 
 
-@pytest.mark.parametrize(("system", "hours"), [("base", 12.0), ("big", 84.0)])
-def test_describe_predicts_the_hours_that_the_plan_does(system: str, hours: float) -> None:
-    description = describe_system(system)
-    assert (description.predicted.hours, description.printed_hours) == (pytest.approx(hours, rel=0.001), hours)
-
-
-def test_describe_predicts_nothing_in_a_precision_that_a_p100_lacks() -> None:
-    found = describe_system("base", overrides=Overrides(precision="bf16"))
-    assert [(one.key, one.value, one.other) for one in found.differences_from_paper] == [("precision", "bf16", "fp32")]
-    assert found.command[found.command.index("--precision") + 1] == "bf16"
-    assert (found.predicted.speed, found.predicted.cost, found.estimated_flops) == (None, None, None)
-    assert found.predicted.refusal.startswith("precision is bf16, which a P100 does not have")
-
-
-def test_no_cost_is_printed_for_a_row_of_table_3_or_at_another_scale() -> None:
-    assert describe_system("table3_c_n2").printed_flops is None
-    assert describe_system("base", "demo").printed_flops is None
-
-
-def test_a_smaller_scale_is_compared_with_the_papers_system_of_its_name() -> None:
-    found = describe_system("table3_c_n2", "demo")
-    assert found.paper_system == "table3_c_n2"
-    assert {"num_layers", "d_model", "updates"} <= {one.key for one in found.differences_from_paper}
-    assert [one.key for one in found.differences_from_inherited] == ["num_layers"]
-
-
 def test_what_the_paper_has_no_row_for_is_compared_with_its_base() -> None:
     assert paper_counterpart("revisit_tiny").name == "base"
     assert paper_counterpart("table3_z_none").name == "base"
     assert paper_counterpart("big_enfr").name == "big_enfr"
-
-
-def test_a_system_of_en_fr_alone_has_that_vocabulary() -> None:
-    assert describe_system("big_enfr").vocabulary_size == 32_000
-    assert describe_system("base").vocabulary_size == 37_000  # En-De and En-Fr: the first
-
-
-def test_keys_that_an_architecture_does_not_read_are_marked() -> None:
-    found = describe_system("lstm", "demo")
-    assert {"num_heads", "d_k", "attention"} <= set(found.unread_keys)
-    assert not {"num_layers", "d_model", "d_ff", "p_drop"} & set(found.unread_keys)
-    assert found.staying_differences == ["the architecture is fairseq's lstm, not the paper's"]
 
 
 def test_the_command_is_the_one_that_trains() -> None:

@@ -18,14 +18,13 @@ from aiayn.price.history import (
     Measured,
     device_memory_bytes,
     host_memory_bytes,
-    node_memory_bytes,
 )
 from aiayn.price.machines import choose_machine
 from aiayn.price.plan import Plan
 from aiayn.price.text import render_plan
 from aiayn.records import Hardware, Prediction, write_record
 from aiayn.spec.hardware import find_utilisation
-from aiayn.spec.system import CONFIG_FOLDER, read_scale
+from aiayn.spec.system import CONFIG_FOLDER
 from tests.planned_scales import CPU, HARDWARE, PAPER, PLAIN, record_of
 from tests.price.plans import H100, hours_of, plan_of
 from tests.records_factory import BINARIZED, EIGHT_P100, PAPER_TRAINING
@@ -36,20 +35,6 @@ from tests.run_folders import ended, make_run, started
 def paper_plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     """Return the plan of paper.yaml on the paper's machine, with nothing trained yet."""
     return plan_of(PAPER, tmp_path_factory.mktemp("nothing"))
-
-
-@pytest.mark.parametrize(("system", "printed_hours"), [("base", 12.0), ("big", 84.0)])
-def test_on_eight_p100_base_and_big_are_planned_at_the_papers_hours(
-    system: str, printed_hours: float, paper_plan: Plan
-) -> None:
-    """Section 5.2: 100,000 steps of 0.4 s in 12 hours, 300,000 of 1.0 s in 3.5 days."""
-    assert hours_of(paper_plan, system) == (pytest.approx(printed_hours, rel=0.001), "assumed")
-
-
-def test_a_system_as_wide_as_big_reaches_bigs_share_and_any_narrower_one_bases(paper_plan: Plan) -> None:
-    share_by_system = {one.system: one.speed.utilisation_fraction for one in paper_plan.trainings}
-    wide = {"big", "big_enfr", "table3_c_dmodel1024"}
-    assert share_by_system == {system: 0.438 if system in wide else 0.302 for system in share_by_system}
 
 
 def test_published_shares_are_target_tokens_a_second_of_big_over_the_peak_of_the_tensor_cores() -> None:
@@ -63,28 +48,10 @@ def test_published_shares_are_target_tokens_a_second_of_big_over_the_peak_of_the
         assert narrow == pytest.approx(share * 0.302 / 0.438, abs=0.0005)
 
 
-def test_precisions_stand_side_by_side_with_hours_gpu_hours_and_money(tmp_path: Path) -> None:
-    plan = plan_of(PAPER, tmp_path, H100)
-    fp32, tf32, bf16 = plan.precisions
-    assert [one.precision for one in plan.precisions] == ["fp32", "tf32", "bf16"]
-    assert fp32.cost.device_hours == pytest.approx(sum(row.cost.device_hours for row in plan.trainings if row.cost))
-    assert fp32.cost.hours > tf32.cost.hours > bf16.cost.hours > 0
-    assert bf16.cost.dollars == pytest.approx(4.0 * bf16.cost.device_hours)
-    big = next(index for index, one in enumerate(plan.trainings) if one.system == "big")
-    hours = [one.speeds[big].hours for one in plan.precisions]
-    # fp32: 60.3 TFLOP/s, 44 %; bf16: 989.5, 28 %
-    assert hours[0] / hours[2] == pytest.approx(989.5 * 0.281 / (60.3 * 0.438), rel=0.001)
-
-
 def test_a_plan_in_another_precision_is_that_column_of_the_first(tmp_path: Path) -> None:
     in_bf16 = plan_of(msgspec.structs.replace(PAPER, precision="bf16"), tmp_path, H100)
     assert in_bf16.precisions == plan_of(PAPER, tmp_path, H100).precisions
     assert [one.speed for one in in_bf16.trainings] == in_bf16.precisions[2].speeds
-
-
-def test_a_plan_in_a_precision_that_the_gpu_lacks_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^base: precision is bf16, which a P100 does not have .*; take fp32"):
-        plan_of(msgspec.structs.replace(PAPER, precision="bf16"), tmp_path)
 
 
 def test_no_update_is_planned_shorter_than_its_hosts_side(tmp_path: Path) -> None:
@@ -131,18 +98,6 @@ def test_the_memory_of_a_device_is_sixteen_bytes_a_parameter_and_a_batch() -> No
 
 def test_every_rank_holds_the_index_and_one_a_checkpoint() -> None:
     assert host_memory_bytes(100, 10, 8) == 8 * (CONTEXT_BYTES + 480) + 1200
-
-
-def test_a_node_without_gpus_holds_what_each_of_its_ranks_would_have_on_a_device(tmp_path: Path) -> None:
-    """8 ranks of big: 8 x (9.3 GB less the 1.07 of libraries, counted once) and the host's own 12.9 GB."""
-    host_bytes = 8 * CONTEXT_BYTES + 7
-    assert node_memory_bytes(CONTEXT_BYTES + 100, host_bytes, 8, has_gpus=False) == 8 * 100 + host_bytes
-    assert node_memory_bytes(CONTEXT_BYTES + 100, host_bytes, 8, has_gpus=True) == host_bytes
-    machine = choose_machine(CPU, HARDWARE, launcher="slurm", gpu=None, num_gpus=None)
-    plan = plan_of(PAPER, tmp_path, machine)
-    big = plan.trainings[1]
-    assert big.node_memory_bytes / 1e9 == pytest.approx(78.7, abs=0.05)
-    assert next(line for line in render_plan(plan).split("\n") if line.startswith("big ")).split()[-1] == "78.7"
 
 
 def test_a_stage_that_snakemake_has_timed_is_taken_as_it_was(tmp_path: Path) -> None:
@@ -250,12 +205,6 @@ def test_the_data_bins_vocabulary_counts_before_the_files(tmp_path: Path) -> Non
     assert (corpus.source_vocabulary_size, corpus.vocabulary_size, corpus.is_joint) == (1000, 2000, False)
     assert corpus.vocabulary_source == "wmt14_en_de: 2,000, counted in its data-bin"
     assert (corpus.num_pairs, corpus.data_bin_bytes) == (7, 7 * 2 * (32 * 2 + 12))
-
-
-def test_text_in_pieces_of_unknown_size_is_said_not_to_be_counted(tmp_path: Path) -> None:
-    multi30k = read_scale(CONFIG_FOLDER / "multi30k.yaml")
-    plan = plan_of(multi30k, tmp_path, choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="H200", num_gpus=1))
-    assert "multi30k_revisit_en_de" in plan.unsized_corpora
 
 
 def test_a_record_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import pytest
 from aiayn.__main__ import build_parser
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.price.launchers import choose_launcher
-from aiayn.errors import UsageError
 from aiayn.experiment import read_experiment
 from aiayn.plan.machine import JobLimits, Machine
 from aiayn.price.limits import exceeded_limit, why_unsupported
@@ -128,14 +127,6 @@ def test_a_machine_says_why_it_is_this_one(cluster: ClusterSpec, flags: dict[str
     assert machine_of(cluster, **flags).chosen_by == words
 
 
-@pytest.mark.usefixtures("no_gpus")
-@pytest.mark.parametrize("flags", [{"num_gpus": 2}, {"dollars_per_gpu_hour": 2.0}])
-@pytest.mark.parametrize("place", [(CPU, "slurm"), (PLAIN, "local")])
-def test_a_number_or_a_price_of_gpus_needs_gpus(place: tuple[ClusterSpec, str], flags: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=r"^--(num-gpus 2|dollars-per-gpu-hour 2.0): trainings have no GPU here"):
-        machine_of(*place, **flags)
-
-
 @pytest.mark.parametrize(
     ("hours", "num_jobs"), [(0.0, 1), (1.9, 1), (118 / 60, 1), (2.0, 2), (165.0, 84), (20 * 118 / 60, 20)]
 )
@@ -163,21 +154,6 @@ def test_predicted_hours_are_held_against_the_jobs_that_the_cluster_allows(tmp_p
     assert (check.name, check.outcome) == ("trainings", "FAIL")
     assert check.evidence.endswith("20 are allowed")
     assert check.next_step == "raise max_num_jobs or time_limit_minutes in workflow/config/clusters/mine.yaml"
-
-
-def test_a_training_that_fits_is_planned_in_jobs(tmp_path: Path) -> None:
-    plan = plan_of(PAPER, tmp_path, machine_of(msgspec.structs.replace(MINE, time_limit_minutes=1440)))
-    assert plan.overrun == ""
-    assert "Slurm jobs        5 in turn for big, each of 1,438 minutes" in render_plan(plan)
-    check = check_plan(plan)
-    assert (check.outcome, check.evidence) == ("OK", "4 ranks each, on 4 V100: Slurm, cluster mine (gpu_type v100)")
-
-
-@pytest.mark.usefixtures("no_gpus")
-def test_this_machine_has_no_jobs_to_count(tmp_path: Path) -> None:
-    plan = plan_of(PAPER, tmp_path, machine_of(launcher="local"))
-    assert (plan.overrun, "Slurm jobs " in render_plan(plan)) == ("", False)
-    assert check_plan(plan).outcome == "OK"
 
 
 def test_trainings_that_are_done_take_no_more_jobs(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """What Slurm says to trainings and CPU rules before anything is submitted; tests/slurm asks a real one."""
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from aiayn.__main__ import main
 from aiayn.errors import ConfigError
 from aiayn.price.preflight.checks import Check
 from aiayn.price.preflight.slurm import JobRequest, check_slurm, find_profile, read_profile
@@ -37,32 +35,6 @@ def slurm(
     ranks = {"OK": 0, "WARN": 1, "FAIL": 2}
     checks = check_slurm(msgspec.structs.replace(PLAIN, **changes), "the sbatch file\n", [rules])
     return {check.name: check for check in sorted(checks, key=lambda check: ranks[check.outcome])}
-
-
-def test_a_cluster_that_takes_what_is_asked_for_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checks = slurm(tmp_path, monkeypatch)
-    assert {name: check.outcome for name, check in checks.items()} == {
-        "training": "OK", "CPU rules": "OK", "MinJobAge": "OK",
-    }  # fmt: skip
-    assert "in partition gpu" in checks["training"].evidence
-    assert "decode, score" in checks["CPU rules"].evidence
-    asked = (tmp_path / "bin" / "asked").read_text(encoding="utf-8").splitlines()
-    assert asked == ["--test-only", "--test-only --mem=8000"]
-
-
-def test_a_training_that_sbatch_refuses_fails_with_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check = slurm(tmp_path, monkeypatch, FakeCluster(refused="*the?sbatch?file*"))["training"]
-    assert check.outcome == "FAIL"
-    for message in ("8 h100 GPUs", "32 CPUs", "invalid partition specified"):
-        assert message in check.evidence
-    assert "clusters/plain.yaml" in check.next_step
-
-
-def test_rules_that_sbatch_refuses_fail_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check = slurm(tmp_path, monkeypatch, FakeCluster(refused="*--mem=8000*"))["CPU rules"]
-    assert check.outcome == "FAIL"
-    assert check.evidence.startswith("decode, score: --mem=8000: Requested node configuration is not available")
-    assert "mine/config.yaml" in check.next_step
 
 
 def test_variables_of_the_job_around_it_are_hidden_from_sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,10 +109,6 @@ def test_a_machine_without_slurms_commands_fails(tmp_path: Path, monkeypatch: py
     assert (check.outcome, check.evidence) == ("FAIL", "not on PATH: sbatch, srun")
 
 
-def test_a_slurm_that_does_not_answer_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert slurm(tmp_path, monkeypatch, FakeCluster(config=""))["slurm"].outcome == "FAIL"
-
-
 @pytest.mark.parametrize(
     ("config", "outcome", "evidence"),
     [
@@ -187,12 +155,6 @@ def test_rules_ask_for_what_snakemake_makes_of_a_profile(tmp_path: Path) -> None
     assert minutes == {("cpu", "long", 1440.0)}
 
 
-def test_the_checkouts_profile_is_read_without_a_doubt() -> None:
-    requests, checks = read_profile(None, DEMO)
-    assert checks == []
-    assert {"clean", "decode"} <= {rule for request in requests for rule in request.name.split(", ")}
-
-
 @pytest.mark.parametrize(
     ("text", "outcome", "evidence"),
     [
@@ -219,24 +181,6 @@ def test_a_profile_is_looked_for_where_snakemake_looks(tmp_path: Path, monkeypat
     assert find_profile(Path("mine")) == at_home / "config.v9+.yaml"
     here = write_profile(tmp_path / "mine", TRAIN)
     assert find_profile(Path("mine")).resolve() == here / "config.yaml"
-
-
-def test_the_command_takes_a_profile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = os.environ["PATH"]
-    FakeCluster(refused="*--mem=300000*").install(tmp_path / "bin", monkeypatch)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{path}")  # snakemake calls other commands, too
-    write_profile(tmp_path / "mine", "set-resources: {train: {launcher: slurm}, score: {mem_mb: 300000}}\n")
-    demo = ["preflight", "--offline", *DEMO]
-    assert main([*demo, "--launcher", "slurm", "--profile", "mine", "--config", "updates=100"]) == 1
-    message = capsys.readouterr().out
-    assert "FAIL  CPU rules" in message
-    assert "score: --cpus-per-task=1 --mem=300000" in message
-    assert {path.name for path in tmp_path.iterdir()} == {"bin", "mine"}  # nothing else was written
-    assert main([*demo, "--profile", "mine"]) == 2
-    assert "--profile mine" in capsys.readouterr().err
 
 
 def test_outside_a_checkout_the_rules_are_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,12 @@
 """Gaps, replications and causes are those that were published; ours stands beside the same definition only."""
 
 import string
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from aiayn.errors import TableError
-from aiayn.printed import PUBLISHED_FOLDER, read_replications
+from aiayn.printed import PUBLISHED_FOLDER
 from paper_tables.layout import Table
 from paper_tables.questions.reference import (
     read_causes,
@@ -18,16 +16,6 @@ from paper_tables.questions.reference import (
 from paper_tables.questions.tables import lay_out_reference
 from tests.laid_out import results_of, rows_of
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
-
-READERS = {
-    "gaps": read_gaps, "reference_replications": read_reference_replications, "causes": read_causes,
-    "replications": read_replications,
-}  # fmt: skip
-
-
-def repeat_last_line(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text + text.splitlines(keepends=True)[-1], encoding="utf-8", newline="\n")
 
 
 def test_one_public_checkpoint_reads_1_50_lower_in_sacrebleu_and_another_1_87() -> None:
@@ -88,47 +76,6 @@ def test_a_cause_is_confined_to_what_it_was_seen_in() -> None:
     dropout = next(cause for cause in read_causes() if cause.rank == "7")
     assert dropout.applies_to("en-de", "base", "bleu_sacre_13a")
     assert not dropout.applies_to("en-de", "big", "bleu_sacre_13a")
-
-
-GAP, PAIR = "29.29,28.6,0.69,0.69", 'compounds split",bleu_sacre_13a,29.29'
-REPLICATION, CAUSE = "base,en-de,newstest2014,24.38", "lowers,6.4,11,"
-
-
-@pytest.mark.parametrize(
-    ("name", "old", "new", "value"),
-    [
-        ("gaps", GAP, "29.29,28.6,0.69,0.60", "0.69.*0.60"),
-        ("gaps", GAP, "29.29,28.6,about 1,1", "about 1"),
-        ("gaps", f"{GAP},yes", f"{GAP},maybe", "maybe"),
-        ("gaps", PAIR, PAIR.replace("_13a", ""), "'bleu_sacre'"),
-        ("gaps", "who,language_pair", "whom,language_pair", "whom"),
-        ("reference_replications", REPLICATION, REPLICATION.replace("24.38", "below 25"), "below 25"),
-        ("reference_replications", REPLICATION, REPLICATION.replace("24.38", "2438"), "2438"),
-        ("reference_replications", f"{REPLICATION},bleu_sacre_13a", f"{REPLICATION},bleu", "'bleu'"),
-        ("reference_replications", REPLICATION, REPLICATION.replace("2014", "2016"), "newstest2016"),
-        ("reference_replications", REPLICATION, REPLICATION.replace("base", "deep"), "deep"),
-        ("reference_replications", "joeynmt_v21,", "texar_base,", r"texar_base.*reference_replications\.csv:\d+"),
-        ("causes", CAUSE, "lowers,11,6.4,", r"11.*6\.4"),
-        ("causes", CAUSE, "lowers,-6.4,11,", r"-6\.4"),
-        ("causes", CAUSE, "lowers,all,all,", "'all'"),
-        ("causes", CAUSE, "down,6.4,11,", "down"),
-        ("causes", "lowers,33,all,", "lowers,33,everything,", "everything"),
-        ("causes", "raises,0.5,0.5,,,bleu_tok_moses ", "raises,0.5,0.5,,,bleu ", "'bleu'"),
-    ],
-)
-def test_a_spoilt_file_is_refused_with_its_line_and_value(
-    copied_folder: Path, spoil: Callable[[str, str, str], None], name: str, old: str, new: str, value: str
-) -> None:
-    spoil(name, old, new)
-    with pytest.raises(TableError, match=rf"{name}\.csv:\d+: .*{value}"):
-        READERS[name](copied_folder)
-
-
-@pytest.mark.parametrize("name", READERS)
-def test_a_repeated_row_is_refused(copied_folder: Path, name: str) -> None:
-    repeat_last_line(copied_folder / f"{name}.csv")
-    with pytest.raises(TableError, match=rf"{name}\.csv:\d+: .*{name}\.csv:\d+"):
-        READERS[name](copied_folder)
 
 
 def table_of(site: Site) -> Table:

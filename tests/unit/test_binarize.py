@@ -288,10 +288,6 @@ def test_a_chunk_of_which_nothing_is_kept_is_passed_over(
     assert np.fromfile(Path(record.folder) / "train.en-de.en.bin", "<u2").tolist() == [4, 2, 5, 2]
 
 
-def test_a_corpus_without_such_limits_drops_nothing(record: BinarizedCorpus) -> None:
-    assert record.num_dropped_by_reason == {}
-
-
 def test_limits_that_leave_nothing_are_refused(tmp_path: Path, record_path: Path) -> None:
     raw = write_text(tmp_path / "text", LINES_BY_NAME | {"train.en": ["a b c d"], "train.de": ["a b c d"]})
     expected = r"train\.de: all 1 pairs were dropped: .*'too_long': 1.*clean\.max_words"
@@ -384,15 +380,6 @@ def test_a_failure_leaves_the_earlier_data_bin(record: BinarizedCorpus, tmp_path
     assert sorted(path.name for path in record_path.parent.iterdir()) == ["data-bin"]
 
 
-def test_changed_text_and_another_corpus_are_refused(tmp_path: Path, record_path: Path) -> None:
-    raw = write_text(tmp_path / "text", LINES_BY_NAME)
-    with pytest.raises(CorpusError, match="of corpus small, expected other"):
-        binarize_corpus(msgspec.structs.replace(SPEC, name="other"), raw, joint_words(), record_path=record_path)
-    write_lines(["a", "b", "d"], tmp_path / "text" / "train.de")
-    with pytest.raises(CorpusError, match=r"train\.de: sha256 .*, its record says"):
-        binarize_corpus(SPEC, raw, joint_words(), record_path=record_path)
-
-
 def test_text_becomes_a_data_bin_without_torch_or_fairseq() -> None:
     program = (
         "import sys, aiayn.data.sources.fetch\n"
@@ -406,14 +393,6 @@ def test_a_dictionary_line_without_a_count_is_named(tmp_path: Path) -> None:
     (tmp_path / "dict.en.txt").write_bytes(b"a 3\nb\n")
     with pytest.raises(CorpusError, match=r"dict\.en\.txt:2: 'b'; expected `symbol count`"):
         read_dictionary(tmp_path / "dict.en.txt")
-
-
-def test_the_command_wants_models_exactly_for_text_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    places = ["--text", str(tmp_path / "text.json"), "--record", str(tmp_path / "record.json")]
-    assert main(["binarize", "--corpus", "demo_en_de", *places]) == 2
-    assert "text comes in words: give --segmented" in capsys.readouterr().err
-    assert main(["binarize", "--corpus", "multi30k_revisit_en_de", "--segmented", "x.json", *places]) == 2
-    assert "text comes in pieces: omit --segmented" in capsys.readouterr().err
 
 
 @pytest.mark.skipif("AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base that has Revisit-MMT/data/")

@@ -8,14 +8,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from aiayn.__main__ import main
 from aiayn.data.text import chunks, clean
 from aiayn.data.text.clean import clean_corpus, first_occurrences, num_words, reason_to_drop
 from aiayn.data.text.lines import read_lines, text_pair
-from aiayn.errors import ConfigError, CorpusError, SpaceError
+from aiayn.errors import CorpusError, SpaceError
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import RawCorpus, TextPair
-from aiayn.spec.system import CleanSpec, SegmentedSource, SubwordSpec
+from aiayn.spec.system import CleanSpec, SubwordSpec
 from tests.small_corpus import SMALL
 
 SPEC = msgspec.structs.replace(
@@ -206,18 +205,6 @@ def test_a_full_disk_is_noticed_beforehand(tmp_path: Path, record_path: Path, mo
     assert not record_path.parent.exists()
 
 
-def test_text_that_comes_in_pieces_is_not_cleaned(tmp_path: Path, record_path: Path) -> None:
-    spec = msgspec.structs.replace(SMALL, source=SegmentedSource(mirror_folder="", public_url="", file_by_split={}))
-    with pytest.raises(ConfigError, match="comes in pieces"):
-        clean_corpus(spec, raw_of_pairs(tmp_path, [("a", "b")]), record_path=record_path)
-
-
-def test_another_corpus_is_refused(tmp_path: Path, record_path: Path) -> None:
-    raw = RawCorpus(provenance=gather_provenance(), corpus="other", pair_by_split={})
-    with pytest.raises(CorpusError, match="of corpus other, expected small"):
-        clean_corpus(SPEC, raw, record_path=record_path)
-
-
 def test_a_side_of_another_encoding_is_refused_with_file_and_line(
     tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,21 +212,3 @@ def test_a_side_of_another_encoding_is_refused_with_file_and_line(
     raw = write_raw(tmp_path, b"a\nb\nc\n", "ja\nsch\u00f6n\nja\n".encode("latin-1"))
     with pytest.raises(CorpusError, match=r"train\.de:2: not UTF-8.*convert or fetch it again"):
         clean_corpus(SPEC, raw, record_path=record_path)
-
-
-def test_text_that_changed_since_it_was_fetched_is_refused(tmp_path: Path, record_path: Path) -> None:
-    raw = raw_of_pairs(tmp_path, [("a", "b")])
-    (tmp_path / "train.de").write_bytes(b"c\n")
-    with pytest.raises(CorpusError, match=r"train\.de: sha256 .*, its record says .*; rerun the stage that writes it"):
-        clean_corpus(SPEC, raw, record_path=record_path)
-    (tmp_path / "train.de").unlink()
-    with pytest.raises(CorpusError, match=r"train\.de: no such file; rerun the stage that writes it"):
-        clean_corpus(SPEC, raw, record_path=record_path)
-    assert not record_path.parent.exists()
-
-
-def test_no_process_is_too_few(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    command = ["clean", "--corpus", "demo_en_de", "--raw", "raw.json", "--record", str(tmp_path / "record.json")]
-    with pytest.raises(SystemExit, match="2"):
-        main([*command, "--num-processes", "0"])
-    assert "--num-processes: '0'" in capsys.readouterr().err

@@ -16,25 +16,10 @@ from tests.laid_out import DAGGER, results_of, row_of
 from tests.records_factory import (
     EIGHT_P100,
     make_site,
-    write_attempt,
     write_everything,
     write_scores,
     write_training,
 )
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> ScaleResults:
-    site = make_site(tmp_path_factory.mktemp("demo"), seeds=[1, 2, 3])
-    write_everything(site)
-    return results_of(site, so_far=False)
-
-
-@pytest.fixture(scope="module")
-def paper(tmp_path_factory: pytest.TempPathFactory) -> ScaleResults:
-    site = make_site(tmp_path_factory.mktemp("paper"), "paper", seeds=[1, 2, 3])
-    write_everything(site, base_bleu=27.1, hardware=EIGHT_P100)
-    return results_of(site, so_far=False)
 
 
 def table2(results: ScaleResults) -> Table:
@@ -87,37 +72,10 @@ def test_the_definitions_of_the_columns_are_those_of_the_joined_cells() -> None:
     assert metrics == {(2, pair, metric) for pair, metric in METRIC_BY_PAIR.items()} | {(3, "en-de", BLEU_METRIC)}
 
 
-def test_the_demo_takes_no_difference_to_a_printed_number(demo: ScaleResults) -> None:
-    row = row_of(table2(demo), "Transformer (base")
-    assert row["bleu_en_de"] == "27.3"
-    assert row["bleu_en_de_ours"] == f"70.20 \u00b1 0.25 (n=3) {DAGGER}"  # 70.1, 70.2, 70.3: sd 0.1, 4.303 / 3^0.5
-    assert row["bleu_en_de_difference"] == DAGGER
-    assert row["bleu_en_de_ours_sacre"] == f"69.20 \u00b1 0.25 (n=3) {DAGGER}"
-
-
-def test_without_a_gpu_the_cost_is_a_dash_and_a_note_has_the_wall_seconds(demo: ScaleResults) -> None:
-    table = table2(demo)
-    assert row_of(table, "Transformer (base")["flops_en_de_ours"] == f"\u2013 {DAGGER} [c]"
-    note = next(note.text for note in table.notes if note.mark == "c")
-    assert "demo_en_de base 120 s (n=3)" in note
-
-
 def test_a_gpu_that_is_not_in_hardware_yaml_gives_no_cost(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site, hardware=msgspec.structs.replace(EIGHT_P100, gpu="X-9000"))
     assert row_of(table2(results_of(site)), "Transformer (base")["flops_en_de_ours"] == f"\u2013 {DAGGER} [d]"
-
-
-def test_at_the_papers_scale_and_corpus_the_difference_is_taken_and_nothing_is_marked(paper: ScaleResults) -> None:
-    row = row_of(table2(paper), "Transformer (base")
-    assert row["bleu_en_de_ours"] == "27.30 \u00b1 0.25 (n=3)"
-    assert row["bleu_en_de_difference"] == "+0.00"
-
-
-def test_each_edition_of_the_french_number_has_its_own_verdict(paper: ScaleResults) -> None:
-    row = row_of(table2(paper), "Transformer (big)")
-    assert row["bleu_en_fr"] == "41.0 [a] / 41.8 [b]"
-    assert row["bleu_en_fr_difference"] == "-13.70 [a] / -14.50 [b]"
 
 
 def test_a_replication_is_compared_with_its_own_printed_number(tmp_path: Path) -> None:
@@ -129,23 +87,6 @@ def test_a_replication_is_compared_with_its_own_printed_number(tmp_path: Path) -
     assert row["ours"] == "41.10 \u00b1 0.25 (n=3) [\u2021]"
     assert row["difference"].startswith("+0.08 (")
     assert row["verdict"] == "REPRODUCED"
-
-
-def test_missing_running_and_failed_runs_are_named_as_such(tmp_path: Path) -> None:
-    site = make_site(tmp_path, seeds=[1, 2, 3])
-    write_training(site, "demo_en_de", "base", 1)
-    for evaluation in site.experiment.evaluations:
-        if (evaluation.corpus, evaluation.system, evaluation.seed) == ("demo_en_de", "base", 1):
-            write_scores(site, evaluation, {"bleu_tok_compound_split": 71.25})
-    write_attempt(site, "demo_en_de", "base", 2, update=300, outcome="failed")
-    write_attempt(site, "demo_en_de", "base", 3, update=700)
-    table = table2(results_of(site))
-    row = row_of(table, "Transformer (base")
-    assert row["bleu_en_de_ours"] == f"71.25 (n=1 of 3: 1 failed, 1 running) {DAGGER}"
-    assert row["bleu_en_fr_ours"] == f"missing {DAGGER}"
-    texts = [note.text for note in table.notes]
-    assert "demo_en_de base seed 2: failed at update 300 of 3,000; out of memory." in texts
-    assert any(text.startswith("demo_en_de base seed 3: running at update 700") for text in texts)
 
 
 def test_a_definition_that_was_not_measured_is_a_dash(tmp_path: Path) -> None:

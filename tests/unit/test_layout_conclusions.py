@@ -1,12 +1,10 @@
 """The table of what holds of the paper's conclusions: its contrasts, calls, marks and notes."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from aiayn.errors import TableError
 from aiayn.paths import evaluation_record
 from aiayn.printed import read_conclusions
 from aiayn.records import PerplexityRecord, read_record, write_record
@@ -14,7 +12,7 @@ from paper_tables.layout import Table
 from paper_tables.tables.conclusions import draw_contrasts, lay_out_conclusions
 from tests import laid_out
 from tests.laid_out import notes_of, results_of
-from tests.records_factory import Site, make_site, run_of, write_dev_scores, write_everything
+from tests.records_factory import Site, make_site, write_dev_scores, write_everything
 
 
 def rows_of(table: Table) -> dict[tuple[str, str], dict[str, str]]:
@@ -92,47 +90,11 @@ def test_the_table_shows_printed_ours_reach_and_call_in_bits_and_in_bleu(tmp_pat
     )
 
 
-def test_too_close_says_whether_the_printed_effect_is_above_the_reach(tmp_path: Path) -> None:
-    site = three_against_three(tmp_path)
-    write_dev_scores(site, "table3_c_n2", 1, 25.1, 2**3.1)
-    rows = rows_of(lay_out_conclusions(results_of(site)))
-    assert rows[("table3_c_n2 minus base", BITS)]["call"] == "too close to call; the printed effect is below the reach"
-    assert rows[("table3_c_n2 minus base", BLEU)]["call"] == "too close to call; the printed effect is above the reach"
-
-
 def write_perplexity(site: Site, system: str, seed: int, **changes: object) -> None:
     """Change what the record of a dev perplexity holds."""
     one = next(e for e in site.experiment.evaluations if (e.system, e.seed, e.role) == (system, seed, "dev"))
     path = evaluation_record(site.results_folder, site.scale.scale, "perplexity", one)
     write_record(msgspec.structs.replace(read_record(path, PerplexityRecord), **changes), path)
-
-
-def write_log(site: Site, system: str, seed: int, bits_by_update: dict[int, float]) -> None:
-    """Write a run's log of validations where its record has it."""
-    folder = Path(site.scale.runs_folder) / run_of("demo_en_de", system, seed)
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = (
-        f'| INFO | valid | {{"valid_nll_loss": "{bits}", "valid_num_updates": "{update}"}}\n'
-        for update, bits in bits_by_update.items()
-    )
-    (folder / "train.log").write_text("".join(lines), encoding="utf-8")
-
-
-def test_a_row_that_did_not_start_says_so_and_is_called_only_with_all_runs(tmp_path: Path) -> None:
-    site = three_against_three(tmp_path, ablation_seeds=[1, 2])
-    for seed, bits, entropies in ((1, 3.6, [[0.9, 0.6], [0.8, 0.7]]), (2, 6.0, [[0.999, 0.985], [1.0, 0.99]])):
-        write_dev_scores(site, "table3_c_n2", seed, 20.0, 2**bits)
-        write_perplexity(
-            site, "table3_c_n2", seed, cross_attention_entropy=entropies, bits_lost_uniform=2.0 if seed == 1 else 0.001
-        )
-    table = lay_out_conclusions(results_of(site))
-    row = rows_of(table)[("table3_c_n2 minus base", BITS)]
-    assert row["ours"] == "+0.600 (+0.103 to +1.097; n=1 and 3) [\u2020]"
-    assert (row["call"], row["call_holm"]) == ("did not start (1 of 2)", "")
-    assert row["call_with_all"] == "too close to call"
-    assert row["starts"] == "did not start (1 of 2)"
-    assert "Did not start: table3_c_n2." in table.caption
-    assert "Did not start: table3_c_n2; with all runs 0.983 (3 degrees of freedom, 2 systems)." in notes_of(table)
 
 
 def test_a_base_that_did_not_start_refuses_the_scale(tmp_path: Path) -> None:
@@ -141,31 +103,6 @@ def test_a_base_that_did_not_start_refuses_the_scale(tmp_path: Path) -> None:
     write_perplexity(site, "base", 2, cross_attention_entropy=[[0.999]], bits_lost_uniform=0.0)
     row = rows_of(lay_out_conclusions(results_of(site)))[("table3_c_n2 minus base", BITS)]
     assert row["call"] == "the control did not start (1 of 3): choose the scale anew"
-
-
-def test_effects_come_from_the_logs_and_a_row_that_moves_or_starts_late_says_so(tmp_path: Path) -> None:
-    """Of 3,000 updates 60, 80 and 100 % are 1,800, 2,400 and 3,000; 30 % are 900."""
-    site = three_against_three(tmp_path)
-    write_dev_scores(site, "table3_c_n2", 1, 20.0, 2**3.6)
-    for seed in (1, 2, 3):
-        write_log(site, "base", seed, {600: 4.4, 1800: 3.3, 2400: 3.1, 3000: 3.0})
-    write_log(site, "table3_c_n2", 1, {600: 5.5, 1200: 4.4, 1800: 4.3, 2400: 4.2, 3000: 3.6})
-    table = lay_out_conclusions(results_of(site))
-    row = rows_of(table)[("table3_c_n2 minus base", BITS)]
-    assert row["effects"] == "+1.000, +1.100, +0.600"
-    assert row["call"] == "holds here; still moving"  # 0.5 is more than half of 0.497
-    assert row["starts"] == "late (1 of 1); not known if it started (1 of 1)"
-    assert rows_of(table)[("table3_c_n2 minus base", BLEU)]["effects"] == ""
-    assert "Still moving: table3_c_n2. Late: table3_c_n2." in table.caption
-    assert "Late: table3_c_n2. Without these systems 0.100 (2 degrees of freedom, 1 system)." in notes_of(table)
-
-
-def test_seeds_that_disagree_are_counted(tmp_path: Path) -> None:
-    site = three_against_three(tmp_path, ablation_seeds=[1, 2])
-    write_dev_scores(site, "table3_c_n2", 1, 25.0, 2**3.5)
-    write_dev_scores(site, "table3_c_n2", 2, 25.0, 2**2.5)
-    rows = rows_of(lay_out_conclusions(results_of(site)))
-    assert rows[("table3_c_n2 minus base", BITS)]["same_seeds"] == "1 of 2"
 
 
 def test_a_number_of_a_smaller_scale_is_marked(tmp_path: Path) -> None:
@@ -184,18 +121,3 @@ def test_a_control_of_one_seed_calls_nothing_and_says_why(tmp_path: Path) -> Non
     write_everything(site)
     row = rows_of(lay_out_conclusions(results_of(site)))[("table3_c_n2 minus base", BLEU)]
     assert (row["reach"], row["call"]) == ("", "cannot be called: the control has fewer than two seeds")
-
-
-def test_rows_that_are_not_run_or_not_measured_say_so(tmp_path: Path) -> None:
-    site = make_site(tmp_path)
-    rows = rows_of(lay_out_conclusions(results_of(site)))
-    assert rows[("table3_a_h1 minus base", BITS)]["ours"] == "not run"
-    assert rows[("table3_c_n2 minus base", BITS)]["ours"] == "not measured [\u2020]"
-
-
-def test_a_conclusion_from_a_cell_that_no_run_fills_is_refused(
-    copied_folder: Path, spoil: Callable[[str, str, str], None]
-) -> None:
-    spoil("conclusions", "table3_a_h1,base,bleu_dev", "gnmt_rl,base,bleu_dev")
-    with pytest.raises(TableError, match=r"conclusions.csv:2: Table 3, row gnmt_rl, column bleu_dev is not joined"):
-        read_conclusions(copied_folder)

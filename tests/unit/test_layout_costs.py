@@ -8,14 +8,13 @@ import msgspec
 import pytest
 
 from aiayn.cost import SentenceLengths, model_flops
-from aiayn.paths import corpus_record, train_record
+from aiayn.paths import train_record
 from aiayn.records import Energy, Hardware, write_record
-from paper_tables.layout import Table, compact
+from paper_tables.layout import Table
 from paper_tables.tables.costs import lay_out_costs
-from tests.laid_out import DASH, notes_of, results_of, rows_of
+from tests.laid_out import notes_of, results_of, rows_of
 from tests.records_factory import (
     BASE_TRAINING,
-    CPU,
     EIGHT_P100,
     Site,
     make_site,
@@ -88,79 +87,12 @@ def with_scale(site: Site, **changes: Any) -> Site:
     return Site(msgspec.structs.replace(site.scale, **changes), site.config_folder, site.results_folder)
 
 
-def test_without_a_gpu_there_are_model_flops_and_the_rest_is_a_dash_with_its_reason(tmp_path: Path) -> None:
-    table = lay_out_costs(results_of(site_of(tmp_path, CPU)))
-    row = row_of(table)
-    assert float(row["model_flops"]) == pytest.approx(FLOPS, rel=0.05)
-    for name in ("estimated_flops", "utilisation_percent", "gpu_hours", "kilowatt_hours", "dollars"):
-        assert row[name].startswith(DASH), name
-        assert "[a]" in row[name]
-    assert "[a] Trained without a GPU" in notes_of(table)
-    kept = {column.name for column in compact(table).columns}
-    assert {"model_flops", "wall_hours"} <= kept
-    assert "gpu_hours" not in kept
-
-
-@pytest.mark.parametrize(
-    ("energy", "words"),
-    [
-        (None, "trained by version 0.3 or before"),
-        (Energy(joules=None, reason="NVML: Not Supported"), "NVML: Not Supported"),
-    ],
-)
-def test_energy_that_was_not_metered_is_a_dash_and_why(tmp_path: Path, energy: Energy | None, words: str) -> None:
-    table = lay_out_costs(results_of(site_of(tmp_path, EIGHT_P100, energy=energy)))
-    assert row_of(table)["kilowatt_hours"] == f"{DASH} [d]"
-    assert f"[d] Not metered: {words}." in notes_of(table)
-
-
-def test_energy_of_a_part_of_the_gpu_seconds_says_of_how_much(tmp_path: Path) -> None:
-    energy = Energy(joules=90_000.0, gpu_seconds=400.0, reason="NVML: Unknown Error")
-    table = lay_out_costs(results_of(site_of(tmp_path, EIGHT_P100, energy=energy)))
-    assert row_of(table)["kilowatt_hours"] == "0.0250 [e]"
-    assert "[e] Of 50% of the GPU-seconds" in notes_of(table)
-
-
-def test_a_gpu_that_is_not_known_leaves_what_needs_its_rate_a_dash(tmp_path: Path) -> None:
-    hardware = msgspec.structs.replace(EIGHT_P100, gpu="Voodoo 2")
-    table = lay_out_costs(results_of(site_of(tmp_path, hardware)))
-    row = row_of(table)
-    assert row["estimated_flops"] == row["utilisation_percent"] == row["dollars"] == f"{DASH} [b]"
-    assert row["gpu_hours"] == "0.22"
-
-
-def test_without_a_record_of_the_data_bin_there_are_no_model_flops(tmp_path: Path) -> None:
-    site = site_of(tmp_path, EIGHT_P100)
-    corpus_record(site.results_folder, "paper", "binarize", "wmt14_en_de").unlink()
-    row = row_of(lay_out_costs(results_of(site)))
-    assert row["model_flops"] == row["source_tokens"] == row["utilisation_percent"] == f"{DASH} [f]"
-    assert row["estimated_flops"] == "7.6e15"
-
-
-def test_three_seeds_are_a_mean_with_its_interval_and_two_are_shown_each(tmp_path: Path) -> None:
-    site = site_of(tmp_path, EIGHT_P100, seeds=[1, 2, 3])
-    for seed, tokens in ((1, 900_000), (2, 1_000_000), (3, 1_100_000)):
-        path = train_record(site.results_folder, "paper", "wmt14_en_de", "base", seed)
-        values = json.loads(path.read_text(encoding="utf-8"))
-        path.write_text(json.dumps(values | {"tokens": tokens}), encoding="utf-8")
-    assert row_of(lay_out_costs(results_of(site)))["target_tokens"] == "1,000,000 \u00b1 248,414"  # 4.303 sd / sqrt(3)
-    train_record(site.results_folder, "paper", "wmt14_en_de", "base", 3).unlink()
-    row = row_of(lay_out_costs(results_of(site)))
-    assert row["target_tokens"] == "900,000, 1,000,000"
-    assert row["seeds"] == "2 of 3"
-
-
 def test_what_was_not_trained_takes_one_line(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     table = lay_out_costs(results_of(site))
     assert table.rows == ()
     assert [note.text.split(":")[0] for note in table.notes] == ["Not finished"]
     assert table.signatures == ()
-
-
-def test_a_training_of_no_seconds_has_no_utilisation(tmp_path: Path) -> None:
-    row = row_of(lay_out_costs(results_of(site_of(tmp_path, EIGHT_P100, gpu_seconds=0.0, wall_seconds=0.0))))
-    assert row["utilisation_percent"].startswith(DASH)
 
 
 def test_a_record_of_an_earlier_version_is_shown(tmp_path: Path) -> None:

@@ -15,13 +15,12 @@ from aiayn.__main__ import main
 from aiayn.packed import packed_bytes
 from aiayn.runs.attempts import DONE_NAME, LOG_NAME
 from aiayn.runs.log import last_lines, read_end, read_validations
-from aiayn.runs.logs import follow, in_words
-from aiayn.runs.run_folder import RunFolder, SubmittedJob
+from aiayn.runs.logs import follow
+from aiayn.runs.run_folder import RunFolder
 from tests.run_folders import (
     ended,
     job_output,
     make_run,
-    settings_line,
     started,
     statistics_line,
     submitted,
@@ -29,15 +28,6 @@ from tests.run_folders import (
     write_log,
 )
 from tests.slurm.cluster_processes import wait_until
-
-VALID = (
-    '2026-01-01 12:00:05 | INFO | valid | {"epoch": 2, "valid_loss": "3.271", "valid_nll_loss": "2.069", '
-    '"valid_ppl": "4.2", "valid_num_updates": "256"}'
-)
-EPOCH = (
-    '2026-01-01 12:00:06 | INFO | train | {"epoch": 2, "train_loss": "3.567", "train_nll_loss": "2.584", '
-    '"train_num_updates": "320"}'
-)
 
 
 @pytest.fixture(autouse=True)
@@ -89,34 +79,6 @@ def run_folder(tmp_path: Path) -> Path:
 def add(folder: Path, text: str) -> None:
     with (folder / LOG_NAME).open("a", encoding="utf-8", newline="\n") as log:
         log.write(text)
-
-
-def test_statistics_become_words() -> None:
-    line = statistics_line(1258, 3.451, "22:38:06", 1937.7)
-    assert in_words(line) == (
-        "22:38:06  update   1,258  loss  3.451  nll  2.500 bits      1,938 target tokens/s   2.00 updates/s"
-        "  lr 7.00e-04  gnorm 0.90"
-    )
-    assert in_words(VALID) == "12:00:05  valid      256  loss  3.271  nll  2.069 bits  ppl a subword 4.20"
-    assert in_words(EPOCH) == "12:00:06  epoch        2  ended at update 320  mean loss  3.567  nll  2.584 bits"
-
-
-def test_other_lines_lose_their_origin_and_keep_their_level() -> None:
-    assert in_words("2026-01-01 12:00:05 | INFO | fairseq_cli.train | begin validation") == "12:00:05  begin validation"
-    assert in_words("2026-01-01 12:00:05 | WARNING | root | torn") == "12:00:05  WARNING: torn"
-    assert in_words("    (fc1): Linear(in_features=64)") == "    (fc1): Linear(in_features=64)"
-
-
-def test_what_cannot_be_put_in_words_is_printed_as_it_is() -> None:
-    torn = statistics_line(10, 3.4, "12:00:00")[:-9]
-    assert in_words(torn) == "12:00:00  " + torn.partition("train_inner | ")[2]
-    foreign = '2026-01-01 12:00:05 | INFO | train_inner | {"loss": "3"}'
-    assert in_words(foreign) == '12:00:05  {"loss": "3"}'
-
-
-def test_a_line_of_thousands_of_characters_is_cut() -> None:
-    assert in_words(settings_line(100) + "x" * 8000).endswith("characters)")
-    assert len(in_words(settings_line(100) + "x" * 8000)) < 400
 
 
 def test_last_lines_are_found_from_the_end(tmp_path: Path) -> None:
@@ -195,37 +157,6 @@ def test_following_prints_the_output_of_a_job_until_its_attempt_begins(resumed_i
     follower.wait_for(["of the first job", "2"])
     time.sleep(0.05)
     assert follower.notes == [*first, *second, begun]
-
-
-def test_following_reads_the_jobs_only_when_there_is_another(
-    resumed_in_vain: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    num_read = 0
-
-    def counted(folder: RunFolder) -> list[SubmittedJob]:
-        nonlocal num_read
-        num_read += 1
-        return read_jobs(folder)
-
-    read_jobs = RunFolder.jobs
-    monkeypatch.setattr(RunFolder, "jobs", counted)
-    follower = Follower(resumed_in_vain, num_lines=1)
-    wait_until(lambda: len(follower.notes) == 2, 20, "2 notes")
-    add(resumed_in_vain, "2\n")
-    follower.wait_for(["of the first job", "2"])
-    assert num_read == 1
-
-
-def test_the_verb_prints_words_or_the_file(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_log(run_folder, ["first", statistics_line(10, 3.4, "12:00:00")])
-    where = ["--runs-folder", str(run_folder.parent), "--lines", "1"]
-    assert main(["logs", "demo", *where]) == 0
-    assert capsys.readouterr().out.startswith("12:00:00  update      10  loss  3.400")
-    assert main(["logs", "demo", *where, "--raw"]) == 0
-    assert capsys.readouterr().out == statistics_line(10, 3.4, "12:00:00") + "\n"
-    with pytest.raises(SystemExit):
-        main(["logs", "demo", "--lines", "-1"])
-    assert "expected a whole number of 0 or more" in capsys.readouterr().err
 
 
 def test_a_packed_log_is_printed_too(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,18 +10,6 @@ from aiayn.errors import ConfigError
 from aiayn.spec.strict_yaml import Document, convert, overlay, read_document
 
 
-class Oven(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="oven", tag_field="kind"):
-    """One of two kinds of heat."""
-
-    num_trays: int
-
-
-class Pan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="pan", tag_field="kind"):
-    """The other kind of heat."""
-
-    has_lid: bool
-
-
 class Dough(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A nested mapping."""
 
@@ -36,7 +24,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dough: Dough
     shape: Literal["round", "long"] = "round"
     rests: list[int] = []
-    heat: Oven | Pan | None = None
     price_by_shop_by_town: dict[str, dict[str, Dough]] = {}
     oil_grams: float | None = None
     guests: list[str] = []
@@ -86,109 +73,24 @@ def test_an_absent_key_is_placed_at_the_nearest_enclosing_one(tmp_path: Path, ab
     assert read_document(path).location(absent) == f"{path}:{line}"
 
 
-REFUSED = {
-    "a misspelt key is named with the one that was meant": (
-        "name: bread\ndough:\n  flour_gram: 500\n  yeast_fraction: 0.01\n",
-        3,
-        ["'flour_gram'", "did you mean 'flour_grams'"],
-    ),
-    "an unknown key in a mapping of mappings is found": (
-        f"name: bread\n{DOUGH}price_by_shop_by_town:\n  Bonn:\n    Moser:\n      flour_grams: 1\n      yeast_part: 1\n",
-        9,
-        ["'yeast_part'", "'yeast_fraction'"],
-    ),
-    "an unknown key of one kind of heat is answered with the keys of heat": (
-        f"name: bread\n{DOUGH}heat:\n  kind: oven\n  num_tray: 2\n",
-        7,
-        ["'num_tray'", "'num_trays'"],
-    ),
-    "a missing key is named with the mapping that lacks it": (
-        "name: bread\ndough:\n  flour_grams: 500\n",
-        2,
-        ["'yeast_fraction'", "'dough'"],
-    ),
-    "a wrong type is shown with the value": (
-        "name: bread\ndough:\n  flour_grams: 0.5\n  yeast_fraction: 0.01\n",
-        3,
-        ["dough.flour_grams: 0.5", "`int`"],
-    ),
-    "an exponent without a dot is text, and the right form is told": (
-        "name: bread\ndough:\n  flour_grams: 500\n  yeast_fraction: 1e-9\n",
-        4,
-        ["dough.yeast_fraction: '1e-9'", "write 1.0e-9"],
-    ),
-    "no advice on numbers is given for a word": (
-        "name: bread\ndough:\n  flour_grams: 500\n  yeast_fraction: little\n",
-        4,
-        ["dough.yeast_fraction: 'little'", "`float`", "; correct it"],
-    ),
-    "a word that is no choice is answered with the nearest": (
-        f"name: bread\n{DOUGH}shape: rond\n",
-        5,
-        ["shape: 'rond'", "did you mean 'round'"],
-    ),
-    "a word far from any choice is answered with all": (
-        f"name: bread\n{DOUGH}shape: flat\n",
-        5,
-        ["shape: 'flat'", "long, round"],
-    ),
-    "a kind that does not exist is answered with the kinds": (
-        f"name: bread\n{DOUGH}heat:\n  kind: sun\n",
-        6,
-        ["heat.kind: 'sun'", "oven, pan"],
-    ),
-    "an item of a list has its own line": (
-        f"name: bread\n{DOUGH}rests:\n  - 30\n  - long\n",
-        7,
-        ["rests[1]: 'long'", "`int`"],
-    ),
-    "a wrong value in a mapping of mappings is placed at that mapping": (
-        f"name: bread\n{DOUGH}price_by_shop_by_town:\n  Bonn: {{Moser: {{flour_grams: x, yeast_fraction: 0.1}}}}\n",
-        6,
-        ["price_by_shop_by_town[...][...].flour_grams"],
-    ),
-    "a number too large to hold is refused": (
-        f"name: bread\n{DOUGH}oil_grams: 1{400 * '0'}\n",
-        5,
-        ["oil_grams: 1000", "out of range"],
-    ),
-    "nothing where keys belong is refused": ("name: bread\ndough:\n", 2, ["dough: None", "`object`"]),
-    "a time of day is no number of minutes": (f"name: bread\n{DOUGH}rests: [1, 2:00:00]\n", 5, ["2:00:00", "7200"]),
-    "a key given twice names both lines": (f"name: bread\n{DOUGH}name: cake\n", 5, ["'name'", "bread.yaml:1"]),
-    "a key with a dot is not taken for a nested one": (
-        f"name: bread\n{DOUGH}dough.yeast_fraction: 3\n",
-        5,
-        ["'dough.yeast_fraction'"],
-    ),
-    "a key that YAML reads as a truth value is refused": (f"name: bread\n{DOUGH}no: 3\n", 5, ["'no'", "bool"]),
-    "a file that is no YAML is refused with its line": ("name: bread\ndough: [1, 2\nshape: round\n", 3, ["not YAML"]),
-    "an empty file is refused": ("# nothing\n", 1, ["nothing"]),
-    "a list is no mapping": ("- name\n", 1, ["list"]),
-}
-
-
-@pytest.mark.parametrize(("text", "line", "told"), REFUSED.values(), ids=REFUSED)
-def test_it_is_refused_with_file_line_and_what_was_meant(tmp_path: Path, text: str, line: int, told: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("text", "line", "told"),
+    [
+        (f"name: bread\n{DOUGH}price_by_shop_by_town: {{Bonn: {{Moser: {{flour_grams: x}}}}}}\n", 5,
+         "price_by_shop_by_town[...][...].flour_grams"),
+        (f"name: bread\n{DOUGH}oil_grams: 1{400 * '0'}\n", 5, "out of range"),
+        ("name: bread\ndough: [1, 2\nshape: round\n", 3, "not YAML"),
+    ],
+)  # fmt: skip
+def test_it_is_refused_with_file_and_line(tmp_path: Path, text: str, line: int, told: str) -> None:
+    """All else that specs refuse is in the transcripts `refused_*`."""
     message = refusal(tmp_path, text)
     assert message.startswith(f"bread.yaml:{line}: ")
-    assert [words for words in told if words not in message] == []
+    assert told in message
 
 
 def test_a_control_character_is_refused(tmp_path: Path) -> None:
     assert "bread.yaml: not YAML: unacceptable character #x0007" in refusal(tmp_path, "name: b\a\n")
-
-
-def test_an_absent_file_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
-    written(tmp_path, "name: bread\n", "table3_c_n2.yaml")
-    with pytest.raises(ConfigError, match=r"table3_cn2\.yaml: no such file; did you mean 'table3_c_n2'\?"):
-        read_document(tmp_path / "table3_cn2.yaml")
-
-
-def test_an_absent_file_unlike_any_other_is_answered_with_all(tmp_path: Path) -> None:
-    written(tmp_path, "name: bread\n", "base.yaml")
-    written(tmp_path, "name: bread\n", "wide.yaml")
-    with pytest.raises(ConfigError, match=r"zzz\.yaml: no such file; .* holds: base, wide$"):
-        read_document(tmp_path / "zzz.yaml")
 
 
 def test_dot_files_are_no_neighbours(tmp_path: Path) -> None:
@@ -211,13 +113,6 @@ def test_a_value_of_no_file_has_no_line_to_correct() -> None:
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read as UTF-8 text"):
         read_document(tmp_path)
-
-
-def test_text_of_another_encoding_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "bread.yaml"
-    path.write_bytes("name: Br\u00f6tchen\n".encode("latin-1"))
-    with pytest.raises(ConfigError, match=r"bread\.yaml: cannot be read as UTF-8 text"):
-        read_document(path)
 
 
 def test_an_overlay_replaces_values_and_keeps_the_rest(tmp_path: Path) -> None:

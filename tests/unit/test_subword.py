@@ -175,23 +175,11 @@ def test_separate_models_know_their_own_language(text: ParallelText, tmp_path: P
     assert encoders["en"].pieces("\u00e4") == "\u2581 <0xC3> <0xA4>"
 
 
-def test_text_that_comes_in_pieces_is_not_segmented(text: ParallelText, tmp_path: Path) -> None:
-    spec = msgspec.structs.replace(SPEC, subword=None)
-    with pytest.raises(ConfigError, match="comes in pieces"):
-        segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
-
-
 def test_a_failure_leaves_nothing_behind(text: ParallelText, tmp_path: Path) -> None:
     spec = msgspec.structs.replace(SPEC, subword=SubwordSpec(vocabulary_size=100_000, joint=True))
     with pytest.raises(ConfigError, match=r"train\.en and .*train\.de: subword\.vocabulary_size is 100000"):
         segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
     assert list((tmp_path / "segment").iterdir()) == []
-
-
-def test_another_corpus_is_refused(text: ParallelText, tmp_path: Path) -> None:
-    spec = msgspec.structs.replace(SPEC, name="other")
-    with pytest.raises(CorpusError, match="of corpus small, expected other"):
-        segment_corpus(spec, text, record_path=tmp_path / "record.json")
 
 
 @pytest.mark.parametrize("content", [None, b"junk"])
@@ -269,11 +257,6 @@ def test_a_sample_as_large_as_the_text_is_the_text(text: ParallelText, tmp_path:
     assert record.learning_by_model["joint"].sample_seed is None
 
 
-def test_a_sample_for_separate_models_is_of_each_side(text: ParallelText, tmp_path: Path) -> None:
-    _, record = learnt(text, tmp_path, joint=False, vocabulary_size=25, sample_lines=12)
-    assert {name: learning.num_lines for name, learning in record.learning_by_model.items()} == {"en": 12, "de": 12}
-
-
 def test_what_learning_took_is_said_and_recorded(
     text: ParallelText, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -298,10 +281,6 @@ def test_a_sample_has_its_size_and_the_order_of_the_text(paths: list[Path], num_
     drawn = [int(line) for line in sample_lines(paths, [7, 3], num_samples, np.random.default_rng(1))]
     assert len(drawn) == num_samples
     assert drawn == sorted(set(drawn))
-
-
-def test_more_than_there_are_is_all(paths: list[Path]) -> None:
-    assert list(sample_lines(paths, [7, 3], 99, np.random.default_rng(1))) == [str(number) for number in range(10)]
 
 
 def test_each_line_is_drawn_as_often_as_any_other(paths: list[Path]) -> None:

@@ -6,21 +6,16 @@ import sys
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import pytest
 
 from aiayn.data.text import binarize
-from aiayn.data.text.binarize import binarize_corpus, read_dictionary
-from aiayn.data.text.clean import clean_corpus
-from aiayn.data.text.detokenise import detokenise
-from aiayn.data.text.lines import read_lines, text_pair, write_lines
+from aiayn.data.text.lines import read_lines
 from aiayn.data.text.subword import load_encoders, segment_corpus
 from aiayn.data.text.subword_codes import CodesEncoder
 from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.errors import ConfigError, CorpusError
-from aiayn.provenance import gather_provenance
-from aiayn.records import ParallelText, RawCorpus
-from aiayn.spec.system import CleanSpec, SubwordSpec
+from aiayn.records import ParallelText
+from aiayn.spec.system import SubwordSpec
 from tests.encoded_lines import encoded_lines
 from tests.small_corpus import SMALL, write_train
 
@@ -182,30 +177,3 @@ def test_the_libraries_memory_of_words_is_not_used(tmp_path: Path) -> None:
     encoder = CodesEncoder(tmp_path / "joint.codes")
     encoder.pieces("abc bcd cde")
     assert len(encoder._bpe.cache) == 0
-
-
-@needs_mirror
-def test_a_recipe_of_moses_tokens_goes_all_the_way(tmp_path: Path) -> None:
-    """Raw text to a data-bin and back: 300 lines of newstest, and what a model would have to say of its test set."""
-    folder = Path(os.environ["AIAYN_MIRROR"].removeprefix("file://")) / "newstest"
-    paths = {language: tmp_path / f"raw.{language}" for language in ("en", "de")}
-    for language, path in paths.items():
-        write_lines(list(read_lines(folder / f"newstest2013.{language}"))[:300], path)
-    raw = RawCorpus(
-        provenance=gather_provenance(),
-        corpus="small",
-        pair_by_split=dict.fromkeys(("train", "dev", "test"), text_pair(paths)),
-    )
-    clean = CleanSpec(max_words=80, max_length_ratio=9.0, deduplicate=False, unit="tokens")
-    spec = msgspec.structs.replace(SPEC, clean=clean)
-    text = clean_corpus(spec, raw, record_path=tmp_path / "clean" / "record.json")
-    segmented = segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
-    encoders = load_encoders(segmented)
-    record = binarize_corpus(spec, text, {**encoders}, record_path=tmp_path / "binarize" / "record.json")
-    symbols = read_dictionary(Path(record.folder) / "dict.de.txt")
-    indices = np.fromfile(Path(record.folder) / "test.en-de.de.bin", "<u2").tolist()
-    lines = " ".join(symbols[index] for index in indices).removesuffix(" </s>").split(" </s> ")
-    tokens = [Tokenizer("de").tokenize(line) for line in read_lines(paths["de"])]
-    assert lines == [encoders["de"].pieces(line) for line in tokens]
-    again = [Tokenizer("de").tokenize(detokenise(line, spec)) for line in lines]
-    assert sum(a == b.rstrip(" ") for a, b in zip(again, tokens, strict=True)) > 290

@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,44 +19,9 @@ from analysis.scoring.system_output import (
     find_form_mismatch,
     form_of,
     joined,
-    prepare,
     read_output,
 )
-
-NOUNS = ("Das Haus", "Die Stadt", "Ein Mann", "Frau Meier", "Der Fluss", "Ein Buch")
-VERBS = ("sieht", "kennt", "liest", "malt", "sucht")
-PLAIN = [
-    f'{noun}, so heißt es, {verb} "{number} neu-alte Häuser" in Köln & Bonn.'
-    for number, noun in enumerate(NOUNS, 1)
-    for verb in VERBS
-]
-OTHER = [line.replace("sieht", "sah").replace("malt", "malte") for line in PLAIN]  # another system's
-
-
-def tokens(lines: Sequence[str], *, is_aggressive: bool = False) -> list[str]:
-    tokenizer = Tokenizer("de", is_aggressive=is_aggressive)
-    return [tokenizer.tokenize(line).rstrip() for line in lines]
-
-
-def pieces(lines: Sequence[str]) -> list[str]:
-    return [" ".join(f"{word[:4]}@@ {word[4:]}" if len(word) > 5 else word for word in line.split()) for line in lines]
-
-
-def sentence_pieces(lines: Sequence[str]) -> list[str]:
-    return [" ".join(f"\u2581{word}" for word in line.split()) for line in lines]
-
-
-FORMS = {
-    "tokens": (tokens(OTHER), ("--detokenise",)),
-    "tokens, hyphens split": (tokens(OTHER, is_aggressive=True), ("--detokenise",)),
-    "tokens, not escaped": ([line.replace("&quot;", '"').replace("&amp;", "&") for line in tokens(OTHER)],
-                            ("--detokenise",)),
-    "pieces of tokens": (pieces(tokens(OTHER)), ("--detokenise", "--join-pieces")),
-    "pieces of plain text": (pieces(OTHER), ("--join-pieces",)),
-    "sentencepiece": (sentence_pieces(OTHER), ("--join-pieces",)),
-    "lower case": ([line.lower() for line in OTHER], ("--lowercase",)),
-    "all of it": ([line.lower() for line in pieces(tokens(OTHER))], ("--detokenise", "--join-pieces", "--lowercase")),
-}  # fmt: skip
+from tests.text_forms import FORMS, GENERATED, OTHER, PLAIN, pieces, sentence_pieces, tokens
 
 
 def write(path: Path, lines: Sequence[str]) -> Path:
@@ -84,36 +48,6 @@ def test_each_form_is_found_in_hypotheses_or_references_with_the_flags_that_corr
         assert mismatch.flags == (flags,)
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_the_right_command_gives_the_score_of_the_plain_text(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines, flags = FORMS[name]
-    hypotheses, references = write(tmp_path / "hyp.de", lines), write(tmp_path / "ref.de", PLAIN)
-    code, values, printed = score(capsys, "--hypotheses", hypotheses, "--references", references)
-    assert (code, values) == (1, {})
-    assert all(flag in printed for flag in flags)
-    code, values, signatures = score(capsys, "--hypotheses", hypotheses, "--references", references, *flags)
-    assert code == 0
-    assert "input:" in signatures
-    metric = "bleu_sacre_13a_lc" if "--lowercase" in flags else "bleu_sacre_13a"
-    (expected,) = score_hypotheses(
-        OTHER, PLAIN, metrics=[metric], target_language="de", hypotheses_sha256="", testset=""
-    )
-    assert values[metric] == pytest.approx(expected.value, abs=1e-9)
-
-
-def test_plain_text_is_scored_without_a_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ("--hypotheses", write(tmp_path / "h", OTHER), "--references", write(tmp_path / "r", PLAIN))
-    code, values, signatures = score(capsys, *arguments)
-    assert code == 0
-    assert len(values) == 10
-    assert "input:" not in signatures
-    assert "forced:" not in signatures
-    assert "test:r|" in signatures
-    assert capsys.readouterr().err == ""
-
-
 def test_forced_scores_say_so_and_sacrebleus_warning_is_not_passed_on(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -125,18 +59,6 @@ def test_forced_scores_say_so_and_sacrebleus_warning_is_not_passed_on(
     assert "force" not in captured.err + caplog.text
 
 
-def test_tokens_in_both_texts_are_scored_as_given_or_detokenised(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ("--hypotheses", write(tmp_path / "h", tokens(OTHER)), "--references",
-                 write(tmp_path / "r", tokens(PLAIN)))  # fmt: skip
-    code, _, printed = score(capsys, *arguments)
-    assert code == 1
-    assert printed.index("--as-given") < printed.index("--detokenise")
-    assert set(score(capsys, *arguments, "--as-given")[1]) == {"bleu_as_given"}
-    assert len(score(capsys, *arguments, "--detokenise")[1]) == 10
-
-
 def test_tokens_beside_plain_text_or_unescaped_tokens_are_not_as_given() -> None:
     as_given = Treatment(is_as_given=True)
     unescaped = FORMS["tokens, not escaped"][0]
@@ -145,19 +67,6 @@ def test_tokens_beside_plain_text_or_unescaped_tokens_are_not_as_given() -> None
         assert mismatch is not None
         assert mismatch.flags == (("--detokenise",),)
     assert find_form_mismatch({"hyp": tokens(OTHER), "ref": tokens(PLAIN)}, as_given) is None
-
-
-@pytest.mark.parametrize(
-    ("treatment", "flag"),
-    [
-        (Treatment(is_as_given=True), "--as-given"),
-        (Treatment(joins_pieces=True), "--join-pieces"),
-        (Treatment(detokenises=True), "--detokenise"),
-    ],
-)
-def test_a_treatment_that_no_text_needs_is_refused(treatment: Treatment, flag: str) -> None:
-    with pytest.raises(ScoreError, match=flag):
-        prepare({"hyp": OTHER, "ref": PLAIN}, treatment, "de")
 
 
 def test_two_lower_cased_texts_are_alike() -> None:
@@ -192,23 +101,6 @@ def test_pieces_are_joined_in_each_notation() -> None:
     ]  # fmt: skip
 
 
-GENERATED = [
-    "2020-03-26 23:20:42 | INFO | fairseq_cli.generate | loading model(s) from avg.pt",
-    *(
-        line
-        for number in reversed(range(len(PLAIN)))  # it writes by length
-        for line in (
-            f"S-{number}\tsource",
-            f"T-{number}\t{tokens(PLAIN)[number]}",
-            f"H-{number}\t-0.5\t{pieces(tokens(OTHER))[number]}",
-            f"H-{number}\t-0.9\tthe second best",
-            f"P-{number}\t-0.5 -0.5",
-        )
-    ),
-    "Generate test with beam=4: BLEU4 = 27.30, 58.3/32.1/20.0/13.0 (BP=1.000, ratio=1.0, syslen=9, reflen=9)",
-]
-
-
 def test_a_generate_log_is_read_in_the_order_of_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = write(tmp_path / "gen.out", GENERATED)
     output = read_output(log)
@@ -234,49 +126,11 @@ def test_sgm_gzip_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
     assert read_output(packed).lines == PLAIN
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "bad: empty"),
-        (b"\n\n\n", "bad: empty"),
-        ("Gr\u00fcn\n".encode("latin-1"), r"bad:1: byte 2, 0xfc, "),
-        ("Gr\u00fcn\n".encode("utf-16"), r"bad:1: byte 0, 0xff, "),
-        ("Gruen\n".encode("utf-16-le"), r"bad:1: a NUL character"),
-        (b"\x89PNG\r\n\x1a\n\x00\x00", r"bad:1: byte 0, 0x89"),
-        # With its time the file would give the test another name in each process.
-        (gzip.compress(b"Eins\n" * 99, mtime=0)[:-9], "bad: not a whole gzip file"),
-        (b'<refset setid="x">\n<doc>\n', "bad: an sgm file without <seg>"),
-        (b'<refset setid="x">\n<seg id="1">Eins\n', "bad:2: .* has no </seg>"),
-    ],
-)
-def test_a_file_that_is_no_text_is_refused_with_file_and_line(
-    content: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bad = tmp_path / "bad"
-    bad.write_bytes(content)
-    good = write(tmp_path / "good", PLAIN)
-    for arguments in (("--hypotheses", bad, "--references", good), ("--hypotheses", good, "--references", bad)):
-        code, _, printed = score(capsys, *arguments)
-        assert code == 1
-        assert re.search(message, printed), printed
-
-
-@pytest.mark.parametrize(
-    ("num_lines", "num_references", "hint"),
-    [
-        (31, 30, "empty lines at its end"),
-        (29, 30, "cut"),
-        (60, 30, "the 2 best"),
-        (2737, 3003, "newstest2014_filtered"),
-    ],
-)
-def test_another_number_of_lines_is_refused_with_its_likely_reason(
-    num_lines: int, num_references: int, hint: str
-) -> None:
-    lines = ["Ein Satz."] * 30 + [""] * (num_lines - 30) if num_lines == 31 else ["Ein Satz."] * num_lines
-    with pytest.raises(ScoreError, match=hint):
-        check_num_lines(SystemOutput("h", lines, "lines"), num_references, "r")
-    check_num_lines(SystemOutput("h", lines, "lines"), num_lines, "r")
+def test_as_many_lines_as_the_filtered_test_set_has_are_taken_for_it() -> None:
+    output = SystemOutput("h", ["Ein Satz."] * 2737, "lines")
+    with pytest.raises(ScoreError, match="newstest2014_filtered"):
+        check_num_lines(output, 3003, "r")
+    check_num_lines(output, 2737, "r")
 
 
 @pytest.mark.parametrize(
@@ -312,22 +166,6 @@ def test_a_tokeniser_that_is_not_installed_names_its_package(
     code, _, printed = score(capsys, *arguments, "--language-pair", f"en-{language}")
     assert code == 1
     assert f"pip install 'sacrebleu[{language}]'" in printed
-
-
-@pytest.mark.parametrize("arguments", [("--language-pair", "en_de"), ("--language-pair", "German")])
-def test_a_pair_that_is_none_is_refused(
-    arguments: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    files = ("--hypotheses", write(tmp_path / "h", OTHER), "--references", write(tmp_path / "r", PLAIN))
-    code, _, printed = score(capsys, *files, *arguments)
-    assert code == 1
-    assert arguments[1] in printed
-
-
-def test_references_or_a_test_set_are_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, printed = score(capsys, "--hypotheses", write(tmp_path / "h", OTHER))
-    assert code == 2
-    assert "--references" in printed
 
 
 NEEDS_MIRROR = pytest.mark.skipif("AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base with newstest/")

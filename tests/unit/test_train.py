@@ -3,8 +3,6 @@
 import os
 import platform
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -202,17 +200,6 @@ def test_a_job_that_misses_the_first_signal_gets_another(run: DrivenJobs, monkey
     assert times[2] - times[0] >= 0.04
 
 
-def test_a_second_driver_waits_for_the_first(run: DrivenJobs) -> None:
-    """And finds the run done: it submits nothing."""
-    run.folder.mkdir()
-    with training_process(run.folder, lock_name=DRIVER_LOCK_NAME) as other:
-        threading.Timer(0.1, finish, [run.folder]).start()
-        threading.Timer(0.3, other.kill).start()
-        begin = time.monotonic()
-        run.drive()
-    assert time.monotonic() - begin > 0.2
-
-
 def send_once_heeded(number: signal.Signals) -> None:
     """Send this process a signal as soon as the driver heeds it; before, it would end the tests."""
     unheeded = signal.getsignal(number)
@@ -229,14 +216,6 @@ def test_a_driver_that_waits_for_another_can_be_interrupted(run: DrivenJobs) -> 
     run.folder.mkdir()
     with training_process(run.folder, lock_name=DRIVER_LOCK_NAME), pytest.raises(KeyboardInterrupt):
         send_once_heeded(signal.SIGINT)
-        run.drive()
-
-
-def test_a_living_job_of_a_driver_that_died_is_waited_for(run: DrivenJobs) -> None:
-    run.folder.mkdir()
-    with training_process(run.folder) as job:
-        threading.Timer(0.1, finish, [run.folder]).start()
-        threading.Timer(2.0, job.kill).start()  # longer than copying the code takes
         run.drive()
 
 
@@ -261,16 +240,6 @@ def test_no_process_is_signalled_by_a_number_that_another_machine_wrote(run: Dri
         assert job.poll() is None
 
 
-def test_every_job_is_noted_with_its_code(run: DrivenJobs) -> None:
-    run.drive(die_after(10), finish)
-    first, second = RunFolder(run.folder).jobs()
-    assert (first.launcher, first.job, first.host, first.update) == ("local", "fake", platform.node(), 0)
-    assert second.update == 10
-    assert Path(first.code_folder, "aiayn", "launch", "driver.py").is_file()
-    assert Path(first.code_folder).parent == run.folder.parent / "code"
-    assert second.code_folder == first.code_folder
-
-
 def test_beginning_anew_sets_the_earlier_run_aside(run: DrivenJobs) -> None:
     run.folder.mkdir()
     checkpoint(run.folder, 10)
@@ -288,18 +257,3 @@ def test_beginning_anew_under_a_living_job_is_refused(run: DrivenJobs) -> None:
     with training_process(run.folder), pytest.raises(LaunchError, match="training this run; end it before `--fresh`"):
         run.drive(fresh=True)
     assert sorted(path.name for path in run.folder.iterdir()) == [DRIVER_LOCK_NAME, RANK_LOCK_NAME]
-
-
-def test_the_driver_loads_no_engine() -> None:
-    """All that the verb imports, and a submission: neither torch nor fairseq comes along."""
-    program = (
-        "import sys, aiayn.cli.train, aiayn.launch.driver, aiayn.plan.feasibility\n"
-        "import aiayn.launch.local, aiayn.launch.slurm.launcher\n"
-        "import aiayn.data.text.binarize, aiayn.machine\n"
-        "aiayn.machine.cpu_flops_per_second_per_core()\n"
-        "import submitit; submitit.AutoExecutor('unused', cluster='local')\n"
-        "print([name for name in ('torch', 'fairseq', 'omegaconf', 'pandas') if name in sys.modules])"
-    )
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    listed = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, env=environment)
-    assert listed.stdout == b"[]\n", listed.stderr

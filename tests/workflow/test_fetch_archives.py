@@ -3,13 +3,8 @@
 The archives are small and of the real ones' layout; the recipes inherit the real ones (small_recipes.py).
 """
 
-import json
 import logging
-import os
-import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -25,7 +20,6 @@ from tests.sacrebleu_cache import move_cache, put_sgm_archive
 from tests.workflow.loopback_server import LoopbackServer, loopback_server, record_waits
 from tests.workflow.small_recipes import (
     NUM_LINES_BY_ARCHIVE,
-    TESTSETS,
     member_bytes,
     member_lines,
     real_recipe,
@@ -85,19 +79,6 @@ def fetch(corpus: CorpusSpec, mirror: str | None, folder: Path) -> RawCorpus:
     )
 
 
-def test_the_small_recipes_override_addresses_sizes_sums_and_vocabulary_alone(
-    server: LoopbackServer, tmp_path: Path
-) -> None:
-    for name in ("wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google"):
-        real, small = real_recipe(name), small_corpus(name, server, tmp_path)
-        assert (small.clean, small.tokenise, small.testsets) == (real.clean, real.tokenise, real.testsets)
-        assert isinstance(real.source, ArchiveSource)
-        assert isinstance(small.source, ArchiveSource)
-        assert [one.member_by_language for one in small.source.joined().values()] == [
-            one.member_by_language for one in real.source.joined().values()
-        ]
-
-
 def test_the_filtered_test_set_is_one_word_away(
     server: LoopbackServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,50 +95,6 @@ def test_the_filtered_test_set_is_one_word_away(
     for language, segments in lines.items():
         assert (tmp_path / "fetch" / f"newstest2014_filtered.{language}").read_bytes() == member_bytes(segments)
     assert "newstest2014" not in raw.pair_by_split
-
-
-def test_the_command_ends_with_the_right_data_and_logs_what_happened(server: LoopbackServer, tmp_path: Path) -> None:
-    shutil.copytree(CHECKOUT / "workflow", tmp_path / "workflow", ignore=shutil.ignore_patterns("__pycache__"))
-    name = write_small("wmt14_en_de", server, tmp_path / "workflow" / "config")
-    server.seconds_per_block = 0.001
-    server.faults_by_path["/statmt/wmt13/training-parallel-europarl-v7.tgz"] = ["busy", "drop"]
-    server.faults_by_path["/statmt/wmt13/training-parallel-commoncrawl.tgz"] = ["drop", "ignore_range"]
-    server.faults_by_path["/statmt/wmt14/training-parallel-nc-v9.tgz"] = ["corrupt"]
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("AIAYN_")}
-    finished = subprocess.run(
-        [sys.executable, "-m", "aiayn", "fetch", "--corpus", name, "--mirror", f"{server.url}/mirror",
-         "--record", "results/paper/fetch/record.json"],
-        cwd=tmp_path,
-        env=kept | {"PYTHONPATH": str(tmp_path / "workflow"), "SACREBLEU": str(tmp_path / "cache")},
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
-    log = finished.stderr
-    assert finished.returncode == 0, log
-    folder = tmp_path / "results/paper/fetch"
-    for language, text in expected_text(real_recipe("wmt14_en_de")).items():
-        assert (folder / f"train.{language}").read_bytes() == text
-    assert (folder / "newstest2014.de").read_bytes() == TESTSETS["en-de"]["newstest2014"]["de"]
-    record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
-    assert record["pair_by_split"]["train"]["num_lines"] == 120 + 90 + 40
-    url_by_archive = {archive: seen["url"] for archive, seen in record["archive_by_name"].items()}
-    assert url_by_archive == {
-        "europarl_v7": f"{server.url}/statmt/wmt13/training-parallel-europarl-v7.tgz",
-        "commoncrawl": f"{server.url}/statmt/wmt13/training-parallel-commoncrawl.tgz",
-        "news_commentary_v9": f"{server.url}/huggingface/wmt14/resolve/main/training-parallel-nc-v9.tgz",
-    }
-    statmt, mirror = re.escape(f"{server.url}/statmt/"), re.escape(f"{server.url}/mirror/")
-    for told in (
-        rf"{mirror}statmt/wmt13/training-parallel-europarl-v7\.tgz: 404 .*; trying the next address",
-        rf"{statmt}wmt13/training-parallel-europarl-v7\.tgz: 503 Service Unavailable; 0 bytes are there; trying again",
-        rf"{statmt}wmt13/training-parallel-europarl-v7\.tgz: continuing after \d+ bytes",
-        rf"{statmt}wmt13/training-parallel-commoncrawl\.tgz: the server ignores where to continue; starting over",
-        rf"{statmt}wmt14/training-parallel-nc-v9\.tgz: sha256 \w+, expected \w+: not the published file, or torn on "
-        r"its way; set aside as results/archives/training-parallel-nc-v9\.tgz\.wrong; trying the next address",
-        r"results/archives/training-parallel-nc-v9\.tgz: 40 pairs read in",
-        r"newstest2013' \(wmt13\): plain text of .*/mirror put into sacreBLEU's cache",
-    ):
-        assert re.search(told, log), f"{told}\n\n{log}"
-    assert "Traceback" not in log
 
 
 def test_english_french_comes_from_its_five_archives_and_from_a_zip_where_a_tar_is_gone(

@@ -237,11 +237,6 @@ def test_the_numbers_of_the_data_bin_are_the_published_text_character_by_charact
             assert texts_in(paper, recipe, split, language) == lines_of_testset(language_pair, testset, language)
 
 
-def test_a_lost_character_would_be_noticed(paper: Run) -> None:
-    text = kept_lines("wmt14_en_de", "en")
-    assert [line.replace("\u00ad", "") for line in text] != texts_in(paper, "wmt14_en_de", "train", "en")
-
-
 @pytest.mark.parametrize("recipe", MOSES_RECIPES)
 def test_the_recipes_of_moses_scripts_are_one_word_away_and_give_their_tokens(
     recipe: str, request: pytest.FixtureRequest

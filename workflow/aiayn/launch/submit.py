@@ -10,8 +10,7 @@ from aiayn.runs.run_folder import RunFolder
 from aiayn.train.request import TrainingRequest
 
 __all__ = ["ALLOCATOR_ENVIRONMENT", "TrainingJob", "clean_submissions", "job_variables", "recover_submission"]
-# glibc gives freed tensors back to the system and faults their pages in again at every update; what that costs on a CPU
-# tests/benchmarks/bench_allocator.py prints.
+# By default glibc gives freed tensors back to the system, and faults their pages in again at every update.
 ALLOCATOR_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 
 

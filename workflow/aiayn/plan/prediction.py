@@ -15,7 +15,7 @@ from aiayn.spec.training import Precision, TrainingSpec
 # makes shorter. 9 to 11 ms of a CPU core were measured in fp32, with layers so narrow that their products cost nothing.
 HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS = 0.010, 6
 # What ranks without GPUs add up of gradients by gloo, as a ring of their node: 11 MB by two ranks took 21 ms
-# (tests/benchmarks/bench_scaling.py). GPUs' shares of their rate are those of eight, with the sum in them.
+# (tests/benchmarks/RESULTS.md). GPUs' shares of their rate are those of eight, with the sum in them.
 GLOO_BYTES_PER_SECOND = 0.5e9
 
 

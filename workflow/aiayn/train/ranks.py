@@ -152,7 +152,7 @@ def joined_ranks(rank: Rank, device: str) -> Iterator[RankGroup]:
 class StopVote:
     """Decides on all ranks alike, after the same update, whether any rank got a signal, and which.
 
-    Several ranks all-reduce one number after each update: tests/benchmarks/bench_vote.py prints its cost.
+    Several ranks all-reduce one number after each update, which takes milliseconds: tests/benchmarks/RESULTS.md.
     """
 
     def __init__(self, stop: StopFlag, rank: Rank) -> None:

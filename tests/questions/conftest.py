@@ -1,5 +1,0 @@
-"""What the tests of the wing `questions` share with those of the core."""
-
-from tests.unit.conftest import _without_figures, copied_folder, driven, slurm, spoil
-
-__all__ = ["_without_figures", "copied_folder", "driven", "slurm", "spoil"]
