@@ -1,8 +1,8 @@
 """Defines a table before it has a format: columns, rows and cells of text with marks. Only this module rounds.
 
 `render` turns any Table into md, tex, csv and html. A table of rows of one kind is declared as fields, each a column
-with its cell; one of several kinds gives each row's cells by the names of their columns. A cell of ours names its
-evaluations, from which `tables.ours.complete` makes notes and signatures; it has a mark whenever these are of another
+with its cell; one of several kinds gives each row's cells by the names of their columns. A cell of ours has its
+numbers, from which `tables.ours.complete` makes notes and signatures; it has a mark whenever these are of another
 corpus, test set or scale than the paper's; `compact` leaves one mark in a row.
 """
 
@@ -13,21 +13,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from aiayn.paths import Evaluation
 from aiayn.printed import PAPER_SCALE, PublishedCell
 from analysis.scoring.seeds import MIN_SEEDS_OF_INTERVAL, summarise_seeds
+from paper_tables.frame import Number
 
 PLUS_MINUS = "\u00b1"
 DASH = "\u2013"
 MARK_BY_SCALE = {"demo": "\u2020", "multi30k": "\u2021", PAPER_SCALE: "\u00a7"}  # dagger, double dagger, section
 GREEK = ("eps",)  # letters of headings, as eps_ls
 POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")  # as format_value writes one
-DECIMALS_BY_METRIC = {"num_parameters": 3, "training_flops": 2}  # significant digits; others: decimals
+DECIMALS_BY_METRIC = {"num_parameters": 3, "training_flops": 2, "model_flops": 2}  # significant digits
+FLOPS_METRICS = ("training_flops", "model_flops")
 BLEU_DECIMALS = 2
 BITS_DECIMALS = 3
 NAME_BY_PAIR = {"en-de": "EN-DE", "en-fr": "EN-FR"}
 SACRE_METRIC = "bleu_sacre_13a"
-COUNT_METRICS = ("num_parameters", "steps")  # the same with every seed, so they have no interval
+COUNT_METRICS = ("num_parameters", "steps", "tokens")  # the same with every seed, so they have no interval
 SEEDS_WORDS = (
     f"mean over seeds with 95 % t-interval; of fewer than {MIN_SEEDS_OF_INTERVAL} seeds the values, in order of seed"
 )
@@ -77,14 +78,14 @@ class CellProvenance:
 class Cell:
     """The content of a cell; `num_columns` above 1 is a span that begins in its column.
 
-    `shows` names the evaluations behind a cell of ours, each with its metric, also where they have no value yet.
+    `shows` are the numbers behind a cell of ours, also where they have no value yet.
     """
 
     parts: tuple[Part, ...]
     kind: CellKind = "printed"
     num_columns: int = 1
     provenance: CellProvenance | None = None
-    shows: tuple[tuple[Evaluation, str], ...] = ()
+    shows: tuple[Number, ...] = ()
 
     @property
     def marks(self) -> tuple[str, ...]:
@@ -266,10 +267,10 @@ def format_value(value: float, metric: str) -> str:
     """Return a value as it is read: BLEU and perplexity with two decimals, bits with three, parameters in millions."""
     if metric == "num_parameters":
         return format_significant(value / 1e6, DECIMALS_BY_METRIC[metric])
-    if metric == "training_flops" and value > 0:
+    if metric in FLOPS_METRICS and value > 0:
         mantissa, exponent = f"{value:.{DECIMALS_BY_METRIC[metric] - 1}e}".split("e")
         return f"{mantissa}e{int(exponent)}"
-    if metric in ("steps", "wall_seconds", "training_flops"):
+    if metric in (*FLOPS_METRICS, "steps", "tokens", "wall_seconds"):
         return f"{value:,.0f}"
     return f"{value:.{BITS_DECIMALS if metric.startswith('bits_') else BLEU_DECIMALS}f}"
 

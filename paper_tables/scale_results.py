@@ -6,20 +6,16 @@ a later edit of its file does not count. Scores count if their translations lie 
 packed, with the digest in the record of score; else they are omitted, and the record is named.
 """
 
-import functools
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import pandas as pd
 
-from aiayn.cost import SentenceLengths
 from aiayn.errors import ConfigError, RecordError, TableError
 from aiayn.experiment import (
-    REFERENCE_SYSTEM,
     Experiment,
     Training,
     all_compared,
@@ -31,7 +27,7 @@ from aiayn.experiment import (
 )
 from aiayn.packed import UNPACK_ERRORS, find_packed, open_unpacked, unpacked_sha256
 from aiayn.paths import Evaluation, baselines_record, corpus_record, evaluation_record, measure_record, train_record
-from aiayn.printed import is_asked_for, read_cells
+from aiayn.printed import REFERENCE_SYSTEM, is_asked_for, read_cells
 from aiayn.records import (
     BaselineRecords,
     BinarizedCorpus,
@@ -43,7 +39,6 @@ from aiayn.records import (
     read_train_record,
     read_trained,
 )
-from aiayn.runs.log import read_validations
 from aiayn.spec.hardware import HardwareSpec, read_hardware
 from aiayn.spec.system import (
     CONFIG_FOLDER,
@@ -57,36 +52,26 @@ from aiayn.spec.system import (
 )
 from analysis.scoring.runs import RunState, find_run_state
 from analysis.scoring.scores import (
-    Number,
-    NumberKey,
     TrainingKey,
     collect_scores,
-    index_numbers,
-    number_key,
     read_of_run,
     read_trainings,
     tidy_frame,
     training_key,
 )
+from paper_tables.frame import Translations
 
 TRAIN_SPLIT = "train"  # of a data-bin
 REQUEST_NAME, RUNS_NAME = "asked.json", "runs"  # of a pack: the config that was asked for, the folder of runs
 
 
-@dataclass(frozen=True)
-class Translations:
-    """The translations of a test set, a line a sentence, and the signature of the search that found them."""
+class ScaleResults(msgspec.Struct, frozen=True, kw_only=True):
+    """An experiment at a scale, and what is recorded of it; `train_by_key` has only trainings under the present spec.
 
-    lines: tuple[str, ...]
-    signature: str
-
-
-class ScaleResults(Experiment, frozen=True, kw_only=True, dict=True):
-    """An experiment at a scale and its results; `train_by_key` has only trainings under the present spec.
-
-    The systems include the scale's overrides, so a training of another length or precision is outdated.
+    The experiment's systems include the scale's overrides, so a training of another length or precision is outdated.
     """
 
+    experiment: Experiment
     scores: pd.DataFrame
     train_by_key: dict[TrainingKey, TrainRecord]
     state_by_key: dict[TrainingKey, RunState]
@@ -95,52 +80,6 @@ class ScaleResults(Experiment, frozen=True, kw_only=True, dict=True):
     hardware: HardwareSpec
     translations: dict[Evaluation, Translations]  # of those shown sentence by sentence
     measured: MeasureRecord | None  # without a training, for Table 1 and the table of claims
-
-    @functools.cached_property
-    def _number_by_key(self) -> dict[NumberKey, Number]:
-        return index_numbers(self.scores)
-
-    @functools.cached_property
-    def _scored(self) -> set[tuple[str, ...]]:
-        return {key[:-1] for key in self._number_by_key}
-
-    def vocabulary_sizes_of(self, corpus: str) -> dict[str, int]:
-        """Return vocabulary sizes by language; none of a corpus that is not binarized."""
-        record = self.binarized_by_corpus.get(corpus)
-        return record.vocabulary_size_by_language if record else {}
-
-    def lengths_of(self, corpus: str) -> SentenceLengths | None:
-        """Return the mean lengths of the sentences that were trained on; None if not binarized, or empty."""
-        record = self.binarized_by_corpus.get(corpus)
-        num_pairs = record.num_pairs_by_split.get(TRAIN_SPLIT, 0) if record else 0
-        if record is None or not num_pairs:
-            return None
-        num_tokens = record.num_tokens_by_split_by_language[TRAIN_SPLIT]
-        source, target = (num_tokens[language] for language in (record.source_language, record.target_language))
-        return SentenceLengths(source / num_pairs, target / num_pairs)
-
-    def values_of(self, evaluation: Evaluation, metric: str) -> dict[int, float]:
-        """Return the values by seed of an evaluation, whichever its own seed."""
-        number = self._number_by_key.get(number_key(evaluation, metric))
-        return number.value_by_seed if number else {}
-
-    def signatures_of(self, evaluation: Evaluation, metric: str) -> tuple[str, ...]:
-        """Return the signatures of an evaluation's values over all seeds: one, if all were scored alike."""
-        number = self._number_by_key.get(number_key(evaluation, metric))
-        return number.signatures if number else ()
-
-    def is_scored(self, evaluation: Evaluation) -> bool:
-        """Return whether any seed of an evaluation has a value in any metric."""
-        return number_key(evaluation, "")[:-1] in self._scored
-
-    @functools.cached_property
-    def bits_by_update_by_key(self) -> dict[TrainingKey, dict[int, float]]:
-        """The validations of each finished training, from its log: bits a subword on dev; empty without a log."""
-        return {key: read_validations(train.log_path) for key, train in self.train_by_key.items()}
-
-    def trainings_of(self, corpus: str, system: str) -> dict[int, TrainRecord]:
-        """Return the finished trainings of a system by seed."""
-        return {key[2]: train for key, train in sorted(self.train_by_key.items()) if key[:2] == (corpus, system)}
 
 
 def gather_results(
@@ -178,7 +117,7 @@ def gather_results(
     train_by_key = {key: train for key, train in found.items() if state_by_key[key].status == "finished"}
     place = (train_by_key, results_folder, scale.scale)
     return ScaleResults(
-        **msgspec.structs.asdict(experiment),
+        experiment=experiment,
         scores=collect_scores(experiment.evaluations, *place, so_far=so_far),
         train_by_key=train_by_key,
         state_by_key=state_by_key,
@@ -302,7 +241,7 @@ def gather_from_records(
     for folder in reversed(results_folders):
         binarized |= read_binarized(experiment, folder)
     results = ScaleResults(
-        **msgspec.structs.asdict(msgspec.structs.replace(experiment, system_by_name=system_by_name)),
+        experiment=msgspec.structs.replace(experiment, system_by_name=system_by_name),
         scores=scores,
         train_by_key=train_by_key,
         state_by_key=state_by_key,

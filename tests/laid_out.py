@@ -1,6 +1,8 @@
-"""Reads a site's results, and a laid-out table's rows and notes, as the tests of layouts ask for them."""
+"""Makes a site's frame, and a laid-out table's rows and notes, as the tests of layouts ask for them."""
 
+from paper_tables.frame import Frame
 from paper_tables.layout import Table
+from paper_tables.make_frame import make_frame
 from paper_tables.render.render import plain_text
 from paper_tables.scale_results import ScaleResults, gather_results
 from tests.records_factory import Site
@@ -13,6 +15,11 @@ PLUS_MINUS = "\u00b1"
 def results_of(site: Site, *, so_far: bool = True) -> ScaleResults:
     """Return the results of what is there."""
     return gather_results(site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder)
+
+
+def frame_of(site: Site, *, so_far: bool = True) -> Frame:
+    """Return the frame of what is there."""
+    return make_frame(results_of(site, so_far=so_far))
 
 
 def rows_of(table: Table) -> list[dict[str, str]]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
 import pandas as pd
 
 from aiayn.errors import RecordError, ScoreError
@@ -109,32 +108,15 @@ def tidy_frame(lines: Iterable[_Line]) -> pd.DataFrame:
     return frame
 
 
-NumberKey = tuple[str, str, str, str, str]  # corpus, system, average, test set, metric
-
-
-class Number(msgspec.Struct, frozen=True, kw_only=True):
-    """One evaluation in one metric over its seeds: values by seed in rising order, and signatures."""
-
-    value_by_seed: dict[int, float]
-    signatures: tuple[str, ...]
-
-
-def number_key(evaluation: Evaluation, metric: str) -> NumberKey:
-    """Return what a metric of an evaluation is found under, whichever its seed."""
-    return (evaluation.corpus, evaluation.system, evaluation.average, evaluation.testset, metric)
-
-
-def index_numbers(scores: pd.DataFrame) -> dict[NumberKey, Number]:
-    """Return every number of a frame with SCORE_COLUMNS over its seeds."""
-    numbers: dict[NumberKey, Number] = {}
-    for key, group in scores.groupby(["corpus", "system", "average", "testset", "metric"], sort=False):
-        value_by_seed = {
-            int(seed): float(value) for seed, value in sorted(zip(group["seed"], group["value"], strict=True))
-        }
-        corpus, system, average, testset, metric = map(str, key)
-        signatures = tuple(sorted(set(group["signature"])))
-        number = Number(value_by_seed=value_by_seed, signatures=signatures)
-        numbers[corpus, system, average, testset, metric] = number
+def values_by_number(
+    scores: pd.DataFrame,
+) -> dict[tuple[tuple[str, ...], str], tuple[dict[int, float], tuple[str, ...]]]:
+    """Return by (corpus, system, average, test set) and metric: values by seed in rising order, and signatures."""
+    numbers = {}
+    for (*place, metric), group in scores.groupby(["corpus", "system", "average", "testset", "metric"], sort=False):
+        pairs = sorted(zip(group["seed"], group["value"], strict=True))
+        values = {int(seed): float(value) for seed, value in pairs}
+        numbers[tuple(map(str, place)), str(metric)] = (values, tuple(sorted(set(group["signature"]))))
     return numbers
 
 

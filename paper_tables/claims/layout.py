@@ -11,7 +11,7 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -21,17 +21,14 @@ import msgspec
 from scipy import stats
 
 from aiayn.errors import TableError
-from aiayn.experiment import COMPARED_AVERAGE, COMPARED_ROLE
-from aiayn.paths import Evaluation
 from aiayn.printed import PUBLISHED_FOLDER, PublishedCell, Text, printed_number, read_rows, read_sentences, read_table
 from aiayn.records import Measurement
 from aiayn.spec.system import ListedSource
 from analysis.scoring.seeds import CONFIDENCE, MIN_SEEDS_OF_INTERVAL, paired_differences, t_half_width
 from analysis.scoring.verdict import Outcome
-from paper_tables.cell_verdicts import JudgedCell
+from paper_tables.frame import Frame, Number
 from paper_tables.layout import PLUS_MINUS, Cell, Column, Field, Note, Table, columns_of, label, label_field, rows_of
-from paper_tables.scale_results import ScaleResults
-from paper_tables.tables.ours import complete, mark_of
+from paper_tables.tables.ours import complete
 
 Verdict = Literal["settled", "contradicted", "not settled", "not testable here"]
 SETTLED: Verdict = "settled"
@@ -45,7 +42,6 @@ DecidedBy = Literal["test", "measurement", "comparison", "printed", "reproductio
 
 _NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
 
-LANGUAGE_PAIR = "en-de"  # on which systems are compared, as in Table 3
 NUM_DIGITS = 4
 NORMAL_REACH = float(stats.norm.ppf((1 + CONFIDENCE) / 2))  # 1.96 standard errors
 VERDICT_BY_FINDING: dict[str, Verdict] = {"holds": SETTLED, "fails": CONTRADICTED}
@@ -100,14 +96,13 @@ class PublishedClaim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """A verdict with its evidence: a number beside its expectation, a test's name, or the reason for having none.
 
-    `measurement`, or the `evaluations` of two systems and their `metric`, is what the number was made of, if of ours.
+    `measurement`, or the `numbers` of two systems, is what the number was made of, if of ours.
     """
 
     verdict: Verdict
     by: str
     measurement: Measurement | None = None
-    evaluations: tuple[Evaluation, ...] = ()
-    metric: str = ""
+    numbers: tuple[Number, ...] = ()
 
 
 def read_claims(folder: Path = PUBLISHED_FOLDER) -> list[PublishedClaim]:
@@ -155,11 +150,11 @@ def judge_number(value: float, half_width: float, expectation: Expectation) -> V
     return NOT_SETTLED
 
 
-def lay_out_claims(results: ScaleResults, judged: Sequence[JudgedCell]) -> Table | None:
+def lay_out_claims(frame: Frame) -> Table | None:
     """Return one row a claim or part of one, by verdict, counted in the caption; None without `has_claims`."""
-    if not results.scale.has_claims:
+    if not frame.has_claims:
         return None
-    pairs = [(claim, judge_claim(claim, results, judged)) for claim in read_claims()]
+    pairs = [(claim, judge_claim(claim, frame)) for claim in read_claims()]
     pairs.sort(key=lambda pair: VERDICTS.index(pair[1].verdict))
     counts = Counter(judgement.verdict for _, judgement in pairs)
     counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
@@ -169,7 +164,7 @@ def lay_out_claims(results: ScaleResults, judged: Sequence[JudgedCell]) -> Table
         label_field("statement", "claim", lambda pair: pair[0].statement),
         label_field("kind", "kind", lambda pair: pair[0].kind),
         label_field("source", "source", lambda pair: pair[0].source),
-        Field(Column("verdict", "verdict", side="label"), lambda pair: _verdict_cell(results, pair[1])),
+        Field(Column("verdict", "verdict", side="label"), lambda pair: _verdict_cell(pair[1])),
         label_field("by", "by what", lambda pair: pair[1].by),
     )
     table = Table(
@@ -183,25 +178,23 @@ def lay_out_claims(results: ScaleResults, judged: Sequence[JudgedCell]) -> Table
         summary=f"{len(pairs)} statements: {counted}",
         signatures=tuple((one.name, "measured without a training", one.signature) for one in measured),
     )
-    return complete(results, table, has_precisions=False, has_states=False)
+    return complete(frame, table, has_precisions=False, has_states=False)
 
 
-def _verdict_cell(results: ScaleResults, judgement: Judgement) -> Cell:
-    evaluations = judgement.evaluations
-    marks = mark_of(results, evaluations[0]) if evaluations else ()
-    shows = tuple((evaluation, judgement.metric) for evaluation in evaluations)
-    return replace(label(judgement.verdict, *marks), shows=shows)
+def _verdict_cell(judgement: Judgement) -> Cell:
+    marks = judgement.numbers[0].marks if judgement.numbers else ()
+    return replace(label(judgement.verdict, *marks), shows=judgement.numbers)
 
 
-def judge_claim(claim: PublishedClaim, results: ScaleResults, judged: Sequence[JudgedCell]) -> Judgement:
+def judge_claim(claim: PublishedClaim, frame: Frame) -> Judgement:
     """Return the verdict on a claim, with its evidence."""
     judges: dict[DecidedBy, Callable[[], Judgement]] = {
         "test": lambda: _judge_test(claim),
-        "measurement": lambda: _judge_measurement(claim, results),
-        "comparison": lambda: _judge_comparison(claim, results),
+        "measurement": lambda: _judge_measurement(claim, frame),
+        "comparison": lambda: _judge_comparison(claim, frame),
         "printed": lambda: _judge_printed(claim),
-        "reproduction": lambda: _judge_reproduction(claim, judged),
-        "sentences": lambda: _judge_sentences(claim, results),
+        "reproduction": lambda: _judge_reproduction(claim, frame),
+        "sentences": lambda: _judge_sentences(claim, frame),
         "nothing": lambda: Judgement(verdict=NOT_TESTABLE, by=claim.note),
     }
     return judges[claim.decided_by]()
@@ -241,8 +234,8 @@ def _judge_test(claim: PublishedClaim) -> Judgement:
     return Judgement(verdict=VERDICT_BY_FINDING[claim.finding], by=by)
 
 
-def _judge_measurement(claim: PublishedClaim, results: ScaleResults) -> Judgement:
-    measurements = [] if results.measured is None else results.measured.measurements
+def _judge_measurement(claim: PublishedClaim, frame: Frame) -> Judgement:
+    measurements = [] if frame.measured is None else frame.measured.measurements
     one = next((one for one in measurements if one.name == claim.evidence), None)
     if one is None:
         return _not_run(claim)
@@ -250,17 +243,16 @@ def _judge_measurement(claim: PublishedClaim, results: ScaleResults) -> Judgemen
     return msgspec.structs.replace(judgement, measurement=one)
 
 
-def _judge_comparison(claim: PublishedClaim, results: ScaleResults) -> Judgement:
+def _judge_comparison(claim: PublishedClaim, frame: Frame) -> Judgement:
     """Judge the mean difference a - b over the seeds that both have, by its paired t-interval."""
     system, reference, metric = claim.evidence.split()
-    corpus = results.corpus_of(LANGUAGE_PAIR)
-    found = (results.evaluation_of(corpus, name, COMPARED_AVERAGE, COMPARED_ROLE) for name in (system, reference))
-    evaluations = tuple(evaluation for evaluation in found if evaluation is not None)
-    values = [_values_by_seed(results, evaluation, metric) for evaluation in evaluations]
+    found = (frame.number(frame.compared(name), metric) for name in (system, reference))
+    numbers = tuple(number for number in found if number is not None)
+    values = [number.value_by_seed for number in numbers]
     if len(values) < 2 or not values[0].keys() & values[1].keys():
         return _not_run(claim)
     differences = paired_differences(*values)
-    where = "of a training" if metric in RECORD_METRICS else f"on {evaluations[0].testset}"
+    where = "of a training" if metric in RECORD_METRICS else f"on {numbers[0].key.testset}"
     what = f"{system} minus {reference}, {metric} {where}, n={len(differences)}"
     each = ", ".join(f"{difference:.{NUM_DIGITS}g}" for difference in differences)
     if len(differences) < 2:
@@ -269,17 +261,7 @@ def _judge_comparison(claim: PublishedClaim, results: ScaleResults) -> Judgement
     else:
         shown = each if len(differences) < MIN_SEEDS_OF_INTERVAL else ""
         judgement = _judged(claim, what, statistics.mean(differences), t_half_width(differences), shown=shown)
-    return msgspec.structs.replace(judgement, evaluations=evaluations, metric=metric)
-
-
-def _values_by_seed(results: ScaleResults, evaluation: Evaluation, metric: str) -> Mapping[int, float]:
-    if metric not in RECORD_METRICS:
-        return results.values_of(evaluation, metric)
-    return {
-        seed: float(getattr(train, metric))
-        for (corpus, system, seed), train in results.train_by_key.items()
-        if (corpus, system) == (evaluation.corpus, evaluation.system)
-    }
+    return msgspec.structs.replace(judgement, numbers=numbers)
 
 
 def _printed_cell(reference: str) -> PublishedCell:
@@ -308,29 +290,25 @@ def _judge_printed(claim: PublishedClaim) -> Judgement:
     return _judged(claim, what, float(value))
 
 
-def _judge_reproduction(claim: PublishedClaim, judged: Sequence[JudgedCell]) -> Judgement:
+def _judge_reproduction(claim: PublishedClaim, frame: Frame) -> Judgement:
     """Return the verdict on a printed number, which has a rule of its own (table `verdicts`)."""
     cell = _printed_cell(claim.evidence)
     column = claim.evidence.partition("@")[0].rpartition(":")[2]
     wanted = (str(cell.table), cell.row, column, cell.edition)
-    found = next(one for one in judged if (one.table, one.row, one.column, one.edition) == wanted)
+    found = next(one for one in frame.judged if (one.table, one.row, one.column, one.edition) == wanted)
     printed = f"printed {printed_number(cell.value):g}"
-    if found.evaluation is None or found.verdict.outcome is Outcome.NOT_COMPARABLE:
+    if found.number is None or found.verdict.outcome is Outcome.NOT_COMPARABLE:
         return _not_run(claim, f"{printed}, under whose conditions nothing was run here")
     verdict = VERDICT_BY_OUTCOME.get(found.verdict.outcome, NOT_SETTLED)
     return Judgement(verdict=verdict, by=f"{printed}: {found.verdict.outcome.value}. {found.verdict.reason}")
 
 
-def _judge_sentences(claim: PublishedClaim, results: ScaleResults) -> Judgement:
+def _judge_sentences(claim: PublishedClaim, frame: Frame) -> Judgement:
     """Judge the fraction of a listed test set's sentences, trained on or not, that read like their reference."""
     row, which = claim.evidence.split()
     run = read_sentences()[row][0]
-    corpus = results.corpora.get(run.corpus)
-    lines_by_seed = {
-        evaluation.seed: translations.lines
-        for evaluation, translations in results.translations.items()
-        if (evaluation.corpus, evaluation.system) == (run.corpus, run.system)
-    }
+    corpus = frame.corpora.get(run.corpus)
+    lines_by_seed = {seed: one.lines for seed, one in frame.translations.get(run.key, {}).items()}
     if corpus is None or not isinstance(corpus.source, ListedSource) or not lines_by_seed:
         return _not_run(claim)
     pairs_by_split = corpus.source.pairs_by_split

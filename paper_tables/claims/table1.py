@@ -17,9 +17,8 @@ from aiayn.errors import TableError
 from aiayn.printed import read_table
 from aiayn.records import LayerTiming, LayerType, TimedLayers
 from analysis.scoring.seeds import CONFIDENCE
-from paper_tables.cell_verdicts import JudgedCell
+from paper_tables.frame import Frame
 from paper_tables.layout import DASH, PLUS_MINUS, Cell, Column, Note, Row, Table, blank_cell, text_cell
-from paper_tables.scale_results import ScaleResults
 
 COMMAND = "aiayn measure --seed 1 --record results/<scale>/measure/record.json"
 DERIVED_AT = LayerSize(n=512, d=512, k=5, r=32)
@@ -35,9 +34,9 @@ MEASURED = (
 )
 
 
-def lay_out_table1(results: ScaleResults, _judged: Sequence[JudgedCell]) -> Table:
+def lay_out_table1(frame: Frame) -> Table:
     """Return Table 1 of a scale."""
-    return lay_out_layers(results.measured.layers if results.measured else None)
+    return lay_out_layers(frame.measured.layers if frame.measured else None)
 
 
 def lay_out_layers(layers: TimedLayers | None) -> Table:

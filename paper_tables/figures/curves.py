@@ -23,7 +23,7 @@ from analysis.logs.reader import read_log
 from analysis.logs.rules import AveragedLine
 from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.figures.figure import FAINT, INK, PALETTE, WARNING, WIDTH, Figure, FigureError, round_ticks
-from paper_tables.scale_results import ScaleResults
+from paper_tables.frame import Frame
 
 COLUMNS = ("run", "series", "seed", "measure", "update", "hours", "value")
 NUM_SPANS = 200  # points of a curve: more cannot be distinguished on 350 pixels
@@ -77,31 +77,30 @@ def curve_frame(curves: Iterable[Curve]) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=list(COLUMNS)).astype({"seed": "Int64", "hours": "float64", "value": "float64"})
 
 
-def curves_of_scale(results: ScaleResults) -> list[Curve]:
+def curves_of_scale(cells: Frame) -> list[Curve]:
     """Return the curves of every run of a scale that has begun, finished or not; a run without a log is left out.
 
     Raises:
         RecordError: if a log cannot be read.
     """
-    runs = {state.run for state in results.state_by_key.values() if state.run}
-    paths = {run: Path(results.scale.runs_folder) / run / LOG_NAME for run in runs}
-    paths |= {train.run: train.log_path for train in results.train_by_key.values() if train.log_path.exists()}
-    return curves_of_runs(results, {run: path for run, path in paths.items() if path.exists()})
+    paths = {run.state.run: Path(cells.runs_folder) / run.state.run / LOG_NAME for run in cells.runs if run.state.run}
+    paths |= {run.train.run: run.train.log_path for run in cells.runs if run.train and run.train.log_path.exists()}
+    return curves_of_runs(cells, {name: path for name, path in paths.items() if path.exists()})
 
 
-def curves_of_runs(results: ScaleResults, path_by_run: Mapping[str, Path]) -> list[Curve]:
+def curves_of_runs(cells: Frame, path_by_run: Mapping[str, Path]) -> list[Curve]:
     """Return the curves of a scale's runs from their logs; a run without a log is left out.
 
     Raises:
         RecordError: if a log cannot be read.
     """
-    corpora = {corpus for corpus, *_ in results.state_by_key}
+    has_one_corpus = len({run.corpus for run in cells.runs}) == 1
     curves = []
-    for (corpus, system, seed), state in results.state_by_key.items():
-        if state.run not in path_by_run:
-            continue
-        series = system if len(corpora) == 1 else f"{system}, {results.corpora[corpus].language_pair}"
-        curves += [Curve(state.run, series, seed, points) for _, points in _read(path_by_run[state.run], None)]
+    for run in cells.runs:
+        name = run.state.run
+        if name in path_by_run:
+            series = run.system if has_one_corpus else f"{run.system}, {cells.corpora[run.corpus].language_pair}"
+            curves += [Curve(name, series, run.seed, points) for _, points in _read(path_by_run[name], None)]
     return curves
 
 

@@ -12,12 +12,11 @@ from aiayn.wings import figures_of_wings
 from analysis.logs.rules import AveragedLine
 from analysis.logs.types import LogFile
 from analysis.scoring.scores import BITS_METRIC
-from paper_tables.cell_verdicts import JudgedCell
 from paper_tables.figures import attention, curves, results
 from paper_tables.figures.figure import Figure, FigureError, Format, write_figure
+from paper_tables.frame import Frame
 from paper_tables.latex import escape_latex
 from paper_tables.render.drawn import INDEX_NAME
-from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.table3 import BLEU_METRIC
 
 INDEX_COLUMNS = ("name", "title", "caption", "alternative_text", "reason")
@@ -28,16 +27,15 @@ Drawable = tuple[Figure, Callable[[], pd.DataFrame]]
 
 
 def write_figures_of_scale(
-    scale: ScaleResults,
-    judged: Sequence[JudgedCell],
+    cells: Frame,
     log_path_by_run: Mapping[str, Path] | None,
     attention_folder: Path | None,
     folder: Path,
 ) -> None:
     """Write every figure of a scale; the logs of its runs are where its config says, unless their paths are given."""
-    of_wings = (figure for figures in figures_of_wings() for figure in figures(scale))
-    runs = curves.curves_of_scale(scale) if log_path_by_run is None else curves.curves_of_runs(scale, log_path_by_run)
-    write_figures((*figures_of_scale(scale, judged, runs, attention_folder), *of_wings), folder)
+    of_wings = (figure for figures in figures_of_wings() for figure in figures(cells))
+    runs = curves.curves_of_scale(cells) if log_path_by_run is None else curves.curves_of_runs(cells, log_path_by_run)
+    write_figures((*figures_of_scale(cells, runs, attention_folder), *of_wings), folder)
 
 
 def write_figures_of_logs(
@@ -53,19 +51,17 @@ def write_figures_of_logs(
     write_figures((*own, *further), folder)
 
 
-def figures_of_scale(
-    scale: ScaleResults, judged: Sequence[JudgedCell], runs: Sequence[curves.Curve], attention_folder: Path | None
-) -> Iterator[Drawable]:
+def figures_of_scale(cells: Frame, runs: Sequence[curves.Curve], attention_folder: Path | None) -> Iterator[Drawable]:
     """Yield every figure of a scale; attention, from the files in its folder if there is one, comes last."""
     curve_frame = functools.cache(lambda: curves.curve_frame(runs))
-    yield results.VERDICT_STRIP, lambda: results.strip_frame(judged, scale.scale.scale)
-    yield results.BLEU_COST, lambda: results.cost_frame(scale)
-    yield results.FOREST_BLEU, lambda: results.forest_frame(scale, BLEU_METRIC)
-    yield results.FOREST_BITS, lambda: results.forest_frame(scale, BITS_METRIC)
-    yield results.BLEU_DEFINITIONS, lambda: results.definition_frame(scale)
+    yield results.VERDICT_STRIP, lambda: results.strip_frame(cells.judged, cells.scale)
+    yield results.BLEU_COST, lambda: results.cost_frame(cells)
+    yield results.FOREST_BLEU, lambda: results.forest_frame(cells, BLEU_METRIC)
+    yield results.FOREST_BITS, lambda: results.forest_frame(cells, BITS_METRIC)
+    yield results.BLEU_DEFINITIONS, lambda: results.definition_frame(cells)
     yield curves.CURVES_BY_UPDATE, curve_frame
     yield curves.CURVES_BY_HOURS, curve_frame
-    yield results.PLAN_ACTUAL, lambda: results.plan_frame(scale)
+    yield results.PLAN_ACTUAL, lambda: results.plan_frame(cells)
     paths = sorted(attention_folder.glob("*/*.tsv")) if attention_folder else []
     for path in paths:
         for figure in (attention.ATTENTION_LINES, attention.ATTENTION_HEADS):

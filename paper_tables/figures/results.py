@@ -13,17 +13,13 @@ import altair as alt
 import pandas as pd
 
 from aiayn.printed import (
-    METRIC_BY_PAIR,
     PAPER_SCALE,
-    CellJoin,
     PublishedCell,
     printed_number,
-    read_cells,
     read_table,
 )
 from analysis.scoring.seeds import summarise_seeds
 from analysis.scoring.verdict import MARGIN_BLEU
-from paper_tables.cell_verdicts import JudgedCell, is_bleu
 from paper_tables.figures.figure import (
     FAINT,
     INK,
@@ -36,10 +32,9 @@ from paper_tables.figures.figure import (
     FigureError,
     round_ticks,
 )
+from paper_tables.frame import Frame, PrintedCell, is_bleu
 from paper_tables.layout import NAME_BY_PAIR
-from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.conclusions import draw_contrasts
-from paper_tables.tables.costs import estimate_of, model_flops_of
 from paper_tables.tables.table3 import BLEU_METRIC, SYMBOL_BY_COLUMN, group_of
 
 ROW_HEIGHT = 17
@@ -56,7 +51,7 @@ FOREST_COLUMNS = ("group", "row", "label", "source", "scale", "metric", "num_see
                   "spread")  # fmt: skip
 
 
-def forest_frame(results: ScaleResults, metric: str) -> pd.DataFrame:
+def forest_frame(cells: Frame, metric: str) -> pd.DataFrame:
     """Return the differences to base of Table 3's rows, printed and ours, in order of print.
 
     Ours are those of the table of conclusions, each with its 95 % interval. A row that is not run, or not yet, has its
@@ -64,7 +59,7 @@ def forest_frame(results: ScaleResults, metric: str) -> pd.DataFrame:
     """
     printed = read_table(3)
     rows = list(dict.fromkeys(cell.row for cell in printed))
-    asked = (one for one in draw_contrasts(results).contrasts if one.metric == metric and one.table == 3)
+    asked = (one for one in draw_contrasts(cells).contrasts if one.metric == metric and one.table == 3)
     lines: list[tuple[object, ...]] = []
     for one in sorted(asked, key=lambda one: rows.index(one.row_name)):
         row, ours = one.row_name, one.ours
@@ -73,7 +68,7 @@ def forest_frame(results: ScaleResults, metric: str) -> pd.DataFrame:
         if ours is not None:
             spread = NO_SD if ours.interval is None else "95 % t-interval by the pooled sd"
             values = (ours.num_compared, ours.difference, *(ours.interval or (None, None)), spread)
-            lines.append((*head, OURS_NAME, results.scale.scale, metric, *values))
+            lines.append((*head, OURS_NAME, cells.scale, metric, *values))
     return pd.DataFrame(lines, columns=list(FOREST_COLUMNS)).astype({"num_seeds": "Int64"})
 
 
@@ -160,13 +155,13 @@ BY_FORMULA = "model FLOPs: operations a token x tokens"
 SHIFT_BY_ALIGN: dict[Literal["left", "right", "center"], int] = {"left": 7, "right": -7, "center": 0}
 
 
-def cost_frame(results: ScaleResults) -> pd.DataFrame:
+def cost_frame(cells: Frame) -> pd.DataFrame:
     """Return Table 2's systems with BLEU and training cost, a panel for each language pair, and ours.
 
     Ours are among the printed where they are of the paper's scale and trained on a GPU whose rate is known, so that
     both numbers are of the printed kind; otherwise in panels of their own, their cost by `aiayn.cost.model_flops`.
     """
-    printed, joins = read_table(2), [join for join in read_cells() if join.table == 2 and is_bleu(join.metric)]
+    printed = read_table(2)
     names = {cell.row: cell.value for cell in printed if cell.column == "model"}
     lines: list[tuple[object, ...]] = []
     for pair, title in NAME_BY_PAIR.items():
@@ -180,31 +175,30 @@ def cost_frame(results: ScaleResults) -> pd.DataFrame:
                 lines.append(
                     (f"{title}, printed", label, PRINTED_NAME, float(cell.value), None, None, flops, BY_FOOTNOTE, None)
                 )
-    for join in {(join.language_pair, join.system): join for join in joins}.values():
-        lines += _cost_of_ours(results, join)
+    ours = {(cell.key.language_pair, cell.key.system): cell for cell in cells.judged if cell.table == "2"}
+    for judged in ours.values():
+        lines += _cost_of_ours(cells, judged)
     return pd.DataFrame(lines, columns=list(COST_COLUMNS)).astype({"num_seeds": "Int64"})
 
 
-def _cost_of_ours(results: ScaleResults, join: CellJoin) -> list[tuple[object, ...]]:
-    evaluation = results.evaluation_for(join)
-    values = results.values_of(evaluation, METRIC_BY_PAIR[join.language_pair]) if evaluation else {}
-    if evaluation is None or not values:
+def _cost_of_ours(cells: Frame, cell: PrintedCell) -> list[tuple[object, ...]]:
+    if cell.number is None or not cell.number.values:
         return []
-    trains = results.trainings_of(evaluation.corpus, evaluation.system)
-    measured = [cost for train in trains.values() if (cost := estimate_of(results, train)) is not None]
-    counted = [flops for train in trains.values() if (flops := model_flops_of(results, train)) is not None]
-    title = NAME_BY_PAIR[join.language_pair]
-    is_paper = results.scale.scale == PAPER_SCALE
-    if measured and is_paper:
+    values = [value for _, value in cell.number.values]
+    measured, counted = (
+        [value for _, value in cells.numbers[cell.key, metric].values] for metric in ("training_flops", "model_flops")
+    )
+    title = NAME_BY_PAIR[cell.key.language_pair]
+    if measured and cells.scale == PAPER_SCALE:
         panel, costs, kind = f"{title}, printed", measured, BY_FOOTNOTE
     elif counted:
         costs, kind = counted, BY_FORMULA
-        panel = f"{title}, ours at scale {results.scale.scale} (another axis)"
+        panel = f"{title}, ours at scale {cells.scale} (another axis)"
     else:
         return []
-    summary = summarise_seeds(list(values.values()))
-    ends = (min(values.values()), max(values.values())) if len(values) > 1 else (None, None)
-    label = f"{join.system} (ours)"
+    summary = summarise_seeds(values)
+    ends = (min(values), max(values)) if len(values) > 1 else (None, None)
+    label = f"{cell.key.system} (ours)"
     return [(panel, label, OURS_NAME, summary.mean, *ends, math.fsum(costs) / len(costs), kind, summary.num_seeds)]
 
 
@@ -300,7 +294,7 @@ VERDICT_COLUMNS = ("label", "printed", "mean", "difference", "low", "high", "num
 OUTCOME_COLOURS = {"REPRODUCED": PALETTE[2], "UNDECIDED": PALETTE[4], "NOT REPRODUCED": WARNING}
 
 
-def strip_frame(judged: Sequence[JudgedCell], scale: str) -> pd.DataFrame:
+def strip_frame(judged: Sequence[PrintedCell], scale: str) -> pd.DataFrame:
     """Return the judged cells that a difference was taken of, in order of print.
 
     Raises:
@@ -323,10 +317,10 @@ def strip_frame(judged: Sequence[JudgedCell], scale: str) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=list(VERDICT_COLUMNS))
 
 
-def _judged_label(cell: JudgedCell) -> str:
+def _judged_label(cell: PrintedCell) -> str:
     edition = {"neurips2017": ", NeurIPS", "arxiv": ", arXiv"}.get(cell.edition, "")
     where = f"Table {cell.table}" if cell.table.isdigit() else "published"
-    pair = NAME_BY_PAIR[cell.evaluation.language_pair] if cell.evaluation else ""
+    pair = NAME_BY_PAIR[cell.key.language_pair] if cell.number else ""
     return f"{where} {cell.row.removeprefix('table3_')} {pair}{edition}".strip()
 
 
@@ -375,7 +369,7 @@ def describe_strip(frame: pd.DataFrame) -> str:
 DEFINITION_COLUMNS = ("output", "metric", "value", "is_printed_definition")
 
 
-def definition_frame(results: ScaleResults) -> pd.DataFrame:
+def definition_frame(cells: Frame) -> pd.DataFrame:
     """Return one and the same output under every definition of BLEU: of each language pair, Table 2's last system.
 
     Raises:
@@ -383,21 +377,18 @@ def definition_frame(results: ScaleResults) -> pd.DataFrame:
     """
     lines: list[tuple[object, ...]] = []
     for pair in NAME_BY_PAIR:
-        joins = [
-            join for join in read_cells() if (join.table, join.language_pair) == (2, pair) and is_bleu(join.metric)
-        ]
-        for join in reversed(joins):
-            evaluation = results.evaluation_for(join)
+        of_pair = [cell for cell in cells.judged if (cell.table, cell.key.language_pair) == ("2", pair) and cell.number]
+        for cell in reversed(of_pair):
             found = {
-                metric: by_seed
-                for metric in results.scores["metric"].unique()
-                if evaluation and is_bleu(metric) and (by_seed := results.values_of(evaluation, metric))
+                metric: number.value_by_seed
+                for (key, metric), number in cells.numbers.items()
+                if key == cell.key and is_bleu(metric) and number.values
             }
-            if evaluation and found:
+            if found:
                 seed = min(seed for by_seed in found.values() for seed in by_seed)
-                output = f"{NAME_BY_PAIR[pair]}, {join.system} seed {seed}, {evaluation.testset}"
+                output = f"{NAME_BY_PAIR[pair]}, {cell.key.system} seed {seed}, {cell.key.testset}"
                 lines += [
-                    (output, metric, by_seed[seed], metric == join.metric)
+                    (output, metric, by_seed[seed], metric == cell.metric)
                     for metric, by_seed in found.items()
                     if seed in by_seed
                 ]
@@ -447,7 +438,7 @@ def describe_definitions(frame: pd.DataFrame) -> str:
 PLAN_COLUMNS = ("label", "planned_hours", "actual_hours", "num_finished", "basis")
 
 
-def plan_frame(results: ScaleResults) -> pd.DataFrame:
+def plan_frame(cells: Frame) -> pd.DataFrame:
     """Return for each system the hours that its records predicted before they began, and those that they took.
 
     Both are means over the finished trainings whose records have a prediction.
@@ -456,8 +447,8 @@ def plan_frame(results: ScaleResults) -> pd.DataFrame:
         FigureError: if there is none.
     """
     lines: list[tuple[object, ...]] = []
-    for corpus, system in dict.fromkeys((corpus, system) for corpus, system, _ in results.train_by_key):
-        trains = [train for train in results.trainings_of(corpus, system).values() if train.prediction]
+    for (corpus, system), runs in cells.runs_by_system.items():
+        trains = [run.train for run in runs if run.train and run.train.prediction]
         if trains:
             predicted = statistics.fmean(train.prediction.hours for train in trains if train.prediction)
             taken = statistics.fmean(train.wall_seconds for train in trains) / 3600

@@ -8,7 +8,7 @@ from aiayn.printed import read_table
 from aiayn.spec.hardware import NUM_PAPER_GPUS, PAPER_GPU, HardwareSpec, read_hardware
 from analysis.public_runs.mlperf import TARGET_BLEU, PublicTraining
 from analysis.public_runs.shipped import ASSUMED_SD_BLEU, by_system, public_spread, read_public_runs, seed_spreads
-from paper_tables.cell_verdicts import JudgedCell
+from paper_tables.frame import Frame
 from paper_tables.layout import (
     DASH,
     Cell,
@@ -22,7 +22,6 @@ from paper_tables.layout import (
     row_by_column,
     text_cell,
 )
-from paper_tables.scale_results import ScaleResults
 
 SECONDS_PER_MINUTE = 60.0
 NOT_COMPARABLE = (
@@ -46,7 +45,7 @@ COLUMNS = (
 ASSUMED_MARK = "a"  # of a cost
 
 
-def lay_out_shipped_runs(_results: ScaleResults, _judged: Sequence[JudgedCell]) -> Table:
+def lay_out_shipped_runs(_frame: Frame) -> Table:
     """Return the shipped runs, as they stand on the page of every scale."""
     return lay_out_public_runs()
 

@@ -40,6 +40,7 @@ from analysis.scoring.verdict import (
 )
 from paper_tables.layout import PLUS_MINUS, format_difference, format_interval, format_value
 from paper_tables.logs.from_logs import averaged_lines
+from paper_tables.make_frame import make_frame
 from paper_tables.questions.explain import Explanation, candidate_joins, check_known, checked_bleu, explain
 from paper_tables.questions.explain_text import EDITION_WORDS, INDENT, reading_lines
 from paper_tables.scale_results import gather_from_records
@@ -152,22 +153,22 @@ def question_of_folder(folder: Path, printed: PrintedNumber, *, scale: str | Non
     if scale not in above_by_scale:
         raise UsageError(f"{folder}: records of scale {', '.join(above_by_scale)}; name one of them with --scale")
     recorded = gather_from_records(scale, [above_by_scale[scale]])
-    results, metric = recorded.results, metric or printed.conditions.metric
+    frame, metric = make_frame(recorded.results), metric or printed.conditions.metric
     is_of_paper = printed.conditions.scale == PAPER_SCALE
-    corpus = results.corpus_of(printed.language_pair) if is_of_paper else printed.conditions.corpus
-    evaluation = results.evaluation_of(corpus, printed.system, printed.average, printed.role)
-    values = {} if evaluation is None else results.values_of(evaluation, metric)
+    corpus = frame.corpus_by_pair[printed.language_pair] if is_of_paper else printed.conditions.corpus
+    key = frame.find(printed.language_pair, printed.system, printed.average, printed.role, corpus)
+    number = frame.number(key, metric)
     place = f"{folder}: {printed.system} on {corpus}, {printed.average}, {printed.role}"
-    if evaluation is None or not values:
+    if number is None or not number.values:
         raise RecordError(f"{place}: no {metric}; expected one a seed, with its translations; `aiayn score` writes it")
-    signatures = results.signatures_of(evaluation, metric)
+    signatures = number.signatures
     if len(signatures) > 1:
         named = " and ".join(signatures)
         raise RecordError(f"{place}: values of unlike definitions, {named}; expected one; score all seeds alike")
     return SeedQuestion(
-        values=tuple(values.values()), signatures=signatures,
-        conditions=Conditions(scale=scale, corpus=corpus, testset=evaluation.testset, metric=metric),
-        left_out=tuple(fault.text for fault in recorded.faults if evaluation.system in fault.path.parts),
+        values=tuple(value for _, value in number.values), signatures=signatures,
+        conditions=Conditions(scale=scale, corpus=corpus, testset=number.key.testset, metric=metric),
+        left_out=tuple(fault.text for fault in recorded.faults if printed.system in fault.path.parts),
     )  # fmt: skip
 
 

@@ -1,10 +1,7 @@
 """Lays out what others published for the paper's systems on WMT14, beside ours where the two can be compared."""
 
-from collections.abc import Sequence
-
-from aiayn.paths import Evaluation
 from aiayn.printed import PAPER_TESTSET_BY_ROLE, evaluations_of, read_cells
-from paper_tables.cell_verdicts import JudgedCell
+from paper_tables.frame import Frame
 from paper_tables.layout import (
     Cell,
     Field,
@@ -18,13 +15,12 @@ from paper_tables.layout import (
     rows_of,
 )
 from paper_tables.questions.reference import ReferenceReplication, read_reference_replications
-from paper_tables.scale_results import ScaleResults
-from paper_tables.tables.ours import complete, metric_cell
+from paper_tables.tables.ours import complete, our_cell
 
 OTHER_DEFINITION = "other"
 
 
-def lay_out_reference(results: ScaleResults, _judged: Sequence[JudgedCell]) -> Table:
+def lay_out_reference(frame: Frame) -> Table:
     """Return one row a published replication, comparable ones together, the highest value first.
 
     Ours is beside one only on the same test set and in the same definition; values are never subtracted here.
@@ -37,7 +33,7 @@ def lay_out_reference(results: ScaleResults, _judged: Sequence[JudgedCell]) -> T
         label_field("testset", "test set", lambda one: one.testset),
         label_field("metric", "definition", lambda one: one.metric),
         printed_field("printed", "printed", lambda one: one.value),
-        our_field("ours", "ours", lambda one: _our_cell(results, one)),
+        our_field("ours", "ours", lambda one: _our_cell(frame, one)),
         label_field("definition", "as printed", lambda one: one.definition),
         label_field("conditions", "steps, batch, hardware", lambda one: one.conditions),
         label_field("remarks", "remarks", lambda one: one.remarks),
@@ -45,7 +41,7 @@ def lay_out_reference(results: ScaleResults, _judged: Sequence[JudgedCell]) -> T
     )
     rows = rows_of(fields, replications)
     is_alone = not any(cell.shows for row in rows for cell in row.cells)
-    scale = results.scale.scale
+    scale = frame.scale
     note = Note("", f"Scale {scale} has none of these test sets, so nothing of ours stands beside them.")
     table = Table(
         name="reference_replications",
@@ -58,7 +54,7 @@ def lay_out_reference(results: ScaleResults, _judged: Sequence[JudgedCell]) -> T
         summary=f"{len(replications)} numbers that others published for base and big on WMT14",
         notes=(note,) if is_alone else (),
     )
-    return complete(results, table, has_precisions=False, has_states=False)
+    return complete(frame, table, has_precisions=False, has_states=False)
 
 
 def _order(one: ReferenceReplication) -> tuple[str, str, str, bool, str, float]:
@@ -72,20 +68,13 @@ def _order(one: ReferenceReplication) -> tuple[str, str, str, bool, str, float]:
     )
 
 
-def _evaluation(results: ScaleResults, one: ReferenceReplication) -> Evaluation | None:
-    """Return our evaluation of the same system on the same test set, or None: not at this scale, or not comparable."""
+def _our_cell(frame: Frame, one: ReferenceReplication) -> Cell:
+    """Return ours of the same system on the same test set; blank if it is not at this scale, or not comparable."""
     role = next((role for role, testset in PAPER_TESTSET_BY_ROLE.items() if testset == one.testset), None)
     if role is None or one.metric == OTHER_DEFINITION:
-        return None
+        return blank_cell()
     pair = one.language_pair
     system = next(join.system for join in read_cells() if (join.row, join.language_pair) == (one.system, pair))
     averages = [average for average, evaluated_role in evaluations_of(pair, system) if evaluated_role == role]
-    if not averages:
-        return None
-    evaluation = results.evaluation_of(results.corpus_of(pair), system, averages[-1], role)
-    return evaluation if evaluation is not None and evaluation.testset == one.testset else None
-
-
-def _our_cell(results: ScaleResults, one: ReferenceReplication) -> Cell:
-    evaluation = _evaluation(results, one)
-    return blank_cell() if evaluation is None else metric_cell(results, evaluation, one.metric)
+    key = frame.find(pair, system, averages[-1], role) if averages else None
+    return our_cell(frame.number(key, one.metric)) if key is not None and key.testset == one.testset else blank_cell()

@@ -17,10 +17,18 @@ import msgspec
 from aiayn.cost import training_flops
 from aiayn.data.text.lines import open_bytes
 from aiayn.errors import UsageError, did_you_mean
-from aiayn.experiment import COMPARED_AVERAGE, COMPARED_ROLE, REFERENCE_SYSTEM, all_compared, expand_trainings
+from aiayn.experiment import all_compared, expand_trainings
 from aiayn.packed import UNPACK_ERRORS, find_packed, unpacked_sha256
 from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, train_record
-from aiayn.printed import find_printed, read_cells, read_replications, read_table
+from aiayn.printed import (
+    COMPARED_AVERAGE,
+    COMPARED_ROLE,
+    REFERENCE_SYSTEM,
+    find_printed,
+    read_cells,
+    read_replications,
+    read_table,
+)
 from aiayn.records import (
     DATA_RECORD_BY_VERB,
     CheckpointRecord,

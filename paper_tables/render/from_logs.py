@@ -16,7 +16,7 @@ from aiayn.provenance import commit_label, utc_now
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from aiayn.wings import find_target, load
-from paper_tables.cell_verdicts import judge_cells
+from paper_tables.make_frame import make_frame
 from paper_tables.render.drawn import FIGURES_FOLDER, draw_figures
 from paper_tables.render.report import Origin, render_report
 from paper_tables.render.tables import REPORT_NAME, make_recorded_tables, write_text
@@ -70,11 +70,11 @@ def make_tables_from_logs(folders: Sequence[Path], output_folder: Path, config_f
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
     for scale, recorded in read.recorded_by_scale.items():
         folder = output_folder / scale
-        tables = make_recorded_tables(recorded, folder)
-        judged = judge_cells(recorded.results)
-        of_records = (recorded.results, judged, log_path_by_run, None)  # records hold no attention
-        figures = draw_figures("write_scale_figures", folder / FIGURES_FOLDER, *of_records)
-        write_text(render_report(recorded.results, judged, tables, origin, figures), folder / REPORT_NAME)
+        frame = make_frame(recorded.results)
+        tables = make_recorded_tables(recorded, frame, folder)
+        no_attention = None  # in records
+        figures = draw_figures("write_scale_figures", folder / FIGURES_FOLDER, frame, log_path_by_run, no_attention)
+        write_text(render_report(frame, tables, origin, figures), folder / REPORT_NAME)
         pages.append(folder / REPORT_NAME)
     return Made(tuple(pages), tuple(read.faults), not_read)
 

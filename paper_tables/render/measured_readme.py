@@ -10,9 +10,9 @@ from aiayn.printed import PAPER_SCALE
 from aiayn.records import RawCorpus, TrainRecord, read_record
 from aiayn.spec.system import CorpusSpec, ParallelSource, SegmentedSource
 from paper_tables.layout import MARK_BY_SCALE, Table
+from paper_tables.make_frame import commit_words
 from paper_tables.render.render import render_markdown
 from paper_tables.scale_results import REQUEST_NAME, RecordedResults
-from paper_tables.tables.ours import commit_words
 
 README_NAME = "README.md"
 SHOWN_TABLES = ("table2", "table3", "conclusions", "replications")  # in full; the others are named
@@ -21,7 +21,7 @@ HOURS = 3600.0
 
 def render_readme(recorded: RecordedResults, tables: Sequence[Table]) -> str:
     """Return the README of one scale; `tables` lie beside it in tables/."""
-    scale = recorded.results.scale.scale
+    scale = recorded.results.experiment.scale.scale
     shown = [render_markdown(table) for name in SHOWN_TABLES for table in tables if table.name == name]
     parts = [
         _head(scale, num_runs=len(recorded.results.train_by_key)),
@@ -110,12 +110,12 @@ def _further(tables: Sequence[Table]) -> str:
 
 def _testsets(recorded: RecordedResults) -> str:
     """Return the test sets: lines, the digest of the references as scored, and where they are public."""
-    results = recorded.results
-    evaluated = {(e.corpus, e.testset) for e in results.evaluations}
+    experiment = recorded.results.experiment
+    evaluated = {(e.corpus, e.testset) for e in experiment.evaluations}
     rows = []
-    for name, corpus in results.corpora.items():
+    for name, corpus in experiment.corpora.items():
         paths = [
-            corpus_record(folder, results.scale.scale, "fetch", name)
+            corpus_record(folder, experiment.scale.scale, "fetch", name)
             for folder in dict.fromkeys(recorded.folder_by_key.values())
         ]
         path = next((path for path in paths if path.exists()), None)

@@ -10,14 +10,13 @@ import msgspec
 
 from aiayn.printed import PAPER_SCALE
 from analysis.scoring.verdict import MARGIN_BLEU, Outcome
-from paper_tables.cell_verdicts import JudgedCell
+from paper_tables.frame import Frame, Run
 from paper_tables.layout import MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
 from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import Popovers, render_html_part
-from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.conclusions import draw_contrasts
-from paper_tables.tables.ours import provenance_of
+from paper_tables.tables.ours import our_cell
 
 MIN_SORTABLE = 8  # rows; fewer are seen at once
 MAX_SVG_BYTES = 2_200_000  # of all figures of a page, which stays below 3 MB
@@ -57,17 +56,16 @@ FURTHER = Chapter("further", "Further", ("",), ())  # what no other chapter name
 
 
 def render_report(
-    results: ScaleResults,
-    judged: Sequence[JudgedCell],
+    frame: Frame,
     tables: Sequence[Table],
     origin: Origin,
     figures: Sequence[DrawnFigure] | None = None,
 ) -> str:
     """Return the page; without `figures` it has tables alone, and the command that installs what draws them."""
-    scale = results.scale.scale
+    scale = frame.scale
     popovers = Popovers()
     title = f"Attention Is All You Need: printed and ours, scale {scale}"
-    glance = _glance(results, judged, popovers)
+    glance = _glance(frame, popovers)
     lead = (
         "The paper's printed tables, and our numbers beside them on a tinted ground. A number of ours opens where it "
         "comes from: run, commit, seed, hardware, signature."
@@ -160,13 +158,13 @@ def _figure(figure: DrawnFigure) -> str:
     )
 
 
-def _glance(results: ScaleResults, judged: Sequence[JudgedCell], popovers: Popovers) -> str:
+def _glance(frame: Frame, popovers: Popovers) -> str:
     """Return the overview: request, results, verdict, missing."""
     cards = (
-        ("Asked", _asked(results)),
-        ("Came out", _came_out(results, judged, popovers)),
-        ("Verdict", _verdict(results, judged)),
-        ("Missing", _missing(results, judged)),
+        ("Asked", _asked(frame)),
+        ("Came out", _came_out(frame, popovers)),
+        ("Verdict", _verdict(frame)),
+        ("Missing", _missing(frame)),
     )
     return render_cards(cards)
 
@@ -184,16 +182,16 @@ def card_words(strong: str, items: Iterable[str], kind: str = "") -> str:
     return f"<strong{attribute}>{html.escape(strong)}</strong>" + (f"<ul>{listed}</ul>" if listed else "")
 
 
-def _asked(results: ScaleResults) -> str:
-    systems: dict[str, dict[str, list[int]]] = {}
-    for corpus, system, seed in results.state_by_key:
-        systems.setdefault(corpus, {}).setdefault(system, []).append(seed)
+def _asked(frame: Frame) -> str:
+    systems: dict[str, dict[str, list[Run]]] = {}
+    for run in frame.runs:
+        systems.setdefault(run.corpus, {}).setdefault(run.system, []).append(run)
     items = []
-    for corpus, seeds_by_system in systems.items():
-        num_seeds = sorted({len(seeds) for seeds in seeds_by_system.values()})
+    for corpus, runs_by_system in systems.items():
+        num_seeds = sorted({len(runs) for runs in runs_by_system.values()})
         seeds = " or ".join(map(str, num_seeds)) + f" seed{'' if num_seeds == [1] else 's'}"
-        items.append(html.escape(f"{corpus}: {_named(list(seeds_by_system))}, {seeds} each"))
-    num_trainings = len(results.state_by_key)
+        items.append(html.escape(f"{corpus}: {_named(list(runs_by_system))}, {seeds} each"))
+    num_trainings = len(frame.runs)
     return card_words(f"{num_trainings} training{'' if num_trainings == 1 else 's'}", items)
 
 
@@ -204,26 +202,25 @@ def _named(names: Collection[str]) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def _came_out(results: ScaleResults, judged: Sequence[JudgedCell], popovers: Popovers) -> str:
+def _came_out(frame: Frame, popovers: Popovers) -> str:
     items = []
-    cells = {(cell.corpus, cell.system, cell.table): cell for cell in judged if cell.table in ("2", "replications")}
-    for cell in cells.values():
-        evaluation = cell.evaluation
-        values = results.values_of(evaluation, cell.metric) if evaluation else {}
-        if evaluation is None or not values:
+    shown = [cell for cell in frame.judged if cell.table in ("2", "replications")]
+    for cell in {(cell.key.corpus, cell.key.system, cell.table): cell for cell in shown}.values():
+        if cell.number is None or not cell.number.values:
             continue
-        num_seeds = len(results.seeds_of(evaluation.corpus, evaluation.system))
-        text = html.escape(format_seeds(list(values.values()), cell.metric, num_seeds))
-        provenance = provenance_of(results, evaluation, cell.metric)
+        num_seeds = len(frame.runs_by_system[cell.key.corpus, cell.key.system])
+        text = html.escape(format_seeds([value for _, value in cell.number.values], cell.metric, num_seeds))
+        provenance = our_cell(cell.number).provenance
         ours = popovers.button(provenance, text) if provenance else text
-        place = NAME_BY_PAIR.get(evaluation.language_pair, evaluation.language_pair)
-        items.append(f"{html.escape(f'{cell.system} {place}')}: <b>{ours}</b>, printed {html.escape(cell.printed)}")
-    num_finished = sum(state.status == "finished" for state in results.state_by_key.values())
-    strong = f"{num_finished} of {len(results.state_by_key)} trainings finished"
+        place = NAME_BY_PAIR.get(cell.key.language_pair, cell.key.language_pair)
+        items.append(f"{html.escape(f'{cell.key.system} {place}')}: <b>{ours}</b>, printed {html.escape(cell.printed)}")
+    num_finished = sum(run.state.status == "finished" for run in frame.runs)
+    strong = f"{num_finished} of {len(frame.runs)} trainings finished"
     return card_words(strong, [*items, *([] if items else ["No BLEU of a test set yet"])])
 
 
-def _verdict(results: ScaleResults, judged: Sequence[JudgedCell]) -> str:
+def _verdict(frame: Frame) -> str:
+    judged = frame.judged
     comparable = [cell.verdict.outcome for cell in judged if cell.verdict.outcome is not Outcome.NOT_COMPARABLE]
     outcomes: Counter[Outcome] = Counter(comparable)
     items = [f"{sum(outcomes.values())} of {len(judged)} printed BLEU judged, margin {MARGIN_BLEU}"]
@@ -235,9 +232,9 @@ def _verdict(results: ScaleResults, judged: Sequence[JudgedCell]) -> str:
         )
     strong = ", ".join(f"{outcomes[outcome]} {outcome.value.lower()}" for outcome in Outcome if outcomes[outcome])
     if not outcomes:
-        is_paper = results.scale.scale == PAPER_SCALE
+        is_paper = frame.scale == PAPER_SCALE
         strong = "Nothing to judge yet" if is_paper else "Not comparable with the paper"
-    primary = draw_contrasts(results).primary
+    primary = draw_contrasts(frame).primary
     counted = Counter(one.ours.call for one in primary if one.ours is not None)
     if counted:
         words = ", ".join(f"{count} {call}" for call, count in counted.most_common())
@@ -248,23 +245,23 @@ def _verdict(results: ScaleResults, judged: Sequence[JudgedCell]) -> str:
     return card_words(strong, items, kind)
 
 
-def _missing(results: ScaleResults, judged: Sequence[JudgedCell]) -> str:
+def _missing(frame: Frame) -> str:
     names_by_status: dict[str, list[str]] = {}
-    for (corpus, system, seed), state in results.state_by_key.items():
+    for run in frame.runs:
+        state = run.state
         if state.status != "finished":
-            place = f"{corpus} {system} seed {seed}"
+            place = f"{run.corpus} {run.system} seed {run.seed}"
             if state.update:
                 place += f" at update {state.update:,} of {state.updates:,}"
             text = html.escape(place)
             named = f'<a href="#{anchor_of(state.run)}">{text}</a>' if state.run else text
             names_by_status.setdefault(state.status, []).append(named)
-    scored = {tuple(line) for line in results.scores[["corpus", "system", "seed", "average", "testset"]].to_numpy()}
-    wanted = {(one.corpus, one.system, one.seed, one.average, one.testset) for one in results.evaluations}
-    num_missing = len(wanted - scored)
-    num_not_asked = sum(cell.evaluation is None for cell in judged)
+    num_asked = sum(len(frame.runs_by_system[key.corpus, key.system]) for key in frame.keys)
+    num_missing = num_asked - frame.num_scored
+    num_not_asked = sum(cell.number is None for cell in frame.judged)
     items = [f"{len(names)} {status}: {_named(names)}" for status, names in names_by_status.items()]
-    items += [f"{num_missing} of {len(wanted)} evaluations are not scored"] if num_missing else []
-    items += [f"Not asked at this scale: {num_not_asked} of {len(judged)} printed BLEU"] if num_not_asked else []
+    items += [f"{num_missing} of {num_asked} evaluations are not scored"] if num_missing else []
+    items += [f"Not asked at this scale: {num_not_asked} of {len(frame.judged)} printed BLEU"] if num_not_asked else []
     num_states = sum(len(names) for names in names_by_status.values())
     if not num_states:
         return card_words("Scores", items) if num_missing else card_words("Nothing that was asked", items, "good")

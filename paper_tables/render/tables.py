@@ -8,8 +8,9 @@ from aiayn.provenance import commit_label, replace_on_success, utc_now
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 from aiayn.wings import tables_after
 from analysis.scoring.scores import summarise_frame
-from paper_tables.cell_verdicts import JudgedCell, judge_cells, verdict_frame
+from paper_tables.frame import Frame
 from paper_tables.layout import Table, compact
+from paper_tables.make_frame import make_frame
 from paper_tables.render.drawn import FIGURES_FOLDER, draw_figures
 from paper_tables.render.measured_readme import README_NAME, render_readme
 from paper_tables.render.page import wrap_page
@@ -27,7 +28,7 @@ from paper_tables.tables.further import (
 from paper_tables.tables.parameters import lay_out_parameters
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
-from paper_tables.tables.verdicts import lay_out_replications, lay_out_verdicts
+from paper_tables.tables.verdicts import lay_out_replications, lay_out_verdicts, verdict_frame
 
 SO_FAR_FOLDER = "so-far"  # beside Snakemake's declared outputs, never among them
 REPORT_NAME = "report.html"
@@ -43,67 +44,63 @@ def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_
         TableError: naming the first missing record, unless `so_far`.
     """
     results = gather_results(scale, results_folder, so_far=so_far, config_folder=config_folder)
-    judged = judge_cells(results)
-    tables = lay_out_tables(results, judged)
+    frame = make_frame(results)
+    tables = lay_out_tables(frame)
     folder = results_folder / scale.scale
     folder = folder / SO_FAR_FOLDER if so_far else folder
-    write_frames(results, judged, folder)
+    write_frames(results, frame, folder)
     for table in tables:
         if table.name not in ONLY_ON_THE_PAGE:
             write_table(table, folder / "tables")
     attention_folder = results_folder / scale.scale / ATTENTION_FOLDER
     figures_folder = folder / FIGURES_FOLDER
-    figures = draw_figures("write_scale_figures", figures_folder, results, judged, None, attention_folder)
+    figures = draw_figures("write_scale_figures", figures_folder, frame, None, attention_folder)
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
-    write_text(render_report(results, judged, tables, origin, figures), folder / REPORT_NAME)
+    write_text(render_report(frame, tables, origin, figures), folder / REPORT_NAME)
     return folder / REPORT_NAME
 
 
-def make_recorded_tables(recorded: RecordedResults, folder: Path) -> list[Table]:
+def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) -> list[Table]:
     """Write the frames, and each table that holds a number of ours, and a README.md of them; return these tables.
 
     It has no time and no commit of rendering: the same records give the same bytes.
     """
-    results = recorded.results
-    judged = judge_cells(results)
     tables = [
         table
-        for table in lay_out_tables(results, judged)
+        for table in lay_out_tables(frame)
         if table.name in ALWAYS_OF_RECORDS or (table.name not in ONLY_ON_THE_PAGE and table.signatures)
     ]
-    write_frames(results, judged, folder)
+    write_frames(recorded.results, frame, folder)
     for table in tables:
         write_table(table, folder / "tables")
     write_text(render_readme(recorded, tables), folder / README_NAME)
     return tables
 
 
-def write_frames(results: ScaleResults, judged: list[JudgedCell], folder: Path) -> None:
+def write_frames(results: ScaleResults, frame: Frame, folder: Path) -> None:
     """Write scores.tsv, summary.tsv and verdicts.tsv."""
     write_frame(results.scores, folder / "scores.tsv")
     write_frame(summarise_frame(results.scores), folder / "summary.tsv")
-    write_frame(verdict_frame(judged), folder / "verdicts.tsv")
+    write_frame(verdict_frame(frame.judged), folder / "verdicts.tsv")
 
 
-def lay_out_tables(results: ScaleResults, judged: list[JudgedCell]) -> list[Table]:
+def lay_out_tables(frame: Frame) -> list[Table]:
     """Return all tables in the order of the report, each followed by the wings' tables that stand after it."""
     tables = [
-        lay_out_table2(results, judged),
-        lay_out_table3(results, judged),
-        lay_out_costs(results),
-        lay_out_conclusions(results),
-        lay_out_variants(results),
-        lay_out_architectures(results),
+        lay_out_table2(frame),
+        lay_out_table3(frame),
+        lay_out_costs(frame),
+        lay_out_conclusions(frame),
+        lay_out_variants(frame),
+        lay_out_architectures(frame),
         lay_out_parameters(),
-        lay_out_baselines(results),
-        lay_out_replications(results, judged),
-        lay_out_verdicts(results, judged),
-        lay_out_runs(results),
+        lay_out_baselines(frame),
+        lay_out_replications(frame),
+        lay_out_verdicts(frame),
+        lay_out_runs(frame),
         lay_out_table4(),
     ]
-    with_wings = [
-        table for core in tables for table in (core, *(layout(results, judged) for layout in tables_after(core.name)))
-    ]
+    with_wings = [table for core in tables for table in (core, *(layout(frame) for layout in tables_after(core.name)))]
     return [compact(table) for table in with_wings if table is not None]
 
 

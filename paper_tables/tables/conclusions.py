@@ -11,7 +11,6 @@ from decimal import Decimal
 
 import msgspec
 
-from aiayn.paths import Evaluation
 from aiayn.printed import (
     METRIC_BY_PAIR,
     PERPLEXITY_METRIC,
@@ -41,6 +40,7 @@ from analysis.scoring.contrasts import (
 )
 from analysis.scoring.scores import BITS_LOST_METRIC, BITS_METRIC, ENTROPY_METRIC
 from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, PooledSd
+from paper_tables.frame import Frame, Number
 from paper_tables.layout import (
     BITS_DECIMALS,
     BLEU_DECIMALS,
@@ -57,8 +57,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
-from paper_tables.scale_results import ScaleResults
-from paper_tables.tables.ours import complete, difference_provenance, mark_of
+from paper_tables.tables.ours import complete, difference_provenance
 
 CONTROL = "base"  # of the rows of which the text concludes nothing
 OUTCOME_WORDS = {"above": "higher", "below": "lower", "equivalent": "equivalent"}
@@ -90,7 +89,7 @@ RULE_NOTES = (
 class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     """A contrast as the paper prints it, and ours; `printed_effect` is in our metric's unit.
 
-    `conclusion` is None if the text concludes nothing from the two cells. Our evaluations are None where a row is not
+    `conclusion` is None if the text concludes nothing from the two cells. Our numbers are None where a row is not
     run at this scale, `ours` is None where one of the two has no value.
     """
 
@@ -101,20 +100,20 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     control_name: str
     printed_difference: Decimal
     printed_effect: float
-    row: Evaluation | None
-    control: Evaluation | None
+    row: Number | None
+    control: Number | None
     ours: Contrast | None = None
 
     @property
     def name(self) -> str:
         """The name of the difference: our systems, or the printed rows where they are not run."""
-        row = self.row_name if self.row is None else self.row.system
-        return f"{row} minus {self.control_name if self.control is None else self.control.system}"
+        row = self.row_name if self.row is None else self.row.key.system
+        return f"{row} minus {self.control_name if self.control is None else self.control.key.system}"
 
     @property
     def place(self) -> tuple[str, str] | None:
         """The test set and the metric; None if a row is not run."""
-        return None if self.row is None or self.control is None else (self.row.testset, self.metric)
+        return None if self.row is None or self.control is None else (self.row.key.testset, self.metric)
 
     @property
     def is_primary(self) -> bool:
@@ -134,16 +133,16 @@ class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
         return [one for one in self.contrasts if one.is_primary]
 
 
-def draw_contrasts(results: ScaleResults) -> Contrasts:
+def draw_contrasts(frame: Frame) -> Contrasts:
     """Return every contrast that the paper's text, or a row of Table 3, asks for, called by the rule."""
-    drawn = _printed_contrasts(results)
+    drawn = _printed_contrasts(frame)
     spread_by_place = {}
     for place in dict.fromkeys(one.place for one in drawn):
         indices = [index for index, one in enumerate(drawn) if one.place == place]
         judged = [one for index in indices for one in (drawn[index].row, drawn[index].control) if one is not None]
         if place is None:
             continue
-        runs_by_system = _runs_by_system(results, judged, place[1])
+        runs_by_system = _runs_by_system(frame, judged)
         spread_by_place[place] = measure_spread(runs_by_system)
         for index in indices:
             ours = _our_contrast(drawn[index], runs_by_system, spread_by_place[place])
@@ -157,14 +156,14 @@ def draw_contrasts(results: ScaleResults) -> Contrasts:
 def _our_contrast(
     asked: PrintedContrast, runs_by_system: Mapping[str, list[SeedRun]], spread: Spread
 ) -> Contrast | None:
-    runs, control_runs = (runs_by_system.get(one.system, []) if one else [] for one in (asked.row, asked.control))
+    runs, control_runs = (runs_by_system.get(one.key.system, []) if one else [] for one in (asked.row, asked.control))
     relation = None if asked.conclusion is None else asked.conclusion.relation
     if not runs or not control_runs:
         return None
     return draw_contrast(relation, runs, control_runs, spread, is_in_bits=asked.metric == BITS_METRIC)
 
 
-def _printed_contrasts(results: ScaleResults) -> list[PrintedContrast]:
+def _printed_contrasts(frame: Frame) -> list[PrintedContrast]:
     """Return what the paper concludes, then the other rows of Table 3: first all in bits, then in BLEU."""
     joins = read_cells()
     asked = [(one, find_join(one, one.row, joins), find_join(one, one.reference, joins)) for one in read_conclusions()]
@@ -175,63 +174,65 @@ def _printed_contrasts(results: ScaleResults) -> list[PrintedContrast]:
         column = {join.row: join for join in joins if (join.table, join.metric) == (3, metric)}
         control, named = column.pop(CONTROL), {row.row for _, row, _ in concluded if row.table == 3}
         others = [(None, join, control) for row, join in column.items() if row not in named]
-        found += [_printed_contrast(results, *one) for one in (*concluded, *others)]
+        found += [_printed_contrast(frame, *one) for one in (*concluded, *others)]
     return found
 
 
 def _printed_contrast(
-    results: ScaleResults, conclusion: PublishedConclusion | None, row: CellJoin, control: CellJoin
+    frame: Frame, conclusion: PublishedConclusion | None, row: CellJoin, control: CellJoin
 ) -> PrintedContrast:
     values = [Decimal(find_printed(join, read_table(join.table)).value) for join in (row, control)]
     is_bits = row.metric == PERPLEXITY_METRIC
+    metric = BITS_METRIC if is_bits else row.metric
+    keys = [frame.find(join.language_pair, join.system, join.average, join.role) for join in (row, control)]
     return PrintedContrast(
         conclusion=conclusion,
         table=row.table,
-        metric=BITS_METRIC if is_bits else row.metric,
+        metric=metric,
         row_name=row.row,
         control_name=control.row,
         printed_difference=values[0] - values[1],
         printed_effect=math.log2(values[0] / values[1]) if is_bits else float(values[0] - values[1]),
-        row=results.evaluation_for(row),
-        control=results.evaluation_for(control),
+        row=frame.number(keys[0], metric),
+        control=frame.number(keys[1], metric),
     )
 
 
-def _runs_by_system(results: ScaleResults, judged: list[Evaluation], metric: str) -> dict[str, list[SeedRun]]:
-    """Return the runs of every system on the test set of some evaluations, in one metric.
+def _runs_by_system(frame: Frame, judged: list[Number]) -> dict[str, list[SeedRun]]:
+    """Return the runs of every system on the test set of some numbers, in their metric.
 
-    A judged system is represented by its judged evaluation, any other by the first of its own: a second average of the
+    A judged system is represented by its judged number, any other by the first of its own: a second average of the
     same trainings is not independent of the first.
     """
-    evaluation_by_system: dict[str, Evaluation] = {}
-    for one in (*judged, *results.evaluations):
-        if (one.corpus, one.testset) == (judged[0].corpus, judged[0].testset):
-            evaluation_by_system.setdefault(one.system, one)
-    found = {system: _seed_runs(results, one, metric) for system, one in evaluation_by_system.items()}
-    return {system: runs for system, runs in found.items() if runs}
+    number_by_system: dict[str, Number] = {}
+    for number in (*judged, *(frame.numbers[key, judged[0].metric] for key in frame.keys)):
+        if (number.key.corpus, number.key.testset) == (judged[0].key.corpus, judged[0].key.testset):
+            number_by_system.setdefault(number.key.system, number)
+    return {system: _seed_runs(frame, number) for system, number in number_by_system.items() if number.values}
 
 
-def _seed_runs(results: ScaleResults, evaluation: Evaluation, metric: str) -> list[SeedRun]:
-    """Return the seeds of an evaluation; whether they started is recorded on dev, whichever the test set."""
-    place = (evaluation.corpus, evaluation.system)
-    of_dev = (one for one in results.evaluations if one.has_perplexity and (one.corpus, one.system) == place)
-    dev = next(of_dev, evaluation)
-    entropies, bits_lost = (results.values_of(dev, name) for name in (ENTROPY_METRIC, BITS_LOST_METRIC))
+def _seed_runs(frame: Frame, number: Number) -> list[SeedRun]:
+    """Return the seeds of a number; whether they started is recorded on dev, whichever the test set."""
+    place = (number.key.corpus, number.key.system)
+    of_dev = (key for key in frame.keys if key.role == "dev" and (key.corpus, key.system) == place)
+    dev = next(of_dev, number.key)
+    entropies, bits_lost = (frame.numbers[dev, name].value_by_seed for name in (ENTROPY_METRIC, BITS_LOST_METRIC))
     return [
         SeedRun(
             value=value,
-            lowest_entropy=entropies.get(seed),
-            bits_lost=bits_lost.get(seed),
-            bits_by_update=results.bits_by_update_by_key.get((*place, seed), {}),
-            updates=results.train_by_key[*place, seed].updates,
+            lowest_entropy=entropies.get(run.seed),
+            bits_lost=bits_lost.get(run.seed),
+            bits_by_update=run.bits_by_update,
+            updates=run.train.updates,
         )
-        for seed, value in results.values_of(evaluation, metric).items()
+        for run, value in number.values
+        if run.seed is not None and run.train is not None
     ]
 
 
-def lay_out_conclusions(results: ScaleResults) -> Table:
+def lay_out_conclusions(frame: Frame) -> Table:
     """Return one row a contrast: those in bits a subword, then those in BLEU."""
-    drawn = draw_contrasts(results)
+    drawn = draw_contrasts(frame)
     fields: tuple[Field[PrintedContrast], ...] = (
         label_field("sentence", "section: sentence", _sentence),
         label_field("statement", "of the rows", lambda one: one.conclusion.statement if one.conclusion else ""),
@@ -240,14 +241,14 @@ def lay_out_conclusions(results: ScaleResults) -> Table:
         printed_field("printed", "printed", lambda one: f"{one.printed_difference:+}"),
         printed_field("printed_bits", "printed, in bits", _printed_bits),
         label_field("expected", "concluded", _expected),
-        our_field("ours", "ours", lambda one: _difference_cell(results, one)),
+        our_field("ours", "ours", _difference_cell),
         our_field("reach", "reach", lambda one: _words(one, lambda ours: _shown(one, ours.reach))),
         our_field("call", "call", _call_cell),
         our_field("call_holm", "call by Holm", lambda one: _words(one, lambda ours: ours.corrected or "")),
         our_field("call_with_all", "call with all runs", lambda one: _words(one, lambda ours: ours.with_all or "")),
         our_field("effects", f"at {SHARES_WORDS} % of updates", lambda one: _words(one, _effects)),
         our_field("starts", "starts", lambda one: _words(one, _starts)),
-        our_field("same_seeds", "as seen by the same seeds", lambda one: _same_seeds_cell(results, one)),
+        our_field("same_seeds", "as seen by the same seeds", _same_seeds_cell),
     )
     table = Table(
         name="conclusions",
@@ -260,7 +261,7 @@ def lay_out_conclusions(results: ScaleResults) -> Table:
         rows=rows_of(fields, drawn.contrasts, aside=_aside),
         notes=(*_spread_notes(drawn), *(Note("", text) for text in RULE_NOTES)),
     )
-    return complete(results, table, has_states=False)
+    return complete(frame, table, has_states=False)
 
 
 def summarise(drawn: Contrasts) -> str:
@@ -312,16 +313,15 @@ def _words(one: PrintedContrast, words_of: Callable[[Contrast], str]) -> Cell:
     return text_cell(text, "ours") if text else blank_cell()
 
 
-def _difference_cell(results: ScaleResults, one: PrintedContrast) -> Cell:
-    ours, marks = one.ours, mark_of(results, one.row)
-    shows = tuple((evaluation, one.metric) for evaluation in (one.row, one.control) if evaluation is not None)
+def _difference_cell(one: PrintedContrast) -> Cell:
+    ours, marks = one.ours, one.row.marks if one.row else ()
+    shows = tuple(number for number in (one.row, one.control) if number is not None)
     if ours is None or one.row is None or one.control is None:
         return replace(text_cell("not run" if one.place is None else "not measured", "state", *marks), shows=shows)
     interval = "" if ours.interval is None else f"{' to '.join(_shown(one, end, '+') for end in ours.interval)}; "
     numbers = f"n={ours.num_compared} and {ours.num_compared_controls}"
     text = f"{_shown(one, ours.difference, '+')} ({interval}{numbers})"
-    provenance = difference_provenance(results, one.row, one.control, one.metric)
-    return replace(text_cell(text, "ours", *marks), provenance=provenance, shows=shows)
+    return replace(text_cell(text, "ours", *marks), provenance=difference_provenance(one.row, one.control), shows=shows)
 
 
 def _call_cell(one: PrintedContrast) -> Cell:
@@ -356,12 +356,12 @@ def _starts(ours: Contrast) -> str:
     return "; ".join(f"{word} ({n} of {ours.num_seeds})" for n, word in zip(numbers, words, strict=True) if n)
 
 
-def _same_seeds_cell(results: ScaleResults, one: PrintedContrast) -> Cell:
+def _same_seeds_cell(one: PrintedContrast) -> Cell:
     """Return how many of the seeds that both rows have lie in the paper's direction: they share the order of data."""
     expected = _expected(one)
     if one.row is None or one.control is None or expected not in ("higher", "lower"):
         return blank_cell()
-    values, control_values = (results.values_of(evaluation, one.metric) for evaluation in (one.row, one.control))
+    values, control_values = one.row.value_by_seed, one.control.value_by_seed
     differences = [value - control_values[seed] for seed, value in values.items() if seed in control_values]
     held = sum(difference > 0 if expected == "higher" else difference < 0 for difference in differences)
     return text_cell(f"{held} of {len(differences)}", "ours") if differences else blank_cell()

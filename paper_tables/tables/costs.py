@@ -7,11 +7,9 @@ records of any version have them. What cannot be known is None, and a dash with 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from aiayn.cost import model_flops, training_flops
-from aiayn.printed import find_printed, read_cells, read_table
-from aiayn.records import TrainRecord, read_trained
-from aiayn.spec.hardware import GpuSpec
+from aiayn.paths import CellKey
 from analysis.scoring.seeds import summarise_seeds
+from paper_tables.frame import Frame, Run
 from paper_tables.layout import (
     DASH,
     PLUS_MINUS,
@@ -27,11 +25,8 @@ from paper_tables.layout import (
     label,
     text_cell,
 )
-from paper_tables.scale_results import ScaleResults
-from paper_tables.tables.ours import complete, mark_of, source_of
+from paper_tables.tables.ours import complete, source_of
 
-JOULES_PER_KILOWATT_HOUR = 3.6e6
-SECONDS_PER_HOUR = 3600.0
 LEAST_METERED_FRACTION = 0.95  # of the GPU-seconds; the rest is loading and saving at the ends of an attempt
 NO_GPU_MARK, UNKNOWN_GPU_MARK, NO_PRICE_MARK, NO_METER_MARK, PART_MARK, NO_TEXT_MARK = "a", "b", "c", "d", "e", "f"
 TEXT_BY_MARK = {
@@ -62,16 +57,19 @@ MEASURES = (
 )
 
 
-def lay_out_costs(results: ScaleResults) -> Table:
+def lay_out_costs(frame: Frame) -> Table:
     """Return one row a system that has a finished training, values over its seeds; an unknown value is a dash."""
-    systems = list(dict.fromkeys((corpus, system) for corpus, system, _ in results.state_by_key))
-    trained = [(key, list(trains.values())) for key in systems if (trains := results.trainings_of(*key))]
+    key_by_system: dict[tuple[str, str], CellKey] = {}
+    for key in frame.keys:
+        key_by_system.setdefault((key.corpus, key.system), key)
+    trained = [key_by_system[system] for system in frame.runs_by_system if frame.trained(key_by_system[system])]
     notes_by_mark: dict[str, str] = {}
-    rows = [_row(results, corpus, system, trains, notes_by_mark) for (corpus, system), trains in trained]
-    missing = [f"{system} on {corpus}" for corpus, system in systems if not results.trainings_of(corpus, system)]
+    rows = [_row(frame, key, notes_by_mark) for key in trained]
+    missing = [f"{system} on {corpus}" for corpus, system in frame.runs_by_system
+               if key_by_system[corpus, system] not in trained]  # fmt: skip
     notes = [Note(mark, text) for mark, text in sorted(notes_by_mark.items())]
     if trained:
-        notes += [Note("", FORMULA), Note("", MEASURES), *(Note("", text) for text in _prices(results, trained))]
+        notes += [Note("", FORMULA), Note("", MEASURES), *(Note("", text) for text in _prices(frame))]
     if missing:
         notes.append(Note("", f"Not finished: {', '.join(missing)}."))
     table = Table(
@@ -97,49 +95,71 @@ def lay_out_costs(results: ScaleResults) -> Table:
         notes=tuple(notes),
         signatures=(("model FLOPs", "all trainings", SIGNATURE),) if trained else (),
     )
-    return complete(results, table, has_precisions=False, has_states=False)
+    return complete(frame, table, has_precisions=False, has_states=False)
 
 
-def _row(
-    results: ScaleResults, corpus: str, system: str, trains: Sequence[TrainRecord], notes_by_mark: dict[str, str]
-) -> Row:
+def _row(frame: Frame, key: CellKey, notes_by_mark: dict[str, str]) -> Row:
     """Return the row of a system, and add the reasons of its dashes to `notes_by_mark`."""
-    evaluation = next((e for e in results.evaluations if (e.corpus, e.system) == (corpus, system)), None)
-    marks = mark_of(results, evaluation)
-    seeds = text_cell(f"{len(trains)} of {len(results.seeds_of(corpus, system))}", "ours", *marks)
-    no_rate = UNKNOWN_GPU_MARK if any(train.hardware.num_gpus for train in trains) else NO_GPU_MARK
+    runs, asked = frame.trained(key), frame.runs_by_system[key.corpus, key.system]
+    trains = [run.train for run in runs if run.train]
+    steps = frame.numbers[key, "steps"]
+    has_gpu = any(train.hardware.num_gpus for train in trains)
+    no_rate = UNKNOWN_GPU_MARK if has_gpu else NO_GPU_MARK
+    is_known = any(frame.hardware.find_gpu(train.hardware.gpu) for train in trains if train.hardware.num_gpus)
+    no_flops = NO_TEXT_MARK if not frame.numbers[key, "model_flops"].values else no_rate
 
-    def cell(value_of: Callable[[TrainRecord], float | None], show: Callable[[float], str], why: str) -> Cell:
-        found = [(train, value) for train in trains if (value := value_of(train)) is not None]
-        if found:
-            sources = tuple(source_of(train, show(value)) for train, value in found)
-            shown = text_cell(_over_seeds([value for _, value in found], show), "ours", *marks)
-            return replace(shown, provenance=CellProvenance(f"cost of {system}, {corpus}", sources))
-        notes_by_mark.setdefault(why, TEXT_BY_MARK[why])
-        return text_cell(DASH, "state", *marks, why)
+    def dash(mark: str, **words: object) -> Cell:
+        notes_by_mark[mark] = TEXT_BY_MARK[mark].format(**words)
+        return text_cell(DASH, "state", *steps.marks, mark)
 
-    def flops(value: float) -> str:
-        return format_value(value, "training_flops")
+    def cell(metric: str, show: Callable[[float], str], why: str, *marks: str) -> Cell:
+        number = frame.numbers[key, metric]
+        if not number.values:
+            return dash(why)
+        shown = text_cell(_over_seeds([value for _, value in number.values], show), "ours", *number.marks, *marks)
+        sources = tuple(source_of(run, show(value)) for run, value in number.values)
+        return replace(shown, provenance=CellProvenance(f"cost of {key.system}, {key.corpus}", sources))
 
-    def hours(value: float) -> str:
-        return f"{value:,.2f}"
+    def energy() -> Cell:
+        """Return kilowatt-hours by NVML; a dash, and why; or a mark, if not all GPU-seconds were metered."""
+        metered = [run.train for run, _ in frame.numbers[key, "kilowatt_hours"].values if run.train]
+        if not has_gpu:
+            return dash(NO_GPU_MARK)
+        if not metered:
+            reasons = dict.fromkeys(train.energy.reason if train.energy else NOT_METERED_THEN for train in trains)
+            return dash(NO_METER_MARK, reasons="; ".join(reasons))
+        fraction = min(
+            train.energy.gpu_seconds / train.gpu_seconds if train.energy and train.gpu_seconds else 1.0
+            for train in metered
+        )
+        is_part = fraction < LEAST_METERED_FRACTION
+        if is_part:
+            notes_by_mark[PART_MARK] = TEXT_BY_MARK[PART_MARK].format(fraction=fraction)
+        marks = (PART_MARK,) * is_part
+        return cell("kilowatt_hours", lambda hours: format_significant(hours, 3) if hours else "0", "", *marks)
 
-    no_flops = NO_TEXT_MARK if all(model_flops_of(results, train) is None for train in trains) else no_rate
-    no_price = NO_PRICE_MARK if any(gpu_of(results, train) for train in trains) else no_rate
     return Row((
-        label(f"{corpus} {system}"),
-        replace(seeds, shows=((evaluation, ""),) if evaluation else ()),
-        cell(lambda train: train.tokens, _count, NO_TEXT_MARK),
-        cell(lambda train: source_tokens_of(results, train), _count, NO_TEXT_MARK),
-        cell(lambda train: model_flops_of(results, train), flops, NO_TEXT_MARK),
-        cell(lambda train: estimate_of(results, train), flops, no_rate),
-        _printed_cell(results, corpus, system),
-        cell(lambda train: utilisation_percent_of(results, train), lambda value: f"{value:.1f}", no_flops),
-        cell(lambda train: train.wall_seconds / SECONDS_PER_HOUR, hours, no_rate),
-        cell(lambda train: train.gpu_seconds / SECONDS_PER_HOUR or None, hours, no_rate),
-        _energy_cell(trains, marks, notes_by_mark),
-        cell(lambda train: dollars_of(results, train), hours, no_price),
+        label(f"{key.corpus} {key.system}"),
+        replace(text_cell(f"{len(runs)} of {len(asked)}", "ours", *steps.marks), shows=(steps,)),
+        cell("tokens", _count, NO_TEXT_MARK),
+        cell("source_tokens", _count, NO_TEXT_MARK),
+        cell("model_flops", _flops, NO_TEXT_MARK),
+        cell("training_flops", _flops, no_rate),
+        _printed_cell(frame, key),
+        cell("utilisation_percent", lambda value: f"{value:.1f}", no_flops),
+        cell("wall_hours", _hundredths, no_rate),
+        cell("gpu_hours", _hundredths, no_rate),
+        energy(),
+        cell("dollars", _hundredths, NO_PRICE_MARK if is_known else no_rate),
     ))  # fmt: skip
+
+
+def _flops(value: float) -> str:
+    return format_value(value, "training_flops")
+
+
+def _hundredths(value: float) -> str:
+    return f"{value:,.2f}"
 
 
 def _count(value: float) -> str:
@@ -154,100 +174,26 @@ def _over_seeds(values: Sequence[float], show: Callable[[float], str]) -> str:
     return show(summary.mean) if spread == show(0.0) else f"{show(summary.mean)} {PLUS_MINUS} {spread}"
 
 
-def _printed_cell(results: ScaleResults, corpus: str, system: str) -> Cell:
+def _printed_cell(frame: Frame, key: CellKey) -> Cell:
     """Return Table 2's printed estimate of the paper's own system; blank of all others."""
-    for join in read_cells():
-        if (join.metric, join.system) == ("training_flops", system) and corpus == results.corpus_of(join.language_pair):
-            return text_cell(find_printed(join, read_table(2)).value)
-    return blank_cell()
+    wanted = ("training_flops", key.corpus, key.system)
+    printed = [cell.printed for cell in frame.cells if (cell.metric, cell.key.corpus, cell.key.system) == wanted]
+    return text_cell(printed[0]) if printed else blank_cell()
 
 
-def _energy_cell(trains: Sequence[TrainRecord], marks: tuple[str, ...], notes_by_mark: dict[str, str]) -> Cell:
-    """Return kilowatt-hours by NVML; a dash, and why; or a mark, if not all GPU-seconds were metered."""
-    metered = [(train, value) for train in trains if (value := kilowatt_hours_of(train)) is not None]
-    if not any(train.hardware.num_gpus for train in trains):
-        notes_by_mark.setdefault(NO_GPU_MARK, TEXT_BY_MARK[NO_GPU_MARK])
-        return text_cell(DASH, "state", *marks, NO_GPU_MARK)
-    if not metered:
-        reasons = dict.fromkeys(train.energy.reason if train.energy else NOT_METERED_THEN for train in trains)
-        notes_by_mark[NO_METER_MARK] = TEXT_BY_MARK[NO_METER_MARK].format(reasons="; ".join(reasons))
-        return text_cell(DASH, "state", *marks, NO_METER_MARK)
-    text = _over_seeds([value for _, value in metered], lambda value: format_significant(value, 3) if value else "0")
-    fraction = min(
-        train.energy.gpu_seconds / train.gpu_seconds if train.energy and train.gpu_seconds else 1.0
-        for train, _ in metered
-    )
-    if fraction >= LEAST_METERED_FRACTION:
-        return text_cell(text, "ours", *marks)
-    notes_by_mark[PART_MARK] = TEXT_BY_MARK[PART_MARK].format(fraction=fraction)
-    return text_cell(text, "ours", *marks, PART_MARK)
-
-
-def _prices(results: ScaleResults, trained: Sequence[tuple[tuple[str, str], Sequence[TrainRecord]]]) -> list[str]:
+def _prices(frame: Frame) -> list[str]:
     """Return for each GPU its rate and price with their sources."""
-    trains = [train for _, some in trained for train in some]
+    runs_by_product: dict[str, list[Run]] = {}
+    for run in frame.runs:
+        if run.train and run.train.hardware.num_gpus:
+            runs_by_product.setdefault(run.train.hardware.gpu, []).append(run)
     texts = []
-    for product in sorted({train.hardware.gpu for train in trains if gpu_of(results, train)}):
-        of_product = [train for train in trains if train.hardware.gpu == product]
-        gpu = results.hardware.find_gpu(product)
-        assert gpu is not None, "it was found a line above"
-        precisions = sorted({training.precision for one in of_product if (training := read_trained(one)) is not None})
-        rates = [f"{gpu.rate_by_precision[one].value:.3g} FLOP/s in {one} ({gpu.rate_by_precision[one].source})"
-                 for one in precisions if one in gpu.rate_by_precision]  # fmt: skip
-        price = gpu.dollars_per_hour
-        money = f"; ${price.value:.2f} an hour ({price.kind}: {price.source})" if price else ""
-        texts.append(f"{product}: {', '.join(rates)}{money}.")
+    for product, runs in sorted(runs_by_product.items()):
+        if (gpu := frame.hardware.find_gpu(product)) is not None:
+            precisions = sorted({run.trained_as.precision for run in runs if run.trained_as})
+            rates = [f"{gpu.rate_by_precision[one].value:.3g} FLOP/s in {one} ({gpu.rate_by_precision[one].source})"
+                     for one in precisions if one in gpu.rate_by_precision]  # fmt: skip
+            price = gpu.dollars_per_hour
+            money = f"; ${price.value:.2f} an hour ({price.kind}: {price.source})" if price else ""
+            texts.append(f"{product}: {', '.join(rates)}{money}.")
     return texts
-
-
-def gpu_of(results: ScaleResults, train: TrainRecord) -> GpuSpec | None:
-    """Return hardware.yaml's entry of the GPU; None without one, or if it is not known there."""
-    return results.hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
-
-
-def source_tokens_of(results: ScaleResults, train: TrainRecord) -> float | None:
-    """Return the source tokens that go with the target tokens of the record, at the mean lengths of the corpus."""
-    lengths = results.lengths_of(train.corpus)
-    return None if lengths is None else train.tokens * lengths.source / lengths.target
-
-
-def model_flops_of(results: ScaleResults, train: TrainRecord) -> float | None:
-    """Return the operations that the model needed for all tokens, forward and backward (`aiayn.cost.model_flops`)."""
-    lengths, training = results.lengths_of(train.corpus), read_trained(train)
-    source_tokens = source_tokens_of(results, train)
-    if lengths is None or training is None or source_tokens is None:
-        return None
-    size = results.vocabulary_sizes_of(train.corpus)[results.corpora[train.corpus].target_language]
-    return model_flops(training, size, source_tokens=source_tokens, target_tokens=train.tokens, lengths=lengths)
-
-
-def estimate_of(results: ScaleResults, train: TrainRecord) -> float | None:
-    """Return Table 2's estimate: GPU-seconds of all attempts x the sustained single-precision rate (footnote 5)."""
-    gpu = gpu_of(results, train)
-    return None if gpu is None else training_flops(train.gpu_seconds, gpu.sustained_flops_per_second.value)
-
-
-def utilisation_percent_of(results: ScaleResults, train: TrainRecord) -> float | None:
-    """Return the model's operations in percent of what its GPUs could have done in all attempts.
-
-    They could have done the sustained rate of Table 2's estimate in fp32, and their tensor cores' peak in tf32 or bf16.
-    """
-    gpu, training, flops = gpu_of(results, train), read_trained(train), model_flops_of(results, train)
-    if gpu is None or training is None or flops is None or train.gpu_seconds <= 0:
-        return None
-    rate = gpu.rate_by_precision.get(training.precision)
-    return None if rate is None else 100 * (flops / (train.gpu_seconds * rate.value))
-
-
-def kilowatt_hours_of(train: TrainRecord) -> float | None:
-    """Return the energy by the GPUs' own counters, as far as they were metered."""
-    joules = train.energy.joules if train.energy else None
-    return None if joules is None else joules / JOULES_PER_KILOWATT_HOUR
-
-
-def dollars_of(results: ScaleResults, train: TrainRecord) -> float | None:
-    """Return GPU-hours of all attempts x hardware.yaml's price."""
-    gpu = gpu_of(results, train)
-    if gpu is None or gpu.dollars_per_hour is None:
-        return None
-    return train.gpu_seconds / SECONDS_PER_HOUR * gpu.dollars_per_hour.value

@@ -1,19 +1,17 @@
 """Lays out Table 4, which is printed only, the baselines, replications by others, and the state of each run."""
 
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
 
-from aiayn.experiment import BASELINE_ROLE
-from aiayn.paths import Evaluation
+from aiayn.paths import CellKey
 from aiayn.printed import (
+    BASELINE_ROLE,
     METRIC_BY_PAIR,
+    REFERENCE_SYSTEM,
     evaluations_of,
     read_columns,
     read_table,
 )
-from aiayn.records import BaselineRecords, ScoreRecord, TrainRecord
-from analysis.scoring.runs import RunState
+from paper_tables.frame import Frame, Run
 from paper_tables.layout import (
     DASH,
     NAME_BY_PAIR,
@@ -36,10 +34,8 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
-from paper_tables.scale_results import ScaleResults
-from paper_tables.tables.ours import commit_words, complete, hardware_words, mark_of, metric_cell, provenance_of
+from paper_tables.tables.ours import complete, our_cell
 
-BASELINE_SYSTEM = "base"
 CAPTION_OF_TABLE_4 = (
     "English constituency parsing, F1 on section 23 of the Wall Street Journal, as printed (arXiv edition only)."
 )
@@ -68,30 +64,46 @@ def lay_out_table4() -> Table:
     )
 
 
-def lay_out_baselines(results: ScaleResults) -> Table:
+def lay_out_baselines(frame: Frame) -> Table:
     """Return the scores of what needs no training beside those of base, on the test set of each language pair."""
-    record_by_pair: dict[str, BaselineRecords] = {
-        results.corpora[one.corpus].language_pair: one for one in results.baseline_records
-    }
     shown = [(pair, metric) for pair in NAME_BY_PAIR for metric in (METRIC_BY_PAIR[pair], SACRE_METRIC)]
-    names = dict.fromkeys(name for record in record_by_pair.values() for name in record.scores_by_baseline)
-    rows = [
-        Row((label(name), *(_baseline_cell(results, name, *one, record_by_pair.get(one[0])) for one in shown)))
-        for name in names
-    ]
+    names = dict.fromkeys(name for record in frame.baselines for name in record.scores_by_baseline)
+    value_by_baseline: dict[tuple[str, str, str], float] = {}
+    signatures = set()
+    for record in frame.baselines:
+        pair = frame.corpora[record.corpus].language_pair
+        for name, scores in record.scores_by_baseline.items():
+            for score in scores:
+                if (pair, score.metric) in shown:
+                    value_by_baseline[pair, score.metric, name] = score.value
+                    signatures.add((score.metric, f"{record.testset} ({record.corpus})", score.signature))
+    base_by_column = {(pair, metric): frame.number(_base_key(frame, pair), metric) for pair, metric in shown}
+
+    def score_cell(name: str, column: tuple[str, str]) -> Cell:
+        value, base = value_by_baseline.get((*column, name)), base_by_column[column]
+        marks = base.marks if base else ()
+        if value is None:
+            return text_cell("missing", "state", *marks)
+        return text_cell(format_value(value, column[1]), "ours", *marks)
+
+    def lead_cell(column: tuple[str, str]) -> Cell:
+        """Return the lowest lead over seeds of base above the best baseline: same test set, same definition."""
+        base = base_by_column[column]
+        scores = [value for (*place, _), value in value_by_baseline.items() if tuple(place) == column]
+        if base is None or not base.values or not scores:
+            return text_cell(DASH, "state", *(base.marks if base else ()))
+        lead = min(value for _, value in base.values) - max(scores)
+        cell = text_cell(f"{format_difference(lead)} (lowest seed)", "ours", *base.marks)
+        return replace(cell, provenance=our_cell(base).provenance)
+
+    rows = [Row((label(name), *(score_cell(name, column) for column in shown))) for name in names]
     if rows:
-        trained = label(f"{BASELINE_SYSTEM} (trained)")
-        leads = label(f"{BASELINE_SYSTEM} above the best of these")
-        of_base = [metric_cell(results, _base_evaluation(results, pair), metric) for pair, metric in shown]
-        rows.append(Row((trained, *of_base), "ours"))
-        rows.append(Row((leads, *(_lead_cell(results, *one, record_by_pair.get(one[0])) for one in shown)), "ours"))
-    signatures = {
-        (score.metric, f"{record.testset} ({record.corpus})", score.signature)
-        for pair, record in record_by_pair.items()
-        for scores in record.scores_by_baseline.values()
-        for score in scores
-        if (pair, score.metric) in shown
-    }
+        rows.append(Row((label(f"{REFERENCE_SYSTEM} (trained)"), *map(our_cell, base_by_column.values())), "ours"))
+        rows.append(
+            Row(
+                (label(f"{REFERENCE_SYSTEM} above the best of these"), *(lead_cell(column) for column in shown)), "ours"
+            )
+        )
     table = Table(
         name="baselines",
         title="Baselines",
@@ -107,84 +119,42 @@ def lay_out_baselines(results: ScaleResults) -> Table:
         notes=() if rows else (Note("", "No baselines are recorded at this scale."),),
         signatures=tuple(signatures),
     )
-    return complete(results, table, has_precisions=False, has_states=False)
+    return complete(frame, table, has_precisions=False, has_states=False)
 
 
-def _base_evaluation(results: ScaleResults, pair: str) -> Evaluation | None:
-    average = next(average for average, role in evaluations_of(pair, BASELINE_SYSTEM) if role == BASELINE_ROLE)
-    return results.evaluation_of(results.corpus_of(pair), BASELINE_SYSTEM, average, BASELINE_ROLE)
+def _base_key(frame: Frame, pair: str) -> CellKey | None:
+    average = next(average for average, role in evaluations_of(pair, REFERENCE_SYSTEM) if role == BASELINE_ROLE)
+    return frame.find(pair, REFERENCE_SYSTEM, average, BASELINE_ROLE)
 
 
-def _score(scores: Iterable[ScoreRecord], metric: str) -> float | None:
-    return next((score.value for score in scores if score.metric == metric), None)
-
-
-def _baseline_cell(results: ScaleResults, name: str, pair: str, metric: str, record: BaselineRecords | None) -> Cell:
-    marks = mark_of(results, _base_evaluation(results, pair))
-    value = _score(record.scores_by_baseline.get(name, []) if record else [], metric)
-    return (
-        text_cell("missing", "state", *marks)
-        if value is None
-        else text_cell(format_value(value, metric), "ours", *marks)
-    )
-
-
-def _lead_cell(results: ScaleResults, pair: str, metric: str, record: BaselineRecords | None) -> Cell:
-    """Return the lowest lead over seeds of base above the best baseline: same test set and definition on both sides."""
-    evaluation = _base_evaluation(results, pair)
-    values = list(results.values_of(evaluation, metric).values()) if evaluation else []
-    scores = [_score(scores, metric) for scores in record.scores_by_baseline.values()] if record else []
-    best = max((score for score in scores if score is not None), default=None)
-    marks = mark_of(results, evaluation)
-    if evaluation is None or not values or best is None:
-        return text_cell(DASH, "state", *marks)
-    cell = text_cell(f"{format_difference(min(values) - best)} (lowest seed)", "ours", *marks)
-    return replace(cell, provenance=provenance_of(results, evaluation, metric))
-
-
-class _Run(NamedTuple):
-    """A training, its state, and its record if it is finished."""
-
-    key: tuple[str, str, int]
-    state: RunState
-    train: TrainRecord | None
-
-    @property
-    def updates(self) -> str:
-        """Its updates so far, and those in all."""
-        return f"{format_value(self.state.update, 'steps')} of {format_value(self.state.updates, 'steps')}"
-
-    @property
-    def wall_seconds(self) -> str:
-        """Its seconds, or nothing."""
-        return "" if self.train is None else format_value(self.train.wall_seconds, "wall_seconds")
-
-
-def lay_out_runs(results: ScaleResults) -> Table:
+def lay_out_runs(frame: Frame) -> Table:
     """Return every training of the scale and its state."""
-    runs = [_Run(key, state, results.train_by_key.get(key)) for key, state in results.state_by_key.items()]
-    fields: list[Field[_Run]] = [
-        label_field("training", "training", lambda run: "{} {} seed {}".format(*run.key)),
-        our_field(
-            "state",
-            "state",
-            lambda run: text_cell(run.state.status, "ours" if run.state.status == "finished" else "state"),
-        ),
-        our_field("updates", "updates", lambda run: text_cell(run.updates, "ours")),
-        our_field("wall_seconds", "wall seconds", lambda run: text_cell(run.wall_seconds, "ours")),
-        label_field(
-            "hardware", "hardware", lambda run: "" if run.train is None else hardware_words(run.train.hardware)
-        ),
-        label_field("commit", "commit", lambda run: "" if run.train is None else commit_words(run.train.provenance)),
+
+    def updates(run: Run) -> Cell:
+        return text_cell(f"{run.state.update:,} of {run.state.updates:,}", "ours")
+
+    def seconds(run: Run) -> Cell:
+        return text_cell(format_value(run.train.wall_seconds, "wall_seconds") if run.train else "", "ours")
+
+    def state(run: Run) -> Cell:
+        return text_cell(run.state.status, "ours" if run.state.status == "finished" else "state")
+
+    fields: list[Field[Run]] = [
+        label_field("training", "training", lambda run: f"{run.corpus} {run.system} seed {run.seed}"),
+        our_field("state", "state", state),
+        our_field("updates", "updates", updates),
+        our_field("wall_seconds", "wall seconds", seconds),
+        label_field("hardware", "hardware", lambda run: run.hardware),
+        label_field("commit", "commit", lambda run: run.commit),
         label_field("run", "run", lambda run: run.state.run),
     ]
-    if any(run.state.reason for run in runs):
+    if any(run.state.reason for run in frame.runs):
         fields.append(label_field("reason", "why not finished", lambda run: run.state.reason))
-    rows = zip(runs, rows_of(fields, runs), strict=True)
+    rows = zip(frame.runs, rows_of(fields, frame.runs), strict=True)
     return Table(
         name="runs",
         title="Runs",
-        caption=f"The trainings of scale {results.scale.scale}, and the state of each.",
+        caption=f"The trainings of scale {frame.scale}, and the state of each.",
         columns=columns_of(fields),
         rows=tuple(replace(row, anchor=anchor_of(run.state.run) if run.state.run else "") for run, row in rows),
     )

@@ -1,12 +1,13 @@
 """Lays out Table 2: BLEU on the test sets of both languages and the cost of training, printed and ours side by side."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
 
-from aiayn.paths import Evaluation
-from aiayn.printed import METRIC_BY_PAIR, PAPER_PRECISION, CellJoin, read_cells, read_table
-from paper_tables.cell_verdicts import JudgedCell, has_condition_mismatch, is_bleu
+from aiayn.printed import METRIC_BY_PAIR, PAPER_PRECISION, read_table
+from paper_tables.frame import Frame, Line, PrintedCell
 from paper_tables.layout import (
     DASH,
+    FLOPS_METRICS,
     NAME_BY_PAIR,
     SACRE_METRIC,
     SEEDS_WORDS,
@@ -20,9 +21,7 @@ from paper_tables.layout import (
     rows_of_printed,
     text_cell,
 )
-from paper_tables.scale_results import ScaleResults
-from paper_tables.tables.costs import estimate_of, model_flops_of
-from paper_tables.tables.ours import complete, mark_of, metric_cell, provenance_of, training_cell
+from paper_tables.tables.ours import complete, our_cell
 
 MARK_BY_EDITION = {"neurips2017": "a", "arxiv": "b"}
 NO_GPU_MARK, UNKNOWN_GPU_MARK = "c", "d"
@@ -54,30 +53,24 @@ def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def lay_out_table2(results: ScaleResults, judged: list[JudgedCell]) -> Table:
-    """Return Table 2; a system of the paper's that is not run at this scale is marked so."""
+def lay_out_table2(frame: Frame) -> Table:
+    """Return Table 2: ours beside each printed row; from logs in lines of their own below it."""
     columns = table2_columns()
-    beside: dict[str, dict[str, Cell]] = {}
-    for join in read_cells():
-        if join.table == 2:
-            cells = _bleu_cells(results, join, judged) if is_bleu(join.metric) else _cost_cells(results, join)
-            beside.setdefault(join.row, {}).update(cells)
+    beside = {line.row: _our_cells(frame, line) for line in frame.lines if line.table == 2}
     rows = rows_of_printed(read_table(2), columns, group_of, (), MARK_BY_EDITION, beside)
     used_marks = {mark for row in rows for cell in row.cells for mark in cell.marks}
-    return complete(
-        results,
-        Table(
-            name="table2",
-            title="Table 2",
-            caption="BLEU and training cost on the test sets (the paper's: newstest2014). Printed: as in the paper. "
-            f"Ours: {SEEDS_WORDS}. Definitions as printed: EN-DE in {METRIC_BY_PAIR['en-de']}, EN-FR in "
-            f"{METRIC_BY_PAIR['en-fr']}; beside it the same translations in {SACRE_METRIC}, which is another quantity "
-            "and never subtracted.",
-            columns=columns,
-            rows=rows,
-            notes=tuple(_notes(results, used_marks)),
-        ),
+    table = Table(
+        name="table2",
+        title="Table 2",
+        caption="BLEU and training cost on the test sets (the paper's: newstest2014). Printed: as in the paper. "
+        f"Ours: {SEEDS_WORDS}. Definitions as printed: EN-DE in {METRIC_BY_PAIR['en-de']}, EN-FR in "
+        f"{METRIC_BY_PAIR['en-fr']}; beside it the same translations in {SACRE_METRIC}, which is another quantity "
+        "and never subtracted.",
+        columns=columns,
+        rows=rows,
+        notes=tuple(_notes(frame, used_marks)),
     )
+    return complete(frame, table)
 
 
 def group_of(row: str) -> str:
@@ -87,70 +80,52 @@ def group_of(row: str) -> str:
     return "ensembles" if row.endswith("ensemble") else "single models"
 
 
-def _bleu_cells(results: ScaleResults, join: CellJoin, judged: Iterable[JudgedCell]) -> dict[str, Cell]:
-    """Return ours, the difference, and sacreBLEU."""
-    evaluation = results.evaluation_for(join)
-    if evaluation is None:
-        return {f"{join.column}_ours": text_cell("not run", "state")}
-    here = [cell for cell in judged if (cell.table, cell.row, cell.column) == ("2", join.row, join.column)]
-    return {
-        f"{join.column}_ours": metric_cell(results, evaluation, join.metric),
-        f"{join.column}_difference": difference_cell(results, evaluation, here),
-        f"{join.column}_ours_sacre": metric_cell(results, evaluation, SACRE_METRIC),
-    }
+def _our_cells(frame: Frame, line: Line) -> dict[str, Cell]:
+    """Return ours, the difference to a printed BLEU, and of a cost that cannot be known a dash with the reason."""
+    cells = {}
+    for column, numbers in line.numbers.items():
+        cells[column] = our_cell(*numbers)
+        number = numbers[0]
+        if number is None:
+            continue
+        if number.metric in FLOPS_METRICS and cells[column].kind != "ours" and (runs := frame.trained(number.key)):
+            has_gpu = any(run.train.hardware.num_gpus for run in runs if run.train)
+            reason = (UNKNOWN_GPU_MARK if has_gpu else NO_GPU_MARK,) if number.metric == "training_flops" else ()
+            cells[column] = replace(text_cell(DASH, "state", *number.marks, *reason), shows=(number,))
+    for cell in frame.judged:
+        if (cell.table, cell.row) == ("2", line.row) and cell.number is not None:
+            same = [one for one in frame.judged if (one.table, one.row, one.column) == ("2", line.row, cell.column)]
+            cells[f"{cell.column}_difference"] = difference_cell(same)
+    return cells
 
 
-def difference_cell(results: ScaleResults, evaluation: Evaluation, judged: Iterable[JudgedCell]) -> Cell:
+def difference_cell(cells: Sequence[PrintedCell]) -> Cell:
     """Return ours minus printed, by edition where they differ; the mark alone where conditions differ."""
-    if has_condition_mismatch(results, evaluation):
-        return text_cell("", "state", *mark_of(results, evaluation))
-    parts, metrics = [], []
-    for cell in judged:
-        if cell.verdict.difference is not None:
-            marks = (MARK_BY_EDITION[cell.edition],) if cell.edition in MARK_BY_EDITION else ()
-            parts.append(Part(format_difference(cell.verdict.difference), marks))
-            metrics.append(cell.metric)
-    if not parts:
-        return text_cell(DASH, "state")
-    return Cell(tuple(parts), "ours", provenance=provenance_of(results, evaluation, metrics[0]))
+    number = cells[0].number
+    if number is None or number.mark:
+        return text_cell("", "state", *(number.marks if number else ()))
+    parts = tuple(
+        Part(format_difference(difference), (MARK_BY_EDITION[cell.edition],) if cell.edition in MARK_BY_EDITION else ())
+        for cell in cells
+        if (difference := cell.verdict.difference) is not None
+    )
+    return Cell(parts, "ours", provenance=our_cell(number).provenance) if parts else text_cell(DASH, "state")
 
 
-def _cost_cells(results: ScaleResults, join: CellJoin) -> dict[str, Cell]:
-    """Return seconds x GPUs x sustained rate over all attempts (footnote 5), and the operations of the model.
-
-    A dash is where the GPU or the lengths of the corpus's sentences are unknown.
-    """
-    evaluation = results.evaluation_for(join)
-    if evaluation is None:
-        return {f"{join.column}_ours": text_cell("not run", "state")}
-    trains = results.trainings_of(evaluation.corpus, evaluation.system).values()
-    dash = text_cell(DASH, "state", *mark_of(results, evaluation))
-    cost = training_cell(results, evaluation, lambda train: estimate_of(results, train), "training_flops")
-    if trains and cost.kind != "ours":
-        reason = UNKNOWN_GPU_MARK if any(train.hardware.num_gpus for train in trains) else NO_GPU_MARK
-        cost = text_cell(DASH, "state", *dash.marks, reason)
-    flops = training_cell(results, evaluation, lambda train: model_flops_of(results, train), "training_flops")
-    return {
-        f"{join.column}_ours": cost,
-        f"model_{join.column}_ours": dash if trains and flops.kind != "ours" else flops,
-    }
-
-
-def _notes(results: ScaleResults, used_marks: set[str]) -> list[Note]:
+def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
     """Return the legend of the letters that occur, and the rate of each GPU."""
     text_by_mark = {
         MARK_BY_EDITION["neurips2017"]: "As printed in the NeurIPS 2017 edition.",
         MARK_BY_EDITION["arxiv"]: "As printed in the arXiv edition, version 5 and later.",
-        NO_GPU_MARK: f"Trained without a GPU: no cost by footnote 5. Wall time instead: {_wall_times(results)}.",
+        NO_GPU_MARK: f"Trained without a GPU: no cost by footnote 5. Wall time instead: {_wall_times(frame)}.",
         UNKNOWN_GPU_MARK: "The GPU is not in hardware.yaml; add its sustained rate there.",
     }
+    trains = [run.train for run in frame.runs if run.train is not None]
     notes = [Note(mark, text) for mark, text in text_by_mark.items() if mark in used_marks]
-    if results.train_by_key:
-        notes.append(Note("", MODEL_FLOPS_NOTE))
-    products = sorted({train.hardware.gpu for train in results.train_by_key.values() if train.hardware.num_gpus})
-    has_other = any(one.training.precision != PAPER_PRECISION for one in results.system_by_name.values())
-    for product in products:
-        gpu = results.hardware.find_gpu(product)
+    notes += [Note("", MODEL_FLOPS_NOTE)] if trains else []
+    has_other = any(one.training.precision != PAPER_PRECISION for one in frame.system_by_name.values())
+    for product in sorted({train.hardware.gpu for train in trains if train.hardware.num_gpus}):
+        gpu = frame.hardware.find_gpu(product)
         if gpu is not None:
             rate = gpu.sustained_flops_per_second
             text = f"{format_value(rate.value, 'training_flops')} FLOP/s a GPU ({rate.kind}: {rate.source})"
@@ -159,14 +134,14 @@ def _notes(results: ScaleResults, used_marks: set[str]) -> list[Note]:
     return notes
 
 
-def _wall_times(results: ScaleResults) -> str:
+def _wall_times(frame: Frame) -> str:
     """Return the mean wall seconds of each of Table 2's systems that was trained without a GPU."""
     texts = {}
-    for join in read_cells():
-        evaluation = results.evaluation_for(join) if (join.table, join.metric) == (2, "training_flops") else None
-        trains = results.trainings_of(evaluation.corpus, evaluation.system).values() if evaluation else ()
-        seconds = [train.wall_seconds for train in trains if not train.hardware.num_gpus]
-        if evaluation and seconds:
-            mean = format_value(sum(seconds) / len(seconds), "wall_seconds")
-            texts[evaluation.corpus, evaluation.system] = f"{mean} s (n={len(seconds)})"
+    for cell in frame.cells:
+        if (cell.table, cell.metric) == ("2", "training_flops") and cell.number is not None:
+            trains = [run.train for run in frame.trained(cell.key) if run.train]
+            seconds = [train.wall_seconds for train in trains if not train.hardware.num_gpus]
+            if seconds:
+                mean = format_value(sum(seconds) / len(seconds), "wall_seconds")
+                texts[cell.key.corpus, cell.key.system] = f"{mean} s (n={len(seconds)})"
     return ", ".join(f"{corpus} {system} {text}" for (corpus, system), text in texts.items())

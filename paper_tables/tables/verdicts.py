@@ -1,13 +1,16 @@
-"""Lays out verdicts: on every printed BLEU, and on published replications beside ours."""
+"""Lays out verdicts: on every printed BLEU (a table, and verdicts.tsv), and on published replications beside ours."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+import msgspec
+import pandas as pd
+
 from aiayn.printed import PAPER_SCALE, read_replications
 from aiayn.wings import sentences_beside_verdicts
-from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Family, Outcome
-from paper_tables.cell_verdicts import JudgedCell, family_of, prediction_word
+from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Outcome, Verdict, judge_family
+from paper_tables.frame import Frame, PrintedCell
 from paper_tables.layout import (
     DASH,
     PLUS_MINUS,
@@ -27,8 +30,19 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
-from paper_tables.scale_results import ScaleResults
-from paper_tables.tables.ours import complete, metric_cell, provenance_of
+from paper_tables.tables.ours import complete, our_cell
+
+COUNT_COLUMNS = ("num_seeds", "num_seeds_to_decide", "degrees_of_freedom", "num_systems")
+
+VERDICT_COLUMNS = (
+    "table", "row", "column", "edition", "printed", "corpus", "system", "average", "testset", "metric", "num_seeds",
+    "mean", "difference", "ci_low", "ci_high", "outcome", "reason", "largest_equivalent_difference",
+    "num_seeds_to_decide", "sd", "degrees_of_freedom", "num_systems", "smallest_sd", "largest_sd", "bartlett_p",
+    "p_difference", "p_equivalent", "p_outside", "p_equivalent_holm", "p_outside_holm", "outcome_holm",
+    "prediction_low", "prediction_high", "prediction_half_width", "printed_in_prediction", "num_judged",
+    "chance_wrongly_reproduced", "chance_wrongly_not_reproduced",
+)  # fmt: skip
+
 
 P_DECIMALS = 3
 UNEQUAL_SPREADS = (  # measured: tests/benchmarks/bench_verdicts.py, a system of four times the others' sd
@@ -45,21 +59,21 @@ MEANINGS = (  # of the two answers in a row
 )
 
 
-def lay_out_replications(results: ScaleResults, judged: Sequence[JudgedCell]) -> Table:
+def lay_out_replications(frame: Frame) -> Table:
     """Return the published numbers of other papers beside ours, each with its verdict."""
     replication_by_row = {replication.row: replication for replication in read_replications()}
 
-    def place(cell: JudgedCell) -> str:
+    def place(cell: PrintedCell) -> str:
         one = replication_by_row[cell.row]
         return f"{one.corpus}, {one.testset}, {one.average}"
 
-    def aside(cell: JudgedCell) -> Aside | None:
-        return None if cell.evaluation else Aside(f"{cell.row} ({place(cell)})", cell.verdict.reason.rstrip("."))
+    def aside(cell: PrintedCell) -> Aside | None:
+        return None if cell.number else Aside(f"{cell.row} ({place(cell)})", cell.verdict.reason.rstrip("."))
 
-    fields: tuple[Field[JudgedCell], ...] = (
+    fields: tuple[Field[PrintedCell], ...] = (
         label_field("row", "system", lambda cell: cell.row),
         label_field("conditions", "corpus, test set, average", place),
-        *_fields(results),
+        *_fields(),
     )
     sources = [
         Note("", f"{r.row}: {r.paper}. {r.source_repository}, {r.source_path} at {r.source_commit[:8]}: "
@@ -72,18 +86,18 @@ def lay_out_replications(results: ScaleResults, judged: Sequence[JudgedCell]) ->
         caption="Numbers that others published at a smaller scale, beside ours under the same conditions: same text, "
         "test set and definition of BLEU. A difference is to that published number, never to the paper's.",
         columns=columns_of(fields),
-        rows=rows_of(fields, [cell for cell in judged if cell.table == "replications"], aside=aside),
-        notes=(*_meanings(judged), *sources),
+        rows=rows_of(fields, [cell for cell in frame.judged if cell.table == "replications"], aside=aside),
+        notes=(*_meanings(frame.judged), *sources),
     )
     text = "Not the paper's corpus or scale; compared only with the number printed in the same line."
-    return complete(results, table, mark_text=text, has_precisions=False)
+    return complete(frame, table, mark_text=text, has_precisions=False)
 
 
-def lay_out_verdicts(results: ScaleResults, judged: Sequence[JudgedCell]) -> Table:
+def lay_out_verdicts(frame: Frame) -> Table:
     """Return the verdict on every printed BLEU, also where the system is not run at this scale."""
-    fields: tuple[Field[JudgedCell], ...] = (
+    fields: tuple[Field[PrintedCell], ...] = (
         label_field("cell", "printed cell", name_of),
-        *_fields(results),
+        *_fields(),
         our_field("p_equivalent", "p equivalent (Holm)", lambda cell: _p_cell(cell, "p_equivalent")),
         our_field("p_outside", "p outside (Holm)", lambda cell: _p_cell(cell, "p_outside")),
     )
@@ -97,37 +111,37 @@ def lay_out_verdicts(results: ScaleResults, judged: Sequence[JudgedCell]) -> Tab
         columns=columns_of(fields),
         rows=rows_of(
             fields,
-            judged,
+            frame.judged,
             aside=lambda cell: (
                 Aside(name_of(cell), cell.verdict.reason.rstrip(".")) if is_not_comparable(cell) else None
             ),
         ),
         notes=(
-            *_meanings(judged),
-            *_family_notes(judged, family_of(judged)),
-            *_spread_notes(judged),
-            *(Note("", text) for text in _cited(results)),
+            *_meanings(frame.judged),
+            *_family_notes(frame.judged),
+            *_spread_notes(frame.judged),
+            *(Note("", text) for text in _cited(frame)),
         ),
     )
-    return complete(results, table, has_states=False, has_signatures=False)
+    return complete(frame, table, has_states=False, has_signatures=False)
 
 
-def _fields(results: ScaleResults) -> tuple[Field[JudgedCell], ...]:
+def _fields() -> tuple[Field[PrintedCell], ...]:
     """Return the columns of both tables: printed, ours, the difference, and the verdict with its reason."""
 
-    def largest(cell: JudgedCell) -> str:
+    def largest(cell: PrintedCell) -> str:
         difference = cell.verdict.largest_equivalent_difference
         return "none" if difference is None else format_value(difference, cell.metric)
 
-    def needed(cell: JudgedCell) -> str:
+    def needed(cell: PrintedCell) -> str:
         number = cell.verdict.num_seeds_to_decide
         return "not known" if number is None else str(number)
 
     return (
         label_field("metric", "definition", lambda cell: cell.metric),
         printed_field("printed", "printed", lambda cell: cell.printed),
-        our_field("ours", "ours", lambda cell: metric_cell(results, cell.evaluation, cell.metric)),
-        our_field("difference", "difference", lambda cell: _difference(results, cell)),
+        our_field("ours", "ours", lambda cell: our_cell(cell.number)),
+        our_field("difference", "difference", _difference),
         our_field("verdict", "verdict", lambda cell: text_cell(cell.verdict.outcome.value, "ours")),
         label_field("reason", "reason", lambda cell: cell.verdict.reason),
         our_field("prediction", "printed as one run (95 % prediction)", _prediction),
@@ -144,18 +158,18 @@ def _fields(results: ScaleResults) -> tuple[Field[JudgedCell], ...]:
     )
 
 
-def _difference(results: ScaleResults, cell: JudgedCell) -> Cell:
+def _difference(cell: PrintedCell) -> Cell:
     verdict = cell.verdict
-    if cell.evaluation is None:
+    if cell.number is None:
         return blank_cell()
     if verdict.difference is None:
         return text_cell(DASH, "state")
     interval = f" ({format_interval(verdict.interval)})" if verdict.interval else ""
     shown = text_cell(f"{format_difference(verdict.difference)}{interval}", "ours")
-    return replace(shown, provenance=provenance_of(results, cell.evaluation, cell.metric))
+    return replace(shown, provenance=our_cell(cell.number).provenance)
 
 
-def _prediction(cell: JudgedCell) -> Cell:
+def _prediction(cell: PrintedCell) -> Cell:
     """Return whether the printed number could be one more run of ours, and the interval that says so."""
     verdict = cell.verdict
     if verdict.prediction_interval is None or verdict.prediction_half_width is None:
@@ -166,22 +180,22 @@ def _prediction(cell: JudgedCell) -> Cell:
     return text_cell(f"{prediction_word(verdict)} {low} to {high} ({PLUS_MINUS}{half_width})", "ours")
 
 
-def _meanings(judged: Sequence[JudgedCell]) -> list[Note]:
+def _meanings(judged: Sequence[PrintedCell]) -> list[Note]:
     """Return what the two answers mean, where any cell has them."""
     return [Note("", text) for text in MEANINGS if any(cell.verdict.mean is not None for cell in judged)]
 
 
-def _cited(results: ScaleResults) -> list[str]:
+def _cited(frame: Frame) -> list[str]:
     """Return what wings cite beside verdicts on the paper's own scale; none of it enters one."""
-    return list(sentences_beside_verdicts()) if results.scale.scale == PAPER_SCALE else []
+    return list(sentences_beside_verdicts()) if frame.scale == PAPER_SCALE else []
 
 
-def is_not_comparable(cell: JudgedCell) -> bool:
+def is_not_comparable(cell: PrintedCell) -> bool:
     """Return whether the rule cannot be applied to a printed number here: not run, or not under its conditions."""
     return cell.verdict.outcome is Outcome.NOT_COMPARABLE
 
 
-def name_of(cell: JudgedCell) -> str:
+def name_of(cell: PrintedCell) -> str:
     """Return where a number is printed, as `Table 2: big, bleu_en_fr (arxiv)`."""
     place = f"Table {cell.table}" if cell.table.isdigit() else cell.table
     edition = f" ({cell.edition})" if cell.edition not in ("both", "") else ""
@@ -194,15 +208,16 @@ def format_p(p_value: float) -> str:
     return f"{p_value:.{P_DECIMALS}f}" if p_value >= smallest else f"<{smallest:g}"
 
 
-def _p_cell(cell: JudgedCell, name: Literal["p_equivalent", "p_outside"]) -> Cell:
+def _p_cell(cell: PrintedCell, name: Literal["p_equivalent", "p_outside"]) -> Cell:
     """Return a p-value of the verdict, and by Holm's correction."""
     if cell.corrected is None:
         return blank_cell()
     return text_cell(f"{format_p(getattr(cell.verdict, name))} ({format_p(getattr(cell.corrected, name))})", "ours")
 
 
-def _family_notes(judged: Sequence[JudgedCell], family: Family) -> list[Note]:
+def _family_notes(judged: Sequence[PrintedCell]) -> list[Note]:
     """Return the notes on all verdicts together, and those that Holm's correction would change."""
+    family = judge_family([cell.verdict for cell in judged])
     if family.num_judged == 0:
         return [Note("", "Family of verdicts: the rule was applied to no cell, so none can be wrong.")]
     changed = [
@@ -225,7 +240,7 @@ def _family_notes(judged: Sequence[JudgedCell], family: Family) -> list[Note]:
     return [Note("", chance), Note("", correction)]
 
 
-def _spread_notes(cells: Sequence[JudgedCell]) -> list[Note]:
+def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
     """Return, for each definition, the pooled standard deviation and how much the systems' differ."""
     notes: dict[str, None] = {}
     for cell in cells:
@@ -242,3 +257,39 @@ def _spread_notes(cells: Sequence[JudgedCell]) -> list[Note]:
                 f"degrees of freedom; single sds {smallest} to {largest}{test}.{warning}"
             ] = None
     return [Note("", text) for text in notes]
+
+
+def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
+    """Return verdicts.tsv's frame, columns VERDICT_COLUMNS; what does not apply is empty.
+
+    Its last three columns are the family's, the same in every line.
+    """
+    family = judge_family([cell.verdict for cell in cells])
+    chances = (family.num_judged, family.chance_wrongly_reproduced, family.chance_wrongly_not_reproduced)
+    lines = [(*_verdict_line(cell), *chances) for cell in cells]
+    frame = pd.DataFrame(lines, columns=list(VERDICT_COLUMNS))
+    return frame.astype(dict.fromkeys(COUNT_COLUMNS, "Int64"))  # counts stay whole though some are empty
+
+
+def _verdict_line(cell: PrintedCell) -> tuple[object, ...]:
+    verdict = cell.verdict
+    testset = cell.number.key.testset if cell.number else None
+    pooled: tuple[object, ...] = (None,) * 6
+    if verdict.pooled is not None:
+        pooled = msgspec.structs.astuple(verdict.pooled)
+    by_holm: tuple[object, ...] = (None,) * 3
+    if cell.corrected is not None:
+        by_holm = (cell.corrected.p_equivalent, cell.corrected.p_outside, cell.corrected.outcome.value)
+    return (
+        cell.table, cell.row, cell.column, cell.edition, cell.printed, cell.key.corpus, cell.key.system,
+        cell.key.average, testset, cell.metric, verdict.num_seeds, verdict.mean, verdict.difference,
+        *(verdict.interval or (None, None)), verdict.outcome.value, verdict.reason,
+        verdict.largest_equivalent_difference, verdict.num_seeds_to_decide, *pooled, verdict.p_difference,
+        verdict.p_equivalent, verdict.p_outside, *by_holm, *(verdict.prediction_interval or (None, None)),
+        verdict.prediction_half_width, prediction_word(verdict) or None,
+    )  # fmt: skip
+
+
+def prediction_word(verdict: Verdict) -> str:
+    """Return whether the printed number lies `inside` or `outside` our prediction interval; '' without one."""
+    return {True: "inside", False: "outside", None: ""}[verdict.is_printed_predicted]

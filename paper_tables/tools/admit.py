@@ -25,6 +25,7 @@ from analysis.logs.types import TrainingLog
 from analysis.scoring.score import default_metrics, lines_sha256, score_hypotheses
 from analysis.scoring.scores import training_key
 from paper_tables.doctor.doctor import diagnose_run
+from paper_tables.make_frame import make_frame
 from paper_tables.render.tables import make_recorded_tables
 from paper_tables.scale_results import REQUEST_NAME, RUNS_NAME, RecordedResults, gather_from_records
 
@@ -66,11 +67,11 @@ def check_pack(folder: Path, read_references: ReadReferences, *, config_folder: 
     recomputed: list[str] = []
     num_scores = 0
     references_by_testset: dict[tuple[str, str], Sequence[str]] = {}
-    for evaluation in results.evaluations:
+    for evaluation in results.experiment.evaluations:
         if training_key(evaluation) not in results.train_by_key:
             continue
         place = (evaluation.corpus, evaluation.testset)
-        corpus = results.corpora[evaluation.corpus]
+        corpus = results.experiment.corpora[evaluation.corpus]
         try:
             if place not in references_by_testset:
                 references_by_testset[place] = read_references(corpus, evaluation.testset)
@@ -202,7 +203,7 @@ def _table_faults(folder: Path, recorded: RecordedResults) -> Iterator[str]:
     """Yield the tables that do not follow from the files, byte for byte."""
     with tempfile.TemporaryDirectory() as name:
         again = Path(name)
-        make_recorded_tables(recorded, again)
+        make_recorded_tables(recorded, make_frame(recorded.results), again)
         made = {path.relative_to(again) for path in again.rglob("*") if path.is_file()}
         there = {path.relative_to(folder) for path in (*folder.glob("*.*"), *folder.glob("tables/*"))}
         there.discard(Path(REQUEST_NAME))
@@ -218,7 +219,7 @@ def _findings(folder: Path, recorded: RecordedResults) -> Iterator[str]:
         if train.provenance.is_dirty:
             yield f"{train.run}: trained from a changed working tree, beside commit {train.provenance.commit}"
         try:
-            diagnosis = diagnose_run(folder.parent, Path(RUNS_NAME), train.run, results.scale.overrides)
+            diagnosis = diagnose_run(folder.parent, Path(RUNS_NAME), train.run, results.experiment.scale.overrides)
         except AiaynError as error:
             yield f"{train.run}: the doctor cannot judge it: {error}"
             continue

@@ -48,6 +48,7 @@ from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, read_ev
 from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, PLACE, ScaleSpec
 from analysis.scoring.scores import TrainingKey, read_trainings, training_key
+from paper_tables.make_frame import make_frame
 from paper_tables.render.drawn import FIGURES_FOLDER, has_figures
 from paper_tables.render.from_logs import make_tables_from_logs
 from paper_tables.render.tables import make_recorded_tables
@@ -123,7 +124,7 @@ def pack_scale(
         packer.pack()
         packer.pack_models(export_by_run, config_folder / "corpora")
         recorded = gather_from_records(scale.scale, [staging], config_folder)
-        make_recorded_tables(recorded, staging / scale.scale)
+        make_recorded_tables(recorded, make_frame(recorded.results), staging / scale.scale)
         if has_figures():
             _add_figures(staging / scale.scale, staging / "again", config_folder)
         packed = _summary(results, staging / scale.scale, target, len(kept), packer.num_translations)
@@ -138,20 +139,20 @@ def pack_scale(
 
 def _kept(results: ScaleResults, earlier_folder: Path) -> dict[TrainingKey, TrainRecord]:
     """Return the trainings of an earlier pack that the results lack, if they are of the same spec and data."""
-    scale = results.scale.scale
+    scale = results.experiment.scale.scale
     lacking = [key for key in results.state_by_key if key not in results.train_by_key]
     found = read_trainings(lacking, earlier_folder, scale, runs_folder=earlier_folder / scale / RUNS_NAME, so_far=True)
     return {
         key: train
         for key, train in found.items()
-        if is_trained_as(train, results.system_by_name[train.system].training)
+        if is_trained_as(train, results.experiment.system_by_name[train.system].training)
         and _has_same_data(results, earlier_folder, train.corpus)
     }
 
 
 def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> bool:
     """Return whether an earlier pack is of the data-bin that the results have, or of the only one."""
-    path = corpus_record(earlier_folder, results.scale.scale, "binarize", corpus)
+    path = corpus_record(earlier_folder, results.experiment.scale.scale, "binarize", corpus)
     binarized = results.binarized_by_corpus.get(corpus)
     return path.exists() and (binarized is None or read_record(path, BinarizedCorpus).digest == binarized.digest)
 
@@ -221,31 +222,32 @@ class _Packer:
         self.earlier_folder = earlier_folder
         self.folder = folder
         self.kept = kept
-        self.scale = results.scale.scale
-        self.runs_folder = Path(results.scale.runs_folder)
+        self.scale = results.experiment.scale.scale
+        self.runs_folder = Path(results.experiment.scale.runs_folder)
         self.num_translations = 0
         self._replacements = _replacements([results_folder, self.runs_folder])
 
     def pack(self) -> None:
         """Write everything."""
-        request = msgspec.structs.replace(self.results.scale, **PLACE)
+        request = msgspec.structs.replace(self.results.experiment.scale, **PLACE)
         path = self.folder / self.scale / REQUEST_NAME
         path.parent.mkdir(parents=True)
         path.write_bytes(msgspec.json.format(msgspec.json.encode(request), indent=1) + b"\n")
-        for corpus in self.results.corpora:  # of the same data the records that the earlier pack's runs were made from
+        for corpus in self.results.experiment.corpora:
+            # Of the same data the records that the earlier pack\'s runs were made from.
             is_kept = _has_same_data(self.results, self.earlier_folder, corpus)
             folders = (self.earlier_folder, self.results_folder) if is_kept else (self.results_folder,)
             for verb, record_type in DATA_RECORD_BY_VERB.items():
                 self._copy_first(folders, corpus_record(Path(), self.scale, verb, corpus), record_type)
         folders = (self.results_folder, self.earlier_folder)
-        for corpus, testset in self.results.baselines:
+        for corpus, testset in self.results.experiment.baselines:
             self._copy_first(folders, baselines_record(Path(), self.scale, corpus, testset), BaselineRecords)
         self._copy_first(folders, measure_record(Path(), self.scale), MeasureRecord)
         for key, train in self.results.train_by_key.items():
             is_kept = key in self.kept
             self._pack_run(self.earlier_folder / self.scale / RUNS_NAME if is_kept else self.runs_folder, train.run)
             self._copy(self._folder_of(key), train_record(Path(), self.scale, *key), TrainRecord)
-        for evaluation in self.results.evaluations:
+        for evaluation in self.results.experiment.evaluations:
             if training_key(evaluation) in self.results.train_by_key:
                 self._pack_evaluation(evaluation)
 

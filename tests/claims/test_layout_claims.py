@@ -7,15 +7,13 @@ import msgspec
 import pytest
 
 from aiayn.errors import TableError
-from aiayn.paths import Evaluation
 from aiayn.printed import read_sentences
 from aiayn.spec.system import CorpusSpec, ListedSource
-from paper_tables.cell_verdicts import judge_cells
 from paper_tables.claims.layout import VERDICTS, Judgement, PublishedClaim, judge_claim, lay_out_claims, read_claims
+from paper_tables.frame import Frame, Translations
 from paper_tables.layout import Table
-from paper_tables.scale_results import ScaleResults, Translations
 from tests import laid_out
-from tests.laid_out import DAGGER, PLUS_MINUS, results_of
+from tests.laid_out import DAGGER, PLUS_MINUS, frame_of
 from tests.records_factory import (
     EIGHT_P100,
     Site,
@@ -31,8 +29,7 @@ NOT_RUN = "not run here: snakemake --profile profiles/local --configfile workflo
 
 
 def table_of(site: Site) -> Table:
-    results = results_of(site)
-    return lay_out_claims(results, judge_cells(results))
+    return lay_out_claims(frame_of(site))
 
 
 def rows_of(table: Table) -> dict[str, dict[str, str]]:
@@ -48,8 +45,7 @@ def claim_of(**fields: str) -> PublishedClaim:
 
 
 def judged(site: Site, **fields: str) -> Judgement:
-    results = results_of(site)
-    return judge_claim(claim_of(**fields), results, judge_cells(results))
+    return judge_claim(claim_of(**fields), frame_of(site))
 
 
 @pytest.fixture(scope="module")
@@ -188,18 +184,15 @@ def test_at_the_papers_scale_a_reproduction_takes_over_its_verdict(tmp_path: Pat
     assert rows["V-24h"]["by"].startswith("printed 41: NOT REPRODUCED. ")
 
 
-def toy_findings(results: ScaleResults, lines: tuple[str, ...]) -> ScaleResults:
-    """Return results with the tutorial's run: three sentences, two of them trained on."""
+def toy_findings(frame: Frame, lines: tuple[str, ...]) -> Frame:
+    """Return a frame with the tutorial's run: three sentences, two of them trained on."""
     run = read_sentences()["toy_en_es"][0]
     pairs = [{"en": "one", "es": "uno"}, {"en": "two", "es": "dos"}]
     source = ListedSource(pairs_by_split={"train": pairs, run.testset: [*pairs, {"en": "three", "es": "tres"}]})
     corpus = CorpusSpec(name=run.corpus, description="three", language_pair="en-es", source=source,
                         dev_testset=run.testset, test_testset=run.testset)  # fmt: skip
-    evaluation = Evaluation(corpus=run.corpus, system=run.system, seed=1, average=run.average, testset=run.testset,
-                            role="test", language_pair="en-es")  # fmt: skip
-    return msgspec.structs.replace(
-        results, corpora={run.corpus: corpus}, translations={evaluation: Translations(lines, "beam:3")}
-    )
+    translations = {run.key: {1: Translations(lines, "beam:3")}}
+    return msgspec.structs.replace(frame, corpora={run.corpus: corpus}, translations=translations)
 
 
 @pytest.mark.parametrize(
@@ -207,6 +200,6 @@ def toy_findings(results: ScaleResults, lines: tuple[str, ...]) -> ScaleResults:
 )
 def test_trained_and_unseen_sentences_are_counted_separately(site: Site, which: str, verdict: str, number: str) -> None:
     claim = claim_of(decided_by="sentences", evidence=f"toy_en_es {which}", expected="= 1", config="claims")
-    judgement = judge_claim(claim, toy_findings(results_of(site), ("uno", "dos", "dos")), [])
+    judgement = judge_claim(claim, toy_findings(frame_of(site), ("uno", "dos", "dos")))
     assert judgement.verdict == verdict
     assert judgement.by.startswith(f"{number} sentences as the reference, n=1: ")

@@ -14,15 +14,15 @@ from aiayn.paths import Evaluation, evaluation_record
 from aiayn.printed import evaluations_of, read_sentences
 from aiayn.spec.system import CONFIG_FOLDER, ListedSource, read_corpus, read_system
 from analysis.scoring.scores import read_trainings
-from paper_tables.cell_verdicts import judge_cells
 from paper_tables.claims.toy_en_es import lay_out_toy
+from paper_tables.frame import Translations
 from paper_tables.layout import Table
 from paper_tables.render.render import RENDERER_BY_SUFFIX
 from paper_tables.render.tables import lay_out_tables
-from paper_tables.scale_results import Translations, read_translations
+from paper_tables.scale_results import read_translations
 from paper_tables.tables.table2 import lay_out_table2
 from tests import records_factory
-from tests.laid_out import results_of, rows_of
+from tests.laid_out import frame_of, rows_of
 from tests.records_factory import Site, make_site, write_binarized, write_scores, write_training, write_translations
 
 BY_HEART = ("hola mundo", "el gato es negro", "buenos dias", "como te llamas", "este es un libro", "te amo")
@@ -66,7 +66,7 @@ def write_all(site: Site) -> None:
 
 def toy(site: Site) -> Table:
     """Return the table of what is there."""
-    return lay_out_toy(results_of(site), [])
+    return lay_out_toy(frame_of(site))
 
 
 def read_all(site: Site) -> dict[Evaluation, Translations]:
@@ -138,17 +138,16 @@ def test_an_empty_translation_differs_from_a_missing_one(site: Site) -> None:
 
 
 def test_a_scale_that_does_not_name_it_has_no_such_table(tmp_path: Path) -> None:
-    results = results_of(make_site(tmp_path))
-    assert "toy_en_es" not in [table.name for table in lay_out_tables(results, judge_cells(results))]
-    assert results.translations == {}
+    frame = frame_of(make_site(tmp_path))
+    assert "toy_en_es" not in [table.name for table in lay_out_tables(frame)]
+    assert frame.translations == {}
 
 
 def test_tables_2_and_3_and_the_verdicts_do_not_take_it_in(site: Site) -> None:
     write_all(site)
-    results = results_of(site)
-    judged = judge_cells(results)
-    assert [cell for cell in judged if cell.evaluation is not None] == []
-    assert "toy" not in RENDERER_BY_SUFFIX["md"](lay_out_table2(results, judged))
+    frame = frame_of(site)
+    assert [cell for cell in frame.judged if cell.number is not None] == []
+    assert "toy" not in RENDERER_BY_SUFFIX["md"](lay_out_table2(frame))
 
 
 def test_the_scale_asks_for_its_corpus_its_scores_and_its_translations(site: Site) -> None:

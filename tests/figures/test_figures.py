@@ -14,11 +14,10 @@ import pytest
 from aiayn.cost import SentenceLengths, model_flops
 from aiayn.errors import AiaynError
 from aiayn.records import Prediction
-from paper_tables.cell_verdicts import judge_cells
 from paper_tables.figures import attention, curves, results
 from paper_tables.figures.figure import INK, Figure, FigureError, render_html, render_svg, specification, write_figure
 from paper_tables.figures.registry import INDEX_NAME, NO_ATTENTION, figures_of_scale, write_figures
-from paper_tables.scale_results import ScaleResults
+from paper_tables.frame import Frame
 from tests import laid_out
 from tests.records_factory import (
     BASE_TRAINING,
@@ -275,11 +274,11 @@ def test_pieces_are_shown_as_words() -> None:
 # ---- frames out of records ----------------------------------------------------------------------------------------
 
 
-def results_of(folder: Path, scale: str = "demo", *, is_complete: bool = True, **changes: object) -> ScaleResults:
+def results_of(folder: Path, scale: str = "demo", *, is_complete: bool = True, **changes: object) -> Frame:
     site = make_site(folder, scale, **changes)
     if is_complete:
         write_everything(site, base_bleu=27.2, hardware=EIGHT_P100 if scale == "paper" else CPU)
-    return laid_out.results_of(site)
+    return laid_out.frame_of(site)
 
 
 def test_a_forest_has_the_differences_and_reaches_of_the_conclusions(tmp_path: Path) -> None:
@@ -287,11 +286,11 @@ def test_a_forest_has_the_differences_and_reaches_of_the_conclusions(tmp_path: P
     for seeds, name in (([1, 2, 3], "three"), ([1], "one")):
         site = make_site(tmp_path / name, seeds=seeds, ablation_seeds=[1])
         write_everything(site)
-        for evaluation in laid_out.results_of(site).evaluations:
+        for evaluation in laid_out.results_of(site).experiment.evaluations:
             if evaluation.role == "dev" and evaluation.system in ("base", "big", "table3_c_n2"):
                 loss = {"base": 0.0, "big": -1.0, "table3_c_n2": 2.5}[evaluation.system]
                 write_scores(site, evaluation, {"bleu_tok_compound_split": 30.0 + evaluation.seed - loss})
-        frame = results.forest_frame(laid_out.results_of(site), "bleu_tok_compound_split")
+        frame = results.forest_frame(laid_out.frame_of(site), "bleu_tok_compound_split")
         ours = frame[(frame["row"] == "table3_c_n2") & (frame["source"] == "ours")].iloc[0]
         assert ours["num_seeds"] == 1
         if name == "one":
@@ -338,10 +337,10 @@ def test_a_plan_is_what_the_records_predicted(tmp_path: Path) -> None:
     for corpus, system, seed in laid_out.results_of(site).train_by_key:
         write_training(site, corpus, system, seed, prediction=None)
     with pytest.raises(FigureError, match="expected a finished training with predicted hours in its record"):
-        results.plan_frame(laid_out.results_of(site))
+        results.plan_frame(laid_out.frame_of(site))
     prediction = Prediction(hours=2.0, basis="at 30% of 1 CPU core")
     write_training(site, "demo_en_de", "base", 1, wall_seconds=1200.0, prediction=prediction)
-    (line,) = results.plan_frame(laid_out.results_of(site)).to_dict("records")
+    (line,) = results.plan_frame(laid_out.frame_of(site)).to_dict("records")
     assert line == {
         "label": "demo_en_de base", "planned_hours": 2.0, "actual_hours": pytest.approx(1200 / 3600),
         "num_finished": 1, "basis": "at 30% of 1 CPU core",
@@ -357,9 +356,9 @@ def test_definitions_are_of_one_output(tmp_path: Path) -> None:
 
 
 def test_without_any_run_what_is_printed_is_drawn_and_the_rest_has_a_reason(tmp_path: Path) -> None:
-    scale_results = results_of(tmp_path, is_complete=False)
+    cells = results_of(tmp_path, is_complete=False)
     drawn_names, names, reasons = set(), set(), []
-    for figure, make in figures_of_scale(scale_results, judge_cells(scale_results), [], None):
+    for figure, make in figures_of_scale(cells, [], None):
         names.add(figure.name)
         try:
             figure.chart(make())
@@ -386,11 +385,11 @@ def test_files_of_a_figure_that_is_no_longer_drawn_are_removed(tmp_path: Path) -
 
 
 def test_attention_that_was_written_is_drawn(tmp_path: Path) -> None:
-    scale_results = results_of(tmp_path, is_complete=False)
+    cells = results_of(tmp_path, is_complete=False)
     folder = tmp_path / "attention" / "some-run"
     folder.mkdir(parents=True)
     attention_frame().to_csv(folder / "encoder_layer5.tsv", sep="\t", index=False)
-    figures = list(figures_of_scale(scale_results, [], [], tmp_path / "attention"))[-2:]
+    figures = list(figures_of_scale(cells, [], tmp_path / "attention"))[-2:]
     write_figures(figures, tmp_path / "figures")
     assert {path.stem for path in (tmp_path / "figures").glob("*.svg")} == {
         "attention_lines_some-run_encoder_layer5",

@@ -14,7 +14,7 @@ from paper_tables.questions.reference import (
     read_reference_replications,
 )
 from paper_tables.questions.tables import lay_out_reference
-from tests.laid_out import results_of, rows_of
+from tests.laid_out import frame_of, rows_of
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
 
 
@@ -79,7 +79,7 @@ def test_a_cause_is_confined_to_what_it_was_seen_in() -> None:
 
 
 def table_of(site: Site) -> Table:
-    return lay_out_reference(results_of(site), [])
+    return lay_out_reference(frame_of(site))
 
 
 @pytest.fixture

@@ -6,13 +6,12 @@ import msgspec
 import pytest
 
 from aiayn.printed import METRIC_BY_PAIR, read_cells
-from paper_tables.cell_verdicts import judge_cells
+from paper_tables.frame import Frame
 from paper_tables.layout import Table, format_difference, format_seeds, format_significant, format_value
-from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import BLEU_METRIC
 from paper_tables.tables.verdicts import lay_out_replications
-from tests.laid_out import DAGGER, results_of, row_of
+from tests.laid_out import DAGGER, frame_of, row_of
 from tests.records_factory import (
     EIGHT_P100,
     make_site,
@@ -22,8 +21,8 @@ from tests.records_factory import (
 )
 
 
-def table2(results: ScaleResults) -> Table:
-    return lay_out_table2(results, judge_cells(results))
+def table2(frame: Frame) -> Table:
+    return lay_out_table2(frame)
 
 
 @pytest.mark.parametrize(
@@ -75,14 +74,13 @@ def test_the_definitions_of_the_columns_are_those_of_the_joined_cells() -> None:
 def test_a_gpu_that_is_not_in_hardware_yaml_gives_no_cost(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site, hardware=msgspec.structs.replace(EIGHT_P100, gpu="X-9000"))
-    assert row_of(table2(results_of(site)), "Transformer (base")["flops_en_de_ours"] == f"\u2013 {DAGGER} [d]"
+    assert row_of(table2(frame_of(site)), "Transformer (base")["flops_en_de_ours"] == f"\u2013 {DAGGER} [d]"
 
 
 def test_a_replication_is_compared_with_its_own_printed_number(tmp_path: Path) -> None:
     site = make_site(tmp_path, "multi30k", replications=["revisit_tiny"], seeds=[1, 2, 3], has_baselines=False)
     write_everything(site, base_bleu=40.9)  # 41.0, 41.1, 41.2 beside 41.02
-    results = results_of(site)
-    row = row_of(lay_out_replications(results, judge_cells(results)), "revisit_tiny")
+    row = row_of(lay_out_replications(frame_of(site)), "revisit_tiny")
     assert row["printed"] == "41.02"
     assert row["ours"] == "41.10 \u00b1 0.25 (n=3) [\u2021]"
     assert row["difference"].startswith("+0.08 (")
@@ -94,5 +92,5 @@ def test_a_definition_that_was_not_measured_is_a_dash(tmp_path: Path) -> None:
     write_training(site, "demo_en_de", "base", 1)
     for evaluation in site.experiment.evaluations:
         write_scores(site, evaluation, {"bleu_sacre_13a": 71.25})
-    row = row_of(table2(results_of(site)), "Transformer (base")
+    row = row_of(table2(frame_of(site)), "Transformer (base")
     assert (row["bleu_en_de_ours"], row["bleu_en_de_ours_sacre"]) == (f"\u2013 {DAGGER}", f"71.25 (n=1) {DAGGER}")

@@ -11,7 +11,7 @@ from aiayn.records import PerplexityRecord, read_record, write_record
 from paper_tables.layout import Table
 from paper_tables.tables.conclusions import draw_contrasts, lay_out_conclusions
 from tests import laid_out
-from tests.laid_out import notes_of, results_of
+from tests.laid_out import notes_of, frame_of
 from tests.records_factory import Site, make_site, write_dev_scores, write_everything
 
 
@@ -21,7 +21,7 @@ def rows_of(table: Table) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def test_every_printed_difference_has_the_sign_that_the_paper_concludes(tmp_path: Path) -> None:
-    contrasts = draw_contrasts(results_of(make_site(tmp_path))).contrasts
+    contrasts = draw_contrasts(frame_of(make_site(tmp_path))).contrasts
     printed = {one.conclusion.name: one.printed_effect for one in contrasts if one.conclusion is not None}
     for one in contrasts:
         if one.conclusion is not None:
@@ -33,7 +33,7 @@ def test_every_printed_difference_has_the_sign_that_the_paper_concludes(tmp_path
 
 def test_fifteen_contrasts_in_bits_are_counted_and_four_rows_are_shown_uncalled(tmp_path: Path) -> None:
     """The paper's own: log2(5.29 / 4.92) is 0.105, log2(4.88 / 4.92) -0.012."""
-    drawn = draw_contrasts(results_of(make_site(tmp_path)))
+    drawn = draw_contrasts(frame_of(make_site(tmp_path)))
     effects = {one.row_name.removeprefix("table3_"): round(one.printed_effect, 3) for one in drawn.primary}
     assert effects == {
         "a_h1": 0.105, "a_h32": 0.026, "b_dk16": 0.069, "b_dk32": 0.026, "c_n2": 0.313, "c_n4": 0.077, "c_n8": -0.012,
@@ -72,7 +72,7 @@ def test_the_table_shows_printed_ours_reach_and_call_in_bits_and_in_bleu(tmp_pat
     """t(0.975, 2) = 4.303, sqrt(1 + 1/3) = 1.1547: a reach of 0.497 bits, and of 0.99 BLEU."""
     site = three_against_three(tmp_path)
     write_dev_scores(site, "table3_c_n2", 1, 23.9, 2**3.6)
-    table = lay_out_conclusions(results_of(site))
+    table = lay_out_conclusions(frame_of(site))
     row = rows_of(table)[("table3_c_n2 minus base", BITS)]
     assert (row["printed"], row["printed_bits"], row["expected"]) == ("+1.19", "+0.313", "higher")
     assert row["ours"] == "+0.600 (+0.103 to +1.097; n=1 and 3) [\u2020]"
@@ -101,14 +101,14 @@ def test_a_base_that_did_not_start_refuses_the_scale(tmp_path: Path) -> None:
     site = three_against_three(tmp_path)
     write_dev_scores(site, "table3_c_n2", 1, 20.0, 2**3.6)
     write_perplexity(site, "base", 2, cross_attention_entropy=[[0.999]], bits_lost_uniform=0.0)
-    row = rows_of(lay_out_conclusions(results_of(site)))[("table3_c_n2 minus base", BITS)]
+    row = rows_of(lay_out_conclusions(frame_of(site)))[("table3_c_n2 minus base", BITS)]
     assert row["call"] == "the control did not start (1 of 3): choose the scale anew"
 
 
 def test_a_number_of_a_smaller_scale_is_marked(tmp_path: Path) -> None:
     site = make_site(tmp_path, "multi30k")
     write_everything(site)
-    table = lay_out_conclusions(results_of(site))
+    table = lay_out_conclusions(frame_of(site))
     ours = [row["ours"] for row in rows_of(table).values() if "n=" in row["ours"]]
     assert ours
     assert all(text.endswith("[\u2021]") for text in ours)
@@ -119,5 +119,5 @@ def test_a_number_of_a_smaller_scale_is_marked(tmp_path: Path) -> None:
 def test_a_control_of_one_seed_calls_nothing_and_says_why(tmp_path: Path) -> None:
     site = make_site(tmp_path, seeds=[1], ablation_seeds=[1, 2])
     write_everything(site)
-    row = rows_of(lay_out_conclusions(results_of(site)))[("table3_c_n2 minus base", BLEU)]
+    row = rows_of(lay_out_conclusions(frame_of(site)))[("table3_c_n2 minus base", BLEU)]
     assert (row["reach"], row["call"]) == ("", "cannot be called: the control has fewer than two seeds")

@@ -12,7 +12,7 @@ from aiayn.paths import train_record
 from aiayn.records import Energy, Hardware, write_record
 from paper_tables.layout import Table
 from paper_tables.tables.costs import lay_out_costs
-from tests.laid_out import notes_of, results_of, rows_of
+from tests.laid_out import notes_of, frame_of, rows_of
 from tests.records_factory import (
     BASE_TRAINING,
     EIGHT_P100,
@@ -58,7 +58,7 @@ def test_operations_by_hand() -> None:
 
 def test_every_column_by_hand(tmp_path: Path) -> None:  # 100 s on 8 P100: 800 GPU-seconds
     energy = Energy(joules=180_000.0, gpu_seconds=796.0)
-    table = lay_out_costs(results_of(site_of(tmp_path, EIGHT_P100, energy=energy, tokens=1_000_000_000)))
+    table = lay_out_costs(frame_of(site_of(tmp_path, EIGHT_P100, energy=energy, tokens=1_000_000_000)))
     row = row_of(table)
     assert row["target_tokens"] == "1,000,000,000"
     assert row["source_tokens"] == "1,100,000,000"
@@ -78,7 +78,7 @@ def test_tensor_cores_are_held_against_their_own_peak(tmp_path: Path) -> None:
     json_text = msgspec.json.encode(training, order="deterministic").decode()
     site = site_of(tmp_path, hardware, training_json=json_text, tokens=10**11)
     site = with_scale(site, precision="bf16")
-    row = row_of(lay_out_costs(results_of(site)))
+    row = row_of(lay_out_costs(frame_of(site)))
     assert float(row["utilisation_percent"]) == pytest.approx(100 * 1e5 * FLOPS / (800 * 3.12e14), abs=0.05)
 
 
@@ -89,7 +89,7 @@ def with_scale(site: Site, **changes: Any) -> Site:
 
 def test_what_was_not_trained_takes_one_line(tmp_path: Path) -> None:
     site = make_site(tmp_path)
-    table = lay_out_costs(results_of(site))
+    table = lay_out_costs(frame_of(site))
     assert table.rows == ()
     assert [note.text.split(":")[0] for note in table.notes] == ["Not finished"]
     assert table.signatures == ()
@@ -102,4 +102,4 @@ def test_a_record_of_an_earlier_version_is_shown(tmp_path: Path) -> None:
     values = json.loads(path.read_text(encoding="utf-8"))
     del values["energy"]
     path.write_text(json.dumps(values), encoding="utf-8")
-    assert row_of(lay_out_costs(results_of(site)))["estimated_flops"] == "7.6e15"
+    assert row_of(lay_out_costs(frame_of(site)))["estimated_flops"] == "7.6e15"

@@ -8,7 +8,7 @@ import pytest
 
 from paper_tables.layout import Table
 from paper_tables.tables.compared import lay_out_variants
-from tests.laid_out import DAGGER, PLUS_MINUS, results_of, row_of
+from tests.laid_out import DAGGER, PLUS_MINUS, frame_of, row_of
 from tests.records_factory import (
     Site,
     make_compared_site,
@@ -25,7 +25,7 @@ def site_of(folder: Path, **changes: object) -> Site:
 
 def table_of(site: Site) -> Table:
     """Return the table of whatever is there."""
-    return lay_out_variants(results_of(site))
+    return lay_out_variants(frame_of(site))
 
 
 @pytest.fixture

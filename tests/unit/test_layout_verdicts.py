@@ -1,6 +1,5 @@
 """The table of verdicts: every printed BLEU has a row, and notes below it are on all rows together."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -8,7 +7,8 @@ import pytest
 
 from aiayn.printed import read_cells, read_replications
 from analysis.scoring.verdict import judge
-from paper_tables.cell_verdicts import JudgedCell, corrected, judge_cells
+from paper_tables.frame import Frame
+from paper_tables.make_frame import corrected, make_frame
 from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.verdicts import format_p, lay_out_verdicts
 from tests.laid_out import notes_of, results_of, row_of
@@ -22,8 +22,8 @@ def make_results(folder: Path, scale: str, base_bleu: float = 27.1) -> ScaleResu
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> ScaleResults:
-    return make_results(tmp_path_factory.mktemp("demo"), "demo")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Frame:
+    return make_frame(make_results(tmp_path_factory.mktemp("demo"), "demo"))
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +32,8 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> ScaleResults:
     return make_results(tmp_path_factory.mktemp("paper"), "paper")
 
 
-def test_every_printed_bleu_has_a_row_also_where_it_is_not_run(demo: ScaleResults) -> None:
-    table = lay_out_verdicts(demo, judge_cells(demo))
+def test_every_printed_bleu_has_a_row_also_where_it_is_not_run(demo: Frame) -> None:
+    table = lay_out_verdicts(demo)
     num_printed = sum(join.metric.startswith("bleu_") for join in read_cells()) + len(read_replications())
     assert len(table.rows) == num_printed
     absent = row_of(table, "Table 3: table3_a_h1")
@@ -41,32 +41,29 @@ def test_every_printed_bleu_has_a_row_also_where_it_is_not_run(demo: ScaleResult
     assert absent["reason"] == "This system is not run at scale demo."
 
 
-def test_at_a_smaller_scale_no_cell_is_judged_and_none_can_be_wrong(demo: ScaleResults) -> None:
-    assert "the rule was applied to no cell" in notes_of(lay_out_verdicts(demo, judge_cells(demo)))
+def test_at_a_smaller_scale_no_cell_is_judged_and_none_can_be_wrong(demo: Frame) -> None:
+    assert "the rule was applied to no cell" in notes_of(lay_out_verdicts(demo))
 
 
-def cell_with(judged: list[JudgedCell], values: list[float]) -> list[JudgedCell]:
-    """Return the judged cells with base's verdict on Table 2 replaced by that on these values, unpooled."""
-    first = judged[0]
-    return corrected([replace(first, verdict=judge(27.3, values, None)), *judged[1:]])
+def frame_with(frame: Frame, values: list[float]) -> Frame:
+    """Return the frame with base's verdict on Table 2 replaced by that on these values, unpooled."""
+    first = msgspec.structs.replace(frame.cells[0], verdict=judge(27.3, values, None))
+    return msgspec.structs.replace(frame, cells=tuple(corrected([first, *frame.cells[1:]])))
 
 
 def test_a_verdict_that_holm_takes_back_is_named(tmp_path: Path) -> None:
-    results = make_results(tmp_path, "paper", base_bleu=60)  # all others are far away
-    judged = cell_with(judge_cells(results), [27.03, 27.3, 27.57])  # p = 0.0425 alone, of 7
-    notes = notes_of(lay_out_verdicts(results, judged))
+    frame = make_frame(make_results(tmp_path, "paper", base_bleu=60))  # all others are far away
+    notes = notes_of(lay_out_verdicts(frame_with(frame, [27.03, 27.3, 27.57])))  # p = 0.0425 alone, of 7
     assert "it would change: Table 2: base, bleu_en_de (REPRODUCED to UNDECIDED)." in notes
 
 
 def test_a_note_warns_of_systems_with_different_spreads(paper: ScaleResults) -> None:
-    results = paper
-    calm = notes_of(lay_out_verdicts(results, judge_cells(results)))
+    calm = notes_of(lay_out_verdicts(make_frame(paper)))
     assert "do not share one spread" not in calm
-    scores = results.scores.copy()
+    scores = paper.scores.copy()
     is_wild = (scores["system"] == "big") & (scores["testset"] == "newstest2014")
     scores.loc[is_wild, "value"] = scores["seed"] * 10.0
-    results = msgspec.structs.replace(results, scores=scores)
-    wild = notes_of(lay_out_verdicts(results, judge_cells(results)))
+    wild = notes_of(lay_out_verdicts(make_frame(msgspec.structs.replace(paper, scores=scores))))
     assert "The systems do not share one spread" in wild
 
 

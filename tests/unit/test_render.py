@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from paper_tables.cell_verdicts import judge_cells
 from paper_tables.latex import escape_latex
 from paper_tables.layout import Column, Note, Row, Table, best_parts, compact, text_cell
+from paper_tables.make_frame import make_frame
 from paper_tables.render.render import (
     RENDERER_BY_SUFFIX,
     plain_text,
@@ -64,7 +64,7 @@ def demo_tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
     )
     write_everything(site)
     results = gather_results(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
-    return {table.name: table for table in lay_out_tables(results, judge_cells(results))}
+    return {table.name: table for table in lay_out_tables(make_frame(results))}
 
 
 @pytest.mark.parametrize("suffix", sorted(RENDERER_BY_SUFFIX))

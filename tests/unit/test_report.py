@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from paper_tables.cell_verdicts import judge_cells
 from paper_tables.layout import Aside, Table
 from paper_tables.render.drawn import INSTALL_COMMAND, read_drawn
 from paper_tables.render.page import POLICY, wrap_page
@@ -22,7 +21,7 @@ from paper_tables.render.report import (
     render_report,
 )
 from paper_tables.render.tables import lay_out_tables
-from tests.laid_out import results_of
+from tests.laid_out import frame_of, results_of
 from tests.records_factory import EIGHT_P100, Site, make_site, write_attempt, write_everything
 from tests.unit.test_render import SMALL
 
@@ -68,15 +67,13 @@ class PageReader(HTMLParser):
 
 
 def tables_of(site: Site, *, so_far: bool) -> list[Table]:
-    results = results_of(site, so_far=so_far)
-    return lay_out_tables(results, judge_cells(results))
+    return lay_out_tables(frame_of(site, so_far=so_far))
 
 
 def page_of(site: Site, *, so_far: bool, figures: Sequence[DrawnFigure] | None = (FIGURE,)) -> str:
-    results = results_of(site, so_far=so_far)
-    judged = judge_cells(results)
+    frame = frame_of(site, so_far=so_far)
     origin = Origin(made="2026-01-01T00:00:00+00:00", commit="0123456", so_far=so_far)
-    return render_report(results, judged, lay_out_tables(results, judged), origin, figures)
+    return render_report(frame, lay_out_tables(frame), origin, figures)
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +118,7 @@ def test_every_table_and_figure_is_in_a_chapter_and_every_link_leads_somewhere(d
 
 def test_a_table_and_a_figure_that_no_chapter_names_are_in_a_last_one(demo_site: Site) -> None:
     origin = Origin(made="", commit="", so_far=False)
-    page = render_report(results_of(demo_site), [], [SMALL], origin, [FIGURE._replace(name="another")])
+    page = render_report(frame_of(demo_site), [SMALL], origin, [FIGURE._replace(name="another")])
     assert re.search(r'<section id="further">.*id="figure-another".*id="small"', page, flags=re.DOTALL)
 
 

@@ -16,9 +16,9 @@ from aiayn.spec.system import CONFIG_FOLDER, Overrides, TrainingSpec, overridden
 from aiayn.spec.training import PRECISIONS, Precision
 from aiayn.train.request import TrainingRequest
 from analysis.scoring.runs import find_run_state
-from paper_tables.cell_verdicts import judge_cells
 from paper_tables.doctor.doctor import make_claim
 from paper_tables.layout import Table
+from paper_tables.make_frame import make_frame
 from paper_tables.render.tables import lay_out_tables
 from paper_tables.scale_results import gather_results
 from tests.planned_scales import CPU, MINE, PLAIN
@@ -187,7 +187,7 @@ def test_the_launchers_prediction_is_that_of_the_plan(tmp_path: Path, monkeypatc
 def tables_of(site: Site) -> list[Table]:
     """Return all tables of whatever is there."""
     results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
-    return lay_out_tables(results, judge_cells(results))
+    return lay_out_tables(make_frame(results))
 
 
 def notes_of(tables: list[Table], words: str) -> dict[str, list[str]]:
@@ -214,7 +214,7 @@ def test_a_training_in_another_precision_than_the_config_asks_for_is_outdated(tm
     write_everything(site)
     results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
     train = next(iter(results.train_by_key.values()))
-    training = results.system_by_name[train.system].training
+    training = results.experiment.system_by_name[train.system].training
     for wanted, status in ((training, "finished"), (msgspec.structs.replace(training, precision="tf32"), "outdated")):
         state = find_run_state(
             train.corpus, train.system, train.seed, training=wanted, train=train, runs_folder=tmp_path / "runs"

@@ -11,10 +11,10 @@ from aiayn.records import PerplexityRecord, read_record, write_record
 from analysis.scoring.scores import (
     SCORE_COLUMNS,
     collect_scores,
-    index_numbers,
     read_trainings,
     tidy_frame,
     training_key,
+    values_by_number,
 )
 from tests.records_factory import Site, make_site, write_scores, write_training
 
@@ -116,6 +116,6 @@ def test_one_number_twice_is_refused() -> None:
 
 def test_values_come_by_seed_in_rising_order() -> None:
     frame = tidy_frame([line(3, 0.3), line(1, 0.1), line(1, 1.0, "other")])
-    found = index_numbers(frame)["x", "x", "x", "x", "x"]
-    assert list(found.value_by_seed.items()) == [(1, 0.1), (3, 0.3)]
-    assert found.signatures == ("x",)
+    values, signatures = values_by_number(frame)[("x", "x", "x", "x"), "x"]
+    assert list(values.items()) == [(1, 0.1), (3, 0.3)]
+    assert signatures == ("x",)

@@ -12,7 +12,18 @@ import msgspec
 
 from aiayn.errors import ConfigError
 from aiayn.paths import Evaluation, baselines_record, evaluation_record, measure_record, num_averaged, train_record
-from aiayn.printed import CellJoin, RepeatedRun, evaluations_of, is_asked_for, read_replications, read_sentences, run_of
+from aiayn.printed import (
+    BASELINE_ROLE,
+    COMPARED_AVERAGE,
+    COMPARED_ROLE,
+    REFERENCE_SYSTEM,
+    RepeatedRun,
+    evaluations_of,
+    is_asked_for,
+    read_replications,
+    read_sentences,
+    run_of,
+)
 from aiayn.spec.system import (
     CONFIG_FOLDER,
     CorpusSpec,
@@ -24,9 +35,6 @@ from aiayn.spec.system import (
     read_system,
 )
 
-BASELINE_ROLE = "test"
-REFERENCE_SYSTEM = "base"  # what rows of Table 3, variants and architectures are compared with
-COMPARED_AVERAGE, COMPARED_ROLE = "last1", "dev"  # on which they are, as the rows of Table 3 are
 ALL_COMPARED = CONFIG_FOLDER / "variants.yaml"  # the scale that names every variant and architecture
 
 
@@ -63,16 +71,6 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def seeds_of(self, corpus: str, system: str) -> list[int]:
         """Return the seeds that the scale asks of a system; none if it is not run."""
         return sorted(run.seed for run in self.trainings if (run.corpus, run.system) == (corpus, system))
-
-    def evaluation_of(self, corpus: str, system: str, average: str, role: str) -> Evaluation | None:
-        """Return one seed's evaluation, or None if the scale does not ask for it."""
-        wanted = (corpus, system, average, role)
-        matching = (e for e in self.evaluations if (e.corpus, e.system, e.average, e.role) == wanted)
-        return next(matching, None)
-
-    def evaluation_for(self, join: CellJoin) -> Evaluation | None:
-        """Return one seed's evaluation that answers a printed cell, or None if the scale does not run it."""
-        return self.evaluation_of(self.corpus_of(join.language_pair), join.system, join.average, join.role)
 
     def num_models(self, corpus: str, system: str) -> int:
         """Return how many of its last checkpoints a training keeps, the most that are averaged: of big 20."""

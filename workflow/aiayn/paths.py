@@ -12,19 +12,29 @@ TENSORS_NAME = "model.safetensors"
 SHIPPED_FOLDER = CHECKOUT / "paper_tables" / "measured"  # packs of scales; some ship models
 
 
-class Evaluation(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """One (corpus, system, seed, average, testset); a training is evaluated more than once.
+class CellKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """What a number is of, whichever its seed: a system on a corpus, an average, the test set of a role.
 
     `role` is `dev` or `test`; `average` is `last<n>`.
     """
 
     corpus: str
     system: str
-    seed: int
     average: str
     testset: str
     role: str
     language_pair: str
+
+
+class Evaluation(CellKey, frozen=True, kw_only=True, order=True):
+    """One seed of what a number is of; a training is evaluated more than once."""
+
+    seed: int
+
+    @property
+    def key(self) -> CellKey:
+        """Return what it is of, without its seed."""
+        return CellKey(**{name: getattr(self, name) for name in CellKey.__struct_fields__})
 
     @property
     def has_perplexity(self) -> bool:

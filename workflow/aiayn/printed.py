@@ -22,7 +22,7 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 
 from aiayn.errors import TableError
-from aiayn.paths import num_averaged
+from aiayn.paths import CellKey, num_averaged
 
 PUBLISHED_FOLDER = Path(__file__).resolve().parents[2] / "paper_tables" / "published"
 # Under which conditions the paper's numbers were printed.
@@ -33,6 +33,9 @@ PAPER_TESTSET_BY_ROLE = {"dev": "newstest2013", "test": "newstest2014"}  # secti
 PAPER_PRECISION = "fp32"
 METRIC_BY_PAIR = {"en-de": "bleu_tok_compound_split", "en-fr": "bleu_tok_moses"}  # cells.csv; a test compares
 PERPLEXITY_METRIC = "ppl_per_subword"
+REFERENCE_SYSTEM = "base"  # what rows of Table 3, variants and architectures are compared with
+COMPARED_AVERAGE, COMPARED_ROLE = "last1", "dev"  # on which they are, as the rows of Table 3 are
+BASELINE_ROLE = "test"
 VALUE_BY_SUFFIX = {"": 1.0, "K": 1000.0}  # Table 3 prints train steps as 100K and 300K
 
 Edition = Literal["neurips2017", "arxiv", "both"]
@@ -114,6 +117,11 @@ class RepeatedRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     average: Average
     role: Role
     testset: Text
+
+    @property
+    def key(self) -> CellKey:
+        """Return what the number, or the sentence, is of."""
+        return CellKey(**{name: getattr(self, name) for name in CellKey.__struct_fields__})
 
 
 class PublishedReplication(RepeatedRun, frozen=True, kw_only=True):

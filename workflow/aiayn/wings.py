@@ -15,7 +15,7 @@ import msgspec
 
 
 class WingTable(msgspec.Struct, frozen=True):
-    """A table of a wing: `layout` is `module:function` of (results, judged cells), which returns a table or None.
+    """A table of a wing: `layout` is `module:function` of the frame of a scale, which returns a table or None.
 
     On the page it stands after the core's table `after`.
     """
@@ -29,9 +29,9 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
 
     A verb's module is `aiayn.cli.NAME.VERB`. The others are `module:function`. Of these there is one in all wings:
     `make_logs_page` of (what was read, output folder, config folder), which makes the page of logs that are not ours
-    and returns its path and a sentence for each file not read; `write_scale_figures` of (results, judged cells, log
-    path by run or None for where the runs lie, attention folder or None, folder); `write_logs_figures` of (root of the
-    logs, log file by path, averaged lines, further figures, folder). Each wing may have: `figures` of results, which
+    and returns its path and a sentence for each file not read; `write_scale_figures` of (frame of a scale, log path
+    by run or None for where the runs lie, attention folder or None, folder); `write_logs_figures` of (root of the
+    logs, log file by path, averaged lines, further figures, folder). Each wing may have: `figures` of a frame, which
     yields figures and what makes their frames; `log_reader` of the paths of logs by name, which returns the logs that
     are the wing's alone (as `paper_tables.public_runs.logs.PublicLogs`); `cited` of nothing, which returns a sentence
     to be cited beside verdicts at the paper's scale.
