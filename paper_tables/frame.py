@@ -138,8 +138,8 @@ class Translations(msgspec.Struct, frozen=True):
 class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All of one scale that tables and figures show.
 
-    `numbers` are by cell and metric, `runs` in the order of the scale's lists; `is_of_logs` without records. Of
-    `variants` and `architectures` the scale names some of those that are `known`.
+    `numbers` are by cell and metric, `runs` in the order of the scale's lists. Of `variants` and `architectures` the
+    scale names some of those that are `known`. What `is_of_logs` has lines alone, and `notes` by table.
     """
 
     scale: str
@@ -161,7 +161,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     has_claims: bool = False
     runs_folder: str = ""
     is_of_logs: bool = False
-    notes: tuple[str, ...] = ()
+    notes: dict[str, tuple[str, ...]] = {}
 
     @functools.cached_property
     def judged(self) -> list[PrintedCell]:
@@ -186,7 +186,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def trained(self, key: CellKey) -> list[Run]:
         """Return the finished runs of a cell's system."""
-        return [run for run in self.runs_by_system[key.corpus, key.system] if run.train is not None]
+        return [run for run in self.runs_by_system.get((key.corpus, key.system), []) if run.train is not None]
 
     def find(self, language_pair: str, system: str, average: str, role: str, corpus: str = "") -> CellKey | None:
         """Return what the scale evaluates of one of the paper's systems, or on another corpus; None if it does not."""

@@ -26,13 +26,16 @@ from analysis.logs.rules import AveragedLine, average_trainings, broken
 from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
 from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.layout import Table, compact
-from paper_tables.logs.tables import file_problems, lay_out_logged_table2, lay_out_logged_table3, lay_out_logs
+from paper_tables.logs.frame import frame_of_logs
+from paper_tables.logs.tables import file_problems, lay_out_logs
 from paper_tables.render.drawn import FIGURES_FOLDER, DrawnFigure, draw_figures
 from paper_tables.render.from_logs import Read
 from paper_tables.render.render import Popovers
 from paper_tables.render.report import Origin, card_words, render_cards, render_page
 from paper_tables.render.tables import REPORT_NAME, write_frame, write_table, write_text
 from paper_tables.scale_results import RecordedResults, RecordFault
+from paper_tables.tables.table2 import lay_out_table2
+from paper_tables.tables.table3 import lay_out_table3
 
 TRAINING_COLUMNS = (
     "path", "averaged", "scale", "system", "language_pair", "seed", "version", "configuration", "metric", "value",
@@ -74,7 +77,8 @@ def make_page_of_logs(read: Read, output_folder: Path, config_folder: Path) -> t
     tables = [lay_out_logs(judged, findings_by_path, scale_by_path, left_out)]
     if alone or not read.recorded_by_scale:
         hardware = read_hardware(config_folder / "hardware.yaml")
-        tables = [lay_out_logged_table2(lines, hardware), lay_out_logged_table3(lines), *tables]
+        frame = frame_of_logs(lines, hardware)
+        tables = [lay_out_table2(frame), lay_out_table3(frame), *tables]
     tables = [compact(table) for table in (*tables, *(table for logs in of_wings for table in logs.tables()))]
     for table in tables:
         write_table(table, output_folder / "tables")

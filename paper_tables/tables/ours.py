@@ -22,6 +22,11 @@ from paper_tables.layout import (
     text_cell,
 )
 
+MARK_TEXT = (
+    "Ours, of scale {scale} ({measured}): another corpus or scale than the paper's, no reproduction of its number, so "
+    "no difference is taken. Where this holds of all of ours in a row, the mark stands once."
+)
+
 
 def our_cell(*numbers: Number | None, marks: tuple[str, ...] = ()) -> Cell:
     """Return the cell of a number over its seeds, or its trainings' states; with `marks` beside that of the scale.
@@ -93,7 +98,7 @@ def complete(
     return replace(
         table,
         notes=(
-            *_mark_note(frame.scale, shown, mark_text),
+            *_mark_notes(shown, mark_text),
             *(_precision_notes(frame, shown) if has_precisions else ()),
             *table.notes,
             *(state_notes(frame, {(n.key.corpus, n.key.system) for n in shown}) if has_states else ()),
@@ -102,24 +107,22 @@ def complete(
     )
 
 
-def _mark_note(scale: str, shown: Sequence[Number], text: str) -> list[Note]:
-    """Return the legend of the scale's mark, if any of the numbers carries it."""
-    measured = sorted({f"corpus {n.key.corpus}, test set {n.key.testset}" for n in shown if n.mark})
-    if not measured:
-        return []
-    text = text or (
-        f"Ours, of scale {scale} ({'; '.join(measured)}): another corpus or scale than the paper's, no reproduction of "
-        "its number, so no difference is taken. Where this holds of all of ours in a row, the mark stands once."
-    )
-    return [Note(MARK_BY_SCALE[scale], text)]
+def _mark_notes(shown: Sequence[Number], text: str) -> list[Note]:
+    """Return the legend of each scale's mark that any of the numbers carries."""
+    notes = []
+    for scale, mark in MARK_BY_SCALE.items():
+        measured = sorted({f"corpus {n.key.corpus}, test set {n.key.testset}" for n in shown if n.mark == mark})
+        if measured:
+            notes.append(Note(mark, (text or MARK_TEXT).format(scale=scale, measured="; ".join(measured))))
+    return notes
 
 
 def _precision_notes(frame: Frame, shown: Iterable[Number]) -> list[Note]:
     """Return a note for each precision that is not the paper's, with the systems that are trained in it."""
     systems_by_precision: dict[str, list[str]] = {}
     for system in dict.fromkeys(number.key.system for number in shown):
-        precision = frame.system_by_name[system].training.precision
-        if precision != PAPER_PRECISION:
+        spec = frame.system_by_name.get(system)  # logs have none
+        if spec and (precision := spec.training.precision) != PAPER_PRECISION:
             systems_by_precision.setdefault(precision, []).append(system)
     return [
         Note(

@@ -4,20 +4,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from aiayn.printed import METRIC_BY_PAIR, PAPER_PRECISION, read_table
-from paper_tables.frame import Frame, Line, PrintedCell
+from paper_tables.frame import Frame, Line, PrintedCell, is_bleu
 from paper_tables.layout import (
     DASH,
     FLOPS_METRICS,
     NAME_BY_PAIR,
     SACRE_METRIC,
     SEEDS_WORDS,
+    Aside,
     Cell,
     Column,
     Note,
+    OurLine,
     Part,
     Table,
+    blank_cell,
     format_difference,
     format_value,
+    label,
     rows_of_printed,
     text_cell,
 )
@@ -28,6 +32,20 @@ NO_GPU_MARK, UNKNOWN_GPU_MARK = "c", "d"
 MODEL_FLOPS_NOTE = (
     "Model FLOPs: what the model's products of matrices came to, by the formula in table `costs`. Footnote 5's "
     "estimate is another quantity: what the GPUs could have done in the time. `costs` has the ratio of the two."
+)
+NOTHING_OF_TABLE_2 = "Logs without a BLEU of a test set, and without a GPU whose rate is known"
+CAPTION = (
+    "BLEU and training cost on the test sets (the paper's: newstest2014). Printed: as in the paper. "
+    f"Ours: {SEEDS_WORDS}. Definitions as printed: EN-DE in {METRIC_BY_PAIR['en-de']}, EN-FR in "
+    f"{METRIC_BY_PAIR['en-fr']}; beside it the same translations in {SACRE_METRIC}, which is another quantity "
+    "and never subtracted."
+)
+MARK_TEXT_OF_LOGS = (
+    "Trained at scale {scale}: another corpus and smaller systems than the paper's; no reproduction of its number."
+)
+CAPTION_OF_LOGS = (
+    "BLEU on the test sets and training cost: printed, and from logs alone. A number of a log has "
+    "the name of its definition and is never subtracted from a printed one, which is of another."
 )
 OUR_ROWS = ("base", "big")
 
@@ -55,22 +73,28 @@ def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
 
 def lay_out_table2(frame: Frame) -> Table:
     """Return Table 2: ours beside each printed row; from logs in lines of their own below it."""
-    columns = table2_columns()
-    beside = {line.row: _our_cells(frame, line) for line in frame.lines if line.table == 2}
-    rows = rows_of_printed(read_table(2), columns, group_of, (), MARK_BY_EDITION, beside)
+    columns = table2_columns("from logs" if frame.is_of_logs else "ours")
+    cells_by_row, below = {}, []
+    for line in frame.lines:
+        cells = our_cells(frame, line) if line.table == 2 else {}
+        if cells and line.label:
+            is_empty = all(cell.kind != "ours" for cell in cells.values())
+            pairs = {number.key.language_pair for numbers in line.numbers.values() for number in numbers if number}
+            aside = Aside(f"{line.label}, {', '.join(pairs)}", NOTHING_OF_TABLE_2) if is_empty else None
+            below.append(OurLine(line.row, {"model": label(line.label, *line.marks), **cells}, aside))
+        elif cells:
+            cells_by_row[line.row] = cells
+    rows = rows_of_printed(read_table(2), columns, group_of, below, MARK_BY_EDITION, cells_by_row)
     used_marks = {mark for row in rows for cell in row.cells for mark in cell.marks}
     table = Table(
         name="table2",
-        title="Table 2",
-        caption="BLEU and training cost on the test sets (the paper's: newstest2014). Printed: as in the paper. "
-        f"Ours: {SEEDS_WORDS}. Definitions as printed: EN-DE in {METRIC_BY_PAIR['en-de']}, EN-FR in "
-        f"{METRIC_BY_PAIR['en-fr']}; beside it the same translations in {SACRE_METRIC}, which is another quantity "
-        "and never subtracted.",
+        title="Table 2, from logs" if frame.is_of_logs else "Table 2",
+        caption=CAPTION_OF_LOGS if frame.is_of_logs else CAPTION,
         columns=columns,
         rows=rows,
         notes=tuple(_notes(frame, used_marks)),
     )
-    return complete(frame, table)
+    return complete(frame, table, mark_text=MARK_TEXT_OF_LOGS if frame.is_of_logs else "")
 
 
 def group_of(row: str) -> str:
@@ -80,22 +104,28 @@ def group_of(row: str) -> str:
     return "ensembles" if row.endswith("ensemble") else "single models"
 
 
-def _our_cells(frame: Frame, line: Line) -> dict[str, Cell]:
-    """Return ours, the difference to a printed BLEU, and of a cost that cannot be known a dash with the reason."""
+def our_cells(frame: Frame, line: Line) -> dict[str, Cell]:
+    """Return the numbers of a line of Table 2 or 3; a cost that cannot be known is a dash with the reason.
+
+    Beside a BLEU is its difference to the printed one, or, from a log, the name of its definition.
+    """
     cells = {}
     for column, numbers in line.numbers.items():
         cells[column] = our_cell(*numbers)
-        number = numbers[0]
-        if number is None:
+        if (number := numbers[0]) is None:
             continue
         if number.metric in FLOPS_METRICS and cells[column].kind != "ours" and (runs := frame.trained(number.key)):
             has_gpu = any(run.train.hardware.num_gpus for run in runs if run.train)
             reason = (UNKNOWN_GPU_MARK if has_gpu else NO_GPU_MARK,) if number.metric == "training_flops" else ()
             cells[column] = replace(text_cell(DASH, "state", *number.marks, *reason), shows=(number,))
-    for cell in frame.judged:
-        if (cell.table, cell.row) == ("2", line.row) and cell.number is not None:
-            same = [one for one in frame.judged if (one.table, one.row, one.column) == ("2", line.row, cell.column)]
-            cells[f"{cell.column}_difference"] = difference_cell(same)
+        beside = column.removesuffix("ours") if line.table == 2 else ""
+        place = (str(line.table), line.row, column.removesuffix("_ours"))
+        if frame.is_of_logs and is_bleu(number.metric):
+            named = ("; ".join(filter(None, (one.metric, one.settings))) for one in numbers if one and one.values)
+            parts = tuple(map(Part, named))
+            cells[f"{beside}definition"] = Cell(parts, "label") if parts else blank_cell()
+        elif judged := [cell for cell in frame.judged if (cell.table, cell.row, cell.column) == place]:
+            cells[f"{beside}difference"] = difference_cell(judged)
     return cells
 
 
@@ -122,6 +152,7 @@ def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
     }
     trains = [run.train for run in frame.runs if run.train is not None]
     notes = [Note(mark, text) for mark, text in text_by_mark.items() if mark in used_marks]
+    notes += [Note("", text) for text in frame.notes.get("table2", ())]
     notes += [Note("", MODEL_FLOPS_NOTE)] if trains else []
     has_other = any(one.training.precision != PAPER_PRECISION for one in frame.system_by_name.values())
     for product in sorted({train.hardware.gpu for train in trains if train.hardware.num_gpus}):

@@ -18,10 +18,23 @@ from paper_tables.layout import (
     rows_of_printed,
     text_cell,
 )
-from paper_tables.tables.ours import complete, our_cell
-from paper_tables.tables.table2 import difference_cell
+from paper_tables.tables.ours import complete
+from paper_tables.tables.table2 import MARK_TEXT_OF_LOGS, our_cells
 
 BLEU_METRIC = METRIC_BY_PAIR["en-de"]
+CAPTION = (
+    "Variations on the architecture, EN-DE, on the dev set without averaging (the paper's: newstest2013). A printed "
+    "row leaves blank what is as in base; ours, under it, shows every value really "
+    f"used. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC} as printed, and beside it in {SACRE_METRIC}, "
+    "which is another quantity and never subtracted. Perplexity is per subword of ours, and the bits its "
+    "logarithm to base 2: they compare with other lines of ours, not with the printed one. Bits a word are per "
+    "word of the detokenised reference, cut at blanks, ends of sentences included: so vocabularies compare."
+)
+CAPTION_OF_LOGS = (
+    "Variations on the architecture, EN-DE, on the dev set (the paper's: newstest2013): printed, and from "
+    "logs alone. Perplexity is 2 to the nll_loss of the validation at the last update, per subword of the log's "
+    "own vocabulary: it compares with other lines of the same data, not with the printed one."
+)
 SYMBOL_BY_COLUMN = {  # Table 3's columns of settings, and what they are in a spec
     "N": "num_layers", "d_model": "d_model", "d_ff": "d_ff", "h": "num_heads", "d_k": "d_k", "d_v": "d_v",
     "P_drop": "p_drop", "eps_ls": "eps_ls",
@@ -30,25 +43,17 @@ SYMBOL_BY_COLUMN = {  # Table 3's columns of settings, and what they are in a sp
 
 def lay_out_table3(frame: Frame) -> Table:
     """Return Table 3; a row of the paper's that is not run at this scale has no second line."""
-    printed, columns = read_table(3), table3_columns()
-    rows = list(dict.fromkeys(cell.row for cell in printed))
-    lines = sorted((line for line in frame.lines if line.table == 3), key=lambda line: rows.index(line.row))
+    columns, lines = table3_columns(), [line for line in frame.lines if line.table == 3]
+    ours = [OurLine(line.row, {**_settings(line), **our_cells(frame, line)}) for line in lines]
     table = Table(
         name="table3",
-        title="Table 3",
-        caption="Variations on the architecture, EN-DE, on the dev set without averaging (the paper's: "
-        "newstest2013). A printed row leaves blank what is as in base; ours, under it, shows every value really "
-        f"used. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC} as printed, and beside it in {SACRE_METRIC}, "
-        "which is another quantity and never subtracted. Perplexity is per subword of ours, and the bits its "
-        "logarithm to base 2: they compare with other lines of ours, not with the printed one. Bits a word are per "
-        "word of the detokenised reference, cut at blanks, ends of sentences included: so vocabularies compare.",
+        title="Table 3, from logs" if frame.is_of_logs else "Table 3",
+        caption=CAPTION_OF_LOGS if frame.is_of_logs else CAPTION,
         columns=columns,
-        rows=rows_of_printed(
-            printed, columns, group_of, (OurLine(line.row, _our_cells(frame, line)) for line in lines)
-        ),
+        rows=rows_of_printed(read_table(3), columns, group_of, ours),
         notes=tuple(_notes(frame, lines)),
     )
-    return complete(frame, table)
+    return complete(frame, table, mark_text=MARK_TEXT_OF_LOGS if frame.is_of_logs else "")
 
 
 def group_of(row: str) -> str:
@@ -77,20 +82,18 @@ def table3_columns() -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def _our_cells(frame: Frame, line: Line) -> dict[str, Cell]:
-    cells = {"label": label(line.label, *line.marks)}
-    cells |= {
+def _settings(line: Line) -> dict[str, Cell]:
+    """Return the name of a line, and the hyper-parameters that were really used."""
+    settings = {
         column: text_cell(str(line.settings.get(name, DASH)), "ours", *line.marks)
         for column, name in SYMBOL_BY_COLUMN.items()
     }
-    cells |= {column: our_cell(*numbers) for column, numbers in line.numbers.items()}
-    judged = [cell for cell in frame.judged if (cell.table, cell.row) == ("3", line.row)]
-    return cells | {"difference": difference_cell(judged)}
+    return {"label": label(line.label, *line.marks)} | settings
 
 
 def _notes(frame: Frame, lines: Sequence[Line]) -> list[Note]:
     """Return the notes on counts of parameters, and on positions that are no sinusoids."""
-    notes = []
+    notes = [Note("", text) for text in frame.notes.get("table3", ())]
     keys = [number.key for line in lines if (number := line.numbers["bleu_dev"][0]) is not None]
     for corpus in dict.fromkeys(key.corpus for key in keys):
         sizes = frame.vocabulary_sizes_by_corpus.get(corpus, {})
@@ -100,6 +103,7 @@ def _notes(frame: Frame, lines: Sequence[Line]) -> list[Note]:
                 Note("", f"Parameters of ours count {corpus}'s vocabulary, {words} entries with special symbols.")
             )
     for key in keys:
-        if frame.system_by_name[key.system].training.positions == "learned":
+        spec = frame.system_by_name.get(key.system)
+        if spec and spec.training.positions == "learned":
             notes.append(Note("", f"{key.system}: learned positional embedding instead of sinusoids."))
     return notes
