@@ -188,15 +188,20 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Return the finished runs of a cell's system."""
         return [run for run in self.runs_by_system.get((key.corpus, key.system), []) if run.train is not None]
 
-    def find(self, language_pair: str, system: str, average: str, role: str, corpus: str = "") -> CellKey | None:
-        """Return what the scale evaluates of one of the paper's systems, or on another corpus; None if it does not."""
-        wanted = (corpus or self.corpus_by_pair[language_pair], system, average, role)
-        return next((key for key in self.keys if (key.corpus, key.system, key.average, key.role) == wanted), None)
+    def find(self, language_pair: str, system: str, average: str, role: str, corpus: str = "") -> CellKey:
+        """Return the key of one of the paper's systems, or on another corpus; its test set is '' if it is not run."""
+        corpus = corpus or self.corpus_by_pair[language_pair]
+        for key in self.keys:
+            if (key.corpus, key.system, key.average, key.role) == (corpus, system, average, role):
+                return key
+        return CellKey(
+            corpus=corpus, system=system, average=average, testset="", role=role, language_pair=language_pair
+        )
 
-    def compared(self, system: str) -> CellKey | None:
-        """Return what a variant, an architecture or a row of Table 3 is compared by; None if it is not run."""
+    def compared(self, system: str) -> CellKey:
+        """Return the key by which a variant, an architecture or a row of Table 3 is compared."""
         return self.find("en-de", system, COMPARED_AVERAGE, COMPARED_ROLE)
 
-    def number(self, key: CellKey | None, metric: str) -> Number | None:
+    def number(self, key: CellKey, metric: str) -> Number | None:
         """Return a number of ours; None if it is of nothing that is run here."""
-        return None if key is None else self.numbers.get((key, metric))
+        return self.numbers.get((key, metric))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from aiayn.cost import SentenceLengths, model_flops, training_flops
-from aiayn.experiment import all_compared, chosen_replications, shown_evaluations
+from aiayn.experiment import all_compared, shown_evaluations
 from aiayn.paths import CellKey
 from aiayn.printed import (
     METRIC_BY_PAIR,
@@ -18,7 +18,6 @@ from aiayn.printed import (
     read_cells,
     read_replications,
     read_table,
-    run_of,
 )
 from aiayn.provenance import Provenance
 from aiayn.records import BinarizedCorpus, Hardware, TrainRecord
@@ -96,22 +95,18 @@ def make_frame(results: ScaleResults) -> Frame:
         has_claims=scale.has_claims,
         runs_folder=scale.runs_folder,
     )
-    replicated, cells = chosen_replications(scale), []
+    cells = []
     for join in read_cells():
-        found = frame.find(join.language_pair, join.system, join.average, join.role)
-        absent = CellKey(
-            corpus=corpus_by_pair[join.language_pair], system=join.system, average=join.average, testset="",
-            role=join.role, language_pair=join.language_pair,
-        )  # fmt: skip
+        key = frame.find(join.language_pair, join.system, join.average, join.role)
         conditions = _paper_conditions(join.language_pair, join.role, join.metric)
         printed = find_printed(join, read_table(join.table)).value
         place: tuple[str, str, str, str] = (str(join.table), join.row, join.column, join.edition)
-        cells.append(_judged(frame, place, printed, found or absent, conditions, is_run=found is not None))
+        cells.append(_judged(frame, place, printed, key, conditions))
     for one in read_replications():
         # It is of our scale by being named in our config.
         conditions = Conditions(scale=scale.scale, corpus=one.corpus, testset=one.testset, metric=one.metric)
         place = ("replications", one.row, "value", "")
-        cells.append(_judged(frame, place, one.value, one.key, conditions, is_run=run_of(one) in replicated))
+        cells.append(_judged(frame, place, one.value, one.key, conditions))
     return msgspec.structs.replace(frame, cells=tuple(corrected(cells)), lines=tuple(_lines(frame, cells)))
 
 
@@ -243,14 +238,14 @@ def _paper_conditions(language_pair: str, role: str, metric: str) -> Conditions:
 
 
 def _judged(
-    frame: Frame, place: tuple[str, str, str, str], printed: str, key: CellKey, conditions: Conditions, *, is_run: bool
+    frame: Frame, place: tuple[str, str, str, str], printed: str, key: CellKey, conditions: Conditions
 ) -> PrintedCell:
     """Return a printed number with ours and the verdict.
 
     `place` is its table, row, column and edition, `conditions` are those of the printed number.
     """
     metric = conditions.metric
-    number = frame.number(key, metric) if is_run else None
+    number = frame.number(key, metric)
     if not is_bleu(metric):
         verdict = not_comparable(NOT_BLEU, 0)
     elif number is None:

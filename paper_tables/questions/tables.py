@@ -76,5 +76,7 @@ def _our_cell(frame: Frame, one: ReferenceReplication) -> Cell:
     pair = one.language_pair
     system = next(join.system for join in read_cells() if (join.row, join.language_pair) == (one.system, pair))
     averages = [average for average, evaluated_role in evaluations_of(pair, system) if evaluated_role == role]
-    key = frame.find(pair, system, averages[-1], role) if averages else None
-    return our_cell(frame.number(key, one.metric)) if key is not None and key.testset == one.testset else blank_cell()
+    if not averages:
+        return blank_cell()
+    key = frame.find(pair, system, averages[-1], role)
+    return our_cell(frame.number(key, one.metric)) if key.testset == one.testset else blank_cell()

@@ -1,7 +1,8 @@
 """Traces a cell of a table to its origin: run, attempts, log line, digests, commit, commands.
 
-It reads the records of a scale and the runs' own folders, and computes only the digest of the hypotheses. A
-checkpoint's digest is of its tensors, which need torch to read: it is shown as recorded.
+Cells, values and states are those of the frame of a scale. Of each seed it reads the records and the run's own folder,
+and computes only the digest of the hypotheses. A checkpoint's digest is of its tensors, which need torch to read: it is
+shown as recorded.
 
 A cell of ours is `table:row:column`. `table2:base:bleu_en_de` and its like are the joins of published/cells.csv,
 `replications:<row>:value` the rows of replications.csv; `variants:<system>:<column>` and
@@ -14,21 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.cost import training_flops
 from aiayn.data.text.lines import open_bytes
 from aiayn.errors import UsageError, did_you_mean
-from aiayn.experiment import all_compared, expand_trainings
 from aiayn.packed import UNPACK_ERRORS, find_packed, unpacked_sha256
-from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, train_record
-from aiayn.printed import (
-    COMPARED_AVERAGE,
-    COMPARED_ROLE,
-    REFERENCE_SYSTEM,
-    find_printed,
-    read_cells,
-    read_replications,
-    read_table,
-)
+from aiayn.paths import CellKey, Evaluation, average_record, corpus_record, evaluation_record, train_record
+from aiayn.printed import REFERENCE_SYSTEM
 from aiayn.records import (
     DATA_RECORD_BY_VERB,
     CheckpointRecord,
@@ -39,12 +30,9 @@ from aiayn.records import (
     TrainRecord,
     read_provenance,
     read_record,
-    read_train_record,
 )
 from aiayn.runs.attempts import LOG_NAME, Attempt, list_attempts, read_events
-from aiayn.spec.hardware import read_hardware
-from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, overridden, read_corpus, read_system
-from analysis.scoring.runs import find_run_state
+from paper_tables.frame import Frame, Run
 
 TRAINING_METRICS = ("num_parameters", "steps", "training_flops")  # of the training itself, no evaluation
 RECORD_BY_VERB: dict[str, type[Record]] = {
@@ -54,7 +42,6 @@ RECORD_BY_VERB: dict[str, type[Record]] = {
     "perplexity": PerplexityRecord,
     "score": ScoreRecords,
 }
-COMPARED_LANGUAGE_PAIR = "en-de"  # the variants and architectures are dev systems of En-De, as Table 3's rows are
 METRIC_BY_COMPARED_COLUMN = {
     "ppl_dev": "ppl_per_subword",
     "bleu_dev": "bleu_tok_compound_split",
@@ -64,24 +51,12 @@ COMMIT_DIGITS = 12  # of a commit in a sentence
 _UPDATE_LINE = re.compile(rb'\| train_inner \| \{.*"num_updates": "?([0-9]+)')  # fairseq's log, JSON form
 
 
-class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of ours: its name, what is printed there by edition (nothing in a table of ours), and its evaluation.
-
-    `corpus` is '' where the scale names the corpus of the language pair.
-    """
+class NamedCell(CellKey, frozen=True, kw_only=True):
+    """A cell of ours: its name, what is printed there by edition (nothing in a table of ours), its metric."""
 
     name: str
     printed_by_edition: dict[str, str]
-    language_pair: str
-    corpus: str
-    system: str
-    average: str
-    role: str
     metric: str
-
-    def corpus_at(self, scale: ScaleSpec) -> str:
-        """Return the corpus that the cell is filled from at a scale."""
-        return self.corpus or {"en-de": scale.en_de_corpus, "en-fr": scale.en_fr_corpus}[self.language_pair]
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,23 +115,31 @@ class SeedTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CellTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell, the evaluation that fills it at a scale, the data that all its seeds share, and each seed's trace."""
+    """A cell of a scale, the data that all its seeds share, and each seed's trace."""
 
     cell: NamedCell
     scale: str
-    corpus: str
-    testset: str
     data_steps: list[Step]
     seeds: list[SeedTrace]
 
 
-def read_named_cells() -> dict[str, NamedCell]:
-    """Return every cell by name, in the order of the tables; one that the editions print differently is one cell.
-
-    Raises:
-        TableError: if a file of published/ is malformed.
-    """
-    return {cell.name: cell for cell in (*_printed_cells(), *_replication_cells(), *_compared_cells())}
+def named_cells(frame: Frame) -> dict[str, NamedCell]:
+    """Return every cell by name, in the order of the tables; one that the editions print differently is one cell."""
+    cells = [(f"{'table' * cell.table.isdigit()}{cell.table}:{cell.row}:{cell.column}", cell.key, cell.metric,
+              {cell.edition: cell.printed}) for cell in frame.cells]  # fmt: skip
+    cells += [
+        (f"{table}:{system}:{column}", frame.compared(system), metric, {})
+        for table, systems in frame.known.items()
+        for system in (REFERENCE_SYSTEM, *systems)
+        for column, metric in METRIC_BY_COMPARED_COLUMN.items()
+    ]
+    found: dict[str, NamedCell] = {}
+    for name, key, metric, printed in cells:
+        editions = (found[name].printed_by_edition if name in found else {}) | printed
+        found[name] = NamedCell(
+            name=name, printed_by_edition=editions, metric=metric, **msgspec.structs.asdict(key)
+        )  # fmt: skip
+    return found
 
 
 def find_cell(name: str, cell_by_name: Mapping[str, NamedCell]) -> NamedCell:
@@ -182,79 +165,26 @@ def find_cell(name: str, cell_by_name: Mapping[str, NamedCell]) -> NamedCell:
     raise UsageError(f"cell {name!r}: the tables are {', '.join(tables)}; {hint}")
 
 
-def _printed_cells() -> list[NamedCell]:
-    cells_by_table = {number: read_table(number) for number in (2, 3)}
-    found: dict[str, NamedCell] = {}
-    for join in read_cells():
-        name = f"table{join.table}:{join.row}:{join.column}"
-        printed: dict[str, str] = {join.edition: find_printed(join, cells_by_table[join.table]).value}
-        if name in found:  # of another edition
-            printed = found[name].printed_by_edition | printed
-        found[name] = NamedCell(
-            name=name, printed_by_edition=printed, language_pair=join.language_pair, corpus="", system=join.system,
-            average=join.average, role=join.role, metric=join.metric,
-        )  # fmt: skip
-    return list(found.values())
-
-
-def _replication_cells() -> list[NamedCell]:
-    return [
-        NamedCell(
-            name=f"replications:{one.row}:value", printed_by_edition={"": one.value}, language_pair=one.language_pair,
-            corpus=one.corpus, system=one.system, average=one.average, role=one.role, metric=one.metric,
-        )
-        for one in read_replications()
-    ]  # fmt: skip
-
-
-def _compared_cells() -> list[NamedCell]:
-    known = all_compared()
-    systems_by_table = {"variants": known.variants, "architectures": known.architectures}
-    return [
-        NamedCell(
-            name=f"{table}:{system}:{column}", printed_by_edition={}, language_pair=COMPARED_LANGUAGE_PAIR, corpus="",
-            system=system, average=COMPARED_AVERAGE, role=COMPARED_ROLE, metric=metric,
-        )
-        for table, systems in systems_by_table.items()
-        for system in (REFERENCE_SYSTEM, *systems)
-        for column, metric in METRIC_BY_COMPARED_COLUMN.items()
-    ]  # fmt: skip
-
-
-def trace_cell(
-    cell: NamedCell, scale: ScaleSpec, results_folder: Path, config_folder: Path = CONFIG_FOLDER
-) -> CellTrace:
+def trace_cell(frame: Frame, cell: NamedCell, results_folder: Path) -> CellTrace:
     """Return the origin of a cell of a scale; a seed that is missing, running or failed is marked so.
 
     Raises:
         UsageError: if the scale does not run the cell's system on its corpus.
         RecordError: if a record is torn.
     """
-    corpus_name = cell.corpus_at(scale)
-    trainings = expand_trainings(scale)
-    seeds = [one.seed for one in trainings if (one.corpus, one.system) == (corpus_name, cell.system)]
-    if not seeds:
-        systems = ", ".join(dict.fromkeys(one.system for one in trainings if one.corpus == corpus_name)) or "none"
+    runs = frame.runs_by_system.get((cell.corpus, cell.system), [])
+    if not runs:
+        systems = ", ".join(system for corpus, system in frame.runs_by_system if corpus == cell.corpus) or "none"
         raise UsageError(
-            f"cell {cell.name}: system {cell.system} is not run on {corpus_name} at scale {scale.scale}, which runs "
+            f"cell {cell.name}: system {cell.system} is not run on {cell.corpus} at scale {frame.scale}, which runs "
             f"{systems} there; name another --scale, or add it to the lists of the scale's config"
         )
-    testset = read_corpus(corpus_name, config_folder).testset_of(cell.role)
-    paths = {verb: corpus_record(results_folder, scale.scale, verb, corpus_name) for verb in DATA_RECORD_BY_VERB}
-    evaluations = [
-        Evaluation(
-            corpus=corpus_name, system=cell.system, seed=seed, average=cell.average, testset=testset, role=cell.role,
-            language_pair=cell.language_pair,
-        )
-        for seed in seeds
-    ]  # fmt: skip
+    paths = {verb: corpus_record(results_folder, frame.scale, verb, cell.corpus) for verb in DATA_RECORD_BY_VERB}
     return CellTrace(
         cell=cell,
-        scale=scale.scale,
-        corpus=corpus_name,
-        testset=testset,
+        scale=frame.scale,
         data_steps=[_step(verb, path) for verb, path in paths.items() if path.exists()],
-        seeds=[_trace_seed(cell, one, scale, results_folder, config_folder) for one in evaluations],
+        seeds=[_trace_seed(frame, cell, run, results_folder) for run in runs],
     )
 
 
@@ -276,27 +206,22 @@ def last_update_line(log_path: Path) -> LogLine | None:
     return LogLine(path=str(log_path), number=last[0], update=last[1], text=text)
 
 
-def _trace_seed(
-    cell: NamedCell, evaluation: Evaluation, scale: ScaleSpec, results_folder: Path, config_folder: Path
-) -> SeedTrace:
-    paths = _record_paths(cell, evaluation, results_folder, scale.scale)
+def _trace_seed(frame: Frame, cell: NamedCell, run: Run, results_folder: Path) -> SeedTrace:
+    paths = _record_paths(cell, run, results_folder, frame.scale)
     records = {verb: read_record(path, RECORD_BY_VERB[verb]) for verb, path in paths.items() if path.exists()}
-    train = read_train_record(paths["train"], Path(scale.runs_folder)) if "train" in records else None
-    training = overridden(read_system(cell.system, scale.scale, config_folder), scale.overrides).training
-    state = find_run_state(
-        evaluation.corpus, evaluation.system, evaluation.seed, training=training, train=train,
-        runs_folder=Path(scale.runs_folder),
-    )  # fmt: skip
-    run_folder = _run_folder(train, state.run, Path(scale.runs_folder), results_folder)
+    run_folder = _run_folder(run, Path(frame.runs_folder), results_folder)
     log_path = None if run_folder is None else find_packed(run_folder / LOG_NAME)
-    value, signature = _value(cell.metric, records)
-    newest = records.get("score") or records.get("perplexity") or train
+    number = frame.numbers[cell.key, cell.metric]
+    value = number.value_by_seed.get(run.seed or 0)
+    scores = getattr(records.get("score"), "scores", ())
+    of_perplexity = getattr(records.get("perplexity"), "signature", "")
+    newest = records.get("score") or records.get("perplexity") or run.train
     trace = SeedTrace(
-        seed=evaluation.seed,
-        status=state.status,
-        run=state.run,
+        seed=run.seed or 0,
+        status=run.state.status,
+        run=run.state.run,
         value=value,
-        signature=signature,
+        signature=next((one.signature for one in scores if one.metric == cell.metric), of_perplexity),
         attempts=[] if run_folder is None else list_attempts(read_events(run_folder)),
         log_line=None if log_path is None else last_update_line(log_path),
         hypotheses=_trace_hypotheses(records.get("decode")),
@@ -304,50 +229,34 @@ def _trace_seed(
         version_by_package={} if newest is None else newest.provenance.version_by_package,
         python="" if newest is None else newest.provenance.python,
         steps=[_step(verb, paths[verb]) for verb in records],
-        problems=[f"{state.status}: {state.reason}"] if state.reason else [],
+        problems=[f"{run.state.status}: {run.state.reason}"] if run.state.reason else [],
     )
-    missing = (
-        [] if train is None else [f"{verb}: no record {path}" for verb, path in paths.items() if verb not in records]
-    )
-    if value is None and train is not None and cell.metric == "training_flops":
+    missing = [
+        f"{verb}: no record {path}" for verb, path in paths.items() if "train" in records and verb not in records
+    ]
+    if value is None and run.train is not None and cell.metric == "training_flops":
         missing.append("no cost by footnote 5: no GPU, or one that is not in hardware.yaml")
     return msgspec.structs.replace(trace, problems=[*trace.problems, *missing, *_contradictions(trace, records)])
 
 
-def _record_paths(cell: NamedCell, evaluation: Evaluation, results_folder: Path, scale: str) -> dict[str, Path]:
+def _record_paths(cell: NamedCell, run: Run, results_folder: Path, scale: str) -> dict[str, Path]:
     """Return the records behind a cell's number, by verb, in the order of the stages."""
-    training = (evaluation.corpus, evaluation.system, evaluation.seed)
+    training = (run.corpus, run.system, run.seed or 0)
     paths = {"train": train_record(results_folder, scale, *training)}
     if cell.metric in TRAINING_METRICS:
         return paths
-    paths["average"] = average_record(results_folder, scale, *training, evaluation.average)
+    paths["average"] = average_record(results_folder, scale, *training, cell.average)
+    evaluation = Evaluation(**msgspec.structs.asdict(cell.key), seed=run.seed or 0)
     verbs = ("perplexity",) if cell.metric.startswith("ppl_") else ("decode", "score")
     return paths | {verb: evaluation_record(results_folder, scale, verb, evaluation) for verb in verbs}
 
 
-def _value(metric: str, records: dict[str, Record]) -> tuple[float | None, str]:
-    """Return a cell's value at one seed in the metric's unit, with its signature; (None, '') where there is none."""
-    train, score, perplexity = records.get("train"), records.get("score"), records.get("perplexity")
-    if isinstance(train, TrainRecord) and metric in TRAINING_METRICS:
-        gpu = read_hardware().find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
-        rate = None if gpu is None else gpu.sustained_flops_per_second.value
-        flops = None if rate is None else training_flops(train.gpu_seconds, rate)
-        return {"num_parameters": train.num_parameters, "steps": train.updates, "training_flops": flops}[metric], ""
-    if isinstance(perplexity, PerplexityRecord):
-        return perplexity.value, perplexity.signature
-    if isinstance(score, ScoreRecords):
-        for one in score.scores:
-            if one.metric == metric:
-                return one.value, one.signature
-    return None, ""
-
-
-def _run_folder(train: TrainRecord | None, run: str, runs_folder: Path, results_folder: Path) -> Path | None:
+def _run_folder(run: Run, runs_folder: Path, results_folder: Path) -> Path | None:
     """Return the folder of a run, of an unfinished one below the runs folder; None if there is none."""
-    if not run:
+    if not run.state.run:
         return None
-    begun = [runs_folder / run, results_folder.parent / runs_folder / run]
-    return next((folder for folder in (begun if train is None else [train.run_folder]) if folder.is_dir()), None)
+    begun = [runs_folder / run.state.run, results_folder.parent / runs_folder / run.state.run]
+    return next((folder for folder in ([run.train.run_folder] if run.train else begun) if folder.is_dir()), None)
 
 
 def _trace_hypotheses(decoded: Record | None) -> FileTrace | None:

@@ -20,9 +20,9 @@ def render_trace(trace: CellTrace) -> str:
         *titled(title),
         _labelled("printed", _printed(cell)),
         _labelled("definition", cell.metric),
-        _labelled("ours", f"{trace.corpus}, {cell.system}, {cell.average}, {trace.testset}"),
+        _labelled("ours", f"{cell.corpus}, {cell.system}, {cell.average}, {cell.testset}"),
     ]
-    if trace.scale != PAPER_SCALE and not cell.corpus and cell.printed_by_edition:
+    if trace.scale != PAPER_SCALE and cell.name.startswith("table"):
         lines.append(
             _labelled("NOTE", f"scale {trace.scale} is not the paper's: no reproduction of the printed number")
         )

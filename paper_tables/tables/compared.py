@@ -156,7 +156,8 @@ def compared_with_base(frame: Frame, systems: Sequence[str]) -> list[Compared]:
     """Return base, and then each system that the scale runs; none if it names none."""
     names = dict.fromkeys([REFERENCE_SYSTEM, *systems]) if systems else ()
     keys = [frame.compared(name) for name in names]
-    return [Compared(frame, key, keys[0]) for key in keys if key is not None and keys[0] is not None]
+    is_run = [(key, "steps") in frame.numbers for key in keys]
+    return [Compared(frame, key, keys[0]) for key, is_one in zip(keys, is_run, strict=True) if is_one and is_run[0]]
 
 
 def missing_note(frame: Frame, key: str, named: Sequence[str]) -> tuple[Note, ...]:

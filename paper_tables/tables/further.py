@@ -122,7 +122,7 @@ def lay_out_baselines(frame: Frame) -> Table:
     return complete(frame, table, has_precisions=False, has_states=False)
 
 
-def _base_key(frame: Frame, pair: str) -> CellKey | None:
+def _base_key(frame: Frame, pair: str) -> CellKey:
     average = next(average for average, role in evaluations_of(pair, REFERENCE_SYSTEM) if role == BASELINE_ROLE)
     return frame.find(pair, REFERENCE_SYSTEM, average, BASELINE_ROLE)
 

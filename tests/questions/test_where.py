@@ -7,14 +7,16 @@ import pytest
 from aiayn.errors import CorpusError
 from aiayn.packed import packed_bytes
 from aiayn.runs.attempts import LOG_NAME
-from paper_tables.questions.where import SeedTrace, last_update_line, read_named_cells, trace_cell
+from paper_tables.questions.where import SeedTrace, last_update_line, named_cells, trace_cell
 from paper_tables.questions.where_text import render_list
+from tests.laid_out import frame_of
 from tests.records_factory import EIGHT_P100, Site, write_training
 from tests.scenes import LOG, write_demo_results
 
 
 def first_seed(site: Site, cell: str = "table2:base:bleu_en_de") -> SeedTrace:
-    return trace_cell(read_named_cells()[cell], site.scale, site.results_folder, site.config_folder).seeds[0]
+    frame = frame_of(site)
+    return trace_cell(frame, named_cells(frame)[cell], site.results_folder).seeds[0]
 
 
 @pytest.fixture
@@ -52,13 +54,13 @@ def test_the_last_update_is_found_past_validation_and_torn_lines(tmp_path: Path)
         last_update_line(packed)
 
 
-def test_a_number_that_the_editions_print_differently_is_one_cell_with_both() -> None:
-    cells = read_named_cells()
+def test_a_number_that_the_editions_print_differently_is_one_cell_with_both(site: Site) -> None:
+    cells = named_cells(frame_of(site))
     assert cells["table2:big:bleu_en_fr"].printed_by_edition == {"neurips2017": "41.0", "arxiv": "41.8"}
     assert "table2:big:bleu_en_fr" in render_list(cells)
 
 
-def test_variants_and_replications_are_cells_too() -> None:
-    cells = read_named_cells()
+def test_variants_and_replications_are_cells_too(site: Site) -> None:
+    cells = named_cells(frame_of(site))
     assert cells["variants:pre_norm:bleu_dev"].average == "last1"
     assert cells["replications:revisit_tiny:value"].printed_by_edition == {"": "41.02"}

@@ -25,16 +25,16 @@ class CellKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
     role: str
     language_pair: str
 
+    @property
+    def key(self) -> "CellKey":
+        """Return what it is of, and nothing else: of an evaluation without its seed."""
+        return CellKey(**{name: getattr(self, name) for name in CellKey.__struct_fields__})
+
 
 class Evaluation(CellKey, frozen=True, kw_only=True, order=True):
     """One seed of what a number is of; a training is evaluated more than once."""
 
     seed: int
-
-    @property
-    def key(self) -> CellKey:
-        """Return what it is of, without its seed."""
-        return CellKey(**{name: getattr(self, name) for name in CellKey.__struct_fields__})
 
     @property
     def has_perplexity(self) -> bool:

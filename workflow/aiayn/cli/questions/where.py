@@ -10,8 +10,10 @@ from aiayn.cli.flags import CONFIG, JSON, RESULTS, SCALE, flag
 from aiayn.errors import UsageError
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from aiayn.terminal import json_text
-from paper_tables.questions.where import find_cell, read_named_cells, trace_cell
+from paper_tables.make_frame import make_frame
+from paper_tables.questions.where import find_cell, named_cells, trace_cell
 from paper_tables.questions.where_text import render_list, render_trace
+from paper_tables.scale_results import gather_results
 
 EXAMPLE = "aiayn where table2:base:bleu_en_de --scale demo"
 
@@ -28,17 +30,17 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Print where the cell comes from, or the names of all cells."""
-    cell_by_name = read_named_cells()
-    if args.list:
-        print(json_text(list(cell_by_name.values())) if args.json else render_list(cell_by_name), end="")
-        return
-    if args.cell is None:
+    if args.configfile is None and args.scale not in SCALES:
+        raise UsageError(f"scale {args.scale!r}: expected one of {', '.join(SCALES)}, or --configfile FILE")
+    if args.cell is None and not args.list:
         raise UsageError(
             "CELL is missing; give table:row:column, such as table2:base:bleu_en_de, or --list; see --help"
         )
-    if args.configfile is None and args.scale not in SCALES:
-        raise UsageError(f"scale {args.scale!r}: expected one of {', '.join(SCALES)}, or --configfile FILE")
-    cell = find_cell(args.cell, cell_by_name)
     scale = read_changed_scale(args.configfile or CONFIG_FOLDER / f"{args.scale}.yaml", args.config)
-    trace = trace_cell(cell, scale, args.results)
+    frame = make_frame(gather_results(scale, args.results, so_far=True))
+    cell_by_name = named_cells(frame)
+    if args.cell is None or args.list:
+        print(json_text(list(cell_by_name.values())) if args.json else render_list(cell_by_name), end="")
+        return
+    trace = trace_cell(frame, find_cell(args.cell, cell_by_name), args.results)
     print(json_text(trace) if args.json else render_trace(trace), end="")
