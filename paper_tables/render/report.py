@@ -47,7 +47,7 @@ CHAPTERS = (
     Chapter("variations", "Variations on the model", ("forest",),
             ("table3", "variants", "architectures")),
     Chapter("trainings", "Trainings", ("curves", "plan_actual"), ("costs", "runs", "logs")),
-    Chapter("model", "The model", ("attention",), ("table1", "parameters")),
+    Chapter("model", "The model", ("attention",), ("table1",)),
     Chapter("claims_of_others", "What others say", ("public_runs",),
             ("claims", "reference_replications", "public_runs")),
     Chapter("printed", "Printed alone", (), ("table4",)),

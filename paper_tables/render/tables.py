@@ -25,7 +25,6 @@ from paper_tables.tables.further import (
     lay_out_runs,
     lay_out_table4,
 )
-from paper_tables.tables.parameters import lay_out_parameters
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
 from paper_tables.tables.verdicts import lay_out_replications, lay_out_verdicts, verdict_frame
@@ -93,7 +92,6 @@ def lay_out_tables(frame: Frame) -> list[Table]:
         lay_out_conclusions(frame),
         lay_out_variants(frame),
         lay_out_architectures(frame),
-        lay_out_parameters(),
         lay_out_baselines(frame),
         lay_out_replications(frame),
         lay_out_verdicts(frame),

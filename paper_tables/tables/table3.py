@@ -19,6 +19,7 @@ from paper_tables.layout import (
     text_cell,
 )
 from paper_tables.tables.ours import complete
+from paper_tables.tables.parameters import counted_rows, in_words, parameter_notes
 from paper_tables.tables.table2 import MARK_TEXT_OF_LOGS, our_cells
 
 BLEU_METRIC = METRIC_BY_PAIR["en-de"]
@@ -45,13 +46,15 @@ def lay_out_table3(frame: Frame) -> Table:
     """Return Table 3; a row of the paper's that is not run at this scale has no second line."""
     columns, lines = table3_columns(), [line for line in frame.lines if line.table == 3]
     ours = [OurLine(line.row, {**_settings(line), **our_cells(frame, line)}) for line in lines]
+    counted = counted_rows()
+    beside = {row.system.name: {"vocabulary_sizes": text_cell(in_words(row.vocabulary_sizes))} for row in counted}
     table = Table(
         name="table3",
         title="Table 3, from logs" if frame.is_of_logs else "Table 3",
         caption=CAPTION_OF_LOGS if frame.is_of_logs else CAPTION,
         columns=columns,
-        rows=rows_of_printed(read_table(3), columns, group_of, ours),
-        notes=tuple(_notes(frame, lines)),
+        rows=rows_of_printed(read_table(3), columns, group_of, ours, beside=beside),
+        notes=(*_notes(frame, lines), *(Note("", text) for text in parameter_notes(counted))),
     )
     return complete(frame, table, mark_text=MARK_TEXT_OF_LOGS if frame.is_of_logs else "")
 
@@ -79,7 +82,7 @@ def table3_columns() -> tuple[Column, ...]:
                 Column("difference", "difference", side="ours"),
                 Column("bleu_dev_sacre", "sacreBLEU 13a (dev)", side="ours", better="higher"),
             ]
-    return tuple(columns)
+    return (*columns, Column("vocabulary_sizes", "V that rounds to params"))
 
 
 def _settings(line: Line) -> dict[str, Cell]:

@@ -1,11 +1,11 @@
-"""The 20 rows of Table 3 counted: the published sums, and which vocabulary each printed count implies."""
+"""The printed counts of Table 3: the published sums, and which vocabulary each printed count implies."""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
-from aiayn.spec.system import CONFIG_FOLDER, read_scale
+from aiayn.spec.system import CONFIG_FOLDER
 from paper_tables.tables.parameters import (
     BIG,
     TARGET_SPACE_ROWS,
@@ -20,10 +20,9 @@ def row_by_name() -> dict[str, CountedRow]:
     return {row.system.name: row for row in counted_rows()}
 
 
-def test_every_row_of_table_3_has_one_line(row_by_name: dict[str, CountedRow]) -> None:
-    scale = read_scale(CONFIG_FOLDER / "paper.yaml")
-    assert len(row_by_name) == 20
-    assert list(row_by_name) == ["base", *scale.ablation_systems, "big"]
+def test_every_printed_count_is_taken(row_by_name: dict[str, CountedRow]) -> None:
+    names = list(row_by_name)
+    assert (len(names), names[0], names[-1]) == (11, "base", BIG)
 
 
 def test_the_count_of_base_is_this_sum(row_by_name: dict[str, CountedRow]) -> None:
@@ -40,7 +39,7 @@ def test_the_vocabularies_of_base_are_the_last_that_round_to_65_million(row_by_n
 
 
 def test_no_vocabulary_fits_both_base_and_big(row_by_name: dict[str, CountedRow]) -> None:
-    others = [row for row in row_by_name.values() if row.is_own and row.system.name != BIG]
+    others = [row for row in row_by_name.values() if row.system.name != BIG]
     assert len(others) == 10
     low, high = common_vocabulary_sizes(others)
     assert (low, high) == (40_932, 41_160)
@@ -58,5 +57,5 @@ def test_a_spec_of_another_size_has_no_common_vocabulary(tmp_path: Path) -> None
     path = tmp_path / "systems" / "paper" / "table3_c_n2.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("num_layers: 2", "num_layers: 3"), encoding="utf-8")
     rows = counted_rows(tmp_path)
-    low, high = common_vocabulary_sizes([row for row in rows if row.is_own and row.system.name != BIG])
+    low, high = common_vocabulary_sizes([row for row in rows if row.system.name != BIG])
     assert low > high  # 3 layers are 7.4 million more than 2: no vocabulary makes up for it

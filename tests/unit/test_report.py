@@ -26,7 +26,7 @@ from tests.records_factory import EIGHT_P100, Site, make_site, write_attempt, wr
 from tests.unit.test_render import SMALL
 
 VOID_TAGS = {"meta", "br", "hr", "img", "link", "wbr"}
-COUNTED = {"parameters", "table1", "claims"}  # of no run: counted, measured on layers alone, words
+COUNTED = {"table1", "claims"}  # of no run: counted, measured on layers alone, words
 FIGURE = DrawnFigure(
     name="forest_bleu", title="Table 3 as a forest", caption="Differences.", reason="",
     svg='<svg class="figure" role="img" aria-label="Differences to base"><clipPath id="clip0"/>'
