@@ -56,13 +56,25 @@ from analysis.scoring.scores import (
     collect_scores,
     read_of_run,
     read_trainings,
-    tidy_frame,
     training_key,
 )
 from paper_tables.frame import Translations
 
 TRAIN_SPLIT = "train"  # of a data-bin
 REQUEST_NAME, RUNS_NAME = "asked.json", "runs"  # of a pack: the config that was asked for, the folder of runs
+
+
+class RecordFault(NamedTuple):
+    """Why numbers of a record are left out: the record, what is wrong with it, and the next step."""
+
+    path: Path
+    message: str
+    next_step: str
+
+    @property
+    def text(self) -> str:
+        """The whole message: place, what is wrong, next step."""
+        return f"{self.path}: {self.message}; {self.next_step}"
 
 
 class ScaleResults(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,44 +126,65 @@ def gather_results(
     outdated = next((state for state in state_by_key.values() if state.status == "outdated"), None)
     if outdated and not so_far:
         raise TableError(f"{outdated.run}: {outdated.reason}, or make tables without it: `aiayn tables --so-far`")
-    train_by_key = {key: train for key, train in found.items() if state_by_key[key].status == "finished"}
-    place = (train_by_key, results_folder, scale.scale)
-    return ScaleResults(
-        experiment=experiment,
-        scores=collect_scores(experiment.evaluations, *place, so_far=so_far),
-        train_by_key=train_by_key,
-        state_by_key=state_by_key,
-        baseline_records=read_baselines(experiment, results_folder, so_far=so_far),
-        binarized_by_corpus=read_binarized(experiment, results_folder),
-        hardware=read_hardware(),
-        translations=read_translations(shown_evaluations(experiment.evaluations), *place, so_far=so_far),
-        measured=read_measured(measure_record(results_folder, scale.scale)),
+    return _gather(
+        experiment, found, state_by_key, dict.fromkeys(keys, results_folder), [results_folder], so_far=so_far
     )
 
 
-def read_baselines(experiment: Experiment, results_folder: Path, *, so_far: bool) -> list[BaselineRecords]:
-    """Return the baselines of a scale; `so_far` leaves out those that are not there."""
-    paths = [baselines_record(results_folder, experiment.scale.scale, *place) for place in experiment.baselines]
-    return [read_record(path, BaselineRecords) for path in paths if path.exists() or not so_far]
+def _gather(
+    experiment: Experiment,
+    found: Mapping[TrainingKey, TrainRecord],
+    state_by_key: dict[TrainingKey, RunState],
+    folder_by_key: Mapping[TrainingKey, Path],
+    folders: Sequence[Path],
+    *,
+    so_far: bool,
+    config_folder: Path = CONFIG_FOLDER,
+    faults: dict[Evaluation, RecordFault] | None = None,
+) -> ScaleResults:
+    """Read what belongs to trainings that were `found`, and the first record of the folders of what belongs to none.
 
+    With `faults` scores whose translations are not beside them are left out, and noted there.
+    """
+    scale = experiment.scale.scale
+    train_by_key = {key: found[key] for key in state_by_key if state_by_key[key].status == "finished" and key in found}
 
-def read_measured(path: Path) -> MeasureRecord | None:
-    """Return the measurements without a training, if there are any."""
-    return read_record(path, MeasureRecord) if path.exists() else None
+    def is_trusted(evaluation: Evaluation, scores: ScoreRecords) -> bool:
+        if faults is None:
+            return True
+        folder = folder_by_key[training_key(evaluation)]
+        fault = text_fault(evaluation_record(folder, scale, "decode", evaluation), scores)
+        if fault is not None:
+            faults[evaluation] = fault
+        return fault is None
 
-
-def read_binarized(experiment: Experiment, results_folder: Path) -> dict[str, BinarizedCorpus]:
-    """Return the records of the data-bins that there are, by corpus."""
-    paths = {
-        name: corpus_record(results_folder, experiment.scale.scale, "binarize", name) for name in experiment.corpora
-    }
-    return {name: read_record(path, BinarizedCorpus) for name, path in paths.items() if path.exists()}
+    place = (train_by_key, folder_by_key, scale)
+    scores = collect_scores(experiment.evaluations, *place, so_far=so_far, is_trusted=is_trusted)
+    shown = [one for one in shown_evaluations(experiment.evaluations) if one not in (faults or {})]
+    baseline_paths = [baselines_record(folder, scale, *one) for folder in folders for one in experiment.baselines]
+    binarized_paths = [(name, corpus_record(folder, scale, "binarize", name))
+                       for folder in reversed(folders) for name in experiment.corpora]  # fmt: skip
+    measured_paths = (measure_record(folder, scale) for folder in folders)
+    measured_path = next((path for path in measured_paths if path.exists()), None)
+    return ScaleResults(
+        experiment=experiment,
+        scores=scores,
+        train_by_key=train_by_key,
+        state_by_key=state_by_key,
+        baseline_records=[read_record(path, BaselineRecords) for path in baseline_paths if path.exists() or not so_far],
+        binarized_by_corpus={
+            name: read_record(path, BinarizedCorpus) for name, path in binarized_paths if path.exists()
+        },
+        hardware=read_hardware(config_folder / "hardware.yaml"),
+        translations=read_translations(shown, *place, so_far=so_far),
+        measured=None if measured_path is None else read_record(measured_path, MeasureRecord),
+    )
 
 
 def read_translations(
     evaluations: Iterable[Evaluation],
     train_by_key: Mapping[TrainingKey, TrainRecord],
-    results_folder: Path,
+    folder_by_key: Mapping[TrainingKey, Path],
     scale: str,
     *,
     so_far: bool,
@@ -163,11 +196,12 @@ def read_translations(
     """
     translations = {}
     for evaluation in evaluations:
-        path = evaluation_record(results_folder, scale, "decode", evaluation)
-        record = read_of_run(path, Hypotheses, train_by_key.get(training_key(evaluation)), so_far=so_far)
-        if record is None:
-            continue
-        translations[evaluation] = Translations(_read_text(path.with_suffix(".txt"), record), record.signature)
+        key = training_key(evaluation)
+        if key in train_by_key or not so_far:
+            path = evaluation_record(folder_by_key[key], scale, "decode", evaluation)
+            record = read_of_run(path, Hypotheses, train_by_key.get(key), so_far=so_far)
+            if record is not None:
+                translations[evaluation] = Translations(_read_text(path.with_suffix(".txt"), record), record.signature)
     return translations
 
 
@@ -183,19 +217,6 @@ def _read_text(path: Path, record: Hypotheses) -> tuple[str, ...]:
         found = f"sha256 {sha256}" if found_path is not None else "no such file"
         raise RecordError(f"{path}: {found}, its record says {record.hypotheses_sha256}; rerun `aiayn decode`")
     return tuple(content.decode("utf-8").removesuffix("\n").split("\n"))
-
-
-class RecordFault(NamedTuple):
-    """Why numbers of a record are left out: the record, what is wrong with it, and the next step."""
-
-    path: Path
-    message: str
-    next_step: str
-
-    @property
-    def text(self) -> str:
-        """The whole message: place, what is wrong, next step."""
-        return f"{self.path}: {self.message}; {self.next_step}"
 
 
 class RecordedResults(NamedTuple):
@@ -229,29 +250,18 @@ def gather_from_records(
             message = f"no table of scale {scale} asks for {train.system} on {train.corpus}, seed {train.seed}"
             faults.append(_fault_of(train, folder_by_key[key], scale, message, "name it in the scale's config"))
     experiment = expand(request, config_folder, trainings)
-    system_by_name = _as_trained(experiment, found)
-    state_by_key = {key: _state(key, found.get(key), system_by_name[key[1]]) for key in keys}
-    train_by_key = {key: found[key] for key in keys if key in found and state_by_key[key].status == "finished"}
+    experiment = msgspec.structs.replace(experiment, system_by_name=_as_trained(experiment, found))
+    state_by_key = {key: _state(key, found.get(key), experiment.system_by_name[key[1]]) for key in keys}
     for key in keys:
         if state_by_key[key].status == "outdated":
             message = f"{found[key].run} was trained under another spec than other runs of {key[1]}"
             faults.append(_fault_of(found[key], folder_by_key[key], scale, message, "train all runs of a system alike"))
-    scores, translations, text_faults = _read_evaluations(scale, experiment.evaluations, train_by_key, folder_by_key)
-    binarized: dict[str, BinarizedCorpus] = {}
-    for folder in reversed(results_folders):
-        binarized |= read_binarized(experiment, folder)
-    results = ScaleResults(
-        experiment=msgspec.structs.replace(experiment, system_by_name=system_by_name),
-        scores=scores,
-        train_by_key=train_by_key,
-        state_by_key=state_by_key,
-        baseline_records=[one for folder in results_folders for one in read_baselines(experiment, folder, so_far=True)],
-        binarized_by_corpus=binarized,
-        hardware=read_hardware(config_folder / "hardware.yaml"),
-        translations=translations,
-        measured=next(filter(None, (read_measured(measure_record(folder, scale)) for folder in results_folders)), None),
-    )
-    return RecordedResults(results, tuple(faults + text_faults), folder_by_key)
+    text_faults: dict[Evaluation, RecordFault] = {}
+    results = _gather(
+        experiment, found, state_by_key, folder_by_key, results_folders, so_far=True, config_folder=config_folder,
+        faults=text_faults,
+    )  # fmt: skip
+    return RecordedResults(results, (*faults, *text_faults.values()), folder_by_key)
 
 
 def text_fault(decode_path: Path, scores: ScoreRecords) -> RecordFault | None:
@@ -394,36 +404,3 @@ def _state(key: TrainingKey, train: TrainRecord | None, system: SystemSpec) -> R
 def _fault_of(train: TrainRecord, results_folder: Path, scale: str, message: str, next_step: str) -> RecordFault:
     path = train_record(results_folder, scale, train.corpus, train.system, train.seed)
     return RecordFault(path, f"{message}: left out", next_step)
-
-
-def _read_evaluations(
-    scale: str,
-    evaluations: Sequence[Evaluation],
-    train_by_key: dict[TrainingKey, TrainRecord],
-    folder_by_key: Mapping[TrainingKey, Path],
-) -> tuple[pd.DataFrame, dict[Evaluation, Translations], list[RecordFault]]:
-    """Return scores in the order of evaluations, the translations that a table shows, and what was left out."""
-    faults: dict[Evaluation, RecordFault] = {}
-    frames: list[pd.DataFrame] = []
-    translations: dict[Evaluation, Translations] = {}
-
-    def is_trusted(evaluation: Evaluation, scores: ScoreRecords) -> bool:
-        folder = folder_by_key[training_key(evaluation)]
-        fault = text_fault(evaluation_record(folder, scale, "decode", evaluation), scores)
-        if fault is not None:
-            faults[evaluation] = fault
-        return fault is None
-
-    for evaluation in evaluations:
-        folder = folder_by_key.get(training_key(evaluation))
-        if folder is None:
-            continue
-        frame = collect_scores(
-            [evaluation], train_by_key, folder, scale, so_far=True, is_trusted=is_trusted
-        )  # fmt: skip
-        frames += [frame] if len(frame) else []
-        if evaluation not in faults:
-            shown = shown_evaluations([evaluation])
-            translations |= read_translations(shown, train_by_key, folder, scale, so_far=True)
-    scores = pd.concat(frames, ignore_index=True) if frames else tidy_frame([])
-    return scores, translations, list(faults.values())

@@ -8,7 +8,7 @@ disk while the system is trained again, is not shown as the new one's.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -61,8 +61,8 @@ def read_trainings(
 
 def collect_scores(
     evaluations: Iterable[Evaluation],
-    train_by_key: dict[TrainingKey, TrainRecord],
-    results_folder: Path,
+    train_by_key: Mapping[TrainingKey, TrainRecord],
+    folder_by_key: Mapping[TrainingKey, Path],
     scale: str,
     *,
     so_far: bool,
@@ -70,7 +70,8 @@ def collect_scores(
 ) -> pd.DataFrame:
     """Return the frame of all numbers, columns SCORE_COLUMNS, in the order of evaluations.
 
-    `so_far` leaves out what is missing or stale. Scores that are not `is_trusted` are left out.
+    The records of a training lie in its folder of `folder_by_key`. `so_far` leaves out what is missing or stale. Scores
+    that are not `is_trusted` are left out.
 
     Raises:
         RecordError: if a record is missing or of another run (unless `so_far`), or torn.
@@ -81,6 +82,7 @@ def collect_scores(
         train = train_by_key.get(training_key(evaluation))
         if train is None and so_far:
             continue
+        results_folder = folder_by_key[training_key(evaluation)]
         score_path = evaluation_record(results_folder, scale, "score", evaluation)
         scores = read_of_run(score_path, ScoreRecords, train, so_far=so_far)
         if scores is not None and is_trusted(evaluation, scores):

@@ -73,7 +73,9 @@ def read_all(site: Site) -> dict[Evaluation, Translations]:
     """Read every translation, and refuse what is not there."""
     keys = [(training.corpus, training.system, training.seed) for training in expand_trainings(site.scale)]
     trainings = read_trainings(keys, site.results_folder, "demo", runs_folder=Path("runs"), so_far=False)
-    return read_translations(evaluations(site), trainings, site.results_folder, "demo", so_far=False)
+    return read_translations(
+        evaluations(site), trainings, dict.fromkeys(trainings, site.results_folder), "demo", so_far=False
+    )
 
 
 def by_sentence(table: Table) -> dict[str, dict[str, str]]:

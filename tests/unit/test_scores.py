@@ -41,7 +41,7 @@ def site(tmp_path: Path) -> Site:
 
 def collect(site: Site, *, so_far: bool) -> list[tuple[object, ...]]:
     trains = read_trainings([training_key(DEV)], site.results_folder, "demo", runs_folder=Path("runs"), so_far=so_far)
-    frame = collect_scores([DEV], trains, site.results_folder, "demo", so_far=so_far)
+    frame = collect_scores([DEV], trains, {training_key(DEV): site.results_folder}, "demo", so_far=so_far)
     assert tuple(frame.columns) == SCORE_COLUMNS
     return list(frame.itertuples(index=False, name=None))
 
