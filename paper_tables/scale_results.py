@@ -334,8 +334,8 @@ def _request_of_trained(
     for corpus, system, seed in sorted(found):
         trained.setdefault((corpus, system), set()).add(seed)
     repeated = repeated_runs()
-    replications = list(dict.fromkeys(run.row for run in repeated if (run.corpus, run.system) in trained))
-    own_corpora = sorted({corpus for corpus, _ in trained} - {run.corpus for run in repeated})
+    replications = {row: run for row, run in repeated.items() if (run.corpus, run.system) in trained}
+    own_corpora = sorted({corpus for corpus, _ in trained} - {run.corpus for run in repeated.values()})
     corpus_by_pair = {"en-de": default.en_de_corpus, "en-fr": default.en_fr_corpus}
     for pair, name in corpus_by_pair.items():
         others = [corpus for corpus in own_corpora if read_corpus(corpus, config_folder).language_pair == pair]
@@ -353,8 +353,8 @@ def _request_of_trained(
 
     table_2 = [system for system in en_de if system in of_table_2]
     ablations = [join.system for join in read_cells() if join.table == 3 and join.system in {*en_de} - of_table_2]
-    repeated_corpora = [run.corpus for run in repeated if run.row in replications]
-    repeated_systems = [run.system for run in repeated if run.row in replications]
+    repeated_corpora = [run.corpus for run in replications.values()]
+    repeated_systems = [run.system for run in replications.values()]
     return msgspec.structs.replace(
         default,
         **PLACE,
@@ -363,7 +363,7 @@ def _request_of_trained(
         en_de_systems=table_2,
         en_fr_systems=[system for system in en_fr if is_asked_for("en-fr", system)],
         ablation_systems=list(dict.fromkeys(ablations)),
-        replications=replications,
+        replications=list(replications),
         variants=[
             *(name for name in known.variants if name in variants),
             *sorted(name for name in variants if name not in known.variants),

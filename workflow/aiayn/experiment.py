@@ -11,18 +11,24 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import ConfigError
-from aiayn.paths import Evaluation, baselines_record, evaluation_record, measure_record, num_averaged, train_record
+from aiayn.paths import (
+    CellKey,
+    Evaluation,
+    baselines_record,
+    evaluation_record,
+    measure_record,
+    num_averaged,
+    train_record,
+)
 from aiayn.printed import (
     BASELINE_ROLE,
     COMPARED_AVERAGE,
     COMPARED_ROLE,
     REFERENCE_SYSTEM,
-    RepeatedRun,
     evaluations_of,
     is_asked_for,
     read_replications,
     read_sentences,
-    run_of,
 )
 from aiayn.spec.system import (
     CONFIG_FOLDER,
@@ -63,10 +69,6 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     trainings: list[Training]
     evaluations: list[Evaluation]
     baselines: list[tuple[str, str]]
-
-    def corpus_of(self, language_pair: str) -> str:
-        """Return the corpus that the paper's systems of a language pair are trained on at this scale."""
-        return {"en-de": self.scale.en_de_corpus, "en-fr": self.scale.en_fr_corpus}[language_pair]
 
     def seeds_of(self, corpus: str, system: str) -> list[int]:
         """Return the seeds that the scale asks of a system; none if it is not run."""
@@ -159,7 +161,7 @@ def expand_trainings(scale: ScaleSpec) -> list[Training]:
     ]
     wanted += [(scale.en_fr_corpus, scale.en_fr_systems, scale.seeds)]
     wanted += [(scale.en_de_corpus, scale.ablation_systems, scale.ablation_seeds)]
-    wanted += [(run.corpus, [run.system], replication_seeds) for run in chosen_replications(scale)]
+    wanted += [(run.corpus, [run.system], replication_seeds) for run in chosen_replications(scale).values()]
     wanted += [(scale.en_de_corpus, _compared_systems(scale), scale.variant_seeds)]
     trainings = [
         Training(corpus=corpus, system=system, seed=seed)
@@ -170,25 +172,25 @@ def expand_trainings(scale: ScaleSpec) -> list[Training]:
     return list(dict.fromkeys(trainings))
 
 
-def chosen_replications(scale: ScaleSpec) -> list[RepeatedRun]:
-    """Return the runs of others that the scale names under `replications`, in its order.
+def chosen_replications(scale: ScaleSpec) -> dict[str, CellKey]:
+    """Return the runs of others that the scale names under `replications`, by row in its order.
 
     Raises:
         ConfigError: if it names one that is not published.
     """
-    replication_by_row = {run.row: run for run in repeated_runs()}
+    replication_by_row = repeated_runs()
     for name in scale.replications:
         if name not in replication_by_row:
             raise ConfigError(
                 f"scale {scale.scale}: replications has {name!r}; expected rows of published/replications.csv or "
                 f"published/sentences.csv: {', '.join(sorted(replication_by_row))}"
             )
-    return [replication_by_row[name] for name in scale.replications]
+    return {name: replication_by_row[name] for name in scale.replications}
 
 
-def repeated_runs() -> list[RepeatedRun]:
-    """Return all runs of others that a scale may name under `replications`."""
-    return [run_of(run) for run in (*read_replications(), *(lines[0] for lines in read_sentences().values()))]
+def repeated_runs() -> dict[str, CellKey]:
+    """Return by row what others ran that a scale may name under `replications`."""
+    return {run.row: run.key for run in (*read_replications(), *(lines[0] for lines in read_sentences().values()))}
 
 
 @functools.cache  # the tables ask several times; the file does not change under them
@@ -199,8 +201,8 @@ def all_compared() -> ScaleSpec:
 
 def shown_evaluations(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
     """Return the evaluations whose translations a table shows, sentence by sentence: those of sentences.csv."""
-    shown = {(run.corpus, run.system, run.average, run.role) for run, *_ in read_sentences().values()}
-    return [e for e in evaluations if (e.corpus, e.system, e.average, e.role) in shown]
+    shown = {run.key for run, *_ in read_sentences().values()}
+    return [evaluation for evaluation in evaluations if evaluation.key in shown]
 
 
 def _compared_systems(scale: ScaleSpec) -> list[str]:
@@ -211,16 +213,16 @@ def _compared_systems(scale: ScaleSpec) -> list[str]:
 
 def _read_corpora(scale: ScaleSpec, config_folder: Path) -> dict[str, CorpusSpec]:
     """Return the corpora that some training of the scale needs; each is as its place in the scale asks."""
-    place_by_corpus: dict[str, list[tuple[str, RepeatedRun | None]]] = {}
+    place_by_corpus: dict[str, list[tuple[str, str, CellKey | None]]] = {}
     if scale.en_de_systems or scale.ablation_systems or _compared_systems(scale):
-        place_by_corpus[scale.en_de_corpus] = [("en-de", None)]
+        place_by_corpus[scale.en_de_corpus] = [("en-de", "", None)]
     if scale.en_fr_systems:
-        place_by_corpus.setdefault(scale.en_fr_corpus, []).append(("en-fr", None))
-    for run in chosen_replications(scale):
-        place_by_corpus.setdefault(run.corpus, []).append((run.language_pair, run))
+        place_by_corpus.setdefault(scale.en_fr_corpus, []).append(("en-fr", "", None))
+    for row, run in chosen_replications(scale).items():
+        place_by_corpus.setdefault(run.corpus, []).append((run.language_pair, row, run))
     corpora = {name: read_corpus(name, config_folder) for name in place_by_corpus}
     for name, places in place_by_corpus.items():
-        for language_pair, replication in places:
+        for language_pair, row, replication in places:
             if corpora[name].language_pair != language_pair:
                 raise ConfigError(
                     f"scale {scale.scale}: corpus {name} is {corpora[name].language_pair}, expected {language_pair}; "
@@ -230,7 +232,7 @@ def _read_corpora(scale: ScaleSpec, config_folder: Path) -> dict[str, CorpusSpec
             if replication and testset != replication.testset:
                 raise ConfigError(
                     f"corpus {name}: {replication.role} test set is {testset}, expected {replication.testset}, "
-                    f"on which the published number of {replication.row} was measured; correct the corpus file"
+                    f"on which the published number of {row} was measured; correct the corpus file"
                 )
     return corpora
 

@@ -107,7 +107,7 @@ class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     printed_unit: _Count
 
 
-class RepeatedRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RepeatedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What others ran and our config repeats: a row that a scale may name under `replications`, and its evaluation."""
 
     row: Text
@@ -124,7 +124,7 @@ class RepeatedRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return CellKey(**{name: getattr(self, name) for name in CellKey.__struct_fields__})
 
 
-class PublishedReplication(RepeatedRun, frozen=True, kw_only=True):
+class PublishedReplication(RepeatedRow, frozen=True, kw_only=True):
     """A number that others printed at another scale, its source, and the conditions that our config repeats."""
 
     metric: Metric
@@ -138,7 +138,7 @@ class PublishedReplication(RepeatedRun, frozen=True, kw_only=True):
     conditions: Text
 
 
-class PublishedSentence(RepeatedRun, frozen=True, kw_only=True):
+class PublishedSentence(RepeatedRow, frozen=True, kw_only=True):
     """A sentence that others translated: what they `reported` ('' if not to be had), what their program puts out."""
 
     sentence: Text
@@ -299,16 +299,11 @@ def read_sentences(folder: Path = PUBLISHED_FOLDER) -> dict[str, list[PublishedS
     _require_unique((place, (line.row, line.sentence)) for place, line in placed)
     for place, line in placed:
         others = sentences_by_row.setdefault(line.row, [])
-        expected_run = run_of(others[0] if others else line)
-        if run_of(line) != expected_run:
-            raise TableError(f"{place}: {run_of(line)}; expected {expected_run}, as further up; name another row")
+        expected = others[0].key if others else line.key
+        if line.key != expected:
+            raise TableError(f"{place}: {line.key}; expected {expected}, as further up; name another row")
         others.append(line)
     return sentences_by_row
-
-
-def run_of(asked: RepeatedRun) -> RepeatedRun:
-    """Return the run alone, without what was printed of it."""
-    return RepeatedRun(**{field: getattr(asked, field) for field in RepeatedRun.__struct_fields__})
 
 
 def read_conclusions(folder: Path = PUBLISHED_FOLDER) -> list[PublishedConclusion]:
@@ -395,7 +390,7 @@ def largest_average(language_pair: str, system: str) -> int:
 def _evaluations_by_system() -> dict[tuple[str, str], frozenset[tuple[str, str]]]:
     """(average, role) pairs by (language pair, system), from cells.csv, replications.csv and sentences.csv."""
     evaluations_by_system: dict[tuple[str, str], frozenset[tuple[str, str]]] = {}
-    questions: list[CellJoin | RepeatedRun] = [*read_cells(), *read_replications()]
+    questions: list[CellJoin | RepeatedRow] = [*read_cells(), *read_replications()]
     questions += [sentences[0] for sentences in read_sentences().values()]
     for asked in questions:
         key = (asked.language_pair, asked.system)
