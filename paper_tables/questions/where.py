@@ -1,7 +1,7 @@
 """Traces a cell of a table to its origin: run, attempts, log line, digests, commit, commands.
 
-Cells, values and states are those of the frame of a scale. Of each seed it reads the records and the run's own folder,
-and computes only the digest of the hypotheses. A checkpoint's digest is of its tensors, which need torch to read: it is
+Cells and states are those of the frame of a scale. Of each seed it reads the records and the run's own folder, and
+computes only the digest of the hypotheses. A checkpoint's digest is of its tensors, which need torch to read: it is
 shown as recorded.
 
 A cell of ours is `table:row:column`. `table2:base:bleu_en_de` and its like are the joins of published/cells.csv,
@@ -32,7 +32,9 @@ from aiayn.records import (
     read_record,
 )
 from aiayn.runs.attempts import LOG_NAME, Attempt, list_attempts, read_events
+from aiayn.spec.hardware import HardwareSpec
 from paper_tables.frame import Frame, Run
+from paper_tables.make_frame import training_values
 
 TRAINING_METRICS = ("num_parameters", "steps", "training_flops")  # of the training itself, no evaluation
 RECORD_BY_VERB: dict[str, type[Record]] = {
@@ -211,17 +213,14 @@ def _trace_seed(frame: Frame, cell: NamedCell, run: Run, results_folder: Path) -
     records = {verb: read_record(path, RECORD_BY_VERB[verb]) for verb, path in paths.items() if path.exists()}
     run_folder = _run_folder(run, Path(frame.runs_folder), results_folder)
     log_path = None if run_folder is None else find_packed(run_folder / LOG_NAME)
-    number = frame.numbers[cell.key, cell.metric]
-    value = number.value_by_seed.get(run.seed or 0)
-    scores = getattr(records.get("score"), "scores", ())
-    of_perplexity = getattr(records.get("perplexity"), "signature", "")
+    value, signature = _recorded(cell.metric, records, frame.hardware)
     newest = records.get("score") or records.get("perplexity") or run.train
     trace = SeedTrace(
         seed=run.seed or 0,
         status=run.state.status,
         run=run.state.run,
         value=value,
-        signature=next((one.signature for one in scores if one.metric == cell.metric), of_perplexity),
+        signature=signature,
         attempts=[] if run_folder is None else list_attempts(read_events(run_folder)),
         log_line=None if log_path is None else last_update_line(log_path),
         hypotheses=_trace_hypotheses(records.get("decode")),
@@ -234,9 +233,20 @@ def _trace_seed(frame: Frame, cell: NamedCell, run: Run, results_folder: Path) -
     missing = [
         f"{verb}: no record {path}" for verb, path in paths.items() if "train" in records and verb not in records
     ]
-    if value is None and run.train is not None and cell.metric == "training_flops":
+    if value is None and "train" in records and cell.metric == "training_flops":
         missing.append("no cost by footnote 5: no GPU, or one that is not in hardware.yaml")
     return msgspec.structs.replace(trace, problems=[*trace.problems, *missing, *_contradictions(trace, records)])
+
+
+def _recorded(metric: str, records: Mapping[str, Record], hardware: HardwareSpec) -> tuple[float | None, str]:
+    """Return the value and signature that records hold, also those of a run that no table shows; (None, '') of none."""
+    train, score, perplexity = records.get("train"), records.get("score"), records.get("perplexity")
+    if isinstance(train, TrainRecord) and metric in TRAINING_METRICS:
+        return training_values(train, None, hardware, None)[metric], ""
+    if isinstance(perplexity, PerplexityRecord):
+        return perplexity.value, perplexity.signature
+    scores = score.scores if isinstance(score, ScoreRecords) else []
+    return next(((one.value, one.signature) for one in scores if one.metric == metric), (None, ""))
 
 
 def _record_paths(cell: NamedCell, run: Run, results_folder: Path, scale: str) -> dict[str, Path]:

@@ -11,7 +11,7 @@ from aiayn.records import PerplexityRecord, read_record, write_record
 from paper_tables.layout import Table
 from paper_tables.tables.conclusions import draw_contrasts, lay_out_conclusions
 from tests import laid_out
-from tests.laid_out import notes_of, frame_of
+from tests.laid_out import frame_of, notes_of
 from tests.records_factory import Site, make_site, write_dev_scores, write_everything
 
 

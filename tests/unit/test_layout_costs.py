@@ -12,7 +12,7 @@ from aiayn.paths import train_record
 from aiayn.records import Energy, Hardware, write_record
 from paper_tables.layout import Table
 from paper_tables.tables.costs import lay_out_costs
-from tests.laid_out import notes_of, frame_of, rows_of
+from tests.laid_out import frame_of, notes_of, rows_of
 from tests.records_factory import (
     BASE_TRAINING,
     EIGHT_P100,
