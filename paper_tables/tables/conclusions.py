@@ -17,16 +17,19 @@ from aiayn.printed import (
     PERPLEXITY_METRIC,
     CellJoin,
     PublishedConclusion,
+    PublishedFinding,
     find_join,
     find_printed,
     read_cells,
     read_conclusions,
+    read_findings,
     read_table,
 )
 from analysis.scoring.contrasts import (
     DECIDED,
     LATE_SHARE,
     MARGIN_BITS,
+    MAX_REACH_BITS,
     SHARES,
     STARTED_BITS,
     UNIFORM_BITS,
@@ -38,9 +41,10 @@ from analysis.scoring.contrasts import (
     correct_family,
     draw_contrast,
     measure_spread,
+    reach_of,
 )
 from analysis.scoring.scores import BITS_LOST_METRIC, BITS_METRIC, ENTROPY_METRIC
-from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, PooledSd
+from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MAX_SEEDS_ADVISED, PooledSd
 from paper_tables.layout import (
     BITS_DECIMALS,
     BLEU_DECIMALS,
@@ -77,7 +81,9 @@ RULE_NOTES = (
     f"what a single head costs as printed, or of {MARGIN_BLEU} BLEU; it is reversed if all of the 95 % interval lies "
     "outside of that. Holm's correction is over the contrasts in bits that are called, each by its p-value (two-sided, "
     "of no difference; of an equivalence that of its tests). As seen by the same seeds: of the seeds that both rows "
-    "have, those whose difference lies in the paper's direction.",
+    "have, those whose difference lies in the paper's direction. Seeds that would decide: of the row, and of base as "
+    "many or those that it has if they are more, if difference and sd stay. Elsewhere: what others found of what the "
+    "row varies, at scales of their own; no reproduction of Table 3 with seeds and intervals is known to us.",
     f"Did not start: every head of the decoder reads its source evenly (entropy over log S above {UNIFORM_ENTROPY}), "
     f"and a subword loses less than {UNIFORM_BITS} bits if all of them are made to. Such a row is not called; its "
     "difference is that of the seeds that started, and another column calls with all runs in. Late: the first "
@@ -88,13 +94,14 @@ RULE_NOTES = (
 
 
 class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A contrast as the paper prints it, and ours; `printed_effect` is in our metric's unit.
+    """A contrast as the paper prints it, as others found it, and ours; `printed_effect` is in our metric's unit.
 
     `conclusion` is None if the text concludes nothing from the two cells. Our evaluations are None where a row is not
     run at this scale, `ours` is None where one of the two has no value.
     """
 
     conclusion: PublishedConclusion | None
+    elsewhere: PublishedFinding | None
     table: int
     metric: str
     row_name: str
@@ -183,9 +190,11 @@ def _printed_contrast(
     results: ScaleResults, conclusion: PublishedConclusion | None, row: CellJoin, control: CellJoin
 ) -> PrintedContrast:
     values = [Decimal(find_printed(join, read_table(join.table)).value) for join in (row, control)]
+    findings = read_findings() if conclusion else {}
     is_bits = row.metric == PERPLEXITY_METRIC
     return PrintedContrast(
         conclusion=conclusion,
+        elsewhere=findings.get(row.row),
         table=row.table,
         metric=BITS_METRIC if is_bits else row.metric,
         row_name=row.row,
@@ -248,6 +257,8 @@ def lay_out_conclusions(results: ScaleResults) -> Table:
         our_field("effects", f"at {SHARES_WORDS} % of updates", lambda one: _words(one, _effects)),
         our_field("starts", "starts", lambda one: _words(one, _starts)),
         our_field("same_seeds", "as seen by the same seeds", lambda one: _same_seeds_cell(results, one)),
+        our_field("seeds_to_decide", "seeds that would decide", lambda one: _words(one, _seeds_to_decide)),
+        label_field("elsewhere", "elsewhere", _elsewhere),
     )
     table = Table(
         name="conclusions",
@@ -258,7 +269,7 @@ def lay_out_conclusions(results: ScaleResults) -> Table:
         f"{summarise(drawn)}",
         columns=columns_of(fields),
         rows=rows_of(fields, drawn.contrasts, aside=_aside),
-        notes=(*_spread_notes(drawn), *(Note("", text) for text in RULE_NOTES)),
+        notes=(*_spread_notes(results, drawn), *(Note("", text) for text in RULE_NOTES)),
     )
     return complete(results, table, has_states=False)
 
@@ -284,6 +295,19 @@ def summarise(drawn: Contrasts) -> str:
     )
 
 
+def answers_of(drawn: Contrasts) -> dict[str, list[PrintedContrast]]:
+    """Return the primary contrasts by answer; one that still moves is in a list of its own, too."""
+    calls_by_answer = {
+        "Held": (Call.HOLDS,), "Reversed": (Call.REVERSED,), "Undecided": (Call.TOO_CLOSE, Call.FEW_CONTROLS),
+        "Did not start": (Call.NOT_STARTED, Call.CONTROL_NOT_STARTED),
+    }  # fmt: skip
+    ours = [(one, one.ours) for one in drawn.primary if one.ours is not None]
+    answers = {name: [one for one, of_it in ours if of_it.call in calls] for name, calls in calls_by_answer.items()}
+    answers["Still moving"] = [one for one, of_it in ours if of_it.is_moving]
+    answers["Not measured yet"] = [one for one in drawn.primary if one.ours is None]
+    return answers
+
+
 def _aside(one: PrintedContrast) -> Aside | None:
     """Return why a row has no number of ours; None if it has."""
     return Aside(f"{one.row_name} minus {one.control_name} ({one.metric})", NOT_RUN) if one.place is None else None
@@ -295,6 +319,11 @@ def _sentence(one: PrintedContrast) -> str:
 
 def _expected(one: PrintedContrast) -> str:
     return "" if one.conclusion is None else OUTCOME_WORDS[one.conclusion.relation]
+
+
+def _elsewhere(one: PrintedContrast) -> str:
+    found = one.elsewhere
+    return "" if found is None else f"{found.finding} ({found.source}, {found.place})"
 
 
 def _printed_bits(one: PrintedContrast) -> str:
@@ -342,6 +371,12 @@ def _call_cell(one: PrintedContrast) -> Cell:
     return text_cell(text, "ours" if ours.call in DECIDED else "state")
 
 
+def _seeds_to_decide(ours: Contrast) -> str:
+    if ours.call is not Call.TOO_CLOSE:
+        return ""
+    return f"more than {MAX_SEEDS_ADVISED:,}" if ours.num_seeds_to_decide is None else f"{ours.num_seeds_to_decide:,}"
+
+
 def _effects(ours: Contrast) -> str:
     shown = ["not known" if effect is None else f"{effect:+.{BITS_DECIMALS}f}" for effect in ours.effects]
     early = ours.effect_at_control_updates
@@ -367,7 +402,7 @@ def _same_seeds_cell(results: ScaleResults, one: PrintedContrast) -> Cell:
     return text_cell(f"{held} of {len(differences)}", "ours") if differences else blank_cell()
 
 
-def _spread_notes(drawn: Contrasts) -> list[Note]:
+def _spread_notes(results: ScaleResults, drawn: Contrasts) -> list[Note]:
     """Return, of each test set and metric, the sd that was used, the largest, and what unstarted and late runs do."""
     notes = []
     for (testset, metric), spread in drawn.spread_by_place.items():
@@ -376,6 +411,7 @@ def _spread_notes(drawn: Contrasts) -> list[Note]:
             continue
         largest = ", ".join(f"{system} {sd:.3f}" for system, sd in spread.largest)
         text = f"sd of {metric} on {testset}: {_sd_words(pooled)}; the largest: {largest}."
+        text += _third_seed_words(results, pooled) if metric == BITS_METRIC else ""
         if spread.unstarted:
             text += f" Did not start: {', '.join(spread.unstarted)}; with all runs {_sd_words(spread.everything)}."
         if spread.late:
@@ -384,6 +420,24 @@ def _spread_notes(drawn: Contrasts) -> list[Note]:
             text += f" Without these systems {_sd_words(spread.punctual)}."
         notes.append(Note("", text))
     return notes
+
+
+def _third_seed_words(results: ScaleResults, pooled: PooledSd) -> str:
+    """Return what a row's seeds reach by the sd alone, and whether by the rule all rows get a third."""
+    scale = results.scale
+    num_seeds = len(scale.ablation_seeds)
+    num_controls = len(scale.seeds if scale.base_seeds is None else scale.base_seeds)
+    if not num_seeds or not num_controls:
+        return ""
+    reach = reach_of(pooled, num_seeds, num_controls)
+    is_enough = reach <= MAX_REACH_BITS
+    seeds = f"{num_seeds} seed{'s' if num_seeds > 1 else ''} of a row beside {num_controls} of base"
+    missing = any(key[0] == scale.en_de_corpus and key not in results.train_by_key for key in results.state_by_key)
+    return (
+        f" By it {seeds} reach {reach:.3f} bits, {'not ' if is_enough else ''}above {MAX_REACH_BITS:.2f}: "
+        f"{'no further seed of the rows is' if is_enough else f'seed {num_seeds + 1} of all rows is'} asked for"
+        f"{' so far; it is decided when all are in' if missing else ''}."
+    )
 
 
 def _sd_words(pooled: PooledSd | None) -> str:

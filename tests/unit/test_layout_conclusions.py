@@ -5,8 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from aiayn.paths import evaluation_record
-from aiayn.printed import read_conclusions
+from aiayn.errors import TableError
+from aiayn.paths import evaluation_record, train_record
+from aiayn.printed import read_conclusions, read_findings
 from aiayn.records import PerplexityRecord, read_record, write_record
 from paper_tables.layout import Table
 from paper_tables.tables.conclusions import draw_contrasts, lay_out_conclusions
@@ -85,9 +86,30 @@ def test_the_table_shows_printed_ours_reach_and_call_in_bits_and_in_bleu(tmp_pat
     assert "Decided of 15 contrasts in bits a subword: 1 (1 hold here, 0 reversed), by Holm's correction 1 (1" in (
         table.caption
     )
-    assert "sd of bits_per_subword on demo_dev: 0.100 (2 degrees of freedom, 1 system); the largest: base 0.100." in (
-        notes_of(table)
-    )
+    assert row["seeds_to_decide"] == ""
+    assert row["elsewhere"].endswith("(van Biljon et al. 2020 (arXiv 2004.04418), abstract)")
+    assert (
+        "sd of bits_per_subword on demo_dev: 0.100 (2 degrees of freedom, 1 system); the largest: base 0.100. By it 1 "
+        "seed of a row beside 3 of base reach 0.497 bits, above 0.06: seed 2 of all rows is asked for."
+    ) in notes_of(table)
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [(0.01, "not above 0.06: no further seed of the rows is asked for."), (0.02, "above 0.06: seed 2 of all rows is")],
+)
+def test_the_notes_say_by_the_sd_alone_whether_rows_get_another_seed(
+    tmp_path: Path, step: float, expected: str
+) -> None:
+    """A reach of 4.97 sds: 0.0497 and 0.0994 bits. As long as a run is missing that is not final."""
+    site = three_against_three(tmp_path)
+    for seed in (1, 2, 3):
+        write_dev_scores(site, "base", seed, 25, 2 ** (3 + step * (seed - 2)))
+    notes = notes_of(lay_out_conclusions(results_of(site)))
+    assert expected in notes
+    assert "it is decided when all are in" not in notes
+    train_record(site.results_folder, "demo", "demo_en_de", "table3_c_n2", 1).unlink()
+    assert "so far; it is decided when all are in." in notes_of(lay_out_conclusions(results_of(site)))
 
 
 def write_perplexity(site: Site, system: str, seed: int, **changes: object) -> None:
@@ -121,3 +143,14 @@ def test_a_control_of_one_seed_calls_nothing_and_says_why(tmp_path: Path) -> Non
     write_everything(site)
     row = rows_of(lay_out_conclusions(results_of(site)))[("table3_c_n2 minus base", BLEU)]
     assert (row["reach"], row["call"]) == ("", "cannot be called: the control has fewer than two seeds")
+
+
+def test_every_row_of_the_primary_contrasts_has_what_others_found_and_a_row_of_none_is_refused(
+    copied_folder: Path, spoil: Callable[[str, str, str], None]
+) -> None:
+    assert set(read_findings()) == {
+        conclusion.row for conclusion in read_conclusions() if conclusion.column == "ppl_dev"
+    }
+    spoil("elsewhere", "table3_a_h1,", "table3_a_h4,")
+    with pytest.raises(TableError, match=r"elsewhere.csv:2: the paper concludes nothing of row table3_a_h4; expected"):
+        read_findings(copied_folder)
