@@ -63,6 +63,7 @@ from paper_tables.layout import (
 )
 from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, difference_provenance, mark_of
+from paper_tables.tables.testsets import heading_of
 
 CONTROL = "base"  # of the rows of which the text concludes nothing
 OUTCOME_WORDS = {"above": "higher", "below": "lower", "equivalent": "equivalent"}
@@ -83,7 +84,8 @@ RULE_NOTES = (
     "of no difference; of an equivalence that of its tests). As seen by the same seeds: of the seeds that both rows "
     "have, those whose difference lies in the paper's direction. Seeds that would decide: of the row, and of base as "
     "many or those that it has if they are more, if difference and sd stay. Elsewhere: what others found of what the "
-    "row varies, at scales of their own; no reproduction of Table 3 with seeds and intervals is known to us.",
+    "row varies, at scales of their own; no reproduction of Table 3 with seeds and intervals is known to us. Further "
+    "test sets, and dev by the alpha that a probe of base chose, stand uncalled; a change of sign is marked.",
     f"Did not start: every head of the decoder reads its source evenly (entropy over log S above {UNIFORM_ENTROPY}), "
     f"and a subword loses less than {UNIFORM_BITS} bits if all of them are made to. Such a row is not called; its "
     "difference is that of the seeds that started, and another column calls with all runs in. Late: the first "
@@ -97,7 +99,8 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     """A contrast as the paper prints it, as others found it, and ours; `printed_effect` is in our metric's unit.
 
     `conclusion` is None if the text concludes nothing from the two cells. Our evaluations are None where a row is not
-    run at this scale, `ours` is None where one of the two has no value.
+    run at this scale, `ours` is None where one of the two has no value. `beside` has, by test set, the same contrast
+    on further ones and, in BLEU, with another alpha; none of these is called.
     """
 
     conclusion: PublishedConclusion | None
@@ -111,6 +114,7 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     row: Evaluation | None
     control: Evaluation | None
     ours: Contrast | None = None
+    beside: dict[str, Contrast] = {}
 
     @property
     def name(self) -> str:
@@ -155,10 +159,30 @@ def draw_contrasts(results: ScaleResults) -> Contrasts:
         for index in indices:
             ours = _our_contrast(drawn[index], runs_by_system, spread_by_place[place])
             drawn[index] = msgspec.structs.replace(drawn[index], ours=ours)
+    drawn = [msgspec.structs.replace(one, beside=_contrasts_beside(results, one)) for one in drawn]
     family = {index: one.ours for index, one in enumerate(drawn) if one.is_primary and one.ours is not None}
     for index, ours in zip(family, correct_family(list(family.values())), strict=True):
         drawn[index] = msgspec.structs.replace(drawn[index], ours=ours)
     return Contrasts(contrasts=tuple(drawn), spread_by_place=spread_by_place)
+
+
+def _contrasts_beside(results: ScaleResults, asked: PrintedContrast) -> dict[str, Contrast]:
+    """Return a row's contrasts on further test sets, uncalled; of big on Table 2's test set there are none."""
+    if asked.table != 3 or asked.row is None or asked.control is None:
+        return {}
+    beside = {}
+    for testset in dict.fromkeys(one.testset for one in results.evaluations if one.role in ("further", "alpha")):
+        here = [one for one in results.evaluations if (one.corpus, one.testset) == (asked.row.corpus, testset)]
+        row, control = (
+            next((one for one in here if (one.system, one.average) == (wanted.system, wanted.average)), None)
+            for wanted in (asked.row, asked.control)
+        )
+        if row is not None and control is not None:
+            runs_by_system = _runs_by_system(results, [row, control], asked.metric)
+            on_testset = msgspec.structs.replace(asked, conclusion=None, row=row, control=control)
+            contrast = _our_contrast(on_testset, runs_by_system, measure_spread(runs_by_system))
+            beside |= {} if contrast is None else {testset: contrast}
+    return beside
 
 
 def _our_contrast(
@@ -223,7 +247,7 @@ def _runs_by_system(results: ScaleResults, judged: list[Evaluation], metric: str
 def _seed_runs(results: ScaleResults, evaluation: Evaluation, metric: str) -> list[SeedRun]:
     """Return the seeds of an evaluation; whether they started is recorded on dev, whichever the test set."""
     place = (evaluation.corpus, evaluation.system)
-    of_dev = (one for one in results.evaluations if one.has_perplexity and (one.corpus, one.system) == place)
+    of_dev = (one for one in results.evaluations if one.role == "dev" and (one.corpus, one.system) == place)
     dev = next(of_dev, evaluation)
     entropies, bits_lost = (results.values_of(dev, name) for name in (ENTROPY_METRIC, BITS_LOST_METRIC))
     return [
@@ -255,6 +279,10 @@ def lay_out_conclusions(results: ScaleResults) -> Table:
         our_field("call_holm", "call by Holm", lambda one: _words(one, lambda ours: ours.corrected or "")),
         our_field("call_with_all", "call with all runs", lambda one: _words(one, lambda ours: ours.with_all or "")),
         our_field("effects", f"at {SHARES_WORDS} % of updates", lambda one: _words(one, _effects)),
+        *(
+            our_field(f"on_{testset}", heading_of(testset), lambda one, testset=testset: _beside_cell(one, testset))
+            for testset in dict.fromkeys(one.testset for one in results.evaluations if one.role in ("further", "alpha"))
+        ),
         our_field("starts", "starts", lambda one: _words(one, _starts)),
         our_field("same_seeds", "as seen by the same seeds", lambda one: _same_seeds_cell(results, one)),
         our_field("seeds_to_decide", "seeds that would decide", lambda one: _words(one, _seeds_to_decide)),
@@ -369,6 +397,16 @@ def _call_cell(one: PrintedContrast) -> Cell:
         text += f"; the {what} is {'above' if size > ours.reach else 'below'} the reach"
     text += "; still moving" if ours.is_moving else ""
     return text_cell(text, "ours" if ours.call in DECIDED else "state")
+
+
+def _beside_cell(one: PrintedContrast, testset: str) -> Cell:
+    """Return the difference on a further test set or with another alpha, and whether its sign is another."""
+    beside = one.beside.get(testset)
+    if beside is None or one.ours is None:
+        return blank_cell()
+    reach = "" if beside.reach is None else f" \N{PLUS-MINUS SIGN} {_shown(one, beside.reach)}"
+    changes = "; sign changes" if beside.difference * one.ours.difference < 0 else ""
+    return text_cell(f"{_shown(one, beside.difference, '+')}{reach}{changes}", "ours")
 
 
 def _seeds_to_decide(ours: Contrast) -> str:

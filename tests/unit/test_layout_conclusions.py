@@ -8,12 +8,13 @@ import pytest
 from aiayn.errors import TableError
 from aiayn.paths import evaluation_record, train_record
 from aiayn.printed import read_conclusions, read_findings
-from aiayn.records import PerplexityRecord, read_record, write_record
-from paper_tables.layout import Table
+from aiayn.records import PerplexityRecord, ScoreRecords, read_record, write_record
+from paper_tables.layout import Table, compact
 from paper_tables.tables.conclusions import draw_contrasts, lay_out_conclusions
+from paper_tables.tables.testsets import lay_out_testsets
 from tests import laid_out
 from tests.laid_out import notes_of, results_of
-from tests.records_factory import Site, make_site, write_dev_scores, write_everything
+from tests.records_factory import Site, make_site, write_dev_scores, write_everything, write_scores
 
 
 def rows_of(table: Table) -> dict[tuple[str, str], dict[str, str]]:
@@ -127,6 +128,37 @@ def test_a_base_that_did_not_start_refuses_the_scale(tmp_path: Path) -> None:
     assert row["call"] == "the control did not start (1 of 3): choose the scale anew"
 
 
+def test_further_test_sets_stand_beside_uncalled_and_a_change_of_sign_is_marked(tmp_path: Path) -> None:
+    """On the test set base has 3.0, 3.1 and 3.2 bits, the row 3.6 on dev and 3.05 there; its BLEU keeps its sign."""
+    site = three_against_three(tmp_path, row_testsets=["demo_test"], probed_alpha=1.4)
+    write_dev_scores(site, "table3_c_n2", 1, 23.9, 2**3.6)
+    for one in site.experiment.evaluations:
+        bits = 3.05 if one.system == "table3_c_n2" else 2.9 + 0.1 * one.seed
+        bleu = 22.0 if one.system == "table3_c_n2" else 24.0 + one.seed
+        if one.role == "further":
+            write_scores(site, one, {"bleu_tok_compound_split": bleu, "ppl_per_subword": 2**bits})
+        elif one.role == "alpha":
+            write_scores(site, one, {"bleu_tok_compound_split": bleu + 6})
+            path = evaluation_record(site.results_folder, "demo", "score", one)
+            record = msgspec.structs.replace(read_record(path, ScoreRecords), testset="demo_dev")
+            short = [msgspec.structs.replace(score, brevity_penalty=0.875) for score in record.scores]
+            write_record(msgspec.structs.replace(record, scores=short), path)
+    results = results_of(site)
+    rows = rows_of(lay_out_conclusions(results))
+    row = rows[("table3_c_n2 minus base", BITS)]
+    assert (row["call"], row["on_demo_test"]) == ("holds here", "-0.050 \u00b1 0.497; sign changes")
+    assert row["on_demo_dev-alpha1.4"] == ""
+    row = rows[("table3_c_n2 minus base", BLEU)]
+    assert row["on_demo_test"] == row["on_demo_dev-alpha1.4"] == "-4.00 \u00b1 4.97"
+    table = lay_out_testsets(results)
+    assert table is not None
+    row = next(one for one in laid_out.rows_of(compact(table)) if one["system"] == "table3_c_n2")
+    assert (row["bits_demo_test"], row["bleu_demo_test"]) == ("3.050 (n=1)", "22.00 (n=1)")
+    assert "brevity_demo_test" not in row  # of records that have none
+    assert (row["bleu_demo_dev-alpha1.4"], row["brevity_demo_dev-alpha1.4"]) == ("28.00 (n=1)", "0.88 (n=1)")
+    assert lay_out_testsets(results_of(make_site(tmp_path / "other"))) is None
+
+
 def test_a_number_of_a_smaller_scale_is_marked(tmp_path: Path) -> None:
     site = make_site(tmp_path, "multi30k")
     write_everything(site)
@@ -146,11 +178,12 @@ def test_a_control_of_one_seed_calls_nothing_and_says_why(tmp_path: Path) -> Non
 
 
 def test_every_row_of_the_primary_contrasts_has_what_others_found_and_a_row_of_none_is_refused(
-    copied_folder: Path, spoil: Callable[[str, str, str], None]
+    copied_folder: Path,
 ) -> None:
     assert set(read_findings()) == {
         conclusion.row for conclusion in read_conclusions() if conclusion.column == "ppl_dev"
     }
-    spoil("elsewhere", "table3_a_h1,", "table3_a_h4,")
+    path = copied_folder / "elsewhere.csv"
+    path.write_text(path.read_text(encoding="utf-8").replace("table3_a_h1,", "table3_a_h4,"), encoding="utf-8")
     with pytest.raises(TableError, match=r"elsewhere.csv:2: the paper concludes nothing of row table3_a_h4; expected"):
         read_findings(copied_folder)
