@@ -88,7 +88,7 @@ button.from.row { text-decoration: none; } button.from:hover { color: var(--acce
 @supports (position-area: bottom) {
   .provenance { inset: auto; margin: .3rem; position-area: bottom span-right; position-try-fallbacks: flip-inline,
     flip-block, flip-block flip-inline; } }
-small { display: block; color: var(--soft); font-size: .85em; line-height: 1.2; }
+small { display: block; color: var(--soft); font-size: .85em; line-height: 1.2; white-space: normal; }
 sup { color: var(--accent); font-size: .72em; line-height: 0; margin-left: .1em; }
 td.printed:not(.ours) sup { color: inherit; }
 .notes, details ul { color: var(--soft); font-size: .88rem; padding-left: 1.1rem; margin: .6rem 0; max-width: 60rem; }

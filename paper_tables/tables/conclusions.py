@@ -3,6 +3,7 @@
 The rule is in `analysis.scoring.contrasts`, and in the notes of the table.
 """
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -170,7 +171,7 @@ def _contrasts_beside(results: ScaleResults, asked: PrintedContrast) -> dict[str
     """Return a row's contrasts on further test sets, uncalled; of big on Table 2's test set there are none."""
     if asked.table != 3 or asked.row is None or asked.control is None:
         return {}
-    beside = {}
+    beside: dict[str, Contrast] = {}
     for testset in dict.fromkeys(one.testset for one in results.evaluations if one.role in ("further", "alpha")):
         here = [one for one in results.evaluations if (one.corpus, one.testset) == (asked.row.corpus, testset)]
         row, control = (
@@ -280,7 +281,7 @@ def lay_out_conclusions(results: ScaleResults) -> Table:
         our_field("call_with_all", "call with all runs", lambda one: _words(one, lambda ours: ours.with_all or "")),
         our_field("effects", f"at {SHARES_WORDS} % of updates", lambda one: _words(one, _effects)),
         *(
-            our_field(f"on_{testset}", heading_of(testset), lambda one, testset=testset: _beside_cell(one, testset))
+            our_field(f"on_{testset}", heading_of(testset), functools.partial(_beside_cell, testset))
             for testset in dict.fromkeys(one.testset for one in results.evaluations if one.role in ("further", "alpha"))
         ),
         our_field("starts", "starts", lambda one: _words(one, _starts)),
@@ -399,7 +400,7 @@ def _call_cell(one: PrintedContrast) -> Cell:
     return text_cell(text, "ours" if ours.call in DECIDED else "state")
 
 
-def _beside_cell(one: PrintedContrast, testset: str) -> Cell:
+def _beside_cell(testset: str, one: PrintedContrast) -> Cell:
     """Return the difference on a further test set or with another alpha, and whether its sign is another."""
     beside = one.beside.get(testset)
     if beside is None or one.ours is None:
