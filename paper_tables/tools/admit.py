@@ -193,6 +193,13 @@ def _score_faults(folder: Path, evaluation: Evaluation, corpus: CorpusSpec, refe
         for score in found
         if abs(value_by_metric.get(score.metric, score.value) - score.value) > SCORE_TOLERANCE
     ]
+    penalty_by_metric = {score.metric: score.brevity_penalty for score in scored.scores}
+    wrong += [
+        f"brevity penalty {penalty:g} in {score.metric}, but its translations give {score.brevity_penalty:g}"
+        for score in found
+        if (penalty := penalty_by_metric.get(score.metric)) is not None and score.brevity_penalty is not None
+        and abs(penalty - score.brevity_penalty) > SCORE_TOLERANCE
+    ]  # fmt: skip
     if wrong:
         others = f", and {len(wrong) - 1} other definitions" if len(wrong) > 1 else ""
         yield f"{score_path}: {wrong[0]}{others}; score them again"

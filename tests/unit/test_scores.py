@@ -86,7 +86,7 @@ def test_a_brevity_penalty_is_a_line_beside_its_bleu_and_another_alpha_is_a_test
     assert path.name == "demo_dev-alpha1.4.json"
     record = read_record(path, ScoreRecords)
     with_penalty = [msgspec.structs.replace(record.scores[0], brevity_penalty=0.9), record.scores[1]]
-    write_record(msgspec.structs.replace(record, testset="demo_dev", scores=with_penalty), path)
+    write_record(msgspec.structs.replace(record, scores=with_penalty), path)
     place = (site.results_folder, "demo")
     trainings = read_trainings([training_key(other)], *place, runs_folder=Path(), so_far=False)
     frame = collect_scores([other], trainings, *place, so_far=False)
