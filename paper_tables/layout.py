@@ -337,7 +337,10 @@ def compact(table: Table) -> Table:
         table,
         columns=tuple(column for column, is_kept in zip(table.columns, kept, strict=True) if is_kept),
         rows=rows,
-        notes=(*notes, *([Note("", f"No number yet in: {'; '.join(named)}.")] if named else [])),
+        notes=(
+            *notes,
+            *([Note("", f"Left out, as no number of ours is in them: {'; '.join(named)}.")] if named else []),
+        ),
     )
 
 

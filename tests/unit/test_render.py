@@ -120,7 +120,9 @@ def test_a_column_that_waits_for_all_its_runs_is_named_once_there_is_any_number(
         return compact(replace(SMALL, columns=columns, rows=rows, notes=()))
 
     assert [column.name for column in shown(number).columns] == ["row", "de", "call"]
-    assert [note.text for note in shown(number).notes] == ["No number yet in: BLEU EN-FR ours."]
+    assert [note.text for note in shown(number).notes] == [
+        "Left out, as no number of ours is in them: BLEU EN-FR ours."
+    ]
     assert shown(waiting).columns == columns  # nothing is measured: each column says what is asked for
     assert shown(waiting).notes == ()
 
