@@ -160,6 +160,8 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     measured: MeasureRecord | None = None  # without a training
     has_claims: bool = False
     runs_folder: str = ""
+    num_row_seeds: int = 0  # that Table 3's rows are to have, and base beside them
+    num_base_seeds: int = 0
     is_of_logs: bool = False
     notes: dict[str, tuple[str, ...]] = {}
 

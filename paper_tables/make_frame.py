@@ -30,6 +30,7 @@ from analysis.scoring.scores import (
     ENTROPY_METRIC,
     WORD_BITS_METRIC,
     TrainingKey,
+    brevity_metric,
     values_by_number,
 )
 from analysis.scoring.verdict import (
@@ -94,6 +95,8 @@ def make_frame(results: ScaleResults) -> Frame:
         measured=results.measured,
         has_claims=scale.has_claims,
         runs_folder=scale.runs_folder,
+        num_row_seeds=len(scale.ablation_seeds),
+        num_base_seeds=len(scale.seeds if scale.base_seeds is None else scale.base_seeds),
     )
     cells = []
     for join in read_cells():
@@ -136,8 +139,8 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
     experiment, scores = results.experiment, values_by_number(results.scores)
     scale = experiment.scale.scale
     metrics = dict.fromkeys((
-        *results.scores["metric"].unique(), *ALL_METRICS, PERPLEXITY_METRIC, BITS_METRIC, WORD_BITS_METRIC,
-        ENTROPY_METRIC, BITS_LOST_METRIC,
+        *results.scores["metric"].unique(), *ALL_METRICS, *map(brevity_metric, ALL_METRICS), PERPLEXITY_METRIC,
+        BITS_METRIC, WORD_BITS_METRIC, ENTROPY_METRIC, BITS_LOST_METRIC,
     ))  # fmt: skip
     scored = {key for key, _ in scores}
     runs_by_system = group_runs(runs)

@@ -11,16 +11,17 @@ import msgspec
 from aiayn.printed import PAPER_SCALE
 from analysis.scoring.verdict import MARGIN_BLEU, Outcome
 from paper_tables.frame import Frame, Run
-from paper_tables.layout import MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
+from paper_tables.layout import BITS_DECIMALS, MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
 from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import Popovers, render_html_part
-from paper_tables.tables.conclusions import draw_contrasts
+from paper_tables.tables.conclusions import PrintedContrast, answers_of, draw_contrasts
 from paper_tables.tables.ours import our_cell
 
 MIN_SORTABLE = 8  # rows; fewer are seen at once
 MAX_SVG_BYTES = 2_200_000  # of all figures of a page, which stays below 3 MB
 MAX_NAMED = 6  # trainings that are named in the first look; the table of runs has all
+ANSWER_FIGURE = "forest_bits"  # beside the answers, once there is one
 NO_FIGURES = f"The figures are not drawn, as the extra for it is not installed: {INSTALL_COMMAND}"
 
 
@@ -45,7 +46,7 @@ CHAPTERS = (
     Chapter("results", "Results", ("verdict_strip", "bleu_cost", "bleu_definitions"),
             ("table2", "conclusions", "replications", "toy_en_es", "baselines", "verdicts")),
     Chapter("variations", "Variations on the model", ("forest",),
-            ("table3", "variants", "architectures")),
+            ("table3", "testsets", "variants", "architectures")),
     Chapter("trainings", "Trainings", ("curves", "plan_actual"), ("costs", "runs", "logs")),
     Chapter("model", "The model", ("attention",), ("table1",)),
     Chapter("claims_of_others", "What others say", ("public_runs",),
@@ -65,7 +66,10 @@ def render_report(
     scale = frame.scale
     popovers = Popovers()
     title = f"Attention Is All You Need: printed and ours, scale {scale}"
-    glance = _glance(frame, popovers)
+    answer = _answer(frame, figures or ())
+    glance = answer + _glance(frame, popovers)
+    if answer and figures is not None:
+        figures = [one for one in figures if one.name != ANSWER_FIGURE]
     lead = (
         "The paper's printed tables, and our numbers beside them on a tinted ground. A number of ours opens where it "
         "comes from: run, commit, seed, hardware, signature."
@@ -158,6 +162,31 @@ def _figure(figure: DrawnFigure) -> str:
     )
 
 
+def _answer(frame: Frame, figures: Iterable[DrawnFigure]) -> str:
+    """Return which of the paper's conclusions hold, beside the forest; nothing as long as no contrast is measured."""
+    answers = answers_of(draw_contrasts(frame))
+    total = len({one.row_name for contrasts in answers.values() for one in contrasts})
+    unmeasured = answers.pop("Not measured yet")
+    if len(unmeasured) == total:
+        return ""
+    cards = [(name, card_words(f"{len(some)} of {total}", map(_answer_words, some))) for name, some in answers.items()]
+    if unmeasured:
+        cards.append(("Not measured yet", card_words(f"{len(unmeasured)} of {total}", [])))
+    drawn = "".join(_figure(one) for one in figures if one.name == ANSWER_FIGURE and one.svg)
+    return (
+        f"<h2>Which of the paper's conclusions hold at scale {frame.scale}?</h2>\n"
+        '<p class="caption">Differences to base in bits a subword on the development set, called by a rule that was '
+        f'fixed beforehand; <a href="#conclusions">all of it</a>.</p>\n<div class="answer">\n{render_cards(cards)}'
+        f"{drawn}</div>\n"
+    )
+
+
+def _answer_words(one: PrintedContrast) -> str:
+    ours = one.ours
+    text = one.conclusion.statement if one.conclusion else one.name
+    return html.escape(text) + ("" if ours is None else f": <b>{ours.difference:+.{BITS_DECIMALS}f}</b>")
+
+
 def _glance(frame: Frame, popovers: Popovers) -> str:
     """Return the overview: request, results, verdict, missing."""
     cards = (
@@ -234,12 +263,7 @@ def _verdict(frame: Frame) -> str:
     if not outcomes:
         is_paper = frame.scale == PAPER_SCALE
         strong = "Nothing to judge yet" if is_paper else "Not comparable with the paper"
-    primary = draw_contrasts(frame).primary
-    counted = Counter(one.ours.call for one in primary if one.ours is not None)
-    if counted:
-        words = ", ".join(f"{count} {call}" for call, count in counted.most_common())
-        items.append(f'<a href="#conclusions">Of {len(primary)} contrasts in bits</a>: {html.escape(words)}')
-    else:
+    if all(one.ours is None for one in draw_contrasts(frame).primary):
         items.append("No conclusion of the paper's can be called yet")
     kind = "good" if set(outcomes) == {Outcome.REPRODUCED} else "bad" if outcomes[Outcome.NOT_REPRODUCED] else ""
     return card_words(strong, items, kind)

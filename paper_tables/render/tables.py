@@ -27,6 +27,7 @@ from paper_tables.tables.further import (
 )
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
+from paper_tables.tables.testsets import lay_out_testsets
 from paper_tables.tables.verdicts import lay_out_replications, lay_out_verdicts, verdict_frame
 
 SO_FAR_FOLDER = "so-far"  # beside Snakemake's declared outputs, never among them
@@ -85,11 +86,12 @@ def write_frames(results: ScaleResults, frame: Frame, folder: Path) -> None:
 
 def lay_out_tables(frame: Frame) -> list[Table]:
     """Return all tables in the order of the report, each followed by the wings' tables that stand after it."""
-    tables = [
+    tables: list[Table | None] = [
         lay_out_table2(frame),
         lay_out_table3(frame),
         lay_out_costs(frame),
         lay_out_conclusions(frame),
+        lay_out_testsets(frame),
         lay_out_variants(frame),
         lay_out_architectures(frame),
         lay_out_baselines(frame),
@@ -98,7 +100,9 @@ def lay_out_tables(frame: Frame) -> list[Table]:
         lay_out_runs(frame),
         lay_out_table4(),
     ]
-    with_wings = [table for core in tables for table in (core, *(layout(frame) for layout in tables_after(core.name)))]
+    with_wings = [
+        table for core in tables if core for table in (core, *(layout(frame) for layout in tables_after(core.name)))
+    ]
     return [compact(table) for table in with_wings if table is not None]
 
 
