@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import aiayn.data.text.lines
-import aiayn.provenance
 from aiayn.__main__ import main
 from aiayn.data.text import binarize, chunks
 from aiayn.data.text.binarize import (
