@@ -13,13 +13,14 @@ from typing import Literal
 import msgspec
 
 from aiayn.errors import UsageError, did_you_mean
+from aiayn.paths import num_averaged
 from aiayn.printed import (
     PAPER_CORPUS_BY_LANGUAGE_PAIR,
     PAPER_TESTSET_BY_ROLE,
     PUBLISHED_FOLDER,
     CellJoin,
+    evaluations_of,
     find_printed,
-    largest_average,
     read_cells,
     read_table,
 )
@@ -327,7 +328,7 @@ def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> 
     command = cause.command.format(
         corpus=PAPER_CORPUS_BY_LANGUAGE_PAIR[question.language_pair],
         language_pair=question.language_pair,
-        last=largest_average(question.language_pair, join.system),
+        last=max(num_averaged(average) for average, _ in evaluations_of(question.language_pair, join.system)),
         system=join.system,
         testset=question.testset,
     )

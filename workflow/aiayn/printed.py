@@ -374,15 +374,6 @@ def is_asked_for(language_pair: str, system: str) -> bool:
     return (language_pair, system) in _evaluations_by_system()
 
 
-def largest_average(language_pair: str, system: str) -> int:
-    """How many of its last checkpoints a system must keep: 5 for base, 20 for big, 1 for a row of Table 3's ablations.
-
-    Raises:
-        TableError: no printed number asks for this system in this language pair.
-    """
-    return max(num_averaged(average) for average, _ in evaluations_of(language_pair, system))
-
-
 @functools.cache  # the Snakefile asks for every training; the files do not change under it
 def _evaluations_by_system() -> dict[tuple[str, str], frozenset[tuple[str, str]]]:
     """(average, role) pairs by (language pair, system), from cells.csv, replications.csv and sentences.csv."""

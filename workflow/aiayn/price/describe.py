@@ -25,10 +25,21 @@ from aiayn.spec.system import (
     read_scale,
     read_system,
 )
-from aiayn.spec.training import UNREAD_KEYS_BY_ARCHITECTURE, DecodingSpec, TrainingSpec
+from aiayn.spec.training import DecodingSpec, TrainingSpec
 from aiayn.train.fairseq_args import TrainingData, train_flags
 
 PAPER_SCALE = "paper"
+# Keys that an architecture ignores.
+_NOT_RECURRENT = (
+    "num_heads", "d_k", "d_v", "norm_order", "norm", "norm_epsilon", "attention", "attention_biases", "positions",
+    "embeddings", "initialisation", "p_drop_attention", "p_drop_ffn",
+)  # fmt: skip
+UNREAD_KEYS_BY_ARCHITECTURE: dict[str, tuple[str, ...]] = {
+    "transformer": (),
+    "fairseq_transformer": (),
+    "lstm": _NOT_RECURRENT,
+    "fconv": _NOT_RECURRENT,
+}
 
 # Table 2's training cost and section 5.2's time, by our name of the system; the cost is one cell for both languages.
 PRINTED_COST_BY_SYSTEM = {"base": ("3.3e18", 12.0), "big": ("2.3e19", 84.0), "big_enfr": ("2.3e19", 84.0)}
