@@ -153,7 +153,7 @@ def _paper_conditions(language_pair: str, role: str, metric: str) -> Conditions:
     return Conditions(
         scale=PAPER_SCALE,
         corpus=PAPER_CORPUS_BY_LANGUAGE_PAIR[language_pair],
-        testset=PAPER_TESTSET_BY_ROLE[role],
+        testset=PAPER_TESTSET_BY_ROLE.get(role, ""),  # the paper has no further ones
         metric=metric,
     )
 

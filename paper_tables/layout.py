@@ -315,29 +315,50 @@ def over_seeds(values: Sequence[float], metric: str, show: Callable[[float, str]
 def compact(table: Table) -> Table:
     """Return the table as it is shown: without columns of ours that hold nothing, a scale's mark once a row.
 
-    A note on a mark that went with its column stays, without the mark.
+    Where there is any number of ours, columns that hold states alone (missing, not run) are only named in a note. A
+    note on a mark that went with its column stays, without the mark.
     """
-    texts_by_row = [_texts_by_column(row) for row in table.rows]
-    kept = [
-        column.side != "ours" or not table.rows or any(texts[index] not in ("", DASH) for texts in texts_by_row)
-        for index, column in enumerate(table.columns)
-    ]
+    cells_by_row = [_cell_by_column(row) for row in table.rows]
+    has_numbers = any(cell.kind == "ours" and cell.shows for cells in cells_by_row for cell in cells)
+    blank, waiting = (
+        [
+            column.side == "ours" and bool(table.rows) and all(is_so(cells[index]) for cells in cells_by_row)
+            for index, column in enumerate(table.columns)
+        ]
+        for is_so in (_is_blank, lambda cell: has_numbers and (_is_blank(cell) or _is_waiting(cell)))
+    )
+    kept = [not (blank[index] or waiting[index]) for index in range(len(table.columns))]
     rows = tuple(_marked_once(_with_columns(row, kept)) for row in table.rows)
     marks = {mark for row in rows for cell in row.cells for mark in cell.marks}
+    notes = [note if note.mark in marks else replace(note, mark="") for note in table.notes]
+    names = (f"{one.group} {one.heading}".strip() for one in table.columns)
+    named = [name for name, is_blank, is_waiting in zip(names, blank, waiting, strict=True) if is_waiting > is_blank]
     return replace(
         table,
         columns=tuple(column for column, is_kept in zip(table.columns, kept, strict=True) if is_kept),
         rows=rows,
-        notes=tuple(note if note.mark in marks else replace(note, mark="") for note in table.notes),
+        notes=(
+            *notes,
+            *([Note("", f"Left out, as no number of ours is in them: {'; '.join(named)}.")] if named else []),
+        ),
     )
 
 
-def _texts_by_column(row: Row) -> list[str]:
-    """Return one text a column; a cell that spans columns is in its first."""
-    texts: list[str] = []
+def _is_blank(cell: Cell) -> bool:
+    return "".join(part.text for part in cell.parts) in ("", DASH)
+
+
+def _is_waiting(cell: Cell) -> bool:
+    """Return whether a cell has the state of its runs in place of a number."""
+    return cell.kind == "state" and (bool(cell.shows) or cell.parts[0].text == "not run")
+
+
+def _cell_by_column(row: Row) -> list[Cell]:
+    """Return one cell a column; one that spans columns is in its first."""
+    cells: list[Cell] = []
     for cell in row.cells:
-        texts += ["".join(part.text for part in cell.parts), *[""] * (cell.num_columns - 1)]
-    return texts
+        cells += [cell, *[blank_cell()] * (cell.num_columns - 1)]
+    return cells
 
 
 def _with_columns(row: Row, kept: Sequence[bool]) -> Row:

@@ -15,6 +15,7 @@ from aiayn.paths import (
     corpus_record,
     evaluation_record,
     measure_record,
+    split_alpha,
     train_record,
 )
 from aiayn.provenance import Provenance
@@ -203,7 +204,8 @@ def write_scores(site: Site, evaluation: Evaluation, value_by_metric: dict[str, 
         for metric, value in value_by_metric.items()
         if metric != "ppl_per_subword"
     ]
-    record = ScoreRecords(provenance=PROVENANCE, run=run, testset=evaluation.testset, scores=scores)
+    testset, _ = split_alpha(evaluation.testset)
+    record = ScoreRecords(provenance=PROVENANCE, run=run, testset=testset, scores=scores)
     write_record(record, evaluation_record(site.results_folder, scale, "score", evaluation))
     if "ppl_per_subword" in value_by_metric:
         perplexity = PerplexityRecord(
@@ -302,7 +304,7 @@ def write_everything(site: Site, *, base_bleu: float = 70.0, hardware: Hardware 
         value = base_bleu + evaluation.seed / 10
         metrics = {"bleu_tok_compound_split": value, "bleu_tok_moses": value, "bleu_sacre_13a": value - 1}
         metrics["bleu_as_given"] = value
-        write_scores(site, evaluation, metrics | ({"ppl_per_subword": 1.5} if evaluation.role == "dev" else {}))
+        write_scores(site, evaluation, metrics | ({"ppl_per_subword": 1.5} if evaluation.has_perplexity else {}))
     for name, corpus in site.experiment.corpora.items():
         write_binarized(site, name, corpus.target_language)
     for name, testset in site.experiment.baselines:
@@ -347,7 +349,8 @@ def write_translations(
     sha256 = hashlib.sha256(text_path.read_bytes()).hexdigest()
     hypotheses = Hypotheses(
         provenance=PROVENANCE, run=run or run_of(evaluation.corpus, evaluation.system, evaluation.seed),
-        average=evaluation.average, testset=evaluation.testset, path=str(text_path.absolute()), pieces_path="x",
+        average=evaluation.average, testset=split_alpha(evaluation.testset)[0], path=str(text_path.absolute()),
+        pieces_path="x",
         num_lines=text.count("\n"), hypotheses_sha256=sha256, beam_size=4, length_penalty_alpha=0.6,
         length_penalty_form="gnmt", stop="fairseq", signature=signature, sentences_per_second=9.5,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from aiayn.errors import RecordError, UsageError
 from aiayn.packed import find_packed
-from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, num_averaged
+from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, num_averaged, split_alpha
 from aiayn.records import (
     BinarizedCorpus,
     CheckpointRecord,
@@ -110,8 +110,10 @@ def _attending(folder: Path, pattern: str) -> Attending | None:
 
 def _of_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Iterator[Translation]:
     pattern = f"{claim.scale}/decode/{train.corpus}/{train.system}/seed{train.seed}/last*/*.json"
-    paths = sorted(results_folder.glob(pattern), key=lambda path: (num_averaged(path.parent.name), path.name))
+    paths = sorted(results_folder.glob(pattern), key=lambda path: (-num_averaged(path.parent.name), path.name))
     for path in paths:
+        if split_alpha(path.stem)[1] is not None:  # of a search that is not the system's, on purpose
+            continue
         record = read_record(path, Hypotheses)
         if record.run != train.run:
             raise RecordError(f"{path}: of run {record.run}, expected {train.run}; rerun `decode`, or name that run")

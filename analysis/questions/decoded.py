@@ -7,7 +7,7 @@ import msgspec
 from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines
 from aiayn.errors import RecordError
-from aiayn.paths import corpus_record, num_averaged
+from aiayn.paths import corpus_record, num_averaged, split_alpha
 from aiayn.records import Hypotheses, RawCorpus, read_record
 from aiayn.runs.names import match_run
 from aiayn.spec.system import read_corpus
@@ -28,7 +28,9 @@ def find_decoded(results_folder: Path, run: str, *, testset: str | None, average
         RecordError: if no run, or more than one, is meant, or it was decoded on no or more than one such test set.
     """
     found = [
-        _read_decoded(results_folder, path) for path in sorted(results_folder.glob("*/decode/*/*/seed*/last*/*.json"))
+        _read_decoded(results_folder, path)
+        for path in sorted(results_folder.glob("*/decode/*/*/seed*/last*/*.json"))
+        if split_alpha(path.stem)[1] is None  # by another search than the system's
     ]
     names = {one.hypotheses.run for one in found}
     name = match_run(run, names, place=str(results_folder), unknown="is neither a file nor a decoded run")

@@ -20,7 +20,10 @@ as printed, or of 0.5 BLEU.
 
 What is called has a p-value: two-sided, of no difference; of an equivalence, of the tests on the side of the margin on
 which d lies. A second column of calls corrects one family, the primary contrasts, by Holm (1979): a call that its
-corrected p-value does not support is too close. The primary contrasts that hold or are reversed are decided.
+corrected p-value does not support is too close. The primary contrasts that hold or are reversed are decided. Of what
+is too close, how many seeds would decide is asked of the same difference and sd: so many of the row, and of the
+control as many, or those that it has if they are more. If a row's reach by the pooled sd alone is above
+MAX_REACH_BITS, all rows get a third seed.
 
 A post-norm model may fail to start, or start late: until then its cross-attention reads all source tokens alike. *Did
 not start*: the lowest head of every decoder layer has an entropy over log S above 0.98, and making all weights equal
@@ -35,6 +38,7 @@ each system's updates. A contrast that moves by more than half its reach between
 of more updates than its control, as big, is also looked at after as many as that one's.
 """
 
+import bisect
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -46,6 +50,7 @@ import msgspec
 from analysis.scoring.verdict import (
     ALPHA,
     MARGIN_BLEU,
+    MAX_SEEDS_ADVISED,
     Outcome,
     PooledSd,
     holm_adjusted,
@@ -56,6 +61,7 @@ from analysis.scoring.verdict import (
 )
 
 MARGIN_BITS = 0.10
+MAX_REACH_BITS = 0.06
 UNIFORM_ENTROPY = 0.98
 UNIFORM_BITS = 0.05
 STARTED_BITS = 4.5  # of dev, a subword; of the vocabulary of scale multi30k, from its probes
@@ -142,6 +148,7 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     is the call by Holm, None outside the family; `with_all` that with all runs in, None if all systems started.
     `effects` are at SHARES of the updates; None where a seed has no validation there, and of BLEU.
     `effect_at_control_updates` is that of a row of more updates than its control, after as many as that one's.
+    `num_seeds_to_decide` is of what is too close to call; None if not even MAX_SEEDS_ADVISED would.
     """
 
     call: Call
@@ -160,6 +167,7 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     with_all: Call | None = None
     effects: tuple[float | None, ...] = (None,) * len(SHARES)
     effect_at_control_updates: float | None = None
+    num_seeds_to_decide: int | None = None
 
     @property
     def is_moving(self) -> bool:
@@ -209,14 +217,20 @@ def draw_contrast(
     """
     margin = MARGIN_BITS if is_in_bits else MARGIN_BLEU
     kept, kept_controls = _started(runs) or runs, _started(control_runs) or control_runs
-    call, reach, p_value = _call(relation, kept, kept_controls, spread.started or spread.everything, margin)
+    difference, numbers = _difference(_values(kept), _values(kept_controls)), (len(kept), len(kept_controls))
+    pooled = spread.started or spread.everything
+    call, reach, p_value = _call(relation, difference, numbers, pooled, margin)
     num_unstarted, num_unstarted_controls = (len(some) - len(_started(some)) for some in (runs, control_runs))
     if call not in (Call.FEW_CONTROLS, Call.NOT_ASKED) and num_unstarted + num_unstarted_controls:
         call, p_value = Call.CONTROL_NOT_STARTED if num_unstarted_controls else Call.NOT_STARTED, None
     part = kept_controls[0].updates / max(1, kept[0].updates)
+    with_all = None
+    if spread.unstarted:
+        of_all = _difference(_values(runs), _values(control_runs)), (len(runs), len(control_runs))
+        with_all = _call(relation, *of_all, spread.everything, margin)[0]
     return Contrast(
         call=call,
-        difference=_difference([run.value for run in kept], [run.value for run in kept_controls]),
+        difference=difference,
         num_seeds=len(runs),
         num_control_seeds=len(control_runs),
         num_compared=len(kept),
@@ -227,10 +241,17 @@ def draw_contrast(
         num_late=sum(run.is_late for run in runs),
         reach=reach,
         p_value=p_value,
-        with_all=_call(relation, runs, control_runs, spread.everything, margin)[0] if spread.unstarted else None,
+        with_all=with_all,
         effects=tuple(_effect(kept, kept_controls, share, share) if is_in_bits else None for share in SHARES),
         effect_at_control_updates=_effect(kept, kept_controls, part, 1.0) if is_in_bits and part < 1 else None,
+        num_seeds_to_decide=_seeds_to_decide(relation, difference, numbers, pooled, margin)
+        if call is Call.TOO_CLOSE
+        else None,
     )
+
+
+def _values(runs: Sequence[SeedRun]) -> list[float]:
+    return [run.value for run in runs]
 
 
 def _difference(values: Sequence[float], control_values: Sequence[float]) -> float:
@@ -247,19 +268,20 @@ def _effect(
     return _difference(known, known_controls) if is_known else None
 
 
+def reach_of(pooled: PooledSd, num_seeds: int, num_control_seeds: int) -> float:
+    """Return the reach of so many seeds of a row against so many of its control, before any difference is looked at."""
+    standard_error = pooled.sd * math.sqrt(1 / num_seeds + 1 / num_control_seeds)
+    return reaches(standard_error, pooled.degrees_of_freedom)[1]
+
+
 def _call(
-    relation: Relation | None,
-    runs: Sequence[SeedRun],
-    control_runs: Sequence[SeedRun],
-    pooled: PooledSd | None,
-    margin: float,
+    relation: Relation | None, difference: float, numbers: tuple[int, int], pooled: PooledSd | None, margin: float
 ) -> tuple[Call, float | None, float | None]:
-    """Return the call of a difference, its reach and its p-value, by one pooled standard deviation."""
-    if pooled is None or len(control_runs) < MIN_CONTROL_SEEDS:
+    """Return the call of a difference of so many seeds of a row and of its control, its reach and its p-value."""
+    if pooled is None or numbers[1] < MIN_CONTROL_SEEDS:
         return Call.FEW_CONTROLS, None, None
-    df, standard_error = pooled.degrees_of_freedom, pooled.sd * math.sqrt(1 / len(runs) + 1 / len(control_runs))
+    df, standard_error = pooled.degrees_of_freedom, pooled.sd * math.sqrt(1 / numbers[0] + 1 / numbers[1])
     one_sided, reach = reaches(standard_error, df)
-    difference = _difference([run.value for run in runs], [run.value for run in control_runs])
     if relation is None:
         return Call.NOT_ASKED, reach, None
     if relation == "equivalent":
@@ -271,6 +293,22 @@ def _call(
     if abs(difference) <= reach:
         return Call.TOO_CLOSE, reach, p_value
     return Call.HOLDS if (difference > 0) == (relation == "above") else Call.REVERSED, reach, p_value
+
+
+def _seeds_to_decide(
+    relation: Relation | None, difference: float, numbers: tuple[int, int], pooled: PooledSd | None, margin: float
+) -> int | None:
+    """Return the least number of a row's seeds that decides, difference and sd staying; df grows with the seeds."""
+
+    def decides(wanted: int) -> bool:
+        grown = (wanted, max(wanted, numbers[1]))
+        degrees_of_freedom = pooled.degrees_of_freedom + sum(grown) - sum(numbers) if pooled else 0
+        larger = pooled and msgspec.structs.replace(pooled, degrees_of_freedom=degrees_of_freedom)
+        return _call(relation, difference, grown, larger, margin)[0] is not Call.TOO_CLOSE
+
+    wanted = range(numbers[0], MAX_SEEDS_ADVISED + 1)
+    index = bisect.bisect_left(wanted, True, key=decides)  # the reach only shrinks as seeds are added
+    return wanted[index] if index < len(wanted) else None
 
 
 def correct_family(contrasts: Sequence[Contrast]) -> list[Contrast]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Hashable, Sequence
 import numpy as np
 import sacremoses  # type: ignore[import-untyped, unused-ignore]
 from sacrebleu import __version__ as sacrebleu_version
-from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.base import Metric, Score
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF
 
@@ -88,9 +88,15 @@ def score_hypotheses(
     sides = Text(hypotheses, target_language), Text(references, target_language)
     records = []
     for metric in metrics:
-        value, signature = _value_and_signature(metric, *sides, testset, references_sha256)
+        score, signature = _score_and_signature(metric, *sides, testset, references_sha256)
         records.append(
-            ScoreRecord(metric=metric, value=value, signature=signature, hypotheses_sha256=hypotheses_sha256, ci=None)
+            ScoreRecord(
+                metric=metric,
+                value=score.score,
+                signature=signature,
+                hypotheses_sha256=hypotheses_sha256,
+                brevity_penalty=score.bp if isinstance(score, BLEUScore) else None,
+            )
         )
     return records
 
@@ -189,19 +195,19 @@ def _procedure_signature(procedure: Procedure, language: str, testset: str, refe
     return "|".join(f"{key}:{value}" for key, value in fields.items())
 
 
-def _value_and_signature(
+def _score_and_signature(
     metric: str, hypotheses: Text, references: Text, testset: str, references_sha256: str
-) -> tuple[float, str]:
+) -> tuple[Score, str]:
     if metric in PROCEDURE_BY_METRIC:
         procedure = PROCEDURE_BY_METRIC[metric]
-        value = procedure_bleu(procedure, hypotheses, references).score
-        return value, _procedure_signature(procedure, references.language, testset, references_sha256)
+        bleu = procedure_bleu(procedure, hypotheses, references)
+        return bleu, _procedure_signature(procedure, references.language, testset, references_sha256)
     scorer = sacrebleu_scorer(metric)
-    value = scorer.corpus_score(hypotheses.lines, [references.lines]).score
+    score = scorer.corpus_score(hypotheses.lines, [references.lines])
     signature = scorer.get_signature()  # complete only after a score
     signature.update("test", testset)
     signature.update("refs", references_sha256[:_SHA256_DIGITS])
-    return value, str(signature)
+    return score, str(signature)
 
 
 def _check_lines(hypotheses: Sequence[str], references: Sequence[str], testset: str) -> None:

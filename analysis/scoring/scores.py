@@ -1,7 +1,8 @@
 """Turns the records of score and perplexity into one tidy frame, scores.tsv: a line a number.
 
 A record of perplexity gives bits a subword, too (log2 of it) and, unless an earlier version wrote it, bits a word, the
-lowest entropy of any head of the decoder over the source, and the bits lost without that attention.
+lowest entropy of any head of the decoder over the source, and the bits lost without that attention. A BLEU gives its
+brevity penalty, too.
 
 A number enters only together with the training that it belongs to: a score of an earlier run of the same name, left on
 disk while the system is trained again, is not shown as the new one's.
@@ -16,7 +17,7 @@ import msgspec
 import pandas as pd
 
 from aiayn.errors import RecordError, ScoreError
-from aiayn.paths import Evaluation, evaluation_record, train_record
+from aiayn.paths import Evaluation, evaluation_record, split_alpha, train_record
 from aiayn.printed import PERPLEXITY_METRIC
 from aiayn.records import PerplexityRecord, Record, ScoreRecords, TrainRecord, read_record, read_train_record
 from analysis.scoring.seeds import summarise_seeds
@@ -160,8 +161,8 @@ def read_of_run(
 
 def _lines(evaluation: Evaluation, record: ScoreRecords | PerplexityRecord, path: Path) -> list[_Line]:
     """Return a line for each number of a record, columns SCORE_COLUMNS."""
-    if record.testset != evaluation.testset:
-        expected = evaluation.testset
+    expected, _ = split_alpha(evaluation.testset)
+    if record.testset != expected:
         raise RecordError(f"{path}: is of test set {record.testset!r}, expected {expected!r}; rerun `snakemake`")
     made = record.provenance
     commit = f"{made.commit}+dirty" if made.is_dirty else made.commit
@@ -181,9 +182,16 @@ def _lines(evaluation: Evaluation, record: ScoreRecords | PerplexityRecord, path
             if value is not None
         ]
     return [
-        (*key, score.metric, score.value, score.signature, score.hypotheses_sha256, record.run, commit)
+        (*key, metric, value, score.signature, score.hypotheses_sha256, record.run, commit)
         for score in record.scores
+        for metric, value in ((score.metric, score.value), (brevity_metric(score.metric), score.brevity_penalty))
+        if value is not None
     ]
+
+
+def brevity_metric(metric: str) -> str:
+    """Return what the brevity penalty in a BLEU is called among the metrics."""
+    return f"brevity_penalty_of_{metric}"
 
 
 def summarise_frame(scores: pd.DataFrame) -> pd.DataFrame:

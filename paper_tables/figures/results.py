@@ -21,6 +21,7 @@ from aiayn.printed import (
     read_cells,
     read_table,
 )
+from analysis.scoring.contrasts import Call
 from analysis.scoring.seeds import summarise_seeds
 from analysis.scoring.verdict import MARGIN_BLEU
 from paper_tables.cell_verdicts import JudgedCell, is_bleu
@@ -47,13 +48,20 @@ LABEL_WIDTH = 128  # of the names left of a plot
 OURS_NAME, PRINTED_NAME = "ours", "printed"
 BOTH = alt.Scale(domain=[PRINTED_NAME, OURS_NAME], range=[PRINTED, OURS])
 SHAPES = alt.Scale(domain=[PRINTED_NAME, OURS_NAME], range=["diamond", "circle"])
+ANSWER_BY_CALL = {Call.HOLDS: "holds", Call.REVERSED: "reversed", Call.TOO_CLOSE: "undecided"}
+NOT_CALLED = "not called"
+MARK_BY_ANSWER = {  # shape, stroke, fill: a difference that is not decided is hollow
+    PRINTED_NAME: ("diamond", PRINTED, PRINTED), "holds": ("circle", OURS, OURS),
+    "reversed": ("square", WARNING, WARNING), "undecided": ("circle", OURS, "transparent"),
+    NOT_CALLED: ("circle", PALETTE[3], "transparent"),
+}  # fmt: skip
 SIGNED = "datum.value > 0 ? '+' + format(datum.value, '~g') : format(datum.value, '~g')"
 NO_SD = "base has fewer than two seeds: no interval"
 
 # ---- Table 3: the difference that each variation makes ------------------------------------------------------------
 
 FOREST_COLUMNS = ("group", "row", "label", "source", "scale", "metric", "num_seeds", "difference", "low", "high",
-                  "spread")  # fmt: skip
+                  "spread", "answer")  # fmt: skip
 
 
 def forest_frame(results: ScaleResults, metric: str) -> pd.DataFrame:
@@ -69,10 +77,12 @@ def forest_frame(results: ScaleResults, metric: str) -> pd.DataFrame:
     for one in sorted(asked, key=lambda one: rows.index(one.row_name)):
         row, ours = one.row_name, one.ours
         head = ("" if row == "big" else group_of(row), row, _label_of(row, printed))
-        lines.append((*head, PRINTED_NAME, PAPER_SCALE, metric, None, one.printed_effect, None, None, ""))
+        lines.append((*head, PRINTED_NAME, PAPER_SCALE, metric, None, one.printed_effect, None, None, "",
+                      PRINTED_NAME))  # fmt: skip
         if ours is not None:
             spread = NO_SD if ours.interval is None else "95 % t-interval by the pooled sd"
             values = (ours.num_compared, ours.difference, *(ours.interval or (None, None)), spread)
+            values += (ANSWER_BY_CALL.get(ours.call, NOT_CALLED),)
             lines.append((*head, OURS_NAME, results.scale.scale, metric, *values))
     return pd.DataFrame(lines, columns=list(FOREST_COLUMNS)).astype({"num_seeds": "Int64"})
 
@@ -94,11 +104,14 @@ def _label_of(row: str, printed: Sequence[PublishedCell]) -> str:
 
 
 def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Return one line a row, groups apart: printed difference as a diamond, ours as a dot with its interval."""
+    """Return one line a row, groups apart: printed difference as a diamond, ours with its interval and its answer."""
     metric = str(frame["metric"].iloc[0])
     edge = max(float(frame["difference"].abs().max()), 0.1) * 1.3  # a bar that is longer is cut there
     scale = alt.Scale(domain=[-edge, edge], nice=False)
-    sources = [name for name in (PRINTED_NAME, OURS_NAME) if (frame["source"] == name).any()]
+    marks = {name: mark for name, mark in MARK_BY_ANSWER.items() if (frame["answer"] == name).any()}
+    shapes, strokes, fills = (
+        alt.Scale(domain=list(marks), range=list(kind)) for kind in zip(*marks.values(), strict=True)
+    )
     groups = list(frame.groupby("group", sort=False))
     charts = []
     for index, (group, part) in enumerate(groups):
@@ -110,15 +123,15 @@ def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
         )  # fmt: skip
         x = alt.X("difference:Q", scale=scale, axis=axis)
         y = alt.Y("label:N", sort=list(dict.fromkeys(part["label"])), title=None, axis=_names(LABEL_WIDTH))
-        legend = alt.Legend(title=None, values=sources) if index == 0 else None
-        colour = alt.Color("source:N", scale=BOTH, legend=legend)
-        shape = alt.Shape("source:N", scale=SHAPES, legend=legend)
-        tooltip = ["label:N", "source:N", "scale:N", alt.Tooltip("difference:Q", format="+.2f"), "low:Q", "high:Q",
-                   "num_seeds:Q", "spread:N"]  # fmt: skip
+        legend = alt.Legend(title=None, columns=3, symbolOpacity=1, symbolStrokeWidth=1.6) if index == 0 else None
+        answer = (
+            alt.Shape("answer:N", scale=shapes, legend=legend), alt.Stroke("answer:N", scale=strokes, legend=legend),
+            alt.Fill("answer:N", scale=fills, legend=legend),
+        )  # fmt: skip
+        tooltip = ["label:N", "source:N", "answer:N", "scale:N", alt.Tooltip("difference:Q", format="+.2f"), "low:Q",
+                   "high:Q", "num_seeds:Q", "spread:N"]  # fmt: skip
         zero = alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(opacity=FAINT, aria=False).encode(x)
-        points = (
-            alt.Chart(part).mark_point(filled=True, opacity=1, size=62).encode(x, y, colour, shape, tooltip=tooltip)
-        )
+        points = alt.Chart(part).mark_point(opacity=1, size=62).encode(x, y, *answer, tooltip=tooltip)
         layers = [zero, points]
         with_ends = part.dropna(subset=["low"])
         if not with_ends.empty:
@@ -146,7 +159,7 @@ def describe_forest(frame: pd.DataFrame) -> str:
     for line in ours.to_dict("records"):
         printed = frame[(frame["row"] == line["row"]) & (frame["source"] == PRINTED_NAME)]["difference"]
         shown = f", printed {printed.iloc[0]:+.2f}" if len(printed) else ""
-        words.append(f"{line['label']}: ours {line['difference']:+.2f} ({line['spread']}){shown}.")
+        words.append(f"{line['label']}: ours {line['difference']:+.2f}, {line['answer']} ({line['spread']}){shown}.")
     return " ".join(words)
 
 
@@ -505,10 +518,10 @@ def describe_plan(frame: pd.DataFrame) -> str:
 
 
 _FOREST_CAPTION = (
-    "A diamond is the printed row minus the printed base, a dot the mean of ours minus that of our base. Bars are the "
-    "95 % t-intervals of the table of conclusions, by an sd pooled over all systems of two seeds or more; those that "
-    "leave the plot are cut. At a smaller scale than the paper's a row keeps its ratio to base, and the two compare in "
-    "direction, not in size."
+    "A diamond is the printed row minus the printed base; beside it the mean of ours minus that of our base, filled if "
+    "the table of conclusions calls it decided. Bars are its 95 % t-intervals, by an sd pooled over all systems of two "
+    "seeds or more; those that leave the plot are cut. At a smaller scale than the paper's a row keeps its ratio to "
+    "base, and the two compare in direction, not in size."
 )
 FOREST_BLEU = Figure(
     name="forest_bleu",

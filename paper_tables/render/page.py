@@ -46,6 +46,8 @@ main > section > section, main > section > figure { margin: 0; padding: 1.1rem 0
   margin: 0 0 .25rem; }
 .glance dd { margin: 0; } .glance dd strong { font-size: 1.35rem; line-height: 1.25; display: block; }
 .glance ul { margin: .3rem 0 0; padding: 0; list-style: none; font-size: .92rem; }
+.answer { display: flex; flex-wrap: wrap; gap: 1.2rem 2rem; align-items: start; margin-bottom: 1.2rem; }
+.answer > .glance { flex: 1 1 26rem; } .answer > figure { flex: 0 1 27rem; }
 .bad { color: var(--warn); } .good { color: var(--good); }
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 25rem), 1fr)); gap: 1.6rem 2.4rem;
   align-items: start; padding: .6rem 0; }
@@ -86,7 +88,7 @@ button.from.row { text-decoration: none; } button.from:hover { color: var(--acce
 @supports (position-area: bottom) {
   .provenance { inset: auto; margin: .3rem; position-area: bottom span-right; position-try-fallbacks: flip-inline,
     flip-block, flip-block flip-inline; } }
-small { display: block; color: var(--soft); font-size: .85em; line-height: 1.2; }
+small { display: block; color: var(--soft); font-size: .85em; line-height: 1.2; white-space: normal; }
 sup { color: var(--accent); font-size: .72em; line-height: 0; margin-left: .1em; }
 td.printed:not(.ours) sup { color: inherit; }
 .notes, details ul { color: var(--soft); font-size: .88rem; padding-left: 1.1rem; margin: .6rem 0; max-width: 60rem; }

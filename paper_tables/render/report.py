@@ -11,17 +11,18 @@ import msgspec
 from aiayn.printed import PAPER_SCALE
 from analysis.scoring.verdict import MARGIN_BLEU, Outcome
 from paper_tables.cell_verdicts import JudgedCell
-from paper_tables.layout import MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
+from paper_tables.layout import BITS_DECIMALS, MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
 from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import Popovers, render_html_part
 from paper_tables.scale_results import ScaleResults
-from paper_tables.tables.conclusions import draw_contrasts
+from paper_tables.tables.conclusions import PrintedContrast, answers_of, draw_contrasts
 from paper_tables.tables.ours import provenance_of
 
 MIN_SORTABLE = 8  # rows; fewer are seen at once
 MAX_SVG_BYTES = 2_200_000  # of all figures of a page, which stays below 3 MB
 MAX_NAMED = 6  # trainings that are named in the first look; the table of runs has all
+ANSWER_FIGURE = "forest_bits"  # beside the answers, once there is one
 NO_FIGURES = f"The figures are not drawn, as the extra for it is not installed: {INSTALL_COMMAND}"
 
 
@@ -46,7 +47,7 @@ CHAPTERS = (
     Chapter("results", "Results", ("verdict_strip", "bleu_cost", "bleu_definitions"),
             ("table2", "conclusions", "replications", "toy_en_es", "baselines", "verdicts")),
     Chapter("variations", "Variations on the model", ("forest",),
-            ("table3", "variants", "architectures")),
+            ("table3", "testsets", "variants", "architectures")),
     Chapter("trainings", "Trainings", ("curves", "plan_actual"), ("costs", "runs", "logs")),
     Chapter("model", "The model", ("attention",), ("table1", "parameters")),
     Chapter("claims_of_others", "What others say", ("public_runs",),
@@ -67,7 +68,10 @@ def render_report(
     scale = results.scale.scale
     popovers = Popovers()
     title = f"Attention Is All You Need: printed and ours, scale {scale}"
-    glance = _glance(results, judged, popovers)
+    answer = _answer(results, figures or ())
+    glance = answer + _glance(results, judged, popovers)
+    if answer and figures is not None:
+        figures = [one for one in figures if one.name != ANSWER_FIGURE]
     lead = (
         "The paper's printed tables, and our numbers beside them on a tinted ground. A number of ours opens where it "
         "comes from: run, commit, seed, hardware, signature."
@@ -160,6 +164,31 @@ def _figure(figure: DrawnFigure) -> str:
     )
 
 
+def _answer(results: ScaleResults, figures: Iterable[DrawnFigure]) -> str:
+    """Return which of the paper's conclusions hold, beside the forest; nothing as long as no contrast is measured."""
+    answers = answers_of(draw_contrasts(results))
+    total = len({one.row_name for contrasts in answers.values() for one in contrasts})
+    unmeasured = answers.pop("Not measured yet")
+    if len(unmeasured) == total:
+        return ""
+    cards = [(name, card_words(f"{len(some)} of {total}", map(_answer_words, some))) for name, some in answers.items()]
+    if unmeasured:
+        cards.append(("Not measured yet", card_words(f"{len(unmeasured)} of {total}", [])))
+    drawn = "".join(_figure(one) for one in figures if one.name == ANSWER_FIGURE and one.svg)
+    return (
+        f"<h2>Which of the paper's conclusions hold at scale {results.scale.scale}?</h2>\n"
+        '<p class="caption">Differences to base in bits a subword on the development set, called by a rule that was '
+        f'fixed beforehand; <a href="#conclusions">all of it</a>.</p>\n<div class="answer">\n{render_cards(cards)}'
+        f"{drawn}</div>\n"
+    )
+
+
+def _answer_words(one: PrintedContrast) -> str:
+    ours = one.ours
+    text = one.conclusion.statement if one.conclusion else one.name
+    return html.escape(text) + ("" if ours is None else f": <b>{ours.difference:+.{BITS_DECIMALS}f}</b>")
+
+
 def _glance(results: ScaleResults, judged: Sequence[JudgedCell], popovers: Popovers) -> str:
     """Return the overview: request, results, verdict, missing."""
     cards = (
@@ -237,12 +266,7 @@ def _verdict(results: ScaleResults, judged: Sequence[JudgedCell]) -> str:
     if not outcomes:
         is_paper = results.scale.scale == PAPER_SCALE
         strong = "Nothing to judge yet" if is_paper else "Not comparable with the paper"
-    primary = draw_contrasts(results).primary
-    counted = Counter(one.ours.call for one in primary if one.ours is not None)
-    if counted:
-        words = ", ".join(f"{count} {call}" for call, count in counted.most_common())
-        items.append(f'<a href="#conclusions">Of {len(primary)} contrasts in bits</a>: {html.escape(words)}')
-    else:
+    if all(one.ours is None for one in draw_contrasts(results).primary):
         items.append("No conclusion of the paper's can be called yet")
     kind = "good" if set(outcomes) == {Outcome.REPRODUCED} else "bad" if outcomes[Outcome.NOT_REPRODUCED] else ""
     return card_words(strong, items, kind)

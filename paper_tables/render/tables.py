@@ -27,6 +27,7 @@ from paper_tables.tables.further import (
 from paper_tables.tables.parameters import lay_out_parameters
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
+from paper_tables.tables.testsets import lay_out_testsets
 from paper_tables.tables.verdicts import lay_out_replications, lay_out_verdicts
 
 SO_FAR_FOLDER = "so-far"  # beside Snakemake's declared outputs, never among them
@@ -87,11 +88,12 @@ def write_frames(results: ScaleResults, judged: list[JudgedCell], folder: Path) 
 
 def lay_out_tables(results: ScaleResults, judged: list[JudgedCell]) -> list[Table]:
     """Return all tables in the order of the report, each followed by the wings' tables that stand after it."""
-    tables = [
+    tables: list[Table | None] = [
         lay_out_table2(results, judged),
         lay_out_table3(results, judged),
         lay_out_costs(results),
         lay_out_conclusions(results),
+        lay_out_testsets(results),
         lay_out_variants(results),
         lay_out_architectures(results),
         lay_out_parameters(),
@@ -102,7 +104,10 @@ def lay_out_tables(results: ScaleResults, judged: list[JudgedCell]) -> list[Tabl
         lay_out_table4(),
     ]
     with_wings = [
-        table for core in tables for table in (core, *(layout(results, judged) for layout in tables_after(core.name)))
+        table
+        for core in tables
+        if core
+        for table in (core, *(layout(results, judged) for layout in tables_after(core.name)))
     ]
     return [compact(table) for table in with_wings if table is not None]
 

@@ -3,6 +3,7 @@
 The rule is in `analysis.scoring.contrasts`, and in the notes of the table.
 """
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -17,16 +18,19 @@ from aiayn.printed import (
     PERPLEXITY_METRIC,
     CellJoin,
     PublishedConclusion,
+    PublishedFinding,
     find_join,
     find_printed,
     read_cells,
     read_conclusions,
+    read_findings,
     read_table,
 )
 from analysis.scoring.contrasts import (
     DECIDED,
     LATE_SHARE,
     MARGIN_BITS,
+    MAX_REACH_BITS,
     SHARES,
     STARTED_BITS,
     UNIFORM_BITS,
@@ -38,9 +42,10 @@ from analysis.scoring.contrasts import (
     correct_family,
     draw_contrast,
     measure_spread,
+    reach_of,
 )
 from analysis.scoring.scores import BITS_LOST_METRIC, BITS_METRIC, ENTROPY_METRIC
-from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, PooledSd
+from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MAX_SEEDS_ADVISED, PooledSd
 from paper_tables.layout import (
     BITS_DECIMALS,
     BLEU_DECIMALS,
@@ -59,6 +64,7 @@ from paper_tables.layout import (
 )
 from paper_tables.scale_results import ScaleResults
 from paper_tables.tables.ours import complete, difference_provenance, mark_of
+from paper_tables.tables.testsets import heading_of
 
 CONTROL = "base"  # of the rows of which the text concludes nothing
 OUTCOME_WORDS = {"above": "higher", "below": "lower", "equivalent": "equivalent"}
@@ -77,7 +83,10 @@ RULE_NOTES = (
     f"what a single head costs as printed, or of {MARGIN_BLEU} BLEU; it is reversed if all of the 95 % interval lies "
     "outside of that. Holm's correction is over the contrasts in bits that are called, each by its p-value (two-sided, "
     "of no difference; of an equivalence that of its tests). As seen by the same seeds: of the seeds that both rows "
-    "have, those whose difference lies in the paper's direction.",
+    "have, those whose difference lies in the paper's direction. Seeds that would decide: of the row, and of base as "
+    "many or those that it has if they are more, if difference and sd stay. Elsewhere: what others found of what the "
+    "row varies, at scales of their own; no reproduction of Table 3 with seeds and intervals is known to us. Further "
+    "test sets, and dev by the alpha that a probe of base chose, stand uncalled; a change of sign is marked.",
     f"Did not start: every head of the decoder reads its source evenly (entropy over log S above {UNIFORM_ENTROPY}), "
     f"and a subword loses less than {UNIFORM_BITS} bits if all of them are made to. Such a row is not called; its "
     "difference is that of the seeds that started, and another column calls with all runs in. Late: the first "
@@ -88,13 +97,15 @@ RULE_NOTES = (
 
 
 class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A contrast as the paper prints it, and ours; `printed_effect` is in our metric's unit.
+    """A contrast as the paper prints it, as others found it, and ours; `printed_effect` is in our metric's unit.
 
     `conclusion` is None if the text concludes nothing from the two cells. Our evaluations are None where a row is not
-    run at this scale, `ours` is None where one of the two has no value.
+    run at this scale, `ours` is None where one of the two has no value. `beside` has, by test set, the same contrast
+    on further ones and, in BLEU, with another alpha; none of these is called.
     """
 
     conclusion: PublishedConclusion | None
+    elsewhere: PublishedFinding | None
     table: int
     metric: str
     row_name: str
@@ -104,6 +115,7 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     row: Evaluation | None
     control: Evaluation | None
     ours: Contrast | None = None
+    beside: dict[str, Contrast] = {}
 
     @property
     def name(self) -> str:
@@ -148,10 +160,30 @@ def draw_contrasts(results: ScaleResults) -> Contrasts:
         for index in indices:
             ours = _our_contrast(drawn[index], runs_by_system, spread_by_place[place])
             drawn[index] = msgspec.structs.replace(drawn[index], ours=ours)
+    drawn = [msgspec.structs.replace(one, beside=_contrasts_beside(results, one)) for one in drawn]
     family = {index: one.ours for index, one in enumerate(drawn) if one.is_primary and one.ours is not None}
     for index, ours in zip(family, correct_family(list(family.values())), strict=True):
         drawn[index] = msgspec.structs.replace(drawn[index], ours=ours)
     return Contrasts(contrasts=tuple(drawn), spread_by_place=spread_by_place)
+
+
+def _contrasts_beside(results: ScaleResults, asked: PrintedContrast) -> dict[str, Contrast]:
+    """Return a row's contrasts on further test sets, uncalled; of big on Table 2's test set there are none."""
+    if asked.table != 3 or asked.row is None or asked.control is None:
+        return {}
+    beside: dict[str, Contrast] = {}
+    for testset in dict.fromkeys(one.testset for one in results.evaluations if one.role in ("further", "alpha")):
+        here = [one for one in results.evaluations if (one.corpus, one.testset) == (asked.row.corpus, testset)]
+        row, control = (
+            next((one for one in here if (one.system, one.average) == (wanted.system, wanted.average)), None)
+            for wanted in (asked.row, asked.control)
+        )
+        if row is not None and control is not None:
+            runs_by_system = _runs_by_system(results, [row, control], asked.metric)
+            on_testset = msgspec.structs.replace(asked, conclusion=None, row=row, control=control)
+            contrast = _our_contrast(on_testset, runs_by_system, measure_spread(runs_by_system))
+            beside |= {} if contrast is None else {testset: contrast}
+    return beside
 
 
 def _our_contrast(
@@ -183,9 +215,11 @@ def _printed_contrast(
     results: ScaleResults, conclusion: PublishedConclusion | None, row: CellJoin, control: CellJoin
 ) -> PrintedContrast:
     values = [Decimal(find_printed(join, read_table(join.table)).value) for join in (row, control)]
+    findings = read_findings() if conclusion else {}
     is_bits = row.metric == PERPLEXITY_METRIC
     return PrintedContrast(
         conclusion=conclusion,
+        elsewhere=findings.get(row.row),
         table=row.table,
         metric=BITS_METRIC if is_bits else row.metric,
         row_name=row.row,
@@ -214,7 +248,7 @@ def _runs_by_system(results: ScaleResults, judged: list[Evaluation], metric: str
 def _seed_runs(results: ScaleResults, evaluation: Evaluation, metric: str) -> list[SeedRun]:
     """Return the seeds of an evaluation; whether they started is recorded on dev, whichever the test set."""
     place = (evaluation.corpus, evaluation.system)
-    of_dev = (one for one in results.evaluations if one.has_perplexity and (one.corpus, one.system) == place)
+    of_dev = (one for one in results.evaluations if one.role == "dev" and (one.corpus, one.system) == place)
     dev = next(of_dev, evaluation)
     entropies, bits_lost = (results.values_of(dev, name) for name in (ENTROPY_METRIC, BITS_LOST_METRIC))
     return [
@@ -246,8 +280,14 @@ def lay_out_conclusions(results: ScaleResults) -> Table:
         our_field("call_holm", "call by Holm", lambda one: _words(one, lambda ours: ours.corrected or "")),
         our_field("call_with_all", "call with all runs", lambda one: _words(one, lambda ours: ours.with_all or "")),
         our_field("effects", f"at {SHARES_WORDS} % of updates", lambda one: _words(one, _effects)),
+        *(
+            our_field(f"on_{testset}", heading_of(testset), functools.partial(_beside_cell, testset))
+            for testset in dict.fromkeys(one.testset for one in results.evaluations if one.role in ("further", "alpha"))
+        ),
         our_field("starts", "starts", lambda one: _words(one, _starts)),
         our_field("same_seeds", "as seen by the same seeds", lambda one: _same_seeds_cell(results, one)),
+        our_field("seeds_to_decide", "seeds that would decide", lambda one: _words(one, _seeds_to_decide)),
+        label_field("elsewhere", "elsewhere", _elsewhere),
     )
     table = Table(
         name="conclusions",
@@ -258,7 +298,7 @@ def lay_out_conclusions(results: ScaleResults) -> Table:
         f"{summarise(drawn)}",
         columns=columns_of(fields),
         rows=rows_of(fields, drawn.contrasts, aside=_aside),
-        notes=(*_spread_notes(drawn), *(Note("", text) for text in RULE_NOTES)),
+        notes=(*_spread_notes(results, drawn), *(Note("", text) for text in RULE_NOTES)),
     )
     return complete(results, table, has_states=False)
 
@@ -284,6 +324,19 @@ def summarise(drawn: Contrasts) -> str:
     )
 
 
+def answers_of(drawn: Contrasts) -> dict[str, list[PrintedContrast]]:
+    """Return the primary contrasts by answer; one that still moves is in a list of its own, too."""
+    calls_by_answer = {
+        "Held": (Call.HOLDS,), "Reversed": (Call.REVERSED,), "Undecided": (Call.TOO_CLOSE, Call.FEW_CONTROLS),
+        "Did not start": (Call.NOT_STARTED, Call.CONTROL_NOT_STARTED),
+    }  # fmt: skip
+    ours = [(one, one.ours) for one in drawn.primary if one.ours is not None]
+    answers = {name: [one for one, of_it in ours if of_it.call in calls] for name, calls in calls_by_answer.items()}
+    answers["Still moving"] = [one for one, of_it in ours if of_it.is_moving]
+    answers["Not measured yet"] = [one for one in drawn.primary if one.ours is None]
+    return answers
+
+
 def _aside(one: PrintedContrast) -> Aside | None:
     """Return why a row has no number of ours; None if it has."""
     return Aside(f"{one.row_name} minus {one.control_name} ({one.metric})", NOT_RUN) if one.place is None else None
@@ -295,6 +348,11 @@ def _sentence(one: PrintedContrast) -> str:
 
 def _expected(one: PrintedContrast) -> str:
     return "" if one.conclusion is None else OUTCOME_WORDS[one.conclusion.relation]
+
+
+def _elsewhere(one: PrintedContrast) -> str:
+    found = one.elsewhere
+    return "" if found is None else f"{found.finding} ({found.source}, {found.place})"
 
 
 def _printed_bits(one: PrintedContrast) -> str:
@@ -342,6 +400,22 @@ def _call_cell(one: PrintedContrast) -> Cell:
     return text_cell(text, "ours" if ours.call in DECIDED else "state")
 
 
+def _beside_cell(testset: str, one: PrintedContrast) -> Cell:
+    """Return the difference on a further test set or with another alpha, and whether its sign is another."""
+    beside = one.beside.get(testset)
+    if beside is None or one.ours is None:
+        return blank_cell()
+    reach = "" if beside.reach is None else f" \N{PLUS-MINUS SIGN} {_shown(one, beside.reach)}"
+    changes = "; sign changes" if beside.difference * one.ours.difference < 0 else ""
+    return text_cell(f"{_shown(one, beside.difference, '+')}{reach}{changes}", "ours")
+
+
+def _seeds_to_decide(ours: Contrast) -> str:
+    if ours.call is not Call.TOO_CLOSE:
+        return ""
+    return f"more than {MAX_SEEDS_ADVISED:,}" if ours.num_seeds_to_decide is None else f"{ours.num_seeds_to_decide:,}"
+
+
 def _effects(ours: Contrast) -> str:
     shown = ["not known" if effect is None else f"{effect:+.{BITS_DECIMALS}f}" for effect in ours.effects]
     early = ours.effect_at_control_updates
@@ -367,7 +441,7 @@ def _same_seeds_cell(results: ScaleResults, one: PrintedContrast) -> Cell:
     return text_cell(f"{held} of {len(differences)}", "ours") if differences else blank_cell()
 
 
-def _spread_notes(drawn: Contrasts) -> list[Note]:
+def _spread_notes(results: ScaleResults, drawn: Contrasts) -> list[Note]:
     """Return, of each test set and metric, the sd that was used, the largest, and what unstarted and late runs do."""
     notes = []
     for (testset, metric), spread in drawn.spread_by_place.items():
@@ -376,6 +450,7 @@ def _spread_notes(drawn: Contrasts) -> list[Note]:
             continue
         largest = ", ".join(f"{system} {sd:.3f}" for system, sd in spread.largest)
         text = f"sd of {metric} on {testset}: {_sd_words(pooled)}; the largest: {largest}."
+        text += _third_seed_words(results, pooled) if metric == BITS_METRIC else ""
         if spread.unstarted:
             text += f" Did not start: {', '.join(spread.unstarted)}; with all runs {_sd_words(spread.everything)}."
         if spread.late:
@@ -384,6 +459,24 @@ def _spread_notes(drawn: Contrasts) -> list[Note]:
             text += f" Without these systems {_sd_words(spread.punctual)}."
         notes.append(Note("", text))
     return notes
+
+
+def _third_seed_words(results: ScaleResults, pooled: PooledSd) -> str:
+    """Return what a row's seeds reach by the sd alone, and whether by the rule all rows get a third."""
+    scale = results.scale
+    num_seeds = len(scale.ablation_seeds)
+    num_controls = len(scale.seeds if scale.base_seeds is None else scale.base_seeds)
+    if not num_seeds or not num_controls:
+        return ""
+    reach = reach_of(pooled, num_seeds, num_controls)
+    is_enough = reach <= MAX_REACH_BITS
+    seeds = f"{num_seeds} seed{'s' if num_seeds > 1 else ''} of a row beside {num_controls} of base"
+    missing = any(key[0] == scale.en_de_corpus and key not in results.train_by_key for key in results.state_by_key)
+    return (
+        f" By it {seeds} reach {reach:.3f} bits, {'not ' if is_enough else ''}above {MAX_REACH_BITS:.2f}: "
+        f"{'no further seed of the rows is' if is_enough else f'seed {num_seeds + 1} of all rows is'} asked for"
+        f"{' so far; it is decided when all are in' if missing else ''}."
+    )
 
 
 def _sd_words(pooled: PooledSd | None) -> str:

@@ -16,7 +16,7 @@ import msgspec
 from aiayn.data.text.detokenise import detokenise
 from aiayn.errors import AiaynError, RecordError, StateError
 from aiayn.packed import find_packed, open_unpacked
-from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record
+from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, split_alpha
 from aiayn.records import CheckpointRecord, Hypotheses, RawCorpus, ScoreRecords, TrainRecord, read_record
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Started, list_attempts, read_events
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, CorpusSpec
@@ -69,11 +69,11 @@ def check_pack(folder: Path, read_references: ReadReferences, *, config_folder: 
     for evaluation in results.evaluations:
         if training_key(evaluation) not in results.train_by_key:
             continue
-        place = (evaluation.corpus, evaluation.testset)
+        place = (evaluation.corpus, split_alpha(evaluation.testset)[0])
         corpus = results.corpora[evaluation.corpus]
         try:
             if place not in references_by_testset:
-                references_by_testset[place] = read_references(corpus, evaluation.testset)
+                references_by_testset[place] = read_references(corpus, place[1])
             recomputed += _score_faults(folder, evaluation, corpus, references_by_testset[place])
             num_scores += 1
         except RecordError as error:
@@ -159,18 +159,18 @@ def _run_faults(folder: Path, train: TrainRecord) -> Iterator[str]:
 
 def _score_faults(folder: Path, evaluation: Evaluation, corpus: CorpusSpec, references: Sequence[str]) -> Iterator[str]:
     """Yield where the recorded scores of an evaluation are not those of its translations."""
-    place = (folder.parent, folder.name)
+    place, (testset, _) = (folder.parent, folder.name), split_alpha(evaluation.testset)
     decode_path, score_path = (evaluation_record(*place, verb, evaluation) for verb in ("decode", "score"))
     decoded, scored = read_record(decode_path, Hypotheses), read_record(score_path, ScoreRecords)
     raw_path = corpus_record(*place, "fetch", evaluation.corpus)
-    pair = read_record(raw_path, RawCorpus).pair_by_split.get(evaluation.testset) if raw_path.exists() else None
+    pair = read_record(raw_path, RawCorpus).pair_by_split.get(testset) if raw_path.exists() else None
     text_path = find_packed(decode_path.with_suffix(".txt"))
     if evaluation.has_perplexity and not evaluation_record(*place, "perplexity", evaluation).exists():
         yield f"{evaluation_record(*place, 'perplexity', evaluation)}: no such record; run `aiayn perplexity`"
     if pair is None:
-        yield f"{raw_path}: no record of {evaluation.testset}, so that its references have no digest; run `aiayn fetch`"
+        yield f"{raw_path}: no record of {testset}, so that its references have no digest; run `aiayn fetch`"
     elif (named := pair.sha256_by_language[corpus.target_language]) != lines_sha256(references):
-        yield f"{raw_path}: references of {evaluation.testset} of sha256 {named}, published {lines_sha256(references)}"
+        yield f"{raw_path}: references of {testset} of sha256 {named}, published {lines_sha256(references)}"
         return  # scores on other references say nothing
     if text_path is None:
         return  # named by the reader of records, as what cannot be unpacked is
@@ -180,7 +180,7 @@ def _score_faults(folder: Path, evaluation: Evaluation, corpus: CorpusSpec, refe
         references = [detokenise(line, corpus) for line in references]
     found = score_hypotheses(
         lines, references, metrics=default_metrics(corpus.target_language, corpus.is_segmented),
-        target_language=corpus.target_language, testset=evaluation.testset,
+        target_language=corpus.target_language, testset=testset,
     )  # fmt: skip
     sha256 = lines_sha256(lines)
     if decoded.hypotheses_sha256 != sha256:
@@ -193,6 +193,13 @@ def _score_faults(folder: Path, evaluation: Evaluation, corpus: CorpusSpec, refe
         for score in found
         if abs(value_by_metric.get(score.metric, score.value) - score.value) > SCORE_TOLERANCE
     ]
+    penalty_by_metric = {score.metric: score.brevity_penalty for score in scored.scores}
+    wrong += [
+        f"brevity penalty {penalty:g} in {score.metric}, but its translations give {score.brevity_penalty:g}"
+        for score in found
+        if (penalty := penalty_by_metric.get(score.metric)) is not None and score.brevity_penalty is not None
+        and abs(penalty - score.brevity_penalty) > SCORE_TOLERANCE
+    ]  # fmt: skip
     if wrong:
         others = f", and {len(wrong) - 1} other definitions" if len(wrong) > 1 else ""
         yield f"{score_path}: {wrong[0]}{others}; score them again"

@@ -16,7 +16,9 @@ from aiayn.records import TrainRecord, read_record
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from paper_tables.render.from_logs import make_tables_from_logs
 from paper_tables.tools.pack import pack_scale
-from tests.records_factory import make_site, write_left
+from tests.contracts.test_readme import MAX_README_LINES
+from tests.measured_page import BLOCK, PACK, pages_of
+from tests.records_factory import make_site, write_dev_scores, write_left, write_translations
 
 pytestmark = pytest.mark.figures
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -99,6 +101,39 @@ def test_a_shipped_number_is_followed_through_every_stage_to_its_packed_log_and_
         assert seed["hypotheses"]["state"] == "as recorded"
         assert seed["log_line"]["path"].endswith("train.log.xz")
         assert seed["log_line"]["update"] == seed["attempts"][-1]["last_update"]
+
+
+def test_readme_and_measured_md_say_what_the_shipped_pack_gives() -> None:
+    for name, text in pages_of(CHECKOUT / PACK).items():
+        shipped = (CHECKOUT / name).read_text(encoding="utf-8")
+        assert len(BLOCK.findall(shipped)) == {"README.md": 1, "docs/measured.md": 3}[name]
+        assert shipped == text, f"{name} is not what {PACK} gives; write it again: python -m tests.measured_page"
+
+
+def test_with_rows_the_readme_has_its_picture_with_two_lines_and_is_no_longer(tmp_path: Path) -> None:
+    """Base and big have 3.0 and 3.02 bits, the row of fewer layers 3.5 twice."""
+    site = make_site(tmp_path / "made", "multi30k", ablation_seeds=[1, 2], has_claims=False)
+    write_left(site)
+    for system, bits in (("base", (3.0, 3.02)), ("big", (3.0, 3.02)), ("table3_c_n2", (3.5, 3.5))):
+        for seed, value in enumerate(bits, start=1):
+            write_dev_scores(site, system, seed, 25.0, 2**value)
+    for evaluation in site.experiment.evaluations:
+        write_translations(site, evaluation)
+    pages = pages_of(site.results_folder / "multi30k", site.config_folder)
+    (picture,) = [part for _, name, part, _ in BLOCK.findall(pages["README.md"]) if name == "picture"]
+    image, *caption = picture.splitlines()
+    assert image.startswith(f'<img src="{PACK}/figures/forest_bits.svg" width="400"')
+    assert len(caption) == 2
+    assert "1 held, 0 reversed, 1 undecided, 13 not measured yet" in caption[0]
+    lines = pages["README.md"].splitlines()
+    assert len(lines) <= MAX_README_LINES
+    assert max(map(len, lines)) <= 120
+    text = pages["docs/measured.md"]
+    assert "* **Held: 1 (1)**: 2 layers are worse than 6." in text
+    assert re.search(
+        r"\| 2 layers are worse than 6 \| \+0\.313 \| \+0\.490 \| [^|]+ \| holds here \| holds here \|", text
+    )
+    assert "| multi30k_en_de table3_c_n2 | 1, 2 | 3.500, 3.500 | 24.00, 24.00 |  | 0.05, 0.05 | 0.03, 0.03 |" in text
 
 
 def test_it_is_named_for_its_scale_and_small(measured: Path) -> None:

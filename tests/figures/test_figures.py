@@ -67,9 +67,48 @@ def curve_frame() -> pd.DataFrame:
 def forest_frame() -> pd.DataFrame:
     """Return two rows of Table 3, one of them run."""
     lines = [
-        ("(A)", "table3_a_h1", "h 1", "printed", "paper", "bleu_tok_compound_split", None, -0.9, None, None, ""),
-        ("(C)", "table3_c_n2", "N 2", "printed", "paper", "bleu_tok_compound_split", None, -2.1, None, None, ""),
-        ("(C)", "table3_c_n2", "N 2", "ours", "demo", "bleu_tok_compound_split", 3, -1.5, -1.9, -1.1, "interval"),
+        (
+            "(A)",
+            "table3_a_h1",
+            "h 1",
+            "printed",
+            "paper",
+            "bleu_tok_compound_split",
+            None,
+            -0.9,
+            None,
+            None,
+            "",
+            "printed",
+        ),
+        (
+            "(C)",
+            "table3_c_n2",
+            "N 2",
+            "printed",
+            "paper",
+            "bleu_tok_compound_split",
+            None,
+            -2.1,
+            None,
+            None,
+            "",
+            "printed",
+        ),
+        (
+            "(C)",
+            "table3_c_n2",
+            "N 2",
+            "ours",
+            "demo",
+            "bleu_tok_compound_split",
+            3,
+            -1.5,
+            -1.9,
+            -1.1,
+            "interval",
+            "holds",
+        ),
     ]
     return pd.DataFrame(lines, columns=list(results.FOREST_COLUMNS))
 
@@ -293,7 +332,7 @@ def test_a_forest_has_the_differences_and_reaches_of_the_conclusions(tmp_path: P
                 write_scores(site, evaluation, {"bleu_tok_compound_split": 30.0 + evaluation.seed - loss})
         frame = results.forest_frame(laid_out.results_of(site), "bleu_tok_compound_split")
         ours = frame[(frame["row"] == "table3_c_n2") & (frame["source"] == "ours")].iloc[0]
-        assert ours["num_seeds"] == 1
+        assert (ours["num_seeds"], ours["answer"]) == (1, "holds" if name == "three" else "not called")
         if name == "one":
             assert (ours["difference"], ours["spread"]) == (-2.5, results.NO_SD)
             assert pd.isna(ours["low"])
@@ -303,6 +342,14 @@ def test_a_forest_has_the_differences_and_reaches_of_the_conclusions(tmp_path: P
         printed = frame[(frame["row"] == "table3_c_n2") & (frame["source"] == "printed")].iloc[0]
         assert printed["difference"] == pytest.approx(23.7 - 25.8)
         assert list(dict.fromkeys(frame["group"])) == ["(A)", "(B)", "(C)", "(D)", "(E)", ""]
+
+
+def test_a_forest_is_readable_at_400_pixels_with_every_kind_of_answer() -> None:
+    lines = [("(C)", name, name, "ours", "demo", "bits_per_subword", 2, 0.1, 0.0, 0.2, "interval", name)
+             for name in results.MARK_BY_ANSWER]  # fmt: skip
+    svg = svg_of(results.FOREST_BITS, pd.DataFrame(lines, columns=list(results.FOREST_COLUMNS)))
+    assert float(re.findall(r'<svg[^>]* width="([0-9.]+)"', svg)[0]) <= 400
+    assert min(float(size) for size in re.findall(r'font-size="([0-9.]+)px"', svg)) >= 10
 
 
 def test_a_demo_costs_by_formula_in_a_panel_of_its_own(tmp_path: Path) -> None:

@@ -36,7 +36,8 @@ def references_of(corpus: CorpusSpec, testset: str) -> list[str]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Two seeds of base with logs as fairseq prints them, and the scores that their translations have."""
     asked: dict[str, object] = {"en_de_systems": ["base"], "en_fr_systems": [], "ablation_systems": []}
-    made = make_site(tmp_path_factory.mktemp("made"), **asked, has_baselines=False)
+    asked |= {"has_baselines": False, "row_testsets": ["demo_test"], "probed_alpha": 1.4}
+    made = make_site(tmp_path_factory.mktemp("made"), **asked)
     write_left(made)
     for seed in (1, 2):
         log = TrainingText(final_nll_bits=2 + seed / 10).changed(seed=seed, max_update=3000)
@@ -89,7 +90,7 @@ def edit_json(path: Path, **changes: object) -> None:
 def test_a_whole_pack_is_admitted_and_the_doctor_stands_beside_it(site: Site, packed: Path) -> None:
     admission = check(site, packed)
     assert admission.refusals == ()
-    assert (admission.num_runs, admission.num_asked, admission.num_scores) == (2, 2, 4)
+    assert (admission.num_runs, admission.num_asked, admission.num_scores) == (2, 2, 8)
     assert [RUN in text for text in admission.findings] == [False, True]  # the demo's own base is another system
 
 
@@ -104,6 +105,13 @@ def edit_a_score(folder: Path) -> None:
     path = next(folder.glob("score/demo_en_de/base/seed2/last5/*.json"))
     scores = json.loads(path.read_bytes())["scores"]
     scores[0]["value"] += 0.5
+    edit_json(path, scores=scores)
+
+
+def edit_a_brevity_penalty(folder: Path) -> None:
+    path = next(folder.glob("score/demo_en_de/base/seed2/last1/*-alpha1.4.json"))
+    scores = json.loads(path.read_bytes())["scores"]
+    scores[0]["brevity_penalty"] = 0.5
     edit_json(path, scores=scores)
 
 
@@ -192,6 +200,7 @@ def score_on_other_references(folder: Path) -> None:
     [
         (leave_out_a_run, "demo_en_de base seed 2: asked for, and not there"),
         (edit_a_score, r"score/demo_en_de/base/seed2/last5/demo_test.json: bleu_\w+ [\d.]+, but its translations give"),
+        (edit_a_brevity_penalty, r"demo_dev-alpha1.4.json: brevity penalty 0.5 in bleu_\w+, but its translations give"),
         (cut_a_log, rf"runs/{RUN}/train.log.xz: cut: it ends at update [\d,]+, its record has 3,000"),
         (tear_a_log, rf"runs/{RUN}/train.log.xz: not whole: "),
         (change_a_translation, r"demo_test.txt.xz: sha256 [0-9a-f]{64}, but the scores are of"),
@@ -253,7 +262,7 @@ def test_a_folder_that_is_no_pack_is_named(tmp_path: Path, capsys: pytest.Captur
 def test_the_verb_prints_each_reason_and_ends_with_1(packed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pack", "--check", str(packed)]) == 1  # the demo's own references are others
     shown = capsys.readouterr()
-    assert "2 of 2 trainings, 4 translations scored again" in shown.out
+    assert "2 of 2 trainings, 8 translations scored again" in shown.out
     assert re.search(r"refused: .*references of demo_test of sha256 [0-9a-f]{64}, published", shown.out)
     assert "reason(s) above; mend them" in shown.err
 

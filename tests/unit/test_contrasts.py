@@ -14,6 +14,7 @@ from analysis.scoring.contrasts import (
     correct_family,
     draw_contrast,
     measure_spread,
+    reach_of,
 )
 from analysis.scoring.verdict import PooledSd
 
@@ -102,6 +103,31 @@ def test_holm_multiplies_the_smallest_p_by_all_that_are_called_and_touches_no_ot
 
     assert corrected(0.01, 0.02, 0.04) == [*calls, None]
     assert corrected(0.02, 0.03, 0.04) == [Call.TOO_CLOSE] * 3 + [None]
+
+
+def test_a_rows_reach_is_known_before_any_difference() -> None:
+    """t(0.975, 23) = 2.069, sqrt(1/2 + 1/6) = 0.8165: 1.69 sds, the design's 0.051 at an sd of 0.03 bits."""
+    pooled = spread_of(0.03, 23).started
+    assert pooled is not None
+    assert reach_of(pooled, 2, 6) == pytest.approx(0.0507, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("relation", "difference", "expected"),
+    [
+        ("above", 0.06, None),  # above the reach of 0.0507: decided
+        ("above", 0.047, 3),  # 3 and 6: 24 degrees, 2.064 x 0.03 x 0.7071 = 0.0438
+        ("above", -0.047, 3),
+        ("above", 0.02, 19),  # 19 of each: 53 degrees, 2.006 x 0.03 x 0.3244 = 0.0195; 18: 0.0201
+        ("above", 0.0, None),  # no number of seeds finds a difference in nothing
+        ("equivalent", 0.06, 3),  # one-sided 1.711 x 0.0212 = 0.0363 < 0.04 <= 0.042 of two seeds
+    ],
+)
+def test_how_many_seeds_would_decide(relation: Relation, difference: float, expected: int | None) -> None:
+    found = drawn(relation, [3 + difference] * 2, [3.0] * 6, spread_of(0.03, 23))
+    assert found.num_seeds_to_decide == expected
+    if expected is not None:
+        assert found.call is Call.TOO_CLOSE
 
 
 UNIFORM = {"lowest_entropy": 0.99, "bits_lost": 0.01}

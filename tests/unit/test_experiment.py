@@ -8,6 +8,7 @@ import pytest
 
 from aiayn.errors import ConfigError, TableError
 from aiayn.experiment import Experiment, Training, all_compared, expand, expand_trainings, read_experiment
+from aiayn.paths import split_alpha
 from tests.records_factory import make_site
 
 
@@ -38,6 +39,20 @@ def test_perplexity_is_asked_on_dev_only(tmp_path: Path) -> None:
     found = [e for e in experiment_of(tmp_path).evaluations if e.has_perplexity]
     assert {e.testset for e in found} == {"demo_dev"}
     assert len(found) == 2 + 2 + 1
+
+
+def test_rows_of_table_3_are_also_evaluated_on_further_test_sets_and_with_the_alpha_of_a_probe(tmp_path: Path) -> None:
+    changes = {"row_testsets": ["demo_test"], "probed_alpha": 1.4, "variants": ["pre_norm"]}
+    found = [e for e in experiment_of(tmp_path, **changes).evaluations if e.role in ("further", "alpha")]
+    assert {(e.corpus, e.average) for e in found} == {("demo_en_de", "last1")}
+    assert {(e.testset, e.has_perplexity) for e in found} == {("demo_test", True), ("demo_dev-alpha1.4", False)}
+    assert {e.system for e in found} == {"base", "big", "table3_c_n2"}  # no variant, and nothing of En-Fr
+    assert [split_alpha(name) for name in ("demo_dev-alpha1.4", "demo_dev")] == [("demo_dev", 1.4), ("demo_dev", None)]
+
+
+def test_a_further_test_set_that_the_corpus_lacks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="row_testsets has 'newstest'; expected test sets of demo_en_de: demo_dev"):
+        experiment_of(tmp_path, row_testsets=["newstest"])
 
 
 def test_a_system_named_in_two_lists_is_trained_once(tmp_path: Path) -> None:

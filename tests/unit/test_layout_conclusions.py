@@ -5,14 +5,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from aiayn.paths import evaluation_record
-from aiayn.printed import read_conclusions
-from aiayn.records import PerplexityRecord, read_record, write_record
-from paper_tables.layout import Table
+from aiayn.errors import TableError
+from aiayn.paths import evaluation_record, train_record
+from aiayn.printed import read_conclusions, read_findings
+from aiayn.records import PerplexityRecord, ScoreRecords, read_record, write_record
+from paper_tables.layout import Table, compact
 from paper_tables.tables.conclusions import draw_contrasts, lay_out_conclusions
+from paper_tables.tables.testsets import lay_out_testsets
 from tests import laid_out
 from tests.laid_out import notes_of, results_of
-from tests.records_factory import Site, make_site, write_dev_scores, write_everything
+from tests.records_factory import Site, make_site, write_dev_scores, write_everything, write_scores
 
 
 def rows_of(table: Table) -> dict[tuple[str, str], dict[str, str]]:
@@ -85,9 +87,30 @@ def test_the_table_shows_printed_ours_reach_and_call_in_bits_and_in_bleu(tmp_pat
     assert "Decided of 15 contrasts in bits a subword: 1 (1 hold here, 0 reversed), by Holm's correction 1 (1" in (
         table.caption
     )
-    assert "sd of bits_per_subword on demo_dev: 0.100 (2 degrees of freedom, 1 system); the largest: base 0.100." in (
-        notes_of(table)
-    )
+    assert row["seeds_to_decide"] == ""
+    assert row["elsewhere"].endswith("(van Biljon et al. 2020 (arXiv 2004.04418), abstract)")
+    assert (
+        "sd of bits_per_subword on demo_dev: 0.100 (2 degrees of freedom, 1 system); the largest: base 0.100. By it 1 "
+        "seed of a row beside 3 of base reach 0.497 bits, above 0.06: seed 2 of all rows is asked for."
+    ) in notes_of(table)
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [(0.01, "not above 0.06: no further seed of the rows is asked for."), (0.02, "above 0.06: seed 2 of all rows is")],
+)
+def test_the_notes_say_by_the_sd_alone_whether_rows_get_another_seed(
+    tmp_path: Path, step: float, expected: str
+) -> None:
+    """A reach of 4.97 sds: 0.0497 and 0.0994 bits. As long as a run is missing that is not final."""
+    site = three_against_three(tmp_path)
+    for seed in (1, 2, 3):
+        write_dev_scores(site, "base", seed, 25, 2 ** (3 + step * (seed - 2)))
+    notes = notes_of(lay_out_conclusions(results_of(site)))
+    assert expected in notes
+    assert "it is decided when all are in" not in notes
+    train_record(site.results_folder, "demo", "demo_en_de", "table3_c_n2", 1).unlink()
+    assert "so far; it is decided when all are in." in notes_of(lay_out_conclusions(results_of(site)))
 
 
 def write_perplexity(site: Site, system: str, seed: int, **changes: object) -> None:
@@ -103,6 +126,37 @@ def test_a_base_that_did_not_start_refuses_the_scale(tmp_path: Path) -> None:
     write_perplexity(site, "base", 2, cross_attention_entropy=[[0.999]], bits_lost_uniform=0.0)
     row = rows_of(lay_out_conclusions(results_of(site)))[("table3_c_n2 minus base", BITS)]
     assert row["call"] == "the control did not start (1 of 3): choose the scale anew"
+
+
+def test_further_test_sets_stand_beside_uncalled_and_a_change_of_sign_is_marked(tmp_path: Path) -> None:
+    """On the test set base has 3.0, 3.1 and 3.2 bits, the row 3.6 on dev and 3.05 there; its BLEU keeps its sign."""
+    site = three_against_three(tmp_path, row_testsets=["demo_test"], probed_alpha=1.4)
+    write_dev_scores(site, "table3_c_n2", 1, 23.9, 2**3.6)
+    for one in site.experiment.evaluations:
+        bits = 3.05 if one.system == "table3_c_n2" else 2.9 + 0.1 * one.seed
+        bleu = 22.0 if one.system == "table3_c_n2" else 24.0 + one.seed
+        if one.role == "further":
+            write_scores(site, one, {"bleu_tok_compound_split": bleu, "ppl_per_subword": 2**bits})
+        elif one.role == "alpha":
+            write_scores(site, one, {"bleu_tok_compound_split": bleu + 6})
+            path = evaluation_record(site.results_folder, "demo", "score", one)
+            record = read_record(path, ScoreRecords)
+            short = [msgspec.structs.replace(score, brevity_penalty=0.875) for score in record.scores]
+            write_record(msgspec.structs.replace(record, scores=short), path)
+    results = results_of(site)
+    rows = rows_of(lay_out_conclusions(results))
+    row = rows[("table3_c_n2 minus base", BITS)]
+    assert (row["call"], row["on_demo_test"]) == ("holds here", "-0.050 \u00b1 0.497; sign changes")
+    assert row["on_demo_dev-alpha1.4"] == ""
+    row = rows[("table3_c_n2 minus base", BLEU)]
+    assert row["on_demo_test"] == row["on_demo_dev-alpha1.4"] == "-4.00 \u00b1 4.97"
+    table = lay_out_testsets(results)
+    assert table is not None
+    row = next(one for one in laid_out.rows_of(compact(table)) if one["system"] == "table3_c_n2")
+    assert (row["bits_demo_test"], row["bleu_demo_test"]) == ("3.050 (n=1)", "22.00 (n=1)")
+    assert "brevity_demo_test" not in row  # of records that have none
+    assert (row["bleu_demo_dev-alpha1.4"], row["brevity_demo_dev-alpha1.4"]) == ("28.00 (n=1)", "0.88 (n=1)")
+    assert lay_out_testsets(results_of(make_site(tmp_path / "other"))) is None
 
 
 def test_a_number_of_a_smaller_scale_is_marked(tmp_path: Path) -> None:
@@ -121,3 +175,15 @@ def test_a_control_of_one_seed_calls_nothing_and_says_why(tmp_path: Path) -> Non
     write_everything(site)
     row = rows_of(lay_out_conclusions(results_of(site)))[("table3_c_n2 minus base", BLEU)]
     assert (row["reach"], row["call"]) == ("", "cannot be called: the control has fewer than two seeds")
+
+
+def test_every_row_of_the_primary_contrasts_has_what_others_found_and_a_row_of_none_is_refused(
+    copied_folder: Path,
+) -> None:
+    assert set(read_findings()) == {
+        conclusion.row for conclusion in read_conclusions() if conclusion.column == "ppl_dev"
+    }
+    path = copied_folder / "elsewhere.csv"
+    path.write_text(path.read_text(encoding="utf-8").replace("table3_a_h1,", "table3_a_h4,"), encoding="utf-8")
+    with pytest.raises(TableError, match=r"elsewhere.csv:2: the paper concludes nothing of row table3_a_h4; expected"):
+        read_findings(copied_folder)

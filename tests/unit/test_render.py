@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from aiayn.paths import Evaluation
 from paper_tables.cell_verdicts import judge_cells
 from paper_tables.latex import escape_latex
-from paper_tables.layout import Column, Note, Row, Table, best_parts, compact, text_cell
+from paper_tables.layout import Cell, Column, Note, Part, Row, Table, best_parts, compact, text_cell
 from paper_tables.render.render import (
     RENDERER_BY_SUFFIX,
     plain_text,
@@ -101,6 +102,29 @@ def test_a_span_over_an_omitted_column_becomes_narrower() -> None:
     shown = compact(replace(SMALL, columns=columns, rows=rows))
     assert [column.name for column in shown.columns] == ["row", "one"]
     assert [[cell.num_columns for cell in row.cells] for row in shown.rows] == [[1, 1], [1, 1]]
+
+
+def test_a_column_that_waits_for_all_its_runs_is_named_once_there_is_any_number() -> None:
+    evaluation = Evaluation(corpus="c", system="base", seed=1, average="last5", testset="t", role="test",
+                            language_pair="en-fr")  # fmt: skip
+    columns = (Column("row", "", side="label"), Column("de", "ours", "BLEU EN-DE", "ours"),
+               Column("fr", "ours", "BLEU EN-FR", "ours"), Column("call", "call", side="ours"))  # fmt: skip
+    waiting = replace(text_cell("2 missing", "state"), shows=((evaluation, "bleu"),))
+    number, call = replace(waiting, parts=(Part("27.3"),), kind="ours"), text_cell("too close to call", "state")
+
+    def shown(first: Cell) -> Table:
+        rows = (
+            Row((text_cell("base", "label"), first, waiting, call)),
+            Row((text_cell("big", "label"), *[waiting] * 3)),
+        )
+        return compact(replace(SMALL, columns=columns, rows=rows, notes=()))
+
+    assert [column.name for column in shown(number).columns] == ["row", "de", "call"]
+    assert [note.text for note in shown(number).notes] == [
+        "Left out, as no number of ours is in them: BLEU EN-FR ours."
+    ]
+    assert shown(waiting).columns == columns  # nothing is measured: each column says what is asked for
+    assert shown(waiting).notes == ()
 
 
 def test_a_table_without_rows_keeps_its_columns() -> None:

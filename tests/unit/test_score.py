@@ -77,6 +77,14 @@ def test_lower_casing_reaches_umlauts_in_sacrebleu_and_only_ascii_in_multi_bleu(
     assert with_umlaut[2] == pytest.approx(100)
 
 
+def test_a_bleu_has_its_brevity_penalty_and_chrf_none() -> None:
+    """8 words of 16: exp(1 - 16 / 8)."""
+    records = scores([SENTENCE, ""], [SENTENCE, SENTENCE], "bleu_tok_moses", "bleu_sacre_13a", "chrf")
+    assert [record.brevity_penalty for record in records] == [pytest.approx(math.exp(-1), abs=0.03)] * 2 + [None]
+    (whole,) = scores([SENTENCE], [SENTENCE], "bleu_tok_moses")
+    assert whole.brevity_penalty == 1
+
+
 def test_an_empty_hypothesis_is_longer_to_fairseq_than_to_multi_bleu() -> None:
     records = scores([SENTENCE, ""], [SENTENCE, SENTENCE], "bleu_tok_moses", "bleu_fairseq")
     multi_bleu, fairseq = (record.value for record in records)  # 8 words of 16, and 8 of 9 of 16

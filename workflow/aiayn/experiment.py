@@ -11,7 +11,15 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import ConfigError
-from aiayn.paths import Evaluation, baselines_record, evaluation_record, measure_record, num_averaged, train_record
+from aiayn.paths import (
+    ALPHA_MARK,
+    Evaluation,
+    baselines_record,
+    evaluation_record,
+    measure_record,
+    num_averaged,
+    train_record,
+)
 from aiayn.printed import CellJoin, RepeatedRun, evaluations_of, is_asked_for, read_replications, read_sentences, run_of
 from aiayn.spec.system import (
     CONFIG_FOLDER,
@@ -127,10 +135,10 @@ def expand(
     evaluations = [
         Evaluation(
             corpus=training.corpus, system=training.system, seed=training.seed, average=average, role=role,
-            testset=corpora[training.corpus].testset_of(role), language_pair=corpora[training.corpus].language_pair,
+            testset=testset, language_pair=corpora[training.corpus].language_pair,
         )
         for training in trainings
-        for average, role in _asked_pairs(scale, corpora[training.corpus], training.system)
+        for average, role, testset in _asked_evaluations(scale, corpora[training.corpus], training.system)
     ]  # fmt: skip
     own = (scale.en_de_corpus, scale.en_fr_corpus)  # replications have no baselines
     return Experiment(
@@ -248,6 +256,30 @@ def _asked_pairs(scale: ScaleSpec, corpus: CorpusSpec, system: str) -> list[tupl
     printed = evaluations_of(corpus.language_pair, system) if is_asked_for(corpus.language_pair, system) else []
     asked = {*printed, (COMPARED_AVERAGE, COMPARED_ROLE)}
     return sorted(asked, key=lambda pair: (num_averaged(pair[0]), pair[1]))
+
+
+def _asked_evaluations(scale: ScaleSpec, corpus: CorpusSpec, system: str) -> list[tuple[str, str, str]]:
+    """Return (average, role, test set) of all that is asked of a system: the pairs, and of Table 3's further ones.
+
+    Raises:
+        TableError: as `_asked_pairs`.
+        ConfigError: if the corpus lacks one of the scale's `row_testsets`.
+    """
+    asked = [(average, role, corpus.testset_of(role)) for average, role in _asked_pairs(scale, corpus, system)]
+    is_row = is_asked_for(corpus.language_pair, system) and corpus.name == scale.en_de_corpus
+    of_dev = (COMPARED_AVERAGE, COMPARED_ROLE, corpus.testset_of(COMPARED_ROLE))
+    if not is_row or of_dev not in asked:
+        return asked
+    for testset in scale.row_testsets:
+        if testset not in corpus.testsets:
+            raise ConfigError(
+                f"scale {scale.scale}: row_testsets has {testset!r}; expected test sets of {corpus.name}: "
+                f"{', '.join(corpus.testsets)}"
+            )
+        asked.append((COMPARED_AVERAGE, "further", testset))
+    if scale.probed_alpha is not None:
+        asked.append((COMPARED_AVERAGE, "alpha", f"{of_dev[2]}{ALPHA_MARK}{scale.probed_alpha:g}"))
+    return asked
 
 
 def _check_checkpoints(scale: ScaleSpec, system: SystemSpec, num_wanted: int) -> None:

@@ -9,13 +9,15 @@ from aiayn.spec.system import CHECKOUT, SCALES
 RECORD_NAME = "record.json"
 EXPORT_RECORD_NAME = "config.json"  # of an export as safetensors, beside its tensors
 TENSORS_NAME = "model.safetensors"
+ALPHA_MARK = "-alpha"  # val-alpha1.4: test set val by a search with alpha 1.4 in place of the system's
 SHIPPED_FOLDER = CHECKOUT / "paper_tables" / "measured"  # packs of scales; some ship models
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """One (corpus, system, seed, average, testset); a training is evaluated more than once.
 
-    `role` is `dev` or `test`; `average` is `last<n>`.
+    `role` is `dev` or `test`, as the tables ask; or of rows of Table 3 `further`, on test sets beside dev, and `alpha`,
+    on dev by a search with another alpha, which its test set names (`split_alpha`). `average` is `last<n>`.
     """
 
     corpus: str
@@ -28,8 +30,14 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
     @property
     def has_perplexity(self) -> bool:
-        """Whether Table 3 asks for its perplexity: of evaluations on dev, which are of unaveraged models."""
-        return self.role == "dev"
+        """Whether its perplexity is asked for: on dev by Table 3, and on further test sets."""
+        return self.role in ("dev", "further")
+
+
+def split_alpha(testset: str) -> tuple[str, float | None]:
+    """Return a corpus's test set, and the alpha that is tried on it; None if it is the system's own."""
+    name, mark, alpha = testset.partition(ALPHA_MARK)
+    return (name, float(alpha)) if mark else (testset, None)
 
 
 def num_averaged(average: str) -> int:

@@ -1,11 +1,12 @@
 """Turns paper_tables/published/*.csv into typed, checked rows: what was printed, and what each cell asks for.
 
-Five kinds of file, described in published/README.md:
+Six kinds of file, described in published/README.md:
 
 * `table1.csv` to `table4.csv`: every printed cell of Tables 1 to 4, as a string, since 26.30 is not 26.3, in the
   columns of `columns.csv`;
 * `cells.csv`: printed cells that a run of ours can fill, joined to (language pair, system, average, role, metric);
 * `conclusions.csv`: what the paper's text concludes from pairs of printed cells;
+* `elsewhere.csv`: what others found of the rows that it concludes something of;
 * `replications.csv`: numbers that others printed at a smaller scale, under conditions that a config here repeats;
 * `sentences.csv`: what others got for single sentences, likewise.
 
@@ -159,6 +160,15 @@ class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     column: Text
     edition: Edition
     relation: Literal["above", "below", "equivalent"]
+
+
+class PublishedFinding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What others found of what a row of Table 3 varies, who, and where in their text; at other scales than ours."""
+
+    row: Text
+    finding: Text
+    source: Text
+    place: Text
 
 
 def printed_number(value: str, place: str = "a printed cell") -> float:
@@ -316,6 +326,22 @@ def read_conclusions(folder: Path = PUBLISHED_FOLDER) -> list[PublishedConclusio
         for row in (conclusion.row, conclusion.reference):
             find_join(conclusion, row, joins, place)
     return [conclusion for _, conclusion in placed]
+
+
+def read_findings(folder: Path = PUBLISHED_FOLDER) -> dict[str, PublishedFinding]:
+    """Return what others found, by row of Table 3.
+
+    Raises:
+        TableError: the file is malformed, a row is repeated, or the paper concludes nothing of it.
+    """
+    placed = read_rows(folder / "elsewhere.csv", PublishedFinding)
+    _require_unique((place, (finding.row,)) for place, finding in placed)
+    concluded = {conclusion.row for conclusion in read_conclusions(folder)}
+    for place, finding in placed:
+        if finding.row not in concluded:
+            raise TableError(f"{place}: the paper concludes nothing of row {finding.row}; expected one of "
+                             f"conclusions.csv: {', '.join(sorted(concluded))}")  # fmt: skip
+    return {finding.row: finding for _, finding in placed}
 
 
 def find_join(

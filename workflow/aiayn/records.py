@@ -295,7 +295,8 @@ class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"
 class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One number with everything that could change it.
 
-    `ci` is a 95 % interval over segments, or null where none was asked for.
+    `ci` is a 95 % interval over segments, or null where none was asked for. `brevity_penalty` is the factor of a BLEU
+    by which short translations lose, 1 where they are not short; null of chrF, and in records of earlier versions.
     """
 
     metric: str
@@ -303,6 +304,7 @@ class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     signature: str
     hypotheses_sha256: str
     ci: tuple[float, float] | None = None
+    brevity_penalty: float | None = None
 
 
 class ScoreRecords(Record, frozen=True, kw_only=True, tag="ScoreRecords"):

@@ -13,8 +13,8 @@ STAGE_VERSIONS = {
     "average": 1,
     "decode": 2,
     "perplexity": 2,
-    "score": 2,
-    "baselines": 2,
+    "score": 3,
+    "baselines": 3,
     "measure": 2,
-    "tables": 4,
+    "tables": 5,
 }

@@ -4,6 +4,7 @@ reads: the merged config, workflow/config/{systems,corpora,clusters}
 writes: nothing
 """
 
+import re
 from os.path import relpath
 
 from aiayn import paths
@@ -25,6 +26,7 @@ except AiaynError as error:
     raise WorkflowError(str(error)) from None
 CORPORA, SYSTEMS = EXPERIMENT.corpora, EXPERIMENT.system_by_name
 STAGE = RESULTS / SCALE.scale
+ASKED_TESTSETS = {one.testset for one in EXPERIMENT.evaluations}  # val-alpha1.4 too: val by another search
 
 
 wildcard_constraints:
@@ -32,7 +34,9 @@ wildcard_constraints:
     system="|".join(SYSTEMS),
     seed=r"\d+",
     average=r"last\d+",
-    testset="|".join(sorted({testset for corpus in CORPORA.values() for testset in corpus.testsets})),
+    testset="|".join(
+        sorted(map(re.escape, {testset for corpus in CORPORA.values() for testset in corpus.testsets} | ASKED_TESTSETS))
+    ),
 
 
 def corpus_path(verb, corpus):

@@ -6,9 +6,12 @@ log-probability of each line (.logprob.txt).
 
 from pathlib import Path
 
-from aiayn.cli.flags import BINARIZED, CHECKPOINT, DEVICE, SYSTEM_SCALE, TESTSET, THREADS, Device, flag
+import msgspec
+
+from aiayn.cli.flags import BINARIZED, CHECKPOINT, DEVICE, SYSTEM_SCALE, THREADS, Device, flag
 from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import write_lines
+from aiayn.paths import split_alpha
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import BinarizedCorpus, CheckpointRecord, Hypotheses, read_record, write_record
 from aiayn.spec.system import read_corpus, read_system
@@ -24,7 +27,7 @@ class Flags:
     system: str = flag("the system whose `decoding` is used")
     checkpoint: Path = CHECKPOINT
     binarized: Path = BINARIZED
-    testset: str = TESTSET
+    testset: str = flag("a test set of the corpus; val-alpha1.4 is val with 1.4 for the system's alpha")
     record: Path = flag("the record to write; translations go beside it")
     device: Device = DEVICE
     threads: int = THREADS
@@ -40,11 +43,14 @@ def run(args: Flags) -> None:
     torch.set_num_threads(args.threads)
     checkpoint = read_record(args.checkpoint, CheckpointRecord)
     data = read_record(args.binarized, BinarizedCorpus)
+    testset, alpha = split_alpha(args.testset)
     decoding = read_system(args.system, args.scale).decoding
+    if alpha is not None:
+        decoding = msgspec.structs.replace(decoding, length_penalty_alpha=alpha)
     corpus = read_corpus(data.corpus)
     device = resolve_device(args.device)
     translator = Translator(checkpoint.path, data.folder, decoding, device=device)
-    hypotheses, sentences_per_second = decode_split(translator, data.split_of(args.testset))
+    hypotheses, sentences_per_second = decode_split(translator, data.split_of(testset))
 
     args.record.parent.mkdir(parents=True, exist_ok=True)
     text_path = args.record.with_suffix(".txt")
@@ -57,7 +63,7 @@ def run(args: Flags) -> None:
         provenance=gather_provenance([args.checkpoint, args.binarized]),
         run=checkpoint.run,
         average=checkpoint.average,
-        testset=args.testset,
+        testset=testset,
         path=text_path,
         pieces_path=pieces_path,
         num_lines=len(hypotheses),

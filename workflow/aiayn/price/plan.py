@@ -242,7 +242,7 @@ def count_jobs(experiment: Experiment) -> dict[str, int]:
             {(evaluation.corpus, evaluation.system, evaluation.seed, evaluation.average) for evaluation in evaluations}
         ),
         "decode": len(evaluations),
-        "perplexity": sum(evaluation.role == "dev" for evaluation in evaluations),
+        "perplexity": sum(evaluation.has_perplexity for evaluation in evaluations),
         "score": len(evaluations),
         "baselines": len(experiment.baselines),
         "measure": int(experiment.scale.has_claims),

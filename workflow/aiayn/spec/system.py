@@ -85,6 +85,8 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     attention), all on the En-De corpus. Null `base_seeds` and `replication_seeds` are `seeds`. `updates` and
     `precision`, if not null, replace every system's own (`overrides`): a shorter look at the same systems, or one at
     the speed of a GPU's tensor cores.
+    `row_testsets` are test sets of the En-De corpus on which the systems of Table 3 are evaluated as on dev, uncalled;
+    `probed_alpha` is a length penalty's alpha that was chosen on a probe, with which they are decoded on dev once more.
     With `has_claims`, what others say of the paper is measured and judged (`paper_tables.claims`).
     """
 
@@ -105,6 +107,8 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     cluster: str
     base_seeds: list[int] | None = None
     replication_seeds: list[int] | None = None
+    row_testsets: list[str] = msgspec.field(default_factory=list)
+    probed_alpha: float | None = None
     has_claims: bool = False
     updates: int | None = None
     precision: Precision | None = None

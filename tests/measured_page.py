@@ -1,0 +1,167 @@
+"""Makes the parts of README.md and docs/measured.md that follow from the shipped pack of Multi30k.
+
+    python -m tests.measured_page
+
+writes them between their marks, `<!-- measured: NAME -->` and `<!-- /measured -->`. A test holds pages and pack
+together.
+"""
+
+import re
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from aiayn.records import TrainRecord
+from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER
+from analysis.scoring.contrasts import Call
+from analysis.scoring.scores import BITS_METRIC
+from paper_tables.layout import SACRE_METRIC, format_value
+from paper_tables.scale_results import TRAIN_SPLIT, ScaleResults, gather_from_records
+from paper_tables.tables.conclusions import PrintedContrast, answers_of, draw_contrasts
+
+PACK = Path("paper_tables/measured/multi30k")
+PAGES = ("README.md", "docs/measured.md")
+BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n)(.*?)(<!-- /measured -->\n)", re.DOTALL)
+NOT_MEASURED = "Not measured yet"
+
+
+def pages_of(pack: Path, config_folder: Path = CONFIG_FOLDER) -> dict[str, str]:
+    """Return each page as it should be: with what follows from a pack between its marks."""
+    results = gather_from_records(pack.name, [pack.parent], config_folder).results
+    blocks = {part.__name__: part(results) for part in (picture, answer, effects, runs)}
+    texts = {name: (CHECKOUT / name).read_text(encoding="utf-8") for name in PAGES}
+    return {name: BLOCK.sub(lambda m: m[1] + blocks[m[2]] + m[4], text) for name, text in texts.items()}
+
+
+def picture(results: ScaleResults) -> str:
+    """Return README's picture, the forest in bits with two lines below it; a line of text as long as no row is in."""
+    answers = answers_of(draw_contrasts(results))
+    if not any(one.ours for some in answers.values() for one in some):
+        return "As soon as rows of Table 3 are trained, a picture of their effects stands here.\n"
+    always = ("Held", "Reversed", "Undecided")
+    counts = ", ".join(f"{len(some)} {name.lower()}" for name, some in answers.items()
+                       if name in always or (some and name != "Still moving"))  # fmt: skip
+    return (
+        f'<img src="{PACK}/figures/forest_bits.svg" width="400" alt="Table 3, printed and ours">'
+        f"<br>\nOf 15 conclusions from Table 3, on 29,000 pairs: {counts}.<br>\n"
+        "Bits a subword; left is better. A diamond is printed, a filled mark of ours decided, a bar its 95 % interval."
+        "\n"
+    )
+
+
+def answer(results: ScaleResults) -> str:
+    """Return, a line each, which contrasts have which answer, and by what spread."""
+    drawn = draw_contrasts(results)
+    numbers = f"{len(results.train_by_key)} of {len(results.state_by_key)} trainings are in."
+    lines = [f"{numbers} Of the 15 contrasts, by the plain rule and, in brackets, after Holm's correction:", ""]
+    corrected = [one.ours.corrected for one in drawn.primary if one.ours]
+    by_holm = {"Held": corrected.count(Call.HOLDS), "Reversed": corrected.count(Call.REVERSED)}
+    for name, some in answers_of(drawn).items():
+        number = f"{len(some)} ({by_holm[name]})" if name in by_holm else f"{len(some)}"
+        lines.append(f"* **{name}: {number}**" + (f": {named(some)}." if some and name != NOT_MEASURED else "."))
+    spread = next((s for (_, metric), s in drawn.spread_by_place.items() if metric == BITS_METRIC), None)
+    pooled = spread and (spread.started or spread.everything)
+    if pooled is not None:
+        lines.append(
+            f"* Pooled over all systems, the sd of seeds is {pooled.sd:.3f} bits (df {pooled.degrees_of_freedom})."
+        )
+    ratio = parameters_a_token(results)
+    if ratio is not None:
+        lines.append(
+            f"* Base has {ratio:.1f} parameters for each target token of its training text, the paper's about 0.5:\n"
+            "  where bigger is not better here, the text may be too small for it."
+        )
+    return "\n".join(lines) + "\n"
+
+
+def named(contrasts: Iterable[PrintedContrast]) -> str:
+    """Return the statements of contrasts, each with what it takes to decide it if it is not."""
+    words = []
+    for one in contrasts:
+        seeds = one.ours.num_seeds_to_decide if one.ours else None
+        statement = one.conclusion.statement if one.conclusion else one.name
+        words.append(f"{statement} ({seeds} seeds would decide)" if seeds else statement)
+    return "; ".join(words)
+
+
+def parameters_a_token(results: ScaleResults) -> float | None:
+    """Return base's parameters for each target token of the training text; None without both."""
+    corpus = results.scale.en_de_corpus
+    trains, binarized = list(results.trainings_of(corpus, "base").values()), results.binarized_by_corpus.get(corpus)
+    if not trains or binarized is None:
+        return None
+    return trains[0].num_parameters / binarized.num_tokens_by_split_by_language[TRAIN_SPLIT][binarized.target_language]
+
+
+def effects(results: ScaleResults) -> str:
+    """Return a row for each primary contrast: printed, ours, its answer, what weakens it, and what others found."""
+    rows = []
+    for one in draw_contrasts(results).primary:
+        ours, found = one.ours, one.elsewhere
+        shown, interval, calls = "", "", ("not measured yet", "")
+        moved = seeds = ""
+        if ours is not None:
+            shown = f"{ours.difference:+.3f}"
+            interval = "" if ours.interval is None else " to ".join(f"{end:+.3f}" for end in ours.interval)
+            flags = (
+                ("still moving", ours.is_moving), ("late", ours.num_late > 0),
+                (f"{ours.num_unstarted} of {ours.num_seeds}", ours.num_unstarted > 0),
+            )  # fmt: skip
+            calls = (", ".join([str(ours.call), *(word for word, is_so in flags if is_so)]), str(ours.corrected or ""))
+            moved = ", ".join("" if effect is None else f"{effect:+.3f}" for effect in ours.effects)
+            seeds = str(ours.num_seeds_to_decide or "")
+        statement = one.conclusion.statement if one.conclusion else one.name
+        elsewhere = f"{found.finding} ({found.source})" if found else ""
+        rows.append((statement, f"{one.printed_effect:+.3f}", shown, interval, *calls, moved, seeds, elsewhere))
+    return table(
+        ("conclusion", "printed", "ours", "95 %", "call", "by Holm", "at 60, 80, 100 %", "seeds that would decide",
+         "elsewhere"),
+        rows,
+    )  # fmt: skip
+
+
+def runs(results: ScaleResults) -> str:
+    """Return a row for each system: its values in order of seed, and the hours planned and taken by each run."""
+    rows = []
+    for corpus, system in dict.fromkeys((corpus, system) for corpus, system, _ in results.train_by_key):
+        trains = results.trainings_of(corpus, system)
+        evaluations = [one for one in results.evaluations if (one.corpus, one.system) == (corpus, system)]
+        dev, test = (next((one for one in evaluations if one.role == role), None) for role in ("dev", "test"))
+
+        def values(evaluation: object, *metrics: str) -> str:
+            found = (results.values_of(evaluation, metric) for metric in metrics if evaluation)  # type: ignore[arg-type]
+            metric = metrics[0]
+            return ", ".join(format_value(value, metric) for value in next(filter(None, found), {}).values())
+
+        rows.append((
+            f"{corpus} {system}", ", ".join(map(str, trains)), values(dev, BITS_METRIC), values(dev, SACRE_METRIC),
+            values(test, SACRE_METRIC, "bleu_as_given"), hours(trains.values(), is_planned=True),
+            hours(trains.values(), is_planned=False),
+        ))  # fmt: skip
+    planned = [train for train in results.train_by_key.values() if train.prediction]
+    taken = statistics.fsum(train.wall_seconds for train in results.train_by_key.values()) / 3600
+    head = ("system", "seeds", "val, bits a subword", "val, BLEU (13a)", "test, BLEU (13a), averaged", "hours planned",
+            "hours taken")  # fmt: skip
+    return table(head, rows) + (
+        f"\n{taken:.1f} hours in all. {len(planned)} of {len(results.train_by_key)} records hold the hours that were "
+        "planned before the training began; older ones do not.\n"
+    )
+
+
+def hours(trains: Iterable[TrainRecord], *, is_planned: bool) -> str:
+    """Return the hours of trainings, planned or taken; a dash where no plan is recorded."""
+    if is_planned:
+        return ", ".join(f"{train.prediction.hours:.2f}" if train.prediction else "-" for train in trains)
+    return ", ".join(f"{train.wall_seconds / 3600:.2f}" for train in trains)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]]) + "\n"
+
+
+if __name__ == "__main__":
+    for name, text in pages_of(CHECKOUT / PACK).items():
+        (CHECKOUT / name).write_text(text, encoding="utf-8", newline="\n")
+        print(name)
