@@ -214,10 +214,7 @@ def without_copies(judged: LoggedGeneration, earlier: Sequence[LoggedGeneration]
     copied = next((one for one in earlier if judged.training is not None and _is_copy(judged, one)), None)
     if copied is None:
         return judged
-    finding = broken(
-        "error", "one-log-a-generation", f"the same as {copied.path}: it counts once",
-        "nothing; or take the copy out of the folder", line=judged.log.first_line,
-    )  # fmt: skip
+    finding = broken("one-log-a-generation", line=judged.log.first_line, others=copied.path)
     return msgspec.structs.replace(judged, findings=(*judged.findings, finding))
 
 
