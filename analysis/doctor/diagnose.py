@@ -25,7 +25,7 @@ def diagnose(case: Case) -> Diagnosis:
     claim = case.claim
     case = msgspec.structs.replace(case, scorer=_remembering(case.scorer))
     scores = _scores(case)
-    outcomes = tuple(CHECKS[cause.check](case) for cause in CAUSES)
+    outcomes = tuple(msgspec.structs.replace(CHECKS[cause.check](case), check=cause.check) for cause in CAUSES)
     if not claim.is_papers_corpus:
         outcomes = without_lone_symptoms(outcomes)
     return Diagnosis(
