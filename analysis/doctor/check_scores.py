@@ -112,7 +112,8 @@ def _corrected_cost(one: Translation, case: Case) -> tuple[Cost, ...]:
     corrected = plain(one, case.claim.corpus)
     if one.references is None or corrected.references is None or len(one.references) != len(one.lines):
         return ()
-    if one.logged is not None and _logged_metric(one) == AS_GIVEN:
+    logged = next((score.metric for score in one.reported if one.logged and score.value == one.logged.value), "")
+    if one.logged is not None and logged == AS_GIVEN:
         then = case.scorer(corrected.lines, corrected.references).get(AS_GIVEN)
         if then is None:
             return ()
@@ -121,10 +122,6 @@ def _corrected_cost(one: Translation, case: Case) -> tuple[Cost, ...]:
         return (Cost(low=then - one.logged.value, high=then - one.logged.value, words="", source=source),)
     metrics = (AS_GIVEN,) if corrected.is_tokens else PREFERRED_METRICS
     return _difference(one.lines, corrected.lines, one.references, corrected.references, case.scorer, metrics)
-
-
-def _logged_metric(one: Translation) -> str:
-    return next((score.metric for score in one.reported if one.logged and score.value == one.logged.value), "")
 
 
 def _difference(

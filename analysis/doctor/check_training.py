@@ -131,8 +131,10 @@ def check_schedule(case: Case) -> Answer:
     elif not evidence:
         return Answer(seen="schedule, peak and warm-up as in the spec")
     symbol, amount = schedule_cause(trained.symbols, of_spec)
-    if rates and symbol == "peak_learning_rate" and amount and not _are_off_by(amount, training, wrong):
-        symbol, amount = "schedule", None  # the rates are not those of the arguments
+    if rates and symbol == "peak_learning_rate" and amount:
+        num_so = sum(abs(deviation(training, rate) / amount - 1) <= 2 * TOLERANCE for rate in wrong)
+        if num_so < (1 - 2 * MAX_WRONG_RATES) * len(wrong):
+            symbol, amount = "schedule", None  # the rates are not those of the arguments
     peak = of_spec.get("peak_learning_rate", 0.0)
     flags = f"--lr-scheduler inverse_sqrt --lr {peak:.3g} --warmup-updates {training.warmup_steps}"
     if training.schedule == "constant":
@@ -228,12 +230,6 @@ def deviation(training: TrainingSpec, rate: LoggedRate) -> float:
 def wrong_rates(training: TrainingSpec, rates: Sequence[LoggedRate]) -> list[LoggedRate]:
     """Return the printed rates that are off by more than TOLERANCE."""
     return [rate for rate in rates if abs(deviation(training, rate) - 1) > TOLERANCE]
-
-
-def _are_off_by(ratio: float, training: TrainingSpec, rates: Sequence[LoggedRate]) -> bool:
-    """Return whether all printed rates but a few are the expected ones times a ratio."""
-    num_so = sum(abs(deviation(training, rate) / ratio - 1) <= 2 * TOLERANCE for rate in rates)
-    return num_so >= (1 - 2 * MAX_WRONG_RATES) * len(rates)
 
 
 def schedule_cause(here: Symbols, of_spec: Symbols) -> tuple[str, float | None]:

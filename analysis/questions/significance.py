@@ -106,20 +106,27 @@ def compare_segments(
     if num_resamples is None:
         num_resamples = NUM_RESAMPLES_BY_METHOD[method]
     _check_request(len(baseline), num_resamples, seed)
-    of_baseline, of_system = _run_sacrebleu(baseline, system, scorer, _SHORT_BY_METHOD[method], num_resamples, seed)
+    short = _SHORT_BY_METHOD[method]
+    of_baseline, of_system = _run_sacrebleu(baseline, system, scorer, short, num_resamples, seed)
+    references, separator, others = signature.partition("|")  # the test's fields are put behind the first
+    interval = None
     differences = (
         _resampled_differences(baseline, system, scorer, num_resamples, seed) if method == "bootstrap" else None
     )
     difference = float(of_system.score) - float(of_baseline.score)
-    p_value = float(of_system.p_value) if differences is None else _two_sided_p(differences, difference)
+    p_value = float(of_system.p_value)
+    if differences is not None:
+        p_value = _two_sided_p(differences, difference)
+        low, high = np.quantile(differences, _INTERVAL_QUANTILES)
+        interval = (float(low), float(high))
     num_differing = int((baseline != system).any(axis=1).sum())
     p_value = max(p_value, 1.0 if num_differing == 0 else 2.0 ** (1 - num_differing))
     return PairedComparison(
         metric=metric,
-        signature=_tested_signature(signature, _SHORT_BY_METHOD[method], num_resamples, seed), method=method,
+        signature=f"{references}|{short}:{num_resamples}|seed:{seed}{separator}{others}", method=method,
         num_resamples=num_resamples, seed=seed, num_segments=len(baseline), num_differing=num_differing,
         baseline=float(of_baseline.score), system=float(of_system.score),
-        difference=difference, interval=None if differences is None else _interval(differences),
+        difference=difference, interval=interval,
         p_value=p_value, sacrebleu_p_value=float(of_system.p_value), is_significant=p_value < ALPHA,
     )  # fmt: skip
 
@@ -174,12 +181,6 @@ def _sacrebleu_seed(seed: int) -> Iterator[None]:
             os.environ[_SEED_VARIABLE] = before
 
 
-def _tested_signature(signature: str, short: str, num_resamples: int, seed: int) -> str:
-    """Return the metric's signature with the test's fields behind the number of references, as sacreBLEU has them."""
-    references, separator, others = signature.partition("|")
-    return f"{references}|{short}:{num_resamples}|seed:{seed}{separator}{others}"
-
-
 def _resampled_differences(
     baseline: Statistics, system: Statistics, scorer: Metric, num_resamples: int, seed: int
 ) -> Differences:
@@ -192,8 +193,3 @@ def _resampled_differences(
         for draw in draws
     ]
     return np.array(differences)
-
-
-def _interval(differences: Differences) -> tuple[float, float]:
-    low, high = np.quantile(differences, _INTERVAL_QUANTILES)
-    return float(low), float(high)

@@ -180,11 +180,6 @@ def _with_costs(diagnosis: Diagnosis, missing: Missing | None) -> Diagnosis:
     )
 
 
-def _is_reached(missing: Missing | None) -> bool:
-    """Return whether a known score has the printed number, so that no difference needs to explain anything."""
-    return missing is not None and missing.is_known and missing.high <= 0
-
-
 def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return findings by likelihood, among these by what can be lost, then by how well that is known; symptoms last."""
 
@@ -345,6 +340,7 @@ def _shared_out(pairs: Sequence[tuple[Finding, _KnownCost | None]], missing: Mis
         if known is not None and not finding.costs and not finding.is_symptom and known.high > 0
     ]
     is_known = missing is not None and missing.is_known
+    is_reached = missing is not None and missing.is_known and missing.high <= 0  # nothing is to be explained
     fitting = [
         (place, known) for place, known in candidates if rest is None or not is_known or known.low <= rest + NOISE
     ]
@@ -367,7 +363,7 @@ def _shared_out(pairs: Sequence[tuple[Finding, _KnownCost | None]], missing: Mis
             costs = (_cost(known, share[place]),)
         else:
             likelihood, costs = "unlikely", (_cost(known, (0.0, 0.0)),)
-        if _is_reached(missing) and likelihood in ("likely", "possible", "unknown"):
+        if is_reached and likelihood in ("likely", "possible", "unknown"):
             likelihood = "unlikely"
             costs = (Cost(low=0.0, high=0.0, words="nothing is missing", source="the score that was given"),)
         findings.append(msgspec.structs.replace(finding, costs=costs, likelihood=likelihood))

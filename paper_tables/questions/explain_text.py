@@ -4,8 +4,8 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from aiayn.terminal import WIDTH, table, titled, wrapped
-from paper_tables.questions.explain import SEED_NOISE, Explanation, NearReplication, Reading
+from aiayn.terminal import WIDTH, sections, table, titled, wrapped
+from paper_tables.questions.explain import SEED_NOISE, Explanation, Reading
 from paper_tables.questions.reference import PublishedCause, PublishedGap, counted_alike
 
 INDENT = "  "
@@ -22,25 +22,15 @@ def render_explanation(explanation: Explanation) -> str:
     """Return the whole answer as lines of at most `WIDTH` columns, each ended by LF."""
     question = explanation.question
     title = f"{question.bleu:g} {question.metric}: {question.system}, {question.language_pair}, {question.testset}"
-    parts = [
-        *titled(title),
-        *([*_paragraph(explanation.taken, "")] if explanation.taken else []),
-        "",
-        "1. How the paper's number reads in this definition",
-        *reading_lines(explanation),
-        "",
-        "2. Where the number lies",
-        *(line for reading in explanation.readings for line in _paragraph(reading.sentence)),
-        "",
-        f"3. Published replications nearest to it: {question.system}, same test set and definition",
-        *_replication_lines(explanation),
-        "",
-        "4. What to check next",
-        *_cause_lines(explanation),
-        "",
-        "For your own run or log, `aiayn doctor RUN` checks these causes one by one.",
-    ]
-    return "\n".join(parts) + "\n"
+    nearest = f"3. Published replications nearest to it: {question.system}, same test set and definition"
+    return sections(
+        ("", [*titled(title), *wrapped(explanation.taken)]),
+        ("1. How the paper's number reads in this definition", reading_lines(explanation)),
+        ("2. Where the number lies", [line for one in explanation.readings for line in wrapped(one.sentence, INDENT)]),
+        (nearest, _replication_lines(explanation)),
+        ("4. What to check next", _cause_lines(explanation)),
+        ("", ["For your own run or log, `aiayn doctor RUN` checks these causes one by one."]),
+    )
 
 
 def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
@@ -53,24 +43,20 @@ def _is_number(text: str) -> bool:
     return text.lstrip("+-").replace(".", "", 1).replace(" to ", "", 1).replace(".", "", 1).isdigit()
 
 
-def _paragraph(text: str, indent: str = INDENT) -> list[str]:
-    return wrapped(text, indent)
-
-
 def _range(low: str, high: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _sources(sources: Sequence[str]) -> list[str]:
-    """Return the different sources as a numbered list, in the order of their first use."""
-    numbered = enumerate(dict.fromkeys(sources), start=1)
-    return [line for index, source in numbered for line in wrapped(source, f"{INDENT}[{index}] ", f"{INDENT}    ")]
-
-
-def _source_marks(sources: Sequence[str]) -> list[str]:
-    """Return the mark of each source, as `_sources` numbers them."""
-    unique = list(dict.fromkeys(sources))
-    return [f"[{unique.index(source) + 1}]" for source in sources]
+def _with_sources(
+    headings: Sequence[str], widths: Sequence[int], rows: Sequence[Sequence[str]], sources: Sequence[str]
+) -> list[str]:
+    """Return a table with the number of each row's source in its last column, and below it the sources by number."""
+    number_by_source = {source: index for index, source in enumerate(dict.fromkeys(sources), start=1)}
+    marked = [(*row, f"[{number_by_source[source]}]") for row, source in zip(rows, sources, strict=True)]
+    lines = aligned((*headings, ""), marked, (*widths, 3))
+    for source, number in number_by_source.items():
+        lines += wrapped(source, f"{INDENT}[{number}] ", f"{INDENT}    ")
+    return lines
 
 
 def reading_lines(explanation: Explanation) -> list[str]:
@@ -83,16 +69,16 @@ def reading_lines(explanation: Explanation) -> list[str]:
     lines = aligned(("printed in", "printed", "reads as"), rows, (20, 40, 36))
     if all(one.printed_metric in counted_alike(metric) for one in explanation.readings):
         text = "The number is in the definition in which the paper's was printed: no gap is needed."
-        lines += ["", *_paragraph(text)]
+        lines += ["", *wrapped(text, INDENT)]
     elif explanation.gaps:
         heading = "Gaps that make the range: one output, its value in a paper-style definition minus the other's."
         lines += ["", *_gap_lines(heading, explanation.gaps)]
     else:
-        lines += ["", *_paragraph(f"No published gap leads to {metric}, so no range is made.")]
+        lines += ["", *wrapped(f"No published gap leads to {metric}, so no range is made.", INDENT)]
     if explanation.other_gaps:
         lines += ["", *_gap_lines("Published too, but no range is made from them:", explanation.other_gaps)]
     if explanation.caveats:
-        lines += ["", *(line for caveat in explanation.caveats for line in _paragraph(caveat))]
+        lines += ["", *(line for caveat in explanation.caveats for line in wrapped(caveat, INDENT))]
     return lines
 
 
@@ -105,7 +91,6 @@ def _reads(reading: Reading, metric: str) -> str:
 
 
 def _gap_lines(heading: str, gaps: Sequence[PublishedGap]) -> list[str]:
-    sources = [gap.source for gap in gaps]
     rows = [
         (
             _range(gap.low, gap.high),
@@ -113,69 +98,62 @@ def _gap_lines(heading: str, gaps: Sequence[PublishedGap]) -> list[str]:
             gap.value_to or NOT_STATED,
             gap.printed_from,
             "; ".join(filter(None, (gap.who, gap.note))),
-            mark,
         )
-        for gap, mark in zip(gaps, _source_marks(sources), strict=True)
+        for gap in gaps
     ]
-    rendered = aligned(("gap", "from", "to", "'from' is", "who", ""), rows, (12, 5, 5, 30, 31, 3))
-    return [*_paragraph(heading), *rendered, *_sources(sources)]
+    headings, widths = ("gap", "from", "to", "'from' is", "who"), (12, 5, 5, 30, 31)
+    return [*wrapped(heading, INDENT), *_with_sources(headings, widths, rows, [gap.source for gap in gaps])]
 
 
 def _replication_lines(explanation: Explanation) -> list[str]:
     metric = explanation.question.metric
     elsewhere = f"{explanation.num_replications_elsewhere} more are in other definitions or on other test sets."
     if not explanation.replications:
-        return _paragraph(f"None is published in {metric} on {explanation.question.testset}. {elsewhere}")
+        return wrapped(f"None is published in {metric} on {explanation.question.testset}. {elsewhere}", INDENT)
+    rows = []
+    for near in explanation.replications:
+        one = near.replication
+        printed_as = "; ".join(filter(None, (one.definition, one.remarks)))
+        rows.append((one.value, f"{near.difference:+.2f}", one.who, one.conditions or NOT_STATED, printed_as))
+    headings = ("BLEU", "differs by", "who", "steps, batch, hardware", "as printed; remarks")
     sources = [near.replication.source for near in explanation.replications]
-    rows = [
-        (*_replication_cells(near), mark)
-        for near, mark in zip(explanation.replications, _source_marks(sources), strict=True)
-    ]
-    headings = ("BLEU", "differs by", "who", "steps, batch, hardware", "as printed; remarks", "")
     shown = f"The nearest {len(rows)} of {explanation.num_replications} in {metric}; {elsewhere}"
-    return [*aligned(headings, rows, (5, 10, 18, 23, 27, 3)), *_sources(sources), "", *_paragraph(shown)]
-
-
-def _replication_cells(near: NearReplication) -> tuple[str, ...]:
-    one = near.replication
-    printed_as = "; ".join(filter(None, (one.definition, one.remarks)))
-    return one.value, f"{near.difference:+.2f}", one.who, one.conditions or NOT_STATED, printed_as
+    return [*_with_sources(headings, (5, 10, 18, 23, 27), rows, sources), "", *wrapped(shown, INDENT)]
 
 
 def _cause_lines(explanation: Explanation) -> list[str]:
     if explanation.amount is None and not explanation.is_low:
-        return _paragraph(
+        return wrapped(
             "Without a range no amount is known to be missing. Score the hypotheses in every definition: "
             f"aiayn score --hypotheses FILE --testset {explanation.question.testset} "
-            f"--language-pair {explanation.question.language_pair}"
+            f"--language-pair {explanation.question.language_pair}",
+            INDENT,
         )
+    if not explanation.causes:
+        return wrapped("Nothing is missing.", INDENT)
     if explanation.is_low:
-        lines = _paragraph(
+        lead = (
             "Below 10 BLEU a model is not trained yet, or something is broken on the way. Check in this order; each is "
             "a published cause, and the first ones may occur together:"
         )
-        return [*lines, *(line for cause in explanation.causes for line in ("", *_one_cause(cause)))]
-    low, high = (f"{amount:g}" for amount in explanation.amount or (0, 0))
-    if not explanation.causes:
-        return _paragraph("Nothing is missing.")
-    lead = f"{_range(low, high)} BLEU "
-    lead += "may be missing. " if explanation.direction == "lowers" else "more than the paper's number reads. "
-    if explanation.is_amount_matched:
-        lead += f"Causes that alone explain that amount, up to {SEED_NOISE} for the seed, in their rank:"
     else:
-        lead += "No single published cause explains that; two may add up. The nearest ones:"
-    lines = _paragraph(lead)
-    for cause in explanation.causes:
-        lines += ["", *_one_cause(cause)]
-    return lines
+        low, high = (f"{amount:g}" for amount in explanation.amount or (0, 0))
+        lead = f"{_range(low, high)} BLEU "
+        lead += "may be missing. " if explanation.direction == "lowers" else "more than the paper's number reads. "
+        lead += (
+            f"Causes that alone explain that amount, up to {SEED_NOISE} for the seed, in their rank:"
+            if explanation.is_amount_matched
+            else "No single published cause explains that; two may add up. The nearest ones:"
+        )
+    return [*wrapped(lead, INDENT), *(line for cause in explanation.causes for line in ("", *_one_cause(cause)))]
 
 
 def _one_cause(cause: PublishedCause) -> list[str]:
     label = f"{INDENT}{cause.rank:<3} {_range(cause.cost_low, cause.cost_high):<11} "
     body = " " * len(label)
     lines = wrapped(cause.cause, label, body)
-    lines += _paragraph(f"seen: {cause.evidence} [{cause.source}]", body)
-    lines += _paragraph(f"check: {cause.check}", body)
+    lines += wrapped(f"seen: {cause.evidence} [{cause.source}]", body)
+    lines += wrapped(f"check: {cause.check}", body)
     return lines + _command_lines(cause.command, body)
 
 
