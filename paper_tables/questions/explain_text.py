@@ -1,16 +1,13 @@
 """Renders an explanation for a terminal: four numbered parts, aligned tables, at most 100 columns."""
 
-import re
-import textwrap
 from collections.abc import Sequence
 
-from aiayn.terminal import WIDTH, sections, table, titled, wrapped
+from aiayn.terminal import command_lines, sections, table, titled, wrapped
 from paper_tables.questions.explain import SEED_NOISE, Explanation, Reading
 from paper_tables.questions.reference import PublishedCause, PublishedGap, counted_alike
 
 INDENT = "  "
 NOT_STATED = "-"
-NO_BREAK = "\x1f"  # a blank at which a line must not end
 EDITION_WORDS = {
     "both": "both editions",
     "neurips2017": "NeurIPS 2017",
@@ -154,15 +151,4 @@ def _one_cause(cause: PublishedCause) -> list[str]:
     lines = wrapped(cause.cause, label, body)
     lines += wrapped(f"seen: {cause.evidence} [{cause.source}]", body)
     lines += wrapped(f"check: {cause.check}", body)
-    return lines + _command_lines(cause.command, body)
-
-
-def _command_lines(command: str, body: str) -> list[str]:
-    """Return a command over several lines as a shell reads it; no word is broken, no flag separated from its value."""
-    if not command:
-        return []
-    unbroken = re.sub(r"(--[\w-]+) (?!--)", rf"\1{NO_BREAK}", command)
-    width = WIDTH - len(f"{body}     \\")
-    lines = textwrap.wrap(unbroken, width, break_long_words=False, break_on_hyphens=False)
-    first, *others = (line.replace(NO_BREAK, " ") for line in lines)
-    return " \\\n".join([f"{body}$ {first}", *(f"{body}    {line}" for line in others)]).split("\n")
+    return lines + command_lines(cause.command.split(), f"{body}$ ", f"{body}    ")
