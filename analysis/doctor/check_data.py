@@ -45,18 +45,10 @@ def check_data(case: Case) -> Answer:
 
 
 def _counts(case: Case) -> dict[str, int]:
-    counts = dict(_logged_pairs(case))
+    counts = dict(case.log.num_pairs_by_split) if case.log else {}
     if case.data is not None:
         counts |= {split: len(case.data.side_by_place[split, "source"]) for split in case.data.splits}
     return counts
-
-
-def _logged_pairs(case: Case) -> dict[str, int]:
-    return case.trained.log.num_pairs_by_split if case.trained and case.trained.log else {}
-
-
-def _logged_sizes(case: Case) -> tuple[int, ...]:
-    return case.trained.log.vocabulary_sizes if case.trained and case.trained.log else ()
 
 
 def _expected_pairs(claim: Claim) -> int | None:
@@ -65,7 +57,7 @@ def _expected_pairs(claim: Claim) -> int | None:
 
 def _language_pair(case: Case) -> Iterator[Evidence]:
     """Yield if source and target of the log are not the corpus's."""
-    log = case.trained.log if case.trained else None
+    log = case.log
     if log is None or case.trained is None:
         return
     given = tuple(str(log.arguments[key]) for key in ("source_lang", "target_lang") if log.arguments.get(key))
@@ -78,7 +70,7 @@ def _language_pair(case: Case) -> Iterator[Evidence]:
 
 def _wrong_counts(case: Case) -> Iterator[Evidence]:
     claim = case.claim
-    logged = _logged_pairs(case)
+    logged = case.log.num_pairs_by_split if case.log else {}
     for split in case.data.splits if case.data else ():
         sides = [case.data.side_by_place[split, role] for role in ("source", "target")] if case.data else []
         num_source, num_target = (len(side) for side in sides)
@@ -86,12 +78,9 @@ def _wrong_counts(case: Case) -> Iterator[Evidence]:
             what = f"lines of {split}, source and target"
             yield fact(sides[1].path, what, f"{num_source:,} and {num_target:,}", "one number")
         if logged.get(split, num_source) != num_source:
-            path = case.trained.path if case.trained else ""
-            yield fact(
-                path, f"pairs of {split} in the log", f"{logged[split]:,}", f"{num_source:,}, as in the data-bin"
-            )
-    counts, where = _counts(case), str(case.data.folder) if case.data else case.trained.path if case.trained else ""
-    expected = _expected_pairs(claim)
+            what, expected_words = f"pairs of {split} in the log", f"{num_source:,}, as in the data-bin"
+            yield fact(case.trained.path if case.trained else "", what, f"{logged[split]:,}", expected_words)
+    counts, where, expected = _counts(case), case.place, _expected_pairs(claim)
     num_pairs = counts.get("train")
     if expected and num_pairs is not None and abs(num_pairs / expected - 1) > MAX_PAIRS_DEVIATION:
         yield fact(where, "training pairs", f"{num_pairs:,}", f"about {expected:,} (section 5.1)")
@@ -106,7 +95,7 @@ def _wrong_counts(case: Case) -> Iterator[Evidence]:
 
 def check_vocabulary(case: Case) -> Answer:
     """Check the dictionary: joint if the corpus has one vocabulary, of its size, with all symbols of the text."""
-    if case.data is None and len(_logged_sizes(case)) < 2:
+    if len(_sizes(case)) < 2:
         return Answer(missing=f"{NO_DATA}, and no log that counts its symbols")
     wrong = [*_not_joint(case), *_wrong_size(case), *(_not_of_text(case.data) if case.data else ())]
     sizes = _sizes(case)
@@ -124,7 +113,7 @@ def check_vocabulary(case: Case) -> Answer:
 def _sizes(case: Case) -> list[int]:
     if case.data is not None:
         return [len(one.symbols) for one in case.data.dictionaries]
-    return list(_logged_sizes(case))
+    return list(case.log.vocabulary_sizes) if case.log else []
 
 
 def _not_joint(case: Case) -> Iterator[Evidence]:
@@ -138,9 +127,8 @@ def _not_joint(case: Case) -> Iterator[Evidence]:
             num_shared = len(set(source.symbols) & set(target.symbols))
             text = f"{len(source.symbols):,} and {len(target.symbols):,} symbols, {num_shared:,} of them shared"
             yield fact(target.path, what, text, expected)
-    elif case.trained is not None and len(set(_logged_sizes(case))) > 1:
-        sizes = " and ".join(f"{size:,}" for size in _logged_sizes(case))
-        yield fact(case.trained.path, what, f"{sizes} symbols", expected)
+    elif case.trained is not None and len(set(_sizes(case))) > 1:
+        yield fact(case.trained.path, what, f"{' and '.join(f'{size:,}' for size in _sizes(case))} symbols", expected)
 
 
 def _wrong_size(case: Case) -> Iterator[Evidence]:
@@ -148,11 +136,10 @@ def _wrong_size(case: Case) -> Iterator[Evidence]:
     if claim.is_papers_corpus and claim.corpus.language_pair in PAPER_VOCABULARY:
         low, high = PAPER_VOCABULARY[claim.corpus.language_pair]
         if not low <= max(sizes) <= high:
-            where = case.data.folder if case.data else case.trained.path if case.trained else ""
-            yield fact(where, "symbols", f"{max(sizes):,}", f"{low:,} to {high:,} (section 5.1)")
-    if case.data is not None and case.trained is not None and _logged_sizes(case):
-        logged = _logged_sizes(case)
-        if sorted(logged) != sorted(sizes):
+            yield fact(case.place, "symbols", f"{max(sizes):,}", f"{low:,} to {high:,} (section 5.1)")
+    if case.data is not None and case.trained is not None and case.log is not None:
+        logged = case.log.vocabulary_sizes
+        if logged and sorted(logged) != sorted(sizes):
             yield fact(case.trained.path, "symbols in the log", logged, f"{tuple(sizes)}, as in the data-bin")
 
 

@@ -25,13 +25,12 @@ SLIP_RATIO = 1.06  # longer than the references at a brevity penalty of 1: seen 
 
 def check_wrong_checkpoints(case: Case) -> Answer:
     """Check that the averaged checkpoints are the last of the training."""
-    if case.trained is None or case.trained.log is None:
+    if case.log is None:
         return Answer(missing="no log of a training was given")
     averages = {one.averaged.place: (one.average, one.averaged) for one in case.translations if one.averaged}
     if not averages:
         return Answer(missing="the averaged checkpoints are not recorded")
-    last_update = case.trained.log.last_update
-    wrong = [evidence for name, one in averages.values() for evidence in _not_the_last(last_update, name, one)]
+    wrong = [item for name, one in averages.values() for item in _not_the_last(case.log.last_update, name, one)]
     if wrong:
         return Answer(findings=(found("wrong-checkpoints", wrong),))
     seen = "; ".join(f"{name}: updates {', '.join(map(str, one.updates))}" for name, one in averages.values())

@@ -248,9 +248,9 @@ def schedule_cause(here: Symbols, of_spec: Symbols) -> tuple[str, float | None]:
 
 def check_divergence(case: Case) -> Answer:
     """Check that the training did not diverge: training and validation perplexity stay near their best."""
-    if case.trained is None or case.trained.log is None:
+    log = case.log
+    if log is None or case.trained is None:
         return Answer(missing=NO_LOG)
-    log = case.trained.log
     subset = dev_subset(log)
     values = [(one.update, one.nll_bits or one.loss_bits, one.line) for one in log.validations if one.subset == subset]
     known = [(update, bits, line) for update, bits, line in values if bits is not None]
@@ -294,7 +294,7 @@ def check_start(case: Case) -> Answer:
             return Answer(seen=seen)
         expected = f"a head below {MIN_UNSTARTED_ENTROPY}, or {MAX_UNSTARTED_BITS} bits lost"
         return _unstarted(fact(case.attending.place, "cross-attention", seen, expected))
-    log = case.trained.log if case.trained else None
+    log = case.log
     if log is None or case.trained is None:
         return Answer(missing=NO_LOG)
     known = [

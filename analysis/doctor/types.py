@@ -145,6 +145,16 @@ class Case(msgspec.Struct, frozen=True):
     scorer: Scorer
     attending: Attending | None = None
 
+    @property
+    def log(self) -> TrainingLog | None:
+        """The training's log, None without one."""
+        return self.trained.log if self.trained else None
+
+    @property
+    def place(self) -> str:
+        """The data-bin's folder, else the path of the log or command; '' without either."""
+        return str(self.data.folder) if self.data else self.trained.path if self.trained else ""
+
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
     """The BLEU missing to the printed number, at most `high`; negative if none is. `words` name the number.

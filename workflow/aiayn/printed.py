@@ -25,6 +25,8 @@ from aiayn.errors import TableError
 from aiayn.paths import num_averaged
 
 PUBLISHED_FOLDER = Path(__file__).resolve().parents[2] / "paper_tables" / "published"
+# Where a number is printed, by the edition; '' is another paper's.
+EDITION_WORDS = {"both": "both editions", "neurips2017": "NeurIPS 2017", "arxiv": "arXiv v5 and later", "": "published"}
 # Under which conditions the paper's numbers were printed.
 PAPER_SCALE = "paper"
 PAPER_CORPUS_BY_LANGUAGE_PAIR = {"en-de": "wmt14_en_de", "en-fr": "wmt14_en_fr"}  # section 5.1

@@ -24,7 +24,7 @@ from aiayn.plan.machine import Machine
 from aiayn.price.machines import choose_machine, default_gpu
 from aiayn.price.plan import make_plan, precisions_of
 from aiayn.price.preflight import checks as preflight
-from aiayn.price.preflight.checks import Check, check_local_gpus, doubtful, render_checks
+from aiayn.price.preflight.checks import Check, check_local_gpus, render_checks
 from aiayn.price.preflight.mirrors import check_mirrors
 from aiayn.price.preflight.slurm import check_slurm, read_profile
 from aiayn.spec.cluster import ClusterSpec
@@ -94,7 +94,7 @@ def _gather_checks(args: Flags) -> list[Check]:
         mirror = named_mirror(experiment.scale.mirror)
     except AiaynError as error:
         advice = "correct it first: the rest of the config was not checked"
-        return [preflight.failed("config", str(error), advice), *own]
+        return [Check("config", "FAIL", str(error), advice), *own]
     scale = experiment.scale
     if is_slurm:
         config = ["--configfile", str(args.configfile.absolute()), *(["--config", *args.config] if args.config else [])]
@@ -106,7 +106,7 @@ def _gather_checks(args: Flags) -> list[Check]:
     read = f"{scale.scale}: {num_corpora} corpora, {num_systems} systems, cluster {cluster.name}"
     archives = choose_archives(args.archives_folder)
     return [
-        preflight.passed("config", read),
+        Check("config", "OK", read),
         *doubts,
         preflight.check_plan(plan),
         *check_mirrors(experiment.corpora, mirror=mirror, archives_folder=archives, is_offline=args.offline),
@@ -146,4 +146,4 @@ def _choose_machine(
         stand_in = default_gpu(hardware, precisions)
         machine = choose_machine(cluster, hardware, launcher=launcher, gpu=stand_in, num_gpus=num_gpus)
         advice = f"a run needs no such entry; hours and money of the plan are those of a {stand_in}"
-        return machine, [doubtful("GPU", str(error), advice)]
+        return machine, [Check("GPU", "WARN", str(error), advice)]

@@ -15,7 +15,7 @@ import requests
 
 from aiayn.data.sources.download import local_path
 from aiayn.data.sources.fetch import file_url
-from aiayn.price.preflight.checks import Check, failed, passed
+from aiayn.price.preflight.checks import Check
 from aiayn.spec.corpus import CorpusSpec, ParallelSource, SegmentedSource
 from aiayn.spec.recipe import UNKNOWN, ArchiveSource, download_urls
 
@@ -52,19 +52,19 @@ def _check_of(
     name: str, answers: Sequence[tuple[NeededFile, tuple[str, list[tuple[str, str]]]]], is_offline: bool
 ) -> Check:
     if not answers:
-        return passed(name, "none needed: its text is shipped")
+        return Check(name, "OK", "none needed: its text is shipped")
     absent = [(file, reasons) for file, (where, reasons) in answers if not where]
     if absent:
         listed = "; ".join(f"{file.name} ({_in_short(reasons)})" for file, reasons in absent)
         advice = "name a copy: `--config mirror=file:///...` or AIAYN_MIRROR, or put archives into AIAYN_ARCHIVES"
         if is_offline:
             advice = f"fetch them while online (`snakemake data`), or {advice}"
-        return failed(name, f"{len(absent)} of {len(answers)} files were not found: {listed}", advice)
+        return Check(name, "FAIL", f"{len(absent)} of {len(answers)} files were not found: {listed}", advice)
     counts: dict[str, int] = {}
     for _, (where, _) in answers:
         counts[where] = counts.get(where, 0) + 1
     listed = ", ".join(f"{number} {where}" for where, number in counts.items())
-    return passed(name, f"{len(answers)} files: {listed}")
+    return Check(name, "OK", f"{len(answers)} files: {listed}")
 
 
 def _in_short(reasons: Sequence[tuple[str, str]]) -> str:
