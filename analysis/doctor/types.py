@@ -11,7 +11,7 @@ from aiayn.spec.system import CorpusSpec, DecodingSpec, TrainingSpec
 from analysis.doctor.data_bin import DataBin
 from analysis.findings import Cost, Evidence, Finding
 from analysis.logs.symbols import Symbols
-from analysis.logs.types import BleuLine, TrainingLog
+from analysis.logs.types import Argument, BleuLine, TrainingLog
 
 # Turns hypotheses and references into values in percent by metric, under every definition that applies.
 Scorer = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
@@ -76,6 +76,21 @@ class Search(msgspec.Struct, frozen=True):
     max_length_per_source_token: float | None = None
     max_extra_tokens: int | None = None
     line: int | None = None
+
+
+def search_of_arguments(
+    arguments: Mapping[str, Argument], place: str, beam_size: int | None = None, *, line: int | None = None
+) -> Search:
+    """Return the search that arguments of fairseq-generate set; `beam_size` where these have none."""
+    beam, alpha, factor, extra = (arguments.get(key) for key in ("beam", "lenpen", "max_len_a", "max_len_b"))
+    return Search(
+        place=place,
+        line=line,
+        beam_size=beam if isinstance(beam, int) else beam_size,
+        length_penalty_alpha=float(alpha) if isinstance(alpha, int | float) else None,
+        max_length_per_source_token=float(factor) if isinstance(factor, int | float) else None,
+        max_extra_tokens=extra if isinstance(extra, int) else None,
+    )
 
 
 class Averaged(msgspec.Struct, frozen=True):
