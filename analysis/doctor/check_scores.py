@@ -58,8 +58,8 @@ def check_pieces(case: Case) -> Answer:
             wrong = [item for items in wrong_by_name.values() for item in items]
             costs = _corrected_cost(one, case)
             # Published costs do not matter where the cost is measured on these lines.
-            own = {"rank": "", "what": "form"} if costs else {}
-            findings.append(found(names[0], wrong, costs=costs, **own))
+            rank, what = ("", "form") if costs else (None, "")
+            findings.append(found(names[0], wrong, rank=rank, what=what, costs=costs))
         findings += _unknown_words(case, one)
         findings += _not_translated(case, one)
     if findings:
@@ -290,8 +290,10 @@ def check_definition(case: Case) -> Answer:
     for one in case.translations:
         if not one.lines and one.metric not in ("", printed) and case.claim.is_papers_corpus:
             evidence = fact(one.path, "definition of the score", one.metric, printed, one.line)
-            values = {"what": f"definition {one.metric}", "metric": one.metric, "printed": printed}
-            return Answer(findings=(found("other-definition", [evidence], **values),))
+            what = f"definition {one.metric}"
+            return Answer(
+                findings=(found("other-definition", [evidence], what=what, metric=one.metric, printed=printed),)
+            )
     given = [one for one in case.translations if one.lines]
     if not given:
         words = f"as the printed number: {printed}" if any(one.metric for one in case.translations) else ""

@@ -86,13 +86,18 @@ def check_search(case: Case) -> Answer:
         evidence = [item, *(cut if name == "max_length" else ())]
         flags = SEARCH_FLAGS.get(name, "").format(getattr(case.claim.decoding, name, ""))
         amount = float(item.found) if item.found.replace(".", "", 1).isdigit() else None
-        values: dict[str, str] = {
-            "setting": name,
-            "here": item.found,
-            "search": search,
-            "flags": f" (fairseq: {flags})" if flags else "",
-        }
-        findings.append(found("other-search", evidence, what=name, amount=amount, **values))
+        flags = f" (fairseq: {flags})" if flags else ""
+        finding = found(
+            "other-search",
+            evidence,
+            what=name,
+            amount=amount,
+            setting=name,
+            here=item.found,
+            search=search,
+            flags=flags,
+        )
+        findings.append(finding)
     if cut and "max_length" not in wrong:
         findings.append(found("cut", cut, search=search, flags=f" (fairseq: {SEARCH_FLAGS['max_length']})"))
     if findings:

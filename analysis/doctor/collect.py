@@ -262,7 +262,8 @@ def _generated(path: Path, log: GenerationLog, claim: Claim, average: str, refer
     return Translation(
         path=str(path), lines=tuple(chosen[number] for number in numbers),
         testset=testset, split=subset, role=role_of(claim.corpus, testset), average=average,
-        search=search_of_arguments(log.arguments, f"{path}:{log.first_line}", beam_size), metric="bleu_fairseq" if metric == "bleu_as_given" else metric,
+        search=search_of_arguments(log.arguments, f"{path}:{log.first_line}", beam_size),
+        metric="bleu_fairseq" if metric == "bleu_as_given" else metric,
         references_path=str(references_path or path),
         references=read_lines(references_path) if references_path else _of_all(sentences["T"], numbers),
         reported=() if references_path else tuple(reported),

@@ -131,7 +131,7 @@ def _contradictions(
         pairs = {"updates": (train.updates, log.last_update), "parameters": (train.num_parameters, log.num_parameters)}
         for name, (recorded, logged) in pairs.items():
             if logged is not None and recorded != logged:
-                values = {"run": train.run, "recorded": recorded, "name": name, "logged": logged}
+                values: dict[str, Any] = {"run": train.run, "recorded": recorded, "name": name, "logged": logged}
                 found.append((training.path, broken("log-and-record-agree", line=log.last_line, **values)))
     return found
 

@@ -89,8 +89,10 @@ def _gather_checks(args: Flags) -> list[Check]:
     try:
         experiment, cluster = read_config(args)
         machine, doubts = _choose_machine(cluster, read_hardware(), args.launcher, precisions_of(experiment))
-        folders = {"results_folder": args.results, "benchmarks_folder": Path("benchmarks")}
-        plan = make_plan(experiment, machine, read_hardware(), **folders)
+        benchmarks = Path("benchmarks")
+        plan = make_plan(
+            experiment, machine, read_hardware(), results_folder=args.results, benchmarks_folder=benchmarks
+        )
         mirror = named_mirror(experiment.scale.mirror)
     except AiaynError as error:
         advice = "correct it first: the rest of the config was not checked"
