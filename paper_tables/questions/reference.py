@@ -170,7 +170,7 @@ def read_causes(folder: Path = PUBLISHED_FOLDER) -> list[PublishedCause]:
     for place, cause in placed:
         _check_order(*cause.cost, place)
         if unknown := set(cause.metrics.split()) - set(METRICS):
-            raise TableError(f"{place}: metrics has {unknown.pop()!r}; expected some of {', '.join(METRICS)}")
+            raise TableError(f"{place}: metrics has {min(unknown)!r}; expected some of {', '.join(METRICS)}")
     require_unique((place, (cause.rank, cause.language_pair, cause.systems)) for place, cause in placed)
     return [cause for _, cause in placed]
 

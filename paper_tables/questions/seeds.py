@@ -262,8 +262,8 @@ def render_seeds(answer: SeedAnswer) -> str:
             *(f"signature {signature}" for signature in question.signatures),
             *(line for text in question.left_out for line in wrapped(f"left out: {text}")),
         ]),
-        *(("", [line for text in _answers(judged) for line in wrapped(text, INDENT)]) for judged in answer.verdicts),
-        ("", [line for text in (f"Rule: {rule.format(**answer.rule)}", *meanings) for line in wrapped(text)]),
+        *(("", _answers(judged)) for judged in answer.verdicts),
+        ("", [line for text in (rule.format(**answer.rule), *meanings) for line in wrapped(text)]),
         ("How the paper's number reads in this definition" if evidence else "", [
             *(reading_lines(evidence) if evidence else ()),
             *(line for text in sentences for line in wrapped(text, INDENT)),
@@ -273,11 +273,11 @@ def render_seeds(answer: SeedAnswer) -> str:
 
 
 def _answers(judged: JudgedNumber) -> list[str]:
-    """Return the printed number, its verdict with the evidence, and whether it could be one more run, in paragraphs."""
+    """Return the printed number, its verdict with the evidence, and whether it could be one more run, as lines."""
     verdict, number, metric = judged.verdict, judged.printed, judged.printed.conditions.metric
     edition = f", {EDITION_WORDS[number.edition]}" if number.edition else ""
-    texts = [f"Printed: {number.value} {metric} ({number.source}{edition})"]
-    texts += [f"{verdict.outcome.value}. {verdict.reason}"]
+    printed = f"Printed: {number.value} {metric} ({number.source}{edition})"
+    texts = [f"{verdict.outcome.value}. {verdict.reason}"]
     if verdict.difference is not None:
         interval = f" (95 % interval {format_interval(verdict.interval)})" if verdict.interval else ""
         words = [f"Mean minus printed: {format_difference(verdict.difference)}{interval}."]
@@ -298,4 +298,4 @@ def _answers(judged: JudgedNumber) -> list[str]:
             f"As one run: {judged.printed.value} lies {where} the 95 % prediction interval of one more run, "
             f"{low} to {high} (+-{half_width})."
         ]
-    return texts
+    return [*wrapped(printed, "", INDENT), *(line for text in texts for line in wrapped(text, INDENT))]

@@ -69,7 +69,7 @@ def command_lines(words: Sequence[str], first: str = "", then: str = "  ") -> li
         unbroken, WIDTH - len(" \\"), initial_indent=first, subsequent_indent=then, break_long_words=False,
         break_on_hyphens=False,
     )  # fmt: skip
-    return " \\\n".join(lines).replace(NO_BREAK, " ").split("\n")
+    return " \\\n".join(lines).replace(NO_BREAK, " ").split("\n") if lines else []
 
 
 def listed(texts: Iterable[str]) -> list[str]:
