@@ -9,7 +9,7 @@ A cell of ours is `table:row:column`. `table2:base:bleu_en_de` and its like are 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -17,10 +17,10 @@ import msgspec
 from aiayn.cost import training_flops
 from aiayn.data.text.lines import open_bytes
 from aiayn.errors import UsageError, did_you_mean
-from aiayn.experiment import COMPARED_AVERAGE, COMPARED_ROLE, REFERENCE_SYSTEM, all_compared, expand_trainings
+from aiayn.experiment import COMPARED_AVERAGE, COMPARED_ROLE, REFERENCE_SYSTEM, all_compared, read_experiment
 from aiayn.packed import UNPACK_ERRORS, find_packed, unpacked_sha256
 from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, train_record
-from aiayn.printed import find_printed, read_cells, read_replications, read_table
+from aiayn.printed import EDITION_WORDS, PAPER_SCALE, find_printed, read_cells, read_replications, read_table
 from aiayn.records import (
     DATA_RECORD_BY_VERB,
     CheckpointRecord,
@@ -35,8 +35,10 @@ from aiayn.records import (
 )
 from aiayn.runs.attempts import LOG_NAME, Attempt, list_attempts, read_events
 from aiayn.spec.hardware import read_hardware
-from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, overridden, read_corpus, read_system
+from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, TrainingSpec
+from aiayn.terminal import table, titled
 from analysis.scoring.runs import find_run_state
+from paper_tables.layout import format_value
 
 TRAINING_METRICS = ("num_parameters", "steps", "training_flops")  # of the training itself, no evaluation
 RECORD_BY_VERB: dict[str, type[Record]] = {
@@ -52,6 +54,7 @@ METRIC_BY_COMPARED_COLUMN = {
     "bleu_dev": "bleu_tok_compound_split",
     "bleu_dev_sacre": "bleu_sacre_13a",
 }
+COLUMN = 13  # of the labels of a text
 COMMIT_DIGITS = 12  # of a commit in a sentence
 _UPDATE_LINE = re.compile(rb'\| train_inner \| \{.*"num_updates": "?([0-9]+)')  # fairseq's log, JSON form
 
@@ -70,10 +73,6 @@ class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
     average: str
     role: str
     metric: str
-
-    def corpus_at(self, scale: ScaleSpec) -> str:
-        """Return the corpus that the cell is filled from at a scale."""
-        return self.corpus or {"en-de": scale.en_de_corpus, "en-fr": scale.en_fr_corpus}[self.language_pair]
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,31 +221,25 @@ def trace_cell(
         UsageError: if the scale does not run the cell's system on its corpus.
         RecordError: if a record is torn.
     """
-    corpus_name = cell.corpus_at(scale)
-    trainings = expand_trainings(scale)
-    seeds = [one.seed for one in trainings if (one.corpus, one.system) == (corpus_name, cell.system)]
-    if not seeds:
-        systems = ", ".join(dict.fromkeys(one.system for one in trainings if one.corpus == corpus_name)) or "none"
+    experiment = read_experiment(scale, config_folder)
+    corpus = cell.corpus or experiment.corpus_of(cell.language_pair)
+    wanted = (corpus, cell.system, cell.average, cell.role)
+    evaluations = [one for one in experiment.evaluations if (one.corpus, one.system, one.average, one.role) == wanted]
+    if not evaluations:
+        systems = ", ".join(dict.fromkeys(one.system for one in experiment.trainings if one.corpus == corpus)) or "none"
         raise UsageError(
-            f"cell {cell.name}: system {cell.system} is not run on {corpus_name} at scale {scale.scale}, which runs "
+            f"cell {cell.name}: system {cell.system} is not run on {corpus} at scale {scale.scale}, which runs "
             f"{systems} there; name another --scale, or add it to the lists of the scale's config"
         )
-    testset = read_corpus(corpus_name, config_folder).testset_of(cell.role)
-    paths = {verb: corpus_record(results_folder, scale.scale, verb, corpus_name) for verb in DATA_RECORD_BY_VERB}
-    evaluations = [
-        Evaluation(
-            corpus=corpus_name, system=cell.system, seed=seed, average=cell.average, testset=testset, role=cell.role,
-            language_pair=cell.language_pair,
-        )
-        for seed in seeds
-    ]  # fmt: skip
+    paths = {verb: corpus_record(results_folder, scale.scale, verb, corpus) for verb in DATA_RECORD_BY_VERB}
+    training = experiment.system_by_name[cell.system].training
     return CellTrace(
         cell=cell,
         scale=scale.scale,
-        corpus=corpus_name,
-        testset=testset,
+        corpus=corpus,
+        testset=evaluations[0].testset,
         data_steps=[_step(verb, path) for verb, path in paths.items() if path.exists()],
-        seeds=[_trace_seed(cell, one, scale, results_folder, config_folder) for one in evaluations],
+        seeds=[_trace_seed(cell, one, scale, training, results_folder) for one in evaluations],
     )
 
 
@@ -269,12 +262,11 @@ def last_update_line(log_path: Path) -> LogLine | None:
 
 
 def _trace_seed(
-    cell: NamedCell, evaluation: Evaluation, scale: ScaleSpec, results_folder: Path, config_folder: Path
+    cell: NamedCell, evaluation: Evaluation, scale: ScaleSpec, training: TrainingSpec, results_folder: Path
 ) -> SeedTrace:
     paths = _record_paths(cell, evaluation, results_folder, scale.scale)
     records = {verb: read_record(path, RECORD_BY_VERB[verb]) for verb, path in paths.items() if path.exists()}
     train = read_train_record(paths["train"], Path(scale.runs_folder)) if "train" in records else None
-    training = overridden(read_system(cell.system, scale.scale, config_folder), scale.overrides).training
     state = find_run_state(
         evaluation.corpus, evaluation.system, evaluation.seed, training=training, train=train,
         runs_folder=Path(scale.runs_folder),
@@ -397,3 +389,100 @@ def _contradictions(trace: SeedTrace, records: dict[str, Record]) -> list[str]:
 
 def _listed(value_by_verb: dict[str, str]) -> str:
     return ", ".join(f"{verb} {value}" for verb, value in value_by_verb.items())
+
+
+def render_trace(trace: CellTrace) -> str:
+    """Return the whole answer as lines of text."""
+    cell = trace.cell
+    title = f"{cell.name}, scale {trace.scale}"
+    lines = [
+        *titled(title),
+        _labelled("printed", _printed(cell)),
+        _labelled("definition", cell.metric),
+        _labelled("ours", f"{trace.corpus}, {cell.system}, {cell.average}, {trace.testset}"),
+    ]
+    if trace.scale != PAPER_SCALE and not cell.corpus and cell.printed_by_edition:
+        lines.append(
+            _labelled("NOTE", f"scale {trace.scale} is not the paper's: no reproduction of the printed number")
+        )
+    for seed in trace.seeds:
+        lines += ["", *_seed_lines(trace, seed)]
+    lines += ["", *titled("To repeat", "-"), *_repeat_lines(trace)]
+    return "\n".join(lines) + "\n"
+
+
+def render_list(cell_by_name: Mapping[str, NamedCell]) -> str:
+    """Return a line a cell: its name, what is printed there, and the definition."""
+    return "\n".join([*table([(name, _printed(cell), cell.metric) for name, cell in cell_by_name.items()]), ""])
+
+
+def _printed(cell: NamedCell) -> str:
+    values = [f"{value} ({EDITION_WORDS[edition]})" for edition, value in cell.printed_by_edition.items()]
+    return ", ".join(values) or "-"
+
+
+def _labelled(label: str, text: str) -> str:
+    return f"  {label:<{COLUMN}}{text}"
+
+
+def _indented(text: str) -> str:
+    return " " * (COLUMN + 2) + text
+
+
+def _seed_lines(trace: CellTrace, seed: SeedTrace) -> Iterable[str]:
+    value = "no value" if seed.value is None else format_value(seed.value, trace.cell.metric)
+    heading = f"Seed {seed.seed}: {value}, {seed.status}"
+    yield from (*titled(heading, "-"), _labelled("run", seed.run or "none yet"))
+    if seed.signature:
+        yield _labelled("signature", seed.signature)
+    for attempt in seed.attempts:
+        yield _labelled(f"attempt {attempt.attempt}", _attempt_words(attempt))
+    if seed.log_line is not None:
+        yield _labelled("log", f"{seed.log_line.path}:{seed.log_line.number}, update {seed.log_line.update:,}")
+        yield _indented(seed.log_line.text)
+    if seed.hypotheses is not None:
+        yield _labelled("hypotheses", f"{seed.hypotheses.path} ({seed.hypotheses.state})")
+        yield _indented(f"sha256 {seed.hypotheses.sha256}")
+    if seed.checkpoint is not None:
+        state = "there" if seed.checkpoint.is_there else "missing"
+        updates = ", ".join(f"{update:,}" for update in seed.checkpoint.averaged_updates)
+        yield _labelled("checkpoint", f"{seed.checkpoint.path} ({state}), of update {updates}")
+        yield _indented(f"sha256 of its tensors {seed.checkpoint.tensors_sha256}")
+    for commit, verbs in _verbs_by_commit(seed.steps).items():
+        yield _labelled("commit", f"{commit} ({', '.join(verbs)})")
+    if seed.version_by_package:
+        versions = ", ".join(f"{package} {version}" for package, version in seed.version_by_package.items())
+        yield _labelled("versions", f"Python {seed.python}, {versions}")
+    for problem in seed.problems:
+        yield _labelled("NOTE", problem)
+
+
+def _attempt_words(attempt: Attempt) -> str:
+    job = f"job {attempt.job}, " if attempt.job else ""  # a pack has neither jobs nor hosts
+    place = f"{attempt.device}, {job}commit {attempt.commit[:12]}"
+    place = f"{attempt.host} ({place})" if attempt.host else place
+    begun = f"{attempt.began}, update {attempt.first_update:,}, {place}"
+    if not attempt.outcome:
+        return f"{begun}, no end noted"
+    reason = f": {attempt.reason}" if attempt.reason else ""
+    return f"{begun}, to {attempt.ended}, update {attempt.last_update:,}, {attempt.outcome}{reason}"
+
+
+def _verbs_by_commit(steps: Iterable[Step]) -> dict[str, list[str]]:
+    verbs: dict[str, list[str]] = {}
+    for step in steps:
+        verbs.setdefault(step.commit, []).append(step.verb)
+    return verbs
+
+
+def _repeat_lines(trace: CellTrace) -> Iterable[str]:
+    """Yield the commands as the records have them, the commit before those that were run at it."""
+    steps = [*trace.data_steps, *(step for seed in trace.seeds for step in seed.steps)]
+    if not steps:
+        yield "  nothing was run yet: `snakemake` makes it"
+    commit = None
+    for step in steps:
+        if step.commit != commit:
+            commit = step.commit
+            yield f"  git checkout {commit.removesuffix('+dirty')}" + ("  # and changes in no commit" * ("+" in commit))
+        yield f"  {step.command}"

@@ -17,7 +17,7 @@ from aiayn.spec.training import PRECISIONS, Precision
 from aiayn.train.request import TrainingRequest
 from analysis.scoring.runs import find_run_state
 from paper_tables.cell_verdicts import judge_cells
-from paper_tables.doctor.doctor import make_claim
+from paper_tables.doctor.diagnoses import make_claim
 from paper_tables.layout import Table
 from paper_tables.render.tables import lay_out_tables
 from paper_tables.scale_results import gather_results

@@ -26,6 +26,8 @@ from aiayn.errors import TableError
 from aiayn.paths import num_averaged
 
 PUBLISHED_FOLDER = Path(__file__).resolve().parents[2] / "paper_tables" / "published"
+# Where a number is printed, by the edition; '' is another paper's.
+EDITION_WORDS = {"both": "both editions", "neurips2017": "NeurIPS 2017", "arxiv": "arXiv v5 and later", "": "published"}
 # Under which conditions the paper's numbers were printed.
 PAPER_SCALE = "paper"
 PAPER_CORPUS_BY_LANGUAGE_PAIR = {"en-de": "wmt14_en_de", "en-fr": "wmt14_en_fr"}  # section 5.1
@@ -245,7 +247,7 @@ def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCe
         _check_cell(
             place, cell, number, {column.name: column.kind for column in read_columns(folder)[number]}, row_names
         )
-    _require_unique(
+    require_unique(
         (place, (row, column, f"edition {edition}"))
         for place, cell in placed_cells
         for edition in (("neurips2017", "arxiv") if cell.edition == "both" else (cell.edition,))
@@ -263,7 +265,7 @@ def read_cells(folder: Path = PUBLISHED_FOLDER) -> list[CellJoin]:
         TableError: the file is malformed, joins a cell twice to one evaluation, or names a cell that was never printed.
     """
     placed_joins = read_rows(folder / "cells.csv", CellJoin)
-    _require_unique(
+    require_unique(
         (place, (f"Table {join.table}", join.row, join.column, join.edition)) for place, join in placed_joins
     )
     cells_by_table = {number: read_table(number, folder) for number in read_columns(folder)}
@@ -281,7 +283,7 @@ def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplicat
         TableError: the file is malformed, a row is repeated, or a value does not occur in its own printed line.
     """
     placed_replications = read_rows(folder / "replications.csv", PublishedReplication)
-    _require_unique((place, (replication.row,)) for place, replication in placed_replications)
+    require_unique((place, (replication.row,)) for place, replication in placed_replications)
     for place, replication in placed_replications:
         printed_number(replication.value, place)
         # Whole numbers only: 1.02 does not occur in a line that prints 41.02.
@@ -298,7 +300,7 @@ def read_sentences(folder: Path = PUBLISHED_FOLDER) -> dict[str, list[PublishedS
     """
     sentences_by_row: dict[str, list[PublishedSentence]] = {}
     placed = read_rows(folder / "sentences.csv", PublishedSentence)
-    _require_unique((place, (line.row, line.sentence)) for place, line in placed)
+    require_unique((place, (line.row, line.sentence)) for place, line in placed)
     for place, line in placed:
         others = sentences_by_row.setdefault(line.row, [])
         expected_run = run_of(others[0] if others else line)
@@ -321,7 +323,7 @@ def read_conclusions(folder: Path = PUBLISHED_FOLDER) -> list[PublishedConclusio
     """
     placed = read_rows(folder / "conclusions.csv", PublishedConclusion)
     joins = read_cells(folder)
-    _require_unique((place, (conclusion.name,)) for place, conclusion in placed)
+    require_unique((place, (conclusion.name,)) for place, conclusion in placed)
     for place, conclusion in placed:
         for row in (conclusion.row, conclusion.reference):
             find_join(conclusion, row, joins, place)
@@ -432,10 +434,10 @@ def _check_cell(
             raise TableError(f"{place}: span names row {name!r}, which the table does not have")
 
 
-def _require_unique(placed_keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
+def require_unique(placed_keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
     """Refuse a key that an earlier line has."""
     place_by_key: dict[tuple[str, ...], str] = {}
     for place, key in placed_keys:
         earlier_place = place_by_key.setdefault(key, place)
         if earlier_place != place:
-            raise TableError(f"{place}: {', '.join(key)} is also at {earlier_place}; delete one")
+            raise TableError(f"{place}: {', '.join(filter(None, key))} is also at {earlier_place}; delete one")

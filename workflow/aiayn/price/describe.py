@@ -48,7 +48,6 @@ STAYING_DIFFERENCES = (
     "the decoder starts from </s>; tensor2tensor's starts from a vector of zeros",
     "no target-space embedding (32 x d_model), which tensor2tensor v1.0.4 adds to the encoder's input",
 )
-FOREIGN_ARCHITECTURE = "the architecture is fairseq's {architecture}, not the paper's"
 FAIRSEQ_TRAIN = "fairseq-train"
 DATA_FOLDER, SAVE_FOLDER = "DATA_BIN", "CHECKPOINTS"  # placeholders in the command line
 SEED = 1
@@ -128,7 +127,7 @@ def describe_system(
     predicted, rate = _predict(system, planned)
     command, refusal = _command(system, corpus, is_joint=is_joint)
     printed = PRINTED_COST_BY_SYSTEM.get(name) if scale == PAPER_SCALE else None
-    seconds = predicted.hours * 3600 * NUM_PAPER_GPUS
+    seconds, architecture = predicted.hours * 3600 * NUM_PAPER_GPUS, system.training.architecture
     return SystemDescription(
         name=name,
         scale=scale,
@@ -139,8 +138,10 @@ def describe_system(
         differences_from_inherited=differences(system, inherited) if inherited else [],
         paper_system=paper.name,
         differences_from_paper=differences(system, paper),
-        staying_differences=_staying_differences(system.training),
-        unread_keys=list(UNREAD_KEYS_BY_ARCHITECTURE[system.training.architecture]),
+        staying_differences=[f"the architecture is fairseq's {architecture}, not the paper's"]
+        if architecture in ("lstm", "fconv")
+        else list(STAYING_DIFFERENCES),
+        unread_keys=list(UNREAD_KEYS_BY_ARCHITECTURE[architecture]),
         vocabulary_size=planned.vocabulary_size,
         vocabulary_source=f"as {corpus.name} has it" if vocabulary_size is None else "by --vocabulary-size",
         is_joint=is_joint,
@@ -194,13 +195,6 @@ def _corpus_of(name: str, scale: str) -> CorpusSpec:
     spec = read_scale(CONFIG_FOLDER / f"{scale}.yaml")
     is_french = name in spec.en_fr_systems and name not in spec.en_de_systems
     return read_corpus(spec.en_fr_corpus if is_french else spec.en_de_corpus)
-
-
-def _staying_differences(training: TrainingSpec) -> list[str]:
-    """Return how a system differs from the paper's beyond any key of its file."""
-    if training.architecture in ("lstm", "fconv"):
-        return [FOREIGN_ARCHITECTURE.format(architecture=training.architecture)]
-    return list(STAYING_DIFFERENCES)
 
 
 def _predict(system: SystemSpec, corpus: PlannedCorpus) -> tuple[Row, float]:

@@ -10,8 +10,7 @@ from aiayn.cli.flags import CONFIG, JSON, RESULTS, SCALE, flag
 from aiayn.errors import UsageError
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from aiayn.terminal import json_text
-from paper_tables.questions.where import find_cell, read_named_cells, trace_cell
-from paper_tables.questions.where_text import render_list, render_trace
+from paper_tables.questions.where import find_cell, read_named_cells, render_list, render_trace, trace_cell
 
 EXAMPLE = "aiayn where table2:base:bleu_en_de --scale demo"
 
