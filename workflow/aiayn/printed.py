@@ -337,7 +337,7 @@ def read_findings(folder: Path = PUBLISHED_FOLDER) -> dict[str, PublishedFinding
         TableError: the file is malformed, a row is repeated, or the paper concludes nothing of it.
     """
     placed = read_rows(folder / "elsewhere.csv", PublishedFinding)
-    _require_unique((place, (finding.row,)) for place, finding in placed)
+    require_unique((place, (finding.row,)) for place, finding in placed)
     concluded = {conclusion.row for conclusion in read_conclusions(folder)}
     for place, finding in placed:
         if finding.row not in concluded:
