@@ -8,8 +8,8 @@ import msgspec
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.spec.system import CorpusSpec, read_system
 from analysis.doctor.check_training import PAPER_TOKENS_PER_UPDATE
-from analysis.doctor.fairseq_commands import METRIC_BY_SCORER, FairseqCommand, PastedBleu
-from analysis.doctor.types import Reported, Search, Trained, Translation
+from analysis.doctor.fairseq_commands import METRIC_BY_SCORER, FairseqCommand
+from analysis.doctor.types import Reported, Trained, Translation, search_of_arguments
 from analysis.logs.symbols import SYMBOL_RULES, Symbols, are_equal, symbols_of_arguments, symbols_of_spec
 from analysis.logs.types import BleuLine
 
@@ -165,7 +165,7 @@ def estimate_tokens(command: FairseqCommand) -> tuple[float | None, str]:
 
 
 def translations_of(
-    trial: Trial, path: str, corpus: CorpusSpec, bleus: Sequence[PastedBleu], given: Reported | None = None
+    trial: Trial, path: str, corpus: CorpusSpec, bleus: Sequence[tuple[str, BleuLine]], given: Reported | None = None
 ) -> tuple[Translation, ...]:
     """Return what a trial's commands say of its test set: averaging, search and scoring; one for each line of BLEU.
 
@@ -184,20 +184,15 @@ def translations_of(
     if scorer_metric:
         one = msgspec.structs.replace(one, metric=scorer_metric, line=scored_line)
     if given is not None:
-        own = next((score.metric for score in bleus), "") if not one.metric else ""
+        own = next((metric for metric, _ in bleus), "") if not one.metric else ""
         metric = given.metric or one.metric or own or METRIC_BY_PAIR.get(corpus.language_pair, "")
         given = msgspec.structs.replace(given, metric=metric)
         return (msgspec.structs.replace(one, metric=metric, reported=(given,)),)
     scored = []
-    for line in bleus:
-        is_named = line.metric.startswith("bleu_sacre")  # sacreBLEU signs its lines, others do not
-        metric = line.metric if is_named else one.metric or line.metric
-        reported = Reported(f"{path}:{line.line}", metric, line.value, "")
-        logged = BleuLine(
-            line=line.line, subset="test", beam_size=0, name="BLEU", value=line.value,
-            brevity_penalty=line.brevity_penalty, hypothesis_length=line.hypothesis_length,
-            reference_length=line.reference_length,
-        )  # fmt: skip
+    for own, logged in bleus:
+        is_named = own.startswith("bleu_sacre")  # sacreBLEU signs its lines, others do not
+        metric = own if is_named else one.metric or own
+        reported = Reported(f"{path}:{logged.line}", metric, logged.value, "")
         scored.append(msgspec.structs.replace(one, metric=metric, reported=(reported,), logged=logged))
     if scored and any(score.metric == METRIC_BY_PAIR.get(corpus.language_pair) for score in scored):
         scored = [msgspec.structs.replace(score, metric="") for score in scored]  # the printed definition is there
@@ -224,20 +219,12 @@ def _with_generation(one: Translation, command: FairseqCommand, path: str) -> Tr
         elif re.fullmatch(r"checkpoint(_best|_last|_?\d+(_\d+)?)\.pt", name) and not averaged and ":" not in model:
             number = "1"
         one = msgspec.structs.replace(one, average=f"last{number}" if number else "", average_words=name)
-    beam, alpha, factor, extra = (arguments.get(key) for key in ("beam", "lenpen", "max_len_a", "max_len_b"))
     is_sacre = arguments.get("sacrebleu") or arguments.get("scoring") == "sacrebleu"
     is_generate = command.name.startswith(("fairseq-generate", "generate", "fairseq_cli.generate"))
     return msgspec.structs.replace(
         one,
         line=command.line,
-        search=Search(
-            place=path,
-            line=command.line,
-            beam_size=beam if isinstance(beam, int) else None,
-            length_penalty_alpha=float(alpha) if isinstance(alpha, int | float) else None,
-            max_length_per_source_token=float(factor) if isinstance(factor, int | float) else None,
-            max_extra_tokens=extra if isinstance(extra, int) else None,
-        ),
+        search=search_of_arguments(arguments, path, line=command.line),
         leaves_pieces=is_generate and arguments.get("post_process") is None and arguments.get("scoring") != "none",
         metric="bleu_sacre_13a" if is_sacre else "bleu_fairseq",
     )

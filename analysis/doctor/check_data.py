@@ -8,8 +8,8 @@ import numpy as np
 from aiayn.spec.system import ShippedSource
 from analysis.doctor.alignment import CLEAN_SHARE, MAX_SHARE, alarm_rate, estimate_misaligned
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
-from analysis.doctor.types import CAUSE_BY_CHECK, Answer, Case, Claim
-from analysis.findings import Evidence, Finding
+from analysis.doctor.types import Answer, Case, Claim, fact, found
+from analysis.findings import Evidence
 from analysis.logs.rules import DEV_PAIRS, TRAINING_PAIRS_BY_LANGUAGE_PAIR
 
 PAPER_VOCABULARY = {"en-de": (30_000, 42_000), "en-fr": (28_000, 36_000)}  # section 5.1: about 37,000; 32,000
@@ -25,74 +25,30 @@ NO_DATA = "no data-bin was given"
 NOT_JOINT, UNENDED = "dictionaries of both languages", "lines without their end of sentence"
 
 
-def found(
-    check: str,
-    title: str,
-    evidence: list[Evidence],
-    fix: str,
-    *,
-    is_symptom: bool = False,
-    rank: str | None = None,
-    what: str = "",
-    amount: float | None = None,
-) -> Finding:
-    """Return a finding of a check; `rank` and `what` are by default those of the check."""
-    return Finding(
-        check=check,
-        title=title,
-        evidence=tuple(evidence),
-        fix=fix,
-        published_rank=CAUSE_BY_CHECK[check].published_rank if rank is None else rank,
-        is_symptom=is_symptom,
-        what=what or check,
-        amount=amount,
-    )
-
-
-def fact(path: object, what: str, found_value: object, expected: object, line: int | None = None) -> Evidence:
-    """Return one fact, values as text."""
-    return Evidence(path=str(path), line=line, what=what, found=str(found_value), expected=str(expected))
-
-
 def check_data(case: Case) -> Answer:
     """Compare numbers of pairs: log, data-bin, and what the corpus holds."""
     if case.trained and re.search(r"wmt.?17", case.trained.data.lower()) and case.claim.corpus.name == "wmt14_en_de":
         wrong = [fact(case.trained.path, "data", "WMT17's text", "WMT14's", case.trained.line_of("data"))]
-        fix = "Google's wmt16_en_de (prepare-wmt14en2de.sh: --icml17)"
-        return Answer(check="data", findings=(found("data", "Trained on WMT17's text", wrong, fix, rank="5b"),))
+        return Answer(findings=(found("wmt17", wrong),))
     if wrong := list(_language_pair(case)):
-        fix = "name the corpus that it was trained on, or train on this one"
-        title = "Another language pair than the corpus's"
-        finding = found("data", title, wrong, fix, rank="", what="language_pair")
-        return Answer(check="data", findings=(finding,))
-    wrong = list(_wrong_counts(case))
-    if wrong:
-        fix = "make the data-bin again from the corpus's own file: `aiayn fetch`, `clean`, `segment`, `binarize`"
-        num_pairs, expected = _counts(case).get("train"), _expected_pairs(case.claim)
-        is_other_text = any(one.what == "training pairs" for one in wrong) and num_pairs and expected
-        # the published cost is of another selection of WMT's text, of that size
-        rank, amount = (None, num_pairs / expected) if is_other_text and num_pairs and expected else ("", None)
-        finding = found("data", "Trained on other data than claimed", wrong, fix, rank=rank, amount=amount)
-        return Answer(check="data", findings=(finding,))
+        return Answer(findings=(found("other-languages", wrong),))
     counts = _counts(case)
+    if wrong := list(_wrong_counts(case)):
+        num_pairs, expected = counts.get("train"), _expected_pairs(case.claim)
+        if num_pairs and expected and any(one.what == "training pairs" for one in wrong):
+            # the published cost is of another selection of WMT's text, of that size
+            return Answer(findings=(found("other-text", wrong, amount=num_pairs / expected),))
+        return Answer(findings=(found("other-counts", wrong),))
     if not counts:
-        return Answer(check="data", missing=f"{NO_DATA}, and no log that counts its pairs")
-    return Answer(check="data", seen=", ".join(f"{split} {number:,}" for split, number in counts.items()))
+        return Answer(missing=f"{NO_DATA}, and no log that counts its pairs")
+    return Answer(seen=", ".join(f"{split} {number:,}" for split, number in counts.items()))
 
 
 def _counts(case: Case) -> dict[str, int]:
-    counts = dict(_logged_pairs(case))
+    counts = dict(case.log.num_pairs_by_split) if case.log else {}
     if case.data is not None:
         counts |= {split: len(case.data.side_by_place[split, "source"]) for split in case.data.splits}
     return counts
-
-
-def _logged_pairs(case: Case) -> dict[str, int]:
-    return case.trained.log.num_pairs_by_split if case.trained and case.trained.log else {}
-
-
-def _logged_sizes(case: Case) -> tuple[int, ...]:
-    return case.trained.log.vocabulary_sizes if case.trained and case.trained.log else ()
 
 
 def _expected_pairs(claim: Claim) -> int | None:
@@ -101,7 +57,7 @@ def _expected_pairs(claim: Claim) -> int | None:
 
 def _language_pair(case: Case) -> Iterator[Evidence]:
     """Yield if source and target of the log are not the corpus's."""
-    log = case.trained.log if case.trained else None
+    log = case.log
     if log is None or case.trained is None:
         return
     given = tuple(str(log.arguments[key]) for key in ("source_lang", "target_lang") if log.arguments.get(key))
@@ -114,7 +70,7 @@ def _language_pair(case: Case) -> Iterator[Evidence]:
 
 def _wrong_counts(case: Case) -> Iterator[Evidence]:
     claim = case.claim
-    logged = _logged_pairs(case)
+    logged = case.log.num_pairs_by_split if case.log else {}
     for split in case.data.splits if case.data else ():
         sides = [case.data.side_by_place[split, role] for role in ("source", "target")] if case.data else []
         num_source, num_target = (len(side) for side in sides)
@@ -122,12 +78,9 @@ def _wrong_counts(case: Case) -> Iterator[Evidence]:
             what = f"lines of {split}, source and target"
             yield fact(sides[1].path, what, f"{num_source:,} and {num_target:,}", "one number")
         if logged.get(split, num_source) != num_source:
-            path = case.trained.path if case.trained else ""
-            yield fact(
-                path, f"pairs of {split} in the log", f"{logged[split]:,}", f"{num_source:,}, as in the data-bin"
-            )
-    counts, where = _counts(case), str(case.data.folder) if case.data else case.trained.path if case.trained else ""
-    expected = _expected_pairs(claim)
+            what, expected_words = f"pairs of {split} in the log", f"{num_source:,}, as in the data-bin"
+            yield fact(case.trained.path if case.trained else "", what, f"{logged[split]:,}", expected_words)
+    counts, where, expected = _counts(case), case.place, _expected_pairs(claim)
     num_pairs = counts.get("train")
     if expected and num_pairs is not None and abs(num_pairs / expected - 1) > MAX_PAIRS_DEVIATION:
         yield fact(where, "training pairs", f"{num_pairs:,}", f"about {expected:,} (section 5.1)")
@@ -142,27 +95,25 @@ def _wrong_counts(case: Case) -> Iterator[Evidence]:
 
 def check_vocabulary(case: Case) -> Answer:
     """Check the dictionary: joint if the corpus has one vocabulary, of its size, with all symbols of the text."""
-    if case.data is None and len(_logged_sizes(case)) < 2:
-        return Answer(check="vocabulary", missing=f"{NO_DATA}, and no log that counts its symbols")
+    if len(_sizes(case)) < 2:
+        return Answer(missing=f"{NO_DATA}, and no log that counts its symbols")
     wrong = [*_not_joint(case), *_wrong_size(case), *(_not_of_text(case.data) if case.data else ())]
     sizes = _sizes(case)
     if not wrong:
         is_joint = case.data is not None and len({one.sha256 for one in case.data.dictionaries}) == 1
         several = "two dictionaries, as claimed" if case.data else "sizes of dictionaries"
         words = " and ".join(f"{size:,}" for size in sorted(set(sizes)))
-        return Answer(check="vocabulary", seen=f"{'one dictionary' if is_joint else several} of {words} symbols")
+        return Answer(seen=f"{'one dictionary' if is_joint else several} of {words} symbols")
     kinds = {one.what for one in wrong}
-    is_separate = NOT_JOINT in kinds
-    title = "Separate vocabularies instead of a joint one" if is_separate else "Another vocabulary than the text's"
-    rank = None if UNENDED in kinds else ""  # the published cost is of a vocabulary without its special symbols
-    fix = "learn one vocabulary on both languages (corpus file: `subword: joint: true`; fairseq: --joined-dictionary)"
-    return Answer(check="vocabulary", findings=(found("vocabulary", title, wrong, fix, rank=rank),))
+    name = "separate-vocabularies" if NOT_JOINT in kinds else "other-vocabulary"
+    rank = "1a" if UNENDED in kinds else ""  # the published cost is of a vocabulary without its special symbols
+    return Answer(findings=(found(name, wrong, rank=rank),))
 
 
 def _sizes(case: Case) -> list[int]:
     if case.data is not None:
         return [len(one.symbols) for one in case.data.dictionaries]
-    return list(_logged_sizes(case))
+    return list(case.log.vocabulary_sizes) if case.log else []
 
 
 def _not_joint(case: Case) -> Iterator[Evidence]:
@@ -176,9 +127,8 @@ def _not_joint(case: Case) -> Iterator[Evidence]:
             num_shared = len(set(source.symbols) & set(target.symbols))
             text = f"{len(source.symbols):,} and {len(target.symbols):,} symbols, {num_shared:,} of them shared"
             yield fact(target.path, what, text, expected)
-    elif case.trained is not None and len(set(_logged_sizes(case))) > 1:
-        sizes = " and ".join(f"{size:,}" for size in _logged_sizes(case))
-        yield fact(case.trained.path, what, f"{sizes} symbols", expected)
+    elif case.trained is not None and len(set(_sizes(case))) > 1:
+        yield fact(case.trained.path, what, f"{' and '.join(f'{size:,}' for size in _sizes(case))} symbols", expected)
 
 
 def _wrong_size(case: Case) -> Iterator[Evidence]:
@@ -186,11 +136,10 @@ def _wrong_size(case: Case) -> Iterator[Evidence]:
     if claim.is_papers_corpus and claim.corpus.language_pair in PAPER_VOCABULARY:
         low, high = PAPER_VOCABULARY[claim.corpus.language_pair]
         if not low <= max(sizes) <= high:
-            where = case.data.folder if case.data else case.trained.path if case.trained else ""
-            yield fact(where, "symbols", f"{max(sizes):,}", f"{low:,} to {high:,} (section 5.1)")
-    if case.data is not None and case.trained is not None and _logged_sizes(case):
-        logged = _logged_sizes(case)
-        if sorted(logged) != sorted(sizes):
+            yield fact(case.place, "symbols", f"{max(sizes):,}", f"{low:,} to {high:,} (section 5.1)")
+    if case.data is not None and case.trained is not None and case.log is not None:
+        logged = case.log.vocabulary_sizes
+        if logged and sorted(logged) != sorted(sizes):
             yield fact(case.trained.path, "symbols in the log", logged, f"{tuple(sizes)}, as in the data-bin")
 
 
@@ -212,20 +161,18 @@ def _not_of_text(data: DataBin) -> Iterator[Evidence]:
 def check_alignment(case: Case) -> Answer:
     """Estimate which share of the training pairs is misaligned, from their symbols alone."""
     if case.data is None:
-        return Answer(check="alignment", missing=NO_DATA)
+        return Answer(missing=NO_DATA)
     sides = [case.data.side_by_place["train", role] for role in ("source", "target")]
     estimate = estimate_misaligned(sides[0], sides[1], np.random.default_rng(ALIGNMENT_SEED))
     if estimate is None:
-        return Answer(check="alignment", missing=f"{len(sides[0]):,} training pairs are too few for an estimate")
+        return Answer(missing=f"{len(sides[0]):,} training pairs are too few for an estimate")
     low, high = estimate.interval
     share = f"{estimate.misaligned_share:.1%} of {estimate.num_compared:,} pairs drawn ({low:.1%} to {high:.1%})"
     if not estimate.is_alarming:
         rate = alarm_rate(estimate.num_compared, PLANTED_SHARE)
         seen = f"misaligned: {share}; {PLANTED_SHARE:.0%} would be seen with probability {rate:.4f}"
-        return Answer(check="alignment", seen=seen)
+        return Answer(seen=seen)
     rate = alarm_rate(estimate.num_compared, CLEAN_SHARE)
     expected = f"at most {MAX_SHARE:.0%}; a corpus with 3 % alarms with probability {rate:.0e}"
     evidence = fact(sides[1].path, "pairs whose sides are not of one sentence", share, expected)
-    fix = "compare both sides line by line where they were last written: a filter or a sort that touched one side alone"
-    title = f"About {estimate.misaligned_share:.0%} of the training pairs are misaligned"
-    return Answer(check="alignment", findings=(found("alignment", title, [evidence], fix),))
+    return Answer(findings=(found("misaligned", [evidence], share=estimate.misaligned_share),))

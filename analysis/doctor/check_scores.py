@@ -7,11 +7,11 @@ import msgspec
 import numpy as np
 
 from aiayn.printed import METRIC_BY_PAIR
-from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR, fact, found
+from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR
 from analysis.doctor.check_search import NO_TRANSLATIONS
-from analysis.doctor.check_training import HELPS_START, check_divergence
+from analysis.doctor.check_training import check_divergence
 from analysis.doctor.plain import letters, only_letters, plain
-from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation
+from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation, fact, found
 from analysis.findings import Cost, Evidence, Finding
 from analysis.logs.rules import DEV_PAIRS, TEST_PAIRS
 from analysis.scoring.line_match import (
@@ -36,7 +36,6 @@ UNKNOWN_WORDS = ("<unk>", "\u2047")  # fairseq's, and what sentencepiece prints 
 MAX_UNKNOWN = 0.01  # of words, more than in the references
 SAME_LENGTH, OTHER_LENGTH = 0.01, 0.02
 MIN_SENTENCE, MAX_COPIED = 4, 0.05  # words from which a line is a sentence, and not a name; share of such lines
-SCORE_AGAIN = "score again, every definition side by side: `aiayn score --hypotheses FILE --testset NAME`"
 
 
 def check_pieces(case: Case) -> Answer:
@@ -44,33 +43,30 @@ def check_pieces(case: Case) -> Answer:
     given = [one for one in case.translations if one.lines]
     left = [one for one in case.translations if one.leaves_pieces and not one.lines]
     if not given and not left:
-        return Answer(check="pieces", missing=NO_TRANSLATIONS)
+        return Answer(missing=NO_TRANSLATIONS)
     findings = []
     for one in left:
         evidence = fact(one.path, "pieces", "left in", "joined", one.line)
-        fix = "--remove-bpe (SentencePiece: --remove-bpe sentencepiece)"
-        findings.append(found("pieces", "Translations are left in pieces", [evidence], fix, rank=""))
+        findings.append(found("leaves-pieces", [evidence]))
     for one in given:
-        wrong_by_title = {
-            "Translations are left in pieces": list(_marks(one)),
-            "One side is tokens, the other is not": list(_tokens(one)),
-            "Translations are not their own pieces joined": list(_not_of_its_pieces(one)),
+        wrong_by_name = {
+            "in-pieces": list(_marks(one)),
+            "tokens-on-one-side": list(_tokens(one)),
+            "not-its-pieces": list(_not_of_its_pieces(one)),
         }
-        wrong = [item for items in wrong_by_title.values() for item in items]
-        if wrong:
-            title = next(title for title, items in wrong_by_title.items() if items)
-            fix = "join the pieces (fairseq: --remove-bpe), detokenise: `aiayn score --join-pieces --detokenise`"
+        if names := [name for name, items in wrong_by_name.items() if items]:
+            wrong = [item for items in wrong_by_name.values() for item in items]
             costs = _corrected_cost(one, case)
             # Published costs do not matter where the cost is measured on these lines.
-            finding = found("pieces", title, wrong, fix, rank="" if costs else None, what="form" if costs else "")
-            findings.append(msgspec.structs.replace(finding, costs=costs))
+            rank, what = ("", "form") if costs else (None, "")
+            findings.append(found(names[0], wrong, rank=rank, what=what, costs=costs))
         findings += _unknown_words(case, one)
         findings += _not_translated(case, one)
     if findings:
         one_each = {finding.title: finding for finding in reversed(findings)}
-        return Answer(check="pieces", findings=tuple(reversed(one_each.values())))
+        return Answer(findings=tuple(reversed(one_each.values())))
     files = ", ".join(f"{len(one.lines):,} lines of {one.testset}" for one in given)
-    return Answer(check="pieces", seen=f"{files}: no marks of pieces, no more tokens apart than in the references")
+    return Answer(seen=f"{files}: no marks of pieces, no more tokens apart than in the references")
 
 
 def _marks(one: Translation) -> Iterator[Evidence]:
@@ -116,7 +112,8 @@ def _corrected_cost(one: Translation, case: Case) -> tuple[Cost, ...]:
     corrected = plain(one, case.claim.corpus)
     if one.references is None or corrected.references is None or len(one.references) != len(one.lines):
         return ()
-    if one.logged is not None and _logged_metric(one) == AS_GIVEN:
+    logged = next((score.metric for score in one.reported if one.logged and score.value == one.logged.value), "")
+    if one.logged is not None and logged == AS_GIVEN:
         then = case.scorer(corrected.lines, corrected.references).get(AS_GIVEN)
         if then is None:
             return ()
@@ -125,10 +122,6 @@ def _corrected_cost(one: Translation, case: Case) -> tuple[Cost, ...]:
         return (Cost(low=then - one.logged.value, high=then - one.logged.value, words="", source=source),)
     metrics = (AS_GIVEN,) if corrected.is_tokens else PREFERRED_METRICS
     return _difference(one.lines, corrected.lines, one.references, corrected.references, case.scorer, metrics)
-
-
-def _logged_metric(one: Translation) -> str:
-    return next((score.metric for score in one.reported if one.logged and score.value == one.logged.value), "")
 
 
 def _difference(
@@ -160,12 +153,7 @@ def _unknown_words(case: Case, one: Translation) -> Iterator[Finding]:
     first = next(number for number, line in enumerate(read.lines, 1) if any(word in line for word in UNKNOWN_WORDS))
     share = f"{mine.value:.1%} of {mine.total:,}"
     evidence = fact(one.path, "words that are `<unk>`", share, f"{theirs.value:.1%}, as in the references", first)
-    fix = (
-        "translate with the vocabulary and the codes of the training, so that every word has pieces; for words that "
-        "were cut from the vocabulary: fairseq's --replace-unk"
-    )
-    title = "Words of the translations are unknown: `<unk>` is in their place"
-    yield found("pieces", title, [evidence], fix, rank="", what="unknown_words")
+    yield found("unknown-words", [evidence])
 
 
 def _not_translated(case: Case, one: Translation) -> Iterator[Finding]:
@@ -188,11 +176,8 @@ def _not_translated(case: Case, one: Translation) -> Iterator[Finding]:
         if shares is not None and not is_repeated and shares[0] < MIN_LANGUAGE * shares[1]:
             what = "words that are among the most frequent of the references"
             evidence = fact(one.path, what, f"{shares[0]:.1%}", f"about {shares[1]:.1%}, as in the references")
-    if evidence is None:
-        return
-    title = "Translations are not in the language of the references: is it the source that was written out?"
-    fix = "look at a few lines: the wrong file, a model of the other direction, or a training that learnt to copy"
-    yield found("pieces", title, [evidence], fix, rank="", what="untranslated")
+    if evidence is not None:
+        yield found("untranslated", [evidence])
 
 
 def _in_data_bin(case: Case, one: Translation, role: str) -> list[str] | None:
@@ -209,24 +194,24 @@ def check_reference_order(case: Case) -> Answer:
     """Check that the references are the data-bin's, line by line; without one, that they match the translations."""
     scored = [one for one in case.translations if one.references is not None and one.lines]
     if finding := _of_two_lengths(case.translations):
-        return Answer(check="reference_order", findings=(finding,))
+        return Answer(findings=(finding,))
     if not scored:
-        return Answer(check="reference_order", missing="no references were given")
+        return Answer(missing="no references were given")
     seen = []
     for one in scored:
         references = one.references or ()
         if len(references) != len(one.lines):
             wrong = fact(one.references_path, "lines", len(references), f"{len(one.lines)}, as {one.path}")
-            return Answer(check="reference_order", findings=(_other_references(one, wrong),))
+            return Answer(findings=(_other_references(one, wrong),))
         read = plain(one, case.claim.corpus)
         one = msgspec.structs.replace(one, lines=read.lines, references=read.references)  # noqa: PLW2901 - from here on as it can be read
         known = _known_references(case, one)
         finding = _against_known(one, known, case.scorer) if known else _against_translations(case, one)
         if finding is not None:
-            return Answer(check="reference_order", findings=(finding,))
+            return Answer(findings=(finding,))
         where = "the data-bin's, line by line" if known else "fit their translations"
         seen.append(f"{one.testset}: {where}")
-    return Answer(check="reference_order", seen="; ".join(seen))
+    return Answer(seen="; ".join(seen))
 
 
 def _of_two_lengths(translations: Sequence[Translation]) -> Finding | None:
@@ -240,8 +225,7 @@ def _of_two_lengths(translations: Sequence[Translation]) -> Finding | None:
             if is_one_output and references[1] > references[0] * (1 + OTHER_LENGTH):
                 here = f"{mine.reference_length:,} and {theirs.reference_length:,} tokens"
                 evidence = fact(one.path, "references", here, "one length", mine.line)
-                fix = "one reference, tokenised as the outputs: `aiayn score --testset NAME` checks its MD5"
-                return found("reference_order", "Two scores have references of two lengths", [evidence], fix)
+                return found("two-lengths", [evidence])
     return None
 
 
@@ -266,15 +250,12 @@ def _against_known(one: Translation, known: list[str], scorer: Scorer) -> Findin
     )
     if num_there < MIN_EQUAL * len(plain):
         return _other_references(one, evidence)
-    fix = "score against the references as published: `aiayn score --testset NAME` checks their MD5; sort neither side"
-    finding = found("reference_order", "The references are in another order than the source", [evidence], fix)
     costs = _difference(one.lines, one.lines, one.references or (), known, scorer)
-    return msgspec.structs.replace(finding, costs=costs)
+    return found("other-order", [evidence], costs=costs)
 
 
 def _other_references(one: Translation, evidence: Evidence) -> Finding:
-    fix = f"score against the published references of {one.testset or 'the test set'}: `aiayn score` checks their MD5"
-    return found("reference_order", "Scored against other references than the test set's", [evidence], fix)
+    return found("other-references", [evidence], testset=one.testset or "the test set")
 
 
 def _against_translations(case: Case, one: Translation) -> Finding | None:
@@ -293,20 +274,14 @@ def _against_translations(case: Case, one: Translation) -> Finding | None:
     distinct = len(set(one.lines)) / len(one.lines)
     words, is_generated = variety(one.lines, references), one.source_lines is not None or one.logged is not None
     if distinct >= MIN_DISTINCT and words >= MIN_VARIETY and not is_generated:
-        fix = "put both files into the order of the source; fairseq-generate writes by length: sort by the H- number"
-        return found("reference_order", "Translations and references are in different orders", evidence, fix)
+        return found("different-orders", evidence)
     evidence.append(fact(one.path, "different lines among the translations", f"{distinct:.0%}", f"{MIN_DISTINCT:.0%}"))
     evidence.append(fact(one.path, "different words beside the references", f"{words:.0%}", f"{MIN_VARIETY:.0%}"))
-    title, fix = "Translations of other sentences than the source's: the model does not read it", HELPS_START
     if check_divergence(case).findings:
-        title, fix = "Translations are of a model that diverged", "decode a checkpoint from before it diverged"
-    elif distinct < MIN_DISTINCT:
-        title = "Translations repeat themselves: the model is not trained, or did not start"
-        fix = f"compare the log's loss with its first; {HELPS_START}"
-    elif words >= MIN_VARIETY:
-        title = "Source and target of the data-bin are not of one sentence, or the model does not read its source"
-        fix = f"compare line by line the two files that were binarized; else {HELPS_START}"
-    return found("reference_order", title, evidence, fix, rank="", what="other_sentences")
+        return found("diverged-output", evidence)
+    if distinct < MIN_DISTINCT:
+        return found("repeated-output", evidence)
+    return found("other-sides" if words >= MIN_VARIETY else "unread-source", evidence)
 
 
 def check_definition(case: Case) -> Answer:
@@ -315,27 +290,28 @@ def check_definition(case: Case) -> Answer:
     for one in case.translations:
         if not one.lines and one.metric not in ("", printed) and case.claim.is_papers_corpus:
             evidence = fact(one.path, "definition of the score", one.metric, printed, one.line)
-            title = f"Scored as {one.metric}, the printed number is {printed}"
-            finding = found("definition", title, [evidence], SCORE_AGAIN, what=f"definition {one.metric}")
-            return Answer(check="definition", findings=(finding,))
+            what = f"definition {one.metric}"
+            return Answer(
+                findings=(found("other-definition", [evidence], what=what, metric=one.metric, printed=printed),)
+            )
     given = [one for one in case.translations if one.lines]
     if not given:
         words = f"as the printed number: {printed}" if any(one.metric for one in case.translations) else ""
-        return Answer(check="definition", seen=words, missing="" if words else NO_TRANSLATIONS)
+        return Answer(seen=words, missing="" if words else NO_TRANSLATIONS)
     seen = []
     for one in given:
         lower = list(_lower_cased(case, one))
-        values = {}
+        scores = {}
         if one.references is not None and len(one.references) == len(one.lines) and (lower or one.reported):
-            values = case.scorer(one.lines, one.references)
-        wrong = [*lower, *(item for score in one.reported for item in _not_as_named(score, values))]
+            scores = case.scorer(one.lines, one.references)
+        wrong = [*lower, *(item for score in one.reported for item in _not_as_named(score, scores))]
         if wrong:
-            return Answer(check="definition", findings=(_case_or_name(case, one, lower, wrong, values),))
-        if one.reported and values:
+            return Answer(findings=(_case_or_name(case, one, lower, wrong, scores),))
+        if one.reported and scores:
             names = ", ".join(dict.fromkeys(score.metric for score in one.reported))
             seen.append(f"{one.testset}: {len(one.reported)} scores match their names, scored again ({names})")
     missing = "" if seen else "no reported scores with references to score again"
-    return Answer(check="definition", seen="; ".join(seen), missing=missing)
+    return Answer(seen="; ".join(seen), missing=missing)
 
 
 def _case_or_name(
@@ -344,16 +320,11 @@ def _case_or_name(
     """Return the finding. Lower case in one file lowers BLEU, in both raises it; else the name of a score is wrong."""
     lower_paths = {item.path for item in lower}
     if lower and lower_paths != {one.path, one.references_path}:
-        what = "Translations are" if one.path in lower_paths else "The references are"
-        title = f"{what} lower-cased, the other side is not: each capital is an error"
-        fix = "restore the case (truecasing), or score without it: `aiayn score --lowercase`"
-        finding = found("definition", title, wrong, fix, rank="", what="lower_case")
-        return msgspec.structs.replace(finding, costs=_case_cost(case, one, values, is_lost=True))
+        side = "Translations are" if one.path in lower_paths else "The references are"
+        return found("lower-cased", wrong, costs=_case_cost(case, one, values, is_lost=True), side=side)
     if any("case" in item.what for item in wrong):
-        finding = found("definition", "Scored without case", wrong, SCORE_AGAIN, rank="A2")
-        costs = () if lower else _case_cost(case, one, values, is_lost=False)
-        return msgspec.structs.replace(finding, costs=costs)
-    return found("definition", "A score does not match its name", wrong, SCORE_AGAIN, rank="4")
+        return found("without-case", wrong, costs=() if lower else _case_cost(case, one, values, is_lost=False))
+    return found("other-name", wrong)
 
 
 def _lower_cased(case: Case, one: Translation) -> Iterator[Evidence]:
@@ -408,7 +379,7 @@ def _case_cost(case: Case, one: Translation, values: dict[str, float], *, is_los
 def check_testset(case: Case) -> Answer:
     """Compare the number of translations with the test set's."""
     if not case.translations:
-        return Answer(check="testset", missing=NO_TRANSLATIONS)
+        return Answer(missing=NO_TRANSLATIONS)
     wrong, seen = [], []
     for one in case.translations:
         expected: int | None = None
@@ -424,8 +395,6 @@ def check_testset(case: Case) -> Answer:
         elif expected is not None and num_lines:
             seen.append(f"{one.testset}: {expected:,} lines")
     if wrong:
-        amount = float(wrong[0].found)
-        fix = "translate the full test set; 2,737 lines are the filtered newstest2014 that sacreBLEU calls wmt14"
-        return Answer(check="testset", findings=(found("testset", "Another test set", wrong, fix, amount=amount),))
+        return Answer(findings=(found("other-testset", wrong, amount=float(wrong[0].found)),))
     missing = "" if seen else "the test set's number of lines is not known"
-    return Answer(check="testset", seen="; ".join(seen), missing=missing)
+    return Answer(seen="; ".join(seen), missing=missing)

@@ -8,9 +8,8 @@ from sacrebleu.metrics.bleu import BLEU
 
 from aiayn.paths import num_averaged
 from aiayn.spec.system import DecodingSpec
-from analysis.doctor.check_data import fact, found
 from analysis.doctor.plain import plain
-from analysis.doctor.types import Answer, Averaged, Case, Claim, Search, Translation
+from analysis.doctor.types import Answer, Averaged, Case, Claim, Search, Translation, fact, found
 from analysis.findings import Cost, Evidence, Finding
 
 NO_TRANSLATIONS = "no translations were given"
@@ -26,19 +25,16 @@ SLIP_RATIO = 1.06  # longer than the references at a brevity penalty of 1: seen 
 
 def check_wrong_checkpoints(case: Case) -> Answer:
     """Check that the averaged checkpoints are the last of the training."""
-    if case.trained is None or case.trained.log is None:
-        return Answer(check="wrong_checkpoints", missing="no log of a training was given")
+    if case.log is None:
+        return Answer(missing="no log of a training was given")
     averages = {one.averaged.place: (one.average, one.averaged) for one in case.translations if one.averaged}
     if not averages:
-        return Answer(check="wrong_checkpoints", missing="the averaged checkpoints are not recorded")
-    last_update = case.trained.log.last_update
-    wrong = [evidence for name, one in averages.values() for evidence in _not_the_last(last_update, name, one)]
+        return Answer(missing="the averaged checkpoints are not recorded")
+    wrong = [item for name, one in averages.values() for item in _not_the_last(case.log.last_update, name, one)]
     if wrong:
-        fix = "average the last checkpoints: `aiayn average --last N` (fairseq: --num-update-checkpoints N)"
-        finding = found("wrong_checkpoints", "Other checkpoints averaged than the last", wrong, fix)
-        return Answer(check="wrong_checkpoints", findings=(finding,))
+        return Answer(findings=(found("wrong-checkpoints", wrong),))
     seen = "; ".join(f"{name}: updates {', '.join(map(str, one.updates))}" for name, one in averages.values())
-    return Answer(check="wrong_checkpoints", seen=seen)
+    return Answer(seen=seen)
 
 
 def _not_the_last(last_update: int, average: str, averaged: Averaged) -> Iterator[Evidence]:
@@ -55,7 +51,7 @@ def _not_the_last(last_update: int, average: str, averaged: Averaged) -> Iterato
 def check_average(case: Case) -> Answer:
     """Check that each test set was translated with the average that its table uses."""
     if not case.translations:
-        return Answer(check="average", missing=NO_TRANSLATIONS)
+        return Answer(missing=NO_TRANSLATIONS)
     wrong, seen, number = [], [], 0
     for testset in dict.fromkeys(one.testset for one in case.translations):
         of_testset = [one for one in case.translations if one.testset == testset]
@@ -72,43 +68,44 @@ def check_average(case: Case) -> Answer:
             number = num_averaged(had[0])
     if wrong:
         last = num_averaged(wrong[0].expected.split()[0])
-        fix = (
-            f"`aiayn average --last {last}`, and decode that checkpoint (fairseq: average_checkpoints.py "
-            f"--num-update-checkpoints {last})"
-        )
-        amount = float(number) or None
-        title = "Checkpoints not averaged as the paper's were"
-        finding = found("average", title, wrong, fix, amount=amount)
-        return Answer(check="average", findings=(finding,))
+        return Answer(findings=(found("other-average", wrong, amount=float(number) or None, last=last),))
     words = next((one.average_words for one in case.translations if one.average_words), "")
     missing = f"how many checkpoints {words} averages is not known" if words else "the decoded average is not recorded"
     missing = "" if seen else missing
-    return Answer(check="average", seen="; ".join(seen), missing=missing)
+    return Answer(seen="; ".join(seen), missing=missing)
 
 
 def check_search(case: Case) -> Answer:
     """Compare the search that was run with the spec's, and look for translations that were cut at a length."""
     if not case.translations:
-        return Answer(check="search", missing=NO_TRANSLATIONS)
+        return Answer(missing=NO_TRANSLATIONS)
     wrong = {item.what: item for one in case.translations for item in _wrong_search(case.claim, one)}
     cut = [item for one in case.translations for item in _cut_lines(one)]
-    findings = []
+    findings, search = [], _words(case.claim.decoding)
     for name, item in wrong.items():
         evidence = [item, *(cut if name == "max_length" else ())]
         flags = SEARCH_FLAGS.get(name, "").format(getattr(case.claim.decoding, name, ""))
-        fix = f"decode again: {_words(case.claim.decoding)}" + (f" (fairseq: {flags})" if flags else "")
         amount = float(item.found) if item.found.replace(".", "", 1).isdigit() else None
-        title = f"Another search than the paper's: {name} {item.found}"
-        findings.append(found("search", title, evidence, fix, what=name, amount=amount))
+        flags = f" (fairseq: {flags})" if flags else ""
+        finding = found(
+            "other-search",
+            evidence,
+            what=name,
+            amount=amount,
+            setting=name,
+            here=item.found,
+            search=search,
+            flags=flags,
+        )
+        findings.append(finding)
     if cut and "max_length" not in wrong:
-        fix = f"decode again: {_words(case.claim.decoding)} (fairseq: {SEARCH_FLAGS['max_length']})"
-        findings.append(found("search", "Another search than the paper's: translations are cut", cut, fix, what="cut"))
+        findings.append(found("cut", cut, search=search, flags=f" (fairseq: {SEARCH_FLAGS['max_length']})"))
     if findings:
-        return Answer(check="search", findings=tuple(findings))
+        return Answer(findings=tuple(findings))
     known = [one.search for one in case.translations if one.search]
     if not known:
-        return Answer(check="search", missing="the settings of the search are not recorded; no translation is cut")
-    return Answer(check="search", seen=_words(known[0]))
+        return Answer(missing="the settings of the search are not recorded; no translation is cut")
+    return Answer(seen=_words(known[0]))
 
 
 def _words(search: Search | DecodingSpec) -> str:
@@ -160,24 +157,15 @@ def check_lengths(case: Case) -> Answer:
         if MIN_RATIO <= ratio <= MAX_RATIO:
             seen.append(f"{one.testset}: {words}")
         elif not one.lines and ratio >= SLIP_RATIO and penalty >= 0.999:
-            findings.append(slip_finding(f"{ratio:g}", f"under {SLIP_RATIO} at penalty 1.0", one, amount=ratio))
+            evidence = fact(one.path, "length ratio", f"{ratio:g}", f"under {SLIP_RATIO} at penalty 1.0")
+            evidence = msgspec.structs.replace(evidence, line=one.logged.line if one.logged else None)
+            findings.append(found("slip", [evidence], amount=ratio))
         else:
             findings.append(_length_finding(one, place, words, bleu, penalty))
     if findings:
-        return Answer(check="lengths", findings=tuple(findings[:1]))
+        return Answer(findings=tuple(findings[:1]))
     missing = "" if seen else "no translations with their references were given"
-    return Answer(check="lengths", seen="; ".join(seen), missing=missing)
-
-
-def slip_finding(here: str, expected: str, one: Translation | None, *, amount: float = 0.0) -> Finding:
-    """Return the finding on text and scoring: by the lengths of a score without its lines, or by what is missing."""
-    evidence = fact(one.path if one else "", "length ratio" if amount else "text and scoring", here, expected)
-    if one and one.logged:
-        evidence = msgspec.structs.replace(evidence, line=one.logged.line)
-    fix = "look at 20 lines of either side: tokens, pieces, escapes, mark-up; then `aiayn score` from raw lines"
-    title = "Scored on text that is tokenised otherwise than the references"
-    title = title if amount else "Text and scoring: no setting explains what is missing"
-    return found("lengths" if amount else "pieces", title, [evidence], fix, what="slip", amount=amount, rank="1b")
+    return Answer(seen="; ".join(seen), missing=missing)
 
 
 def _lengths(case: Case, one: Translation) -> tuple[str, float, float, float] | None:
@@ -197,15 +185,11 @@ def _lengths(case: Case, one: Translation) -> tuple[str, float, float, float] | 
 
 def _length_finding(translation: Translation, place: str, words: str, bleu: float, penalty: float) -> Finding:
     evidence = [fact(place, f"lengths on {translation.testset}", words, f"a ratio of {MIN_RATIO} to {MAX_RATIO}")]
-    is_short = penalty < 1
-    how = "short" if is_short else "long"
-    title = f"Translations are too {how}: a symptom; its cause is above or not found yet"
-    fix = "the maximum length, the length penalty, or a model that ends too early"
-    if translation.logged is None:  # both sides of a log of fairseq-generate come from one data-bin
-        fix += "; then the tokenisation of either side"
-    finding = found("lengths", title, evidence, fix, is_symptom=True)
-    if not is_short or penalty <= 0:
-        return finding
-    lost = bleu / penalty - bleu
-    cost = Cost(low=lost, high=lost, words="", source=f"the brevity penalty of {translation.path}, on the same n-grams")
-    return msgspec.structs.replace(finding, costs=(cost,))
+    # both sides of a log of fairseq-generate come from one data-bin
+    text = "; then the tokenisation of either side" if translation.logged is None else ""
+    costs: tuple[Cost, ...] = ()
+    if 0 < penalty < 1:
+        lost = bleu / penalty - bleu
+        source = f"the brevity penalty of {translation.path}, on the same n-grams"
+        costs = (Cost(low=lost, high=lost, words="", source=source),)
+    return found("too-short" if penalty < 1 else "too-long", evidence, is_symptom=True, costs=costs, text=text)

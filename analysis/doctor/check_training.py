@@ -10,16 +10,14 @@ import numpy as np
 from aiayn.printed import PUBLISHED_FOLDER, Text, read_rows
 from aiayn.schedule import learning_rate
 from aiayn.spec.system import TrainingSpec
-from analysis.doctor.check_data import fact, found
 from analysis.doctor.data_bin import DataBin
-from analysis.doctor.types import Answer, Case, Claim, LoggedRate, Trained
+from analysis.doctor.types import Answer, Case, Claim, LoggedRate, Trained, fact, found
 from analysis.findings import Cost, Evidence, Finding
 from analysis.logs.logged import dev_subset
 from analysis.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_spec
 
 NO_LOG, NO_TRAINING = "no log of a training was given", "no log and no command of a training was given"
 TOLERANCE = 0.05  # a learning rate further off than that is another one
-LARGER_RANK = "A5"  # larger batches or more steps: they raise the score
 PAPER_TOKENS_PER_UPDATE = 25_000  # section 5.1, of each language
 MIN_BATCH_RATIO, MAX_BATCH_RATIO = 0.7, 1.4  # batches are never quite full: padding, whole sentences, the last one
 MIN_PAPER_BATCH_RATIO = 0.8  # of 25,000 tokens, which count no padding
@@ -29,12 +27,6 @@ MAX_WRONG_RATES = 0.05  # of the printed ones
 # this much (in bits a subword) above its best. Both stood so in the published cases (fairseq #515, #1331).
 DIVERGED_TRAIN_BITS, DIVERGED_DEV_BITS = 10.0, 2.0
 SYMBOL_CHECKS = ("model", "norm_order", "dropout", "smoothing")  # which compare symbols alone
-TITLES = {
-    "norm_order": "Normalised before each sub-layer, not after it",
-    "dropout": "Another dropout",
-    "smoothing": "Another label smoothing",
-    "model": "Another model or optimiser",
-}
 # A decoder that never began to read the source: by a record, each head's entropy over log S and the bits lost without
 # attention (decision 0009); by a curve, a plateau: the best validation, in bits over log2 of the vocabulary, and its
 # fall over the last third of the updates. Fixed between the two kinds of half of our logs, and shown on the other half
@@ -42,10 +34,6 @@ TITLES = {
 # fall by 0.4.
 MIN_UNSTARTED_ENTROPY, MAX_UNSTARTED_BITS = 0.98, 0.05
 MIN_PLATEAU, MAX_PLATEAU_FALL, MIN_VALIDATIONS = 0.28, 0.14, 6
-HELPS_START = (
-    "a lower learning rate or a longer warm-up (half the rate, twice the warm-up), smaller batches and more updates "
-    "(--update-freq 1), or pre-norm (--encoder-normalize-before --decoder-normalize-before)"
-)
 # Target tokens of an epoch of WMT14, for trainings that count epochs: fairseq #512, #1331; OpenNMT-tf #40.
 MAX_PAIR_RATIO = 1.3  # between tokens an update of two trainings whose rates can be compared
 EPOCH_TOKENS = {"en-de": 138e6, "en-fr": 1.2e9}
@@ -73,18 +61,18 @@ def check_batch(case: Case) -> Answer:
     """Compare the real target tokens of an update (fairseq's wpb: all GPUs, no padding) with the spec's."""
     trained = case.trained
     if trained is None:
-        return Answer(check="batch", missing=NO_TRAINING)
+        return Answer(missing=NO_TRAINING)
     line, number = tokens_per_update(trained)
     expected = expected_tokens_per_update(case.claim, case.data)
     if not number:
-        return Answer(check="batch", missing=trained.tokens_words or "no epoch's end with its wpb in the log")
+        return Answer(missing=trained.tokens_words or "no epoch's end with its wpb in the log")
     if expected is None:
-        return Answer(check="batch", missing="no data-bin to work out what the spec's batches hold")
+        return Answer(missing="no data-bin to work out what the spec's batches hold")
     ratio = number / expected[0]
     lowest = MIN_BATCH_RATIO if case.data is not None else MIN_PAPER_BATCH_RATIO
     found_words = f"{number:,.0f}" + (f" ({trained.tokens_words})" if trained.tokens_words else "")
     if lowest <= ratio <= MAX_BATCH_RATIO:
-        return Answer(check="batch", seen=f"{found_words} target tokens an update, expected about {expected[0]:,.0f}")
+        return Answer(seen=f"{found_words} target tokens an update, expected about {expected[0]:,.0f}")
     what = "target tokens an update (wpb)" if trained.log else "target tokens an update"
     evidence = [fact(trained.path, what, found_words, f"about {expected[0]:,.0f}: {expected[1]}", line)]
     requested = trained.symbols.get("tokens_per_update")
@@ -96,17 +84,11 @@ def check_batch(case: Case) -> Answer:
     total = ratio * (trained.log.last_update if trained.log else 0) / case.claim.training.updates
     if trained.log and ratio < 1 and total < MIN_UPDATES_RATIO:
         evidence.append(fact(trained.path, "target tokens in all", f"{total:.0%} of the spec's", "all of them"))
-    size = "smaller" if ratio < 1 else "larger"
-    title = f"The effective batch is {max(ratio, 1 / ratio):.1f} times {size} than the system's"
-    fix = "none needed: name it beside the number"
-    if ratio < 1:
-        fix = (
-            f"--update-freq {max(2, round(1 / ratio))} times as large, for {_positions(case.claim):,} positions over "
-            "all GPUs (--max-tokens x --update-freq x GPUs)"
-        )
-    rank = "3" if ratio < 1 else LARGER_RANK
-    finding = found("batch", title, evidence, fix, rank=rank, what="tokens_per_update", amount=ratio)
-    return Answer(check="batch", findings=(finding,))
+    finding = found(
+        "smaller-batch" if ratio < 1 else "larger-batch", evidence, amount=ratio, times=max(ratio, 1 / ratio),
+        frequency=max(2, round(1 / ratio)), positions=_positions(case.claim),
+    )  # fmt: skip
+    return Answer(findings=(finding,))
 
 
 def tokens_per_update(trained: Trained) -> tuple[int | None, float]:
@@ -132,38 +114,38 @@ def check_schedule(case: Case) -> Answer:
     """Compare each printed learning rate with that of the spec at its update; of a command, peak and warm-up."""
     trained, training = case.trained, case.claim.training
     if trained is None:
-        return Answer(check="schedule", missing=NO_TRAINING)
+        return Answer(missing=NO_TRAINING)
     evidence = list(_differences(case, ("schedule", "warmup_steps", "peak_learning_rate")).values())
     rates, of_spec = trained.rates, symbols_of_spec(training)
     wrong = wrong_rates(training, rates)
     if rates and len(wrong) <= MAX_WRONG_RATES * len(rates):
         words = f"{len(rates)} printed rates, updates {rates[0].update:,} to {rates[-1].update:,}, are the spec's"
-        return Answer(check="schedule", seen=words)
+        return Answer(seen=words)
     if rates:
         worst = max(wrong, key=lambda rate: abs(deviation(training, rate) - 1))
         expected = f"{expected_rate(training, worst.update):.4g}, within {TOLERANCE:.0%}"
         what = f"learning rate at update {worst.update:,} ({len(wrong)} of {len(rates)} are off)"
         evidence.insert(0, fact(trained.path, what, f"{worst.rate:.4g}", expected, worst.line))
     elif "schedule" not in trained.symbols:
-        return Answer(check="schedule", missing="no learning rate is printed, and no schedule is stated")
+        return Answer(missing="no learning rate is printed, and no schedule is stated")
     elif not evidence:
-        return Answer(check="schedule", seen="schedule, peak and warm-up as in the spec")
+        return Answer(seen="schedule, peak and warm-up as in the spec")
     symbol, amount = schedule_cause(trained.symbols, of_spec)
-    if rates and symbol == "peak_learning_rate" and amount and not _are_off_by(amount, training, wrong):
-        symbol, amount = "schedule", None  # the rates are not those of the arguments
+    if rates and symbol == "peak_learning_rate" and amount:
+        num_so = sum(abs(deviation(training, rate) / amount - 1) <= 2 * TOLERANCE for rate in wrong)
+        if num_so < (1 - 2 * MAX_WRONG_RATES) * len(wrong):
+            symbol, amount = "schedule", None  # the rates are not those of the arguments
     peak = of_spec.get("peak_learning_rate", 0.0)
-    fix = f"--lr-scheduler inverse_sqrt --lr {peak:.3g} --warmup-updates {training.warmup_steps}"
+    flags = f"--lr-scheduler inverse_sqrt --lr {peak:.3g} --warmup-updates {training.warmup_steps}"
     if training.schedule == "constant":
-        fix = f"--lr-scheduler fixed --lr {training.peak_learning_rate:g}"
+        flags = f"--lr-scheduler fixed --lr {training.peak_learning_rate:g}"
     pairs = _published_rates(case)
     if reached := next((pair for pair in pairs if pair.outcome == "reached"), None):
         tokens = float(reached.target_tokens_per_update)
-        fix += f"; published: {float(reached.peak_learning_rate):g} at {tokens:,.0f} tokens an update {reached.words}"
-    title = "Another learning rate than the spec's"
-    finding = found("schedule", title, evidence, fix, what=symbol, amount=amount)
-    if known := _known_pair(trained, pairs):
-        finding = msgspec.structs.replace(finding, costs=(known,))
-    return Answer(check="schedule", findings=(finding,))
+        flags += f"; published: {float(reached.peak_learning_rate):g} at {tokens:,.0f} tokens an update {reached.words}"
+    known = _known_pair(trained, pairs)
+    costs = () if known is None else (known,)
+    return Answer(findings=(found("other-rate", evidence, what=symbol, amount=amount, costs=costs, flags=flags),))
 
 
 class PublishedRate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -250,12 +232,6 @@ def wrong_rates(training: TrainingSpec, rates: Sequence[LoggedRate]) -> list[Log
     return [rate for rate in rates if abs(deviation(training, rate) - 1) > TOLERANCE]
 
 
-def _are_off_by(ratio: float, training: TrainingSpec, rates: Sequence[LoggedRate]) -> bool:
-    """Return whether all printed rates but a few are the expected ones times a ratio."""
-    num_so = sum(abs(deviation(training, rate) / ratio - 1) <= 2 * TOLERANCE for rate in rates)
-    return num_so >= (1 - 2 * MAX_WRONG_RATES) * len(rates)
-
-
 def schedule_cause(here: Symbols, of_spec: Symbols) -> tuple[str, float | None]:
     """Return which one of peak and warm-up differs, with its ratio; costs were published of one at a time."""
     ratios: dict[str, float] = {}
@@ -272,15 +248,15 @@ def schedule_cause(here: Symbols, of_spec: Symbols) -> tuple[str, float | None]:
 
 def check_divergence(case: Case) -> Answer:
     """Check that the training did not diverge: training and validation perplexity stay near their best."""
-    if case.trained is None or case.trained.log is None:
-        return Answer(check="divergence", missing=NO_LOG)
-    log = case.trained.log
+    log = case.log
+    if log is None or case.trained is None:
+        return Answer(missing=NO_LOG)
     subset = dev_subset(log)
     values = [(one.update, one.nll_bits or one.loss_bits, one.line) for one in log.validations if one.subset == subset]
     known = [(update, bits, line) for update, bits, line in values if bits is not None]
     if len(known) < 2:
         words = "fewer than two validations in the log" if log.validations else "the log has no validation"
-        return Answer(check="divergence", missing=words)
+        return Answer(missing=words)
     best_update, best_bits, best_line = min(known, key=lambda one: one[1] if one[1] == one[1] else np.inf)
     last_update, last_bits, last_line = known[-1]
     later = [epoch for epoch in log.epochs if epoch.update > best_update and epoch.nll_bits is not None]
@@ -288,7 +264,7 @@ def check_divergence(case: Case) -> Answer:
     worst_bits = (worst.nll_bits or 0.0) if worst else 0.0
     is_held = last_bits - best_bits <= DIVERGED_DEV_BITS and worst_bits <= DIVERGED_TRAIN_BITS
     if is_held:  # NaN is not held
-        return Answer(check="divergence", seen=f"best validation {best_bits:.2f} bits, last {last_bits:.2f}")
+        return Answer(seen=f"best validation {best_bits:.2f} bits, last {last_bits:.2f}")
     path = case.trained.path
     what = f"validation, bits a subword, at update {last_update:,}"
     evidence = [fact(path, what, f"{last_bits:.2f}", f"near its best, {best_bits:.2f} (line {best_line})", last_line)]
@@ -299,12 +275,7 @@ def check_divergence(case: Case) -> Answer:
     where = f"after update {best_update:,}"
     if isinstance(warmup_steps, int) and warmup_steps and best_update <= 1.25 * warmup_steps:
         where += f", near the peak of the learning rate (warm-up {warmup_steps:,})"
-    title = f"The training diverged {where}"
-    fix = (
-        "a lower peak of the learning rate or a longer warm-up, from update 0 or a checkpoint before it; look at "
-        "fairseq's loss_scale too (in no published case was the cause confirmed)"
-    )
-    return Answer(check="divergence", findings=(found("divergence", title, evidence, fix),))
+    return Answer(findings=(found("diverged", evidence, where=where),))
 
 
 def check_start(case: Case) -> Answer:
@@ -320,12 +291,12 @@ def check_start(case: Case) -> Answer:
             f"without attention a subword loses {case.attending.bits_lost:.2f} bits"
         )
         if min(lowest) <= MIN_UNSTARTED_ENTROPY or case.attending.bits_lost >= MAX_UNSTARTED_BITS:
-            return Answer(check="start", seen=seen)
+            return Answer(seen=seen)
         expected = f"a head below {MIN_UNSTARTED_ENTROPY}, or {MAX_UNSTARTED_BITS} bits lost"
         return _unstarted(fact(case.attending.place, "cross-attention", seen, expected))
-    log = case.trained.log if case.trained else None
+    log = case.log
     if log is None or case.trained is None:
-        return Answer(check="start", missing=NO_LOG)
+        return Answer(missing=NO_LOG)
     known = [
         (one.update, one.nll_bits, one.line)
         for one in log.validations
@@ -333,7 +304,7 @@ def check_start(case: Case) -> Answer:
     ]
     if not log.vocabulary_sizes or len(known) < MIN_VALIDATIONS:
         words = f"{len(known)} validations with their nll_loss; {MIN_VALIDATIONS} are needed, and the vocabulary's size"
-        return Answer(check="start", missing="the log has no validation" if not log.validations else words)
+        return Answer(missing="the log has no validation" if not log.validations else words)
     begin = known[-1][0] * 2 / 3
     early, late = ([one for one in known if (one[0] > begin) == is_late] for is_late in (False, True))
     best, fall = min(bits for _, bits, _ in known), math.inf
@@ -344,39 +315,36 @@ def check_start(case: Case) -> Answer:
     seen = f"best validation {best:.2f} bits, {level:.2f} of a random subword's, {fall:.2f} below that at two thirds"
     is_warm = not isinstance(warmup, int) or begin > warmup
     if not is_warm or level <= MIN_PLATEAU or fall >= MAX_PLATEAU_FALL or check_divergence(case).findings:
-        return Answer(check="start", seen=seen)
+        return Answer(seen=seen)
     expected = f"at most {MIN_PLATEAU}, or falling by {MAX_PLATEAU_FALL} bits or more"
     return _unstarted(fact(case.trained.path, "validation", seen, expected, known[-1][2]))
 
 
 def _unstarted(evidence: Evidence) -> Answer:
-    title = "The training did not start: it stays on the plateau of a model that does not read its source"
     words = "most of the score: without its source the decoder writes what is likely in its language"
     cost = Cost(low=None, high=None, words=words, source="")
-    finding = msgspec.structs.replace(found("start", title, [evidence], HELPS_START), costs=(cost,))
-    return Answer(check="start", findings=(finding,))
+    return Answer(findings=(found("unstarted", [evidence], costs=(cost,)),))
 
 
 def check_symbols(case: Case, check: str) -> Answer:
     """Compare the arguments of the training, in the paper's symbols, with the spec's."""
     trained = case.trained
     if trained is None or not trained.symbols:
-        return Answer(check=check, missing=NO_TRAINING if trained is None else "the log prints no arguments")
+        return Answer(missing=NO_TRAINING if trained is None else "the log prints no arguments")
     of_spec = symbols_of_spec(case.claim.training)
     names = tuple(name for name in of_spec if SYMBOL_RULES[name].check == check)
     findings = list(_symbol_findings(check, _differences(case, names), trained.symbols, of_spec))
     if check == "model" and trained.symbols.get("precision") == "fp16":
         evidence = fact(trained.path, "precision", "fp16", "fp32", trained.line_of("precision"))
-        title = f"{TITLES[check]}: precision"
-        findings.append(found(check, title, [evidence], "none needed", what="precision_fp16"))
+        findings.append(found("model", [evidence], what="precision_fp16", words="precision", flags="none needed"))
     if findings:
-        return Answer(check=check, findings=tuple(findings))
+        return Answer(findings=tuple(findings))
     known = [name for name in names if name in trained.symbols]
     if not known:
-        return Answer(check=check, missing=f"not stated: {', '.join(names)}")
+        return Answer(missing=f"not stated: {', '.join(names)}")
     if check == "model":
-        return Answer(check=check, seen=f"{len(known)} symbols as in the spec")
-    return Answer(check=check, seen=", ".join(f"{name} {trained.symbols[name]}" for name in known))
+        return Answer(seen=f"{len(known)} symbols as in the spec")
+    return Answer(seen=", ".join(f"{name} {trained.symbols[name]}" for name in known))
 
 
 def _symbol_findings(check: str, wrong: Mapping[str, Evidence], here: Symbols, of_spec: Symbols) -> Iterator[Finding]:
@@ -386,13 +354,11 @@ def _symbol_findings(check: str, wrong: Mapping[str, Evidence], here: Symbols, o
         if name in follow:
             continue
         facts = [evidence, *(wrong[other] for other in sorted(follow & wrong.keys()))]
-        is_whole = check in ("norm_order", "smoothing") or name == "p_drop"
-        title = TITLES[check] if is_whole else f"{TITLES[check]}: {SYMBOL_RULES[name].words}"
-        value = here.get(name)
+        rule, value = SYMBOL_RULES[name], here.get(name)
         amount = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-        yield found(
-            check, title, facts, SYMBOL_RULES[name].flags.format(_shown(of_spec[name])), what=name, amount=amount
-        )
+        place = "" if name == "p_drop" else f": {rule.words}"
+        flags = rule.flags.format(_shown(of_spec[name]))
+        yield found(check, facts, what=name, amount=amount, words=rule.words, place=place, flags=flags)
 
 
 def _differences(case: Case, names: Sequence[str]) -> dict[str, Evidence]:
@@ -422,7 +388,7 @@ def check_updates(case: Case) -> Answer:
     """
     trained, claim = case.trained, case.claim
     if trained is None:
-        return Answer(check="updates", missing=NO_TRAINING)
+        return Answer(missing=NO_TRAINING)
     log, spec_updates = trained.log, claim.training.updates
     asked = trained.symbols.get("updates")
     updates = log.last_update if log else asked if isinstance(asked, int) else 0
@@ -432,7 +398,7 @@ def check_updates(case: Case) -> Answer:
     words = f"{updates:,}"
     if not updates:
         if not trained.num_epochs or claim.corpus.language_pair not in EPOCH_TOKENS:
-            return Answer(check="updates", missing="not stated; give --max-update")
+            return Answer(missing="not stated; give --max-update")
         epoch_tokens, words = EPOCH_TOKENS[claim.corpus.language_pair], f"{trained.num_epochs:g} epochs"
         tokens_ratio = trained.num_epochs * epoch_tokens / (spec_updates * PAPER_TOKENS_PER_UPDATE)
     ratio = updates / spec_updates if updates else tokens_ratio or 0.0
@@ -444,17 +410,12 @@ def check_updates(case: Case) -> Answer:
         seen += f": stopped early, after {patience} epochs without a better validation loss, as the spec has it"
         is_short = False
     if not is_short and not is_long:
-        return Answer(check="updates", seen=seen)
+        return Answer(seen=seen)
     line = log.last_line if log else trained.line_of("updates")
     evidence = [fact(trained.path, "updates", words, f"{spec_updates:,}", line)]
     if tokens_ratio is not None:
         evidence.append(fact(trained.path, "target tokens in all", f"{tokens_ratio:.0%} of the spec's", "100%"))
     if log and isinstance(asked, int) and asked and asked != spec_updates:
         evidence.append(fact(trained.path, "max_update", f"{asked:,}", f"{spec_updates:,}", log.first_line))
-    rank, fix = LARGER_RANK, "none needed: name it beside the number, and compare at equal updates"
-    if is_short:
-        rank, fix = "6", f"--max-update {spec_updates}; a training that ended goes on with the same command"
-    amount = ratio if tokens_ratio is None else tokens_ratio
-    title = f"Trained for {ratio:.0%} of the updates"
-    finding = found("updates", title, evidence, fix, rank=rank, what="updates", amount=amount)
-    return Answer(check="updates", findings=(finding,))
+    name, amount = "too-few-updates" if is_short else "too-many-updates", both[1]
+    return Answer(findings=(found(name, evidence, amount=amount, ratio=ratio, updates=spec_updates),))

@@ -41,6 +41,7 @@ from analysis.doctor.types import (
     Search,
     Trained,
     Translation,
+    search_of_arguments,
 )
 from analysis.logs.folder import average_of, metric_of_generation
 from analysis.logs.lines import LogText
@@ -255,14 +256,16 @@ def _generated(path: Path, log: GenerationLog, claim: Claim, average: str, refer
     numbers = sorted(chosen)
     subset = log.bleu.subset if log.bleu else str(log.arguments.get("gen_subset") or "test")
     testset = claim.corpus.testset_of("dev" if subset == "valid" else "test")
-    reported, metric = [], ""
+    reported, metric, beam_size = [], "", None
     if log.bleu is not None:
+        beam_size = log.bleu.beam_size
         metric = metric_of_generation(log)
         reported = [Reported(f"{path}:{log.bleu.line}", metric, log.bleu.value, "")]
     return Translation(
         path=str(path), lines=tuple(chosen[number] for number in numbers),
         testset=testset, split=subset, role=role_of(claim.corpus, testset), average=average,
-        search=_search_of_log(path, log), metric="bleu_fairseq" if metric == "bleu_as_given" else metric,
+        search=search_of_arguments(log.arguments, f"{path}:{log.first_line}", beam_size),
+        metric="bleu_fairseq" if metric == "bleu_as_given" else metric,
         references_path=str(references_path or path),
         references=read_lines(references_path) if references_path else _of_all(sentences["T"], numbers),
         reported=() if references_path else tuple(reported),
@@ -275,19 +278,6 @@ def _of_all(line_by_number: dict[int, str], numbers: list[int]) -> tuple[str, ..
     if not numbers or not line_by_number.keys() >= set(numbers):
         return None
     return tuple(line_by_number[number] for number in numbers)
-
-
-def _search_of_log(path: Path, log: GenerationLog) -> Search:
-    arguments = log.arguments
-    beam_size = arguments.get("beam") or (log.bleu.beam_size if log.bleu else None)
-    alpha, factor, extra = (arguments.get(key) for key in ("lenpen", "max_len_a", "max_len_b"))
-    return Search(
-        place=f"{path}:{log.first_line}",
-        beam_size=beam_size if isinstance(beam_size, int) else None,
-        length_penalty_alpha=float(alpha) if isinstance(alpha, int | float) else None,
-        max_length_per_source_token=float(factor) if isinstance(factor, int | float) else None,
-        max_extra_tokens=extra if isinstance(extra, int) else None,
-    )
 
 
 def _sacrebleu_scores(folder: Path) -> Iterator[Reported]:

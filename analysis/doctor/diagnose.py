@@ -8,7 +8,7 @@ import msgspec
 from aiayn.printed import METRIC_BY_PAIR
 from analysis.doctor import check_data, check_scores, check_search, check_training
 from analysis.doctor.plain import as_text
-from analysis.doctor.types import CAUSES, Answer, Case, Diagnosis, Scorer
+from analysis.doctor.types import CAUSES, Answer, Case, Diagnosis
 
 # The check of a cause is the function `check_<its key>` of one of these modules; one function compares all symbols.
 _FUNCTIONS = vars(check_data) | vars(check_scores) | vars(check_search) | vars(check_training)
@@ -23,9 +23,10 @@ CHECKS: dict[str, Callable[[Case], Answer]] = {
 def diagnose(case: Case) -> Diagnosis:
     """Return the findings on a run that its log, data-bin and translations support."""
     claim = case.claim
-    case = msgspec.structs.replace(case, scorer=_remembering(case.scorer))
+    score_once = functools.lru_cache(maxsize=8)(case.scorer)
+    case = msgspec.structs.replace(case, scorer=lambda *sides: score_once(*map(tuple, sides)))
     scores = _scores(case)
-    outcomes = tuple(CHECKS[cause.check](case) for cause in CAUSES)
+    outcomes = tuple(msgspec.structs.replace(CHECKS[cause.check](case), check=cause.check) for cause in CAUSES)
     if not claim.is_papers_corpus:
         outcomes = without_lone_symptoms(outcomes)
     return Diagnosis(
@@ -39,12 +40,6 @@ def diagnose(case: Case) -> Diagnosis:
         scores={role: value for role, (value, _) in scores.items()},
         metrics={role: metric for role, (_, metric) in scores.items()},
     )
-
-
-def _remembering(scorer: Scorer) -> Scorer:
-    """Return a scorer that scores the same lines once."""
-    known = functools.lru_cache(maxsize=8)(scorer)
-    return lambda hypotheses, references: known(tuple(hypotheses), tuple(references))
 
 
 def _scores(case: Case) -> dict[str, tuple[float, str]]:

@@ -21,7 +21,7 @@ import msgspec
 
 from aiayn.errors import CommandError
 from analysis.logs.arguments import parse_value
-from analysis.logs.types import Argument, LogStruct
+from analysis.logs.types import Argument, BleuLine, LogStruct
 from analysis.scoring.system_output import read_text
 
 OPTIONS_PATH = Path(__file__).with_name("fairseq_options.csv")
@@ -83,18 +83,6 @@ class Word(NamedTuple):
     line: int
 
 
-class PastedBleu(LogStruct, frozen=True, kw_only=True):
-    """A line of BLEU in the file: value in percent, lengths in tokens."""
-
-    line: int
-    metric: str
-    value: float
-    brevity_penalty: float
-    ratio: float
-    hypothesis_length: int
-    reference_length: int
-
-
 class FairseqCommand(LogStruct, frozen=True, kw_only=True):
     """One command. `arguments` are as of a Namespace, `line_by_key` has those that were given.
 
@@ -113,10 +101,10 @@ class FairseqCommand(LogStruct, frozen=True, kw_only=True):
 
 
 class CommandFile(LogStruct, frozen=True, kw_only=True):
-    """The content of a file: fairseq's commands in their order, and lines of BLEU."""
+    """The content of a file: fairseq's commands in their order, and lines of BLEU, each with its metric."""
 
     commands: tuple[FairseqCommand, ...]
-    bleus: tuple[PastedBleu, ...]
+    bleus: tuple[tuple[str, BleuLine], ...]
 
 
 class _Option(msgspec.Struct, frozen=True):
@@ -411,7 +399,7 @@ def _slurm_gpus(flags: str) -> int | None:
     return None
 
 
-def _bleus(text: str) -> Iterator[PastedBleu]:
+def _bleus(text: str) -> Iterator[tuple[str, BleuLine]]:
     """Yield the lines of BLEU in the file, as fairseq, multi-bleu.perl and sacreBLEU print them."""
     for number, line in enumerate(text.split("\n"), 1):
         if found := _BLEU.search(line):
@@ -423,8 +411,8 @@ def _bleus(text: str) -> Iterator[PastedBleu]:
             )  # fmt: skip
             if is_sacre and re.search(r"case[:.]lc", name):
                 metric += "_lc"
-            yield PastedBleu(
-                line=number, metric=metric, value=float(found["value"]), brevity_penalty=float(found["bp"]),
-                ratio=float(found["ratio"]), hypothesis_length=int(found["hypothesis"]),
+            yield metric, BleuLine(
+                line=number, subset="test", beam_size=0, name="BLEU", value=float(found["value"]),
+                brevity_penalty=float(found["bp"]), hypothesis_length=int(found["hypothesis"]),
                 reference_length=int(found["reference"]),
             )  # fmt: skip

@@ -1,14 +1,17 @@
 """The types of the doctor: the claim, the evidence of a run, the outcome of each check; and the list of checks."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from aiayn.printed import read_rows
 from aiayn.spec.system import CorpusSpec, DecodingSpec, TrainingSpec
 from analysis.doctor.data_bin import DataBin
-from analysis.findings import Finding
+from analysis.findings import Cost, Evidence, Finding
 from analysis.logs.symbols import Symbols
-from analysis.logs.types import BleuLine, TrainingLog
+from analysis.logs.types import Argument, BleuLine, TrainingLog
 
 # Turns hypotheses and references into values in percent by metric, under every definition that applies.
 Scorer = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
@@ -73,6 +76,21 @@ class Search(msgspec.Struct, frozen=True):
     max_length_per_source_token: float | None = None
     max_extra_tokens: int | None = None
     line: int | None = None
+
+
+def search_of_arguments(
+    arguments: Mapping[str, Argument], place: str, beam_size: int | None = None, *, line: int | None = None
+) -> Search:
+    """Return the search that arguments of fairseq-generate set; `beam_size` where these have none."""
+    beam, alpha, factor, extra = (arguments.get(key) for key in ("beam", "lenpen", "max_len_a", "max_len_b"))
+    return Search(
+        place=place,
+        line=line,
+        beam_size=beam if isinstance(beam, int) else beam_size,
+        length_penalty_alpha=float(alpha) if isinstance(alpha, int | float) else None,
+        max_length_per_source_token=float(factor) if isinstance(factor, int | float) else None,
+        max_extra_tokens=extra if isinstance(extra, int) else None,
+    )
 
 
 class Averaged(msgspec.Struct, frozen=True):
@@ -142,6 +160,16 @@ class Case(msgspec.Struct, frozen=True):
     scorer: Scorer
     attending: Attending | None = None
 
+    @property
+    def log(self) -> TrainingLog | None:
+        """The training's log, None without one."""
+        return self.trained.log if self.trained else None
+
+    @property
+    def place(self) -> str:
+        """The data-bin's folder, else the path of the log or command; '' without either."""
+        return str(self.data.folder) if self.data else self.trained.path if self.trained else ""
+
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
     """The BLEU missing to the printed number, at most `high`; negative if none is. `words` name the number.
@@ -156,9 +184,12 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a check: findings; or, in `seen`, what was as expected; or, in `missing`, why it could not run."""
+    """The outcome of a check: findings; or, in `seen`, what was as expected; or, in `missing`, why it could not run.
 
-    check: str
+    `check` is set by the one who runs all checks.
+    """
+
+    check: str = ""
     findings: tuple[Finding, ...] = ()
     seen: str = ""
     missing: str = ""
@@ -222,3 +253,48 @@ CAUSES = (
 )
 PLACE_BY_CHECK = {cause.check: place for place, cause in enumerate(CAUSES)}
 CAUSE_BY_CHECK = {cause.check: cause for cause in CAUSES}
+
+
+class KnownFinding(msgspec.Struct, frozen=True):
+    """What a finding says: its check, the rank and `what` of its published cost, templates of its title and fix."""
+
+    name: str
+    check: str
+    rank: str
+    what: str
+    title: str
+    fix: str
+
+
+KNOWN_FINDINGS = {one.name: one for _, one in read_rows(Path(__file__).parent / "findings.csv", KnownFinding)}
+
+
+def found(
+    name: str,
+    evidence: Sequence[Evidence],
+    *,
+    rank: str | None = None,
+    what: str = "",
+    amount: float | None = None,
+    costs: tuple[Cost, ...] = (),
+    is_symptom: bool = False,
+    **values: Any,
+) -> Finding:
+    """Return the finding of a name in findings.csv; `rank` and `what` are by default those that stand there."""
+    known = KNOWN_FINDINGS[name]
+    return Finding(
+        check=known.check,
+        title=known.title.format(**values),
+        evidence=tuple(evidence),
+        fix=known.fix.format(**values),
+        published_rank=known.rank if rank is None else rank,
+        is_symptom=is_symptom,
+        costs=costs,
+        what=what or known.what,
+        amount=amount,
+    )
+
+
+def fact(path: object, what: str, found_value: object, expected: object, line: int | None = None) -> Evidence:
+    """Return one fact, values as text."""
+    return Evidence(path=str(path), line=line, what=what, found=str(found_value), expected=str(expected))

@@ -8,56 +8,34 @@ where a key occurs in several the first wins, and the `_name` of a group is the 
 
 import hashlib
 import re
+from pathlib import Path
+from typing import Literal
 
+import msgspec
+
+from aiayn.printed import read_rows
 from analysis.logs.types import Argument
 
-# Where a run is, and how it is launched: no part of what it computes.
-PLACE_KEYS = frozenset(
-    {
-        "data_buffer_size", "device_id", "distributed_backend", "distributed_init_method", "distributed_no_spawn",
-        "distributed_port", "distributed_rank", "empty_cache_freq", "heartbeat_timeout", "log_file", "log_format",
-        "log_interval", "no_progress_bar", "nprocs_per_node", "num_workers", "path", "plasma_path", "reset_dataloader",
-        "reset_lr_scheduler", "reset_meters", "reset_optimizer", "restore_file", "save_dir", "tensorboard_logdir",
-        "user_dir", "wandb_project", "max_epoch", "max_update", "stop_time_hours",
-    }
-)  # fmt: skip
+ARGUMENTS_PATH = Path(__file__).parent / "arguments.csv"
 
-KEPT_KEYS = frozenset(
-    {
-        # the model
-        "arch", "task", "activation_fn", "encoder_layers", "decoder_layers", "encoder_embed_dim", "decoder_embed_dim",
-        "encoder_ffn_embed_dim", "decoder_ffn_embed_dim", "encoder_attention_heads", "decoder_attention_heads",
-        "encoder_normalize_before", "decoder_normalize_before", "encoder_learned_pos", "decoder_learned_pos",
-        "no_token_positional_embeddings", "no_decoder_final_norm", "encoder_embed_path", "decoder_embed_path",
-        "encoder_layers_to_keep", "decoder_layers_to_keep", "quant_noise_pq",
-        "share_all_embeddings", "share_decoder_input_output_embed",
-        "layernorm_embedding", "no_scale_embedding", "adaptive_softmax_cutoff", "encoder_layerdrop",
-        "decoder_layerdrop", "no_cross_attention", "cross_self_attention",
-        # ours (train/fairseq_model.py, train/optimiser.py): the paper's symbols themselves
-        "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm_order", "norm", "norm_epsilon", "attention",
-        "attention_biases", "positions", "share_embeddings", "embeddings", "initialisation", "p_drop",
-        "p_drop_attention", "p_drop_ffn", "adam_beta_1", "adam_beta_2", "adam_epsilon", "precision",
-        # regularisation and optimiser
-        "dropout", "attention_dropout", "activation_dropout", "relu_dropout", "label_smoothing", "criterion",
-        "optimizer", "adam_betas", "adam_eps", "weight_decay", "clip_norm", "lr", "lr_scheduler", "warmup_updates",
-        "warmup_init_lr", "schedule_d_model", "fp16", "bf16", "memory_efficient_fp16", "seed",
-        "sentence_avg", "restore_file", "reset_optimizer", "finetune_from_model",
-        # length and batches
-        "max_tokens", "max_sentences", "batch_size", "update_freq", "distributed_world_size", "max_update", "max_epoch",
-        "patience", "validate_interval", "validate_interval_updates", "save_interval", "save_interval_updates",
-        "disable_validation", "cpu", "valid_subset",
-        # data and places
-        "data", "source_lang", "target_lang", "save_dir", "path", "user_dir", "upsample_primary", "train_subset",
-        "max_source_positions", "max_target_positions",
-        # validation's and generate's search
-        "eval_bleu", "eval_bleu_args", "eval_bleu_detok", "eval_bleu_remove_bpe", "eval_tokenized_bleu", "gen_subset",
-        "beam", "lenpen", "max_len_a", "max_len_b", "remove_bpe", "post_process", "sacrebleu", "scoring", "bpe",
-        "tokenizer", "model_overrides", "sacrebleu_tokenizer", "sacrebleu_lowercase", "nbest", "sampling",
-        "unnormalized", "prefix_size", "min_len", "unkpen", "temperature", "match_source_len", "no_repeat_ngram_size",
-        "diverse_beam_groups", "replace_unk", "lm_path", "constraints", "retain_dropout", "num_shards",
-        "score_reference",
-    }
-)  # fmt: skip
+
+class KnownArgument(msgspec.Struct, frozen=True):
+    """An argument of fairseq's or ours: whether logs keep it, and whether it tells only where and how a run is.
+
+    `plain` are the values, in JSON, at which it `changes` neither the architecture, the training nor the search beside
+    the paper's. Without the argument a log is taken to have such a value: older versions lack some, and print others.
+    """
+
+    key: str
+    is_kept: Literal["yes", "no"]
+    is_place: Literal["yes", "no"]
+    changes: Literal["architecture", "training", "search", ""]
+    plain: str
+
+
+KNOWN_ARGUMENTS = tuple(row for _, row in read_rows(ARGUMENTS_PATH, KnownArgument))
+KEPT_KEYS = frozenset(one.key for one in KNOWN_ARGUMENTS if one.is_kept == "yes")
+PLACE_KEYS = frozenset(one.key for one in KNOWN_ARGUMENTS if one.is_place == "yes")
 _MAX_ARGUMENT_CHARACTERS = 200  # of one value; `data` may be a long list of shards
 
 # One step of the scanner: a key with a value or with what opens a group, what closes or opens one, or a bare string.
@@ -68,6 +46,11 @@ _STEP = re.compile(
     rf"""|([}})])|([{{(])|(?:{_STRING})"""
 )
 _SIDES = ("encoder", "decoder")
+
+
+def plain_values(changes: str) -> dict[str, list[Argument]]:
+    """Return, by key, the values at which arguments do not change the architecture, the training or the search."""
+    return {one.key: msgspec.json.decode(one.plain) for one in KNOWN_ARGUMENTS if one.changes == changes}
 
 
 class ParsedArguments(dict[str, Argument]):

@@ -117,7 +117,8 @@ class _Start:
                 if value is not None and not (name == "wps" and value == 0):  # of the first line: nothing to divide by
                     self.points.append(CurvePoint(measure=measure, update=update, hours=hours, value=value))
         elif statistics.kind == "valid" and statistics.subset == self._subset and "nll_loss" in values:
-            value = _perplexity(values["nll_loss"])
+            bits = values["nll_loss"]
+            value = 2.0**bits if bits < 1000 else math.nan  # as Table 3 has it; beyond any number
             self.points.append(CurvePoint(measure=PERPLEXITY, update=update, hours=hours, value=value))
 
     def _hours(self, time: str, values: dict[str, float]) -> float | None:
@@ -129,11 +130,6 @@ class _Start:
         if math.isfinite(seconds) and seconds >= 0:
             self._last_hours = seconds / 3600
         return self._last_hours  # a validation without either follows the line before it
-
-
-def _perplexity(nll_bits: float) -> float:
-    """Return 2 to the loss, as Table 3 has it; no number where that is beyond any."""
-    return 2.0**nll_bits if nll_bits < 1000 else math.nan
 
 
 def thin_points(points: Iterable[CurvePoint], num_updates: int) -> list[CurvePoint]:
@@ -148,9 +144,7 @@ def thin_points(points: Iterable[CurvePoint], num_updates: int) -> list[CurvePoi
             kept.append(point)
         else:
             spans.setdefault((point.measure, (point.update - 1) // num_updates), []).append(point)
-    return kept + [_mean(members) for members in spans.values()]
-
-
-def _mean(points: Sequence[CurvePoint]) -> CurvePoint:
-    value = math.fsum(point.value for point in points) / len(points)
-    return msgspec.structs.replace(points[-1], value=value)
+    for members in spans.values():
+        mean = math.fsum(point.value for point in members) / len(members)
+        kept.append(msgspec.structs.replace(members[-1], value=mean))
+    return kept

@@ -139,7 +139,7 @@ def training_of(name: str, generation: GenerationLog, trainings: Sequence[Logged
     ]
     if not generation.model_path and above:
         return above[-1]
-    trainings = _without_copies(trainings)
+    trainings = [one for index, one in enumerate(trainings) if all(one.log != it.log for it in trainings[:index])]
     beside = [one for one in trainings if posixpath.dirname(one.path) == posixpath.dirname(name)]
     if generation.model_path:
         model_folder = posixpath.normpath(posixpath.dirname(generation.model_path.split(":")[0]) or ".")
@@ -158,10 +158,6 @@ def training_of(name: str, generation: GenerationLog, trainings: Sequence[Logged
 def _file_of(name: str, log: TrainingLog | GenerationLog | AveragingLog) -> str:
     """Return the file of an entry's name; the name ends in the entry's line if the file holds several."""
     return name.removesuffix(f"@{log.first_line}")
-
-
-def _without_copies(trainings: Sequence[LoggedTraining]) -> list[LoggedTraining]:
-    return [one for index, one in enumerate(trainings) if all(one.log != other.log for other in trainings[:index])]
 
 
 def _has_saved_into(training: LoggedTraining, model_folder: str) -> bool:
@@ -214,10 +210,7 @@ def without_copies(judged: LoggedGeneration, earlier: Sequence[LoggedGeneration]
     copied = next((one for one in earlier if judged.training is not None and _is_copy(judged, one)), None)
     if copied is None:
         return judged
-    finding = broken(
-        "error", "one-log-a-generation", f"the same as {copied.path}: it counts once",
-        "nothing; or take the copy out of the folder", line=judged.log.first_line,
-    )  # fmt: skip
+    finding = broken("one-log-a-generation", line=judged.log.first_line, others=copied.path)
     return msgspec.structs.replace(judged, findings=(*judged.findings, finding))
 
 

@@ -103,7 +103,7 @@ class Generation:
     """One run of fairseq-generate, filled line by line."""
 
     def __init__(self, line: int, arguments: ParsedArguments | None) -> None:
-        self.line = self.last_line = line
+        self.first_line = self.last_line = line
         self.arguments = arguments
         self.model_path = "" if arguments is None else str(arguments.get("path") or "")
         self.num_sentences: int | None = None
@@ -153,17 +153,9 @@ class Generation:
 
     def as_log(self, truncated_line: int | None) -> GenerationLog:
         """Return what was read."""
-        return GenerationLog(
-            first_line=self.line,
-            last_line=self.last_line,
-            arguments=dict(self.arguments or {}),
-            model_path=self.model_path,
-            num_sentences=self.num_sentences,
-            num_hypotheses=self.num_hypotheses,
-            has_piece_marks=self.has_piece_marks,
-            bleu=self.bleu,
-            truncated_line=truncated_line,
-        )
+        names = set(GenerationLog.__struct_fields__) - {"arguments", "truncated_line"}
+        values = {name: getattr(self, name) for name in names}
+        return GenerationLog(**values, arguments=dict(self.arguments or {}), truncated_line=truncated_line)
 
 
 class _Reader:

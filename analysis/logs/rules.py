@@ -1,8 +1,9 @@
 """Checks logs by rules: which are complete, which settings are the paper's, which logs may be averaged.
 
-Each function reads one log, or the trainings of one line of a table, and yields findings. An `error` keeps a number
-out of the tables, `apart` gives it a line of its own that is averaged with no other, a `note` is printed beside it.
-Symbols are compared by `analysis.logs.symbols.SYMBOL_RULES`, with the values of the row's system.
+Each function reads one log, or the trainings of one line of a table, and yields findings; what a check says and asks
+for is in checks.csv. An `error` keeps a number out of the tables, `apart` gives it a line of its own that is averaged
+with no other, a `note` is printed beside it. Symbols are compared as symbols.csv has it, with the values of the row's
+system.
 
 Trainings of one row, configuration and version that differ only in their seeds are averaged. What is `apart` becomes
 part of the configuration, so no mean is over different ones. Each training of a repeated seed has a line of its own.
@@ -12,10 +13,14 @@ import math
 import posixpath
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from aiayn.printed import read_rows
 from analysis.findings import Evidence, Finding, Severity
+from analysis.logs.arguments import plain_values
 from analysis.logs.logged import (
     LANGUAGE_PAIRS,
     LoggedEvaluation,
@@ -30,8 +35,6 @@ from analysis.logs.symbols import (
     MAX_FIRST_RATE,
     MIN_POSITIONS,
     OURS_ONLY,
-    PLAIN_SEARCH,
-    PLAIN_TRAINING,
     SYMBOL_RULES,
     Symbol,
     Symbols,
@@ -56,11 +59,35 @@ MAX_OTHERS = 3  # logs that are named in a message about several
 _Rule = Callable[[list[LoggedTraining]], Iterable[tuple[LoggedTraining, Finding]]]
 
 
+class LogCheck(msgspec.Struct, frozen=True):
+    """A rule of logs, its severity, what it says of a log that breaks it, and what to do: templates of the values."""
+
+    name: str
+    severity: Severity
+    text: str
+    fix: str
+
+
+LOG_CHECKS = {check.name: check for _, check in read_rows(Path(__file__).parent / "checks.csv", LogCheck)}
+
+
 def broken(
-    severity: Severity, check: str, title: str, fix: str, *, line: int = 0, what: str = "", found: Symbol | None = None,
-    expected: Symbol | None = None,
+    rule: str, *, check: str = "", line: int = 0, what: str = "", found: Symbol | None = None,
+    expected: Symbol | None = None, **values: Any,
 ) -> Finding:  # fmt: skip
-    """Return a finding of a log; the place is a line of its own file."""
+    """Return the finding of a rule, named `check` if not as the rule; the place is a line of the log's own file."""
+    said = LOG_CHECKS[rule]
+    values |= {"found": found, "expected": expected}
+    return _finding(
+        check or rule, said.text.format(**values), said.fix.format(**values), said.severity, what=what, found=found,
+        expected=expected, line=line,
+    )  # fmt: skip
+
+
+def _finding(
+    check: str, title: str, fix: str, severity: Severity, *, what: str, found: Symbol | None, expected: Symbol | None,
+    line: int = 0,
+) -> Finding:  # fmt: skip
     evidence = Evidence(path="", line=line or None, what=what or check, found=show(found), expected=show(expected))
     return Finding(check=check, title=title, evidence=(evidence,), fix=fix, severity=severity)
 
@@ -87,7 +114,7 @@ def training_findings(training: LoggedTraining) -> tuple[Finding, ...]:
         *_of_completeness(training.log),
         *symbol_findings(training.symbols | _updates_done(training.log), expected),
         *_of_beginning(training.log),
-        *_of_plainness(training.log.arguments, PLAIN_TRAINING, "plain-training"),
+        *_of_plainness(training.log.arguments, "training"),
         *_of_batches(training.log, expected.get("tokens_per_update")),
         *(_of_vocabulary(training) if row is None or row.scale == "paper" else ()),
         *_of_languages(training),
@@ -105,67 +132,44 @@ def training_findings(training: LoggedTraining) -> tuple[Finding, ...]:
 def _of_completeness(log: TrainingLog) -> Iterator[Finding]:
     """Yield the parts of a complete training's log that this log lacks."""
     if not log.arguments:
-        text = "no start line with fairseq's arguments: what was trained is not known"
-        fix = "put the beginning of the log back; fairseq prints Namespace(...) or {'_name': None, ...} first"
-        yield broken("error", "start-line", text, fix, line=log.first_line)
+        yield broken("start-line", line=log.first_line)
     if log.conflict is not None:
-        fix = "give each training a log of its own"
-        yield broken("error", "one-training", log.conflict.text, fix, line=log.conflict.line)
+        yield broken("one-training", line=log.conflict.line, text=log.conflict.text)
     if log.truncated_line is not None:
-        fix = "copy it again once the training has ended"
-        yield broken("error", "whole-last-line", "the log ends inside a line", fix, line=log.truncated_line)
-    if num_damaged := len(log.damaged_lines):
-        text = f"{num_damaged} line(s) of statistics are torn, as when several processes write at once; not read"
-        yield broken("note", "whole-lines", text, "let only rank 0 write the log", line=log.damaged_lines[0])
+        yield broken("whole-last-line", line=log.truncated_line)
+    if log.damaged_lines:
+        yield broken("whole-lines", line=log.damaged_lines[0], number=len(log.damaged_lines))
     if not log.last_update:
-        fix = "look at the end of the log for what stopped it; fairseq before 0.6 counts none in its lines"
-        yield broken("error", "updates-begun", "no line counts an update", fix, line=log.last_line)
+        yield broken("updates-begun", line=log.last_line)
     else:
         yield from _of_its_end(log)
     if missing := _missing_epochs(log):
-        text = f"the last line of {len(missing)} epoch(s) is missing, first of epoch {missing[0]}"
-        yield broken("error", "every-epoch", text, "put the missing part of the log back")
+        yield broken("every-epoch", number=len(missing), first=missing[0])
     if missing := _missing_validations(log):
-        text = f"{len(missing)} validation(s) that were due are missing, first at update {missing[0]:,}"
-        yield broken("error", "every-validation", text, "put the missing part of the log back")
-    yield from _of_its_last_validation(log)
+        yield broken("every-validation", number=len(missing), first=missing[0])
     if log.first_update:
-        text = f"begins at update {log.first_update:,}: what came before is in another log, so seconds and cost are "
-        yield broken("note", "whole-history", f"{text}not known", "put both logs into one file, in order")
+        yield broken("whole-history", update=log.first_update)
     if log.arguments and not log.num_parameters:
-        fix = "put the beginning of the log back to have the number of parameters"
-        yield broken("note", "parameters-line", "no line `num. model params`", fix)
-    if number := log.num_repeated_lines:
-        text = f"{number:,} line(s) repeat another (several ranks, or one handler more an epoch); "
-        yield broken("note", "repeated-lines", f"{text}counted once", "let only rank 0 write the log")
+        yield broken("parameters-line")
+    if log.num_repeated_lines:
+        yield broken("repeated-lines", number=log.num_repeated_lines)
 
 
 def _of_its_end(log: TrainingLog) -> Iterator[Finding]:
+    """Yield what a whole training ends with and this one lacks, Table 3's perplexity among it."""
     max_update = _max_update(log)
     if max_update is not None and log.last_update < max_update:
-        text = f"ends at update {log.last_update:,}, was to reach {max_update:,}"
-        fix = "resume the training, or add the log that follows"
-        yield broken("error", "last-update", text, fix, line=log.last_line)
+        yield broken("last-update", line=log.last_line, update=log.last_update, max_update=max_update)
     if not log.is_done:
-        fix = "resume the training, or copy its log again once it has ended"
-        yield broken("error", "done-line", "no line `done training` at its end", fix, line=log.last_line)
-
-
-def _of_its_last_validation(log: TrainingLog) -> Iterator[Finding]:
-    """Yield what keeps the last validation from being Table 3's perplexity."""
+        yield broken("done-line", line=log.last_line)
     final = final_validation(log)
-    if final is None and log.last_update:
+    if final is None:
         newest = log.validations[-1].update if log.validations else 0
-        text = f"no validation on `{dev_subset(log)}` at the last update, {log.last_update:,}; the newest is at "
-        fix = "validate the last checkpoint (fairseq-validate), and add what it prints"
-        yield broken("error", "final-validation", f"{text}{newest:,}", fix)
-    elif final is not None and final.nll_bits is None and log.last_update:
-        text = "the last validation prints no nll_loss, and a smoothed loss is no perplexity"
-        fix = "train with criterion cross_entropy or label_smoothed_cross_entropy, which print it"
-        yield broken("error", "dev-nll", text, fix)
-    elif final is not None and final.nll_bits is not None and not math.isfinite(final.nll_bits):
-        text = "the last validation's nll_loss is no finite number: the training diverged"
-        yield broken("error", "finite-loss", text, "find in the log where the loss stops being a number")
+        yield broken("final-validation", subset=dev_subset(log), update=log.last_update, newest=newest)
+    elif final.nll_bits is None:
+        yield broken("dev-nll")
+    elif not math.isfinite(final.nll_bits):
+        yield broken("finite-loss")
 
 
 def _updates_done(log: TrainingLog) -> Symbols:
@@ -193,32 +197,31 @@ def _of_beginning(log: TrainingLog) -> Iterator[Finding]:
         folder = posixpath.basename(posixpath.dirname(path))
         is_of_this = folder == home or 0 < (start.resumed_update or 0) <= reached
         if path and (is_reset or not start.resumed_update or not is_of_this):
-            text = f"began from the weights of {path}, update {show(start.resumed_update)}"
             why = " with a new optimiser" if is_reset or not start.resumed_update else ", which is not of this training"
-            fix = "train from nothing; or put the log of what came before above it, in one file"
-            yield broken("apart", "own-beginning", f"{text}{why}", fix, line=start.line, what="began from",
-                         found=posixpath.basename(path))  # fmt: skip
+            yield broken("own-beginning", line=start.line, what="began from", found=posixpath.basename(path),
+                         path=path, update=show(start.resumed_update), why=why)  # fmt: skip
             return
         reached = max(reached, start.last_update)
 
 
-def _of_plainness(
-    arguments: Mapping[str, Argument], plain: Mapping[str, tuple[Argument, ...]], check: str
-) -> Iterator[Finding]:
-    """Yield the arguments that make a result another than the paper's, and have no symbol."""
-    for key, values in plain.items():
+def _of_plainness(arguments: Mapping[str, Argument], changes: str) -> Iterator[Finding]:
+    """Yield the arguments that make a training or search another than the paper's, and have no symbol."""
+    check = f"plain-{changes}"
+    for key, values in plain_values(changes).items():
         if key in arguments and arguments[key] not in values:
-            text = f"--{key.replace('_', '-')} {arguments[key]}: the paper's has {values[0]}"
-            yield broken("apart", check, text, "leave it out", what=key, found=arguments[key], expected=values[0])
-    for key, limit in (("max_source_positions", MIN_POSITIONS), ("max_target_positions", MIN_POSITIONS)):
+            value, expected = arguments[key], values[0]
+            yield broken("plain", check=check, what=key, found=value, expected=expected, flag=_flag(key))
+    for key in ("max_source_positions", "max_target_positions"):
         number = whole_number(arguments.get(key))
-        if number is not None and number < limit:
-            text = f"--{key.replace('_', '-')} {number}: longer sentences are left out or cut"
-            yield broken("apart", check, text, "leave it out", what=key, found=number, expected=1024)
-    first_rate = arguments.get("warmup_init_lr")
-    if isinstance(first_rate, int | float) and first_rate > MAX_FIRST_RATE:
-        text = f"the warm-up begins at a rate of {show(first_rate)}, the paper's at 0 (equation 3)"
-        yield broken("apart", check, text, "leave --warmup-init-lr out", what="warmup_init_lr", found=first_rate)
+        if number is not None and number < MIN_POSITIONS:
+            yield broken("long-enough", check=check, what=key, found=number, expected=1024, flag=_flag(key))
+    rate = arguments.get("warmup_init_lr")
+    if isinstance(rate, int | float) and rate > MAX_FIRST_RATE:
+        yield broken("low-first-rate", check=check, what="warmup_init_lr", found=rate, shown=show(rate))
+
+
+def _flag(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
 
 
 def _of_batches(log: TrainingLog, expected: Symbol | None) -> Iterator[Finding]:
@@ -229,17 +232,14 @@ def _of_batches(log: TrainingLog, expected: Symbol | None) -> Iterator[Finding]:
         return
     tokens = statistics.median(filled)
     if not LEAST_FILLED <= tokens / asked <= MOST_FILLED:
-        text = f"{tokens:,.0f} target tokens an update by its wpb, of {asked:,} positions asked for: another batch"
-        fix = "find out what the batch was: --update-freq, GPUs, or --batch-size may be other than the arguments say"
-        yield broken("apart", "filled-batches", text, fix, what="tokens an update", found=round(tokens), expected=asked)
+        yield broken("filled-batches", what="tokens an update", found=round(tokens), expected=asked)
 
 
 def _of_vocabulary(training: LoggedTraining) -> Iterator[Finding]:
     expected = VOCABULARY_BY_LANGUAGE_PAIR.get(training.language_pair)
     for size in dict.fromkeys(training.log.vocabulary_sizes):
         if expected is not None and not are_equal(size, expected, VOCABULARY_TOLERANCE):
-            text = f"a dictionary of {size:,} types, the paper's about {expected:,} (section 5.1): another segmentation"
-            yield broken("apart", "vocabulary", text, "segment as the paper does", found=size, expected=expected)
+            yield broken("vocabulary", found=size, expected=expected)
             return
 
 
@@ -248,28 +248,24 @@ def symbol_findings(found: Symbols, expected: Symbols) -> Iterator[Finding]:
     for symbol, rule in SYMBOL_RULES.items():
         value, of_row = found.get(symbol), expected.get(symbol)
         if value is not None and of_row is not None and not are_equal(value, of_row, rule.tolerance):
-            text = f"{rule.words} {show(value)}, the row's {show(of_row)} ({rule.source})"
-            check = symbol.removesuffix("_alpha").replace("_", "-")
-            fix = rule.flags.format(show(of_row))
-            yield broken(rule.severity, check, text, fix, what=symbol, found=value, expected=of_row)
+            title = f"{rule.words} {show(value)}, the row's {show(of_row)} ({rule.source})"
+            check, fix = symbol.removesuffix("_alpha").replace("_", "-"), rule.flags.format(show(of_row))
+            yield _finding(check, title, fix, rule.severity, what=symbol, found=value, expected=of_row)
 
 
 def _unstated(found: Symbols, expected: Symbols, others: Sequence[str]) -> Iterator[Finding]:
     """Yield the note on symbols that the log lacks, so that their rules could not be checked."""
     names = [*(name for name in SYMBOL_RULES if name in expected and name not in found), *others]
     if names:
-        text = f"the log does not state {', '.join(names)}: assumed to be the row's, not checked"
-        yield broken("note", "not-stated", text, "look them up elsewhere")
+        yield broken("not-stated", names=", ".join(names))
 
 
 def _of_languages(training: LoggedTraining) -> Iterator[Finding]:
     pair = training.language_pair
     if pair and pair not in LANGUAGE_PAIRS:
-        text = f"trained on {pair}: the paper's tables are of en-de and en-fr"
-        yield broken("error", "language-pair", text, "take it out of the folder")
+        yield broken("language-pair", pair=pair)
     elif not pair and training.log.arguments:
-        fix = "put the beginning of the log back; fairseq prints the dictionary of each language"
-        yield broken("error", "language-pair-known", "no line names its languages", fix)
+        yield broken("language-pair-known")
 
 
 def _expected_pairs(training: LoggedTraining) -> dict[str, int]:
@@ -283,28 +279,22 @@ def _expected_pairs(training: LoggedTraining) -> dict[str, int]:
 
 def _of_pairs(log: TrainingLog, split: str, expected: int) -> Iterator[Finding]:
     number = log.num_pairs_by_split.get(split)
-    if number is None or are_equal(number, expected, PAIRS_TOLERANCE if split == "train" else 0.0):
-        return
-    if split == "train":
-        text = f"trained on {number:,} pairs, the paper on about {expected:,} (section 5.1): another corpus"
-        yield broken("apart", "training-pairs", text, "train on WMT14", found=number, expected=expected)
-    else:
-        text = f"`{split}` holds {number:,} pairs, newstest2013 {expected:,}: another dev set than Table 3's"
-        fix = "binarize newstest2013 as --validpref; fairseq's own script splits it off the training text"
-        yield broken("apart", "dev-pairs", text, fix, found=number, expected=expected)
+    tolerance = PAIRS_TOLERANCE if split == "train" else 0.0
+    if number is not None and not are_equal(number, expected, tolerance):
+        yield broken(
+            "training-pairs" if split == "train" else "dev-pairs", found=number, expected=expected, split=split
+        )
 
 
 def _of_making(training: LoggedTraining) -> Iterator[Finding]:
     """Yield what prevents a repetition of the training: commits, and the seed."""
     commits = training.commits
     if dirty := ", ".join(commit for commit in commits or () if commit.endswith("+dirty")):
-        text = f"trained at {dirty}: files differed from the commit, so this code cannot be had again"
-        yield broken("apart", "clean-commit", text, "commit, and train again", found=False, expected=True)
+        yield broken("clean-commit", found=False, expected=True, commits=dirty)
     if commits is not None and len(commits) != 1:
-        text = f"its attempts are of {len(commits)} commits ({', '.join(commits)}): mixed versions in one training"
-        yield broken("apart", "one-commit", text, "train again with one version", found=len(commits), expected=1)
+        yield broken("one-commit", found=len(commits), expected=1, commits=", ".join(commits))
     if training.seed is None and training.log.arguments:
-        yield broken("note", "seed-known", "no seed in its arguments", "put the start line back")
+        yield broken("seed-known")
 
 
 def _max_update(training: TrainingLog) -> int | None:
@@ -371,36 +361,26 @@ def _of_a_generation(generation: LoggedGeneration) -> Iterator[Finding]:
     """Yield the parts of a complete log of fairseq-generate, of one model, that this log lacks."""
     log = generation.log
     if log.bleu is None:
-        text = "no line `Generate ... with beam=...: BLEU4 = ...`"
-        fix = "run fairseq-generate to its end, with a target side to score against"
-        yield broken("error", "bleu-line", text, fix, line=log.last_line)
+        yield broken("bleu-line", line=log.last_line)
     if log.truncated_line is not None:
-        fix = "copy it again once fairseq-generate has ended"
-        yield broken("error", "whole-generation", "the log ends inside a line", fix, line=log.truncated_line)
+        yield broken("whole-generation", line=log.truncated_line)
     if generation.training is None:
-        text = f"of {log.model_path or 'a checkpoint that it does not name'}: not one training log here (none, or "
-        fix = "put the training's log into the folder, or both logs into a folder of their own"
-        yield broken("error", "known-training", f"{text}several) saved into that folder: which system is it?", fix)
+        yield broken("known-training", model=log.model_path or "a checkpoint that it does not name")
     if num_others := log.model_path.count(":"):
-        text = f"an ensemble of {num_others + 1} models: the tables' rows are of one"
-        yield broken("error", "one-model", text, "decode one (averaged) checkpoint")
+        yield broken("one-model", number=num_others + 1)
     if str(log.arguments.get("model_overrides") or "{}") != "{}":
-        text = "decoded with --model-overrides: another model than was trained"
-        fix = "decode without --model-overrides"
-        yield broken("apart", "plain-model", text, fix, found=False, expected=True)
-    yield from _of_plainness(log.arguments, PLAIN_SEARCH, "plain-search")
-    yield from _of_length_limit(log)
+        yield broken("plain-model", found=False, expected=True)
+    yield from _of_plainness(log.arguments, "search")
+    by_input, fixed = (log.arguments.get(key) for key in ("max_len_a", "max_len_b"))
+    has_factor = isinstance(by_input, int | float) and by_input >= 1
+    if isinstance(fixed, int | float) and fixed < MIN_LENGTH_LIMIT and not has_factor:
+        yield broken("length-limit", what="max_len_b", found=fixed, expected=50, by_input=by_input or 0)
     if log.bleu is not None and not log.has_piece_marks and not _counts_words(log):
-        text = "whether its BLEU is of words or of pieces is not known: it prints no hypotheses, and joined no pieces"
-        fix = "run fairseq-generate with --remove-bpe (--post-process subword_nmt or sentencepiece), without --quiet"
-        yield broken("apart", "words-or-pieces", text, fix, line=log.bleu.line, what="of words or pieces:")
+        yield broken("words-or-pieces", line=log.bleu.line, what="of words or pieces:")
     if log.has_piece_marks:
-        text = "the hypotheses still hold marks of subwords: the BLEU is one of pieces"
-        fix = "run fairseq-generate with --remove-bpe (--post-process subword_nmt or sentencepiece)"
-        yield broken("error", "words-not-pieces", text, fix, line=log.bleu.line if log.bleu else log.last_line)
+        yield broken("words-not-pieces", line=log.bleu.line if log.bleu else log.last_line)
     if log.num_hypotheses and log.num_sentences is not None and log.num_hypotheses != log.num_sentences:
-        text = f"{log.num_hypotheses:,} hypotheses are in the log, {log.num_sentences:,} sentences were translated"
-        yield broken("error", "every-sentence", text, "put the missing part of the log back", line=log.last_line)
+        yield broken("every-sentence", line=log.last_line, number=log.num_hypotheses, translated=log.num_sentences)
 
 
 def _counts_words(log: GenerationLog) -> bool:
@@ -415,24 +395,11 @@ def _counts_words(log: GenerationLog) -> bool:
     return is_joined or is_decoded or log.num_hypotheses > 0
 
 
-def _of_length_limit(log: GenerationLog) -> Iterator[Finding]:
-    by_input, fixed = (log.arguments.get(key) for key in ("max_len_a", "max_len_b"))
-    if (
-        isinstance(fixed, int | float)
-        and not (isinstance(by_input, int | float) and by_input >= 1)
-        and (fixed < MIN_LENGTH_LIMIT)
-    ):
-        text = f"output is cut at {by_input or 0:g} x input + {fixed:g} tokens, the paper's at input + 50 (section 6.1)"
-        fix = "decode with --max-len-a 1 --max-len-b 50"
-        yield broken("apart", "length-limit", text, fix, what="max_len_b", found=fixed, expected=50)
-
-
 def _of_sentences(generation: LoggedGeneration, number: int | None, expected: int | None) -> Iterator[Finding]:
     if number is not None and expected is not None and number != expected:
-        text = f"`{generation.subset}` holds {number:,} sentences, the paper's set {expected:,} (newstest2013: 3,000; "
         is_german = training_pair(generation) == "en-de"  # En-Fr's is the full one
-        fix = f"decode the full set{'; 2,737 sentences are the filtered newstest2014' if is_german else ''}"
-        yield broken("apart", "test-set-size", f"{text}newstest2014: 3,003)", fix, found=number, expected=expected)
+        filtered = "; 2,737 sentences are the filtered newstest2014" if is_german else ""
+        yield broken("test-set-size", found=number, expected=expected, subset=generation.subset, filtered=filtered)
 
 
 def training_pair(generation: LoggedGeneration) -> str:
@@ -461,8 +428,7 @@ def copies(members: Sequence[LoggedTraining]) -> Iterator[tuple[LoggedTraining, 
     """Yield the trainings of a line that are copies of an earlier one, each with its finding."""
     for same in _by_value(members, "identity").values():
         for training in same[1:]:
-            text = f"the same training as {_named(same, training)}: it counts once"
-            yield training, broken("error", "one-log-a-training", text, "nothing; or take the copy out of the folder")
+            yield training, broken("one-log-a-training", others=_named(same, training))
 
 
 def mixed_versions(members: Sequence[LoggedTraining]) -> Iterator[tuple[LoggedTraining, Finding]]:
@@ -471,9 +437,7 @@ def mixed_versions(members: Sequence[LoggedTraining]) -> Iterator[tuple[LoggedTr
     for version, same in by_version.items() if len(by_version) > 1 else ():
         others = [one for one in members if one.version != version]
         for training in same:
-            text = f"made with {version}; {_named(others)} of the same configuration with another: mixed versions"
-            fix = "train all seeds with one version to have their mean"
-            yield training, broken("apart", "one-version", text, fix, what="version", found=str(version))
+            yield training, broken("one-version", what="version", found=str(version), others=_named(others))
 
 
 def repeated_seeds(members: Sequence[LoggedTraining]) -> Iterator[tuple[LoggedTraining, Finding]]:
@@ -481,9 +445,7 @@ def repeated_seeds(members: Sequence[LoggedTraining]) -> Iterator[tuple[LoggedTr
     for seed, same in _by_value(members, "seed").items():
         for training in same if len(same) > 1 else ():
             others = _named(same, training)
-            text = f"seed {show(seed)} again, as in {others}: two trainings of one seed are not two samples"
-            fix = "take out all but one, or train with another seed"
-            yield training, broken("apart", "distinct-seeds", text, fix, what="seed", found=seed)
+            yield training, broken("distinct-seeds", what="seed", found=seed, seed=show(seed), others=others)
 
 
 def _by_value(members: Sequence[LoggedTraining], name: str) -> dict[str | int, list[LoggedTraining]]:

@@ -12,12 +12,15 @@ import ast
 import math
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
+from aiayn.printed import read_rows
 from aiayn.schedule import learning_rate
 from aiayn.spec.system import TrainingSpec
 from analysis.findings import Severity
+from analysis.logs.arguments import plain_values
 from analysis.logs.types import Argument
 
 Symbol = bool | int | float | str
@@ -50,39 +53,6 @@ _OPTIMISER_NUMBERS = {
 }  # fmt: skip
 # fairseq's names of the transformer as it is; other names (transformer_align, dlcl_transformer) are other models.
 _TRANSFORMER = re.compile(r"transformer(_iwslt_de_en|(_vaswani)?_wmt_en_(de|fr)(_big)?(_t2t)?|_tiny)?")
-# What makes fairseq's transformer another model, with the value at which it does not.
-_PLAIN = {
-    "activation_fn": "relu",
-    "no_token_positional_embeddings": False,
-    "layernorm_embedding": False,
-    "no_scale_embedding": False,
-    "adaptive_softmax_cutoff": None,
-    "encoder_layerdrop": 0,
-    "decoder_layerdrop": 0,
-    "no_cross_attention": False,
-    "cross_self_attention": False,
-    "no_decoder_final_norm": False,
-    "encoder_layers_to_keep": None,
-    "decoder_layers_to_keep": None,
-    "quant_noise_pq": 0,
-}
-# Further arguments of training and of generation that change a result, with the values at which they do not. Without
-# the argument a log is taken to have such a value: older versions lack some, and print the others.
-PLAIN_TRAINING: dict[str, tuple[Argument, ...]] = {
-    "task": ("translation", OUR_TASK),
-    "train_subset": ("train",),
-    "upsample_primary": (-1, 1, None),
-    "sentence_avg": (False,),
-    "encoder_embed_path": (None, ""),
-    "decoder_embed_path": (None, ""),
-    "finetune_from_model": (None, ""),
-}
-PLAIN_SEARCH: dict[str, tuple[Argument, ...]] = {
-    "sampling": (False,), "unnormalized": (False,), "prefix_size": (0,), "min_len": (1,), "unkpen": (0,),
-    "temperature": (1,), "match_source_len": (False,), "no_repeat_ngram_size": (0,), "diverse_beam_groups": (-1,),
-    "replace_unk": (None,), "lm_path": (None,), "constraints": (None, False), "retain_dropout": (False,),
-    "num_shards": (1,), "score_reference": (False,), "sacrebleu_lowercase": (False,),
-}  # fmt: skip
 MIN_POSITIONS = 256  # below fairseq's 1,024; a shorter limit leaves out sentences of WMT14
 MAX_FIRST_RATE = 1e-5  # of a warm-up, fairseq's is 1e-7: a hundredth of the paper's peak
 # What fairseq's transformer has in one form only (`aiayn.spec.training`).
@@ -90,110 +60,25 @@ _FAIRSEQ_ONLY: Symbols = {"norm": "layer", "attention": "scaled", "attention_bia
 _SMOOTHED = ("label_smoothed_cross_entropy", "aiayn_label_smoothing")
 
 
-class SymbolRule(msgspec.Struct, frozen=True, kw_only=True):
+class SymbolRule(msgspec.Struct, frozen=True):
     """How a symbol is compared with its system's: its name in messages, and how fairseq sets it.
 
     `check` is the doctor's that compares it; `key` is the argument of fairseq's that has it, '' if none has; `flags` is
     what gives it the value {0}, `source` the place in the paper. The tolerance is relative.
     """
 
+    symbol: str
     words: str
-    check: str = "model"
-    key: str = ""
-    flags: str = "train the system as in its file"
-    source: str = "the system's file"
-    tolerance: float = 0.0
-    severity: Severity = "apart"
-
-
-def _both_sides(flag: str) -> str:
-    return f"--encoder-{flag} --decoder-{flag}"
+    check: str
+    key: str
+    flags: str
+    source: str
+    tolerance: float
+    severity: Severity
 
 
 # In the order of the paper. A log's row is found by ROW_SYMBOLS, so that in these it never differs.
-SYMBOL_RULES: dict[str, SymbolRule] = {
-    "num_layers": SymbolRule(words="layers", key="encoder_layers", flags=_both_sides("layers {0}")),
-    "d_model": SymbolRule(words="d_model", key="encoder_embed_dim", flags=_both_sides("embed-dim {0}")),
-    "d_ff": SymbolRule(words="d_ff", key="encoder_ffn_embed_dim", flags=_both_sides("ffn-embed-dim {0}")),
-    "num_heads": SymbolRule(words="heads", key="encoder_attention_heads", flags=_both_sides("attention-heads {0}")),
-    "d_k": SymbolRule(words="d_k"),
-    "d_v": SymbolRule(words="d_v"),
-    "architecture": SymbolRule(words="architecture", key="arch", flags="fairseq's transformer as it is"),
-    "positions": SymbolRule(
-        words="positions", key="encoder_learned_pos", flags=f"without {_both_sides('learned-pos')}"
-    ),
-    "norm_order": SymbolRule(
-        words="norm order", check="norm_order", key="encoder_normalize_before",
-        flags=f"without {_both_sides('normalize-before')}", source="section 3.1",
-    ),
-    "norm": SymbolRule(words="normalisation", flags="--norm {0}", source="section 3.1"),
-    "norm_epsilon": SymbolRule(words="epsilon of the normalisation", flags="--norm-epsilon {0}"),
-    "attention": SymbolRule(words="attention", flags="--attention {0}", source="equation 1"),
-    "attention_biases": SymbolRule(words="biases in the attention's projections"),
-    "sinusoids": SymbolRule(words="sinusoids", flags="--positions {0}", source="section 3.5"),
-    "initialisation": SymbolRule(words="initialisation", flags="--initialisation {0}"),
-    "embeddings": SymbolRule(words="embeddings start from", flags="--embeddings {0}", source="section 3.4"),
-    "tied_embeddings": SymbolRule(
-        words="one matrix for embeddings and output", flags="--share-all-embeddings on a joint dictionary",
-        source="section 3.4",
-    ),
-    "p_drop": SymbolRule(words="dropout", check="dropout", key="dropout", flags="--dropout {0}", source="section 5.4"),
-    "p_drop_attention": SymbolRule(
-        words="attention dropout", check="dropout", key="attention_dropout", flags="--attention-dropout {0}",
-        source="section 5.4 names no such place",
-    ),
-    "p_drop_ffn": SymbolRule(
-        words="dropout in FFN", check="dropout", key="activation_dropout", flags="--activation-dropout {0}",
-        source="section 5.4",
-    ),
-    "eps_ls": SymbolRule(
-        words="label smoothing", check="smoothing", key="label_smoothing",
-        flags="--label-smoothing {0} with label_smoothed_cross_entropy", source="section 5.4",
-    ),
-    "optimizer": SymbolRule(words="optimizer", key="optimizer", flags="--optimizer adam", source="section 5.3"),
-    "adam_beta_1": SymbolRule(
-        words="Adam beta 1", key="adam_betas", flags="--adam-betas '(0.9, 0.98)'", source="section 5.3"
-    ),
-    "adam_beta_2": SymbolRule(
-        words="Adam beta 2", key="adam_betas", flags="--adam-betas '(0.9, 0.98)'", source="section 5.3"
-    ),
-    "adam_epsilon": SymbolRule(words="Adam epsilon", key="adam_eps", flags="--adam-eps 1e-9", source="section 5.3"),
-    "weight_decay": SymbolRule(
-        words="weight decay", key="weight_decay", flags="--weight-decay 0", source="the paper names none"
-    ),
-    "clip_norm": SymbolRule(
-        words="clip norm", key="clip_norm", flags="--clip-norm {0}", source="0 is none; the paper names none"
-    ),
-    "schedule": SymbolRule(
-        words="schedule", check="schedule", key="lr_scheduler", source="equation 3",
-        flags="--lr-scheduler inverse_sqrt, its --lr and warm-up",
-    ),
-    "warmup_steps": SymbolRule(
-        words="warm-up", check="schedule", key="warmup_updates", flags="--warmup-updates {0}", source="section 5.3"
-    ),
-    "peak_learning_rate": SymbolRule(
-        words="learning rate", check="schedule", key="lr", flags="--lr {0}", tolerance=0.01,
-        source="equation 3 at its peak; fairseq's 7e-4 is base's",
-    ),
-    "updates": SymbolRule(
-        words="updates", check="updates", key="max_update", flags="--max-update {0}", source="section 5.2"
-    ),
-    "tokens_per_update": SymbolRule(
-        words="positions an update", check="batch", key="max_tokens", tolerance=0.3, source="section 5.1",
-        flags="--max-tokens x --update-freq x GPUs of about {0}",
-    ),
-    "precision": SymbolRule(
-        words="precision", check="precision", flags="nothing, if the loss is that of {0}", severity="note"
-    ),
-    "beam_size": SymbolRule(words="beam", check="search", flags="--beam {0}", source="section 6.1"),
-    "length_penalty_alpha": SymbolRule(
-        words="length penalty", check="search", flags="--lenpen {0}", source="section 6.1"
-    ),
-    "average": SymbolRule(
-        words="averaging", check="average", source="section 6.1",
-        flags="scripts/average_checkpoints.py --num-update-checkpoints, and keep what it prints",
-    ),
-}  # fmt: skip
+SYMBOL_RULES = {rule.symbol: rule for _, rule in read_rows(Path(__file__).parent / "symbols.csv", SymbolRule)}
 
 
 def is_ours(arguments: Mapping[str, Argument]) -> bool:
@@ -290,7 +175,8 @@ def _architecture(name: str, arguments: Mapping[str, Argument]) -> str:
     """Return `transformer`, or another model's name; what is changed in a transformer is named with it."""
     if not _TRANSFORMER.fullmatch(name):
         return name
-    changed = [f"{key} {arguments[key]}" for key, plain in _PLAIN.items() if arguments.get(key, plain) != plain]
+    plain_by_key = plain_values("architecture")
+    changed = [f"{key} {arguments[key]}" for key, [plain] in plain_by_key.items() if arguments.get(key, plain) != plain]
     return "transformer" if not changed else f"transformer with {', '.join(changed)}"
 
 

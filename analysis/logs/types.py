@@ -62,7 +62,7 @@ class Start(LogStruct, frozen=True, kw_only=True):
 class TrainingLog(LogStruct, frozen=True, kw_only=True, tag="training"):
     """One training, all starts of it together: where a resumed start overlaps an earlier one, the later part counts.
 
-    `arguments` are those of the last start, the keys of `log_arguments.KEPT_KEYS` only; `arguments_digest` is over all
+    `arguments` are those of the last start, the kept keys of arguments.csv only; `arguments_digest` is over all
     that can decide a result, '' without any. `form` is how fairseq printed: `print` (0.9 and before), `namespace`
     (0.10) or `config` (0.10.1's successor to 0.12 and the fork). `last_update` is the newest of any statistics.
     """

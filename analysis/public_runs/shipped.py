@@ -1,6 +1,6 @@
 """Reads the public trainings that ship with the project, and says how much seeds vary at the paper's scale.
 
-`paper_tables/published/public_runs.csv` and `public_run_evaluations.csv` are made by `analysis.public_runs.collect`.
+`paper_tables/published/public_runs.csv` and `public_run_evaluations.csv` are made by `tests.public_runs.collect`.
 """
 
 import functools
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from aiayn.errors import TableError
-from aiayn.printed import PUBLISHED_FOLDER, read_rows
+from aiayn.printed import PUBLISHED_FOLDER, read_rows, require_unique
 from analysis.public_runs.mlperf import PublicEvaluation, PublicRun, PublicTraining
 from analysis.scoring.verdict import PooledSd, pool_sd
 
@@ -59,10 +59,9 @@ def read_public_runs(folder: Path = PUBLISHED_FOLDER) -> tuple[PublicTraining, .
         TableError: a file is malformed, a run is there twice or has no evaluation, or an evaluation has no run.
     """
     path, evaluations_path = folder / RUNS_NAME, folder / EVALUATIONS_NAME
-    run_by_name: dict[str, PublicRun] = {}
-    for place, run in read_rows(path, PublicRun):
-        if run_by_name.setdefault(run.run, run) is not run:
-            raise TableError(f"{place}: run {run.run} is there twice; expected once; collect the files again")
+    placed = read_rows(path, PublicRun)
+    require_unique((place, (run.run,)) for place, run in placed)
+    run_by_name = {run.run: run for _, run in placed}
     evaluations_by_run: dict[str, list[PublicEvaluation]] = {name: [] for name in run_by_name}
     for place, evaluation in read_rows(evaluations_path, PublicEvaluation):
         if evaluation.run not in evaluations_by_run:

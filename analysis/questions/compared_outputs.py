@@ -67,16 +67,12 @@ def read_compared_outputs(
                 f"{output.name}: {len(output.lines)} lines, {references.place} has {len(references.lines)}; expected "
                 "one line a segment, split at LF alone; compare translations of this test set"
             )
-    _check_forms(baseline, system, references)
-    return baseline, system, references
-
-
-def _check_forms(baseline: ComparedOutput, system: ComparedOutput, references: References) -> None:
-    """Refuse outputs of different forms (tokens, pieces, lower case), or the difference is of forms, not of systems."""
+    # Tokens beside text, or lower case beside case: a difference of forms is none of systems.
     lines_by_name = {baseline.name: baseline.lines, system.name: system.lines, references.place: references.lines}
     mismatch = find_form_mismatch(lines_by_name, Treatment(is_as_given=references.is_segmented))
     if mismatch is not None and not (baseline.search and system.search):
         raise ScoreError(f"{mismatch}; expected plain text in all files; see `aiayn score --detokenise, --join-pieces`")
+    return baseline, system, references
 
 
 def _references_of_runs(runs: list[Decoded], references_path: Path | None, results_folder: Path) -> References:
@@ -95,7 +91,7 @@ def _references_of_runs(runs: list[Decoded], references_path: Path | None, resul
             raise CorpusError(f"{error}, or give --references FILE") from error
         place = f"{first.corpus}, {first.hypotheses.testset},"
     else:
-        lines, place = _read_file(references_path), str(references_path)
+        lines, place = read_output(references_path).lines, str(references_path)
     return References(
         lines=lines,
         place=place,
@@ -108,7 +104,7 @@ def _references_of_runs(runs: list[Decoded], references_path: Path | None, resul
 def _references_of_files(references_path: Path | None, testset: str | None, language_pair: str) -> References:
     target_language = target_language_of(language_pair)
     if references_path is not None:
-        lines, place = _read_file(references_path), str(references_path)
+        lines, place = read_output(references_path).lines, str(references_path)
         testset = testset or references_path.name
     elif testset is not None:
         lines, place = public_references(testset, language_pair), testset
@@ -119,7 +115,7 @@ def _references_of_files(references_path: Path | None, testset: str | None, lang
 
 def _read_output(name: str, decoded: Decoded | None) -> ComparedOutput:
     if decoded is None:
-        return ComparedOutput(name=name, lines=_read_file(Path(name)), sha256=unpacked_sha256(Path(name)))
+        return ComparedOutput(name=name, lines=read_output(Path(name)).lines, sha256=unpacked_sha256(Path(name)))
     found = decoded.hypotheses
     path = find_packed(found.path)
     if path is None:
@@ -130,13 +126,4 @@ def _read_output(name: str, decoded: Decoded | None) -> ComparedOutput:
             f"{path}: sha256 {sha256}, its record says {found.hypotheses_sha256}; expected the translations of "
             f"{found.run}; rerun `decode` for it"
         )
-    return ComparedOutput(
-        name=f"{found.run}, {found.average}",
-        lines=lines,
-        sha256=sha256,
-        search=found.signature,
-    )
-
-
-def _read_file(path: Path) -> list[str]:
-    return read_output(path).lines
+    return ComparedOutput(name=f"{found.run}, {found.average}", lines=lines, sha256=sha256, search=found.signature)

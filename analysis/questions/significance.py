@@ -1,14 +1,12 @@
 """Tests whether two systems' scores on one test set differ by more than the choice of its sentences explains.
 
-sacreBLEU's own tests (`sacrebleu.significance.PairedTest`) over the statistics of each segment:
+sacreBLEU's tests (`sacrebleu.significance.PairedTest`) over the statistics of each segment, with its draws:
 
 * `bootstrap`: paired bootstrap resampling (Koehn 2004), segments drawn with replacement, the same for both systems;
 * `randomisation`: approximate randomisation (Riezler and Maxwell 2005), each segment's two translations swapped or not.
 
-This module corrects three of its faults; `sacrebleu_p_value` is its own value.
+Two of its faults are corrected; `sacrebleu_p_value` is what it prints itself, and a test holds it to that.
 
-* Its seed is the variable SACREBLEU_SEED, read when the test is made. The variable is set for the test and restored, so
-  that a seed is an argument.
 * Its bootstrap centres the resampled differences after it has removed their signs, and so counts about one tail: of
   equal systems it calls one pair in ten different at 0.05, not one in twenty (tests/benchmarks/bench_verdicts.py).
   Here the same resamples are centred with their signs, and both tails counted.
@@ -19,28 +17,24 @@ This module corrects three of its faults; `sacrebleu_p_value` is its own value.
 Both tests are of the choice of sentences, neither of the choice of a seed: for that see `analysis.scoring.seeds`.
 """
 
-import contextlib
-import os
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics.base import Metric
-from sacrebleu.significance import PairedTest
 
 from aiayn.errors import ScoreError
 from analysis.scoring.count_ngrams import Statistics
 
 Method = Literal["bootstrap", "randomisation"]
-Differences = npt.NDArray[np.float64]  # (num_resamples,), in the metric's unit
+Scores = npt.NDArray[np.float64]  # in the metric's unit
 
 ALPHA = 0.05
 NUM_RESAMPLES_BY_METHOD: dict[Method, int] = {"bootstrap": 1000, "randomisation": 10_000}  # sacreBLEU's defaults
 MAX_DRAWN_SEGMENTS = 40_000_000  # sacreBLEU holds all resamples at once: 1.6 GB of float32 at BLEU's 10 statistics
 _SHORT_BY_METHOD = {"bootstrap": "bs", "randomisation": "ar"}  # as a signature prints them
-_SEED_VARIABLE = "SACREBLEU_SEED"
 _INTERVAL_QUANTILES = (0.025, 0.975)
 
 
@@ -68,22 +62,6 @@ class PairedComparison(msgspec.Struct, frozen=True, kw_only=True):
     is_significant: bool
 
 
-class _CountedMetric:
-    """A metric whose segments are counted already: its `hypotheses` are the rows of statistics."""
-
-    def __init__(self, metric: Metric) -> None:
-        self._metric = metric
-        self._aggregate_and_compute = metric._aggregate_and_compute
-        self._compute_score_from_stats = metric._compute_score_from_stats
-
-    def _extract_corpus_statistics(self, hypotheses: Statistics, references: None) -> Statistics:
-        return hypotheses
-
-    def get_signature(self) -> Any:
-        self._metric.num_refs = 1
-        return self._metric.get_signature()
-
-
 def compare_segments(
     baseline: Statistics,
     system: Statistics,
@@ -106,48 +84,42 @@ def compare_segments(
     if num_resamples is None:
         num_resamples = NUM_RESAMPLES_BY_METHOD[method]
     _check_request(len(baseline), num_resamples, seed)
-    of_baseline, of_system = _run_sacrebleu(baseline, system, scorer, _SHORT_BY_METHOD[method], num_resamples, seed)
-    differences = (
-        _resampled_differences(baseline, system, scorer, num_resamples, seed) if method == "bootstrap" else None
-    )
-    difference = float(of_system.score) - float(of_baseline.score)
-    p_value = float(of_system.p_value) if differences is None else _two_sided_p(differences, difference)
+    short = _SHORT_BY_METHOD[method]
+    references, separator, others = signature.partition("|")  # the test's fields are put behind the first
+    rng, num_segments, interval = np.random.default_rng(seed), len(baseline), None
+
+    def scores_of(sums: Iterable[Statistics]) -> Scores:
+        return np.array([scorer._compute_score_from_stats(one).score for one in sums])
+
+    own = scores_of(side.sum(axis=0) for side in (baseline, system))
+    difference = float(own[1] - own[0])
+    if method == "bootstrap":
+        draws = rng.choice(num_segments, size=(num_resamples, num_segments), replace=True)
+        resampled = scores_of(system[draw].sum(axis=0) for draw in draws)
+        resampled -= scores_of(baseline[draw].sum(axis=0) for draw in draws)
+        low, high = np.quantile(resampled, _INTERVAL_QUANTILES)
+        interval = (float(low), float(high))
+        distances = np.abs(resampled)
+        sacrebleu_p_value = _p_value(distances - distances.mean() > abs(difference))
+        p_value = _p_value(np.abs(resampled - resampled.mean()) >= abs(difference))
+    else:
+        kept = rng.integers(2, size=(num_resamples, num_segments), dtype=bool)
+        distances = np.abs(scores_of(kept @ baseline + ~kept @ system) - scores_of(~kept @ baseline + kept @ system))
+        sacrebleu_p_value = p_value = _p_value(distances > abs(difference))
     num_differing = int((baseline != system).any(axis=1).sum())
     p_value = max(p_value, 1.0 if num_differing == 0 else 2.0 ** (1 - num_differing))
     return PairedComparison(
         metric=metric,
-        signature=_tested_signature(signature, _SHORT_BY_METHOD[method], num_resamples, seed), method=method,
-        num_resamples=num_resamples, seed=seed, num_segments=len(baseline), num_differing=num_differing,
-        baseline=float(of_baseline.score), system=float(of_system.score),
-        difference=difference, interval=None if differences is None else _interval(differences),
-        p_value=p_value, sacrebleu_p_value=float(of_system.p_value), is_significant=p_value < ALPHA,
+        signature=f"{references}|{short}:{num_resamples}|seed:{seed}{separator}{others}", method=method,
+        num_resamples=num_resamples, seed=seed, num_segments=num_segments, num_differing=num_differing,
+        baseline=float(own[0]), system=float(own[1]), difference=difference, interval=interval,
+        p_value=p_value, sacrebleu_p_value=sacrebleu_p_value, is_significant=p_value < ALPHA,
     )  # fmt: skip
 
 
-def _run_sacrebleu(
-    baseline: Statistics, system: Statistics, scorer: Metric, short: str, num_resamples: int, seed: int
-) -> tuple[Any, Any]:
-    """Return sacreBLEU's results of baseline and system; the system's has the p-value."""
-    with _sacrebleu_seed(seed):
-        test = PairedTest(
-            [("baseline", baseline), ("system", system)],  # type: ignore[list-item, unused-ignore]
-            {"metric": _CountedMetric(scorer)},  # type: ignore[dict-item, unused-ignore]
-            references=None,
-            test_type=short,
-            n_samples=num_resamples,
-        )
-    _, results_by_name = test()
-    of_baseline, of_system = next(results for name, results in results_by_name.items() if name != "System")
-    return of_baseline, of_system
-
-
-def _two_sided_p(differences: Differences, difference: float) -> float:
-    """Return how often resampled differences lie as far from their mean as the measured one from 0 (Koehn 2004).
-
-    The measured one counts as a resample, so that no p-value is 0.
-    """
-    num_as_far = int((np.abs(differences - differences.mean()) >= abs(difference)).sum())
-    return (num_as_far + 1) / (len(differences) + 1)
+def _p_value(as_far: npt.NDArray[np.bool_]) -> float:
+    """Return the share of resamples that differ as far as was measured; the measured one counts, so that none is 0."""
+    return (int(as_far.sum()) + 1) / (len(as_far) + 1)
 
 
 def _check_request(num_segments: int, num_resamples: int, seed: int) -> None:
@@ -159,41 +131,3 @@ def _check_request(num_segments: int, num_resamples: int, seed: int) -> None:
             f"{num_resamples} resamples of {num_segments} segments: expected 1 to {most:,}, which fit in "
             "memory at once; give a smaller number"
         )
-
-
-@contextlib.contextmanager
-def _sacrebleu_seed(seed: int) -> Iterator[None]:
-    """Set the variable from which sacreBLEU takes its seed, and put back what was there."""
-    before = os.environ.get(_SEED_VARIABLE)
-    os.environ[_SEED_VARIABLE] = str(seed)
-    try:
-        yield
-    finally:
-        del os.environ[_SEED_VARIABLE]
-        if before is not None:
-            os.environ[_SEED_VARIABLE] = before
-
-
-def _tested_signature(signature: str, short: str, num_resamples: int, seed: int) -> str:
-    """Return the metric's signature with the test's fields behind the number of references, as sacreBLEU has them."""
-    references, separator, others = signature.partition("|")
-    return f"{references}|{short}:{num_resamples}|seed:{seed}{separator}{others}"
-
-
-def _resampled_differences(
-    baseline: Statistics, system: Statistics, scorer: Metric, num_resamples: int, seed: int
-) -> Differences:
-    """Return system minus baseline over the very resamples that sacreBLEU's test draws."""
-    rng = np.random.default_rng(seed)
-    draws = rng.choice(len(baseline), size=(num_resamples, len(baseline)), replace=True)
-    differences = [
-        scorer._compute_score_from_stats(system[draw].sum(axis=0)).score
-        - scorer._compute_score_from_stats(baseline[draw].sum(axis=0)).score
-        for draw in draws
-    ]
-    return np.array(differences)
-
-
-def _interval(differences: Differences) -> tuple[float, float]:
-    low, high = np.quantile(differences, _INTERVAL_QUANTILES)
-    return float(low), float(high)

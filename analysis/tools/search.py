@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import msgspec
 import pandas as pd
+from tabulate import tabulate
 
-from aiayn import terminal
 from aiayn.errors import ScoreError, UsageError
 from aiayn.spec.system import DecodingSpec
 from aiayn.spec.training import check_decoding
@@ -107,30 +107,23 @@ def common_signature(table: SearchTable) -> str:
     return signatures.pop()
 
 
-def render_text(table: SearchTable) -> str:
-    """Return the table for a terminal: beams down, alphas across, `*` at the best, brackets around the paper's."""
-    rows = _rows(table, "*")
-    lines = terminal.table(rows, right=range(len(rows[0])))
-    lines = [_heading(table), "", *lines, "", *_explanations(table, "*"), f"signature: {common_signature(table)}"]
-    return "\n".join(lines) + "\n"
-
-
 def render_markdown(table: SearchTable) -> str:
-    """Return the same table in Markdown, the best in bold."""
-    header, *rows = (f"| {' | '.join(row)} |" for row in _rows(table, "**"))
-    lines = [f"## Beam size and alpha on {table.testset}", "", _heading(table), ""]
-    lines += [header, "|---:" * (1 + len(table.alphas)) + "|", *rows, ""]
-    lines += [*(f"- {line}" for line in _explanations(table, "**")), "", f"Signature: `{common_signature(table)}`"]
-    return "\n".join(lines) + "\n"
-
-
-def _rows(table: SearchTable, best_mark: str) -> list[list[str]]:
-    """Return the header, and a row a beam size."""
+    """Return the table, for a terminal as for a file: beams down, alphas across, the best bold, the paper's in []."""
     rows = [["beam", *(f"alpha {alpha:g}" for alpha in table.alphas)]]
-    for beam_size in table.beam_sizes:
-        cells = (table.cell_of(beam_size, alpha) for alpha in table.alphas)
-        rows.append([str(beam_size), *(_marked(table, cell, best_mark) for cell in cells)])
-    return rows
+    for size in table.beam_sizes:
+        rows.append([str(size), *(_marked(table, table.cell_of(size, alpha)) for alpha in table.alphas)])
+    grid = tabulate(rows[1:], rows[0], "pipe", stralign="right", disable_numparse=True)
+    best, papers = table.best, next((cell for cell in table.cells if _is_papers(cell)), None)
+    alphas_by_beam = {size: [f"{cell.alpha:g}" for cell in best if cell.beam_size == size] for size in table.beam_sizes}
+    pairs = "; ".join(f"beam {size}, alpha {', '.join(alphas)}" for size, alphas in alphas_by_beam.items() if alphas)
+    choice = f"the paper's choice, beam {PAPERS_CHOICE[0]} and alpha {PAPERS_CHOICE[1]:g}, was not tried"
+    if papers is not None:
+        choice = f"[] the paper's choice (section 6.1): {best[0].value - papers.value:.2f} below the best"
+    return (
+        f"## Beam size and alpha on {table.testset}\n\n"
+        f"{table.metric} (percent) on {table.testset}, {table.num_lines} lines; {table.run}, {table.average}\n\n"
+        f"{grid}\n\n- bold is best: {pairs}\n- {choice}\n\nSignature: `{common_signature(table)}`\n"
+    )
 
 
 def render_csv(table: SearchTable) -> str:
@@ -146,26 +139,6 @@ def _is_papers(cell: SearchCell) -> bool:
     return (cell.beam_size, cell.alpha) == PAPERS_CHOICE
 
 
-def _marked(table: SearchTable, cell: SearchCell, best_mark: str) -> str:
-    text = f"{cell.value:.2f}"
-    if cell in table.best:
-        text = f"{best_mark}{text}{best_mark if best_mark == '**' else ''}"
+def _marked(table: SearchTable, cell: SearchCell) -> str:
+    text = f"**{cell.value:.2f}**" if cell in table.best else f"{cell.value:.2f}"
     return f"[{text}]" if _is_papers(cell) else text
-
-
-def _heading(table: SearchTable) -> str:
-    return f"{table.metric} (percent) on {table.testset}, {table.num_lines} lines; {table.run}, {table.average}"
-
-
-def _explanations(table: SearchTable, best_mark: str) -> list[str]:
-    """Return what the marks mean, and how far the paper's choice is from the best."""
-    best = table.best
-    alphas_by_beam = {size: [f"{cell.alpha:g}" for cell in best if cell.beam_size == size] for size in table.beam_sizes}
-    pairs = "; ".join(f"beam {size}, alpha {', '.join(alphas)}" for size, alphas in alphas_by_beam.items() if alphas)
-    lines = [f"{'bold is' if best_mark == '**' else best_mark} best: {pairs}"]
-    papers = next((cell for cell in table.cells if _is_papers(cell)), None)
-    if papers is None:
-        lines.append(f"the paper's choice, beam {PAPERS_CHOICE[0]} and alpha {PAPERS_CHOICE[1]:g}, was not tried")
-    else:
-        lines.append(f"[] the paper's choice (section 6.1): {best[0].value - papers.value:.2f} below the best")
-    return lines

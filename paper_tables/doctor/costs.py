@@ -25,8 +25,7 @@ from aiayn.printed import (
     read_table,
 )
 from aiayn.spec.system import read_system
-from analysis.doctor.check_search import slip_finding
-from analysis.doctor.types import PLACE_BY_CHECK, Answer, Diagnosis, Missing
+from analysis.doctor.types import PLACE_BY_CHECK, Answer, Diagnosis, Missing, fact, found
 from analysis.findings import Cost, Finding
 from analysis.logs.symbols import symbols_of_spec
 from paper_tables.questions.reference import WHOLE_SCORE, HighCost, LowCost, read_gaps
@@ -38,27 +37,22 @@ MIN_SLIP = 3.0  # BLEU; less than that, no published slip of tokenisation cost
 NOISE = 0.3  # two runs of one recipe lie this far apart (cause 12 of causes.csv)
 UNKNOWN_COST = "cost unknown: none is published for this corpus, system and size"
 PLANTED_SOURCE = "planted in base of the demo, 500 updates, one seed (tests/doctor/planted_faults.md)"
-# BLEU lost in the demo by check: the fault as it was planted, and its loss; two seeds lie 1.2 apart.
-PLANTED_BY_CHECK: dict[str, tuple[tuple[str, float], ...]] = {
-    "batch": (("batch an eighth", 83.7),),
-    "schedule": (("warm-up ten times", 80.9),),
-    "norm_order": (("pre-norm", -1.9),),
-    "dropout": (("dropout 0", -4.4),),
-    "smoothing": (("smoothing 0", 4.6),),
-    "updates": (("half the updates", 46.6),),
-    "vocabulary": (("separate vocabularies", -3.7),),
-    "alignment": (("10 % misaligned pairs", 2.0),),
-    "average": (("no averaging", 1.9),),
-    "search": (("beam 1", 1.5), ("maximum length 10", 24.0)),
-    "pieces": (("`@@ ` left in", 59.7),),
-    "reference_order": (("references in another order", 90.7),),
-    "definition": (("lower-cased scoring", 0.0),),
-}
 NOT_PLANTED = ("unknown_words", "untranslated", "lower_case")  # found by a check that was planted another fault
 CERTAINTIES = ("", "confirmed", "measured", "suspected", "planted")
 LIKELIHOODS = ("measured", "likely", "possible", "unknown", "unlikely", "raises")
 _FAIRSEQ_GAP = {"bleu_fairseq": "bleu_tok_moses"}  # both without compounds split
 Size = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)?)?$")]
+
+
+class PlantedCost(msgspec.Struct, frozen=True):
+    """BLEU lost in the demo by a fault as it was planted, by check; two seeds lie 1.2 apart."""
+
+    check: str
+    fault: str
+    loss: float
+
+
+PLANTED_COSTS = tuple(row for _, row in read_rows(Path(__file__).parent / "planted.csv", PlantedCost))
 
 
 class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -145,7 +139,8 @@ def add_costs(diagnosis: Diagnosis, missing: Missing | None = None) -> Diagnosis
     known = sum(one.costs[0].high or 0.0 for one in answer.findings if one.likelihood in ("likely", "possible"))
     if answer.missing.high - known <= MIN_SLIP or any(one.what == "slip" for one in answer.findings):
         return answer
-    slip = slip_finding("in no setting", "as the references", None)
+    evidence = fact("", "text and scoring", "in no setting", "as the references")
+    slip = found("unexplained", [evidence], amount=0.0)  # the ratio of lengths by which costs were published: none
     return _with_costs(msgspec.structs.replace(diagnosis, findings=(*diagnosis.findings, slip)), missing)
 
 
@@ -183,11 +178,6 @@ def _with_costs(diagnosis: Diagnosis, missing: Missing | None) -> Diagnosis:
     return msgspec.structs.replace(
         diagnosis, findings=rank(findings), harmless=harmless, outcomes=outcomes, missing=missing
     )
-
-
-def _is_reached(missing: Missing | None) -> bool:
-    """Return whether a known score has the printed number, so that no difference needs to explain anything."""
-    return missing is not None and missing.is_known and missing.high <= 0
 
 
 def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
@@ -229,10 +219,10 @@ def _of_the_demo(finding: Finding, diagnosis: Diagnosis) -> Finding:
         likelihood = "raises" if (finding.costs[0].low or 0.0) < 0 else "measured"
         return msgspec.structs.replace(finding, likelihood="" if finding.is_symptom else likelihood)
     is_planted = diagnosis.corpus == DEMO_CORPUS and finding.what not in NOT_PLANTED
-    planted = PLANTED_BY_CHECK.get(finding.check, ()) if is_planted else ()
+    planted = [one for one in PLANTED_COSTS if is_planted and one.check == finding.check]
     costs = tuple(
-        Cost(low=loss, high=loss, words="", source=f"{fault}, {PLANTED_SOURCE}", certainty="planted")
-        for fault, loss in planted
+        Cost(low=one.loss, high=one.loss, words="", source=f"{one.fault}, {PLANTED_SOURCE}", certainty="planted")
+        for one in planted
     )
     if finding.is_symptom or not costs:
         costs = (Cost(low=None, high=None, words=UNKNOWN_COST, source=""),)
@@ -350,6 +340,7 @@ def _shared_out(pairs: Sequence[tuple[Finding, _KnownCost | None]], missing: Mis
         if known is not None and not finding.costs and not finding.is_symptom and known.high > 0
     ]
     is_known = missing is not None and missing.is_known
+    is_reached = missing is not None and missing.is_known and missing.high <= 0  # nothing is to be explained
     fitting = [
         (place, known) for place, known in candidates if rest is None or not is_known or known.low <= rest + NOISE
     ]
@@ -372,7 +363,7 @@ def _shared_out(pairs: Sequence[tuple[Finding, _KnownCost | None]], missing: Mis
             costs = (_cost(known, share[place]),)
         else:
             likelihood, costs = "unlikely", (_cost(known, (0.0, 0.0)),)
-        if _is_reached(missing) and likelihood in ("likely", "possible", "unknown"):
+        if is_reached and likelihood in ("likely", "possible", "unknown"):
             likelihood = "unlikely"
             costs = (Cost(low=0.0, high=0.0, words="nothing is missing", source="the score that was given"),)
         findings.append(msgspec.structs.replace(finding, costs=costs, likelihood=likelihood))

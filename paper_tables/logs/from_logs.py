@@ -135,9 +135,8 @@ def _contradictions(
         pairs = {"updates": (train.updates, log.last_update), "parameters": (train.num_parameters, log.num_parameters)}
         for name, (recorded, logged) in pairs.items():
             if logged is not None and recorded != logged:
-                text = f"the record of {train.run} has {recorded:,} {name}, its log {logged:,}"
-                fix = "find out which of the two is of another training"
-                found.append((training.path, broken("note", "log-and-record-agree", text, fix, line=log.last_line)))
+                values: dict[str, Any] = {"run": train.run, "recorded": recorded, "name": name, "logged": logged}
+                found.append((training.path, broken("log-and-record-agree", line=log.last_line, **values)))
     return found
 
 

@@ -88,6 +88,7 @@ def _rows(trainings: Sequence[PublicTraining], suffix: str, hardware: HardwareSp
         run, spread = group[0].run, spread_by_key.get(key)
         reached = [found for one in group if (found := one.reached())]
         of_all = "" if len(reached) == len(group) else f", of which {len(reached)} reached 25.0"
+        minutes = [one.seconds / SECONDS_PER_MINUTE for one in reached]
         number = f"{run.num_accelerators:,}" if run.num_accelerators else "?"
         texts = {
             "round": f"{run.round}{suffix}", "submitter": run.submitter, "system": run.system, "division": run.division,
@@ -96,7 +97,7 @@ def _rows(trainings: Sequence[PublicTraining], suffix: str, hardware: HardwareSp
             "optimizer": f"{run.optimizer}, {run.learning_rate:.4g}, {run.warmup_steps:,}",
             "parameters": format_value(run.num_parameters, "num_parameters") if run.num_parameters else "",
             "num_runs": f"{len(group)}{of_all}",
-            "minutes": _over_runs([one.seconds / SECONDS_PER_MINUTE for one in reached], _three_digits),
+            "minutes": _over_runs(minutes, lambda value: format_significant(value, 3)),
             "epochs": _over_runs([one.epoch for one in reached], lambda value: f"{value:.1f}".removesuffix(".0")),
             "source": f"{run.repository} {run.commit[:8]}" if run.repository else run.run,
         }  # fmt: skip
@@ -104,10 +105,6 @@ def _rows(trainings: Sequence[PublicTraining], suffix: str, hardware: HardwareSp
             texts |= {"epoch": str(spread.epoch), "bleu": f"{spread.mean:.2f}", "sd": f"{spread.sd:.2f}"}
             texts |= {"source": spread.source}
         yield _row(texts, {"training_flops": _cost_cell(group, hardware)})
-
-
-def _three_digits(value: float) -> str:
-    return format_significant(value, 3)
 
 
 def _over_runs(values: Sequence[float], show: Callable[[float], str]) -> str:

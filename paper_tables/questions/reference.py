@@ -16,7 +16,7 @@ import msgspec
 from aiayn.errors import TableError
 
 # The one reader of published files; it is shared with `published`, not offered to other packages.
-from aiayn.printed import PUBLISHED_FOLDER, LanguagePair, Text, read_rows
+from aiayn.printed import PUBLISHED_FOLDER, LanguagePair, Text, read_rows, require_unique
 from analysis.scoring.definitions import METRICS
 
 Metric = Annotated[str, msgspec.Meta(pattern=f"^(?:{'|'.join(METRICS)})$")]
@@ -141,10 +141,11 @@ def read_gaps(folder: Path = PUBLISHED_FOLDER) -> list[PublishedGap]:
         TableError: the file is malformed, or a gap is repeated.
     """
     placed = read_rows(folder / "gaps.csv", PublishedGap)
-    place_by_key: dict[tuple[str, ...], str] = {}
     for place, gap in placed:
         _check_order(*gap.bounds, place)
-        _check_once((gap.source, gap.who, gap.language_pair, gap.testset, gap.definition_to), place, place_by_key)
+    require_unique(
+        (place, (gap.source, gap.who, gap.language_pair, gap.testset, gap.definition_to)) for place, gap in placed
+    )
     return [gap for _, gap in placed]
 
 
@@ -155,9 +156,7 @@ def read_reference_replications(folder: Path = PUBLISHED_FOLDER) -> list[Referen
         TableError: the file is malformed, or a name is repeated.
     """
     placed = read_rows(folder / "reference_replications.csv", ReferenceReplication)
-    place_by_key: dict[tuple[str, ...], str] = {}
-    for place, replication in placed:
-        _check_once((replication.name,), place, place_by_key)
+    require_unique((place, (replication.name,)) for place, replication in placed)
     return [replication for _, replication in placed]
 
 
@@ -168,23 +167,14 @@ def read_causes(folder: Path = PUBLISHED_FOLDER) -> list[PublishedCause]:
         TableError: the file is malformed, a cause is repeated, or a metric is unknown.
     """
     placed = read_rows(folder / "causes.csv", PublishedCause)
-    place_by_key: dict[tuple[str, ...], str] = {}
     for place, cause in placed:
         _check_order(*cause.cost, place)
-        for metric in cause.metrics.split():
-            if metric not in METRICS:
-                raise TableError(f"{place}: metrics has {metric!r}; expected some of {', '.join(METRICS)}")
-        _check_once((cause.rank, cause.language_pair, cause.systems), place, place_by_key)
+        if unknown := set(cause.metrics.split()) - set(METRICS):
+            raise TableError(f"{place}: metrics has {min(unknown)!r}; expected some of {', '.join(METRICS)}")
+    require_unique((place, (cause.rank, cause.language_pair, cause.systems)) for place, cause in placed)
     return [cause for _, cause in placed]
 
 
 def _check_order(low: Decimal, high: Decimal, place: str) -> None:
     if low > high:
         raise TableError(f"{place}: from {low} to {high}; expected the smaller bound first")
-
-
-def _check_once(key: tuple[str, ...], place: str, place_by_key: dict[tuple[str, ...], str]) -> None:
-    """Check that a key is new, and add it to `place_by_key`."""
-    earlier_place = place_by_key.setdefault(key, place)
-    if earlier_place != place:
-        raise TableError(f"{place}: {', '.join(filter(None, key))} is repeated, first at {earlier_place}; delete one")

@@ -13,6 +13,7 @@ import msgspec
 
 from aiayn.errors import RecordError, UsageError
 from aiayn.printed import (
+    EDITION_WORDS,
     PAPER_CORPUS_BY_LANGUAGE_PAIR,
     PAPER_SCALE,
     PAPER_TESTSET_BY_ROLE,
@@ -23,7 +24,7 @@ from aiayn.printed import (
     read_table,
 )
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_scale
-from aiayn.terminal import titled, wrapped
+from aiayn.terminal import sections, titled, wrapped
 from analysis.logs.listing import list_folder
 from analysis.public_runs.shipped import spread_sentence
 from analysis.scoring.definitions import METRICS
@@ -41,8 +42,15 @@ from analysis.scoring.verdict import (
 from paper_tables.layout import PLUS_MINUS, format_difference, format_interval, format_value
 from paper_tables.logs.from_logs import averaged_lines
 from paper_tables.make_frame import make_frame
-from paper_tables.questions.explain import Explanation, candidate_joins, check_known, checked_bleu, explain
-from paper_tables.questions.explain_text import EDITION_WORDS, INDENT, reading_lines
+from paper_tables.questions.explain import (
+    INDENT,
+    Explanation,
+    candidate_joins,
+    check_known,
+    checked_bleu,
+    explain,
+    reading_lines,
+)
 from paper_tables.scale_results import gather_from_records
 from paper_tables.tables.verdicts import MEANINGS, format_p
 
@@ -60,7 +68,7 @@ class PrintedNumber(msgspec.Struct, frozen=True, kw_only=True):
     conditions: Conditions
 
 
-class JudgedNumber(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedNumber(msgspec.Struct, frozen=True):
     """A printed number, the verdict on it, and whether it could be one more of these runs."""
 
     printed: PrintedNumber
@@ -103,13 +111,13 @@ def printed_numbers(
     """
     if metric is not None:
         check_known("--metric", metric, METRICS)
-    for one in read_replications():
-        if one.row == system:
-            scale = next(name for name in SCALES if system in read_scale(CONFIG_FOLDER / f"{name}.yaml").replications)
-            conditions = Conditions(scale=scale, corpus=one.corpus, testset=one.testset, metric=one.metric)
-            place = {"source": one.paper, "edition": "", "language_pair": one.language_pair}
-            run = {"system": one.system, "average": one.average, "role": one.role}
-            return [PrintedNumber(value=one.value, conditions=conditions, **place, **run)]
+    if one := next((found for found in read_replications() if found.row == system), None):
+        scale = next(name for name in SCALES if system in read_scale(CONFIG_FOLDER / f"{name}.yaml").replications)
+        conditions = Conditions(scale=scale, corpus=one.corpus, testset=one.testset, metric=one.metric)
+        return [PrintedNumber(
+            value=one.value, source=one.paper, edition="", system=one.system, language_pair=one.language_pair,
+            average=one.average, role=one.role, conditions=conditions,
+        )]  # fmt: skip
     is_of_table_2 = any(join.table == 2 and system in (join.row, join.system) for join in read_cells())
     testset = testset or PAPER_TESTSET_BY_ROLE["test" if is_of_table_2 else "dev"]
     corpus = PAPER_CORPUS_BY_LANGUAGE_PAIR.get(language_pair, "")
@@ -212,14 +220,11 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber], given: t
     judged = []
     for number in numbers:
         mismatch = find_condition_mismatch(question.conditions, number.conditions)
-        verdict = (
-            judge(float(number.value), question.values, pooled)
-            if mismatch is None
-            else not_comparable(mismatch, len(question.values))
-        )
-        judged.append(JudgedNumber(
-            printed=number, verdict=verdict, is_printed_predicted=verdict.is_printed_predicted
-        ))  # fmt: skip
+        if mismatch is None:
+            verdict = judge(float(number.value), question.values, pooled)
+        else:
+            verdict = not_comparable(mismatch, len(question.values))
+        judged.append(JudgedNumber(number, verdict, verdict.is_printed_predicted))
     conditions, evidence = question.conditions, None
     is_papers = conditions.scale == PAPER_SCALE
     if is_papers:
@@ -240,37 +245,39 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber], given: t
 
 def render_seeds(answer: SeedAnswer) -> str:
     """Return the whole answer as lines, each ended by LF."""
-    question, conditions = answer.question, answer.question.conditions
-    show = [format_value(value, conditions.metric) for value in question.values]
-    spread = f", sd {format_value(statistics.stdev(question.values), conditions.metric)}" if len(show) > 1 else ""
-    mean = format_value(statistics.mean(question.values), conditions.metric)
-    lines = [
-        *titled(f"{answer.verdicts[0].printed.system}: {' '.join(show)} {conditions.metric}"),
-        f"mean {mean}{spread}, n {len(show)}; {conditions.testset} of {conditions.corpus}, scale {conditions.scale}",
-        *(f"signature {signature}" for signature in question.signatures),
-        *(line for text in question.left_out for line in wrapped(f"left out: {text}")),
-    ]  # fmt: skip
-    for judged in answer.verdicts:
-        number = judged.printed
-        source = ", ".join(filter(None, (number.source, EDITION_WORDS.get(number.edition))))
-        lines += ["", *wrapped(f"Printed: {number.value} {number.conditions.metric} ({source})", "", INDENT)]
-        lines += [line for text in _answers(judged) for line in wrapped(text, INDENT)]
+    question, conditions, number = answer.question, answer.question.conditions, len(answer.question.values)
+    metric, evidence = conditions.metric, answer.evidence
+    spread = f", sd {format_value(statistics.stdev(question.values), metric)}" if number > 1 else ""
+    mean = format_value(statistics.mean(question.values), metric)
+    values = " ".join(format_value(value, metric) for value in question.values)
     rule = (
         "Rule: margin {margin_bleu} BLEU, two one-sided t-tests at {alpha}, at least {min_seeds} seeds, sd: {sd_from}."
     )
-    lines += ["", *wrapped(rule.format(**answer.rule))]
-    if any(judged.verdict.mean is not None for judged in answer.verdicts):
-        lines += [line for text in MEANINGS for line in wrapped(text.replace(PLUS_MINUS, "+-"))]
-    if answer.evidence is not None:
-        lines += ["", "How the paper's number reads in this definition", *reading_lines(answer.evidence)]
-        lines += [line for reading in answer.evidence.readings for line in wrapped(reading.sentence, INDENT)]
-    lines += ["", *wrapped(answer.public_spread)] if answer.public_spread else []
-    return "\n".join(lines) + "\n"
+    is_judged = any(judged.verdict.mean is not None for judged in answer.verdicts)
+    meanings = [text.replace(PLUS_MINUS, "+-") for text in MEANINGS] if is_judged else []
+    sentences = [reading.sentence for reading in evidence.readings] if evidence else []
+    return sections(
+        ("", [
+            *titled(f"{answer.verdicts[0].printed.system}: {values} {metric}"),
+            f"mean {mean}{spread}, n {number}; {conditions.testset} of {conditions.corpus}, scale {conditions.scale}",
+            *(f"signature {signature}" for signature in question.signatures),
+            *(line for text in question.left_out for line in wrapped(f"left out: {text}")),
+        ]),
+        *(("", _answers(judged)) for judged in answer.verdicts),
+        ("", [line for text in (rule.format(**answer.rule), *meanings) for line in wrapped(text)]),
+        ("How the paper's number reads in this definition" if evidence else "", [
+            *(reading_lines(evidence) if evidence else ()),
+            *(line for text in sentences for line in wrapped(text, INDENT)),
+        ]),
+        ("", wrapped(answer.public_spread)),
+    )  # fmt: skip
 
 
 def _answers(judged: JudgedNumber) -> list[str]:
-    """Return the verdict with its evidence, and whether the printed number could be one more run, a paragraph each."""
-    verdict, metric = judged.verdict, judged.printed.conditions.metric
+    """Return the printed number, its verdict with the evidence, and whether it could be one more run, as lines."""
+    verdict, number, metric = judged.verdict, judged.printed, judged.printed.conditions.metric
+    edition = f", {EDITION_WORDS[number.edition]}" if number.edition else ""
+    printed = f"Printed: {number.value} {metric} ({number.source}{edition})"
     texts = [f"{verdict.outcome.value}. {verdict.reason}"]
     if verdict.difference is not None:
         interval = f" (95 % interval {format_interval(verdict.interval)})" if verdict.interval else ""
@@ -292,4 +299,4 @@ def _answers(judged: JudgedNumber) -> list[str]:
             f"As one run: {judged.printed.value} lies {where} the 95 % prediction interval of one more run, "
             f"{low} to {high} (+-{half_width})."
         ]
-    return texts
+    return [*wrapped(printed, "", INDENT), *(line for text in texts for line in wrapped(text, INDENT))]

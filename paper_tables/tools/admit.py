@@ -24,7 +24,7 @@ from analysis.logs.reader import read_log
 from analysis.logs.types import TrainingLog
 from analysis.scoring.score import default_metrics, lines_sha256, score_hypotheses
 from analysis.scoring.scores import training_key
-from paper_tables.doctor.doctor import diagnose_run
+from paper_tables.doctor.diagnoses import diagnose_run
 from paper_tables.make_frame import make_frame
 from paper_tables.render.tables import make_recorded_tables
 from paper_tables.scale_results import REQUEST_NAME, RUNS_NAME, RecordedResults, gather_from_records

@@ -15,7 +15,7 @@ from aiayn.terminal import WIDTH
 from analysis.findings import Cost
 from analysis.scoring.score import score_hypotheses
 from paper_tables.doctor.costs import published_system
-from paper_tables.doctor.doctor_text import words_of_cost
+from paper_tables.doctor.text import words_of_cost
 from tests.doctor.fixtures import assemble
 from tests.records_factory import BINARIZED
 

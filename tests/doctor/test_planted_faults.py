@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paper_tables.doctor.costs import PLANTED_BY_CHECK
+from paper_tables.doctor.costs import PLANTED_COSTS
 from tests.doctor.faults import CLEAN, FAULTS, MULTI30K, Fault
 from tests.doctor.fixtures import assemble
 from tests.doctor.table import TABLE_PATH, Answer, render_table
@@ -62,11 +62,6 @@ def test_the_table_of_planted_faults_is_what_the_doctor_says() -> None:
 
 def test_planted_costs_are_those_of_the_fixtures() -> None:
     clean = answer_of(CLEAN.name).bleu or 0.0
-    losses_by_check: dict[str, list[tuple[str, float]]] = {}
-    for fault in FAULTS:
-        loss = clean - (answer_of(fault.name).bleu or 0.0)
-        losses_by_check.setdefault(fault.cause, []).append((fault.words, loss))
-    assert losses_by_check.keys() == PLANTED_BY_CHECK.keys()
-    for check, losses in losses_by_check.items():
-        assert [words for words, _ in losses] == [words for words, _ in PLANTED_BY_CHECK[check]]
-        assert [loss for _, loss in losses] == pytest.approx([loss for _, loss in PLANTED_BY_CHECK[check]], abs=0.05)
+    losses = {(one.cause, one.words): clean - (answer_of(one.name).bleu or 0.0) for one in FAULTS}
+    planted = {(one.check, one.fault): one.loss for one in PLANTED_COSTS}
+    assert losses == pytest.approx(planted, abs=0.05)

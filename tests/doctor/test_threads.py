@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from analysis.doctor.types import Diagnosis, Missing, Reported, Trained, Translation
 from analysis.findings import Finding
 from paper_tables.doctor.costs import read_costs
-from paper_tables.doctor.doctor import diagnose_commands, diagnose_like_the_papers
+from paper_tables.doctor.diagnoses import diagnose_commands, diagnose_like_the_papers
 from tests.doctor.threads import CASES, ThreadCase
 
 # What a thread's mark allows the doctor to say of a cause.

@@ -44,10 +44,10 @@ def outcomes(checks: list[Check]) -> dict[str, str]:
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """Return the URL of a server with an archive below /heads and /bytes (no HEAD), a shorter one below /short."""
+    """Return the URL of a server with an archive below /bytes and /whole (no ranges), a shorter one below /short."""
     with loopback_server() as served:
-        served.serve("/heads/a.tgz", b"x" * NUM_BYTES)
-        served.serve("/bytes/a.tgz", b"x" * NUM_BYTES, "no_head")
+        served.serve("/bytes/a.tgz", b"x" * NUM_BYTES)
+        served.serve("/whole/a.tgz", b"x" * NUM_BYTES, "whole")
         served.serve("/short/a.tgz", b"x" * (NUM_BYTES - 1))
         yield served.url
 
@@ -96,7 +96,7 @@ def look(corpora: dict[str, CorpusSpec], folder: Path, *, mirror: str | None = N
 
 
 @pytest.mark.usefixtures("cache")
-@pytest.mark.parametrize("place", ["heads", "bytes"])
+@pytest.mark.parametrize("place", ["bytes", "whole"])
 def test_an_archive_that_a_place_has_is_found(tmp_path: Path, server: str, place: str) -> None:
     check = look(corpus_at(f"{server}/nothing", f"{server}/{place}"), tmp_path)
     assert (check.outcome, check.evidence) == ("OK", f"3 files: 1 at {server.removeprefix('http://')}, 2 lie here")

@@ -11,7 +11,6 @@ import pytest
 
 from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER
-from analysis.public_runs.collect import collect_checkout, main
 from analysis.public_runs.mlperf import PublicEvaluation, PublicRunError, PublicTraining, read_result
 from analysis.public_runs.shipped import (
     EVALUATIONS_NAME,
@@ -21,6 +20,7 @@ from analysis.public_runs.shipped import (
     read_public_runs,
     seed_spreads,
 )
+from tests.public_runs.collect import collect_checkout, main
 from tests.public_runs.test_mlperf import FIXTURES, V07
 
 ORIGIN = {"repository": "", "commit": "", "path": "", "run": ""}
@@ -121,7 +121,7 @@ def test_the_spread_of_public_seeds_and_its_sentence() -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "expected"),
     [
-        (RUNS_NAME, "result_1,v0.5", "result_0,v0.5", "public_runs.csv:3: run .* is there twice"),
+        (RUNS_NAME, "result_1,v0.5", "result_0,v0.5", "public_runs.csv:3: v0.5/.* is also at"),
         (EVALUATIONS_NAME, "result_0,1,", "result_x,1,", "public_run_evaluations.csv:2: run .*result_x is not in"),
         (RUNS_NAME, "dgx1_ngc18.11_pytorch/result_1,v0.5", "x,v0.5", "public_run_evaluations.csv:5: run .* is not in"),
         (RUNS_NAME, ",v0.5,closed", ",v0.4,closed", "public_runs.csv:2: Invalid enum value 'v0.4'"),

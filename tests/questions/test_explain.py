@@ -15,8 +15,7 @@ from aiayn.__main__ import build_parser, main, verbs
 from aiayn.printed import PUBLISHED_FOLDER
 from aiayn.terminal import WIDTH
 from analysis.scoring.definitions import METRICS
-from paper_tables.questions.explain import SEED_NOISE, Explanation, explain
-from paper_tables.questions.explain_text import render_explanation
+from paper_tables.questions.explain import SEED_NOISE, Explanation, explain, render_explanation
 from paper_tables.questions.reference import read_causes
 
 

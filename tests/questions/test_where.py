@@ -7,8 +7,7 @@ import pytest
 from aiayn.errors import CorpusError
 from aiayn.packed import packed_bytes
 from aiayn.runs.attempts import LOG_NAME
-from paper_tables.questions.where import SeedTrace, last_update_line, named_cells, trace_cell
-from paper_tables.questions.where_text import render_list
+from paper_tables.questions.where import SeedTrace, last_update_line, named_cells, render_list, trace_cell
 from tests.laid_out import frame_of
 from tests.records_factory import EIGHT_P100, Site, write_training
 from tests.scenes import LOG, write_demo_results

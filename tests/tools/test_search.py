@@ -98,7 +98,7 @@ def test_a_checkpoint_stop_form_and_metric_can_be_named(results: Path, capsys: p
         (["big"], 1, "big is no finished run; candidates:\n  uninterrupted"),
         (["average/none.json"], 1, "average/none.json: no such record"),
         (["uninter", "--beam-sizes", "0"], 2, "--beam-sizes has 0; expected 1 or more; correct the flag"),
-        (["uninter", "--beam-sizes", "4", "500"], 1, "--beam is 500; expected 1 to"),
+        (["uninter", "--beam-sizes", "4", "500"], 1, "beam_size is 500; expected 1 to"),
         (["uninter", "--metric", "bleu"], 1, "metric 'bleu' is unknown, expected one of"),
         (["uninter", "--average", "last9"], 1, "no average last9; there is ['last2']"),
     ],

@@ -16,7 +16,6 @@ from analysis.tools.search import (
     pairs_to_try,
     render_csv,
     render_markdown,
-    render_text,
 )
 
 BASE = read_system("base", "paper").decoding
@@ -61,45 +60,36 @@ def test_values_that_cannot_be_are_refused(beam_sizes: list[int], alphas: list[f
 
 
 def test_the_table_is_read_at_a_glance() -> None:
-    assert render_text(TABLE).split("\n") == [
+    assert render_markdown(TABLE).split("\n") == [
+        "## Beam size and alpha on newstest2013",
+        "",
         "bleu_tok_compound_split (percent) on newstest2013, 3000 lines; wmt14_en_de-base-seed1-0123abcd, last5",
         "",
-        "beam  alpha 0  alpha 0.6",
-        "   1    24.00      24.12",
-        "   4    25.50    [25.80]",
-        "   8    25.40     *26.00",
+        "|   beam |   alpha 0 |   alpha 0.6 |",
+        "|-------:|----------:|------------:|",
+        "|      1 |     24.00 |       24.12 |",
+        "|      4 |     25.50 |     [25.80] |",
+        "|      8 |     25.40 |   **26.00** |",
         "",
-        "* best: beam 8, alpha 0.6",
-        "[] the paper's choice (section 6.1): 0.20 below the best",
-        "signature: nrefs:1|tok:13a|beam:ROW|lenpen:gnmt|alpha:COLUMN|stop:fairseq|maxlen:1x+50",
+        "- bold is best: beam 8, alpha 0.6",
+        "- [] the paper's choice (section 6.1): 0.20 below the best",
+        "",
+        "Signature: `nrefs:1|tok:13a|beam:ROW|lenpen:gnmt|alpha:COLUMN|stop:fairseq|maxlen:1x+50`",
         "",
     ]
-
-
-def test_the_same_stands_in_markdown() -> None:
-    lines = render_markdown(TABLE).split("\n")
-    assert lines[4:9] == [
-        "| beam | alpha 0 | alpha 0.6 |",
-        "|---:|---:|---:|",
-        "| 1 | 24.00 | 24.12 |",
-        "| 4 | 25.50 | [25.80] |",
-        "| 8 | 25.40 | **26.00** |",
-    ]
-    assert "- bold is best: beam 8, alpha 0.6" in lines
-    assert "Signature: `nrefs:1|tok:13a|beam:ROW|lenpen:gnmt|alpha:COLUMN|stop:fairseq|maxlen:1x+50`" in lines
 
 
 def test_equals_are_all_best_and_the_papers_pair_may_be_among_them() -> None:
     table = make_table({(1, 0.2): 25.0, (1, 0.6): 25.0, (4, 0.2): 24.0, (4, 0.6): 25.0})
-    text = render_text(table)
-    assert "   1     *25.00     *25.00\n   4      24.00   [*25.00]\n" in text
-    assert "* best: beam 1, alpha 0.2, 0.6; beam 4, alpha 0.6\n" in text
+    text = " ".join(render_markdown(table).split())
+    assert "| 1 | **25.00** | **25.00** | | 4 | 24.00 | [**25.00**] |" in text
+    assert "bold is best: beam 1, alpha 0.2, 0.6; beam 4, alpha 0.6 " in text
     assert "the paper's choice (section 6.1): 0.00 below the best" in text
 
 
 def test_a_table_without_the_papers_pair_says_so() -> None:
     without = msgspec.structs.replace(TABLE, cells=[cell for cell in TABLE.cells if cell.beam_size != 4])
-    assert "\nthe paper's choice, beam 4 and alpha 0.6, was not tried\n" in render_text(without)
+    assert "\n- the paper's choice, beam 4 and alpha 0.6, was not tried\n" in render_markdown(without)
 
 
 def test_the_csv_has_every_pair_unrounded_with_its_whole_signature() -> None:
@@ -114,7 +104,7 @@ def test_the_csv_has_every_pair_unrounded_with_its_whole_signature() -> None:
     assert (rows[3]["run"], rows[3]["num_lines"]) == ("wmt14_en_de-base-seed1-0123abcd", "3000")
 
 
-@pytest.mark.parametrize("render", [render_text, render_markdown, render_csv])
+@pytest.mark.parametrize("render", [render_markdown, render_csv])
 def test_values_of_two_definitions_are_never_put_in_one_table(render: object) -> None:
     other = msgspec.structs.replace(TABLE.cells[0], signature=TABLE.cells[0].signature.replace("13a", "intl"))
     mixed = msgspec.structs.replace(TABLE, cells=[other, *TABLE.cells[1:]])

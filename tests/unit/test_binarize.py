@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import aiayn.data.text.lines
-import aiayn.provenance
 from aiayn.__main__ import main
 from aiayn.data.text import binarize, chunks
 from aiayn.data.text.binarize import (
@@ -240,7 +239,6 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(binarize, "_BYTES_PER_BLOCK", 4096)
     monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 500)
     monkeypatch.setattr(aiayn.data.text.lines, "_BLOCK_BYTES", 4096)
-    monkeypatch.setattr(aiayn.provenance, "_BLOCK_BYTES", 4096)
     peaks = []
     for num_lines in (5_000, 50_000):
         lines = ["a b c d e f"] * num_lines

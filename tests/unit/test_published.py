@@ -11,7 +11,6 @@ from aiayn.printed import (
     PublishedCell,
     evaluations_of,
     find_printed,
-    largest_average,
     printed_number,
     read_cells,
     read_columns,
@@ -197,14 +196,6 @@ def test_the_tables_ask_for_these_evaluations() -> None:
     assert evaluations_of("en-de", "revisit_tiny") == [("last10", "test")]
     for system in TABLE_3_SYSTEMS[1:-1]:
         assert evaluations_of("en-de", system) == [("last1", "dev")]
-
-
-def test_the_largest_average_says_how_many_checkpoints_to_keep() -> None:
-    assert largest_average("en-de", "base") == 5
-    assert largest_average("en-de", "big") == 20
-    assert largest_average("en-fr", "big_enfr") == 20
-    assert largest_average("en-de", "table3_c_n2") == 1
-    assert largest_average("en-de", "revisit_tiny") == 10
 
 
 @pytest.mark.parametrize(("language_pair", "system"), [("en-fr", "big"), ("en-de", "bas"), ("en-cs", "base")])

@@ -16,7 +16,7 @@ from aiayn.spec.system import CONFIG_FOLDER, Overrides, TrainingSpec, overridden
 from aiayn.spec.training import PRECISIONS, Precision
 from aiayn.train.request import TrainingRequest
 from analysis.scoring.runs import find_run_state
-from paper_tables.doctor.doctor import make_claim
+from paper_tables.doctor.diagnoses import make_claim
 from paper_tables.layout import Table
 from paper_tables.make_frame import make_frame
 from paper_tables.render.tables import lay_out_tables

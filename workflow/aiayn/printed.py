@@ -26,6 +26,8 @@ from aiayn.errors import TableError
 from aiayn.paths import CellKey, num_averaged
 
 PUBLISHED_FOLDER = Path(__file__).resolve().parents[2] / "paper_tables" / "published"
+# Where a number is printed, by the edition; '' is another paper's.
+EDITION_WORDS = {"both": "both editions", "neurips2017": "NeurIPS 2017", "arxiv": "arXiv v5 and later", "": "published"}
 # Under which conditions the paper's numbers were printed.
 PAPER_SCALE = "paper"
 PAPER_CORPUS_BY_LANGUAGE_PAIR = {"en-de": "wmt14_en_de", "en-fr": "wmt14_en_fr"}  # section 5.1
@@ -253,7 +255,7 @@ def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCe
         _check_cell(
             place, cell, number, {column.name: column.kind for column in read_columns(folder)[number]}, row_names
         )
-    _require_unique(
+    require_unique(
         (place, (row, column, f"edition {edition}"))
         for place, cell in placed_cells
         for edition in (("neurips2017", "arxiv") if cell.edition == "both" else (cell.edition,))
@@ -271,7 +273,7 @@ def read_cells(folder: Path = PUBLISHED_FOLDER) -> list[CellJoin]:
         TableError: the file is malformed, joins a cell twice to one evaluation, or names a cell that was never printed.
     """
     placed_joins = read_rows(folder / "cells.csv", CellJoin)
-    _require_unique(
+    require_unique(
         (place, (f"Table {join.table}", join.row, join.column, join.edition)) for place, join in placed_joins
     )
     cells_by_table = {number: read_table(number, folder) for number in read_columns(folder)}
@@ -289,7 +291,7 @@ def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplicat
         TableError: the file is malformed, a row is repeated, or a value does not occur in its own printed line.
     """
     placed_replications = read_rows(folder / "replications.csv", PublishedReplication)
-    _require_unique((place, (replication.row,)) for place, replication in placed_replications)
+    require_unique((place, (replication.row,)) for place, replication in placed_replications)
     for place, replication in placed_replications:
         printed_number(replication.value, place)
         # Whole numbers only: 1.02 does not occur in a line that prints 41.02.
@@ -306,7 +308,7 @@ def read_sentences(folder: Path = PUBLISHED_FOLDER) -> dict[str, list[PublishedS
     """
     sentences_by_row: dict[str, list[PublishedSentence]] = {}
     placed = read_rows(folder / "sentences.csv", PublishedSentence)
-    _require_unique((place, (line.row, line.sentence)) for place, line in placed)
+    require_unique((place, (line.row, line.sentence)) for place, line in placed)
     for place, line in placed:
         others = sentences_by_row.setdefault(line.row, [])
         expected = others[0].key if others else line.key
@@ -324,7 +326,7 @@ def read_conclusions(folder: Path = PUBLISHED_FOLDER) -> list[PublishedConclusio
     """
     placed = read_rows(folder / "conclusions.csv", PublishedConclusion)
     joins = read_cells(folder)
-    _require_unique((place, (conclusion.name,)) for place, conclusion in placed)
+    require_unique((place, (conclusion.name,)) for place, conclusion in placed)
     for place, conclusion in placed:
         for row in (conclusion.row, conclusion.reference):
             find_join(conclusion, row, joins, place)
@@ -338,7 +340,7 @@ def read_findings(folder: Path = PUBLISHED_FOLDER) -> dict[str, PublishedFinding
         TableError: the file is malformed, a row is repeated, or the paper concludes nothing of it.
     """
     placed = read_rows(folder / "elsewhere.csv", PublishedFinding)
-    _require_unique((place, (finding.row,)) for place, finding in placed)
+    require_unique((place, (finding.row,)) for place, finding in placed)
     concluded = {conclusion.row for conclusion in read_conclusions(folder)}
     for place, finding in placed:
         if finding.row not in concluded:
@@ -403,15 +405,6 @@ def is_asked_for(language_pair: str, system: str) -> bool:
     return (language_pair, system) in _evaluations_by_system()
 
 
-def largest_average(language_pair: str, system: str) -> int:
-    """How many of its last checkpoints a system must keep: 5 for base, 20 for big, 1 for a row of Table 3's ablations.
-
-    Raises:
-        TableError: no printed number asks for this system in this language pair.
-    """
-    return max(num_averaged(average) for average, _ in evaluations_of(language_pair, system))
-
-
 @functools.cache  # the Snakefile asks for every training; the files do not change under it
 def _evaluations_by_system() -> dict[tuple[str, str], frozenset[tuple[str, str]]]:
     """(average, role) pairs by (language pair, system), from cells.csv, replications.csv and sentences.csv."""
@@ -444,10 +437,10 @@ def _check_cell(
             raise TableError(f"{place}: span names row {name!r}, which the table does not have")
 
 
-def _require_unique(placed_keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
+def require_unique(placed_keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
     """Refuse a key that an earlier line has."""
     place_by_key: dict[tuple[str, ...], str] = {}
     for place, key in placed_keys:
         earlier_place = place_by_key.setdefault(key, place)
         if earlier_place != place:
-            raise TableError(f"{place}: {', '.join(key)} is also at {earlier_place}; delete one")
+            raise TableError(f"{place}: {', '.join(filter(None, key))} is also at {earlier_place}; delete one")

@@ -21,7 +21,6 @@ from aiayn.errors import SpaceError
 RECORDED_PACKAGES = (
     "aiayn", "torch", "fairseq-fixed", "sentencepiece", "subword-nmt", "sacrebleu", "sacremoses", "submitit", "numpy",
 )  # fmt: skip
-_BLOCK_BYTES = 1 << 20
 _PARTIAL_SUFFIX = ".partial"
 
 
@@ -69,11 +68,8 @@ def commit_label() -> str:
 
 def file_sha256(path: Path) -> str:
     """Return the hexadecimal SHA-256 of a file, read in blocks."""
-    digest = hashlib.sha256()
     with path.open("rb") as blocks:
-        while block := blocks.read(_BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(blocks, "sha256").hexdigest()
 
 
 def gather_provenance(input_paths: Iterable[Path] = (), *, command: str | None = None) -> Provenance:

@@ -1,5 +1,6 @@
 """Formats text for a terminal, at most WIDTH columns wide: sections of tables, entries and paragraphs; JSON."""
 
+import re
 import textwrap
 from collections.abc import Collection, Iterable, Sequence
 
@@ -7,6 +8,7 @@ import msgspec
 from tabulate import DataRow, TableFormat, tabulate
 
 WIDTH = 100
+NO_BREAK = "\x1f"  # a blank at which a line must not end
 CLOSE = TableFormat(None, None, None, None, DataRow("", " ", ""), DataRow("", " ", ""), 0, None)  # of cells of one line
 
 
@@ -57,6 +59,17 @@ def entries(pairs: Sequence[tuple[str, str]], indent: str = "") -> list[str]:
     width = max((len(name) for name, text in pairs if text), default=0) + 2
     then = indent + " " * width
     return [line for name, text in pairs if text for line in wrapped(text, f"{indent}{name:<{width}}", then)]
+
+
+def command_lines(words: Sequence[str], first: str = "", then: str = "  ") -> list[str]:
+    """Return a command over several lines as a shell reads it: no word is broken, no flag is parted from its value."""
+    joined = " ".join(word.replace(" ", NO_BREAK) for word in words)
+    unbroken = re.sub(r"(--[\w-]+) (?!--)", rf"\1{NO_BREAK}", joined)
+    lines = textwrap.wrap(
+        unbroken, WIDTH - len(" \\"), initial_indent=first, subsequent_indent=then, break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+    return " \\\n".join(lines).replace(NO_BREAK, " ").split("\n") if lines else []
 
 
 def listed(texts: Iterable[str]) -> list[str]:

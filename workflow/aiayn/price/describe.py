@@ -25,10 +25,21 @@ from aiayn.spec.system import (
     read_scale,
     read_system,
 )
-from aiayn.spec.training import UNREAD_KEYS_BY_ARCHITECTURE, DecodingSpec, TrainingSpec
+from aiayn.spec.training import DecodingSpec, TrainingSpec
 from aiayn.train.fairseq_args import TrainingData, train_flags
 
 PAPER_SCALE = "paper"
+# Keys that an architecture ignores.
+_NOT_RECURRENT = (
+    "num_heads", "d_k", "d_v", "norm_order", "norm", "norm_epsilon", "attention", "attention_biases", "positions",
+    "embeddings", "initialisation", "p_drop_attention", "p_drop_ffn",
+)  # fmt: skip
+UNREAD_KEYS_BY_ARCHITECTURE: dict[str, tuple[str, ...]] = {
+    "transformer": (),
+    "fairseq_transformer": (),
+    "lstm": _NOT_RECURRENT,
+    "fconv": _NOT_RECURRENT,
+}
 
 # Table 2's training cost and section 5.2's time, by our name of the system; the cost is one cell for both languages.
 PRINTED_COST_BY_SYSTEM = {"base": ("3.3e18", 12.0), "big": ("2.3e19", 84.0), "big_enfr": ("2.3e19", 84.0)}
@@ -37,7 +48,6 @@ STAYING_DIFFERENCES = (
     "the decoder starts from </s>; tensor2tensor's starts from a vector of zeros",
     "no target-space embedding (32 x d_model), which tensor2tensor v1.0.4 adds to the encoder's input",
 )
-FOREIGN_ARCHITECTURE = "the architecture is fairseq's {architecture}, not the paper's"
 FAIRSEQ_TRAIN = "fairseq-train"
 DATA_FOLDER, SAVE_FOLDER = "DATA_BIN", "CHECKPOINTS"  # placeholders in the command line
 SEED = 1
@@ -117,7 +127,7 @@ def describe_system(
     predicted, rate = _predict(system, planned)
     command, refusal = _command(system, corpus, is_joint=is_joint)
     printed = PRINTED_COST_BY_SYSTEM.get(name) if scale == PAPER_SCALE else None
-    seconds = predicted.hours * 3600 * NUM_PAPER_GPUS
+    seconds, architecture = predicted.hours * 3600 * NUM_PAPER_GPUS, system.training.architecture
     return SystemDescription(
         name=name,
         scale=scale,
@@ -128,8 +138,10 @@ def describe_system(
         differences_from_inherited=differences(system, inherited) if inherited else [],
         paper_system=paper.name,
         differences_from_paper=differences(system, paper),
-        staying_differences=_staying_differences(system.training),
-        unread_keys=list(UNREAD_KEYS_BY_ARCHITECTURE[system.training.architecture]),
+        staying_differences=[f"the architecture is fairseq's {architecture}, not the paper's"]
+        if architecture in ("lstm", "fconv")
+        else list(STAYING_DIFFERENCES),
+        unread_keys=list(UNREAD_KEYS_BY_ARCHITECTURE[architecture]),
         vocabulary_size=planned.vocabulary_size,
         vocabulary_source=f"as {corpus.name} has it" if vocabulary_size is None else "by --vocabulary-size",
         is_joint=is_joint,
@@ -183,13 +195,6 @@ def _corpus_of(name: str, scale: str) -> CorpusSpec:
     spec = read_scale(CONFIG_FOLDER / f"{scale}.yaml")
     is_french = name in spec.en_fr_systems and name not in spec.en_de_systems
     return read_corpus(spec.en_fr_corpus if is_french else spec.en_de_corpus)
-
-
-def _staying_differences(training: TrainingSpec) -> list[str]:
-    """Return how a system differs from the paper's beyond any key of its file."""
-    if training.architecture in ("lstm", "fconv"):
-        return [FOREIGN_ARCHITECTURE.format(architecture=training.architecture)]
-    return list(STAYING_DIFFERENCES)
 
 
 def _predict(system: SystemSpec, corpus: PlannedCorpus) -> tuple[Row, float]:

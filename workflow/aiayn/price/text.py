@@ -17,7 +17,7 @@ from aiayn.price.describe import PAPER_SCALE, Difference, SystemDescription
 from aiayn.price.machines import PRICE_FLAG
 from aiayn.price.plan import Plan, Row
 from aiayn.spec.hardware import CPU, NUM_PAPER_GPUS, PAPER_GPU, WHO_HAS_TENSOR_CORES, SourcedValue
-from aiayn.terminal import WIDTH, entries, listed, sections, table, titled, wrapped
+from aiayn.terminal import command_lines, entries, listed, sections, table, titled, wrapped
 
 INDENT = "  "
 UNREAD, DIFFERENT = "-", "*"
@@ -257,7 +257,7 @@ def render_description(description: SystemDescription) -> str:
     legend = [f"{DIFFERENT} unlike {description.inherits}"] if description.differences_from_inherited else []
     if description.unread_keys:
         legend.append(f"{UNREAD} not read by architecture {training.architecture}: changes nothing")
-    command = _command_lines(description.command)
+    words = [shlex.quote(word) for word in description.command]
     return sections(
         ("", titled(f"{description.name}, scale {description.scale}: {description.description}")),
         *_differences(description),
@@ -270,7 +270,10 @@ def render_description(description: SystemDescription) -> str:
             table(_costs(description), right=[1], indent=INDENT),
         ),
         ("Unlike the paper's in any case", [INDENT + text for text in description.staying_differences]),
-        ("Command line on one GPU (`aiayn train` gives fairseq the same)", command),
+        (
+            "Command line on one GPU (`aiayn train` gives fairseq the same)",
+            command_lines(words),
+        ),
         ("No fairseq-train command line", wrapped(description.refusal, INDENT) if description.refusal else []),
     )
 
@@ -351,19 +354,3 @@ def _costs(description: SystemDescription) -> list[tuple[str, str, str]]:
             ("the paper's cost", description.printed_flops, "Table 2, one cell for both languages"),
         ]
     return lines
-
-
-def _command_lines(command: Sequence[str]) -> list[str]:
-    """Return the command line, to be pasted: a flag and its value never part."""
-    lines: list[str] = []
-    for index, word in enumerate(command):
-        text = shlex.quote(word)
-        if word.startswith("--") and index + 1 < len(command) and not command[index + 1].startswith("--"):
-            text += f" {shlex.quote(command[index + 1])}"
-        elif not word.startswith("--") and index > 0 and command[index - 1].startswith("--"):
-            continue
-        if not lines or len(lines[-1]) + 1 + len(text) > WIDTH - len(" \\"):
-            lines.append(f"{INDENT if lines else ''}{text}")
-        else:
-            lines[-1] += f" {text}"
-    return [" \\\n".join(lines)] if lines else []

@@ -4,7 +4,6 @@ It reads only the ends of logs, writes nothing, and takes no lock; a damaged run
 """
 
 import datetime
-import math
 import platform
 from pathlib import Path
 from typing import Any, Literal
@@ -291,14 +290,11 @@ def judge_state(known: Evidence) -> tuple[State, str]:
     """
     asked, job = known.asked, known.jobs[-1].job if known.jobs else ""
     last = known.events[-1] if known.events else None
-    is_silent = known.queued is None
+    is_silent, is_new = known.queued is None, known.newer_job is not None
     alive = [queued for queued in known.queued or [] if queued.is_alive]
-    endings = [queued.ending for queued in known.queued or [] if queued.job == job]
-    is_forgotten = bool(asked) and not endings
-    age_seconds = seconds_between(known.jobs[-1].time, known.now) if known.jobs else math.inf
     if alive:
         return _judge_alive(known, next((queued for queued in alive if queued.state == "running"), alive[0]))
-    rules: list[tuple[bool, State, str]]  # the first that holds
+    rules: list[tuple[bool, State, str]] = []  # the first that holds
     if not asked:
         rules = [
             (known.has_rank, "running", ""),
@@ -307,31 +303,30 @@ def judge_state(known: Evidence) -> tuple[State, str]:
         ]
     elif known.has_rank:
         rules = [(True, "running", f"{asked} does not {'answer' if is_silent else 'know of its job'}")]
-    elif known.has_ended and isinstance(last, Ended) and last.outcome == "failed":  # after which no job starts
-        rules = []
-    else:
-        forgotten = f"{asked} does not know of job {job}"
+    elif not (known.has_ended and isinstance(last, Ended) and last.outcome == "failed"):  # after which no job starts
+        endings = [queued.ending for queued in known.queued or [] if queued.job == job]
+        forgotten, age_seconds = f"{asked} does not know of job {job}", seconds_between(known.jobs[-1].time, known.now)
         young = f"{forgotten}, which was submitted {age_seconds:.0f} s ago"
+        is_young = is_new and age_seconds <= _FRESH_SECONDS
         rules = [
             (is_silent, "unknown", f"{asked} does not answer; job {job} may wait, run or be gone"),
             ("cancelled" in endings, "cancelled", f"job {job} was cancelled"),
-            (is_forgotten and known.newer_job is not None and age_seconds <= _FRESH_SECONDS, "unknown", young),
-            (
-                is_forgotten and known.newer_job is None and known.unseen != "",
-                "unknown",
-                f"{forgotten}; {known.unseen}",
-            ),
+            (not endings and is_young, "unknown", young),
+            (not endings and not is_new and known.unseen != "", "unknown", f"{forgotten}; {known.unseen}"),
             (known.has_driver, "queued", "its driver is about to submit a job"),
         ]
-    rules += [
-        (known.newer_job is not None and known.rank_error != "", "failed",
-         f"job {job}, before it began an attempt: {known.rank_error}"),
-        (known.newer_job is not None, "lost", f"job {job} ended before it began an attempt"),
-        (last is None, "lost", "its driver ended before it submitted a job"),
-        (isinstance(last, Ended), *((last.outcome, last.reason) if isinstance(last, Ended) else ("lost", ""))),
-        (known.rank_error != "", "failed", known.rank_error),  # rank 0 was killed before it recorded its end
-    ]  # fmt: skip
-    return next(((state, reason) for holds, state, reason in rules if holds), ("lost", LOST_REASON))
+    for holds, state, reason in rules:
+        if holds:
+            return state, reason
+    if is_new:
+        error = f"job {job}, before it began an attempt: {known.rank_error}"
+        return ("failed", error) if known.rank_error else ("lost", f"job {job} ended before it began an attempt")
+    if last is None:
+        return "lost", "its driver ended before it submitted a job"
+    if isinstance(last, Ended):
+        return last.outcome, last.reason
+    # With a rank's error, rank 0 was killed before it recorded its end.
+    return ("failed", known.rank_error) if known.rank_error else ("lost", LOST_REASON)
 
 
 def _judge_alive(known: Evidence, shown: QueuedJob) -> tuple[State, str]:

@@ -25,8 +25,9 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
     """All that decides a model's tensors, apart from data and seed; it makes the run's digest (sections 3 and 5).
 
     `architecture` is ours (`transformer`, model/transformer.py) or one of fairseq's own: its `transformer`
-    unchanged (`fairseq_transformer`), `lstm` or `fconv`. The last two do not read `UNREAD_KEYS_BY_ARCHITECTURE`; their
-    `d_model` is the width of embeddings, `d_ff` that of hidden states.
+    unchanged (`fairseq_transformer`), `lstm` or `fconv`. The last two have no heads, norms, positions or
+    initialisation of ours (`aiayn describe` names the keys that they ignore); their `d_model` is the width of
+    embeddings, `d_ff` that of hidden states.
 
     `norm_order: pre` normalises before each sub-layer and once more at the end of either stack. `norm` is layer
     normalisation, the same with the unbiased standard deviation and epsilon added to it (`layer_std`), or batch
@@ -101,17 +102,6 @@ class DecodingSpec(Spec, frozen=True, kw_only=True):
     max_extra_tokens: int
 
 
-# Keys that an architecture ignores; `aiayn describe` names them.
-_NOT_RECURRENT = (
-    "num_heads", "d_k", "d_v", "norm_order", "norm", "norm_epsilon", "attention", "attention_biases", "positions",
-    "embeddings", "initialisation", "p_drop_attention", "p_drop_ffn",
-)  # fmt: skip
-UNREAD_KEYS_BY_ARCHITECTURE: dict[str, tuple[str, ...]] = {
-    "transformer": (),
-    "fairseq_transformer": (),
-    "lstm": _NOT_RECURRENT,
-    "fconv": _NOT_RECURRENT,
-}
 # Keys of which fairseq's own transformer has one value only; a system file must have it.
 _FAIRSEQ_TRANSFORMER = {
     "norm": "layer", "norm_epsilon": 1e-5, "attention": "scaled", "attention_biases": True, "embeddings": "d_model",

@@ -25,14 +25,14 @@ from aiayn.spec.system import Overrides
 from aiayn.terminal import json_text
 from analysis.doctor.types import Diagnosis
 from analysis.scoring.definitions import METRICS
-from paper_tables.doctor.doctor import (
+from paper_tables.doctor.diagnoses import (
     diagnose_commands,
     diagnose_folder,
     diagnose_run,
     list_run_names,
     make_claim,
 )
-from paper_tables.doctor.doctor_text import headline, render_diagnosis
+from paper_tables.doctor.text import headline, render_diagnosis
 
 EXAMPLE = "aiayn doctor my_run/ --system base --corpus wmt14_en_de --hypotheses my_run/newstest2014.de"
 

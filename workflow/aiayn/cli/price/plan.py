@@ -54,7 +54,10 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Print the plan."""
-    _refuse_wrong_numbers(args)
+    if args.utilisation is not None and not 0 < args.utilisation <= 1:
+        raise UsageError(f"--utilisation {args.utilisation}: expected a fraction above 0, at most 1, such as 0.4")
+    if args.dollars_per_gpu_hour is not None and not 0 <= args.dollars_per_gpu_hour < math.inf:
+        raise UsageError(f"{PRICE_FLAG} {args.dollars_per_gpu_hour}: expected US$, 0 or more, such as 2.1")
     experiment, cluster = read_config(args)
     hardware = read_hardware()
     machine = choose_machine(
@@ -76,15 +79,3 @@ def read_config(args: ConfigFlags) -> tuple[Experiment, ClusterSpec]:
     """
     scale = read_changed_scale(args.configfile, args.config)
     return read_experiment(scale), read_cluster(args.cluster or scale.cluster)
-
-
-def _refuse_wrong_numbers(args: Flags) -> None:
-    """Refuse numbers that nothing can have.
-
-    Raises:
-        UsageError: naming the flag, its value and what was expected.
-    """
-    if args.utilisation is not None and not 0 < args.utilisation <= 1:
-        raise UsageError(f"--utilisation {args.utilisation}: expected a fraction above 0, at most 1, such as 0.4")
-    if args.dollars_per_gpu_hour is not None and not 0 <= args.dollars_per_gpu_hour < math.inf:
-        raise UsageError(f"{PRICE_FLAG} {args.dollars_per_gpu_hour}: expected US$, 0 or more, such as 2.1")

@@ -22,9 +22,9 @@ from aiayn.experiment import Experiment
 from aiayn.launch.slurm.launcher import sbatch_text
 from aiayn.plan.machine import Machine
 from aiayn.price.machines import choose_machine, default_gpu
-from aiayn.price.plan import Plan, make_plan, precisions_of
+from aiayn.price.plan import make_plan, precisions_of
 from aiayn.price.preflight import checks as preflight
-from aiayn.price.preflight.checks import Check, check_local_gpus, doubtful, render_checks
+from aiayn.price.preflight.checks import Check, check_local_gpus, render_checks
 from aiayn.price.preflight.mirrors import check_mirrors
 from aiayn.price.preflight.slurm import check_slurm, read_profile
 from aiayn.spec.cluster import ClusterSpec
@@ -87,36 +87,37 @@ def _gather_checks(args: Flags) -> list[Check]:
         preflight.check_code(),
     ]
     try:
-        experiment, cluster, plan, mirror, doubts = _read_config(args)
+        experiment, cluster = read_config(args)
+        machine, doubts = _choose_machine(cluster, read_hardware(), args.launcher, precisions_of(experiment))
+        benchmarks = Path("benchmarks")
+        plan = make_plan(
+            experiment, machine, read_hardware(), results_folder=args.results, benchmarks_folder=benchmarks
+        )
+        mirror = named_mirror(experiment.scale.mirror)
     except AiaynError as error:
-        return [
-            preflight.failed("config", str(error), "correct it first: the rest of the config was not checked"),
-            *own,
-        ]
+        advice = "correct it first: the rest of the config was not checked"
+        return [Check("config", "FAIL", str(error), advice), *own]
     scale = experiment.scale
+    if is_slurm:
+        config = ["--configfile", str(args.configfile.absolute()), *(["--config", *args.config] if args.config else [])]
+        rule_requests, of_machine = read_profile(args.profile, config)
+        of_machine += check_slurm(cluster, _sbatch_text(experiment, cluster), rule_requests)
+    else:
+        of_machine = [check_local_gpus(plan, allow_long_runs=scale.allow_long_runs)]
     num_corpora, num_systems = len(experiment.corpora), len(experiment.system_by_name)
     read = f"{scale.scale}: {num_corpora} corpora, {num_systems} systems, cluster {cluster.name}"
     archives = choose_archives(args.archives_folder)
     return [
-        preflight.passed("config", read),
+        Check("config", "OK", read),
         *doubts,
         preflight.check_plan(plan),
         *check_mirrors(experiment.corpora, mirror=mirror, archives_folder=archives, is_offline=args.offline),
         *preflight.check_space(
             plan, runs_folder=Path(scale.runs_folder), results_folder=args.results, archives_folder=archives
         ),
-        *_check_machine(args, experiment, cluster, plan),
+        *of_machine,
         *own,
     ]
-
-
-def _check_machine(args: Flags, experiment: Experiment, cluster: ClusterSpec, plan: Plan) -> list[Check]:
-    """Return the checks of where trainings run, and CPU rules."""
-    if args.launcher != "slurm":
-        return [check_local_gpus(plan, allow_long_runs=experiment.scale.allow_long_runs)]
-    config = ["--configfile", str(args.configfile.absolute()), *(["--config", *args.config] if args.config else [])]
-    rule_requests, checks = read_profile(args.profile, config)
-    return [*checks, *check_slurm(cluster, _sbatch_text(experiment, cluster), rule_requests)]
 
 
 def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
@@ -130,15 +131,6 @@ def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
         data=TrainingData(folder="", source_language="", target_language="", is_joint=True),
     )  # fmt: skip
     return sbatch_text(request, cluster, run_folder)
-
-
-def _read_config(args: Flags) -> tuple[Experiment, ClusterSpec, Plan, str | None, list[Check]]:
-    """Return what the config asks for, its cluster, its plan there, the mirror, and what is doubtful about the plan."""
-    experiment, cluster = read_config(args)
-    hardware = read_hardware()
-    machine, doubts = _choose_machine(cluster, hardware, args.launcher, precisions_of(experiment))
-    plan = make_plan(experiment, machine, hardware, results_folder=args.results, benchmarks_folder=Path("benchmarks"))
-    return experiment, cluster, plan, named_mirror(experiment.scale.mirror), doubts
 
 
 def _choose_machine(
@@ -156,4 +148,4 @@ def _choose_machine(
         stand_in = default_gpu(hardware, precisions)
         machine = choose_machine(cluster, hardware, launcher=launcher, gpu=stand_in, num_gpus=num_gpus)
         advice = f"a run needs no such entry; hours and money of the plan are those of a {stand_in}"
-        return machine, [doubtful("GPU", str(error), advice)]
+        return machine, [Check("GPU", "WARN", str(error), advice)]

@@ -20,8 +20,7 @@ from aiayn.cli.flags import JSON, flag
 from aiayn.errors import UsageError
 from aiayn.printed import PAPER_SCALE
 from aiayn.terminal import json_text
-from paper_tables.questions.explain import explain
-from paper_tables.questions.explain_text import render_explanation
+from paper_tables.questions.explain import explain, render_explanation
 
 EXAMPLE = "aiayn explain --bleu 26.9 --metric bleu_sacre_13a --testset newstest2014 --system big"
 EXIT_UNEXPECTED = 4

@@ -11,8 +11,7 @@ from aiayn.errors import UsageError
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from aiayn.terminal import json_text
 from paper_tables.make_frame import make_frame
-from paper_tables.questions.where import find_cell, named_cells, trace_cell
-from paper_tables.questions.where_text import render_list, render_trace
+from paper_tables.questions.where import find_cell, named_cells, render_list, render_trace, trace_cell
 from paper_tables.scale_results import gather_results
 
 EXAMPLE = "aiayn where table2:base:bleu_en_de --scale demo"

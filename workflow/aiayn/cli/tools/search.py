@@ -22,7 +22,7 @@ from aiayn.runs.finished import FinishedRun, find_finished
 from aiayn.spec.system import CorpusSpec, DecodingSpec, read_corpus
 from analysis.questions.decoded import read_references
 from analysis.scoring.score import score_hypotheses
-from analysis.tools.search import SearchCell, SearchTable, pairs_to_try, render_csv, render_markdown, render_text
+from analysis.tools.search import SearchCell, SearchTable, pairs_to_try, render_csv, render_markdown
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,7 +53,7 @@ def run(args: Flags) -> None:
     finished = _find(args)
     searches = pairs_to_try(changed_search(finished.decoding, args), args.beam_sizes, args.alphas)
     table = _try_all(args, finished, searches)
-    print(render_text(table), end="")
+    print(render_markdown(table), end="")
     if args.output_folder is None:
         return
     for suffix, text in ((".md", render_markdown(table)), (".csv", render_csv(table))):

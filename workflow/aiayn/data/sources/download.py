@@ -233,8 +233,7 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
     headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"} | ({"Range": f"bytes={start}-"} if start else {})
     timeouts = (CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS)
     with requests.get(url, stream=True, timeout=timeouts, headers=headers) as response:
-        _check_status(url, response, partial_path)
-        start, total_bytes = _agreed_range(url, response, start)
+        start, total_bytes = _accepted_range(url, response, partial_path, start)
         if None not in (num_bytes, total_bytes) and num_bytes != total_bytes:
             raise AddressError(f"{url}: offers {total_bytes} bytes, the published file has {num_bytes}")
         expected_bytes = total_bytes if total_bytes is not None else num_bytes
@@ -255,7 +254,8 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
         raise requests.ConnectionError(f"the answer ended after {position} of {expected_bytes} bytes")
 
 
-def _check_status(url: str, response: requests.Response, partial_path: Path) -> None:
+def _accepted_range(url: str, response: requests.Response, partial_path: Path, start: int) -> tuple[int, int | None]:
+    """Return where an answer's bytes begin, and how many the whole file has, where the server says so; or raise."""
     status = f"{response.status_code} {response.reason}"
     if response.status_code in PASSING_STATUSES:
         raise requests.HTTPError(status, response=response)
@@ -264,10 +264,6 @@ def _check_status(url: str, response: requests.Response, partial_path: Path) -> 
         raise requests.HTTPError(f"{status}; starting over", response=response)
     if response.status_code not in (200, 206):
         raise AddressError(f"{url}: {status}")
-
-
-def _agreed_range(url: str, response: requests.Response, start: int) -> tuple[int, int | None]:
-    """Return where the answer's bytes begin, and how many the whole file has, where the server says so."""
     if response.status_code == 200:
         if start:
             _LOG.warning("%s: the server ignores where to continue; starting over", url)

@@ -29,28 +29,13 @@ _MAX_NAMED = 6
 EVIDENCE_WIDTH = 90
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True):
+class Check(msgspec.Struct, frozen=True):
     """The result of one check. `next_step` is '' where nothing is wrong."""
 
     name: str
     outcome: Literal["OK", "WARN", "FAIL"]
     evidence: str
     next_step: str = ""
-
-
-def passed(name: str, evidence: str) -> Check:
-    """Return a check that found nothing wrong."""
-    return Check(name=name, outcome="OK", evidence=evidence)
-
-
-def doubtful(name: str, evidence: str, next_step: str) -> Check:
-    """Return a check that found what may end a run, or could not find out."""
-    return Check(name=name, outcome="WARN", evidence=evidence, next_step=next_step)
-
-
-def failed(name: str, evidence: str, next_step: str) -> Check:
-    """Return a check that found what will end a run."""
-    return Check(name=name, outcome="FAIL", evidence=evidence, next_step=next_step)
 
 
 def check_space(plan: Plan, *, runs_folder: Path, results_folder: Path, archives_folder: Path) -> list[Check]:
@@ -79,15 +64,15 @@ def _check_disk(needs: Sequence[tuple[str, Path, int]]) -> list[Check]:
     free_bytes = shutil.disk_usage(_existing(needs[0][1])).free
     listed = ", ".join(f"{name} {size / 1e9:,.1f} GB in {folder}" for name, folder, size in needs)
     evidence = f"{free_bytes / 1e9:,.1f} GB free, up to {needed_bytes / 1e9:,.1f} GB needed: {listed}"
-    checks = [passed("space", evidence)]
+    checks = [Check("space", "OK", evidence)]
     if free_bytes < needed_bytes:
         advice = "make room, or name another disk: `--config runs_folder=...`, AIAYN_ARCHIVES, `snakemake --directory`"
-        checks = [failed("space", evidence, advice)]
+        checks = [Check("space", "FAIL", evidence, advice)]
     for name, folder, _ in needs:
         existing = _existing(folder)
         if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
             evidence = f"{existing}: you may not write to this folder, needed for {name}"
-            checks.append(failed("space", evidence, "name another folder, or get write permission"))
+            checks.append(Check("space", "FAIL", evidence, "name another folder, or get write permission"))
     return checks
 
 
@@ -108,14 +93,14 @@ def check_local_gpus(plan: Plan, *, allow_long_runs: bool) -> Check:
     names = gpu_names()
     hours = max((row.hours for row in plan.trainings), default=0.0)
     if names:
-        return passed("GPUs", f"{len(names)} here: {', '.join(sorted(set(names)))}")
+        return Check("GPUs", "OK", f"{len(names)} here: {', '.join(sorted(set(names)))}")
     seen = "none here" if shutil.which("nvidia-smi") is None else "nvidia-smi lists none that may be used"
     if plan.scale == "paper" and not allow_long_runs:
         advice = "choose `--launcher slurm`, a machine with GPUs, or workflow/config/multi30k.yaml"
-        return failed("GPUs", f"{seen}, and the local launcher refuses the paper's scale without", advice)
+        return Check("GPUs", "FAIL", f"{seen}, and the local launcher refuses the paper's scale without", advice)
     if shutil.which("nvidia-smi") is not None:
-        return doubtful("GPUs", seen, "look at what nvidia-smi says, and at CUDA_VISIBLE_DEVICES")
-    return passed("GPUs", f"none here: trainings on CPU cores, the longest about {hours:.2g} hours")
+        return Check("GPUs", "WARN", seen, "look at what nvidia-smi says, and at CUDA_VISIBLE_DEVICES")
+    return Check("GPUs", "OK", f"none here: trainings on CPU cores, the longest about {hours:.2g} hours")
 
 
 def check_plan(plan: Plan) -> Check:
@@ -125,19 +110,19 @@ def check_plan(plan: Plan) -> Check:
     if faults:
         more = f" (and {len(unsupported) - 1} more)" if len(unsupported) > 1 else ""
         evidence = "; ".join([f"{faults[0][0]}{more}", *(fault for fault, _, _ in faults[1:])])
-        return failed("trainings", evidence, "; ".join(advice for _, _, advice in faults if advice))
+        return Check("trainings", "FAIL", evidence, "; ".join(advice for _, _, advice in faults if advice))
     machine = plan.machine
     ranks = f"{machine.num_ranks} rank{'' if machine.num_ranks == 1 else 's'}"
-    return passed("trainings", f"{ranks} each, on {machine.words}: {machine.chosen_by}")
+    return Check("trainings", "OK", f"{ranks} each, on {machine.words}: {machine.chosen_by}")
 
 
 def check_python(version: tuple[int, int]) -> Check:
     """Compare Python with the versions that the packages support."""
     wanted = ", ".join(f"{major}.{minor}" for major, minor in PYTHON_VERSIONS)
     if version in PYTHON_VERSIONS:
-        return passed("python", platform.python_version())
+        return Check("python", "OK", platform.python_version())
     evidence = f"{version[0]}.{version[1]}, expected one of {wanted}"
-    return failed("python", evidence, "make a new environment: `make install PYTHON=python3.12`")
+    return Check("python", "FAIL", evidence, "make a new environment: `make install PYTHON=python3.12`")
 
 
 def installed_versions() -> dict[str, str]:
@@ -154,10 +139,10 @@ def check_packages(constraints_path: Path, installed: Mapping[str, str], *, need
     needed = (*NEEDED_PACKAGES, *((SLURM_PACKAGE,) if needs_slurm else ()))
     missing = [name for name in needed if name not in installed]
     if missing:
-        return [failed("packages", f"not installed: {', '.join(missing)}", "run `make install`")]
+        return [Check("packages", "FAIL", f"not installed: {', '.join(missing)}", "run `make install`")]
     if not constraints_path.is_file():
         advice = "run from a checkout, or compare with its constraints.txt yourself"
-        return [doubtful("packages", f"{constraints_path}: no such file: versions cannot be compared", advice)]
+        return [Check("packages", "WARN", f"{constraints_path}: no such file: versions cannot be compared", advice)]
     pins = _PIN.finditer(constraints_path.read_text(encoding="utf-8"))
     pinned = {_canonical(pin["name"]): pin["version"] for pin in pins}
     both = {name: version for name, version in pinned.items() if name in installed}
@@ -169,8 +154,8 @@ def check_packages(constraints_path: Path, installed: Mapping[str, str], *, need
     if other:
         more = f" and {len(other) - _MAX_NAMED} more" if len(other) > _MAX_NAMED else ""
         advice = "numbers may differ: run `make install`, or report the versions with the numbers"
-        return [doubtful("packages", f"other versions: {', '.join(other[:_MAX_NAMED])}{more}", advice)]
-    return [passed("packages", f"{len(both)} installed, all as {constraints_path.name} pins them")]
+        return [Check("packages", "WARN", f"other versions: {', '.join(other[:_MAX_NAMED])}{more}", advice)]
+    return [Check("packages", "OK", f"{len(both)} installed, all as {constraints_path.name} pins them")]
 
 
 def _canonical(name: str) -> str:
@@ -182,11 +167,11 @@ def check_code() -> Check:
     commit, _, dirty = commit_label().partition("+")
     if commit == "unknown":
         advice = "run from a git checkout, so that each record names its commit"
-        return doubtful("code", "the commit is unknown", advice)
+        return Check("code", "WARN", "the commit is unknown", advice)
     if dirty:
         advice = "commit first: records of these runs would name a commit that does not contain their code"
-        return doubtful("code", f"commit {commit[:12]}, with changes that are not committed", advice)
-    return passed("code", f"commit {commit[:12]}")
+        return Check("code", "WARN", f"commit {commit[:12]}, with changes that are not committed", advice)
+    return Check("code", "OK", f"commit {commit[:12]}")
 
 
 def render_checks(checks: Sequence[Check]) -> str:

@@ -1,7 +1,7 @@
 """Checks in parallel that every published file of a scale exists here, on a mirror or at a public source location.
 
-Each server gets a HEAD request, or a request for the first byte if it refuses HEAD. The stated size is compared with
-the published one; nothing is downloaded.
+Each server is asked for the first byte, and the size that it states is compared with the published one; nothing else is
+downloaded.
 """
 
 import concurrent.futures
@@ -15,7 +15,7 @@ import requests
 
 from aiayn.data.sources.download import local_path
 from aiayn.data.sources.fetch import file_url
-from aiayn.price.preflight.checks import Check, failed, passed
+from aiayn.price.preflight.checks import Check
 from aiayn.spec.corpus import CorpusSpec, ParallelSource, SegmentedSource
 from aiayn.spec.recipe import UNKNOWN, ArchiveSource, download_urls
 
@@ -52,19 +52,19 @@ def _check_of(
     name: str, answers: Sequence[tuple[NeededFile, tuple[str, list[tuple[str, str]]]]], is_offline: bool
 ) -> Check:
     if not answers:
-        return passed(name, "none needed: its text is shipped")
+        return Check(name, "OK", "none needed: its text is shipped")
     absent = [(file, reasons) for file, (where, reasons) in answers if not where]
     if absent:
         listed = "; ".join(f"{file.name} ({_in_short(reasons)})" for file, reasons in absent)
         advice = "name a copy: `--config mirror=file:///...` or AIAYN_MIRROR, or put archives into AIAYN_ARCHIVES"
         if is_offline:
             advice = f"fetch them while online (`snakemake data`), or {advice}"
-        return failed(name, f"{len(absent)} of {len(answers)} files were not found: {listed}", advice)
+        return Check(name, "FAIL", f"{len(absent)} of {len(answers)} files were not found: {listed}", advice)
     counts: dict[str, int] = {}
     for _, (where, _) in answers:
         counts[where] = counts.get(where, 0) + 1
     listed = ", ".join(f"{number} {where}" for where, number in counts.items())
-    return passed(name, f"{len(answers)} files: {listed}")
+    return Check(name, "OK", f"{len(answers)} files: {listed}")
 
 
 def _in_short(reasons: Sequence[tuple[str, str]]) -> str:
@@ -150,16 +150,12 @@ def _look(path: Path, num_bytes: int | None) -> str:
 
 def _request(url: str, num_bytes: int | None) -> str:
     """Return what is wrong with a source's answer, '' if nothing."""
-    headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"}
+    headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn", "Range": "bytes=0-0"}
     try:
-        with requests.head(url, timeout=TIMEOUT_SECONDS, headers=headers, allow_redirects=True) as answer:
-            status, size = answer.status_code, answer.headers.get("Content-Length")
-        if status not in (200, 206):  # some servers refuse HEAD
-            first_byte = headers | {"Range": "bytes=0-0"}
-            with requests.get(url, timeout=TIMEOUT_SECONDS, headers=first_byte, stream=True) as answer:
-                status = answer.status_code
-                match = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-                size = match["total"] if match else answer.headers.get("Content-Length") if status == 200 else None
+        with requests.get(url, timeout=TIMEOUT_SECONDS, headers=headers, stream=True) as answer:
+            status = answer.status_code
+            match = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+            size = match["total"] if match else answer.headers.get("Content-Length") if status == 200 else None
     except requests.RequestException as error:
         return type(error).__name__
     if status not in (200, 206):

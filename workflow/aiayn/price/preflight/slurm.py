@@ -21,7 +21,7 @@ import msgspec
 from aiayn.errors import ConfigError
 from aiayn.launch.slurm.launcher import without_foreign_variables
 from aiayn.launch.slurm.queue import SlurmError, run_slurm
-from aiayn.price.preflight.checks import Check, doubtful, failed, passed
+from aiayn.price.preflight.checks import Check
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.strict_yaml import read_document
 from aiayn.spec.system import CHECKOUT
@@ -74,11 +74,11 @@ def check_slurm(cluster: ClusterSpec, training_text: str, rule_requests: Sequenc
     missing = [command for command in COMMANDS if shutil.which(command) is None]
     if missing:
         advice = "start from a machine of the cluster that has Slurm's commands, or choose `--launcher local`"
-        return [failed("slurm", f"not on PATH: {', '.join(missing)}", advice)]
+        return [Check("slurm", "FAIL", f"not on PATH: {', '.join(missing)}", advice)]
     config = _lines_of(["scontrol", "show", "config"])
     if config is None:
         advice = "run this on a login node, where `scontrol show config` answers; if it fails, ask the administrator"
-        return [failed("slurm", "scontrol does not answer", advice)]
+        return [Check("slurm", "FAIL", "scontrol does not answer", advice)]
     requests = [_training_request(cluster, training_text), *rule_requests]
     minutes_by_partition, associations = _read_time_limits(), _read_associations("\n".join(config))
     with without_foreign_variables(cluster):
@@ -127,7 +127,7 @@ def read_profile(folder: Path | None, snakemake_arguments: Sequence[str]) -> tup
     if not (CHECKOUT / "Snakefile").is_file():
         advice = "run from a checkout, or compare the profile with `sinfo` yourself"
         said = f"{CHECKOUT}: no Snakefile: the resources of CPU rules are unknown"
-        return [], [doubtful("profile", said, advice)]
+        return [], [Check("profile", "WARN", said, advice)]
     try:
         path = find_profile(folder)
         settings = read_document(path).values
@@ -135,17 +135,19 @@ def read_profile(folder: Path | None, snakemake_arguments: Sequence[str]) -> tup
         arguments = [*snakemake_arguments, *(text for key, value in unset.items() for text in (f"--{key}", value))]
         jobs = list(_JOB.finditer(_dry_run(path.parent.absolute(), arguments)))
     except ConfigError as error:
-        return [], [failed("profile", str(error), "correct it, or name the folder of your own: `--profile FOLDER`")]
+        return [], [
+            Check("profile", "FAIL", str(error), "correct it, or name the folder of your own: `--profile FOLDER`")
+        ]
     launcher, rules_by_options = _resolved(jobs, settings.get("slurm-qos"))
     checks = []
     if launcher != "slurm":
         advice = "write `set-resources: {train: {launcher: slurm}}` there, or choose `--launcher local`"
         said = f"launcher of train is {launcher or 'not set'}: trainings would run where snakemake does"
-        checks.append(doubtful("profile", f"{path}: {said}", advice))
+        checks.append(Check("profile", "WARN", f"{path}: {said}", advice))
     if settings.get("executor") != "slurm":
         said = f"executor is {settings.get('executor') or 'not set'}: CPU rules would run where snakemake does"
         advice = "write `executor: slurm` there, to run them by Slurm"
-        return [], [*checks, doubtful("profile", f"{path}: {said}", advice)]
+        return [], [*checks, Check("profile", "WARN", f"{path}: {said}", advice)]
     return [_rule_request(options, names, path) for options, names in rules_by_options.items()], checks
 
 
@@ -227,12 +229,12 @@ def _ask_sbatch(request: JobRequest) -> Check:
     """Return the check of a request by `sbatch --test-only`."""
     where = f"in {request.file}; `{SHOW_NODES}` shows what nodes have"
     try:
-        return passed(request.check, _evidence(request, run_slurm(request.command, request.text).stderr))
+        return Check(request.check, "OK", _evidence(request, run_slurm(request.command, request.text).stderr))
     except SlurmError as error:
         if not error.has_answered:
             evidence, advice = f"{request.name}: sbatch does not answer", "repeat it when `squeue --me` answers"
-            return failed(request.check, evidence, advice)
-        return failed(request.check, _evidence(request, error.reason), f"request what Slurm has, {where}")
+            return Check(request.check, "FAIL", evidence, advice)
+        return Check(request.check, "FAIL", _evidence(request, error.reason), f"request what Slurm has, {where}")
 
 
 def _evidence(request: JobRequest, answer: str) -> str:
@@ -245,7 +247,7 @@ def _summarised(answers: Sequence[Check]) -> list[Check]:
     accepted = [check for check in answers if check.name == "CPU rules" and check.outcome == "OK"]
     names = ", ".join(sorted(name for check in accepted for name in check.evidence.partition(":")[0].split(", ")))
     others = [check for check in answers if check not in accepted]
-    return [*others, passed("CPU rules", f"Slurm accepts {names}")] if accepted else others
+    return [*others, Check("CPU rules", "OK", f"Slurm accepts {names}")] if accepted else others
 
 
 def _read_time_limits() -> dict[str, float | None]:
@@ -281,7 +283,7 @@ def _check_minutes(request: JobRequest, minutes_by_partition: dict[str, float | 
         return []
     evidence = f"{request.minutes:,.0f} minutes, partition {request.partition or '(default)'} allows {max(known):,.0f}"
     advice = f"request {max(known):.0f} or less in {request.file}, or name another partition there"
-    return [failed("time limit", f"{request.name}: {evidence}", advice)]
+    return [Check("time limit", "FAIL", f"{request.name}: {evidence}", advice)]
 
 
 def _read_associations(config: str) -> list[tuple[str, list[str]]] | None:
@@ -310,10 +312,10 @@ def _check_account(request: JobRequest, associations: list[tuple[str, list[str]]
             continue
         if not associations:
             evidence = f"{request.name}: {subject} {value}: unknown, accounting lists none for you"
-            checks.append(doubtful("account", evidence, "ask the administrator, or submit one job"))
+            checks.append(Check("account", "WARN", evidence, "ask the administrator, or submit one job"))
         else:
             advice = f"name one of {', '.join(mine_by_subject[subject]) or 'another account'} in {request.file}"
-            checks.append(failed("account", f"{request.name}: {subject} {value!r} is not among yours", advice))
+            checks.append(Check("account", "FAIL", f"{request.name}: {subject} {value!r} is not among yours", advice))
     return checks
 
 
@@ -322,11 +324,11 @@ def _check_min_job_age(config: str) -> Check:
     match = _MIN_JOB_AGE.search(config)
     if match is None:
         advice = f"ask the administrator whether it is {SECONDS_BETWEEN_LOOKS} s or more"
-        return doubtful("MinJobAge", "unknown, `scontrol show config` does not print it", advice)
+        return Check("MinJobAge", "WARN", "unknown, `scontrol show config` does not print it", advice)
     seconds = int(match["seconds"])
     evidence = f"squeue shows an ended job {f'for {seconds} s' if seconds else 'for ever'}"
     if 0 < seconds < SECONDS_BETWEEN_LOOKS:
         advice = "ask the administrator for MinJobAge=300; until then run CPU rules on this machine: `--executor local`"
         evidence += f", below the {SECONDS_BETWEEN_LOOKS} s between two looks: Snakemake would wait for ever"
-        return failed("MinJobAge", evidence, advice)
-    return passed("MinJobAge", evidence)
+        return Check("MinJobAge", "FAIL", evidence, advice)
+    return Check("MinJobAge", "OK", evidence)

@@ -40,7 +40,7 @@ def headline(diagnosis: Diagnosis) -> str:
     num_others = len(diagnosis.findings) - sum(is_cause) - num_symptoms
     num_missing = sum(bool(outcome.missing) for outcome in diagnosis.outcomes)
     counts = {"cause": sum(is_cause), "symptom": num_symptoms, "harmless difference": num_others}
-    words = ", ".join(_count(number, noun) for noun, number in counts.items() if number)
+    words = ", ".join(f"{number} {noun}{'s' * (number > 1)}" for noun, number in counts.items() if number)
     found = f"Found: {words}" if words else "No difference from the claim is found"
     made = f"{len(diagnosis.outcomes) - num_missing} of {len(diagnosis.outcomes)} checks could be made"
     return f"{found}; {made}."
@@ -54,10 +54,6 @@ def words_of_missing(missing: Missing) -> str:
         return f"Nothing is missing: {missing.words}."
     low = "" if missing.low == missing.high else f"{max(missing.low, 0):.2f} to "
     return f"Missing: {low}{missing.high:.2f} BLEU ({missing.words}); costs add up to no more."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _finding_lines(number: int, finding: Finding) -> Iterator[str]:

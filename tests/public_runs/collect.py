@@ -6,7 +6,7 @@ cannot be read is named, and left out; the exit status is then 1.
 
 Example:
   git clone https://github.com/mlcommons/training_results_v0.7
-  python -m analysis.public_runs.collect training_results_v0.5 training_results_v0.6 training_results_v0.7
+  python -m tests.public_runs.collect training_results_v0.5 training_results_v0.6 training_results_v0.7
 """
 
 import argparse
@@ -78,7 +78,7 @@ def _write(rows: Iterable[msgspec.Struct], row_type: type[msgspec.Struct], path:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Collect, write both files, print the number of runs by submitter; return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m analysis.public_runs.collect",
+        prog="python -m tests.public_runs.collect",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

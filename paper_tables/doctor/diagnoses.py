@@ -103,7 +103,7 @@ def diagnose_commands(
     diagnoses = []
     for trial, end in zip(trials, ends, strict=True):
         first = trial.line if trial is not trials[0] else 0
-        bleus = [one for one in file.bleus if first <= one.line < end]  # those between it and the next
+        bleus = [one for one in file.bleus if first <= one[1].line < end]  # those between it and the next
         taken = corpus_of(trial)
         name = corpus or taken.name
         paper_corpus = name if name in PAPER_CORPORA else "wmt14_en_de"
