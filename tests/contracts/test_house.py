@@ -49,6 +49,10 @@ def empty_names(source: str) -> list[str]:
     return [name for name in functions if name.lstrip("_").startswith(FORBIDDEN_PREFIXES)]
 
 
+# Python 3.12 and later split an f-string, whose text is then a token of its own.
+STRING_TOKENS = {tokenize.STRING, tokenize.NEWLINE, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+
+
 def foreign_characters(source: str) -> list[str]:
     """Return what is not ASCII in code, comments and docstrings; other strings are data and may hold any text."""
     docstrings = set()
@@ -59,7 +63,7 @@ def foreign_characters(source: str) -> list[str]:
         f"{token.start[0]}: {token.string}"
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
         if not token.string.isascii()
-        if token.type not in (tokenize.STRING, tokenize.NEWLINE) or token.start in docstrings
+        if token.type not in STRING_TOKENS or token.start in docstrings
     ]
 
 
