@@ -23,6 +23,6 @@ def encoded_side(encoder: Encoder, lines: Sequence[str]) -> SideOfChunk:
 
 def encoded_lines(encoder: Encoder, lines: Sequence[str]) -> list[str]:
     """Return each line's symbols, separated by blanks; each line ends in `</s>`."""
-    numbers, lengths, symbols, _ = encoded_side(encoder, lines)
-    ends = np.cumsum(lengths)[:-1]
-    return [" ".join(symbols[number] for number in row) for row in np.split(numbers, ends)]
+    side = encoded_side(encoder, lines)
+    ends = np.cumsum(side.lengths)[:-1]
+    return [" ".join(side.symbols[number] for number in row) for row in np.split(side.numbers, ends)]

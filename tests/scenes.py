@@ -222,6 +222,11 @@ def make_odd_logs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tests.logs.odd_folders").write_odd_folders(Path())  # of a wing, which may be absent
 
 
+def make_doctor_folders(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make folders that the doctor is asked about."""
+    pytest.importorskip("tests.doctor.folders").write_folders()  # of a wing, which may be absent
+
+
 SCENES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "runs": make_runs,
     "results": lambda folder, monkeypatch: write_demo_results(Path()) and None,
@@ -229,6 +234,7 @@ SCENES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "translations": make_translations,
     "text forms": make_forms,
     "odd logs": make_odd_logs,
+    "folders for the doctor": make_doctor_folders,
     "tables of the demo": make_demo,
     "tables of the paper": make_paper,
     "machine": make_machine,
