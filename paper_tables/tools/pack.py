@@ -234,7 +234,7 @@ class _Packer:
         path.parent.mkdir(parents=True)
         path.write_bytes(msgspec.json.format(msgspec.json.encode(request), indent=1) + b"\n")
         for corpus in self.results.experiment.corpora:
-            # Of the same data the records that the earlier pack\'s runs were made from.
+            # Of the same data the records that the earlier pack's runs were made from.
             is_kept = _has_same_data(self.results, self.earlier_folder, corpus)
             folders = (self.earlier_folder, self.results_folder) if is_kept else (self.results_folder,)
             for verb, record_type in DATA_RECORD_BY_VERB.items():
