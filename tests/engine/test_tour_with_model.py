@@ -12,6 +12,7 @@ from tests.notebook import run_notebook
 TOUR = Path(__file__).parents[2] / "docs" / "tour.ipynb"
 
 
+@pytest.mark.figures
 def test_the_tour_translates_and_shows_attention_and_the_curve(
     tmp_path: Path,
     finished: TrainRecord,

@@ -74,8 +74,8 @@ def test_each_pair_is_decoded_and_scored_as_the_tables_are(
         assert row["metric"] == "bleu_tok_compound_split"
     search_signature = decoding_signature(read_system("base", "demo").decoding)
     assert rows[3]["signature"].endswith(f"|{search_signature}")
-    assert "|beam:ROW|lenpen:gnmt|alpha:COLUMN|stop:tensor2tensor|maxlen:1x+50\n" in printed
-    assert printed.startswith("bleu_tok_compound_split (percent) on tiny_dev, 19 lines; uninterrupted, last2\n")
+    assert "|beam:ROW|lenpen:gnmt|alpha:COLUMN|stop:tensor2tensor|maxlen:1x+50" in printed
+    assert "\n\nbleu_tok_compound_split (percent) on tiny_dev, 19 lines; uninterrupted, last2\n" in printed
     assert sorted(results.rglob("*")) == before
 
 
@@ -88,8 +88,8 @@ def test_a_checkpoint_stop_form_and_metric_can_be_named(results: Path, capsys: p
         assert main(["search", str(name), *flags]) == 0
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1]
-    assert printed[0].startswith("chrf (percent) on tiny_dev, 19 lines; uninterrupted, last2\n")
-    assert "|beam:ROW|lenpen:len|alpha:COLUMN|stop:fairseq|maxlen:1x+50\n" in printed[0]
+    assert "\n\nchrf (percent) on tiny_dev, 19 lines; uninterrupted, last2\n" in printed[0]
+    assert "|beam:ROW|lenpen:len|alpha:COLUMN|stop:fairseq|maxlen:1x+50" in printed[0]
 
 
 @pytest.mark.parametrize(
