@@ -78,9 +78,11 @@ LAYERS_BY_ARCHITECTURE = {"lstm": Fraction(4, 6), "fconv": Fraction(15, 6)}
 VOCABULARY_BY_SCALE = {"demo": 402, "multi30k": 3962, "paper": 37000}
 # Whole systems as printed by others, which inherit nothing and stand beside no row of a table.
 SYSTEMS_OF_REPLICATIONS = {"demo": {"seed_waynestalk"}, "multi30k": {"revisit_tiny"}, "paper": set()}
-# What belongs to the scale, and may be otherwise for big than for base; the batch in the demo alone.
+# What belongs to the scale, and may be otherwise for big than for base; the demo's big is smaller than 2 x base, too.
 LONGER = ("updates", "warmup_steps", "save_interval_updates")
-LONGER_BY_SCALE = {"demo": (*LONGER, "max_tokens_per_batch"), "multi30k": LONGER, "paper": LONGER}
+FREE_OF_BIG = {
+    "demo": (*LONGER, "d_model", "d_ff", "num_heads", "p_drop"), "multi30k": LONGER, "paper": LONGER,
+}  # fmt: skip
 system_of = cache(read_system)  # the shipped ones, each read once
 every_scale = pytest.mark.parametrize("scale", SCALES)
 every_system = pytest.mark.parametrize("system", PRINTED_BY_SYSTEM)
@@ -129,7 +131,7 @@ def raw_system(scale: str, system: str) -> dict[str, Any]:
 def test_every_system_of_every_scale_is_the_papers_row(scale: str, system: str) -> None:
     base = system_of("base", scale)
     spec = system_of(system, scale)
-    assert differences(system, spec.training, base.training, LONGER_BY_SCALE[scale]) == {}
+    assert differences(system, spec.training, base.training, FREE_OF_BIG[scale]) == {}
     assert spec.decoding == base.decoding
 
 
@@ -187,6 +189,13 @@ def test_every_base_has_the_papers_proportions_optimizer_and_decoding(scale: str
         "beam_size": 4, "length_penalty_alpha": 0.6, "length_penalty_form": "gnmt", "stop": "tensor2tensor",
         "max_length_per_source_token": 1.0, "max_extra_tokens": 50,
     }  # fmt: skip
+
+
+def test_the_demos_big_is_larger_than_base_in_the_papers_proportions() -> None:
+    base, big, big_enfr = (system_of(name, "demo").training for name in ("base", "big", "big_enfr"))
+    assert base.d_model < big.d_model == big.num_heads * big.d_k
+    assert big.d_ff == 4 * big.d_model
+    assert big_enfr.p_drop == base.p_drop < big.p_drop
 
 
 @every_scale
@@ -275,7 +284,7 @@ def superfluous(raw: dict[str, Any], spec: SystemSpec, base: SystemSpec, max_key
 def test_a_variants_file_holds_one_to_three_keys_that_differ(scale: str, system: str) -> None:
     raw = raw_system(scale, system)
     assert raw["inherits"] == ("big" if system == "big_enfr" else "base")
-    max_keys = len(PRINTED_BY_SYSTEM["big"]) + len(LONGER_BY_SCALE[scale]) if system == "big" else 3
+    max_keys = len(PRINTED_BY_SYSTEM["big"]) + len(LONGER) if system == "big" else 3
     assert superfluous(raw, system_of(system, scale), system_of(raw["inherits"], scale), max_keys) == []
 
 
