@@ -141,7 +141,7 @@ def question_of_values(
     check_known("--scale", scale or PAPER_SCALE, SCALES)
     named = {"scale": scale, "testset": testset, "metric": metric}
     if scale not in (None, printed.conditions.scale):
-        named["corpus"] = f"{scale}'s"
+        named |= {"corpus": f"{scale}'s corpus", "testset": testset or "an unnamed test set"}
     conditions = msgspec.structs.replace(printed.conditions, **{key: text for key, text in named.items() if text})
     return SeedQuestion(values=tuple(values), conditions=conditions)
 
