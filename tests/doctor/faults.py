@@ -33,13 +33,13 @@ class Fault(NamedTuple):
 CLEAN = Fault("clean", "none", "train", "")
 FAULTS = (
     Fault("batch_eighth", "batch an eighth", "train", "batch",
-          (Edit(BASE, "max_tokens_per_batch: 1000", "max_tokens_per_batch: 125"),)),
+          (Edit(BASE, "max_tokens_per_batch: 500", "max_tokens_per_batch: 62"),)),
     Fault("warmup_tenfold", "warm-up ten times", "train", "schedule",
-          (Edit(BASE, "warmup_steps: 300 ", "warmup_steps: 3000 "),)),
+          (Edit(BASE, "warmup_steps: 400 ", "warmup_steps: 4000 "),)),
     Fault("pre_norm", "pre-norm", "train", "norm_order", (Edit(BASE, "norm_order: post", "norm_order: pre"),)),
     Fault("dropout_zero", "dropout 0", "train", "dropout", (Edit(BASE, "p_drop: 0.1 ", "p_drop: 0.0 "),)),
     Fault("smoothing_zero", "smoothing 0", "train", "smoothing", (Edit(BASE, "eps_ls: 0.1", "eps_ls: 0.0"),)),
-    Fault("half_updates", "half the updates", "train", "updates", (Edit(BASE, "updates: 500", "updates: 250"),)),
+    Fault("half_updates", "half the updates", "train", "updates", (Edit(BASE, "updates: 700", "updates: 350"),)),
     Fault("separate_vocabularies", "separate vocabularies", "data", "vocabulary",
           (Edit(CORPUS, "joint: true ", "joint: false "),)),
     Fault("misaligned_pairs", "10 % misaligned pairs", "data", "alignment"),

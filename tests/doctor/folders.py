@@ -11,7 +11,7 @@ from tests.doctor.fixtures import assemble
 from tests.records_factory import BINARIZED
 
 LOGS = Path(__file__).parents[1] / "logs"
-RUN = "demo_en_de-base-seed1-61ce8b30"
+RUN = "demo_en_de-base-seed1-1ee4ef77"
 NOUNS = ("Der Mann", "Die alte Frau", "Ein Kind", "Unser Nachbar", "Das kleine Haus", "Jeder Fluss")
 PLAIN = [
     f'{noun} sieht, wie {number} Schiffe "vor der Stadt" auf dem Wasser sind.'
@@ -45,7 +45,7 @@ def results_of(name: str, folder: Path) -> Path:
     record = json.loads((made / "last5.json").read_bytes())
     train = {
         "record": "TrainRecord", "provenance": record["provenance"], "schema_version": record["schema_version"],
-        "run": record["run"], "corpus": "demo_en_de", "system": "base", "seed": 1, "updates": 500, "wall_seconds": 1.0,
+        "run": record["run"], "corpus": "demo_en_de", "system": "base", "seed": 1, "updates": 700, "wall_seconds": 1.0,
         "gpu_seconds": 0.0, "tokens": 1, "num_attempts": 1, "num_parameters": 1, "run_folder": "", "models": [],
         "log_path": str(made / "train.log"), "tensors_sha256": "", "training_json": "{}",
         "hardware": {"device": "cpu", "cpu": "", "gpu": "", "num_gpus": 0, "num_ranks": 1, "threads_per_rank": 1},

@@ -28,7 +28,7 @@ def test_lines_are_no_wider_than_a_terminal(
     main(["doctor", "run", *CLAIM])
     lines = capsys.readouterr().out.split("\n")
     assert max(map(len, lines)) <= WIDTH
-    assert any("warm-up: 3000; expected 300" in line for line in lines)
+    assert any("warm-up: 4000; expected 400" in line for line in lines)
 
 
 def test_generations_are_put_into_the_order_of_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

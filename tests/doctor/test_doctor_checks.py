@@ -117,7 +117,7 @@ def test_a_text_without_ends_of_sentences_is_found_with_its_published_cost(clean
 
 def test_a_larger_batch_is_found_and_said_to_raise_the_score(clean: Case) -> None:
     assert clean.trained is not None
-    epochs = [replace(one, target_tokens_per_update=8000.0) for one in clean.trained.log.epochs]
+    epochs = [replace(one, target_tokens_per_update=4000.0) for one in clean.trained.log.epochs]
     (finding,) = check_batch(with_log(clean, epochs=tuple(epochs))).findings
     assert finding.title == "The effective batch is 8.2 times larger than the system's"
     assert finding.published_rank == "A5"
@@ -197,7 +197,7 @@ def with_tokens(case: Case, ratio: float, last_update: int) -> Case:
 def test_a_training_is_whole_that_its_own_patience_ended(clean: Case) -> None:
     """Of the system's `patience_epochs`; neither cut before it nor stopped by another patience."""
     patient = replace(clean.claim, training=replace(clean.claim.training, patience_epochs=10))
-    short = {"last_update": 250, "is_stopped_early": True, "arguments": {"patience": 10}}
+    short = {"last_update": 350, "is_stopped_early": True, "arguments": {"patience": 10}}
 
     def found(claim: Claim, **changes: object) -> list[str]:
         return titles(check_updates(replace(with_log(clean, **short | changes), claim=claim)))
@@ -209,11 +209,11 @@ def test_a_training_is_whole_that_its_own_patience_ended(clean: Case) -> None:
 
 
 def test_updates_count_with_their_tokens(clean: Case) -> None:
-    assert titles(check_updates(with_tokens(clean, 1.0, 250))) == ["Trained for 50% of the updates"]
-    assert check_updates(with_tokens(clean, 1.0, 1500)).findings[0].published_rank == "A5"
-    assert check_updates(with_tokens(clean, 22.0, 45)).findings == ()  # 9 % of the updates, twice the tokens
-    assert check_updates(with_tokens(clean, 0.1, 500)).findings == ()  # a small batch, found as such
-    assert check_batch(with_tokens(clean, 0.1, 500)).findings[0].evidence[-1].what == "target tokens in all"
+    assert titles(check_updates(with_tokens(clean, 1.0, 350))) == ["Trained for 50% of the updates"]
+    assert check_updates(with_tokens(clean, 1.0, 2100)).findings[0].published_rank == "A5"
+    assert check_updates(with_tokens(clean, 22.0, 63)).findings == ()  # 9 % of the updates, twice the tokens
+    assert check_updates(with_tokens(clean, 0.1, 700)).findings == ()  # a small batch, found as such
+    assert check_batch(with_tokens(clean, 0.1, 700)).findings[0].evidence[-1].what == "target tokens in all"
 
 
 def test_a_training_that_falls_apart_is_found(clean: Case) -> None:
@@ -227,7 +227,7 @@ def test_a_training_that_falls_apart_is_found(clean: Case) -> None:
     assert check_divergence(with_log(clean, validations=tuple(nan))).findings
 
 
-@pytest.mark.parametrize("updates", [(420, 440, 460, 480), (400, 420, 440, 460, 480), (100, 440, 460, 480, 500)])
+@pytest.mark.parametrize("updates", [(620, 640, 660, 680), (600, 620, 640, 660, 680), (100, 640, 660, 680, 700)])
 def test_checkpoints_that_are_not_the_last_five_are_found(clean: Case, updates: tuple[int, ...]) -> None:
     outcome = check_wrong_checkpoints(with_translation(clean, averaged=Averaged("last5.json", updates)))
     assert titles(outcome) == ["Other checkpoints averaged than the last"]
