@@ -35,7 +35,9 @@ wildcard_constraints:
     seed=r"\d+",
     average=r"last\d+",
     testset="|".join(
-        sorted(map(re.escape, {testset for corpus in CORPORA.values() for testset in corpus.testsets} | ASKED_TESTSETS))
+        sorted(
+            map(re.escape, {testset for corpus in CORPORA.values() for testset in corpus.testsets} | ASKED_TESTSETS)
+        )
     ),
 
 
