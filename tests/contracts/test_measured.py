@@ -72,8 +72,9 @@ def test_the_figures_are_drawn_again_from_the_folder_alone_byte_for_byte(measure
 
 @pytest.mark.parametrize("scale", SHIPPED)
 def test_the_doctor_finds_nothing_in_shipped_runs_and_reads_their_packed_files(
-    scale: str, capsys: pytest.CaptureFixture[str]
+    scale: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # away from runs of our own
     for path in sorted((MEASURED_FOLDER / scale / "train").glob("*/*/seed*.json")):
         run = read_record(path, TrainRecord).run
         assert main(["doctor", run, "--results", str(MEASURED_FOLDER), "--json"]) == 0, run
