@@ -138,32 +138,29 @@ def _row(frame: Frame, key: CellKey, notes_by_mark: dict[str, str]) -> Row:
         marks = (PART_MARK,) * is_part
         return cell("kilowatt_hours", lambda hours: format_significant(hours, 3) if hours else "0", "", *marks)
 
+    def tokens(value: float) -> str:
+        return format_value(value, "tokens")
+
+    def flops(value: float) -> str:
+        return format_value(value, "training_flops")
+
+    def hundredths(value: float) -> str:
+        return f"{value:,.2f}"
+
     return Row((
         label(f"{key.corpus} {key.system}"),
         replace(text_cell(f"{len(runs)} of {len(asked)}", "ours", *steps.marks), shows=(steps,)),
-        cell("tokens", _count, NO_TEXT_MARK),
-        cell("source_tokens", _count, NO_TEXT_MARK),
-        cell("model_flops", _flops, NO_TEXT_MARK),
-        cell("training_flops", _flops, no_rate),
+        cell("tokens", tokens, NO_TEXT_MARK),
+        cell("source_tokens", tokens, NO_TEXT_MARK),
+        cell("model_flops", flops, NO_TEXT_MARK),
+        cell("training_flops", flops, no_rate),
         _printed_cell(frame, key),
         cell("utilisation_percent", lambda value: f"{value:.1f}", no_flops),
-        cell("wall_hours", _hundredths, no_rate),
-        cell("gpu_hours", _hundredths, no_rate),
+        cell("wall_hours", hundredths, no_rate),
+        cell("gpu_hours", hundredths, no_rate),
         energy(),
-        cell("dollars", _hundredths, NO_PRICE_MARK if is_known else no_rate),
+        cell("dollars", hundredths, NO_PRICE_MARK if is_known else no_rate),
     ))  # fmt: skip
-
-
-def _flops(value: float) -> str:
-    return format_value(value, "training_flops")
-
-
-def _hundredths(value: float) -> str:
-    return f"{value:,.2f}"
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}"
 
 
 def _over_seeds(values: Sequence[float], show: Callable[[float], str]) -> str:

@@ -1,6 +1,6 @@
 """Lays out verdicts: on every printed BLEU (a table, and verdicts.tsv), and on published replications beside ours."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -133,9 +133,8 @@ def _fields() -> tuple[Field[PrintedCell], ...]:
         difference = cell.verdict.largest_equivalent_difference
         return "none" if difference is None else format_value(difference, cell.metric)
 
-    def needed(cell: PrintedCell) -> str:
-        number = cell.verdict.num_seeds_to_decide
-        return "not known" if number is None else str(number)
+    def where_judged(words: Callable[[PrintedCell], str]) -> Callable[[PrintedCell], Cell]:
+        return lambda cell: blank_cell() if is_not_comparable(cell) else text_cell(words(cell), "ours")
 
     return (
         label_field("metric", "definition", lambda cell: cell.metric),
@@ -146,16 +145,13 @@ def _fields() -> tuple[Field[PrintedCell], ...]:
         label_field("reason", "reason", lambda cell: cell.verdict.reason),
         our_field("prediction", "printed as one run (95 % prediction)", _prediction),
         our_field(
-            "largest_equivalent_difference",
-            "largest difference callable equivalent",
-            lambda cell: blank_cell() if is_not_comparable(cell) else text_cell(largest(cell), "ours"),
+            "largest_equivalent_difference", "largest difference callable equivalent", where_judged(largest)
         ),
         our_field(
-            "num_seeds_to_decide",
-            "seeds that would decide",
-            lambda cell: blank_cell() if is_not_comparable(cell) else text_cell(needed(cell), "ours"),
+            "num_seeds_to_decide", "seeds that would decide",
+            where_judged(lambda cell: str(cell.verdict.num_seeds_to_decide or "not known")),
         ),
-    )
+    )  # fmt: skip
 
 
 def _difference(cell: PrintedCell) -> Cell:
