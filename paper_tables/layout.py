@@ -319,7 +319,9 @@ def compact(table: Table) -> Table:
     Where there is any number of ours, columns that hold states alone (missing, not run) are only named in a note. A
     note on a mark that went with its column stays, without the mark.
     """
-    cells_by_row = [_cell_by_column(row) for row in table.rows]
+    cells_by_row = [  # a cell a column; one that spans columns is in its first
+        [one for cell in row.cells for one in (cell, *[blank_cell()] * (cell.num_columns - 1))] for row in table.rows
+    ]
     has_numbers = any(cell.kind == "ours" and cell.shows for cells in cells_by_row for cell in cells)
     blank, waiting = (
         [
@@ -354,14 +356,6 @@ def _is_waiting(cell: Cell) -> bool:
     return cell.kind == "state" and (bool(cell.shows) or cell.parts[0].text == "not run")
 
 
-def _cell_by_column(row: Row) -> list[Cell]:
-    """Return one cell a column; one that spans columns is in its first."""
-    cells: list[Cell] = []
-    for cell in row.cells:
-        cells += [cell, *[blank_cell()] * (cell.num_columns - 1)]
-    return cells
-
-
 def _with_columns(row: Row, kept: Sequence[bool]) -> Row:
     """Return the row with the cells of the columns kept; one that spans others, too, becomes narrower."""
     cells, start = [], 0
@@ -381,13 +375,9 @@ def _marked_once(row: Row) -> Row:
         numbers = [index for index, cell in enumerate(cells) if cell.kind == "ours" and any(p.text for p in cell.parts)]
         if set(numbers) <= set(carriers):
             for index in carriers[1:]:
-                cells[index] = _without_mark(cells[index], mark)
+                parts = (replace(p, marks=tuple(m for m in p.marks if m != mark)) for p in cells[index].parts)
+                cells[index] = replace(cells[index], parts=tuple(parts))
     return replace(row, cells=tuple(cells))
-
-
-def _without_mark(cell: Cell, mark: str) -> Cell:
-    parts = tuple(replace(part, marks=tuple(other for other in part.marks if other != mark)) for part in cell.parts)
-    return replace(cell, parts=parts)
 
 
 def best_parts(table: Table) -> set[tuple[int, int, int]]:

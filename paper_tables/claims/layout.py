@@ -156,6 +156,11 @@ def lay_out_claims(frame: Frame) -> Table | None:
         return None
     pairs = [(claim, judge_claim(claim, frame)) for claim in read_claims()]
     pairs.sort(key=lambda pair: VERDICTS.index(pair[1].verdict))
+
+    def verdict_cell(pair: tuple[PublishedClaim, Judgement]) -> Cell:
+        numbers = pair[1].numbers
+        return replace(label(pair[1].verdict, *(numbers[0].marks if numbers else ())), shows=numbers)
+
     counts = Counter(judgement.verdict for _, judgement in pairs)
     counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
     measured = [judgement.measurement for _, judgement in pairs if judgement.measurement is not None]
@@ -164,7 +169,7 @@ def lay_out_claims(frame: Frame) -> Table | None:
         label_field("statement", "claim", lambda pair: pair[0].statement),
         label_field("kind", "kind", lambda pair: pair[0].kind),
         label_field("source", "source", lambda pair: pair[0].source),
-        Field(Column("verdict", "verdict", side="label"), lambda pair: _verdict_cell(pair[1])),
+        Field(Column("verdict", "verdict", side="label"), verdict_cell),
         label_field("by", "by what", lambda pair: pair[1].by),
     )
     table = Table(
@@ -179,11 +184,6 @@ def lay_out_claims(frame: Frame) -> Table | None:
         signatures=tuple((one.name, "measured without a training", one.signature) for one in measured),
     )
     return complete(frame, table, has_precisions=False, has_states=False)
-
-
-def _verdict_cell(judgement: Judgement) -> Cell:
-    marks = judgement.numbers[0].marks if judgement.numbers else ()
-    return replace(label(judgement.verdict, *marks), shows=judgement.numbers)
 
 
 def judge_claim(claim: PublishedClaim, frame: Frame) -> Judgement:

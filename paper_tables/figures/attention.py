@@ -251,13 +251,10 @@ def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
 def _token_axis(frame: pd.DataFrame, side: str, *, shows: bool, angle: int) -> alt.Axis:
     words = frame.drop_duplicates(f"{side}_index").sort_values(f"{side}_index")
     named = dict(zip(words[f"{side}_index"].astype(int), shown_tokens(words[side]), strict=True))
-    table = "{" + ", ".join(f"'{index}': {_quoted(token)}" for index, token in named.items()) + "}"
+    escaped = {index: token.replace("\\", "\\\\").replace("'", "\\'") for index, token in named.items()}
+    table = "{" + ", ".join(f"'{index}': '{token}'" for index, token in escaped.items()) + "}"
     return alt.Axis(labels=shows, ticks=False, domain=False, labelAngle=angle, labelFontSize=9, labelLimit=90,
                     labelExpr=f"({table})[datum.label]", labelOverlap=False)  # fmt: skip
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _heading(frame: pd.DataFrame) -> str:

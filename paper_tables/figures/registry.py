@@ -34,7 +34,7 @@ def write_figures_of_scale(
 ) -> None:
     """Write every figure of a scale; the logs of its runs are where its config says, unless their paths are given."""
     of_wings = (figure for figures in figures_of_wings() for figure in figures(cells))
-    runs = curves.curves_of_scale(cells) if log_path_by_run is None else curves.curves_of_runs(cells, log_path_by_run)
+    runs = curves.curves_of_scale(cells, log_path_by_run)
     write_figures((*figures_of_scale(cells, runs, attention_folder), *of_wings), folder)
 
 

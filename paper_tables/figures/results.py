@@ -221,6 +221,7 @@ def draw_cost(frame: pd.DataFrame) -> alt.TopLevelMixin:
     for panel, part in frame.groupby("panel", sort=False):
         is_printed = bool((part["source"] == PRINTED_NAME).any())
         low, high = float(part["flops"].min()) / 1.6, float(part["flops"].max()) * 1.6
+        decades = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
         height = 170 if len(part) > 3 else 70
         placed = _with_label_places(part, low, high, height)
         kind = "footnote 5" if is_printed else "model FLOPs by formula"
@@ -228,7 +229,7 @@ def draw_cost(frame: pd.DataFrame) -> alt.TopLevelMixin:
             "flops:Q",
             scale=alt.Scale(type="log", domain=[low, high], nice=False),
             axis=alt.Axis(title=f"training cost (FLOPs, {kind}; log axis)", grid=False, labelOverlap=True,
-                          values=_decades(low, high),
+                          values=[10.0**power for power in decades],
                           labelExpr="replace(format(datum.value, '.0e'), '+', '')"),
         )  # fmt: skip
         y = alt.Y(
@@ -274,21 +275,16 @@ def _with_label_places(part: pd.DataFrame, low: float, high: float, height: floa
             start = {"left": x + 7, "right": x - 7 - width, "center": x - width / 2}[align]
             box = (start, start + width, y + 11 * step - 5, y + 11 * step + 5)
             is_inside = box[0] > 0 and box[1] < WIDTH + 25
-            if is_inside and not any(_overlap_boxes(box, other) for other in taken):
+            is_free = not any(
+                box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3] for other in taken
+            )
+            if is_inside and is_free:
                 break
         taken.append(box)
         aligns.append(align)
         heights.append(bottom + (y + 11 * step) / pixels_a_bleu)
     is_transformer = ordered["label"].str.startswith(("base", "big"))
     return ordered.assign(label_bleu=heights, align=aligns, is_transformer=is_transformer)
-
-
-def _overlap_boxes(box: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3]
-
-
-def _decades(low: float, high: float) -> list[float]:
-    return [10.0**power for power in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
 
 
 def describe_cost(frame: pd.DataFrame) -> str:

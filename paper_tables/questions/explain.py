@@ -5,7 +5,8 @@ Table 3); beside it is the range that published gaps between the two definitions
 question is compared with that range. Every gap, replication and cause carries its source (published/README.md).
 """
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Literal
@@ -149,13 +150,15 @@ def explain(
     ]
     same = counted_alike(question.metric)
     alike = [one for one in replications if one.testset == testset and one.metric in same]
+    number = Decimal(str(question.bleu))
+    near = [NearReplication(replication=one, difference=float(Decimal(one.value) - number)) for one in alike]
     return Explanation(
         question=question,
         readings=readings,
         gaps=counted,
         other_gaps=[gap for gap in gaps if gap.counts == "no"],
         caveats=_caveats(question, joins, counted),
-        replications=_nearest(question, alike),
+        replications=sorted(near, key=lambda one: abs(one.difference))[:NUM_NEAREST_REPLICATIONS],
         num_replications=len(alike),
         num_replications_elsewhere=len(replications) - len(alike),
         direction=direction,
@@ -321,13 +324,6 @@ def _matching_causes(
     return sorted(fitting, key=distance)[:NUM_NEAREST_CAUSES], False
 
 
-def _nearest(question: Question, replications: Collection[ReferenceReplication]) -> list[NearReplication]:
-    """Return the nearest replications, the nearest first."""
-    bleu = Decimal(str(question.bleu))
-    near = [NearReplication(replication=one, difference=float(Decimal(one.value) - bleu)) for one in replications]
-    return sorted(near, key=lambda one: abs(one.difference))[:NUM_NEAREST_REPLICATIONS]
-
-
 def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> PublishedCause:
     """Return the cause with its command as it can be pasted, but for files."""
     command = cause.command.format(
@@ -388,12 +384,9 @@ def render_explanation(explanation: Explanation) -> str:
 
 def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
     """Return a table; cells longer than their column's width wrap, columns of numbers are aligned to the right."""
-    right = [index for index, cells in enumerate(zip(*rows, strict=True)) if all(map(_is_number, cells))]
+    numbers = re.compile(r"[+-]*[0-9]+\.?[0-9]*( to [0-9]*\.?[0-9]*)?")
+    right = [index for index, cells in enumerate(zip(*rows, strict=True)) if all(map(numbers.fullmatch, cells))]
     return table([headings, *rows], right=right, widths=widths, num_headings=1, indent=INDENT)
-
-
-def _is_number(text: str) -> bool:
-    return text.lstrip("+-").replace(".", "", 1).replace(" to ", "", 1).replace(".", "", 1).isdigit()
 
 
 def _range(low: str, high: str) -> str:

@@ -264,13 +264,27 @@ def _seed_runs(frame: Frame, number: Number) -> list[SeedRun]:
 def lay_out_conclusions(frame: Frame) -> Table:
     """Return one row a contrast: those in bits a subword, then those in BLEU."""
     drawn = draw_contrasts(frame)
+
+    def sentence(one: PrintedContrast) -> str:
+        return NOTHING_CONCLUDED if one.conclusion is None else f"{one.conclusion.section}: {one.conclusion.sentence}"
+
+    def elsewhere(one: PrintedContrast) -> str:
+        finding = one.elsewhere
+        return "" if finding is None else f"{finding.finding} ({finding.source}, {finding.place})"
+
+    def printed_bits(one: PrintedContrast) -> str:
+        return _shown(one, one.printed_effect, "+") if one.metric == BITS_METRIC else ""
+
+    def aside(one: PrintedContrast) -> Aside | None:
+        return Aside(f"{one.row_name} minus {one.control_name} ({one.metric})", NOT_RUN) if not one.place else None
+
     fields: tuple[Field[PrintedContrast], ...] = (
-        label_field("sentence", "section: sentence", _sentence),
+        label_field("sentence", "section: sentence", sentence),
         label_field("statement", "of the rows", lambda one: one.conclusion.statement if one.conclusion else ""),
         label_field("rows", "difference", lambda one: one.name),
         label_field("metric", "metric", lambda one: one.metric),
         printed_field("printed", "printed", lambda one: f"{one.printed_difference:+}"),
-        printed_field("printed_bits", "printed, in bits", _printed_bits),
+        printed_field("printed_bits", "printed, in bits", printed_bits),
         label_field("expected", "concluded", _expected),
         our_field("ours", "ours", _difference_cell),
         our_field("reach", "reach", lambda one: _words(one, lambda ours: _shown(one, ours.reach))),
@@ -285,7 +299,7 @@ def lay_out_conclusions(frame: Frame) -> Table:
         our_field("starts", "starts", lambda one: _words(one, _starts)),
         our_field("same_seeds", "as seen by the same seeds", _same_seeds_cell),
         our_field("seeds_to_decide", "seeds that would decide", lambda one: _words(one, _seeds_to_decide)),
-        label_field("elsewhere", "elsewhere", _elsewhere),
+        label_field("elsewhere", "elsewhere", elsewhere),
     )
     table = Table(
         name="conclusions",
@@ -295,7 +309,7 @@ def lay_out_conclusions(frame: Frame) -> Table:
         "at a smaller scale than the paper's a row keeps its ratio to base, not the sizes that the words name. "
         f"{summarise(drawn)}",
         columns=columns_of(fields),
-        rows=rows_of(fields, drawn.contrasts, aside=_aside),
+        rows=rows_of(fields, drawn.contrasts, aside=aside),
         notes=(*_spread_notes(frame, drawn), *(Note("", text) for text in RULE_NOTES)),
     )
     return complete(frame, table, has_states=False)
@@ -335,26 +349,8 @@ def answers_of(drawn: Contrasts) -> dict[str, list[PrintedContrast]]:
     return answers
 
 
-def _aside(one: PrintedContrast) -> Aside | None:
-    """Return why a row has no number of ours; None if it has."""
-    return Aside(f"{one.row_name} minus {one.control_name} ({one.metric})", NOT_RUN) if one.place is None else None
-
-
-def _sentence(one: PrintedContrast) -> str:
-    return NOTHING_CONCLUDED if one.conclusion is None else f"{one.conclusion.section}: {one.conclusion.sentence}"
-
-
 def _expected(one: PrintedContrast) -> str:
     return "" if one.conclusion is None else OUTCOME_WORDS[one.conclusion.relation]
-
-
-def _elsewhere(one: PrintedContrast) -> str:
-    found = one.elsewhere
-    return "" if found is None else f"{found.finding} ({found.source}, {found.place})"
-
-
-def _printed_bits(one: PrintedContrast) -> str:
-    return _shown(one, one.printed_effect, "+") if one.metric == BITS_METRIC else ""
 
 
 def _shown(one: PrintedContrast, value: float | None, sign: str = "") -> str:
