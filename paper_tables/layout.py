@@ -130,12 +130,7 @@ class Row:
     group: str = ""
 
 
-class OurLine(NamedTuple):
-    """A line of ours under the printed row `row`: its cells by the names of their columns."""
-
-    row: str
-    cells: Mapping[str, Cell]
-    aside: Aside | None = None
+OurLine = tuple[str, Mapping[str, Cell], Aside | None]  # below the printed row of this name: cells by column
 
 
 @dataclass(frozen=True)
@@ -224,9 +219,9 @@ def rows_of_printed(
         cells = printed_by_column(printed, name, mark_by_edition) | dict((beside or {}).get(name, {}))
         rows.append(Row(row_by_column(columns, cells), group=group_of(name)))
         rows += [
-            Row(row_by_column(columns, line.cells), "ours", line.aside, group=group_of(name))
-            for line in lines
-            if line.row == name
+            Row(row_by_column(columns, our_cells), "ours", aside, group=group_of(name))
+            for row, our_cells, aside in lines
+            if row == name
         ]
     return tuple(rows)
 

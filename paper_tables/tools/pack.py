@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -206,26 +207,22 @@ def _check_size(packed: Packed, folder: Path, max_bytes: int) -> None:
     )
 
 
+@dataclass
 class _Packer:
     """Writes the files behind the results of a scale below `<folder>/<scale>/`, `kept` runs from the earlier pack."""
 
-    def __init__(
-        self,
-        results: ScaleResults,
-        results_folder: Path,
-        earlier_folder: Path,
-        folder: Path,
-        kept: Container[TrainingKey],
-    ) -> None:
-        self.results = results
-        self.results_folder = results_folder
-        self.earlier_folder = earlier_folder
-        self.folder = folder
-        self.kept = kept
-        self.scale = results.experiment.scale.scale
-        self.runs_folder = Path(results.experiment.scale.runs_folder)
-        self.num_translations = 0
-        self._replacements = _replacements([results_folder, self.runs_folder])
+    results: ScaleResults
+    results_folder: Path
+    earlier_folder: Path
+    folder: Path
+    kept: Container[TrainingKey]
+    num_translations: int = 0
+
+    def __post_init__(self) -> None:
+        """Note the scale, and what of this machine is left out of texts."""
+        self.scale = self.results.experiment.scale.scale
+        self.runs_folder = Path(self.results.experiment.scale.runs_folder)
+        self._replacements = _replacements([self.results_folder, self.runs_folder])
 
     def pack(self) -> None:
         """Write everything."""
