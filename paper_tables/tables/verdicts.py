@@ -7,7 +7,7 @@ from typing import Literal
 import pandas as pd
 
 from aiayn.printed import PAPER_SCALE, read_replications
-from aiayn.wings import sentences_beside_verdicts
+from aiayn.wings import registered
 from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Outcome, PooledSd, Verdict, judge_family
 from paper_tables.frame import Frame, PrintedCell
 from paper_tables.layout import (
@@ -107,7 +107,7 @@ def lay_out_verdicts(frame: Frame) -> Table:
             *_meanings(frame.judged),
             *_family_notes(frame.judged),
             *_spread_notes(frame.judged),
-            *(Note("", text) for text in (sentences_beside_verdicts() if frame.scale == PAPER_SCALE else [])),
+            *(Note("", cite()) for cite in (registered("cited") if frame.scale == PAPER_SCALE else [])),
         ),
     )
     return complete(frame, table, has_states=False, has_signatures=False)

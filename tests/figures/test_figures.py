@@ -362,7 +362,7 @@ def test_definitions_are_of_one_output(tmp_path: Path) -> None:
 def test_without_any_run_what_is_printed_is_drawn_and_the_rest_has_a_reason(tmp_path: Path) -> None:
     cells = results_of(tmp_path, is_complete=False)
     drawn_names, names, reasons = set(), set(), []
-    for figure, make in figures_of_scale(cells, [], None):
+    for figure, make in figures_of_scale(cells, {}, None):
         names.add(figure.name)
         try:
             figure.chart(make())
@@ -393,7 +393,7 @@ def test_attention_that_was_written_is_drawn(tmp_path: Path) -> None:
     folder = tmp_path / "attention" / "some-run"
     folder.mkdir(parents=True)
     attention_frame().to_csv(folder / "encoder_layer5.tsv", sep="\t", index=False)
-    figures = list(figures_of_scale(cells, [], tmp_path / "attention"))[-2:]
+    figures = list(figures_of_scale(cells, {}, tmp_path / "attention"))[-2:]
     write_figures(figures, tmp_path / "figures")
     assert {path.stem for path in (tmp_path / "figures").glob("*.svg")} == {
         "attention_lines_some-run_encoder_layer5",
