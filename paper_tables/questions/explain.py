@@ -244,16 +244,22 @@ def _reading(question: Question, join: CellJoin, gaps: Sequence[PublishedGap], f
     printed = find_printed(join, read_table(join.table, folder)).value
     number, bleu = Decimal(printed), Decimal(str(question.bleu))
     unit = Decimal(1).scaleb(int(number.as_tuple().exponent))
+    own, other = f"{bleu} {question.metric}", f"{printed} {join.metric}"
     position: Position = "not comparable"
     low = high = distance = None
-    is_same = join.metric in counted_alike(question.metric)
-    if is_same:
+    sentence = f"No published gap leads from the printed {other} to this definition: {own} cannot be compared."
+    if join.metric in counted_alike(question.metric):
         low = high = number
         position, distance = _place(bleu, number, number, slack=unit / 2)  # 28.4 means 28.35 to 28.45
+        words = "rounds to" if position == "within" else f"lies {distance} {position}"
+        alike = "the same definition" if question.metric == join.metric else "both count alike"
+        sentence = f"{own} {words} the printed {other}: {alike}."
     elif gaps:
         low = (number - max(gap.bounds[1] for gap in gaps)).quantize(unit, ROUND_FLOOR)
         high = (number - min(gap.bounds[0] for gap in gaps)).quantize(unit, ROUND_CEILING)
         position, distance = _place(bleu, low, high)
+        words = f"lies {distance} {position}" if distance else "lies within"
+        sentence = f"{own} {words} the range {low} to {high}, in which the printed {other} reads by published gaps."
     return Reading(
         edition=join.edition,
         printed=printed,
@@ -262,9 +268,7 @@ def _reading(question: Question, join: CellJoin, gaps: Sequence[PublishedGap], f
         high=None if high is None else float(high),
         position=position,
         distance=None if distance is None else float(distance),
-        sentence=_sentence(
-            f"{bleu} {question.metric}", f"{printed} {join.metric}", is_same, low, high, position, distance
-        ),
+        sentence=sentence,
     )
 
 
@@ -274,20 +278,6 @@ def _place(bleu: Decimal, low: Decimal, high: Decimal, slack: Decimal = Decimal(
     if bleu > high + slack:
         return "above", bleu - high
     return "within", Decimal(0)
-
-
-def _sentence(
-    own: str, printed: str, is_same: bool, low: Decimal | None, high: Decimal | None, position: Position,
-    distance: Decimal | None,
-) -> str:  # fmt: skip
-    if low is None:
-        return f"No published gap leads from the printed {printed} to this definition: {own} cannot be compared."
-    if is_same:
-        words = "rounds to" if position == "within" else f"lies {distance} {position}"
-        is_one = own.split()[1] == printed.split()[1]
-        return f"{own} {words} the printed {printed}: {'the same definition' if is_one else 'both count alike'}."
-    words = f"lies {distance} {position}" if distance else "lies within"
-    return f"{own} {words} the range {low} to {high}, in which the printed {printed} reads by published gaps."
 
 
 def _amount(

@@ -36,7 +36,7 @@ from aiayn.runs.attempts import LOG_NAME, Attempt, list_attempts, read_events
 from aiayn.terminal import sections, table, titled
 from paper_tables.frame import Frame, Run
 from paper_tables.layout import format_value
-from paper_tables.make_frame import training_values
+from paper_tables.make_frame import COMMIT_DIGITS, training_values
 
 TRAINING_METRICS = ("num_parameters", "steps", "training_flops")  # of the training itself, no evaluation
 METRIC_BY_COMPARED_COLUMN = {
@@ -46,7 +46,6 @@ METRIC_BY_COMPARED_COLUMN = {
 }
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 COLUMN = 13  # of the labels of a text
-COMMIT_DIGITS = 12  # of a commit in a sentence
 _UPDATE_LINE = re.compile(rb'\| train_inner \| \{.*"num_updates": "?([0-9]+)')  # fairseq's log, JSON form
 
 
@@ -374,7 +373,7 @@ def _seed_facts(seed: SeedTrace) -> Iterable[tuple[str, str]]:
 
 def _attempt_words(attempt: Attempt) -> str:
     job = f"job {attempt.job}, " if attempt.job else ""  # a pack has neither jobs nor hosts
-    place = f"{attempt.device}, {job}commit {attempt.commit[:12]}"
+    place = f"{attempt.device}, {job}commit {attempt.commit[:COMMIT_DIGITS]}"
     place = f"{attempt.host} ({place})" if attempt.host else place
     begun = f"{attempt.began}, update {attempt.first_update:,}, {place}"
     if not attempt.outcome:
