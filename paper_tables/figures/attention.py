@@ -271,13 +271,10 @@ def describe_attention(frame: pd.DataFrame) -> str:
     """Return the layer, the sentence, and what each head attends to most."""
     first = frame.iloc[0]
     queries = frame.drop_duplicates("query_index").sort_values("query_index")["query"]
-    words = [f"{_heading(frame)}, of {first['run']}; queries: {' '.join(queries)[:400]}."]
     strongest = frame.loc[frame.groupby("head")["weight"].idxmax()].sort_values("head")
-    for line in strongest.to_dict("records"):
-        words.append(
-            f"Head {line['head']}: largest weight {line['weight']:.2f}, from {line['query']} to {line['key']}."
-        )
-    return " ".join(words)
+    words = [f"Head {line['head']}: largest weight {line['weight']:.2f}, from {line['query']} to {line['key']}."
+             for line in strongest.to_dict("records")]  # fmt: skip
+    return " ".join([f"{_heading(frame)}, of {first['run']}; queries: {' '.join(queries)[:400]}.", *words])
 
 
 ATTENTION_LINES = Figure(
