@@ -69,7 +69,7 @@ def anchor_of(run: str) -> str:
 class CellProvenance:
     """The origin of a number of ours: what it is of, the trainings behind it, and its signature if it was scored."""
 
-    of: str
+    quantity: str
     sources: tuple[Source, ...]
     signature: str = ""
 

@@ -162,7 +162,7 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
             is_scored = (key.corpus, key.system, key.average, key.testset) in scored and metric not in OF_MODELS
             place = f", {key.testset}, {key.average}" if signatures else ""
             numbers[key, metric] = Number(
-                key=key, metric=metric, mark=mark, of=f"{metric} of {key.system}, {key.corpus}{place}",
+                key=key, metric=metric, mark=mark, quantity=f"{metric} of {key.system}, {key.corpus}{place}",
                 values=tuple((run, values[run.seed]) for run in asked if run.seed in values),
                 missing=() if is_scored and not values else tuple(r.word for r in asked if r.seed not in values),
                 signatures=signatures,
@@ -170,7 +170,7 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
         for metric in OF_TRAININGS:
             found = {run.state.run: costs[run.state.run].get(metric) for run in asked if run.train is not None}
             numbers[key, metric] = Number(
-                key=key, metric=metric, mark=mark, of=f"{metric} of {key.system}, {key.corpus}",
+                key=key, metric=metric, mark=mark, quantity=f"{metric} of {key.system}, {key.corpus}",
                 values=tuple((r, value) for r in asked if (value := found.get(r.state.run)) is not None),
                 missing=tuple("" if run.train else run.word for run in asked if found.get(run.state.run) is None),
             )  # fmt: skip

@@ -106,7 +106,7 @@ def test_a_column_that_waits_for_all_its_runs_is_named_once_there_is_any_number(
     key = CellKey(corpus="c", system="base", average="last5", testset="t", role="test", language_pair="en-fr")
     columns = (Column("row", "", side="label"), Column("de", "ours", "BLEU EN-DE", "ours"),
                Column("fr", "ours", "BLEU EN-FR", "ours"), Column("call", "call", side="ours"))  # fmt: skip
-    waiting = replace(text_cell("2 missing", "state"), shows=(Number(key=key, metric="bleu", of="bleu"),))
+    waiting = replace(text_cell("2 missing", "state"), shows=(Number(key=key, metric="bleu", quantity="bleu"),))
     number, call = replace(waiting, parts=(Part("27.3"),), kind="ours"), text_cell("too close to call", "state")
 
     def shown(first: Cell) -> Table:
