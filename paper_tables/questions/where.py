@@ -147,18 +147,18 @@ def find_cell(name: str, cell_by_name: Mapping[str, NamedCell]) -> NamedCell:
     if name in cell_by_name:
         return cell_by_name[name]
     hint = did_you_mean(name, cell_by_name, "see `aiayn where --list`", most=3)
-    parts = name.split(":")
+    parts, known = name.split(":"), [cell.split(":") for cell in cell_by_name]
+    columns = [column for *place, column in known if place == parts[:2]]
+    rows = dict.fromkeys(row for table, row, _ in known if table == parts[0])
     if len(parts) != 3:
-        raise UsageError(f"cell {name!r}: expected table:row:column, as table2:base:bleu_en_de; {hint}")
-    table, row, _ = parts
-    columns = [cell.split(":")[2] for cell in cell_by_name if cell.startswith(f"{table}:{row}:")]
-    if columns:
-        raise UsageError(f"cell {name!r}: {table}, row {row} has the columns {', '.join(columns)}; {hint}")
-    rows = dict.fromkeys(cell.split(":")[1] for cell in cell_by_name if cell.startswith(f"{table}:"))
-    if rows:
-        raise UsageError(f"cell {name!r}: {table} has the rows {', '.join(rows)}; {hint}")
-    tables = dict.fromkeys(cell.split(":")[0] for cell in cell_by_name)
-    raise UsageError(f"cell {name!r}: the tables are {', '.join(tables)}; {hint}")
+        problem = "expected table:row:column, as table2:base:bleu_en_de"
+    elif columns:
+        problem = f"{parts[0]}, row {parts[1]} has the columns {', '.join(columns)}"
+    elif rows:
+        problem = f"{parts[0]} has the rows {', '.join(rows)}"
+    else:
+        problem = f"the tables are {', '.join(dict.fromkeys(table for table, *_ in known))}"
+    raise UsageError(f"cell {name!r}: {problem}; {hint}")
 
 
 def trace_cell(frame: Frame, cell: NamedCell, results_folder: Path) -> CellTrace:
