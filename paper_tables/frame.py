@@ -57,13 +57,13 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
     """A number of ours: one metric of a cell, over its seeds.
 
     `values` are in the order of their seeds; `missing` has a word for each run without one ('': the quantity does not
-    exist for it, which is a dash). `of` says in words what the number is of; `mark` is the scale's, '' under the
+    exist for it, which is a dash). `quantity` says in words what the number is of; `mark` is the scale's, '' under the
     paper's own conditions. `settings` are those of a search that a log tells, beside its definition.
     """
 
     key: CellKey
     metric: str
-    of: str
+    quantity: str
     mark: str = ""
     values: tuple[tuple[Run, float], ...] = ()
     missing: tuple[str, ...] = ()

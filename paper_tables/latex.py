@@ -47,7 +47,8 @@ def render_latex(table: Table) -> str:
 
     Where rows have groups whose names are printed, as (A) to (E), these are in a column of their own.
     """
-    has_labels = any(_is_label_of_group(row) for row in table.rows)
+    firsts = [(row.group, row.cells[0]) for row in table.rows if row.group]
+    has_labels = any(cell.kind == "label" and cell.parts[0].text == group for group, cell in firsts)
     caption = table.caption if table.title.startswith("Table") else f"{table.title}: {table.caption}"  # LaTeX counts
     sides = "".join("l" if column.side == "label" else "c" for column in table.columns)
     heading = [r"\toprule", *_headings(table.columns, has_labels=has_labels), r"\midrule"]
@@ -109,19 +110,11 @@ def _heading(column: Column) -> str:
         index = rf"_{{\mathrm{{{symbol['index']}}}}}" if symbol["index"] and len(symbol["index"]) > 1 else ""
         index = index or (f"_{symbol['index']}" if symbol["index"] else "")
         return f"${base}{index}$"
-    shown = [escape_latex(line).replace(r"x10\textasciicircum{}6", r"$\times 10^6$") for line in _lines(column)]
+    words, end = column.heading, column.heading.rfind(" ")
+    is_long = column.side != "label" and len(words) > SHORT  # of a column of numbers: broken at a space near its end
+    lines = [words[:end], words[end + 1 :]] if end > 0 and is_long else [words]
+    shown = [escape_latex(line).replace(r"x10\textasciicircum{}6", r"$\times 10^6$") for line in lines]
     return shown[0] if len(shown) == 1 else r"\shortstack{" + r"\\".join(shown) + "}"
-
-
-def _lines(column: Column) -> list[str]:
-    """Return a heading in one line, or of a column of numbers in two if it is long: broken at a space near its end."""
-    words = column.heading
-    end = words.rfind(" ")
-    return [words[:end], words[end + 1 :]] if end > 0 and column.side != "label" and len(words) > SHORT else [words]
-
-
-def _is_label_of_group(row: Row) -> bool:
-    return bool(row.group) and row.cells[0].kind == "label" and row.cells[0].parts[0].text == row.group
 
 
 def _body(table: Table, *, has_labels: bool) -> list[str]:

@@ -69,7 +69,7 @@ def anchor_of(run: str) -> str:
 class CellProvenance:
     """The origin of a number of ours: what it is of, the trainings behind it, and its signature if it was scored."""
 
-    of: str
+    quantity: str
     sources: tuple[Source, ...]
     signature: str = ""
 
@@ -130,12 +130,7 @@ class Row:
     group: str = ""
 
 
-class OurLine(NamedTuple):
-    """A line of ours under the printed row `row`: its cells by the names of their columns."""
-
-    row: str
-    cells: Mapping[str, Cell]
-    aside: Aside | None = None
+OurLine = tuple[str, Mapping[str, Cell], Aside | None]  # below the printed row of this name: cells by column
 
 
 @dataclass(frozen=True)
@@ -224,9 +219,9 @@ def rows_of_printed(
         cells = printed_by_column(printed, name, mark_by_edition) | dict((beside or {}).get(name, {}))
         rows.append(Row(row_by_column(columns, cells), group=group_of(name)))
         rows += [
-            Row(row_by_column(columns, line.cells), "ours", line.aside, group=group_of(name))
-            for line in lines
-            if line.row == name
+            Row(row_by_column(columns, our_cells), "ours", aside, group=group_of(name))
+            for row, our_cells, aside in lines
+            if row == name
         ]
     return tuple(rows)
 
@@ -319,7 +314,9 @@ def compact(table: Table) -> Table:
     Where there is any number of ours, columns that hold states alone (missing, not run) are only named in a note. A
     note on a mark that went with its column stays, without the mark.
     """
-    cells_by_row = [_cell_by_column(row) for row in table.rows]
+    cells_by_row = [  # a cell a column; one that spans columns is in its first
+        [one for cell in row.cells for one in (cell, *[blank_cell()] * (cell.num_columns - 1))] for row in table.rows
+    ]
     has_numbers = any(cell.kind == "ours" and cell.shows for cells in cells_by_row for cell in cells)
     blank, waiting = (
         [
@@ -354,14 +351,6 @@ def _is_waiting(cell: Cell) -> bool:
     return cell.kind == "state" and (bool(cell.shows) or cell.parts[0].text == "not run")
 
 
-def _cell_by_column(row: Row) -> list[Cell]:
-    """Return one cell a column; one that spans columns is in its first."""
-    cells: list[Cell] = []
-    for cell in row.cells:
-        cells += [cell, *[blank_cell()] * (cell.num_columns - 1)]
-    return cells
-
-
 def _with_columns(row: Row, kept: Sequence[bool]) -> Row:
     """Return the row with the cells of the columns kept; one that spans others, too, becomes narrower."""
     cells, start = [], 0
@@ -381,13 +370,9 @@ def _marked_once(row: Row) -> Row:
         numbers = [index for index, cell in enumerate(cells) if cell.kind == "ours" and any(p.text for p in cell.parts)]
         if set(numbers) <= set(carriers):
             for index in carriers[1:]:
-                cells[index] = _without_mark(cells[index], mark)
+                parts = (replace(p, marks=tuple(m for m in p.marks if m != mark)) for p in cells[index].parts)
+                cells[index] = replace(cells[index], parts=tuple(parts))
     return replace(row, cells=tuple(cells))
-
-
-def _without_mark(cell: Cell, mark: str) -> Cell:
-    parts = tuple(replace(part, marks=tuple(other for other in part.marks if other != mark)) for part in cell.parts)
-    return replace(cell, parts=parts)
 
 
 def best_parts(table: Table) -> set[tuple[int, int, int]]:

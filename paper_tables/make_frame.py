@@ -103,7 +103,7 @@ def make_frame(results: ScaleResults) -> Frame:
         key = frame.find(join.language_pair, join.system, join.average, join.role)
         conditions = _paper_conditions(join.language_pair, join.role, join.metric)
         printed = find_printed(join, read_table(join.table)).value
-        place: tuple[str, str, str, str] = (str(join.table), join.row, join.column, join.edition)
+        place = (str(join.table), join.row, join.column, str(join.edition))
         cells.append(_judged(frame, place, printed, key, conditions))
     for one in read_replications():
         # It is of our scale by being named in our config.
@@ -154,13 +154,15 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
     numbers: Numbers = {}
     for key in dict.fromkeys(evaluation.key for evaluation in experiment.evaluations):
         asked = runs_by_system[key.corpus, key.system]
-        mark = MARK_BY_SCALE[scale] if _mismatch(scale, key) else ""
+        ours = Conditions(scale=scale, corpus=key.corpus, testset=key.testset, metric="")
+        paper = _paper_conditions(key.language_pair, key.role, "")  # in whichever definition
+        mark = MARK_BY_SCALE[scale] if find_condition_mismatch(ours, paper) else ""
         for metric in metrics:
             values, signatures = scores.get(((key.corpus, key.system, key.average, key.testset), metric), ({}, ()))
             is_scored = (key.corpus, key.system, key.average, key.testset) in scored and metric not in OF_MODELS
             place = f", {key.testset}, {key.average}" if signatures else ""
             numbers[key, metric] = Number(
-                key=key, metric=metric, mark=mark, of=f"{metric} of {key.system}, {key.corpus}{place}",
+                key=key, metric=metric, mark=mark, quantity=f"{metric} of {key.system}, {key.corpus}{place}",
                 values=tuple((run, values[run.seed]) for run in asked if run.seed in values),
                 missing=() if is_scored and not values else tuple(r.word for r in asked if r.seed not in values),
                 signatures=signatures,
@@ -168,7 +170,7 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
         for metric in OF_TRAININGS:
             found = {run.state.run: costs[run.state.run].get(metric) for run in asked if run.train is not None}
             numbers[key, metric] = Number(
-                key=key, metric=metric, mark=mark, of=f"{metric} of {key.system}, {key.corpus}",
+                key=key, metric=metric, mark=mark, quantity=f"{metric} of {key.system}, {key.corpus}",
                 values=tuple((r, value) for r in asked if (value := found.get(r.state.run)) is not None),
                 missing=tuple("" if run.train else run.word for run in asked if found.get(run.state.run) is None),
             )  # fmt: skip
@@ -223,12 +225,6 @@ def _lengths_of(record: BinarizedCorpus | None) -> SentenceLengths | None:
     return SentenceLengths(
         num_tokens[record.source_language] / num_pairs, num_tokens[record.target_language] / num_pairs
     )
-
-
-def _mismatch(scale: str, key: CellKey) -> str | None:
-    """Return in which condition a cell, in whichever definition, is not the paper's; None if it is in all."""
-    ours = Conditions(scale=scale, corpus=key.corpus, testset=key.testset, metric="")
-    return find_condition_mismatch(ours, _paper_conditions(key.language_pair, key.role, ""))
 
 
 def _paper_conditions(language_pair: str, role: str, metric: str) -> Conditions:

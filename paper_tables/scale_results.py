@@ -241,21 +241,24 @@ def gather_from_records(
     found = {key: train for key, train in trained.items() if train.seed < FIRST_PROBE_SEED}
     request, trainings = _read_request(scale, results_folders, found, config_folder)
     keys = [training.key for training in trainings]
+    experiment = expand(request, config_folder, trainings)
+    experiment = msgspec.structs.replace(experiment, system_by_name=_as_trained(experiment, found))
+    state_by_key = {key: _state(key, found.get(key), experiment.system_by_name[key[1]]) for key in keys}
     faults = []
     for key, train in trained.items():
         if key not in found:
             message = f"seed {train.seed} is a probe's, by which a scale was chosen, and stands in no table"
-            faults.append(_fault_of(train, folder_by_key[key], scale, message, "train it with a seed of the tables"))
+            next_step = "train it with a seed of the tables"
         elif key not in keys:
             message = f"no table of scale {scale} asks for {train.system} on {train.corpus}, seed {train.seed}"
-            faults.append(_fault_of(train, folder_by_key[key], scale, message, "name it in the scale's config"))
-    experiment = expand(request, config_folder, trainings)
-    experiment = msgspec.structs.replace(experiment, system_by_name=_as_trained(experiment, found))
-    state_by_key = {key: _state(key, found.get(key), experiment.system_by_name[key[1]]) for key in keys}
-    for key in keys:
-        if state_by_key[key].status == "outdated":
-            message = f"{found[key].run} was trained under another spec than other runs of {key[1]}"
-            faults.append(_fault_of(found[key], folder_by_key[key], scale, message, "train all runs of a system alike"))
+            next_step = "name it in the scale's config"
+        elif state_by_key[key].status == "outdated":
+            message = f"{train.run} was trained under another spec than other runs of {train.system}"
+            next_step = "train all runs of a system alike"
+        else:
+            continue
+        path = train_record(folder_by_key[key], scale, *key)
+        faults.append(RecordFault(path, f"{message}: left out", next_step))
     text_faults: dict[Evaluation, RecordFault] = {}
     results = _gather(
         experiment, found, state_by_key, folder_by_key, results_folders, so_far=True, config_folder=config_folder,
@@ -399,8 +402,3 @@ def _state(key: TrainingKey, train: TrainRecord | None, system: SystemSpec) -> R
     if train is None:
         return RunState(status="missing", run="", update=0, updates=system.training.updates, reason="no record of it")
     return find_run_state(*key, training=system.training, train=train, runs_folder=Path())
-
-
-def _fault_of(train: TrainRecord, results_folder: Path, scale: str, message: str, next_step: str) -> RecordFault:
-    path = train_record(results_folder, scale, train.corpus, train.system, train.seed)
-    return RecordFault(path, f"{message}: left out", next_step)

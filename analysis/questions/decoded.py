@@ -27,11 +27,11 @@ def find_decoded(results_folder: Path, run: str, *, testset: str | None, average
     Raises:
         RecordError: if no run, or more than one, is meant, or it was decoded on no or more than one such test set.
     """
-    found = [
-        _read_decoded(results_folder, path)
-        for path in sorted(results_folder.glob("*/decode/*/*/seed*/last*/*.json"))
-        if split_alpha(path.stem)[1] is None  # by another search than the system's
-    ]
+    found = []
+    for path in sorted(results_folder.glob("*/decode/*/*/seed*/last*/*.json")):
+        if split_alpha(path.stem)[1] is None:  # not by another search than the system's
+            scale, _, corpus, *_ = path.relative_to(results_folder).parts
+            found.append(Decoded(scale=scale, corpus=corpus, hypotheses=read_record(path, Hypotheses)))
     names = {one.hypotheses.run for one in found}
     name = match_run(run, names, place=str(results_folder), unknown="is neither a file nor a decoded run")
     of_run = [one for one in found if one.hypotheses.run == name]
@@ -56,8 +56,3 @@ def read_references(results_folder: Path, scale: str, corpus_name: str, testset:
     if not corpus.is_segmented:
         return list(read_lines(path))
     return [detokenise(line, corpus) for line in read_lines(path)]
-
-
-def _read_decoded(results_folder: Path, path: Path) -> Decoded:
-    scale, _, corpus, *_ = path.relative_to(results_folder).parts
-    return Decoded(scale=scale, corpus=corpus, hypotheses=read_record(path, Hypotheses))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import msgspec
 from scipy import stats
@@ -31,21 +31,18 @@ from paper_tables.layout import PLUS_MINUS, Cell, Column, Field, Note, Table, co
 from paper_tables.tables.ours import complete
 
 Verdict = Literal["settled", "contradicted", "not settled", "not testable here"]
-SETTLED: Verdict = "settled"
-CONTRADICTED: Verdict = "contradicted"
-NOT_SETTLED: Verdict = "not settled"
-NOT_TESTABLE: Verdict = "not testable here"
-VERDICTS = (CONTRADICTED, SETTLED, NOT_SETTLED, NOT_TESTABLE)  # in the table's order
+VERDICTS: tuple[Verdict, ...] = ("contradicted", "settled", "not settled", "not testable here")  # in the table's order
 
 Kind = Literal["claim", "contradiction", "system", "figure", "mistake", "reference", "method", "task"]
 DecidedBy = Literal["test", "measurement", "comparison", "printed", "reproduction", "sentences", "nothing"]
 
 _NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
+Expectation = tuple[float, float, bool]  # where a number must lie: from, to, and whether strictly between them
 
 NUM_DIGITS = 4
 NORMAL_REACH = float(stats.norm.ppf((1 + CONFIDENCE) / 2))  # 1.96 standard errors
-VERDICT_BY_FINDING: dict[str, Verdict] = {"holds": SETTLED, "fails": CONTRADICTED}
-VERDICT_BY_OUTCOME = {Outcome.REPRODUCED: SETTLED, Outcome.NOT_REPRODUCED: CONTRADICTED}
+VERDICT_BY_FINDING: dict[str, Verdict] = {"holds": "settled", "fails": "contradicted"}
+VERDICT_BY_OUTCOME: dict[Outcome, Verdict] = {Outcome.REPRODUCED: "settled", Outcome.NOT_REPRODUCED: "contradicted"}
 RECORD_METRICS = ("wall_seconds", "num_parameters")  # of a training's record, not of its scores
 NOTES = (
     "A test settles a claim by its presence: its outcome is not read here. It is in this checkout, and continuous "
@@ -58,14 +55,6 @@ NOTES = (
     "A comparison is settled at the scale at which it was run, and at no other. What the paper's own printed numbers "
     "settle is what is printed.",
 )
-
-
-class Expectation(NamedTuple):
-    """Where a number must lie: from `low` to `high`, or, if `is_open`, strictly between them."""
-
-    low: float
-    high: float
-    is_open: bool
 
 
 class PublishedClaim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -124,16 +113,11 @@ def parse_expectation(text: str, place: str = "an expectation") -> Expectation:
     Raises:
         TableError: it is none of these, or its bounds are the wrong way round.
     """
-    if match := re.fullmatch(rf"> ({_NUMBER})", text):
-        return Expectation(float(match[1]), math.inf, is_open=True)
-    if match := re.fullmatch(rf"< ({_NUMBER})", text):
-        return Expectation(-math.inf, float(match[1]), is_open=True)
-    if match := re.fullmatch(rf"= ({_NUMBER})", text):
-        return Expectation(float(match[1]), float(match[1]), is_open=False)
-    match = re.fullmatch(rf"({_NUMBER}) to ({_NUMBER})", text)
-    if match is None or float(match[1]) > float(match[2]):
+    match = re.fullmatch(rf"([<>=]) ({_NUMBER})|({_NUMBER}) to ({_NUMBER})", text)
+    if match is None or (match[3] and float(match[3]) > float(match[4])):
         raise TableError(f"{place}: expected is {text!r}; write '> x', '< x', '= x' or 'x to y' with x below y")
-    return Expectation(float(match[1]), float(match[2]), is_open=False)
+    low, high = float(match[2] or match[3]), float(match[2] or match[4])
+    return (-math.inf if match[1] == "<" else low, math.inf if match[1] == ">" else high, match[1] in ("<", ">"))
 
 
 def judge_number(value: float, half_width: float, expectation: Expectation) -> Verdict:
@@ -144,10 +128,10 @@ def judge_number(value: float, half_width: float, expectation: Expectation) -> V
     lowest, highest = value - half_width, value + half_width
     low, high, is_open = expectation
     if low < lowest and highest < high if is_open else low <= lowest and highest <= high:
-        return SETTLED
+        return "settled"
     if highest <= low or lowest >= high if is_open else highest < low or lowest > high:
-        return CONTRADICTED
-    return NOT_SETTLED
+        return "contradicted"
+    return "not settled"
 
 
 def lay_out_claims(frame: Frame) -> Table | None:
@@ -156,6 +140,11 @@ def lay_out_claims(frame: Frame) -> Table | None:
         return None
     pairs = [(claim, judge_claim(claim, frame)) for claim in read_claims()]
     pairs.sort(key=lambda pair: VERDICTS.index(pair[1].verdict))
+
+    def verdict_cell(pair: tuple[PublishedClaim, Judgement]) -> Cell:
+        numbers = pair[1].numbers
+        return replace(label(pair[1].verdict, *(numbers[0].marks if numbers else ())), shows=numbers)
+
     counts = Counter(judgement.verdict for _, judgement in pairs)
     counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
     measured = [judgement.measurement for _, judgement in pairs if judgement.measurement is not None]
@@ -164,7 +153,7 @@ def lay_out_claims(frame: Frame) -> Table | None:
         label_field("statement", "claim", lambda pair: pair[0].statement),
         label_field("kind", "kind", lambda pair: pair[0].kind),
         label_field("source", "source", lambda pair: pair[0].source),
-        Field(Column("verdict", "verdict", side="label"), lambda pair: _verdict_cell(pair[1])),
+        Field(Column("verdict", "verdict", side="label"), verdict_cell),
         label_field("by", "by what", lambda pair: pair[1].by),
     )
     table = Table(
@@ -181,11 +170,6 @@ def lay_out_claims(frame: Frame) -> Table | None:
     return complete(frame, table, has_precisions=False, has_states=False)
 
 
-def _verdict_cell(judgement: Judgement) -> Cell:
-    marks = judgement.numbers[0].marks if judgement.numbers else ()
-    return replace(label(judgement.verdict, *marks), shows=judgement.numbers)
-
-
 def judge_claim(claim: PublishedClaim, frame: Frame) -> Judgement:
     """Return the verdict on a claim, with its evidence."""
     judges: dict[DecidedBy, Callable[[], Judgement]] = {
@@ -198,7 +182,7 @@ def judge_claim(claim: PublishedClaim, frame: Frame) -> Judgement:
         "printed": lambda: _judge_printed(claim),
         "reproduction": lambda: _judge_reproduction(claim, frame),
         "sentences": lambda: _judge_sentences(claim, frame),
-        "nothing": lambda: Judgement(verdict=NOT_TESTABLE, by=claim.note),
+        "nothing": lambda: Judgement(verdict="not testable here", by=claim.note),
     }
     return judges[claim.decided_by]()
 
@@ -213,7 +197,7 @@ def command_of(claim: PublishedClaim) -> str:
 
 
 def _not_run(claim: PublishedClaim, seen: str = "not run here") -> Judgement:
-    return Judgement(verdict=NOT_SETTLED, by=f"{seen}: {command_of(claim)}")
+    return Judgement(verdict="not settled", by=f"{seen}: {command_of(claim)}")
 
 
 def _judged(
@@ -255,7 +239,7 @@ def _judge_comparison(claim: PublishedClaim, frame: Frame) -> Judgement:
     each = ", ".join(f"{difference:.{NUM_DIGITS}g}" for difference in differences)
     if len(differences) < 2:
         by = f"{what}: {each}; one seed has no interval{_remark(claim)}"
-        judgement = Judgement(verdict=NOT_SETTLED, by=by)
+        judgement = Judgement(verdict="not settled", by=by)
     else:
         shown = each if len(differences) < MIN_SEEDS_OF_INTERVAL else ""
         judgement = _judged(claim, what, statistics.mean(differences), t_half_width(differences), shown=shown)
@@ -297,7 +281,7 @@ def _judge_reproduction(claim: PublishedClaim, frame: Frame) -> Judgement:
     printed = f"printed {printed_number(cell.value):g}"
     if found.number is None or found.verdict.outcome is Outcome.NOT_COMPARABLE:
         return _not_run(claim, f"{printed}, under whose conditions nothing was run here")
-    verdict = VERDICT_BY_OUTCOME.get(found.verdict.outcome, NOT_SETTLED)
+    verdict = VERDICT_BY_OUTCOME.get(found.verdict.outcome, "not settled")
     return Judgement(verdict=verdict, by=f"{printed}: {found.verdict.outcome.value}. {found.verdict.reason}")
 
 

@@ -80,13 +80,13 @@ def _pairs(frame: Frame, run: PublishedSentence) -> tuple[dict[str, str], set[st
 def _row(frame: Frame, sentence_index: int, published: PublishedSentence, reference: str, is_trained: bool) -> Row:
     mark, translations = MARK_BY_SCALE[frame.scale], frame.translations[published.key]
     lines = [one.lines[sentence_index] for one in translations.values()]
-    of = f"translation by {published.system}, {published.corpus}, {published.testset}, {published.average}"
+    quantity = f"translation by {published.system}, {published.corpus}, {published.testset}, {published.average}"
 
     def seed_cell(run: Run) -> Cell:
         if run.seed not in translations:
             return text_cell(run.word, "state", mark)
         line = translations[run.seed].lines[sentence_index] or "(nothing)"
-        provenance = CellProvenance(of, (source_of(run, line),), translations[run.seed].signature)
+        provenance = CellProvenance(quantity, (source_of(run, line),), translations[run.seed].signature)
         return replace(text_cell(line, "ours", mark), provenance=provenance)
 
     def count_cell(expected: str) -> Cell:

@@ -251,13 +251,10 @@ def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
 def _token_axis(frame: pd.DataFrame, side: str, *, shows: bool, angle: int) -> alt.Axis:
     words = frame.drop_duplicates(f"{side}_index").sort_values(f"{side}_index")
     named = dict(zip(words[f"{side}_index"].astype(int), shown_tokens(words[side]), strict=True))
-    table = "{" + ", ".join(f"'{index}': {_quoted(token)}" for index, token in named.items()) + "}"
+    escaped = {index: token.replace("\\", "\\\\").replace("'", "\\'") for index, token in named.items()}
+    table = "{" + ", ".join(f"'{index}': '{token}'" for index, token in escaped.items()) + "}"
     return alt.Axis(labels=shows, ticks=False, domain=False, labelAngle=angle, labelFontSize=9, labelLimit=90,
                     labelExpr=f"({table})[datum.label]", labelOverlap=False)  # fmt: skip
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _heading(frame: pd.DataFrame) -> str:
@@ -274,13 +271,10 @@ def describe_attention(frame: pd.DataFrame) -> str:
     """Return the layer, the sentence, and what each head attends to most."""
     first = frame.iloc[0]
     queries = frame.drop_duplicates("query_index").sort_values("query_index")["query"]
-    words = [f"{_heading(frame)}, of {first['run']}; queries: {' '.join(queries)[:400]}."]
     strongest = frame.loc[frame.groupby("head")["weight"].idxmax()].sort_values("head")
-    for line in strongest.to_dict("records"):
-        words.append(
-            f"Head {line['head']}: largest weight {line['weight']:.2f}, from {line['query']} to {line['key']}."
-        )
-    return " ".join(words)
+    words = [f"Head {line['head']}: largest weight {line['weight']:.2f}, from {line['query']} to {line['key']}."
+             for line in strongest.to_dict("records")]  # fmt: skip
+    return " ".join([f"{_heading(frame)}, of {first['run']}; queries: {' '.join(queries)[:400]}.", *words])
 
 
 ATTENTION_LINES = Figure(

@@ -77,23 +77,19 @@ def curve_frame(curves: Iterable[Curve]) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=list(COLUMNS)).astype({"seed": "Int64", "hours": "float64", "value": "float64"})
 
 
-def curves_of_scale(cells: Frame) -> list[Curve]:
+def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None) -> list[Curve]:
     """Return the curves of every run of a scale that has begun, finished or not; a run without a log is left out.
 
-    Raises:
-        RecordError: if a log cannot be read.
-    """
-    paths = {run.state.run: Path(cells.runs_folder) / run.state.run / LOG_NAME for run in cells.runs if run.state.run}
-    paths |= {run.train.run: run.train.log_path for run in cells.runs if run.train and run.train.log_path.exists()}
-    return curves_of_runs(cells, {name: path for name, path in paths.items() if path.exists()})
-
-
-def curves_of_runs(cells: Frame, path_by_run: Mapping[str, Path]) -> list[Curve]:
-    """Return the curves of a scale's runs from their logs; a run without a log is left out.
+    The logs are where the scale's config and the records say, unless their paths are given.
 
     Raises:
         RecordError: if a log cannot be read.
     """
+    if path_by_run is None:
+        paths = {run.state.run: Path(cells.runs_folder) / run.state.run / LOG_NAME
+                 for run in cells.runs if run.state.run}  # fmt: skip
+        paths |= {run.train.run: run.train.log_path for run in cells.runs if run.train and run.train.log_path.exists()}
+        path_by_run = {name: path for name, path in paths.items() if path.exists()}
     has_one_corpus = len({run.corpus for run in cells.runs}) == 1
     curves = []
     for run in cells.runs:
@@ -167,13 +163,8 @@ def _read(path: Path, log_file: LogFile | None) -> list[tuple[TrainingLog, list[
         raise RecordError(f"{path}: cannot be read ({error.strerror}); make it readable") from error
 
 
-def draw_by_update(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Return the four measures, one below the other, against optimiser steps."""
-    return _draw(frame, "update", "Update (optimiser steps)")
-
-
 def draw_by_hours(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Return the four measures, one below the other, against hours of training."""
+    """Return the four measures, one below the other, against hours of training, of short trainings minutes."""
     hours = frame["hours"].dropna()
     if hours.empty or hours.max() <= 0:
         raise FigureError("Curves by hours: the log has no increasing times, neither of lines nor fairseq's wall.")
@@ -184,6 +175,7 @@ def draw_by_hours(frame: pd.DataFrame) -> alt.VConcatChart:
 
 
 def _draw(frame: pd.DataFrame, x: str, x_title: str) -> alt.VConcatChart:
+    """Return the four measures, one below the other, against the column `x`."""
     finite = frame[frame["value"].map(math.isfinite) & (frame["measure"] != RESTART)]
     panels = [panel for panel in PANELS if (finite["measure"] == panel.measure).any()]
     if not panels:
@@ -316,7 +308,7 @@ CURVES_BY_UPDATE = Figure(
     name="curves_by_update",
     title="Curves by update",
     caption=f"Training against optimiser steps. {_CAPTION}",
-    draw=draw_by_update,
+    draw=lambda frame: _draw(frame, "update", "Update (optimiser steps)"),
     describe=describe_curves,
 )
 CURVES_BY_HOURS = Figure(

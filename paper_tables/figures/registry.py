@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 
 from aiayn.provenance import replace_on_success
-from aiayn.wings import figures_of_wings
 from analysis.logs.rules import AveragedLine
 from analysis.logs.types import LogFile
 from analysis.scoring.scores import BITS_METRIC
@@ -26,33 +25,14 @@ NO_ATTENTION = "Attention: nothing is written yet; `aiayn attention RUN` takes t
 Drawable = tuple[Figure, Callable[[], pd.DataFrame]]
 
 
-def write_figures_of_scale(
-    cells: Frame,
-    log_path_by_run: Mapping[str, Path] | None,
-    attention_folder: Path | None,
-    folder: Path,
-) -> None:
-    """Write every figure of a scale; the logs of its runs are where its config says, unless their paths are given."""
-    of_wings = (figure for figures in figures_of_wings() for figure in figures(cells))
-    runs = curves.curves_of_scale(cells) if log_path_by_run is None else curves.curves_of_runs(cells, log_path_by_run)
-    write_figures((*figures_of_scale(cells, runs, attention_folder), *of_wings), folder)
+def figures_of_scale(
+    cells: Frame, log_path_by_run: Mapping[str, Path] | None, attention_folder: Path | None
+) -> Iterator[Drawable]:
+    """Yield every figure of a scale; attention, from the files in its folder if there is one, comes last.
 
-
-def write_figures_of_logs(
-    root: Path,
-    file_by_path: Mapping[str, LogFile],
-    lines: Sequence[AveragedLine],
-    further: Iterable[Drawable],
-    folder: Path,
-) -> None:
-    """Write the curves of logs, and the `further` figures."""
-    frame = curves.curve_frame(curves.curves_of_folder(root, file_by_path, lines))
-    own = [(figure, lambda: frame) for figure in (curves.CURVES_BY_UPDATE, curves.CURVES_BY_HOURS)]
-    write_figures((*own, *further), folder)
-
-
-def figures_of_scale(cells: Frame, runs: Sequence[curves.Curve], attention_folder: Path | None) -> Iterator[Drawable]:
-    """Yield every figure of a scale; attention, from the files in its folder if there is one, comes last."""
+    The logs of its runs are where its config says, unless their paths are given.
+    """
+    runs = curves.curves_of_scale(cells, log_path_by_run)
     curve_frame = functools.cache(lambda: curves.curve_frame(runs))
     yield results.VERDICT_STRIP, lambda: results.strip_frame(cells.judged, cells.scale)
     yield results.BLEU_COST, lambda: results.cost_frame(cells)
@@ -69,6 +49,16 @@ def figures_of_scale(cells: Frame, runs: Sequence[curves.Curve], attention_folde
             yield named, functools.partial(attention.read_attention, path)
     if not paths:
         yield attention.ATTENTION_LINES, _no_attention
+
+
+def figures_of_logs(
+    root: Path, file_by_path: Mapping[str, LogFile], lines: Sequence[AveragedLine], further: Iterable[Drawable]
+) -> Iterator[Drawable]:
+    """Yield the curves of logs, and the `further` figures."""
+    frame = curves.curve_frame(curves.curves_of_folder(root, file_by_path, lines))
+    yield curves.CURVES_BY_UPDATE, lambda: frame
+    yield curves.CURVES_BY_HOURS, lambda: frame
+    yield from further
 
 
 def _no_attention() -> pd.DataFrame:

@@ -87,9 +87,7 @@ def _label_of(row: str, printed: Sequence[PublishedCell]) -> str:
     if row == "big":
         return "big"
     settings = [
-        cell.value
-        if cell.span and cell.column in SYMBOL_BY_COLUMN and " " in cell.value
-        else f"{cell.column} {cell.value}"
+        cell.value if cell.span and " " in cell.value else f"{cell.column} {cell.value}"
         for cell in printed
         if cell.row == row and cell.column in SYMBOL_BY_COLUMN
     ]
@@ -202,12 +200,10 @@ def _cost_of_ours(cells: Frame, cell: PrintedCell) -> list[tuple[object, ...]]:
         [value for _, value in cells.numbers[cell.key, metric].values] for metric in ("training_flops", "model_flops")
     )
     title = NAME_BY_PAIR[cell.key.language_pair]
+    panel, costs, kind = f"{title}, ours at scale {cells.scale} (another axis)", counted, BY_FORMULA
     if measured and cells.scale == PAPER_SCALE:
         panel, costs, kind = f"{title}, printed", measured, BY_FOOTNOTE
-    elif counted:
-        costs, kind = counted, BY_FORMULA
-        panel = f"{title}, ours at scale {cells.scale} (another axis)"
-    else:
+    if not costs:
         return []
     summary = summarise_seeds(values)
     ends = (min(values), max(values)) if len(values) > 1 else (None, None)
@@ -221,6 +217,7 @@ def draw_cost(frame: pd.DataFrame) -> alt.TopLevelMixin:
     for panel, part in frame.groupby("panel", sort=False):
         is_printed = bool((part["source"] == PRINTED_NAME).any())
         low, high = float(part["flops"].min()) / 1.6, float(part["flops"].max()) * 1.6
+        decades = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
         height = 170 if len(part) > 3 else 70
         placed = _with_label_places(part, low, high, height)
         kind = "footnote 5" if is_printed else "model FLOPs by formula"
@@ -228,7 +225,7 @@ def draw_cost(frame: pd.DataFrame) -> alt.TopLevelMixin:
             "flops:Q",
             scale=alt.Scale(type="log", domain=[low, high], nice=False),
             axis=alt.Axis(title=f"training cost (FLOPs, {kind}; log axis)", grid=False, labelOverlap=True,
-                          values=_decades(low, high),
+                          values=[10.0**power for power in decades],
                           labelExpr="replace(format(datum.value, '.0e'), '+', '')"),
         )  # fmt: skip
         y = alt.Y(
@@ -274,7 +271,10 @@ def _with_label_places(part: pd.DataFrame, low: float, high: float, height: floa
             start = {"left": x + 7, "right": x - 7 - width, "center": x - width / 2}[align]
             box = (start, start + width, y + 11 * step - 5, y + 11 * step + 5)
             is_inside = box[0] > 0 and box[1] < WIDTH + 25
-            if is_inside and not any(_overlap_boxes(box, other) for other in taken):
+            is_free = not any(
+                box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3] for other in taken
+            )
+            if is_inside and is_free:
                 break
         taken.append(box)
         aligns.append(align)
@@ -283,22 +283,12 @@ def _with_label_places(part: pd.DataFrame, low: float, high: float, height: floa
     return ordered.assign(label_bleu=heights, align=aligns, is_transformer=is_transformer)
 
 
-def _overlap_boxes(box: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3]
-
-
-def _decades(low: float, high: float) -> list[float]:
-    return [10.0**power for power in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
-
-
 def describe_cost(frame: pd.DataFrame) -> str:
     """Return the best BLEU of each panel and what it cost."""
-    words = ["BLEU against training cost on a log axis."]
-    for panel, part in frame.groupby("panel", sort=False):
-        best = part.sort_values("bleu").iloc[-1]
-        words.append(f"{panel}: {len(part)} systems, best {best['label']} with {best['bleu']:.2f} BLEU at "
-                     f"{best['flops']:.1e} FLOPs.")  # fmt: skip
-    return " ".join(words)
+    panels = [(panel, part, part.sort_values("bleu").iloc[-1]) for panel, part in frame.groupby("panel", sort=False)]
+    words = [f"{panel}: {len(part)} systems, best {best['label']} with {best['bleu']:.2f} BLEU at {best['flops']:.1e} "
+             "FLOPs." for panel, part, best in panels]  # fmt: skip
+    return " ".join(["BLEU against training cost on a log axis.", *words])
 
 
 # ---- verdicts -----------------------------------------------------------------------------------------------------
@@ -344,8 +334,7 @@ def draw_strip(frame: pd.DataFrame) -> alt.TopLevelMixin:
     scale = alt.Scale(domain=[-edge, edge], nice=False)
     axis = alt.Axis(title="ours minus printed (BLEU)", tickCount=7, labelExpr=SIGNED)
     x = alt.X("difference:Q", scale=scale, axis=axis)
-    order = list(frame["label"])
-    y = alt.Y("label:N", sort=order, title=None, axis=_names(LABEL_WIDTH + 25))
+    y = alt.Y("label:N", sort=list(frame["label"]), title=None, axis=_names(LABEL_WIDTH + 25))
     outcomes = [name for name in OUTCOME_COLOURS if (frame["outcome"] == name).any()]
     legend = alt.Legend(title=None, columns=3, symbolType="circle")
     palette = alt.Scale(domain=outcomes, range=[OUTCOME_COLOURS[name] for name in outcomes])
@@ -353,7 +342,6 @@ def draw_strip(frame: pd.DataFrame) -> alt.TopLevelMixin:
     band = alt.Chart(pd.DataFrame({"difference": [-MARGIN_BLEU], "to": [MARGIN_BLEU]}))
     margin = band.mark_rect(color=INK, opacity=0.1, aria=False).encode(x, alt.X2("to:Q"))
     zero = alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(opacity=FAINT, aria=False).encode(x)
-    base = alt.Chart(frame)
     tooltip = ["label:N", "printed:Q", "mean:Q", alt.Tooltip("difference:Q", format="+.2f"), "num_seeds:Q", "outcome:N",
                "reason:N"]  # fmt: skip
     layers = [margin, zero]
@@ -362,19 +350,15 @@ def draw_strip(frame: pd.DataFrame) -> alt.TopLevelMixin:
         layers.append(
             alt.Chart(with_ends).mark_rule(strokeWidth=2.4).encode(alt.X("low:Q"), y, colour, alt.X2("high:Q"))
         )
-    layers.append(base.mark_point(filled=True, opacity=1, size=62).encode(x, y, colour, tooltip=tooltip))
-    height = alt.Step(ROW_HEIGHT + 4)
-    return alt.layer(*layers).properties(width=WIDTH - LABEL_WIDTH, height=height)
+    layers.append(alt.Chart(frame).mark_point(filled=True, opacity=1, size=62).encode(x, y, colour, tooltip=tooltip))
+    return alt.layer(*layers).properties(width=WIDTH - LABEL_WIDTH, height=alt.Step(ROW_HEIGHT + 4))
 
 
 def describe_strip(frame: pd.DataFrame) -> str:
     """Return each verdict with its estimate."""
-    words = [f"Verdicts on {len(frame)} printed values, margin {MARGIN_BLEU} BLEU."]
-    for line in frame.to_dict("records"):
-        words.append(
-            f"{line['label']}: printed {line['printed']:g}, ours {line['difference']:+.2f}, {line['outcome']}."
-        )
-    return " ".join(words)
+    words = [f"{line['label']}: printed {line['printed']:g}, ours {line['difference']:+.2f}, {line['outcome']}."
+             for line in frame.to_dict("records")]  # fmt: skip
+    return " ".join([f"Verdicts on {len(frame)} printed values, margin {MARGIN_BLEU} BLEU.", *words])
 
 
 # ---- definitions of BLEU ------------------------------------------------------------------------------------------
@@ -419,8 +403,7 @@ def draw_definitions(frame: pd.DataFrame) -> alt.TopLevelMixin:
     span = max(part["value"].max() - part["value"].min() for _, part in frame.groupby("output"))
     for output, part in frame.groupby("output", sort=False):
         middle = (float(part["value"].min()) + float(part["value"].max())) / 2
-        order = list(part["metric"])
-        y = alt.Y("metric:N", sort=order, title=None, axis=_names(170))
+        y = alt.Y("metric:N", sort=list(part["metric"]), title=None, axis=_names(170))
         half = max(float(span), 0.5) * 0.55  # panels have the same BLEU a pixel, each about its own middle
         scale = alt.Scale(domain=[middle - half, middle + 1.5 * half], nice=False)
         x = alt.X("value:Q", scale=scale, axis=alt.Axis(title="BLEU of the same output", grid=False, tickCount=5))
@@ -437,13 +420,12 @@ def draw_definitions(frame: pd.DataFrame) -> alt.TopLevelMixin:
 
 def describe_definitions(frame: pd.DataFrame) -> str:
     """Return the range of each output over the definitions."""
-    words = ["One and the same output under every definition of BLEU."]
-    for output, part in frame.groupby("output", sort=False):
-        words.append(
-            f"{output}: from {part['value'].min():.2f} ({part['metric'].iloc[-1]}) to {part['value'].max():.2f} "
-            f"({part['metric'].iloc[0]})."
-        )
-    return " ".join(words)
+    words = [
+        f"{output}: from {part['value'].min():.2f} ({part['metric'].iloc[-1]}) to {part['value'].max():.2f} "
+        f"({part['metric'].iloc[0]})."
+        for output, part in frame.groupby("output", sort=False)
+    ]
+    return " ".join(["One and the same output under every definition of BLEU.", *words])
 
 
 # ---- plan against actual ------------------------------------------------------------------------------------------
@@ -500,12 +482,9 @@ def draw_plan(frame: pd.DataFrame) -> alt.TopLevelMixin:
 
 def describe_plan(frame: pd.DataFrame) -> str:
     """Return how far each system was off its plan."""
-    words = ["Hours taken against hours planned."]
-    for line in frame[frame["actual_hours"] > 0].to_dict("records"):
-        words.append(
-            f"{line['label']}: {line['actual_hours'] / line['planned_hours']:.2f} times its plan ({line['basis']})."
-        )
-    return " ".join(words)
+    words = [f"{line['label']}: {line['actual_hours'] / line['planned_hours']:.2f} times its plan ({line['basis']})."
+             for line in frame[frame["actual_hours"] > 0].to_dict("records")]  # fmt: skip
+    return " ".join(["Hours taken against hours planned.", *words])
 
 
 _FOREST_CAPTION = (

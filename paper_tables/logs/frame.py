@@ -104,7 +104,7 @@ def _number(
         values.append((run, value))
     key = CellKey(corpus="", system=line.row.system, average="", testset="", role="", language_pair=line.language_pair)
     return Number(
-        key=key, metric=metric, of=f"{what or metric} of {line.row.system}, {line.language_pair}, from logs",
+        key=key, metric=metric, quantity=f"{what or metric} of {line.row.system}, {line.language_pair}, from logs",
         mark="".join(_marks(line)), values=tuple(values), missing=("",) * (len(line.trainings) - len(values)),
         settings=settings,
     )  # fmt: skip

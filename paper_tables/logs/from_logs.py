@@ -16,7 +16,7 @@ from aiayn.printed import PAPER_SCALE, read_cells
 from aiayn.provenance import commit_label, utc_now
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_system
-from aiayn.wings import log_readers
+from aiayn.wings import registered
 from analysis.findings import Finding
 from analysis.logs.folder import judge_folder
 from analysis.logs.listing import LeftOut, list_folder
@@ -85,7 +85,7 @@ def make_page_of_logs(read: Read, output_folder: Path, config_folder: Path) -> t
     write_frame(_training_frame(lines), output_folder / "trainings.tsv")
     write_frame(_finding_frame(judged, findings_by_path, read.faults, left_out), output_folder / "findings.tsv")
     further = (figure for logs in of_wings for figure in logs.figures())
-    figures = draw_figures("write_logs_figures", output_folder / FIGURES_FOLDER, root, file_by_path, lines, further)
+    figures = draw_figures("logs_figures", output_folder / FIGURES_FOLDER, root, file_by_path, lines, further)
     write_text(_render_page(read, judged, lines, tables, figures, not_read, of_wings), output_folder / REPORT_NAME)
     return output_folder / REPORT_NAME, not_read
 
@@ -98,7 +98,7 @@ def _read_files(folders: Sequence[Path]) -> tuple[Path, dict[str, LogFile], list
     listings = {folder: list_folder(folder) for folder in folders}
     prefixes = {folder: "" if len(folders) == 1 else f"{folder.as_posix()}/" for folder in folders}
     paths = {f"{prefixes[folder]}{path}": folder / path for folder in folders for path in listings[folder].log_paths}
-    of_wings = [read(paths) for read in log_readers()]
+    of_wings = [read(paths) for read in registered("log_reader")]
     taken = {name for logs in of_wings for name in logs.names}
     left_out = [LeftOut(name, "log", why) for logs in of_wings for name, why in logs.refused]
     file_by_path: dict[str, LogFile] = {}

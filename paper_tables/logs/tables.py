@@ -8,15 +8,7 @@ from analysis.logs.listing import LeftOut
 from analysis.logs.logged import Difference, LoggedFolder, LoggedTraining
 from analysis.logs.symbols import reasons_unknown
 from analysis.logs.types import AveragingLog, GenerationLog, LogEntry, LogFile, TrainingLog
-from paper_tables.layout import (
-    DASH,
-    Column,
-    Row,
-    Table,
-    anchor_of,
-    format_value,
-    text_cell,
-)
+from paper_tables.layout import DASH, Column, Row, Table, anchor_of, format_value, text_cell
 
 MAX_DIFFERENCES = 6  # from a row, that are named
 
@@ -46,7 +38,7 @@ def lay_out_logs(
         problems = file_problems(path, log_file)
         if problems and (log_file.refusal is not None or not log_file.entries):
             why = _numbered(problems)
-            rows.append(_log_row(path, f"{log_file.num_lines:,} lines", "", "", why, is_filled=False))
+            rows.append(_log_row(path, f"{log_file.num_lines:,} lines", "", "", why))
             problems = []
         for name, entry in entries_by_name(path, log_file).items():
             found = list(findings_by_path.get(name, ()))
@@ -63,8 +55,8 @@ def lay_out_logs(
             else:
                 row, fills = "", ""
             why = _numbered([*problems, *(finding.text(path) for finding in found)])
-            rows.append(_log_row(name, describe_entry(entry), row, fills, why, is_filled=bool(fills)))
-    rows += [_log_row(one.path, one.what, "", "", one.why, is_filled=False) for one in left_out]
+            rows.append(_log_row(name, describe_entry(entry), row, fills, why))
+    rows += [_log_row(one.path, one.what, "", "", one.why) for one in left_out]
     return Table(
         name="logs",
         title="Logs",
@@ -96,10 +88,9 @@ def _numbered(texts: Sequence[str]) -> str:
     )
 
 
-def _log_row(name: str, what: str, row: str, fills: str, why: str, *, is_filled: bool) -> Row:
-    texts = (name, what, row, fills or DASH, why or DASH)
-    cells = tuple(text_cell(text, "label") for text in texts)
-    return Row(cells, "ours" if is_filled else "printed", anchor=anchor_of(name))
+def _log_row(name: str, what: str, row: str, fills: str, why: str) -> Row:
+    cells = tuple(text_cell(text, "label") for text in (name, what, row, fills or DASH, why or DASH))
+    return Row(cells, "ours" if fills else "printed", anchor=anchor_of(name))
 
 
 def describe_entry(entry: LogEntry) -> str:

@@ -10,7 +10,6 @@ from analysis.public_runs.mlperf import TARGET_BLEU, PublicTraining
 from analysis.public_runs.shipped import by_system, read_public_runs, values_at_common_epoch
 from paper_tables.figures.figure import FAINT, PALETTE, WIDTH, Figure
 from paper_tables.figures.registry import Drawable
-from paper_tables.frame import Frame
 from paper_tables.public_runs.table import NOT_COMPARABLE
 
 COLUMNS = ("round", "submitter", "system", "label", "batch", "run", "epoch", "bleu", "is_common", "sd")
@@ -110,7 +109,7 @@ def describe_public_runs(frame: pd.DataFrame) -> str:
     return " ".join(words)
 
 
-def figures_of_scale(_cells: Frame) -> Iterator[Drawable]:
+def figures_of_scale(*_of_scale: object) -> Iterator[Drawable]:
     """Yield the figure of the shipped runs, as it stands on the page of every scale."""
     yield PUBLIC_RUNS, public_runs_frame
 

@@ -5,7 +5,8 @@ Table 3); beside it is the range that published gaps between the two definitions
 question is compared with that range. Every gap, replication and cause carries its source (published/README.md).
 """
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Literal
@@ -149,13 +150,15 @@ def explain(
     ]
     same = counted_alike(question.metric)
     alike = [one for one in replications if one.testset == testset and one.metric in same]
+    number = Decimal(str(question.bleu))
+    near = [NearReplication(replication=one, difference=float(Decimal(one.value) - number)) for one in alike]
     return Explanation(
         question=question,
         readings=readings,
         gaps=counted,
         other_gaps=[gap for gap in gaps if gap.counts == "no"],
         caveats=_caveats(question, joins, counted),
-        replications=_nearest(question, alike),
+        replications=sorted(near, key=lambda one: abs(one.difference))[:NUM_NEAREST_REPLICATIONS],
         num_replications=len(alike),
         num_replications_elsewhere=len(replications) - len(alike),
         direction=direction,
@@ -241,16 +244,22 @@ def _reading(question: Question, join: CellJoin, gaps: Sequence[PublishedGap], f
     printed = find_printed(join, read_table(join.table, folder)).value
     number, bleu = Decimal(printed), Decimal(str(question.bleu))
     unit = Decimal(1).scaleb(int(number.as_tuple().exponent))
+    own, other = f"{bleu} {question.metric}", f"{printed} {join.metric}"
     position: Position = "not comparable"
     low = high = distance = None
-    is_same = join.metric in counted_alike(question.metric)
-    if is_same:
+    sentence = f"No published gap leads from the printed {other} to this definition: {own} cannot be compared."
+    if join.metric in counted_alike(question.metric):
         low = high = number
         position, distance = _place(bleu, number, number, slack=unit / 2)  # 28.4 means 28.35 to 28.45
+        words = "rounds to" if position == "within" else f"lies {distance} {position}"
+        alike = "the same definition" if question.metric == join.metric else "both count alike"
+        sentence = f"{own} {words} the printed {other}: {alike}."
     elif gaps:
         low = (number - max(gap.bounds[1] for gap in gaps)).quantize(unit, ROUND_FLOOR)
         high = (number - min(gap.bounds[0] for gap in gaps)).quantize(unit, ROUND_CEILING)
         position, distance = _place(bleu, low, high)
+        words = f"lies {distance} {position}" if distance else "lies within"
+        sentence = f"{own} {words} the range {low} to {high}, in which the printed {other} reads by published gaps."
     return Reading(
         edition=join.edition,
         printed=printed,
@@ -259,9 +268,7 @@ def _reading(question: Question, join: CellJoin, gaps: Sequence[PublishedGap], f
         high=None if high is None else float(high),
         position=position,
         distance=None if distance is None else float(distance),
-        sentence=_sentence(
-            f"{bleu} {question.metric}", f"{printed} {join.metric}", is_same, low, high, position, distance
-        ),
+        sentence=sentence,
     )
 
 
@@ -271,20 +278,6 @@ def _place(bleu: Decimal, low: Decimal, high: Decimal, slack: Decimal = Decimal(
     if bleu > high + slack:
         return "above", bleu - high
     return "within", Decimal(0)
-
-
-def _sentence(
-    own: str, printed: str, is_same: bool, low: Decimal | None, high: Decimal | None, position: Position,
-    distance: Decimal | None,
-) -> str:  # fmt: skip
-    if low is None:
-        return f"No published gap leads from the printed {printed} to this definition: {own} cannot be compared."
-    if is_same:
-        words = "rounds to" if position == "within" else f"lies {distance} {position}"
-        is_one = own.split()[1] == printed.split()[1]
-        return f"{own} {words} the printed {printed}: {'the same definition' if is_one else 'both count alike'}."
-    words = f"lies {distance} {position}" if distance else "lies within"
-    return f"{own} {words} the range {low} to {high}, in which the printed {printed} reads by published gaps."
 
 
 def _amount(
@@ -319,13 +312,6 @@ def _matching_causes(
     if matching:
         return matching, True
     return sorted(fitting, key=distance)[:NUM_NEAREST_CAUSES], False
-
-
-def _nearest(question: Question, replications: Collection[ReferenceReplication]) -> list[NearReplication]:
-    """Return the nearest replications, the nearest first."""
-    bleu = Decimal(str(question.bleu))
-    near = [NearReplication(replication=one, difference=float(Decimal(one.value) - bleu)) for one in replications]
-    return sorted(near, key=lambda one: abs(one.difference))[:NUM_NEAREST_REPLICATIONS]
 
 
 def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> PublishedCause:
@@ -388,12 +374,9 @@ def render_explanation(explanation: Explanation) -> str:
 
 def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
     """Return a table; cells longer than their column's width wrap, columns of numbers are aligned to the right."""
-    right = [index for index, cells in enumerate(zip(*rows, strict=True)) if all(map(_is_number, cells))]
+    numbers = re.compile(r"[+-]*[0-9]+\.?[0-9]*( to [0-9]*\.?[0-9]*)?")
+    right = [index for index, cells in enumerate(zip(*rows, strict=True)) if all(map(numbers.fullmatch, cells))]
     return table([headings, *rows], right=right, widths=widths, num_headings=1, indent=INDENT)
-
-
-def _is_number(text: str) -> bool:
-    return text.lstrip("+-").replace(".", "", 1).replace(" to ", "", 1).replace(".", "", 1).isdigit()
 
 
 def _range(low: str, high: str) -> str:

@@ -12,6 +12,7 @@ A cell of ours is `table:row:column`. `table2:base:bleu_en_de` and its like are 
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -32,27 +33,19 @@ from aiayn.records import (
     read_record,
 )
 from aiayn.runs.attempts import LOG_NAME, Attempt, list_attempts, read_events
-from aiayn.spec.hardware import HardwareSpec
-from aiayn.terminal import table, titled
+from aiayn.terminal import sections, table, titled
 from paper_tables.frame import Frame, Run
 from paper_tables.layout import format_value
-from paper_tables.make_frame import training_values
+from paper_tables.make_frame import COMMIT_DIGITS, training_values
 
 TRAINING_METRICS = ("num_parameters", "steps", "training_flops")  # of the training itself, no evaluation
-RECORD_BY_VERB: dict[str, type[Record]] = {
-    "train": TrainRecord,
-    "average": CheckpointRecord,
-    "decode": Hypotheses,
-    "perplexity": PerplexityRecord,
-    "score": ScoreRecords,
-}
 METRIC_BY_COMPARED_COLUMN = {
     "ppl_dev": "ppl_per_subword",
     "bleu_dev": "bleu_tok_compound_split",
     "bleu_dev_sacre": "bleu_sacre_13a",
 }
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 COLUMN = 13  # of the labels of a text
-COMMIT_DIGITS = 12  # of a commit in a sentence
 _UPDATE_LINE = re.compile(rb'\| train_inner \| \{.*"num_updates": "?([0-9]+)')  # fairseq's log, JSON form
 
 
@@ -141,9 +134,7 @@ def named_cells(frame: Frame) -> dict[str, NamedCell]:
     found: dict[str, NamedCell] = {}
     for name, key, metric, printed in cells:
         editions = (found[name].printed_by_edition if name in found else {}) | printed
-        found[name] = NamedCell(
-            name=name, printed_by_edition=editions, metric=metric, **msgspec.structs.asdict(key)
-        )  # fmt: skip
+        found[name] = NamedCell(name=name, printed_by_edition=editions, metric=metric, **msgspec.structs.asdict(key))
     return found
 
 
@@ -156,18 +147,18 @@ def find_cell(name: str, cell_by_name: Mapping[str, NamedCell]) -> NamedCell:
     if name in cell_by_name:
         return cell_by_name[name]
     hint = did_you_mean(name, cell_by_name, "see `aiayn where --list`", most=3)
-    parts = name.split(":")
+    parts, known = name.split(":"), [cell.split(":") for cell in cell_by_name]
+    columns = [column for *place, column in known if place == parts[:2]]
+    rows = dict.fromkeys(row for table, row, _ in known if table == parts[0])
     if len(parts) != 3:
-        raise UsageError(f"cell {name!r}: expected table:row:column, as table2:base:bleu_en_de; {hint}")
-    table, row, _ = parts
-    columns = [cell.split(":")[2] for cell in cell_by_name if cell.startswith(f"{table}:{row}:")]
-    if columns:
-        raise UsageError(f"cell {name!r}: {table}, row {row} has the columns {', '.join(columns)}; {hint}")
-    rows = dict.fromkeys(cell.split(":")[1] for cell in cell_by_name if cell.startswith(f"{table}:"))
-    if rows:
-        raise UsageError(f"cell {name!r}: {table} has the rows {', '.join(rows)}; {hint}")
-    tables = dict.fromkeys(cell.split(":")[0] for cell in cell_by_name)
-    raise UsageError(f"cell {name!r}: the tables are {', '.join(tables)}; {hint}")
+        problem = "expected table:row:column, as table2:base:bleu_en_de"
+    elif columns:
+        problem = f"{parts[0]}, row {parts[1]} has the columns {', '.join(columns)}"
+    elif rows:
+        problem = f"{parts[0]} has the rows {', '.join(rows)}"
+    else:
+        problem = f"the tables are {', '.join(dict.fromkeys(table for table, *_ in known))}"
+    raise UsageError(f"cell {name!r}: {problem}; {hint}")
 
 
 def trace_cell(frame: Frame, cell: NamedCell, results_folder: Path) -> CellTrace:
@@ -212,44 +203,73 @@ def last_update_line(log_path: Path) -> LogLine | None:
 
 
 def _trace_seed(frame: Frame, cell: NamedCell, run: Run, results_folder: Path) -> SeedTrace:
+    """Return the origin of a seed's number: as its records have it, also those of a run that no table shows."""
     paths = _record_paths(cell, run, results_folder, frame.scale)
-    records = {verb: read_record(path, RECORD_BY_VERB[verb]) for verb, path in paths.items() if path.exists()}
+    there = {verb: path for verb, path in paths.items() if path.exists()}
+
+    def read(verb: str, record_type: type[AnyRecord]) -> AnyRecord | None:
+        return read_record(there[verb], record_type) if verb in there else None
+
+    train, checkpoint, decoded = (
+        read("train", TrainRecord),
+        read("average", CheckpointRecord),
+        read("decode", Hypotheses),
+    )
+    perplexity, scored = read("perplexity", PerplexityRecord), read("score", ScoreRecords)
+    value, signature = None, ""
+    if train is not None and cell.metric in TRAINING_METRICS:
+        value = training_values(train, None, frame.hardware, None)[cell.metric]
+    elif perplexity is not None:
+        value, signature = perplexity.value, perplexity.signature
+    elif scored is not None:
+        scores = ((one.value, one.signature) for one in scored.scores if one.metric == cell.metric)
+        value, signature = next(scores, (None, ""))
     run_folder = _run_folder(run, Path(frame.runs_folder), results_folder)
     log_path = None if run_folder is None else find_packed(run_folder / LOG_NAME)
-    value, signature = _recorded(cell.metric, records, frame.hardware)
-    newest = records.get("score") or records.get("perplexity") or run.train
-    trace = SeedTrace(
+    log_line = None if log_path is None else last_update_line(log_path)
+    hypotheses = None if decoded is None else _trace_hypotheses(decoded)
+    steps = [_step(verb, path) for verb, path in there.items()]
+
+    problems = [f"{run.state.status}: {run.state.reason}"] if run.state.reason else []
+    if train is not None:
+        problems += [f"{verb}: no record {path}" for verb, path in paths.items() if verb not in there]
+        if value is None and cell.metric == "training_flops":
+            problems.append("no cost by footnote 5: no GPU, or one that is not in hardware.yaml")
+    records = {"train": train, "average": checkpoint, "decode": decoded, "perplexity": perplexity, "score": scored}
+    run_by_verb = {verb: record.run for verb, record in records.items() if record is not None}
+    if len(set(run_by_verb.values())) > 1:
+        problems.append(f"records of different runs ({_listed(run_by_verb)}); run `snakemake`")
+    commit_by_verb = {step.verb: step.commit[:COMMIT_DIGITS] for step in steps}
+    if len({step.commit for step in steps}) > 1:
+        problems.append(f"made at different commits ({_listed(commit_by_verb)})")
+    if any(step.commit.endswith("+dirty") for step in steps):
+        problems.append("made with changes that are in no commit (+dirty): its commit alone does not repeat it")
+    if run.state.run and log_line is None:
+        problems.append(f"{run.state.run}: no log line of an update; its folder is gone, or its log was cleared")
+    if hypotheses is not None and hypotheses.state != "as recorded":
+        problems.append(f"{hypotheses.path}: {hypotheses.state}; rerun `decode`")
+    if hypotheses and scored and {one.hypotheses_sha256 for one in scored.scores} - {hypotheses.sha256}:
+        problems.append("scored are other translations than those recorded; rerun `score`")
+
+    newest = scored or perplexity or run.train
+    return SeedTrace(
         seed=run.seed or 0,
         status=run.state.status,
         run=run.state.run,
         value=value,
         signature=signature,
         attempts=[] if run_folder is None else list_attempts(read_events(run_folder)),
-        log_line=None if log_path is None else last_update_line(log_path),
-        hypotheses=_trace_hypotheses(records.get("decode")),
-        checkpoint=_trace_checkpoint(records.get("average")),
+        log_line=log_line,
+        hypotheses=hypotheses,
+        checkpoint=None if checkpoint is None else CheckpointTrace(
+            path=str(checkpoint.path), is_there=checkpoint.path.is_file(), tensors_sha256=checkpoint.tensors_sha256,
+            averaged_updates=checkpoint.averaged_updates,
+        ),
         version_by_package={} if newest is None else newest.provenance.version_by_package,
         python="" if newest is None else newest.provenance.python,
-        steps=[_step(verb, paths[verb]) for verb in records],
-        problems=[f"{run.state.status}: {run.state.reason}"] if run.state.reason else [],
-    )
-    missing = [
-        f"{verb}: no record {path}" for verb, path in paths.items() if "train" in records and verb not in records
-    ]
-    if value is None and "train" in records and cell.metric == "training_flops":
-        missing.append("no cost by footnote 5: no GPU, or one that is not in hardware.yaml")
-    return msgspec.structs.replace(trace, problems=[*trace.problems, *missing, *_contradictions(trace, records)])
-
-
-def _recorded(metric: str, records: Mapping[str, Record], hardware: HardwareSpec) -> tuple[float | None, str]:
-    """Return the value and signature that records hold, also those of a run that no table shows; (None, '') of none."""
-    train, score, perplexity = records.get("train"), records.get("score"), records.get("perplexity")
-    if isinstance(train, TrainRecord) and metric in TRAINING_METRICS:
-        return training_values(train, None, hardware, None)[metric], ""
-    if isinstance(perplexity, PerplexityRecord):
-        return perplexity.value, perplexity.signature
-    scores = score.scores if isinstance(score, ScoreRecords) else []
-    return next(((one.value, one.signature) for one in scores if one.metric == metric), (None, ""))
+        steps=steps,
+        problems=problems,
+    )  # fmt: skip
 
 
 def _record_paths(cell: NamedCell, run: Run, results_folder: Path, scale: str) -> dict[str, Path]:
@@ -272,9 +292,7 @@ def _run_folder(run: Run, runs_folder: Path, results_folder: Path) -> Path | Non
     return next((folder for folder in ([run.train.run_folder] if run.train else begun) if folder.is_dir()), None)
 
 
-def _trace_hypotheses(decoded: Record | None) -> FileTrace | None:
-    if not isinstance(decoded, Hypotheses):
-        return None
+def _trace_hypotheses(decoded: Hypotheses) -> FileTrace:
     path, state = find_packed(decoded.path), "missing"
     if path is not None:
         try:
@@ -284,45 +302,10 @@ def _trace_hypotheses(decoded: Record | None) -> FileTrace | None:
     return FileTrace(path=str(path or decoded.path), sha256=decoded.hypotheses_sha256, state=state)
 
 
-def _trace_checkpoint(checkpoint: Record | None) -> CheckpointTrace | None:
-    if not isinstance(checkpoint, CheckpointRecord):
-        return None
-    return CheckpointTrace(
-        path=str(checkpoint.path),
-        is_there=checkpoint.path.is_file(),
-        tensors_sha256=checkpoint.tensors_sha256,
-        averaged_updates=checkpoint.averaged_updates,
-    )
-
-
 def _step(verb: str, path: Path) -> Step:
     made = read_provenance(path)
     commit = f"{made.commit}+dirty" if made.is_dirty else made.commit
     return Step(verb=verb, record=str(path), created=made.created, host=made.host, commit=commit, command=made.command)
-
-
-def _contradictions(trace: SeedTrace, records: dict[str, Record]) -> list[str]:
-    """Return contradictions in words: between runs or commits, or a log or translations that are changed or missing."""
-    found = []
-    run_by_verb = {verb: getattr(record, "run", "") for verb, record in records.items()}
-    if len(set(run_by_verb.values())) > 1:
-        found.append(f"records of different runs ({_listed(run_by_verb)}); run `snakemake`")
-    commit_by_verb = {step.verb: step.commit for step in trace.steps}
-    if len(set(commit_by_verb.values())) > 1:
-        short_by_verb = {verb: commit[:COMMIT_DIGITS] for verb, commit in commit_by_verb.items()}
-        found.append(f"made at different commits ({_listed(short_by_verb)})")
-    if any(commit.endswith("+dirty") for commit in commit_by_verb.values()):
-        found.append("made with changes that are in no commit (+dirty): its commit alone does not repeat it")
-    if trace.run and trace.log_line is None:
-        found.append(f"{trace.run}: no log line of an update; its folder is gone, or its log was cleared")
-    if trace.hypotheses is not None and trace.hypotheses.state != "as recorded":
-        found.append(f"{trace.hypotheses.path}: {trace.hypotheses.state}; rerun `decode`")
-    score = records.get("score")
-    if isinstance(score, ScoreRecords) and trace.hypotheses is not None:
-        scored = {one.hypotheses_sha256 for one in score.scores}
-        if scored - {trace.hypotheses.sha256}:
-            found.append("scored are other translations than those recorded; rerun `score`")
-    return found
 
 
 def _listed(value_by_verb: dict[str, str]) -> str:
@@ -332,21 +315,19 @@ def _listed(value_by_verb: dict[str, str]) -> str:
 def render_trace(trace: CellTrace) -> str:
     """Return the whole answer as lines of text."""
     cell = trace.cell
-    title = f"{cell.name}, scale {trace.scale}"
-    lines = [
-        *titled(title),
-        _labelled("printed", _printed(cell)),
-        _labelled("definition", cell.metric),
-        _labelled("ours", f"{cell.corpus}, {cell.system}, {cell.average}, {cell.testset}"),
-    ]
+    facts = [("printed", _printed(cell)), ("definition", cell.metric),
+             ("ours", f"{cell.corpus}, {cell.system}, {cell.average}, {cell.testset}")]  # fmt: skip
     if trace.scale != PAPER_SCALE and cell.name.startswith("table"):
-        lines.append(
-            _labelled("NOTE", f"scale {trace.scale} is not the paper's: no reproduction of the printed number")
-        )
-    for seed in trace.seeds:
-        lines += ["", *_seed_lines(trace, seed)]
-    lines += ["", *titled("To repeat", "-"), *_repeat_lines(trace)]
-    return "\n".join(lines) + "\n"
+        facts.append(("NOTE", f"scale {trace.scale} is not the paper's: no reproduction of the printed number"))
+    values = ("no value" if seed.value is None else format_value(seed.value, cell.metric) for seed in trace.seeds)
+    return sections(
+        ("", [*titled(f"{cell.name}, scale {trace.scale}"), *_fact_lines(facts)]),
+        *(
+            ("", [*titled(f"Seed {seed.seed}: {value}, {seed.status}", "-"), *_fact_lines(_seed_facts(seed))])
+            for seed, value in zip(trace.seeds, values, strict=True)
+        ),
+        ("", [*titled("To repeat", "-"), *_repeat_lines(trace)]),
+    )
 
 
 def render_list(cell_by_name: Mapping[str, NamedCell]) -> str:
@@ -359,58 +340,46 @@ def _printed(cell: NamedCell) -> str:
     return ", ".join(values) or "-"
 
 
-def _labelled(label: str, text: str) -> str:
-    return f"  {label:<{COLUMN}}{text}"
+def _fact_lines(facts: Iterable[tuple[str, str]]) -> list[str]:
+    """Return labels and texts as lines; none is broken, so that paths and log lines can be copied."""
+    return [f"  {label:<{COLUMN}}{text}" for label, text in facts]
 
 
-def _indented(text: str) -> str:
-    return " " * (COLUMN + 2) + text
-
-
-def _seed_lines(trace: CellTrace, seed: SeedTrace) -> Iterable[str]:
-    value = "no value" if seed.value is None else format_value(seed.value, trace.cell.metric)
-    heading = f"Seed {seed.seed}: {value}, {seed.status}"
-    yield from (*titled(heading, "-"), _labelled("run", seed.run or "none yet"))
+def _seed_facts(seed: SeedTrace) -> Iterable[tuple[str, str]]:
+    """Yield what is known of a seed, by label; a line that goes on with the one above has none."""
+    yield "run", seed.run or "none yet"
     if seed.signature:
-        yield _labelled("signature", seed.signature)
+        yield "signature", seed.signature
     for attempt in seed.attempts:
-        yield _labelled(f"attempt {attempt.attempt}", _attempt_words(attempt))
+        yield f"attempt {attempt.attempt}", _attempt_words(attempt)
     if seed.log_line is not None:
-        yield _labelled("log", f"{seed.log_line.path}:{seed.log_line.number}, update {seed.log_line.update:,}")
-        yield _indented(seed.log_line.text)
+        yield "log", f"{seed.log_line.path}:{seed.log_line.number}, update {seed.log_line.update:,}"
+        yield "", seed.log_line.text
     if seed.hypotheses is not None:
-        yield _labelled("hypotheses", f"{seed.hypotheses.path} ({seed.hypotheses.state})")
-        yield _indented(f"sha256 {seed.hypotheses.sha256}")
+        yield "hypotheses", f"{seed.hypotheses.path} ({seed.hypotheses.state})"
+        yield "", f"sha256 {seed.hypotheses.sha256}"
     if seed.checkpoint is not None:
         state = "there" if seed.checkpoint.is_there else "missing"
         updates = ", ".join(f"{update:,}" for update in seed.checkpoint.averaged_updates)
-        yield _labelled("checkpoint", f"{seed.checkpoint.path} ({state}), of update {updates}")
-        yield _indented(f"sha256 of its tensors {seed.checkpoint.tensors_sha256}")
-    for commit, verbs in _verbs_by_commit(seed.steps).items():
-        yield _labelled("commit", f"{commit} ({', '.join(verbs)})")
+        yield "checkpoint", f"{seed.checkpoint.path} ({state}), of update {updates}"
+        yield "", f"sha256 of its tensors {seed.checkpoint.tensors_sha256}"
+    for commit in dict.fromkeys(step.commit for step in seed.steps):
+        yield "commit", f"{commit} ({', '.join(step.verb for step in seed.steps if step.commit == commit)})"
     if seed.version_by_package:
-        versions = ", ".join(f"{package} {version}" for package, version in seed.version_by_package.items())
-        yield _labelled("versions", f"Python {seed.python}, {versions}")
+        yield "versions", f"Python {seed.python}, {_listed(seed.version_by_package)}"
     for problem in seed.problems:
-        yield _labelled("NOTE", problem)
+        yield "NOTE", problem
 
 
 def _attempt_words(attempt: Attempt) -> str:
     job = f"job {attempt.job}, " if attempt.job else ""  # a pack has neither jobs nor hosts
-    place = f"{attempt.device}, {job}commit {attempt.commit[:12]}"
+    place = f"{attempt.device}, {job}commit {attempt.commit[:COMMIT_DIGITS]}"
     place = f"{attempt.host} ({place})" if attempt.host else place
     begun = f"{attempt.began}, update {attempt.first_update:,}, {place}"
     if not attempt.outcome:
         return f"{begun}, no end noted"
     reason = f": {attempt.reason}" if attempt.reason else ""
     return f"{begun}, to {attempt.ended}, update {attempt.last_update:,}, {attempt.outcome}{reason}"
-
-
-def _verbs_by_commit(steps: Iterable[Step]) -> dict[str, list[str]]:
-    verbs: dict[str, list[str]] = {}
-    for step in steps:
-        verbs.setdefault(step.commit, []).append(step.verb)
-    return verbs
 
 
 def _repeat_lines(trace: CellTrace) -> Iterable[str]:

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from aiayn.wings import find_target, load
+from aiayn.wings import find_target, load, registered
 
 logger = logging.getLogger(__name__)
 FIGURES_FOLDER = "figures"
@@ -36,19 +36,19 @@ def has_figures() -> bool:
 
 
 def draw_figures(
-    kind: Literal["write_scale_figures", "write_logs_figures"], folder: Path, *arguments: Any
+    kind: Literal["scale_figures", "logs_figures"], folder: Path, *arguments: Any
 ) -> list[DrawnFigure] | None:
-    """Have the wing that draws figures of a kind write those of the arguments into a folder, and return them.
+    """Have the figures of a kind, as the wings make them of the arguments, written into a folder, and return them.
 
     The list is empty if no wing draws; without the extra that draws it is None, and a line is logged.
     """
-    if not (target := find_target(kind)):
+    if not (writer := find_target("write_figures")):
         return []
     folder.mkdir(parents=True, exist_ok=True)
     if not has_figures():
         logger.info(f"no figures: the extra is not installed; {INSTALL_COMMAND}")
         return None
-    load(target)(*arguments, folder)
+    load(writer)((figure for make in registered(kind) for figure in make(*arguments)), folder)
     return read_drawn(folder)
 
 

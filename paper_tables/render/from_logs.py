@@ -73,7 +73,7 @@ def make_tables_from_logs(folders: Sequence[Path], output_folder: Path, config_f
         frame = make_frame(recorded.results)
         tables = make_recorded_tables(recorded, frame, folder)
         no_attention = None  # in records
-        figures = draw_figures("write_scale_figures", folder / FIGURES_FOLDER, frame, log_path_by_run, no_attention)
+        figures = draw_figures("scale_figures", folder / FIGURES_FOLDER, frame, log_path_by_run, no_attention)
         write_text(render_report(frame, tables, origin, figures), folder / REPORT_NAME)
         pages.append(folder / REPORT_NAME)
     return Made(tuple(pages), tuple(read.faults), not_read)

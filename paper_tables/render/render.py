@@ -101,7 +101,7 @@ class Popovers:
         """Return a cell's content as a button that opens its provenance, or with `is_rows` that of its row."""
         number = self._number_by_provenance.setdefault(provenance, len(self._number_by_provenance) + 1)
         runs = provenance.sources
-        origin = f"{provenance.of}: {runs[0].run}" + (f" and {len(runs) - 1} more" if len(runs) > 1 else "")
+        origin = f"{provenance.quantity}: {runs[0].run}" + (f" and {len(runs) - 1} more" if len(runs) > 1 else "")
         title = html.escape(f"{origin}. Open for commit, seed, hardware and signature.")
         classes = "from row" if is_rows else "from"
         target = f'popovertarget="from-{number}"'
@@ -125,7 +125,7 @@ def _popover(number: int, provenance: CellProvenance, anchors: Collection[str]) 
         items.append(f"<li><b>{html.escape(source.value)}</b> {name}<br>{', '.join(details)}</li>\n")
     signature = f"<p>Signature: <code>{html.escape(provenance.signature)}</code></p>\n" if provenance.signature else ""
     return (
-        f'<div popover id="from-{number}" class="provenance">\n<p><b>{html.escape(provenance.of)}</b></p>\n'
+        f'<div popover id="from-{number}" class="provenance">\n<p><b>{html.escape(provenance.quantity)}</b></p>\n'
         f"<ul>\n{''.join(items)}</ul>\n{signature}</div>\n"
     )
 

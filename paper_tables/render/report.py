@@ -10,7 +10,7 @@ import msgspec
 
 from aiayn.printed import PAPER_SCALE
 from analysis.scoring.verdict import MARGIN_BLEU, Outcome
-from paper_tables.frame import Frame, Run
+from paper_tables.frame import Frame
 from paper_tables.layout import BITS_DECIMALS, MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
 from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure
 from paper_tables.render.page import wrap_page
@@ -67,7 +67,8 @@ def render_report(
     popovers = Popovers()
     title = f"Attention Is All You Need: printed and ours, scale {scale}"
     answer = _answer(frame, figures or ())
-    glance = answer + _glance(frame, popovers)
+    cards = (("Asked", _asked(frame)), ("Came out", _came_out(frame, popovers)), ("Verdict", _verdict(frame)),
+             ("Missing", _missing(frame)))  # fmt: skip
     if answer and figures is not None:
         figures = [one for one in figures if one.name != ANSWER_FIGURE]
     lead = (
@@ -75,7 +76,7 @@ def render_report(
         "comes from: run, commit, seed, hardware, signature."
     )
     opening = f'<p class="lead">{lead}</p>\n{_banners(scale, origin)}'
-    return render_page(title, opening, glance, tables, figures, origin, popovers)
+    return render_page(title, opening, answer + render_cards(cards), tables, figures, origin, popovers)
 
 
 def render_page(
@@ -187,17 +188,6 @@ def _answer_words(one: PrintedContrast) -> str:
     return html.escape(text) + ("" if ours is None else f": <b>{ours.difference:+.{BITS_DECIMALS}f}</b>")
 
 
-def _glance(frame: Frame, popovers: Popovers) -> str:
-    """Return the overview: request, results, verdict, missing."""
-    cards = (
-        ("Asked", _asked(frame)),
-        ("Came out", _came_out(frame, popovers)),
-        ("Verdict", _verdict(frame)),
-        ("Missing", _missing(frame)),
-    )
-    return render_cards(cards)
-
-
 def render_cards(cards: Iterable[tuple[str, str]]) -> str:
     """Return the overview from the name and the content, which is HTML, of each card."""
     divs = "".join(f"<div><dt>{name}</dt><dd>{content}</dd></div>\n" for name, content in cards)
@@ -212,14 +202,14 @@ def card_words(strong: str, items: Iterable[str], kind: str = "") -> str:
 
 
 def _asked(frame: Frame) -> str:
-    systems: dict[str, dict[str, list[Run]]] = {}
-    for run in frame.runs:
-        systems.setdefault(run.corpus, {}).setdefault(run.system, []).append(run)
+    num_seeds_by_corpus: dict[str, dict[str, int]] = {}
+    for (corpus, system), runs in frame.runs_by_system.items():
+        num_seeds_by_corpus.setdefault(corpus, {})[system] = len(runs)
     items = []
-    for corpus, runs_by_system in systems.items():
-        num_seeds = sorted({len(runs) for runs in runs_by_system.values()})
-        seeds = " or ".join(map(str, num_seeds)) + f" seed{'' if num_seeds == [1] else 's'}"
-        items.append(html.escape(f"{corpus}: {_named(list(runs_by_system))}, {seeds} each"))
+    for corpus, num_by_system in num_seeds_by_corpus.items():
+        numbers = sorted(set(num_by_system.values()))
+        seeds = " or ".join(map(str, numbers)) + f" seed{'' if numbers == [1] else 's'}"
+        items.append(html.escape(f"{corpus}: {_named(num_by_system)}, {seeds} each"))
     num_trainings = len(frame.runs)
     return card_words(f"{num_trainings} training{'' if num_trainings == 1 else 's'}", items)
 

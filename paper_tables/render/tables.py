@@ -54,7 +54,7 @@ def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_
             write_table(table, folder / "tables")
     attention_folder = results_folder / scale.scale / ATTENTION_FOLDER
     figures_folder = folder / FIGURES_FOLDER
-    figures = draw_figures("write_scale_figures", figures_folder, frame, None, attention_folder)
+    figures = draw_figures("scale_figures", figures_folder, frame, None, attention_folder)
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
     write_text(render_report(frame, tables, origin, figures), folder / REPORT_NAME)
     return folder / REPORT_NAME

@@ -116,6 +116,10 @@ def lay_out_architectures(frame: Frame) -> Table:
     runs_by_system = {one.key.system: frame.trained(one.key) for one in compared}
     target_by_seed = common_targets(runs_by_system)
 
+    def architecture(one: Compared) -> Cell:
+        spec = frame.system_by_name[one.key.system].training
+        return one.ours(f"{spec.architecture}, N {spec.num_layers}, d_model {spec.d_model}, d_ff {spec.d_ff}")
+
     def on(one: Compared) -> Cell:
         return _words_or_dash(one, "; ".join(sorted({run.hardware for run in runs_by_system[one.key.system]})))
 
@@ -124,7 +128,7 @@ def lay_out_architectures(frame: Frame) -> Table:
 
     fields: tuple[Field[Compared], ...] = (
         NAME,
-        our_field("architecture", "architecture", lambda one: one.ours(_architecture_words(frame, one.key.system))),
+        our_field("architecture", "architecture", architecture),
         PARAMETERS,
         STEPS,
         our_field("target_tokens", "target tokens", lambda one: one.metric("tokens")),
@@ -213,11 +217,6 @@ def _reached_words(frame: Frame, key: CellKey, target_by_seed: Mapping[int, floa
 
 def _words_or_dash(one: Compared, words: str) -> Cell:
     return one.ours(words) if words else replace(one.ours(DASH), kind="state")
-
-
-def _architecture_words(frame: Frame, system: str) -> str:
-    training = frame.system_by_name[system].training
-    return f"{training.architecture}, N {training.num_layers}, d_model {training.d_model}, d_ff {training.d_ff}"
 
 
 def _notes(runs_by_system: Mapping[str, Sequence[Run]], target_by_seed: Mapping[int, float]) -> list[Note]:

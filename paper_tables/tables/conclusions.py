@@ -15,15 +15,10 @@ import msgspec
 from aiayn.printed import (
     METRIC_BY_PAIR,
     PERPLEXITY_METRIC,
-    CellJoin,
     PublishedConclusion,
     PublishedFinding,
-    find_join,
-    find_printed,
-    read_cells,
     read_conclusions,
     read_findings,
-    read_table,
 )
 from analysis.scoring.contrasts import (
     DECIDED,
@@ -45,7 +40,7 @@ from analysis.scoring.contrasts import (
 )
 from analysis.scoring.scores import BITS_LOST_METRIC, BITS_METRIC, ENTROPY_METRIC
 from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MAX_SEEDS_ADVISED, PooledSd
-from paper_tables.frame import Frame, Number
+from paper_tables.frame import Frame, Number, PrintedCell
 from paper_tables.layout import (
     BITS_DECIMALS,
     BLEU_DECIMALS,
@@ -123,6 +118,11 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
         return f"{row} minus {self.control_name if self.control is None else self.control.key.system}"
 
     @property
+    def numbers(self) -> tuple[Number, ...]:
+        """Ours of the row and of its control, those that are run at this scale."""
+        return tuple(number for number in (self.row, self.control) if number is not None)
+
+    @property
     def place(self) -> tuple[str, str] | None:
         """The test set and the metric; None if a row is not run."""
         return None if self.row is None or self.control is None else (self.row.key.testset, self.metric)
@@ -148,18 +148,16 @@ class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
 def draw_contrasts(frame: Frame) -> Contrasts:
     """Return every contrast that the paper's text, or a row of Table 3, asks for, called by the rule."""
     drawn = _printed_contrasts(frame)
-    spread_by_place = {}
-    for place in dict.fromkeys(one.place for one in drawn):
-        indices = [index for index, one in enumerate(drawn) if one.place == place]
-        judged = [one for index in indices for one in (drawn[index].row, drawn[index].control) if one is not None]
-        if place is None:
-            continue
-        runs_by_system = _runs_by_system(frame, judged)
-        spread_by_place[place] = measure_spread(runs_by_system)
-        for index in indices:
-            ours = _our_contrast(drawn[index], runs_by_system, spread_by_place[place])
-            drawn[index] = msgspec.structs.replace(drawn[index], ours=ours)
-    drawn = [msgspec.structs.replace(one, beside=_contrasts_beside(frame, one)) for one in drawn]
+    runs_by_place = {
+        place: _runs_by_system(frame, [number for one in drawn if one.place == place for number in one.numbers])
+        for place in dict.fromkeys(one.place for one in drawn)
+        if place is not None
+    }
+    spread_by_place = {place: measure_spread(runs) for place, runs in runs_by_place.items()}
+    for index, one in enumerate(drawn):
+        if one.place is not None:
+            ours = _our_contrast(one, runs_by_place[one.place], spread_by_place[one.place])
+            drawn[index] = msgspec.structs.replace(one, ours=ours, beside=_contrasts_beside(frame, one))
     family = {index: one.ours for index, one in enumerate(drawn) if one.is_primary and one.ours is not None}
     for index, ours in zip(family, correct_family(list(family.values())), strict=True):
         drawn[index] = msgspec.structs.replace(drawn[index], ours=ours)
@@ -168,13 +166,11 @@ def draw_contrasts(frame: Frame) -> Contrasts:
 
 def _contrasts_beside(frame: Frame, asked: PrintedContrast) -> dict[str, Contrast]:
     """Return a row's contrasts on further test sets, uncalled; of big on Table 2's test set there are none."""
-    if asked.table != 3 or asked.row is None or asked.control is None:
-        return {}
     beside: dict[str, Contrast] = {}
-    for testset in further_testsets(frame):
+    for testset in further_testsets(frame) if asked.table == 3 else ():
         here = {(key.system, key.average): frame.numbers[key, asked.metric] for key in frame.keys
-                if (key.corpus, key.testset) == (asked.row.key.corpus, testset)}  # fmt: skip
-        row, control = (here.get((number.key.system, number.key.average)) for number in (asked.row, asked.control))
+                if (key.corpus, key.testset) == (asked.numbers[0].key.corpus, testset)}  # fmt: skip
+        row, control = (here.get((number.key.system, number.key.average)) for number in asked.numbers)
         if row is not None and control is not None:
             runs_by_system = _runs_by_system(frame, [row, control])
             on_testset = msgspec.structs.replace(asked, conclusion=None, row=row, control=control)
@@ -186,7 +182,8 @@ def _contrasts_beside(frame: Frame, asked: PrintedContrast) -> dict[str, Contras
 def _our_contrast(
     asked: PrintedContrast, runs_by_system: Mapping[str, list[SeedRun]], spread: Spread
 ) -> Contrast | None:
-    runs, control_runs = (runs_by_system.get(one.key.system, []) if one else [] for one in (asked.row, asked.control))
+    """Return a contrast whose two rows are run here; None if one of them has no value."""
+    runs, control_runs = (runs_by_system.get(number.key.system, []) for number in asked.numbers)
     relation = None if asked.conclusion is None else asked.conclusion.relation
     if not runs or not control_runs:
         return None
@@ -195,38 +192,40 @@ def _our_contrast(
 
 def _printed_contrasts(frame: Frame) -> list[PrintedContrast]:
     """Return what the paper concludes, then the other rows of Table 3: first all in bits, then in BLEU."""
-    joins = read_cells()
-    asked = [(one, find_join(one, one.row, joins), find_join(one, one.reference, joins)) for one in read_conclusions()]
-    found = []
+
+    def cell(conclusion: PublishedConclusion, row: str) -> PrintedCell:
+        place, editions = (str(conclusion.table), row, conclusion.column), (conclusion.edition, "both")
+        return next(one for one in frame.cells if (one.table, one.row, one.column) == place and one.edition in editions)
+
+    asked = [(one, cell(one, one.row), cell(one, one.reference)) for one in read_conclusions()]
+    contrasts = []
     for metric in (PERPLEXITY_METRIC, METRIC_BY_PAIR["en-de"]):
         is_bits = metric == PERPLEXITY_METRIC
         concluded = [one for one in asked if (one[1].metric == PERPLEXITY_METRIC) == is_bits]
-        column = {join.row: join for join in joins if (join.table, join.metric) == (3, metric)}
-        control, named = column.pop(CONTROL), {row.row for _, row, _ in concluded if row.table == 3}
-        others = [(None, join, control) for row, join in column.items() if row not in named]
-        found += [_printed_contrast(frame, *one) for one in (*concluded, *others)]
-    return found
+        column = {one.row: one for one in frame.cells if (one.table, one.metric) == ("3", metric)}
+        control, named = column.pop(CONTROL), {row.row for _, row, _ in concluded if row.table == "3"}
+        others = [(None, row, control) for name, row in column.items() if name not in named]
+        contrasts += [_printed_contrast(frame, *one) for one in (*concluded, *others)]
+    return contrasts
 
 
 def _printed_contrast(
-    frame: Frame, conclusion: PublishedConclusion | None, row: CellJoin, control: CellJoin
+    frame: Frame, conclusion: PublishedConclusion | None, row: PrintedCell, control: PrintedCell
 ) -> PrintedContrast:
-    values = [Decimal(find_printed(join, read_table(join.table)).value) for join in (row, control)]
-    findings = read_findings() if conclusion else {}
+    values = [Decimal(cell.printed) for cell in (row, control)]
     is_bits = row.metric == PERPLEXITY_METRIC
     metric = BITS_METRIC if is_bits else row.metric
-    keys = [frame.find(join.language_pair, join.system, join.average, join.role) for join in (row, control)]
     return PrintedContrast(
         conclusion=conclusion,
-        elsewhere=findings.get(row.row),
-        table=row.table,
+        elsewhere=read_findings().get(row.row) if conclusion else None,
+        table=int(row.table),
         metric=metric,
         row_name=row.row,
         control_name=control.row,
         printed_difference=values[0] - values[1],
         printed_effect=math.log2(values[0] / values[1]) if is_bits else float(values[0] - values[1]),
-        row=frame.number(keys[0], metric),
-        control=frame.number(keys[1], metric),
+        row=frame.number(row.key, metric),
+        control=frame.number(control.key, metric),
     )
 
 
@@ -265,13 +264,27 @@ def _seed_runs(frame: Frame, number: Number) -> list[SeedRun]:
 def lay_out_conclusions(frame: Frame) -> Table:
     """Return one row a contrast: those in bits a subword, then those in BLEU."""
     drawn = draw_contrasts(frame)
+
+    def sentence(one: PrintedContrast) -> str:
+        return NOTHING_CONCLUDED if one.conclusion is None else f"{one.conclusion.section}: {one.conclusion.sentence}"
+
+    def elsewhere(one: PrintedContrast) -> str:
+        finding = one.elsewhere
+        return "" if finding is None else f"{finding.finding} ({finding.source}, {finding.place})"
+
+    def printed_bits(one: PrintedContrast) -> str:
+        return _shown(one, one.printed_effect, "+") if one.metric == BITS_METRIC else ""
+
+    def aside(one: PrintedContrast) -> Aside | None:
+        return Aside(f"{one.row_name} minus {one.control_name} ({one.metric})", NOT_RUN) if not one.place else None
+
     fields: tuple[Field[PrintedContrast], ...] = (
-        label_field("sentence", "section: sentence", _sentence),
+        label_field("sentence", "section: sentence", sentence),
         label_field("statement", "of the rows", lambda one: one.conclusion.statement if one.conclusion else ""),
         label_field("rows", "difference", lambda one: one.name),
         label_field("metric", "metric", lambda one: one.metric),
         printed_field("printed", "printed", lambda one: f"{one.printed_difference:+}"),
-        printed_field("printed_bits", "printed, in bits", _printed_bits),
+        printed_field("printed_bits", "printed, in bits", printed_bits),
         label_field("expected", "concluded", _expected),
         our_field("ours", "ours", _difference_cell),
         our_field("reach", "reach", lambda one: _words(one, lambda ours: _shown(one, ours.reach))),
@@ -286,7 +299,7 @@ def lay_out_conclusions(frame: Frame) -> Table:
         our_field("starts", "starts", lambda one: _words(one, _starts)),
         our_field("same_seeds", "as seen by the same seeds", _same_seeds_cell),
         our_field("seeds_to_decide", "seeds that would decide", lambda one: _words(one, _seeds_to_decide)),
-        label_field("elsewhere", "elsewhere", _elsewhere),
+        label_field("elsewhere", "elsewhere", elsewhere),
     )
     table = Table(
         name="conclusions",
@@ -296,7 +309,7 @@ def lay_out_conclusions(frame: Frame) -> Table:
         "at a smaller scale than the paper's a row keeps its ratio to base, not the sizes that the words name. "
         f"{summarise(drawn)}",
         columns=columns_of(fields),
-        rows=rows_of(fields, drawn.contrasts, aside=_aside),
+        rows=rows_of(fields, drawn.contrasts, aside=aside),
         notes=(*_spread_notes(frame, drawn), *(Note("", text) for text in RULE_NOTES)),
     )
     return complete(frame, table, has_states=False)
@@ -336,26 +349,8 @@ def answers_of(drawn: Contrasts) -> dict[str, list[PrintedContrast]]:
     return answers
 
 
-def _aside(one: PrintedContrast) -> Aside | None:
-    """Return why a row has no number of ours; None if it has."""
-    return Aside(f"{one.row_name} minus {one.control_name} ({one.metric})", NOT_RUN) if one.place is None else None
-
-
-def _sentence(one: PrintedContrast) -> str:
-    return NOTHING_CONCLUDED if one.conclusion is None else f"{one.conclusion.section}: {one.conclusion.sentence}"
-
-
 def _expected(one: PrintedContrast) -> str:
     return "" if one.conclusion is None else OUTCOME_WORDS[one.conclusion.relation]
-
-
-def _elsewhere(one: PrintedContrast) -> str:
-    found = one.elsewhere
-    return "" if found is None else f"{found.finding} ({found.source}, {found.place})"
-
-
-def _printed_bits(one: PrintedContrast) -> str:
-    return _shown(one, one.printed_effect, "+") if one.metric == BITS_METRIC else ""
 
 
 def _shown(one: PrintedContrast, value: float | None, sign: str = "") -> str:
@@ -371,13 +366,16 @@ def _words(one: PrintedContrast, words_of: Callable[[Contrast], str]) -> Cell:
 
 def _difference_cell(one: PrintedContrast) -> Cell:
     ours, marks = one.ours, one.row.marks if one.row else ()
-    shows = tuple(number for number in (one.row, one.control) if number is not None)
     if ours is None or one.row is None or one.control is None:
-        return replace(text_cell("not run" if one.place is None else "not measured", "state", *marks), shows=shows)
+        return replace(
+            text_cell("not run" if one.place is None else "not measured", "state", *marks), shows=one.numbers
+        )
     interval = "" if ours.interval is None else f"{' to '.join(_shown(one, end, '+') for end in ours.interval)}; "
     numbers = f"n={ours.num_compared} and {ours.num_compared_controls}"
     text = f"{_shown(one, ours.difference, '+')} ({interval}{numbers})"
-    return replace(text_cell(text, "ours", *marks), provenance=difference_provenance(one.row, one.control), shows=shows)
+    return replace(
+        text_cell(text, "ours", *marks), provenance=difference_provenance(one.row, one.control), shows=one.numbers
+    )
 
 
 def _call_cell(one: PrintedContrast) -> Cell:

@@ -138,32 +138,32 @@ def _row(frame: Frame, key: CellKey, notes_by_mark: dict[str, str]) -> Row:
         marks = (PART_MARK,) * is_part
         return cell("kilowatt_hours", lambda hours: format_significant(hours, 3) if hours else "0", "", *marks)
 
+    place = ("training_flops", key.corpus, key.system)  # of the paper's own systems
+    printed = [one.printed for one in frame.cells if (one.metric, one.key.corpus, one.key.system) == place]
+
+    def tokens(value: float) -> str:
+        return format_value(value, "tokens")
+
+    def flops(value: float) -> str:
+        return format_value(value, "training_flops")
+
+    def hundredths(value: float) -> str:
+        return f"{value:,.2f}"
+
     return Row((
         label(f"{key.corpus} {key.system}"),
         replace(text_cell(f"{len(runs)} of {len(asked)}", "ours", *steps.marks), shows=(steps,)),
-        cell("tokens", _count, NO_TEXT_MARK),
-        cell("source_tokens", _count, NO_TEXT_MARK),
-        cell("model_flops", _flops, NO_TEXT_MARK),
-        cell("training_flops", _flops, no_rate),
-        _printed_cell(frame, key),
+        cell("tokens", tokens, NO_TEXT_MARK),
+        cell("source_tokens", tokens, NO_TEXT_MARK),
+        cell("model_flops", flops, NO_TEXT_MARK),
+        cell("training_flops", flops, no_rate),
+        text_cell(printed[0]) if printed else blank_cell(),
         cell("utilisation_percent", lambda value: f"{value:.1f}", no_flops),
-        cell("wall_hours", _hundredths, no_rate),
-        cell("gpu_hours", _hundredths, no_rate),
+        cell("wall_hours", hundredths, no_rate),
+        cell("gpu_hours", hundredths, no_rate),
         energy(),
-        cell("dollars", _hundredths, NO_PRICE_MARK if is_known else no_rate),
+        cell("dollars", hundredths, NO_PRICE_MARK if is_known else no_rate),
     ))  # fmt: skip
-
-
-def _flops(value: float) -> str:
-    return format_value(value, "training_flops")
-
-
-def _hundredths(value: float) -> str:
-    return f"{value:,.2f}"
-
-
-def _count(value: float) -> str:
-    return f"{value:,.0f}"
 
 
 def _over_seeds(values: Sequence[float], show: Callable[[float], str]) -> str:
@@ -172,13 +172,6 @@ def _over_seeds(values: Sequence[float], show: Callable[[float], str]) -> str:
         return ", ".join(dict.fromkeys(show(value) for value in values))
     spread = show(summary.half_width)
     return show(summary.mean) if spread == show(0.0) else f"{show(summary.mean)} {PLUS_MINUS} {spread}"
-
-
-def _printed_cell(frame: Frame, key: CellKey) -> Cell:
-    """Return Table 2's printed estimate of the paper's own system; blank of all others."""
-    wanted = ("training_flops", key.corpus, key.system)
-    printed = [cell.printed for cell in frame.cells if (cell.metric, cell.key.corpus, cell.key.system) == wanted]
-    return text_cell(printed[0]) if printed else blank_cell()
 
 
 def _prices(frame: Frame) -> list[str]:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from aiayn.paths import CellKey
 from aiayn.printed import (
     BASELINE_ROLE,
     METRIC_BY_PAIR,
@@ -11,7 +10,7 @@ from aiayn.printed import (
     read_columns,
     read_table,
 )
-from paper_tables.frame import Frame, Run
+from paper_tables.frame import Frame, Number, Run
 from paper_tables.layout import (
     DASH,
     NAME_BY_PAIR,
@@ -77,7 +76,12 @@ def lay_out_baselines(frame: Frame) -> Table:
                 if (pair, score.metric) in shown:
                     value_by_baseline[pair, score.metric, name] = score.value
                     signatures.add((score.metric, f"{record.testset} ({record.corpus})", score.signature))
-    base_by_column = {(pair, metric): frame.number(_base_key(frame, pair), metric) for pair, metric in shown}
+    base_by_column: dict[tuple[str, str], Number | None] = {}
+    for language_pair, metric in shown:
+        evaluations = evaluations_of(language_pair, REFERENCE_SYSTEM)
+        average = next(average for average, role in evaluations if role == BASELINE_ROLE)
+        base_key = frame.find(language_pair, REFERENCE_SYSTEM, average, BASELINE_ROLE)
+        base_by_column[language_pair, metric] = frame.number(base_key, metric)
 
     def score_cell(name: str, column: tuple[str, str]) -> Cell:
         value, base = value_by_baseline.get((*column, name)), base_by_column[column]
@@ -120,11 +124,6 @@ def lay_out_baselines(frame: Frame) -> Table:
         signatures=tuple(signatures),
     )
     return complete(frame, table, has_precisions=False, has_states=False)
-
-
-def _base_key(frame: Frame, pair: str) -> CellKey:
-    average = next(average for average, role in evaluations_of(pair, REFERENCE_SYSTEM) if role == BASELINE_ROLE)
-    return frame.find(pair, REFERENCE_SYSTEM, average, BASELINE_ROLE)
 
 
 def lay_out_runs(frame: Frame) -> Table:

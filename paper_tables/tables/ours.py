@@ -40,7 +40,7 @@ def our_cell(*numbers: Number | None, marks: tuple[str, ...] = ()) -> Cell:
     parts = tuple(Part(_text(number), (*number.marks, *marks)) for number in shown)
     sources = [source_of(run, format_value(value, number.metric)) for number in shown for run, value in number.values]
     signature = " ".join(signature for number in shown for signature in number.signatures)
-    provenance = CellProvenance(shown[0].of, tuple(sources), signature) if sources else None
+    provenance = CellProvenance(shown[0].quantity, tuple(sources), signature) if sources else None
     return Cell(parts, "ours" if sources else "state", provenance=provenance, shows=tuple(shown))
 
 
@@ -71,7 +71,8 @@ def difference_provenance(
     ours, other = our_cell(kept(number)).provenance, our_cell(kept(reference)).provenance
     if ours is None or other is None:
         return ours
-    return replace(ours, of=f"{ours.of}; minus {reference.key.system}", sources=ours.sources + other.sources)
+    quantity = f"{ours.quantity}; minus {reference.key.system}"
+    return replace(ours, quantity=quantity, sources=ours.sources + other.sources)
 
 
 def complete(

@@ -15,7 +15,6 @@ from paper_tables.layout import (
     Cell,
     Column,
     Note,
-    OurLine,
     Part,
     Table,
     blank_cell,
@@ -81,7 +80,7 @@ def lay_out_table2(frame: Frame) -> Table:
             is_empty = all(cell.kind != "ours" for cell in cells.values())
             pairs = {number.key.language_pair for numbers in line.numbers.values() for number in numbers if number}
             aside = Aside(f"{line.label}, {', '.join(pairs)}", NOTHING_OF_TABLE_2) if is_empty else None
-            below.append(OurLine(line.row, {"model": label(line.label, *line.marks), **cells}, aside))
+            below.append((line.row, {"model": label(line.label, *line.marks), **cells}, aside))
         elif cells:
             cells_by_row[line.row] = cells
     rows = rows_of_printed(read_table(2), columns, group_of, below, MARK_BY_EDITION, cells_by_row)

@@ -12,7 +12,6 @@ from paper_tables.layout import (
     Cell,
     Column,
     Note,
-    OurLine,
     Table,
     label,
     rows_of_printed,
@@ -45,7 +44,7 @@ SYMBOL_BY_COLUMN = {  # Table 3's columns of settings, and what they are in a sp
 def lay_out_table3(frame: Frame) -> Table:
     """Return Table 3; a row of the paper's that is not run at this scale has no second line."""
     columns, lines = table3_columns(), [line for line in frame.lines if line.table == 3]
-    ours = [OurLine(line.row, {**_settings(line), **our_cells(frame, line)}) for line in lines]
+    ours = [(line.row, _settings(line) | our_cells(frame, line), None) for line in lines]
     counted = counted_rows()
     beside = {row.system.name: {"vocabulary_sizes": text_cell(in_words(row.vocabulary_sizes))} for row in counted}
     table = Table(

@@ -1,15 +1,14 @@
 """Lays out verdicts: on every printed BLEU (a table, and verdicts.tsv), and on published replications beside ours."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
-import msgspec
 import pandas as pd
 
 from aiayn.printed import PAPER_SCALE, read_replications
-from aiayn.wings import sentences_beside_verdicts
-from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Outcome, Verdict, judge_family
+from aiayn.wings import registered
+from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Outcome, PooledSd, Verdict, judge_family
 from paper_tables.frame import Frame, PrintedCell
 from paper_tables.layout import (
     DASH,
@@ -31,18 +30,6 @@ from paper_tables.layout import (
     text_cell,
 )
 from paper_tables.tables.ours import complete, our_cell
-
-COUNT_COLUMNS = ("num_seeds", "num_seeds_to_decide", "degrees_of_freedom", "num_systems")
-
-VERDICT_COLUMNS = (
-    "table", "row", "column", "edition", "printed", "corpus", "system", "average", "testset", "metric", "num_seeds",
-    "mean", "difference", "ci_low", "ci_high", "outcome", "reason", "largest_equivalent_difference",
-    "num_seeds_to_decide", "sd", "degrees_of_freedom", "num_systems", "smallest_sd", "largest_sd", "bartlett_p",
-    "p_difference", "p_equivalent", "p_outside", "p_equivalent_holm", "p_outside_holm", "outcome_holm",
-    "prediction_low", "prediction_high", "prediction_half_width", "printed_in_prediction", "num_judged",
-    "chance_wrongly_reproduced", "chance_wrongly_not_reproduced",
-)  # fmt: skip
-
 
 P_DECIMALS = 3
 UNEQUAL_SPREADS = (  # measured: tests/benchmarks/bench_verdicts.py, a system of four times the others' sd
@@ -120,7 +107,7 @@ def lay_out_verdicts(frame: Frame) -> Table:
             *_meanings(frame.judged),
             *_family_notes(frame.judged),
             *_spread_notes(frame.judged),
-            *(Note("", text) for text in _cited(frame)),
+            *(Note("", cite()) for cite in (registered("cited") if frame.scale == PAPER_SCALE else [])),
         ),
     )
     return complete(frame, table, has_states=False, has_signatures=False)
@@ -133,9 +120,8 @@ def _fields() -> tuple[Field[PrintedCell], ...]:
         difference = cell.verdict.largest_equivalent_difference
         return "none" if difference is None else format_value(difference, cell.metric)
 
-    def needed(cell: PrintedCell) -> str:
-        number = cell.verdict.num_seeds_to_decide
-        return "not known" if number is None else str(number)
+    def where_judged(words: Callable[[PrintedCell], str]) -> Callable[[PrintedCell], Cell]:
+        return lambda cell: blank_cell() if is_not_comparable(cell) else text_cell(words(cell), "ours")
 
     return (
         label_field("metric", "definition", lambda cell: cell.metric),
@@ -146,16 +132,13 @@ def _fields() -> tuple[Field[PrintedCell], ...]:
         label_field("reason", "reason", lambda cell: cell.verdict.reason),
         our_field("prediction", "printed as one run (95 % prediction)", _prediction),
         our_field(
-            "largest_equivalent_difference",
-            "largest difference callable equivalent",
-            lambda cell: blank_cell() if is_not_comparable(cell) else text_cell(largest(cell), "ours"),
+            "largest_equivalent_difference", "largest difference callable equivalent", where_judged(largest)
         ),
         our_field(
-            "num_seeds_to_decide",
-            "seeds that would decide",
-            lambda cell: blank_cell() if is_not_comparable(cell) else text_cell(needed(cell), "ours"),
+            "num_seeds_to_decide", "seeds that would decide",
+            where_judged(lambda cell: str(cell.verdict.num_seeds_to_decide or "not known")),
         ),
-    )
+    )  # fmt: skip
 
 
 def _difference(cell: PrintedCell) -> Cell:
@@ -183,11 +166,6 @@ def _prediction(cell: PrintedCell) -> Cell:
 def _meanings(judged: Sequence[PrintedCell]) -> list[Note]:
     """Return what the two answers mean, where any cell has them."""
     return [Note("", text) for text in MEANINGS if any(cell.verdict.mean is not None for cell in judged)]
-
-
-def _cited(frame: Frame) -> list[str]:
-    """Return what wings cite beside verdicts on the paper's own scale; none of it enters one."""
-    return list(sentences_beside_verdicts()) if frame.scale == PAPER_SCALE else []
 
 
 def is_not_comparable(cell: PrintedCell) -> bool:
@@ -260,34 +238,36 @@ def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
 
 
 def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
-    """Return verdicts.tsv's frame, columns VERDICT_COLUMNS; what does not apply is empty.
+    """Return verdicts.tsv's frame, a line a cell; what does not apply is empty.
 
     Its last three columns are the family's, the same in every line.
     """
-    family = judge_family([cell.verdict for cell in cells])
-    chances = (family.num_judged, family.chance_wrongly_reproduced, family.chance_wrongly_not_reproduced)
-    lines = [(*_verdict_line(cell), *chances) for cell in cells]
-    frame = pd.DataFrame(lines, columns=list(VERDICT_COLUMNS))
-    return frame.astype(dict.fromkeys(COUNT_COLUMNS, "Int64"))  # counts stay whole though some are empty
-
-
-def _verdict_line(cell: PrintedCell) -> tuple[object, ...]:
-    verdict = cell.verdict
-    testset = cell.number.key.testset if cell.number else None
-    pooled: tuple[object, ...] = (None,) * 6
-    if verdict.pooled is not None:
-        pooled = msgspec.structs.astuple(verdict.pooled)
-    by_holm: tuple[object, ...] = (None,) * 3
-    if cell.corrected is not None:
-        by_holm = (cell.corrected.p_equivalent, cell.corrected.p_outside, cell.corrected.outcome.value)
-    return (
-        cell.table, cell.row, cell.column, cell.edition, cell.printed, cell.key.corpus, cell.key.system,
-        cell.key.average, testset, cell.metric, verdict.num_seeds, verdict.mean, verdict.difference,
-        *(verdict.interval or (None, None)), verdict.outcome.value, verdict.reason,
-        verdict.largest_equivalent_difference, verdict.num_seeds_to_decide, *pooled, verdict.p_difference,
-        verdict.p_equivalent, verdict.p_outside, *by_holm, *(verdict.prediction_interval or (None, None)),
-        verdict.prediction_half_width, prediction_word(verdict) or None,
-    )  # fmt: skip
+    family, lines = judge_family([cell.verdict for cell in cells]), []
+    for cell in cells:
+        key, verdict, corrected = cell.key, cell.verdict, cell.corrected
+        low, high = verdict.interval or (None, None)
+        prediction_low, prediction_high = verdict.prediction_interval or (None, None)
+        lines.append({
+            "table": cell.table, "row": cell.row, "column": cell.column, "edition": cell.edition,
+            "printed": cell.printed, "corpus": key.corpus, "system": key.system, "average": key.average,
+            "testset": cell.number.key.testset if cell.number else None, "metric": cell.metric,
+            "num_seeds": verdict.num_seeds, "mean": verdict.mean, "difference": verdict.difference,
+            "ci_low": low, "ci_high": high, "outcome": verdict.outcome.value, "reason": verdict.reason,
+            "largest_equivalent_difference": verdict.largest_equivalent_difference,
+            "num_seeds_to_decide": verdict.num_seeds_to_decide,
+            **{name: getattr(verdict.pooled, name, None) for name in PooledSd.__struct_fields__},
+            "p_difference": verdict.p_difference, "p_equivalent": verdict.p_equivalent, "p_outside": verdict.p_outside,
+            "p_equivalent_holm": corrected.p_equivalent if corrected else None,
+            "p_outside_holm": corrected.p_outside if corrected else None,
+            "outcome_holm": corrected.outcome.value if corrected else None,
+            "prediction_low": prediction_low, "prediction_high": prediction_high,
+            "prediction_half_width": verdict.prediction_half_width,
+            "printed_in_prediction": prediction_word(verdict) or None, "num_judged": family.num_judged,
+            "chance_wrongly_reproduced": family.chance_wrongly_reproduced,
+            "chance_wrongly_not_reproduced": family.chance_wrongly_not_reproduced,
+        })  # fmt: skip
+    counts = ("num_seeds", "num_seeds_to_decide", "degrees_of_freedom", "num_systems")  # whole though some are empty
+    return pd.DataFrame(lines).astype(dict.fromkeys(counts, "Int64"))
 
 
 def prediction_word(verdict: Verdict) -> str:

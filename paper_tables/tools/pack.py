@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -206,26 +207,22 @@ def _check_size(packed: Packed, folder: Path, max_bytes: int) -> None:
     )
 
 
+@dataclass
 class _Packer:
     """Writes the files behind the results of a scale below `<folder>/<scale>/`, `kept` runs from the earlier pack."""
 
-    def __init__(
-        self,
-        results: ScaleResults,
-        results_folder: Path,
-        earlier_folder: Path,
-        folder: Path,
-        kept: Container[TrainingKey],
-    ) -> None:
-        self.results = results
-        self.results_folder = results_folder
-        self.earlier_folder = earlier_folder
-        self.folder = folder
-        self.kept = kept
-        self.scale = results.experiment.scale.scale
-        self.runs_folder = Path(results.experiment.scale.runs_folder)
-        self.num_translations = 0
-        self._replacements = _replacements([results_folder, self.runs_folder])
+    results: ScaleResults
+    results_folder: Path
+    earlier_folder: Path
+    folder: Path
+    kept: Container[TrainingKey]
+    num_translations: int = 0
+
+    def __post_init__(self) -> None:
+        """Note the scale, and what of this machine is left out of texts."""
+        self.scale = self.results.experiment.scale.scale
+        self.runs_folder = Path(self.results.experiment.scale.runs_folder)
+        self._replacements = _replacements([self.results_folder, self.runs_folder])
 
     def pack(self) -> None:
         """Write everything."""
@@ -238,15 +235,15 @@ class _Packer:
             is_kept = _has_same_data(self.results, self.earlier_folder, corpus)
             folders = (self.earlier_folder, self.results_folder) if is_kept else (self.results_folder,)
             for verb, record_type in DATA_RECORD_BY_VERB.items():
-                self._copy_first(folders, corpus_record(Path(), self.scale, verb, corpus), record_type)
+                self._copy(corpus_record(Path(), self.scale, verb, corpus), record_type, *folders)
         folders = (self.results_folder, self.earlier_folder)
         for corpus, testset in self.results.experiment.baselines:
-            self._copy_first(folders, baselines_record(Path(), self.scale, corpus, testset), BaselineRecords)
-        self._copy_first(folders, measure_record(Path(), self.scale), MeasureRecord)
+            self._copy(baselines_record(Path(), self.scale, corpus, testset), BaselineRecords, *folders)
+        self._copy(measure_record(Path(), self.scale), MeasureRecord, *folders)
         for key, train in self.results.train_by_key.items():
             is_kept = key in self.kept
             self._pack_run(self.earlier_folder / self.scale / RUNS_NAME if is_kept else self.runs_folder, train.run)
-            self._copy(self._folder_of(key), train_record(Path(), self.scale, *key), TrainRecord)
+            self._copy(train_record(Path(), self.scale, *key), TrainRecord, self._folder_of(key))
         for evaluation in self.results.experiment.evaluations:
             if training_key(evaluation) in self.results.train_by_key:
                 self._pack_evaluation(evaluation)
@@ -268,7 +265,7 @@ class _Packer:
                         f"{notice_path}: no such file; write where the text is from and its terms, then pack"
                     )
                 export_by_run[run](self.folder / inside)
-                self._copy(self.folder, inside / EXPORT_RECORD_NAME, ExportRecord)
+                self._copy(inside / EXPORT_RECORD_NAME, ExportRecord, self.folder)
                 shutil.copyfile(notice_path, self.folder / inside / NOTICE_NAME)
             elif earlier.is_dir():
                 shutil.copytree(earlier, self.folder / inside)
@@ -277,19 +274,14 @@ class _Packer:
         """Return where the records of a training lie."""
         return self.earlier_folder if key in self.kept else self.results_folder
 
-    def _copy_first(self, folders: Iterable[Path], inside: Path, record_type: type[Record]) -> None:
-        """Copy a record of no training from the first folder that has it."""
-        for folder in folders:
-            if self._copy(folder, inside, record_type):
-                return
+    def _copy(self, inside: Path, record_type: type[Record], *folders: Path, run: str = "") -> bool:
+        """Copy a record, of the first folder that has it, without this machine's names.
 
-    def _copy(self, folder: Path, inside: Path, record_type: type[Record], run: str = "") -> bool:
-        """Copy a record without this machine's names; return whether it existed, and is of the run if one is given."""
-        path = folder / inside
-        if not path.exists():
-            return False
-        record = read_record(path, record_type)
-        if run and getattr(record, "run", "") != run:
+        Return whether it was there, and is of the run if one is given.
+        """
+        path = next((folder / inside for folder in folders if (folder / inside).exists()), None)
+        record = None if path is None else read_record(path, record_type)
+        if path is None or (run and getattr(record, "run", "") != run):
             return False
         values = msgspec.json.decode(self._neutral(path.read_text(encoding="utf-8")), type=dict[str, Any])
         values["provenance"]["host"] = ""
@@ -322,14 +314,14 @@ class _Packer:
     def _pack_evaluation(self, evaluation: Evaluation) -> None:
         key = training_key(evaluation)
         folder, run = self._folder_of(key), self.results.train_by_key[key].run
-        self._copy(folder, average_record(Path(), self.scale, *key, evaluation.average), CheckpointRecord, run)
+        self._copy(average_record(Path(), self.scale, *key, evaluation.average), CheckpointRecord, folder, run=run)
         decoded, scored, perplexity = (
             evaluation_record(Path(), self.scale, verb, evaluation) for verb in ("decode", "score", "perplexity")
         )
-        self._copy(folder, perplexity, PerplexityRecord, run)
-        if not self._copy(folder, decoded, Hypotheses, run):
+        self._copy(perplexity, PerplexityRecord, folder, run=run)
+        if not self._copy(decoded, Hypotheses, folder, run=run):
             return
-        if self._copy(folder, scored, ScoreRecords, run):
+        if self._copy(scored, ScoreRecords, folder, run=run):
             fault = text_fault(folder / decoded, read_record(folder / scored, ScoreRecords))
             if fault is not None:
                 raise RecordError(f"{fault.text}. Nothing was changed")

@@ -85,30 +85,22 @@ def by_sentence(table: Table) -> dict[str, dict[str, str]]:
 
 def test_each_seed_is_shown_beside_what_the_author_got(site: Site) -> None:
     write_all(site)
-    rows = by_sentence(toy(site))
+    table = toy(site)
+    assert table.signatures == (("search", "toy_eight (toy_en_es)", "beam:3|stop:tensor2tensor"),)
+    rows = by_sentence(table)
+    assert list(rows) == [one.sentence for one in read_sentences()["toy_en_es"]]
     assert rows["hello world"] == {
         "sentence": "hello world", "trained_on": "yes", "reference": "hola mundo", "reported": "not to be had",
         "program_output": "hola mundo", "seed1": "hola mundo [\u2020]", "seed2": "hola [\u2020]",
         "same_as_authors": "1 of 2 [\u2020]", "same_as_reference": "1 of 2 [\u2020]",
     }  # fmt: skip
     cat = rows["this is a cat"]
-    assert (cat["trained_on"], cat["reference"], cat["program_output"]) == (
-        "no",
-        "este es un gato [*]",
-        "este es un libro",
-    )
+    assert (cat["trained_on"], cat["reference"]) == ("no", "este es un gato [*]")
+    assert cat["program_output"] == "este es un libro"
     assert (cat["seed1"], cat["seed2"]) == ("este es un gato [\u2020]", "este es un libro [\u2020]")
     assert (cat["same_as_authors"], cat["same_as_reference"]) == ("1 of 2 [\u2020]", "1 of 2 [\u2020]")
     assert rows["i love cat"]["same_as_authors"] == "2 of 2 [\u2020]"
     assert rows["i love cat"]["same_as_reference"] == "0 of 2 [\u2020]"
-
-
-def test_the_rows_are_the_tutorials_eight_in_its_order(site: Site) -> None:
-    write_all(site)
-    table = toy(site)
-    assert list(by_sentence(table)) == [one.sentence for one in read_sentences()["toy_en_es"]]
-    assert len(table.rows) == 8
-    assert table.signatures == (("search", "toy_eight (toy_en_es)", "beam:3|stop:tensor2tensor"),)
 
 
 def test_what_the_author_reported_counts_before_his_program(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,16 +119,13 @@ def test_a_missing_seed_is_named_and_not_counted(site: Site) -> None:
     assert {row["seed1"] for row in by_sentence(toy(site)).values()} == {"missing [\u2020]"}
     assert {row["same_as_authors"] for row in by_sentence(toy(site)).values()} == {"\u2013 [\u2020]"}
     write_seed(site, evaluations(site)[0])
+    write_lines(site, evaluations(site)[0], (LINES_BY_SEED[1][0], "", *LINES_BY_SEED[1][2:]))
+    rows = by_sentence(toy(site))
+    assert rows["the cat is black"]["seed1"] == "(nothing) [\u2020]"  # translated, but empty
     row = by_sentence(toy(site))["hello world"]
     assert (row["seed1"], row["seed2"], row["same_as_authors"]) == (
         "hola mundo [\u2020]", "missing [\u2020]", "1 of 1 [\u2020]",
     )  # fmt: skip
-
-
-def test_an_empty_translation_differs_from_a_missing_one(site: Site) -> None:
-    write_all(site)
-    write_lines(site, evaluations(site)[0], ("", *LINES_BY_SEED[1][1:]))
-    assert by_sentence(toy(site))["hello world"]["seed1"] == "(nothing) [\u2020]"
 
 
 def test_a_scale_that_does_not_name_it_has_no_such_table(tmp_path: Path) -> None:

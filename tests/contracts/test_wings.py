@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.errors import RecordError
-from aiayn.wings import WINGS, Wing, find_target, load
+from aiayn.wings import WINGS, Wing, find_target, load, registered
 from paper_tables.render.from_logs import make_tables_from_logs
 from tests.logs.factory import TrainingText
 from tests.pipeline_copy import make_pipeline
@@ -80,8 +80,10 @@ def test_each_wing_is_whole_folders_that_are_there_and_no_folder_of_a_wing_is_mi
 
 
 def test_what_the_wings_register_can_be_loaded() -> None:
-    for kind in ("make_logs_page", "write_scale_figures", "write_logs_figures"):
+    for kind in ("make_logs_page", "write_figures"):
         assert callable(load(find_target(kind)))
+    for kind in ("scale_figures", "logs_figures", "log_reader", "cited"):
+        assert all(map(callable, registered(kind)))
 
 
 def test_without_the_wing_a_folder_of_foreign_logs_is_answered_by_a_sentence(

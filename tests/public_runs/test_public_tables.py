@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.wings import figures_of_wings, log_readers, tables_after
+from aiayn.wings import registered, tables_after
 from analysis.public_runs.mlperf import read_result
 from paper_tables.layout import compact
 from paper_tables.public_runs.logs import read_public_logs
@@ -82,8 +82,9 @@ def test_runs_that_were_read_stand_before_the_shipped_ones_and_one_may_have_miss
 
 def test_the_wing_is_registered() -> None:
     assert lay_out_shipped_runs in list(tables_after("table4"))
-    assert read_public_logs in list(log_readers())
-    assert [make.__module__ for make in figures_of_wings()] == ["paper_tables.public_runs.figure"]
+    assert read_public_logs in list(registered("log_reader"))
+    modules = [make.__module__ for make in registered("scale_figures")]
+    assert modules == ["paper_tables.figures.registry", "paper_tables.public_runs.figure"]
 
 
 @pytest.mark.figures

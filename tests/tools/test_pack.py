@@ -109,23 +109,25 @@ def test_a_run_that_is_no_longer_asked_for_leaves_the_pack_and_is_named(site: Si
     assert pack(site, tmp_path / "measured", seeds=[1]).left_out == ()
 
 
-def test_a_missing_log_of_the_earlier_pack_is_to_be_restored_there(site: Site, tmp_path: Path) -> None:
-    earlier = pack(site, tmp_path / "measured").folder
-    lose_run(site, "demo_en_de", "base", 2)
-    (earlier / "runs" / run_of("demo_en_de", "base", 2) / "train.log.xz").unlink()
-    before = texts(earlier)
-    with pytest.raises(RecordError, match=r"demo/runs/.*/train\.log: no such file; .* restore it in the earlier pack"):
-        pack(site, tmp_path / "measured")
-    assert texts(earlier) == before
-
-
-def test_a_torn_log_of_the_earlier_pack_is_named_and_nothing_is_changed(site: Site, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("is_torn", "message"),
+    [
+        (False, r"demo/runs/.*/train\.log: no such file; .* restore it in the earlier pack"),
+        (True, r"train\.log\.xz: cannot be unpacked .* Nothing was changed"),
+    ],
+)
+def test_a_missing_or_torn_log_of_the_earlier_pack_is_named_and_nothing_is_changed(
+    is_torn: bool, message: str, site: Site, tmp_path: Path
+) -> None:
     earlier = pack(site, tmp_path / "measured").folder
     lose_run(site, "demo_en_de", "base", 2)
     log_path = earlier / "runs" / run_of("demo_en_de", "base", 2) / "train.log.xz"
-    log_path.write_bytes(log_path.read_bytes()[:-20])
+    if is_torn:
+        log_path.write_bytes(log_path.read_bytes()[:-20])
+    else:
+        log_path.unlink()
     before = texts(earlier)
-    with pytest.raises(RecordError, match=r"train\.log\.xz: cannot be unpacked .* Nothing was changed"):
+    with pytest.raises(RecordError, match=message):
         pack(site, tmp_path / "measured")
     assert texts(tmp_path / "measured") == {f"demo/{name}": content for name, content in before.items()}
 

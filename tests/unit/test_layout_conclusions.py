@@ -47,15 +47,6 @@ def test_fifteen_contrasts_in_bits_are_counted_and_four_rows_are_shown_uncalled(
     assert [one.metric for one in drawn.contrasts[:19]] == ["bits_per_subword"] * 19
 
 
-def test_every_row_of_table_3_that_the_text_mentions_has_a_line() -> None:
-    rows = {conclusion.row for conclusion in read_conclusions()}
-    assert rows == {
-        "table3_a_h1", "table3_a_h32", "table3_b_dk16", "table3_b_dk32", "table3_c_n2", "table3_c_n4", "table3_c_n8",
-        "table3_c_dmodel256", "table3_c_dmodel1024", "table3_c_dff1024", "table3_c_dff4096", "table3_d_pdrop0",
-        "table3_d_els0", "table3_e_learned", "big",
-    }  # fmt: skip
-
-
 BITS, BLEU = "bits_per_subword", "bleu_tok_compound_split"
 
 
@@ -157,17 +148,6 @@ def test_further_test_sets_stand_beside_uncalled_and_a_change_of_sign_is_marked(
     assert "brevity_demo_test" not in row  # of records that have none
     assert (row["bleu_demo_dev-alpha1.4"], row["brevity_demo_dev-alpha1.4"]) == ("28.00 (n=1)", "0.88 (n=1)")
     assert lay_out_testsets(frame_of(make_site(tmp_path / "other"))) is None
-
-
-def test_a_number_of_a_smaller_scale_is_marked(tmp_path: Path) -> None:
-    site = make_site(tmp_path, "multi30k")
-    write_everything(site)
-    table = lay_out_conclusions(frame_of(site))
-    ours = [row["ours"] for row in rows_of(table).values() if "n=" in row["ours"]]
-    assert ours
-    assert all(text.endswith("[\u2021]") for text in ours)
-    (legend,) = [note.text for note in table.notes if note.mark == "\u2021"]
-    assert "multi30k" in legend
 
 
 def test_a_control_of_one_seed_calls_nothing_and_says_why(tmp_path: Path) -> None:

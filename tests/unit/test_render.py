@@ -1,7 +1,5 @@
 """One layout, four formats: whole golden files, real spans, and nothing that breaks a format."""
 
-import csv
-import io
 import re
 from dataclasses import replace
 
@@ -15,7 +13,6 @@ from paper_tables.make_frame import make_frame
 from paper_tables.render.render import (
     RENDERER_BY_SUFFIX,
     plain_text,
-    render_csv,
     render_html,
     render_latex,
     render_markdown,
@@ -109,7 +106,7 @@ def test_a_column_that_waits_for_all_its_runs_is_named_once_there_is_any_number(
     key = CellKey(corpus="c", system="base", average="last5", testset="t", role="test", language_pair="en-fr")
     columns = (Column("row", "", side="label"), Column("de", "ours", "BLEU EN-DE", "ours"),
                Column("fr", "ours", "BLEU EN-FR", "ours"), Column("call", "call", side="ours"))  # fmt: skip
-    waiting = replace(text_cell("2 missing", "state"), shows=(Number(key=key, metric="bleu", of="bleu"),))
+    waiting = replace(text_cell("2 missing", "state"), shows=(Number(key=key, metric="bleu", quantity="bleu"),))
     number, call = replace(waiting, parts=(Part("27.3"),), kind="ours"), text_cell("too close to call", "state")
 
     def shown(first: Cell) -> Table:
@@ -136,17 +133,6 @@ def test_an_interval_is_below_its_number_in_html() -> None:
     text = render_html(replace(SMALL, rows=(Row((text_cell("a", "label"), *cells, text_cell("1"))),)))
     assert "27.30<sup>\u2020</sup><small>\u00b1 0.25 (n=3)</small></td>" in text
     assert "25.1, 26.2<small>(n=2)</small></td>" in text
-
-
-def test_a_spanning_cell_is_one_cell_in_latex_and_html() -> None:
-    assert r"a\_b & \multicolumn{2}{c}{$3.3\cdot10^{18}$} & " in render_latex(SMALL)
-    assert '<td class="printed" colspan="2">3.3&middot;10<sup>18</sup></td>' in render_html(SMALL)
-
-
-def test_markdown_and_csv_say_that_a_cell_is_spanned() -> None:
-    assert "| a_b | 3.3e18 | (spanned) | 1.50 (n=2) [\u2020] |" in render_markdown(SMALL)
-    rows = list(csv.reader(io.StringIO(render_csv(SMALL))))
-    assert rows[1] == ["a_b", "3.3e18", "(spanned)", "1.50 (n=2) [\u2020]", "[\u2020] Not the paper's."]
 
 
 def test_the_best_of_ours_is_by_the_mean_and_separate_from_the_printed() -> None:

@@ -325,11 +325,16 @@ def read_conclusions(folder: Path = PUBLISHED_FOLDER) -> list[PublishedConclusio
         TableError: the file is malformed, a name is repeated, or a number is not printed or not joined in cells.csv.
     """
     placed = read_rows(folder / "conclusions.csv", PublishedConclusion)
-    joins = read_cells(folder)
+    joined = {(join.table, join.row, join.column, join.edition) for join in read_cells(folder)}
     require_unique((place, (conclusion.name,)) for place, conclusion in placed)
     for place, conclusion in placed:
         for row in (conclusion.row, conclusion.reference):
-            find_join(conclusion, row, joins, place)
+            cell = (conclusion.table, row, conclusion.column)
+            if joined.isdisjoint({(*cell, conclusion.edition), (*cell, "both")}):
+                raise TableError(
+                    f"{place}: Table {conclusion.table}, row {row}, column {conclusion.column} is not joined for "
+                    f"edition {conclusion.edition}; expected a line of cells.csv with these"
+                )
     return [conclusion for _, conclusion in placed]
 
 
@@ -347,24 +352,6 @@ def read_findings(folder: Path = PUBLISHED_FOLDER) -> dict[str, PublishedFinding
             raise TableError(f"{place}: the paper concludes nothing of row {finding.row}; expected one of "
                              f"conclusions.csv: {', '.join(sorted(concluded))}")  # fmt: skip
     return {finding.row: finding for _, finding in placed}
-
-
-def find_join(
-    conclusion: PublishedConclusion, row: str, joins: Iterable[CellJoin], place: str = "conclusions.csv"
-) -> CellJoin:
-    """Return the join of a conclusion's column at one of its two rows; a cell that is printed alike is in any edition.
-
-    Raises:
-        TableError: cells.csv joins no such cell.
-    """
-    wanted = (conclusion.table, row, conclusion.column)
-    for join in joins:
-        if (join.table, join.row, join.column) == wanted and join.edition in (conclusion.edition, "both"):
-            return join
-    raise TableError(
-        f"{place}: Table {conclusion.table}, row {row}, column {conclusion.column} is not joined for edition "
-        f"{conclusion.edition}; expected a line of cells.csv with these"
-    )
 
 
 def find_printed(join: CellJoin, cells: Iterable[PublishedCell], place: str = "cells.csv") -> PublishedCell:

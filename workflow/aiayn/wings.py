@@ -29,12 +29,12 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
 
     A verb's module is `aiayn.cli.NAME.VERB`. The others are `module:function`. Of these there is one in all wings:
     `make_logs_page` of (what was read, output folder, config folder), which makes the page of logs that are not ours
-    and returns its path and a sentence for each file not read; `write_scale_figures` of (frame of a scale, log path
-    by run or None for where the runs lie, attention folder or None, folder); `write_logs_figures` of (root of the
-    logs, log file by path, averaged lines, further figures, folder). Each wing may have: `figures` of a frame, which
-    yields figures and what makes their frames; `log_reader` of the paths of logs by name, which returns the logs that
-    are the wing's alone (as `paper_tables.public_runs.logs.PublicLogs`); `cited` of nothing, which returns a sentence
-    to be cited beside verdicts at the paper's scale.
+    and returns its path and a sentence for each file not read; `write_figures` of (figures, folder). Each wing may
+    have: `scale_figures` of (frame of a scale, log path by run or None for where the runs lie, attention folder or
+    None) and `logs_figures` of (root of the logs, log file by path, averaged lines, further figures), which yield
+    figures and what makes their frames; `log_reader` of the paths of logs by name, which returns the logs that are the
+    wing's alone (as `paper_tables.public_runs.logs.PublicLogs`); `cited` of nothing, which returns a sentence to be
+    cited beside verdicts at the paper's scale.
     """
 
     name: str
@@ -43,9 +43,9 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     verbs: dict[str, str] = msgspec.field(default_factory=dict)
     tables: tuple[WingTable, ...] = ()
     make_logs_page: str = ""
-    write_scale_figures: str = ""
-    write_logs_figures: str = ""
-    figures: str = ""
+    write_figures: str = ""
+    scale_figures: str = ""
+    logs_figures: str = ""
     log_reader: str = ""
     cited: str = ""
 
@@ -75,15 +75,16 @@ WINGS = (
             "plot": "draw the curves of runs, live or done, or of any fairseq logs",
             "attention": "draw what a trained run attends to in a sentence (Figures 3 to 5)",
         },
-        write_scale_figures="paper_tables.figures.registry:write_figures_of_scale",
-        write_logs_figures="paper_tables.figures.registry:write_figures_of_logs",
+        write_figures="paper_tables.figures.registry:write_figures",
+        scale_figures="paper_tables.figures.registry:figures_of_scale",
+        logs_figures="paper_tables.figures.registry:figures_of_logs",
     ),
     Wing(
         name="public_runs",
         summary="how much seeds vary at the paper's scale: MLPerf's runs",
         packages=("analysis.public_runs", "paper_tables.public_runs"),
         tables=(WingTable("paper_tables.public_runs.table:lay_out_shipped_runs", after="table4"),),
-        figures="paper_tables.public_runs.figure:figures_of_scale",
+        scale_figures="paper_tables.public_runs.figure:figures_of_scale",
         log_reader="paper_tables.public_runs.logs:read_public_logs",
         cited="analysis.public_runs.shipped:spread_sentence",
     ),
@@ -151,7 +152,7 @@ def load(target: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def find_target(kind: Literal["make_logs_page", "write_scale_figures", "write_logs_figures"]) -> str:
+def find_target(kind: Literal["make_logs_page", "write_figures"]) -> str:
     """Return what a wing that is there registers as this, for `load`; '' if there is none."""
     targets = (str(getattr(wing, kind)) for wing in present_wings())
     return next(filter(None, targets), "")
@@ -163,16 +164,6 @@ def tables_after(name: str) -> Iterator[Any]:
         yield from (load(table.layout) for table in wing.tables if table.after == name)
 
 
-def figures_of_wings() -> Iterator[Any]:
-    """Yield what makes the wings' figures of results."""
-    yield from (load(wing.figures) for wing in present_wings() if wing.figures)
-
-
-def log_readers() -> Iterator[Any]:
-    """Yield the wings' readers of logs, which are asked before fairseq's."""
-    yield from (load(wing.log_reader) for wing in present_wings() if wing.log_reader)
-
-
-def sentences_beside_verdicts() -> Iterator[str]:
-    """Yield what the wings cite beside verdicts at the paper's scale."""
-    yield from (load(wing.cited)() for wing in present_wings() if wing.cited)
+def registered(kind: Literal["scale_figures", "logs_figures", "log_reader", "cited"]) -> Iterator[Any]:
+    """Yield what the wings that are there register as this, in their order."""
+    yield from (load(getattr(wing, kind)) for wing in present_wings() if getattr(wing, kind))

@@ -65,7 +65,12 @@ def attention_weights(
     source_S = translator.number(source)
     target_T = None
     if kind != "encoder":
-        target_T = _translation(translator, source_S) if target is None else _number(translator, target)
+        dictionary = translator.task.target_dictionary
+        target_T = (
+            _translation(translator, source_S)
+            if target is None
+            else dictionary.encode_line(target, add_if_not_exist=False).long()
+        )
     for ids in (source_S, target_T):
         if ids is not None and len(ids) > MAX_POSITIONS:
             raise UsageError(f"the sentence has {len(ids)} tokens, the model {MAX_POSITIONS} positions; shorten it")
@@ -92,11 +97,6 @@ def write_weights(weights: AttentionWeights, run: str, path: Path) -> None:
         for (head, query, key), weight in np.ndenumerate(weights.weights_HQK):
             tokens = f"{query}\t{weights.queries[query]}\t{key}\t{weights.keys[key]}"
             lines.write(f"{same}\t{head + 1}\t{tokens}\t{weight:.6g}\n")
-
-
-def _number(translator: Translator, pieces: str) -> Tensor:
-    encoded: Tensor = translator.task.target_dictionary.encode_line(pieces, add_if_not_exist=False).long()
-    return encoded
 
 
 def _translation(translator: Translator, source: Tensor) -> Tensor:

@@ -56,7 +56,7 @@ def run(args: Flags) -> None:
                 print(path)
         except FigureError as error:
             reasons.append(str(error))
-    for reason in reasons[:1] if len(reasons) == 2 else reasons:
-        if len(reasons) == 2:
-            raise FigureError(reason)
+    if len(reasons) == 2:
+        raise FigureError(reasons[0])
+    for reason in reasons:
         print(reason)
