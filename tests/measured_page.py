@@ -110,6 +110,7 @@ def effects(frame: Frame) -> str:
             interval = "" if ours.interval is None else " to ".join(f"{end:+.3f}" for end in ours.interval)
             flags = (
                 ("still moving", ours.is_moving), ("late", ours.num_late > 0),
+                ("at this rate", one.is_of_rate),
                 (f"{ours.num_unstarted} of {ours.num_seeds}", ours.num_unstarted > 0),
             )  # fmt: skip
             calls = (", ".join([str(ours.call), *(word for word, is_so in flags if is_so)]), str(ours.corrected or ""))

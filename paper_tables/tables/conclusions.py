@@ -5,6 +5,7 @@ The rule is in `analysis.scoring.contrasts`, and in the notes of the table.
 
 import functools
 import math
+import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -57,6 +58,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
+from paper_tables.rates import RateEffects, effects_at_rates
 from paper_tables.tables.ours import complete, difference_provenance
 from paper_tables.tables.testsets import further_testsets, heading_of
 
@@ -88,6 +90,10 @@ RULE_NOTES = (
     f"Still moving: the effect, looked at after {SHARES_WORDS} % of each system's updates, moves by more than half the "
     "reach between the last two.",
 )
+RATES_NOTE = (
+    "At other rates: of single probes at so many times the rate of equation (3), which stand in no other table. An "
+    "effect whose sign is another where each side has the best rate that was tried holds at this rate alone."
+)
 
 
 class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +101,8 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
     `conclusion` is None if the text concludes nothing from the two cells. Our numbers are None where a row is not
     run at this scale, `ours` is None where one of the two has no value. `beside` has, by test set, the same contrast
-    on further ones and, in BLEU, with another alpha; none of these is called.
+    on further ones and, in BLEU, with another alpha; none of these is called. `at_rates` is what probes at other
+    learning rates came to, in bits.
     """
 
     conclusion: PublishedConclusion | None
@@ -110,6 +117,7 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     control: Number | None
     ours: Contrast | None = None
     beside: dict[str, Contrast] = {}
+    at_rates: RateEffects | None = None
 
     @property
     def name(self) -> str:
@@ -126,6 +134,11 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     def place(self) -> tuple[str, str] | None:
         """The test set and the metric; None if a row is not run."""
         return None if self.row is None or self.control is None else (self.row.key.testset, self.metric)
+
+    @property
+    def is_of_rate(self) -> bool:
+        """Whether the effect has another sign where each side has the best rate that was tried."""
+        return self.ours is not None and self.at_rates is not None and self.ours.difference * self.at_rates.at_best < 0
 
     @property
     def is_primary(self) -> bool:
@@ -157,7 +170,8 @@ def draw_contrasts(frame: Frame) -> Contrasts:
     for index, one in enumerate(drawn):
         if one.place is not None:
             ours = _our_contrast(one, runs_by_place[one.place], spread_by_place[one.place])
-            drawn[index] = msgspec.structs.replace(one, ours=ours, beside=_contrasts_beside(frame, one))
+            beside, at_rates = _contrasts_beside(frame, one), _effects_at_rates(frame, one)
+            drawn[index] = msgspec.structs.replace(one, ours=ours, beside=beside, at_rates=at_rates)
     family = {index: one.ours for index, one in enumerate(drawn) if one.is_primary and one.ours is not None}
     for index, ours in zip(family, correct_family(list(family.values())), strict=True):
         drawn[index] = msgspec.structs.replace(drawn[index], ours=ours)
@@ -177,6 +191,17 @@ def _contrasts_beside(frame: Frame, asked: PrintedContrast) -> dict[str, Contras
             contrast = _our_contrast(on_testset, runs_by_system, measure_spread(runs_by_system))
             beside |= {} if contrast is None else {testset: contrast}
     return beside
+
+
+def _effects_at_rates(frame: Frame, asked: PrintedContrast) -> RateEffects | None:
+    """Return a row's effects at other learning rates; None in BLEU, and where none was probed."""
+    values = [[value for _, value in number.values] for number in asked.numbers]
+    if asked.metric != BITS_METRIC or not all(values):
+        return None
+    row, control = (
+        (number.key.system, statistics.mean(some)) for number, some in zip(asked.numbers, values, strict=True)
+    )
+    return effects_at_rates(row, control, frame.rate_probes)
 
 
 def _our_contrast(
@@ -264,6 +289,7 @@ def _seed_runs(frame: Frame, number: Number) -> list[SeedRun]:
 def lay_out_conclusions(frame: Frame) -> Table:
     """Return one row a contrast: those in bits a subword, then those in BLEU."""
     drawn = draw_contrasts(frame)
+    rates_note = [RATES_NOTE] if any(one.at_rates for one in drawn.contrasts) else []
 
     def sentence(one: PrintedContrast) -> str:
         return NOTHING_CONCLUDED if one.conclusion is None else f"{one.conclusion.section}: {one.conclusion.sentence}"
@@ -296,6 +322,7 @@ def lay_out_conclusions(frame: Frame) -> Table:
             our_field(f"on_{testset}", heading_of(testset), functools.partial(_beside_cell, testset))
             for testset in further_testsets(frame)
         ),
+        our_field("at_rates", "at other rates", _at_rates_cell),
         our_field("starts", "starts", lambda one: _words(one, _starts)),
         our_field("same_seeds", "as seen by the same seeds", _same_seeds_cell),
         our_field("seeds_to_decide", "seeds that would decide", lambda one: _words(one, _seeds_to_decide)),
@@ -310,7 +337,7 @@ def lay_out_conclusions(frame: Frame) -> Table:
         f"{summarise(drawn)}",
         columns=columns_of(fields),
         rows=rows_of(fields, drawn.contrasts, aside=aside),
-        notes=(*_spread_notes(frame, drawn), *(Note("", text) for text in RULE_NOTES)),
+        notes=(*_spread_notes(frame, drawn), *(Note("", text) for text in (*RULE_NOTES, *rates_note))),
     )
     return complete(frame, table, has_states=False)
 
@@ -393,6 +420,7 @@ def _call_cell(one: PrintedContrast) -> Cell:
             size, what = MARGIN_BITS if one.metric == BITS_METRIC else MARGIN_BLEU, "margin"
         text += f"; the {what} is {'above' if size > ours.reach else 'below'} the reach"
     text += "; still moving" if ours.is_moving else ""
+    text += "; at this rate" if one.is_of_rate else ""
     return text_cell(text, "ours" if ours.call in DECIDED else "state")
 
 
@@ -404,6 +432,14 @@ def _beside_cell(testset: str, one: PrintedContrast) -> Cell:
     reach = "" if beside.reach is None else f" \N{PLUS-MINUS SIGN} {_shown(one, beside.reach)}"
     changes = "; sign changes" if beside.difference * one.ours.difference < 0 else ""
     return text_cell(f"{_shown(one, beside.difference, '+')}{reach}{changes}", "ours")
+
+
+def _at_rates_cell(one: PrintedContrast) -> Cell:
+    """Return the difference at each rate that was probed, and where each side has its best rate."""
+    if one.at_rates is None:
+        return blank_cell()
+    at_each = [f"{_shown(one, bits, '+')} at {times:g} x" for times, bits in sorted(one.at_rates.by_times_peak.items())]
+    return text_cell(f"{', '.join(at_each)}; each at its best {_shown(one, one.at_rates.at_best, '+')}", "ours")
 
 
 def _seeds_to_decide(ours: Contrast) -> str:

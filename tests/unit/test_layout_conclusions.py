@@ -150,6 +150,24 @@ def test_further_test_sets_stand_beside_uncalled_and_a_change_of_sign_is_marked(
     assert lay_out_testsets(frame_of(make_site(tmp_path / "other"))) is None
 
 
+def test_an_effect_of_another_sign_at_the_better_rate_is_called_so(tmp_path: Path) -> None:
+    """At equation (3)'s rate the row has 3.6 bits and base 3.0; at twice the rate 2.7 and 2.8."""
+    site = three_against_three(tmp_path)
+    write_dev_scores(site, "table3_c_n2", 1, 23.9, 2**3.6)
+    frame = frame_of(site)
+    assert "at_rates" not in laid_out.rows_of(compact(lay_out_conclusions(frame)))[0]
+    probes = {"base": {0.5: 3.3, 2.0: 2.8}, "table3_c_n2": {0.5: 3.9, 2.0: 2.7}}
+    table = lay_out_conclusions(msgspec.structs.replace(frame, rate_probes=probes))
+    row = rows_of(table)[("table3_c_n2 minus base", BITS)]
+    assert (row["call"], row["at_rates"]) == (
+        "holds here; at this rate", "+0.600 at 0.5 x, -0.100 at 2 x; each at its best -0.100",
+    )  # fmt: skip
+    assert rows_of(table)[("table3_c_n2 minus base", BLEU)]["at_rates"] == ""
+    assert "holds at this rate alone" in notes_of(table)
+    kept = lay_out_conclusions(msgspec.structs.replace(frame, rate_probes={name: {0.5: 9.0} for name in probes}))
+    assert rows_of(kept)[("table3_c_n2 minus base", BITS)]["call"] == "holds here"
+
+
 def test_a_control_of_one_seed_calls_nothing_and_says_why(tmp_path: Path) -> None:
     site = make_site(tmp_path, seeds=[1], ablation_seeds=[1, 2])
     write_everything(site)
