@@ -124,7 +124,8 @@ def test_following_prints_the_output_of_a_job_until_its_attempt_begins(
     )  # fmt: skip
     assert lines == ["of the first job", "2"]
     assert notes == [
-        f"== job 23 has begun no attempt yet; it prints, in {run.output_path('23')}:", "bash: module: command not found",
+        f"== job 23 has begun no attempt yet; it prints, in {run.output_path('23')}:",
+        "bash: module: command not found",
         f"== job 24 has begun no attempt yet; it prints, in {run.output_path('24')}:", "loading modules",
         "== attempt 2 began 2026-01-01T12:21:00+00:00 on n2, job 24, at update 0",
     ]  # fmt: skip
