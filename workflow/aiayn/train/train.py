@@ -74,15 +74,11 @@ class RankTraining:
         """Check this rank's node, and train from the checkpoint that rank 0 broadcasts."""
         if not self.group.broadcast_start().is_needed:
             return
-        self.check_node()
+        check_node(self.group, self.device, self.folder.checkpoints_path)
         start = self.group.broadcast_start()
         if start.is_needed:
             with contextlib.suppress(StopTraining):
                 self.train_with_fairseq(start)
-
-    def check_node(self) -> None:
-        """Check this rank's device and all ranks' sum; a collective."""
-        check_node(self.group, self.device, self.folder.checkpoints_path)
 
     def train_with_fairseq(self, start: Start) -> None:
         """Train from a start, with the energy metered."""
@@ -170,7 +166,7 @@ class RankZero(RankTraining):
                 for torn_path in self.torn_paths:
                     logger.warning(f"{torn_path}: torn; resuming from update {self.started.update} instead")
                 self._require_another_job()
-                self.check_node()
+                check_node(self.group, self.device, folder.checkpoints_path)
                 self._require_same_machine()
                 self._train()
             ended = utc_now()
