@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from aiayn.__main__ import main
 from aiayn.cost import num_parameters
 from aiayn.errors import ConfigError
 from aiayn.records import BinarizedCorpus, TrainRecord
@@ -119,13 +118,6 @@ def test_a_constant_rate_has_no_warm_up() -> None:
     flags = train_flags(training, DATA, seed=1, save_folder="run", device="cpu")
     assert (value_of(flags, "--lr-scheduler"), value_of(flags, "--lr")) == ("fixed", "0.0001")
     assert "--warmup-updates" not in flags
-
-
-@pytest.mark.parametrize("flag", ["--num-ranks", "--num-models", "--threads-per-rank", "--updates"])
-def test_counts_below_one_are_a_usage_error(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["train", flag, "0"])
-    assert f"argument {flag}: '0': expected a whole number of 1 or more" in capsys.readouterr().err
 
 
 def test_patience_needs_checkpoints_by_epochs() -> None:

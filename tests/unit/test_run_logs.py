@@ -1,6 +1,5 @@
 """`aiayn logs` prints the end of a run's log and follows it, whatever becomes of the file."""
 
-import logging
 import lzma
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -59,18 +58,6 @@ def test_last_lines_are_found_from_the_end(tmp_path: Path) -> None:
     assert last_lines(tmp_path / "no such log", 2) == []
 
 
-def test_a_run_without_a_log_shows_what_its_job_printed(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    where = ["--runs-folder", str(run_folder.parent)]
-    assert main(["logs", "demo", *where]) == 1
-    assert "no log yet; `aiayn status demo_en_de-base-seed1-0a1b2c3d` shows" in capsys.readouterr().err
-    path = job_output(run_folder, "4711", "ImportError\n")
-    assert main(["logs", "demo", *where]) == 0
-    assert capsys.readouterr().out == f"== no train.log yet; its newest job printed, in {path}:\nImportError\n"
-    write_log(run_folder, ["begun"])
-    assert main(["logs", "demo", *where]) == 0
-    assert capsys.readouterr().out == "begun\n"
-
-
 @pytest.fixture
 def resumed_in_vain(run_folder: Path) -> Path:
     """Return the folder of a run whose second job has printed something, and has begun no attempt."""
@@ -80,27 +67,6 @@ def resumed_in_vain(run_folder: Path) -> Path:
         RunFolder(run_folder).append_job(job)
     job_output(run_folder, "23", "loading modules\nbash: module: command not found\n")
     return run_folder
-
-
-def test_what_a_job_printed_that_began_no_attempt_follows_the_log(
-    resumed_in_vain: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    where = ["--runs-folder", str(resumed_in_vain.parent), "--lines", "1"]
-    head = f"== job 23 has begun no attempt; it printed, in {resumed_in_vain / 'submitit' / '23_0_log.out'}:"
-    assert main(["logs", "demo", *where]) == 0
-    assert capsys.readouterr().out == f"of the first job\n{head}\nbash: module: command not found\n"
-    assert main(["logs", "demo", *where[:2], "--tail", "1"]) == 0
-    assert capsys.readouterr().out.startswith("of the first job")
-    with caplog.at_level(logging.INFO):
-        assert main(["logs", "demo", *where, "--raw"]) == 0
-    assert capsys.readouterr().out == "of the first job\n"
-    assert caplog.messages == [head, "bash: module: command not found"]
-    (resumed_in_vain / "rank3.error").write_text("rank 3 on n1: ImportError: x\n\nTraceback", encoding="utf-8")
-    assert main(["logs", "demo", *where]) == 0
-    assert capsys.readouterr().out.endswith("\n== rank 3 on n1: ImportError: x\n")
-    RunFolder(resumed_in_vain).append_event(started(2, 10, job="23"))
-    assert main(["logs", "demo", *where]) == 0
-    assert capsys.readouterr().out == "of the first job\n"
 
 
 def test_following_prints_the_output_of_a_job_until_its_attempt_begins(

@@ -77,24 +77,6 @@ def test_a_finished_run_is_handed_over_where_it_could_not_be_trained(
     assert len(checked) == 2
 
 
-@pytest.mark.parametrize(
-    ("more", "exit_code", "words"),
-    [
-        (["--launcher", "slurm"], 2, "add `--cluster NAME`"),
-        (["--dry-run"], 2, "--dry-run with --launcher local, which submits no file"),
-        (["--launcher", "slurm", "--cluster", "nowhere"], 1, "no such cluster; known: cpu, plain"),
-        (["--scale", "paper", "--num-ranks", "3"], 1, "batches_per_update 8 cannot be shared by 3 ranks"),
-    ],
-)
-def test_what_cannot_be_trained_so_is_refused(
-    more: list[str], exit_code: int, words: str, data_path: Path, requests: list[TrainingRequest],
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    assert train(data_path, "base", *more) == exit_code
-    assert words in capsys.readouterr().err
-    assert requests == []
-
-
 def dry_run(folder: Path, *more: str) -> int:
     """Call the verb for base of the demo, to print its sbatch file, with no more than a fresh clone has."""
     arguments = ["train", "--dry-run", "--launcher", "slurm", "--cluster", "cpu", "--scale", "demo"]
@@ -133,24 +115,11 @@ def test_the_data_changes_nothing_of_the_file_but_the_digest(
     assert seen.err == ""
 
 
-def test_a_dry_run_refuses_a_corpus_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert dry_run(tmp_path, "--corpus", "demo_en_dee") == 1
-    assert "demo_en_dee.yaml: no such file; did you mean 'demo_en_de'?" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("absent", ["--binarized", "--record"])
-def test_only_a_dry_run_goes_without_records(
-    data_path: Path, requests: list[TrainingRequest], absent: str, capsys: pytest.CaptureFixture[str]
+def test_more_ranks_than_an_update_has_batches_share_them_and_others_are_refused(
+    data_path: Path, requests: list[TrainingRequest], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["train", "--scale", "demo", "--corpus", "demo_en_de", "--system", "base", "--seed", "1"]
-    for flag in {"--binarized", "--record"} - {absent}:
-        arguments += [flag, str(data_path)]
-    assert main(arguments) == 2
-    assert f"{absent} is missing" in capsys.readouterr().err
-    assert requests == []
-
-
-def test_more_ranks_than_an_update_has_batches_share_them(data_path: Path, requests: list[TrainingRequest]) -> None:
-    """The demo's updates are of one batch."""
+    """The demo's updates are of one batch; the paper's of eight."""
     assert train(data_path, "base", "--num-ranks", "8") == 0
     assert requests[0].num_ranks == 8
+    assert train(data_path, "base", "--scale", "paper", "--num-ranks", "3") == 1
+    assert "batches_per_update 8 cannot be shared by 3 ranks" in capsys.readouterr().err
