@@ -30,7 +30,7 @@ class Flags:
 def run(args: Flags) -> None:
     """Translate line by line at a terminal, many lines at once from a pipe."""
     from aiayn.decode.decode import Translator, decoding_signature
-    from aiayn.train.train import resolve_device
+    from aiayn.train.device import resolve_device
 
     finished = find_finished(args.results, args.run, args.average)
     split, join = text_splitter(finished, finished.data.source_language), text_joiner(finished)

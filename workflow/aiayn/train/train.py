@@ -34,7 +34,7 @@ from aiayn.train.task import AiaynTranslationTask, forget_validations
 from aiayn.train.training_record import hash_inputs, make_record
 
 logger = logging.getLogger(__name__)
-__all__ = ["plugin", "resolve_device", "train_rank"]  # plugin: imported to register our classes with fairseq
+__all__ = ["plugin", "train_rank"]  # plugin: imported to register our classes with fairseq
 
 
 class StopTraining(BaseException):
