@@ -364,7 +364,7 @@ class _Driver:
             )
         elif self._interruption.signal_number and self._clock.now() - self._signalled_at > SECONDS_BETWEEN_SIGNALS:
             if self._signalled_at == -math.inf:
-                logger.info(f"{run}: {self._interruption.name}; saving before the end")
+                logger.info(f"{run}: {self._interruption.signal_number.name}; saving before the end")
             self._signalled_at = self._clock.now()
             try:
                 launcher.cancel(run)

@@ -5,6 +5,7 @@ import logging
 import platform
 import traceback
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path, PurePath
 
 import torch
@@ -27,7 +28,7 @@ from aiayn.train.energy import EnergyTally, metered
 from aiayn.train.fairseq_args import train_flags
 from aiayn.train.node_check import check_node
 from aiayn.train.rank_lock import rank_error_recorded, rank_lock
-from aiayn.train.ranks import Rank, RankGroup, Start, StopVote, joined_ranks, rank_flags
+from aiayn.train.ranks import Rank, RankGroup, Start, any_rank_stopped, joined_ranks, rank_flags
 from aiayn.train.rendezvous import is_peer_loss
 from aiayn.train.request import StopFlag, TrainingRequest
 from aiayn.train.task import AiaynTranslationTask, forget_validations
@@ -91,7 +92,6 @@ class RankTraining:
             save_folder, num_models=request.num_models, updates=training.updates,
             save_interval_updates=training.save_interval_updates,
         )  # fmt: skip
-        vote = StopVote(self.stop, self.rank)
 
         def is_due(num_updates: int) -> bool:
             keeper.require_no_failure()
@@ -99,7 +99,10 @@ class RankTraining:
 
         with metered(self.tally, request, self.rank, self.group, self.device):
             compat.install_saving(
-                keeper.save, is_due=is_due, stop_is_requested=vote.any_rank_stopped, stop=StopTraining
+                keeper.save,
+                is_due=is_due,
+                stop_is_requested=partial(any_rank_stopped, self.stop, self.rank),
+                stop=StopTraining,
             )
             forget_validations()
             flags = train_flags(
