@@ -88,26 +88,3 @@ def test_all_that_translating_needs_comes_along(results: Path) -> None:
     assert found.decoding == read_system("big", "demo").decoding
     write_record(SEGMENTED, corpus_record(results, "demo", "segment", "demo_en_de"))
     assert find_finished(results, "demo_en_de-big", None).segmented == SEGMENTED
-
-
-@pytest.mark.parametrize(
-    ("run", "average", "words"),
-    [
-        ("demo_en_de-base", None, r"demo_en_de-base is the beginning of more than one run; candidates:\n  "
-         r"demo_en_de-base-seed1-aaaa0001\n  demo_en_de-base-seed2-aaaa0002$"),
-        ("demo_en_fr", None, r"demo_en_fr is no finished run; candidates:\n  demo_en_de-base-seed1-aaaa0001\n  "
-         r"demo_en_de-base-seed2-aaaa0002\n  demo_en_de-big-seed1-bbbb0001(\n  .* \(shipped\))*$"),
-        ("demo_en_de-base-seed1", "last20",
-         r"no average last20; there is \['last1', 'last5', 'last10'\]; run `aiayn average`"),
-    ],
-)  # fmt: skip
-def test_what_is_not_there_or_meant_twice_is_refused_with_what_there_is(
-    run: str, average: str | None, words: str, results: Path
-) -> None:
-    with pytest.raises(RecordError, match=words):
-        find_finished(results, run, average)
-
-
-def test_an_empty_folder_has_none(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="the newest is no finished run; candidates:\n  none"):
-        find_finished(tmp_path, None, None)
