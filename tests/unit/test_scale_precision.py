@@ -70,13 +70,6 @@ def test_the_precision_of_a_config_stands_for_every_systems_own() -> None:
         assert system == msgspec.structs.replace(own[name], training=training)
 
 
-def test_what_no_precision_is_is_refused_with_the_config_that_says_it() -> None:
-    with pytest.raises(
-        ConfigError, match=r"demo.yaml with --config precision=half: precision: 'half'; expected one of"
-    ):
-        read_changed_scale(CONFIG_FOLDER / "demo.yaml", ["precision=half"])
-
-
 @pytest.mark.parametrize("overrides", [Overrides(), Overrides(updates=7), BF16, Overrides(updates=7, precision="tf32")])
 def test_train_and_describe_understand_the_flags_that_rule_train_gives(overrides: Overrides) -> None:
     flags = overrides.flags(read_system("base", "demo").training)
@@ -203,26 +196,6 @@ def test_a_training_in_another_precision_than_the_config_asks_for_is_outdated(tm
 def test_the_doctor_expects_what_the_config_says() -> None:
     claim = make_claim("run", "demo", "base", "demo_en_de", Overrides(updates=9, precision="bf16"))
     assert (claim.training.updates, claim.training.precision) == (9, "bf16")
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (
-            ["tables", "--config-json", "{}", "--config", "precision=bf16"],
-            "--config precision=bf16: ",
-        ),
-        (["doctor", "--config", "precision=bf16"], "--config precision=bf16: no file to change; add --configfile"),
-    ],
-)
-def test_keys_without_a_config_file_are_a_wrong_use(
-    command: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    site = make_site(tmp_path)
-    write_everything(site)
-    assert main(command) == 2
-    assert words in capsys.readouterr().err
 
 
 def test_tables_so_far_and_where_take_keys_of_the_config(

@@ -10,7 +10,6 @@ import pytest
 
 import aiayn.launch.driver
 import aiayn.runs.status
-from aiayn.errors import RecordError
 from aiayn.launch.launcher import QUEUES
 from aiayn.runs.attempts import (
     DRIVER_LOCK_NAME,
@@ -21,7 +20,7 @@ from aiayn.runs.attempts import (
 )
 from aiayn.runs.locks import is_held
 from aiayn.runs.log import read_log_tail, read_max_update
-from aiayn.runs.names import RunNameParts, match_run, split_run_name
+from aiayn.runs.names import RunNameParts, split_run_name
 from aiayn.runs.run_folder import RunFolder
 from aiayn.runs.status import RunStatus, list_run_folders, read_statuses
 from aiayn.runs.status_text import WIDTH, format_duration, render_status, render_statuses
@@ -201,14 +200,3 @@ def test_a_name_is_split_from_its_end() -> None:
     parts = split_run_name("multi30k_en_de-table3_a_h1-seed12-0a1b2c3d")
     assert parts == RunNameParts(corpus="multi30k_en_de", system="table3_a_h1", seed=12, digest8="0a1b2c3d")
     assert split_run_name("aside-1") is None
-
-
-def test_a_beginning_means_one_run_or_is_refused() -> None:
-    def meant(run: str) -> str:
-        return match_run(run, ["a-1", "a-12", "b-1"], place="runs", unknown="is no run")
-
-    assert (meant("b"), meant("a-1")) == ("b-1", "a-1")  # a whole name is no beginning
-    with pytest.raises(RecordError, match=r"runs: a is the beginning of more than one run; cand.*:\n  a-1\n  a-12$"):
-        meant("a")
-    with pytest.raises(RecordError, match=r"runs: c is no run; candidates:\n  a-1\n  a-12\n  b-1$"):
-        meant("c")
