@@ -1,14 +1,19 @@
-"""A run under a driver of Slurm jobs, with a clock whose waits take no time: a test lets something happen in each."""
+"""A run under a driver, with a clock whose waits take no time: a test lets something happen in each.
+
+A wait for a Slurm job is a step; a job of this machine is a stand-in whose whole life is a step.
+"""
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
 
 from aiayn.launch.driver import drive
+from aiayn.launch.local import LocalLauncher
 from aiayn.runs.attempts import RANK_LOCK_NAME, Ended, Outcome, Started, read_events
 from aiayn.runs.clock import STEP_SECONDS, Clock
 from aiayn.runs.run_folder import RunFolder
@@ -43,6 +48,20 @@ class StepClock(Clock):
             self.at_each_look()
 
 
+class LocalJob:
+    """What submitit returns for a job of this machine: it does all its work when it is first asked if it is done."""
+
+    job_id = ""
+
+    def __init__(self, work: Step) -> None:
+        self.work = work
+
+    def done(self) -> bool:
+        """Work, and be done."""
+        self.work()
+        return True
+
+
 @dataclass
 class DrivenRun:
     """A run of 3000 updates, its fake Slurm, and what a test lets its jobs do; the first job is 7."""
@@ -52,6 +71,7 @@ class DrivenRun:
     slurm: FakeSlurm
     record_path: Path
     clock: StepClock = field(default_factory=StepClock)
+    make_local_job: Callable[[Step], LocalJob] = LocalJob
 
     @property
     def folder(self) -> Path:
@@ -74,14 +94,21 @@ class DrivenRun:
         """Change keys of the cluster's file."""
         self.cluster = msgspec.structs.replace(self.cluster, **changes)
 
-    def drive(self, *happenings: Step, fresh: bool = False) -> None:
+    def drive(self, *happenings: Step, launcher: str = "slurm", fresh: bool = False) -> None:
         """Drive the run as `aiayn train` does; one thing happens at each wait, and none is left over or missing."""
         self.clock.happenings = list(happenings)
+
+        def submit(local: LocalLauncher, *_: object) -> str:
+            local._job = self.make_local_job(self.clock.happenings.pop(0))
+            local._job.job_id = str(7 + len(self.jobs))
+            return local._job.job_id
+
         try:
-            drive(
-                self.request, launcher="slurm", record_path=self.record_path, fresh=fresh, cluster=self.cluster,
-                clock=self.clock,
-            )  # fmt: skip
+            with mock.patch.object(LocalLauncher, "submit", submit):
+                drive(
+                    self.request, launcher=launcher, record_path=self.record_path, fresh=fresh, cluster=self.cluster,
+                    clock=self.clock,
+                )  # fmt: skip
         finally:
             assert self.clock.happenings == []
 

@@ -6,12 +6,9 @@ from unittest import mock
 
 import pytest
 
-from aiayn.data.sources.fetch import fetch_corpus
-from aiayn.data.text.binarize import binarize_corpus
-from aiayn.data.text.clean import clean_corpus
-from aiayn.data.text.subword import load_encoders, segment_corpus
-from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord, read_record, write_record
-from tests.engine.tiny_spec import CORPUS, TWO_BATCHES
+from aiayn.records import BinarizedCorpus, SegmentedText, TrainRecord, read_record
+from tests.engine.tiny_data import make_tiny_data
+from tests.engine.tiny_spec import TWO_BATCHES
 from tests.engine.tiny_training import make_request, train, write_results
 
 
@@ -25,15 +22,7 @@ def _few_validations() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> BinarizedCorpus:
     """Return the data-bin of 600 training pairs, made by our own stages."""
-    folder = tmp_path_factory.mktemp("corpus")
-    raw = fetch_corpus(CORPUS, mirror=None, record_path=folder / "fetch" / "record.json")
-    cleaned = clean_corpus(CORPUS, raw, record_path=folder / "clean" / "record.json")
-    segmented = segment_corpus(CORPUS, cleaned, record_path=folder / "segment" / "record.json")
-    write_record(segmented, folder / "segment" / "record.json")
-    record_path = folder / "binarize" / "record.json"
-    record = binarize_corpus(CORPUS, cleaned, {**load_encoders(segmented)}, record_path=record_path)
-    write_record(record, record_path)
-    return record
+    return make_tiny_data(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(scope="session")

@@ -139,17 +139,7 @@ class KillAtEnd(Hook, frozen=True, kw_only=True):
             yield
 
 
-class KillAtBegin(Hook, frozen=True, kw_only=True):
-    """The process is killed before it has imported anything."""
-
-    @contextlib.contextmanager
-    def installed(self) -> Iterator[None]:
-        """Do it now."""
-        os.kill(os.getpid(), signal.SIGKILL)
-        yield
-
-
-AnyHook = Signal | Fault | Wait | KillInSave | KillAtEnd | KillAtBegin
+AnyHook = Signal | Fault | Wait | KillInSave | KillAtEnd
 
 
 class HookedJob(TrainingJob):

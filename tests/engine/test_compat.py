@@ -205,20 +205,19 @@ def validate_and_save_at(
     return saved
 
 
-def test_models_are_saved_when_they_are_due() -> None:
-    assert validate_and_save_at(9) == []
-    assert validate_and_save_at(10) == [(10, 4.0)]
-
-
-def test_the_last_update_is_saved_once() -> None:
-    assert validate_and_save_at(20, should_stop=True) == [(20, 4.0)]
-    assert validate_and_save_at(20, should_stop=True, is_stopping=True) == [(20, 4.0)]
-
-
-def test_a_stop_is_saved_once_at_any_update() -> None:
-    assert validate_and_save_at(9, is_stopping=True) == [(9, 4.0)]
-    assert validate_and_save_at(10, is_stopping=True) == [(10, 4.0)]
-
-
-def test_a_second_training_in_the_same_process_does_not_save_for_the_first() -> None:
-    assert validate_and_save_at(10, num_installations=3) == [(10, 4.0)]
+@pytest.mark.parametrize(
+    ("update", "named", "saved_updates"),
+    [
+        (9, {}, []),
+        (10, {}, [10]),  # a model is due
+        (20, {"should_stop": True}, [20]),  # the last update is saved once
+        (20, {"should_stop": True, "is_stopping": True}, [20]),
+        (9, {"is_stopping": True}, [9]),  # a stop is saved once at any update
+        (10, {"is_stopping": True}, [10]),
+        (10, {"num_installations": 3}, [10]),  # a second training of a process does not save for the first
+    ],
+)
+def test_an_update_is_saved_once_where_it_is_due_or_the_last(
+    update: int, named: dict[str, Any], saved_updates: list[int]
+) -> None:
+    assert validate_and_save_at(update, **named) == [(saved, 4.0) for saved in saved_updates]

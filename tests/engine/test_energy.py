@@ -51,40 +51,30 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
     return fake
 
 
-def test_two_gpus_of_a_node_are_added_up(nvml: FakeNvml) -> None:
-    meter = EnergyMeter(["GPU-a", "GPU-b"])
-    drawn = meter.stop()
-    assert drawn.joules == 2 * 500.0
-    assert drawn.reason == ""
-    assert nvml.num_open == 0
+NONE = {"joules": None, "gpu_seconds": 0.0}
+RESET = "NVML: the counter began anew: the driver was loaded again"
 
 
-def test_gpu_seconds_are_of_each_gpu(nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("changes", "uuids", "drawn"),
+    [
+        ({}, ["GPU-a", "GPU-b"], Energy(joules=2 * 500.0, gpu_seconds=2 * 30.0)),
+        ({"fault": "Not Supported"}, ["GPU-a"], Energy(**NONE, reason="NVML: Not Supported")),  # of a P100
+        ({}, ["MIG-x"], Energy(**NONE, reason="NVML: Not Found")),
+        ({"step": -1}, ["GPU-a"], Energy(**NONE, reason=RESET)),
+        (None, ["GPU-a"], Energy(**NONE, reason=NOT_INSTALLED)),
+    ],
+)
+def test_a_node_has_drawn_what_its_counters_rose_by_or_there_is_a_reason(
+    changes: dict[str, object] | None, uuids: list[str], drawn: Energy, nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vars(nvml).update(changes or {})
+    if changes is None:
+        monkeypatch.setitem(sys.modules, "pynvml", None)
     now = iter((100.0, 130.0))
     monkeypatch.setattr(energy.time, "monotonic", lambda: next(now))
-    assert EnergyMeter(["GPU-a", "GPU-b"]).stop().gpu_seconds == 60.0
-
-
-def test_a_gpu_without_a_counter_has_no_energy_but_a_reason(nvml: FakeNvml) -> None:
-    nvml.fault = "Not Supported"  # what NVML says of a P100
-    assert EnergyMeter(["GPU-a"]).stop() == Energy(joules=None, reason="NVML: Not Supported")
+    assert EnergyMeter(uuids).stop() == drawn
     assert nvml.num_open == 0
-
-
-def test_a_gpu_that_nvml_does_not_know_has_a_reason(nvml: FakeNvml) -> None:
-    assert EnergyMeter(["MIG-x"]).stop() == Energy(joules=None, reason="NVML: Not Found")
-
-
-def test_a_counter_that_was_reset_gives_no_energy(nvml: FakeNvml) -> None:
-    nvml.step = -1
-    drawn = EnergyMeter(["GPU-a"]).stop()
-    assert drawn.joules is None
-    assert "driver" in drawn.reason
-
-
-def test_without_the_package_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert EnergyMeter(["GPU-a"]).stop() == Energy(joules=None, reason=NOT_INSTALLED)
 
 
 def test_nodes_and_attempts_are_added_and_a_missing_counter_is_reported() -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from aiayn.__main__ import main
 from aiayn.cost import num_parameters
 from aiayn.errors import ConfigError
 from aiayn.records import BinarizedCorpus, TrainRecord
@@ -21,7 +20,7 @@ from aiayn.train.fairseq_args import (
     training_data,
 )
 from tests.engine.tiny_spec import TRAINING
-from tests.engine.tiny_training import log_text, make_request
+from tests.engine.tiny_training import log_text, make_request, train
 
 DATA = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
 
@@ -121,13 +120,6 @@ def test_a_constant_rate_has_no_warm_up() -> None:
     assert "--warmup-updates" not in flags
 
 
-@pytest.mark.parametrize("flag", ["--num-ranks", "--num-models", "--threads-per-rank"])
-def test_counts_below_one_are_a_usage_error(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["train", flag, "0"])
-    assert f"argument {flag}: '0': expected a whole number of 1 or more" in capsys.readouterr().err
-
-
 def test_patience_needs_checkpoints_by_epochs() -> None:
     refuse_untrainable("tiny", replace(TRAINING, save_interval_updates=None, patience_epochs=2))
     with pytest.raises(ConfigError, match="patience_epochs 2 with save_interval_updates 10"):
@@ -162,8 +154,6 @@ def test_the_finished_training_counted_every_target_token(finished: TrainRecord,
 
 
 def test_a_training_of_learned_positions_is_of_the_predicted_size(tmp_path: Path, data: BinarizedCorpus) -> None:
-    from tests.engine.tiny_training import train
-
     request = make_request(tmp_path / "run", data, positions="learned", updates=1, save_interval_updates=1)
     learned = replace(TRAINING, positions="learned")
     assert train(request).num_parameters == num_parameters(learned, data.vocabulary_size_by_language["en"], True)

@@ -20,11 +20,11 @@ import aiayn.spec.system
 from aiayn.__main__ import main
 from aiayn.errors import RunError
 from aiayn.provenance import file_sha256
-from aiayn.records import BinarizedCorpus, TrainRecord, read_record, write_record
-from aiayn.runs.attempts import CODE_FOLDER_NAME, DONE_NAME, LOG_NAME, RANK_LOCK_NAME, read_events
+from aiayn.records import BinarizedCorpus, TrainRecord, read_record
+from aiayn.runs.attempts import CODE_FOLDER_NAME, RANK_LOCK_NAME
 from aiayn.runs.locks import is_held
 from aiayn.train.request import TrainingRequest
-from tests.engine.hooked_job import Fault, Hook, KillAtBegin, Signal, Wait, hooked
+from tests.engine.hooked_job import Fault, Hook, Signal, Wait, hooked
 from tests.engine.tiny_training import log_text, make_request, outcomes, starts, train, updates_kept
 from tests.engine.train_command import read_tiny_system
 from tests.forks import fork
@@ -124,17 +124,6 @@ def test_two_drivers_at_once_train_once_and_both_get_the_record(run_folder: Path
     assert first == second
 
 
-def test_a_job_that_is_killed_at_once_is_submitted_three_times(run_folder: Path, data: BinarizedCorpus) -> None:
-    with (
-        hooked(*(KillAtBegin(update=0) for _ in range(3))),
-        pytest.raises(RunError, match="3 jobs ended without a new checkpoint") as raised,
-    ):
-        train(make_request(run_folder, data), launcher="local")
-    assert "submitit INFO" in str(raised.value)  # what the job printed: there is no log yet
-    assert not (run_folder / LOG_NAME).exists()
-    assert read_events(run_folder) == []
-
-
 @pytest.fixture
 def tiny_system(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the command train the tiny system, in this process."""
@@ -163,20 +152,6 @@ def test_ctrl_c_in_debug_is_exit_code_130(tmp_path: Path, data: BinarizedCorpus)
         assert main([*arguments(tmp_path, data), "--launcher", "debug"]) == 130
     assert updates_kept(run_folder_of(tmp_path), "full") == [3]
     assert outcomes(run_folder_of(tmp_path)) == ["stopped"]
-
-
-@pytest.mark.usefixtures("tiny_system")
-def test_a_done_run_needs_neither_disk_nor_time(
-    tmp_path: Path, data: BinarizedCorpus, finished: TrainRecord, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its record is copied, whatever the machine could still do."""
-    monkeypatch.setattr("aiayn.plan.feasibility.require_free_space", lambda *_: pytest.fail("asked for space"))
-    run_name = "tiny_en_de-tiny-seed1-00000000"
-    monkeypatch.setattr("aiayn.plan.feasibility.run_name", lambda **_: run_name)
-    (tmp_path / "runs" / run_name).mkdir(parents=True)
-    write_record(finished, tmp_path / "runs" / run_name / DONE_NAME)
-    assert main(arguments(tmp_path, data)) == 0
-    assert read_record(tmp_path / "seed1.json", TrainRecord) == finished
 
 
 class ChangeFolder(Hook, frozen=True, kw_only=True):

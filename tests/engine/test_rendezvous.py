@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import platform
+import re
 import signal
 import socket
 import threading
@@ -94,31 +95,18 @@ def test_a_rank_does_not_join_another_jobs_training(free_ports: list[int]) -> No
     assert not other.check(["aiayn/host/1"])
 
 
-def test_a_rank_without_a_rank_0_gives_up(free_ports: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 0.3)
-    with pytest.raises(LaunchError) as raised:
-        join(1, 2, "7")
-    assert f"rank 0 has no store at 127.0.0.1, ports {free_ports}" in str(raised.value)
-
-
-def test_rank_0_names_the_ranks_that_are_missing(free_ports: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 0.3)
-    with pytest.raises(LaunchError) as raised:
-        join(0, 3, "7")
-    assert "missing ranks: 1, 2;" in str(raised.value)
-    assert f"registered: rank 0 on {platform.node()};" in str(raised.value)
-
-
-def test_a_rank_that_is_missing_is_noted_for_the_driver(
+def test_ranks_that_do_not_come_are_named_and_noted_for_the_driver(
     tmp_path: Path, free_ports: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before any attempt has begun there is nobody else to tell it."""
+    """Before any attempt has begun there is no other way to tell the driver."""
     monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 0.3)
-    rank = Rank(rank=0, world_size=2, job="7", local_rank=0)
+    with pytest.raises(LaunchError, match=re.escape(f"rank 0 has no store at 127.0.0.1, ports {free_ports}")):
+        join(1, 2, "7")
+    rank = Rank(rank=0, world_size=3, job="7", local_rank=0)
     with pytest.raises(LaunchError):
-        train_rank(make_request(tmp_path, num_ranks=2), rank, StopFlag())
+        train_rank(make_request(tmp_path, num_ranks=3), rank, StopFlag())
     (noted,) = RunFolder(tmp_path).rank_errors()
-    assert "missing ranks: 1;" in noted
+    assert f"missing ranks: 1, 2; registered: rank 0 on {platform.node()};" in noted
 
 
 def test_rank_0_holds_its_lock_and_updates_the_heartbeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,13 +137,6 @@ def test_stopped_early_and_killed_it_makes_no_further_update(
     assert record.tensors_sha256 == impatient.tensors_sha256
 
 
-def test_a_signal_before_the_first_update_ends_it_too(run_folder: Path, data: BinarizedCorpus) -> None:
-    request = make_request(run_folder, data)
-    stop_at(1, request)
-    assert starts(run_folder) == [0]
-    assert updates_kept(run_folder, "full") == [1]
-
-
 def test_resuming_on_another_kind_of_device_is_refused(
     run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,13 +40,6 @@ def test_without_a_name_it_is_the_newest_run(
     assert capsys.readouterr().out.count("\n") == 1
 
 
-def test_an_unknown_run_lists_those_that_there_are(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert translate(b"", "big", "--results", str(results), monkeypatch=monkeypatch) == 1
-    assert "big is no finished run; candidates:\n  uninterrupted" in capsys.readouterr().err
-
-
 def test_a_line_that_is_not_utf_8_is_named(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

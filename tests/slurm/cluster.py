@@ -24,10 +24,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.slurm.cluster_daemons import DAEMONS, Daemons
-from tests.slurm.cluster_errors import ClusterError
 from tests.slurm.cluster_layout import DEFAULT_PARTITION, NODES, NUM_PORTS, Layout
 from tests.slurm.cluster_packages import require_packages
-from tests.slurm.cluster_processes import end_process, processes_of, processes_on_node, wait_until
+from tests.slurm.cluster_processes import ClusterError, end_process, processes_of, processes_on_node, wait_until
 
 DEFAULT_FOLDER = Path(tempfile.gettempdir()) / "aiayn-cluster"
 HOSTS_PATH = Path("/etc/hosts")

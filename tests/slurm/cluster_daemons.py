@@ -9,9 +9,8 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.slurm.cluster_errors import ClusterError
 from tests.slurm.cluster_layout import GPUS_PER_NODE, NODES, Layout, configuration
-from tests.slurm.cluster_processes import daemon_process, end_process, start_daemon, wait_until
+from tests.slurm.cluster_processes import ClusterError, daemon_process, end_process, start_daemon, wait_until
 
 # Each needs those before it: slurmctld makes the cluster known to slurmdbd as it starts.
 DAEMONS = ("munged", "mariadbd", "slurmdbd", "slurmctld", *NODES)

@@ -8,7 +8,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.slurm.cluster_errors import ClusterError
+from tests.slurm.cluster_processes import ClusterError
 
 NODES = ("n1", "n2")
 GPUS_PER_NODE = 8

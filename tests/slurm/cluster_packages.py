@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.slurm.cluster_errors import ClusterUnavailableError
+from tests.slurm.cluster_processes import ClusterUnavailableError
 
 PACKAGE_BY_COMMAND = {
     "munged": "munge",

@@ -11,11 +11,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.slurm.cluster_errors import ClusterError
-
 POLL_SECONDS = 0.05
 LONGEST_END_SECONDS = 10.0  # from TERM to KILL
 DAEMON_NAMES = ("munged", "mariadbd", "slurmdbd", "slurmctld", "slurmscriptd", "slurmd", "slurmstepd")
+
+
+class ClusterError(Exception):
+    """The cluster could not be brought up or down; the message says where to look."""
+
+
+class ClusterUnavailableError(ClusterError):
+    """This machine cannot have the cluster: no root, no apt-get, or no packages. Tests skip with the message."""
 
 
 def wait_until(is_so: Callable[[], bool], seconds: float, what: str) -> None:

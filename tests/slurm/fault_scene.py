@@ -22,7 +22,6 @@ from tests.engine.tiny_spec import TRAINING, TWO_BATCHES
 from tests.engine.tiny_training import state_sha256
 from tests.slurm.cluster import Cluster
 from tests.slurm.cluster_processes import POLL_SECONDS, birth_of, wait_until
-from tests.slurm.driver_process import Driver
 from tests.slurm.snakemake_run import HEEDING_INTERRUPTS
 from tests.slurm.train_command import Settings
 
@@ -41,6 +40,24 @@ ELSEWHERE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 LONGEST_WAIT_SECONDS = 420.0  # most faults need 60 to 120 s of it
 Comparison = Literal["undisturbed", "own", "none"]
 LOGGED_UPDATE = re.compile(r'\| train_inner \| .*"num_updates": "(\d+)"')
+
+
+@dataclass
+class Driver:
+    """One `aiayn train`, in a process group of its own as a terminal starts it."""
+
+    process: "subprocess.Popen[bytes]"
+    log_path: Path
+    record_path: Path
+
+    @property
+    def output(self) -> str:
+        """What it has printed so far."""
+        return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+    def signal(self, number: signal.Signals) -> None:
+        """Signal it and all that it has started itself, as a terminal does."""
+        os.killpg(self.process.pid, number)
 
 
 @dataclass
@@ -108,6 +125,12 @@ class Scene:
             )  # fmt: skip
         driver = Driver(process, log_path, record_path)
         self.drivers.append(driver)
+        return driver
+
+    def start_until(self, update: int) -> Driver:
+        """Start a driver, and return when its training has made an update."""
+        driver = self.start()
+        self.wait_for_update(update)
         return driver
 
     def call(self, verb: str, *arguments: str) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from aiayn.records import BinarizedCorpus
+from tests.engine.tiny_data import make_tiny_data
 from tests.slurm import (
     faults_of_crowds,
     faults_of_daemons,
@@ -33,7 +34,6 @@ from tests.slurm import (
 from tests.slurm.cluster import Cluster
 from tests.slurm.fault_scene import NUM_RANKS, UPDATES, Comparison, Scene
 from tests.slurm.own_cluster import own_cluster
-from tests.slurm.tiny_data import make_tiny_data
 
 Fault = Callable[[Scene], None]
 MODULES = (

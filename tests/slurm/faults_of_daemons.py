@@ -9,8 +9,7 @@ from tests.slurm.fault_scene import EXIT_DONE, Scene
 
 def controller_restarted(scene: Scene) -> None:
     """The job runs on without slurmctld, and the driver waits until the queue answers."""
-    driver = scene.start()
-    scene.wait_for_update(15)
+    driver = scene.start_until(15)
     scene.cluster.daemons.stop("slurmctld")
     time.sleep(10)
     scene.cluster.daemons.start("slurmctld")

@@ -8,8 +8,7 @@ EXIT_INTERRUPTED = 130
 
 
 def _attach_after(scene: Scene, number: signal.Signals, exit_code: int) -> None:
-    driver = scene.start()
-    scene.wait_for_update(15)
+    driver = scene.start_until(15)
     driver.signal(number)
     assert scene.wait_for(driver, 15) == exit_code, driver.output
     assert not driver.record_path.exists()

@@ -41,8 +41,7 @@ def container(scene: Scene) -> None:
     # Slurm tells the job 80 to 110 s after its begin: after many updates, but too early for all.
     scene.ask(time_limit_minutes=2, signal_seconds=10, python=str(wrapper_path))
     scene.seconds_per_update = 1.8
-    driver = scene.start()
-    scene.wait_for_update(1)
+    driver = scene.start_until(1)
     scene.disturbed("python: a wrapper without Slurm's commands; a limit of 2 minutes for 108 s of work")
     scene.must_end(driver, EXIT_DONE)
     assert len(scene.starts) >= 2

@@ -29,8 +29,7 @@ def rank_0_killed(scene: Scene) -> None:
 
 
 def _kill_rank(scene: Scene, index: int) -> None:
-    driver = scene.start()
-    scene.wait_for_update(25)
+    driver = scene.start_until(25)
     os.kill(scene.rank_process(index), signal.SIGKILL)
     scene.disturbed(f"KILL of rank {index} of 2")
     scene.must_end(driver, EXIT_DONE)
@@ -39,8 +38,7 @@ def _kill_rank(scene: Scene, index: int) -> None:
 
 def training_cancelled(scene: Scene) -> None:
     """The user's request: exit 3, and no other job by itself."""
-    driver = scene.start()
-    scene.wait_for_update(25)
+    driver = scene.start_until(25)
     update = scene.logged_updates[-1]
     assert scene.cluster.daemons.succeeds("scancel", *scene.live_jobs())
     scene.disturbed("scancel")
@@ -55,8 +53,7 @@ def training_cancelled(scene: Scene) -> None:
 
 
 def _preempted(scene: Scene) -> None:
-    driver = scene.start()
-    scene.wait_for_update(25)
+    driver = scene.start_until(25)
     assert scene.cluster.daemons.succeeds(
         "sbatch", f"--partition={URGENT_PARTITION}", f"--nodes={len(NODES)}", "--exclusive", "--output=/dev/null",
         "--wrap=sleep 5",
@@ -82,8 +79,7 @@ def preempted_and_gone(scene: Scene) -> None:
 
 def requeued_by_hand(scene: Scene) -> None:
     """`scontrol requeue`, as an administrator does; the driver stays with the job."""
-    driver = scene.start()
-    scene.wait_for_update(25)
+    driver = scene.start_until(25)
     update = scene.logged_updates[-1]
     assert scene.cluster.daemons.succeeds("scontrol", "requeue", *scene.live_jobs())
     scene.disturbed("scontrol requeue")
@@ -101,8 +97,7 @@ def time_limit(scene: Scene) -> None:
     # began. 108 s of work and the imports do not fit into one job. Within one minute the imports alone may take all.
     scene.ask(time_limit_minutes=2, signal_seconds=10)
     scene.seconds_per_update = 1.8
-    driver = scene.start()
-    scene.wait_for_update(1)
+    driver = scene.start_until(1)
     scene.disturbed("a limit of 2 minutes, of which the imports take a part, for 108 s of work")
     scene.must_end(driver, EXIT_DONE)
     assert len(scene.starts) >= 2
@@ -115,8 +110,7 @@ def last_time_limit(scene: Scene) -> None:
     """No more jobs than allowed: the rule ends, and resumes when it is started again."""
     scene.ask(time_limit_minutes=2, max_num_jobs=1)  # two, as there is no second job for what slow imports leave undone
     scene.seconds_per_update = 1.8
-    driver = scene.start()
-    scene.wait_for_update(1)
+    driver = scene.start_until(1)
     scene.disturbed("a limit of 2 minutes and of 1 job, for 108 s of work")
     scene.must_end(driver, EXIT_INPUT_OR_RUN)
     scene.require_no_job()
@@ -130,8 +124,7 @@ def last_time_limit(scene: Scene) -> None:
 
 def node_lost(scene: Scene) -> None:
     """All of a node's processes are gone at once; Slurm starts the job on the other one."""
-    driver = scene.start()
-    scene.wait_for_update(25)
+    driver = scene.start_until(25)
     (job,) = scene.live_jobs()
     node = scene.cluster.daemons.output("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
     kill_all(scene.cluster.processes_of_node(node))
@@ -173,8 +166,7 @@ def _fill(path: Path) -> None:
 
 def torn_checkpoint(scene: Scene) -> None:
     """The machine dies, and of the newest checkpoint half is left: the one before it is taken."""
-    driver = scene.start()
-    scene.wait_for_update(45)
+    driver = scene.start_until(45)
     processes = [scene.rank_process(index) for index in range(2)]
     driver.signal(signal.SIGKILL)
     driver.process.wait()

@@ -11,9 +11,8 @@ import pytest
 
 from tests.slurm.cluster import HOSTS_PATH, Cluster
 from tests.slurm.cluster_daemons import DAEMONS
-from tests.slurm.cluster_errors import ClusterUnavailableError
 from tests.slurm.cluster_packages import require_packages
-from tests.slurm.cluster_processes import wait_until
+from tests.slurm.cluster_processes import ClusterUnavailableError, wait_until
 from tests.slurm.own_cluster import remove_abandoned
 
 CHECKOUT = Path(__file__).parents[2]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.tiny_data import make_tiny_data
 from tests.slurm.cluster import Cluster
 from tests.slurm.fault_scene import Comparison
 from tests.slurm.faults import HEADER, WELL, Digests, Outcome, all_faults, table_of, try_fault
-from tests.slurm.tiny_data import make_tiny_data
 
 FIRST = ("time_limit", "requeued_by_hand", "rank_killed", "driver_killed")  # those that last longest come first
 SIDE_BY_SIDE = 2  # most of their time is waiting; more would crowd a machine of two cores

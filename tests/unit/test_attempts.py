@@ -21,11 +21,8 @@ from aiayn.runs.run_folder import RunFolder
 from tests.run_folders import NOON, at, ended, started, write_log
 
 
-def test_a_run_that_never_began_has_no_events(tmp_path: Path) -> None:
-    assert read_events(tmp_path) == []
-
-
 def test_events_come_back_in_order(tmp_path: Path) -> None:
+    assert read_events(tmp_path) == []  # it never began
     events: list[Event] = [started(1, 0), ended(1, 0, "stopped"), started(2, 0)]
     open_attempts = []
     for event in events:
@@ -101,28 +98,21 @@ def test_seconds_are_summed_over_attempts() -> None:
         started(2, 60, num_gpus=4),
         ended(2, 60.5, "stopped"),
     ]
+    assert seconds_between(NOON, "2026-01-01T13:00:01+01:00") == 1
     assert summarise_attempts(events) == AttemptSummary(num_attempts=2, wall_seconds=90, gpu_seconds=600)
     still_open = [*events[:2], events[2]]
     assert summarise_attempts(still_open) == AttemptSummary(num_attempts=2, wall_seconds=60, gpu_seconds=480)
     until = summarise_attempts(still_open, until=at(60 + 1 / 6))
     assert until == AttemptSummary(num_attempts=2, wall_seconds=70, gpu_seconds=520)
-
-
-def test_no_attempt_sums_to_nothing() -> None:
     assert summarise_attempts([]) == AttemptSummary(num_attempts=0, wall_seconds=0, gpu_seconds=0)
 
 
-def test_a_run_is_done_once_its_folder_holds_its_record(tmp_path: Path) -> None:
-    assert not RunFolder(tmp_path / "no such run").is_done()
-    assert not RunFolder(tmp_path).is_done()
-    (tmp_path / DONE_NAME).touch()
-    assert RunFolder(tmp_path).is_done()
-
-
-def test_a_record_that_a_network_file_system_still_calls_absent_is_seen(
+def test_a_run_is_done_once_its_folder_holds_its_record_though_a_network_file_system_still_calls_that_absent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its client remembers that a path was not there; the folder it reads anew."""
+    assert not RunFolder(tmp_path / "no such run").is_done()
+    assert not RunFolder(tmp_path).is_done()
     (tmp_path / DONE_NAME).touch()
 
     def remember(path: object, **_: object) -> os.stat_result:
@@ -131,10 +121,6 @@ def test_a_record_that_a_network_file_system_still_calls_absent_is_seen(
     monkeypatch.setattr(os, "stat", remember)
     assert not (tmp_path / DONE_NAME).exists()
     assert RunFolder(tmp_path).is_done()
-
-
-def test_seconds_between_times() -> None:
-    assert seconds_between(NOON, "2026-01-01T13:00:01+01:00") == 1
 
 
 def test_the_newest_checkpoint_is_found_by_its_name(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from tests.run_folders import (
     started,
     submitted,
     training_process,
-    write_done,
 )
 from tests.slurm.no_locks import no_locks
 
@@ -65,12 +64,10 @@ OTHERS = (*WAITING, ("RUNNING", "/elsewhere/runs/x/submitit/job.sh"))
 CASES = {
     "a local run saves and ends": Case(code=0),
     "a local run that does not end in time": Case("still running after 0 s", 3, is_stubborn=True),
-    "nothing that runs": Case("nothing to end, it neither runs nor waits; it is lost", lock=""),
     "on another machine": Case(
         f"is on elsewhere, this is here; run `aiayn cancel {RUN}` there, or", host="elsewhere"
     ),
     "a driver that has not submitted yet": Case("end the driver with Ctrl-C", lock=DRIVER_LOCK_NAME),
-    "a Slurm job": Case(code=0, host="", is_slurm=True, queue=WAITING, lock="", cancelled=True),
     "a Slurm job that stays": Case(
         "", 3, host="", is_slurm=True, queue=WAITING, flag="ignoring", lock="", cancelled=True
     ),
@@ -128,16 +125,6 @@ def local_run(tmp_path: Path) -> Path:
     """Return the folder of a run that began here."""
     begun = started(1, 0, host=platform.node())
     return make_run(tmp_path / "runs", RUN, events=[begun], log=[settings_line(500)], saved_updates=[100])
-
-
-def test_what_is_over_is_left_alone(local_run: Path, slurm: FakeSlurm, capsys: pytest.CaptureFixture[str]) -> None:
-    RunFolder(local_run).append_job(submitted("slurm", "22"))
-    slurm.put("22", "CANCELLED", RUN)
-    assert cancel(local_run) == 1
-    assert "it is cancelled, job 22 was cancelled" in capsys.readouterr().err
-    write_done(local_run, updates=500, tokens=1, wall_seconds=1)
-    assert cancel(local_run) == 1
-    assert "it is done" in capsys.readouterr().err
 
 
 def test_a_process_of_another_user_is_named_and_left_alone(

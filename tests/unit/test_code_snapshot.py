@@ -1,6 +1,7 @@
 """The copy of the code that a job runs: named for its content, whole, and not the checkout's of tomorrow."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -44,25 +45,24 @@ def test_the_same_code_is_one_copy_and_other_code_another(tmp_path: Path, source
     assert "edited" not in (first / "aiayn/train/model.py").read_text(encoding="utf-8")
 
 
-def test_a_swept_or_edited_copy_is_mended(tmp_path: Path, source: Path) -> None:
+@pytest.mark.parametrize("name", ["aiayn/__init__.py", "aiayn/train/model.py", "aiayn_fairseq"])
+def test_a_swept_edited_or_unfinished_copy_is_mended(tmp_path: Path, source: Path, name: str) -> None:
     folder = take_snapshot(tmp_path / "runs", source)
-    (folder / "aiayn/__init__.py").unlink()
-    (folder / "aiayn/train/model.py").write_text("WHICH = 'patched by hand'\n", encoding="utf-8")
+    before = {path: path.read_bytes() for path in folder.rglob("*.py")}
+    shutil.rmtree(folder / name) if (folder / name).is_dir() else (folder / name).write_text("WHICH = 'by hand'\n")
+    (folder / "aiayn_fairseq" / "__init__.py").unlink(missing_ok=True)
     assert take_snapshot(tmp_path / "runs", source) == folder
-    for name in ("aiayn/__init__.py", "aiayn/train/model.py"):
-        assert (folder / name).read_bytes() == (source / name).read_bytes()
+    assert {path: path.read_bytes() for path in folder.rglob("*.py")} == before
 
 
-def test_a_copy_that_cannot_be_finished_is_absent(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_written_is_absent(tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("aiayn.launch.code_snapshot.os.fsync", full)
+    monkeypatch.setattr("aiayn.provenance.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         take_snapshot(tmp_path / "runs", source)
-    assert list((tmp_path / "runs" / "code").iterdir()) == []
+    assert [path for path in (tmp_path / "runs").rglob("*") if path.is_file()] == []
 
 
 def test_a_job_imports_the_copy_though_the_checkout_has_changed(tmp_path: Path, source: Path) -> None:

@@ -1,17 +1,16 @@
-"""What a driver does with a job in a queue, as one table: the queue's answers and the run's events, then the outcome.
+"""What a driver does, as one table: the queue's answers and the run's events, then jobs, outcome and words.
 
-Slurm's commands are stand-ins, and each wait of the driver is a step in which something happens; the first job is 7.
+Slurm's commands are stand-ins, and each wait of the driver is a step in which something happens; so is each job of
+this machine. The first job is 7.
 """
 
-import contextlib
-import fcntl
 import functools
 import os
 import pickle
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +28,7 @@ from aiayn.runs.clock import Clock
 from aiayn.runs.run_folder import RunFolder
 from tests.driven_run import DrivenRun
 from tests.fake_slurm import FakeSlurm
-from tests.run_folders import job_output, submitted
+from tests.run_folders import job_output, submitted, training_process, write_log
 
 Step = Callable[[DrivenRun], object]
 ELSEWHERE = "run|None|/elsewhere/runs/run/submitit/a.sh"  # a job of the same name of another copy of the project
@@ -53,6 +52,10 @@ def squeue(state: str, reason: str = "None", job: str = "7") -> Step:  # '': it 
 
 def begin(job: str = "7", *saved: int) -> Step:  # an attempt for each checkpoint
     return lambda driven: [(driven.start(job), update and driven.save(update)) for update in saved or (0,)]  # type: ignore[func-returns-value]
+
+
+def save(update: int) -> Step:
+    return lambda driven: driven.save(update)
 
 
 def attempt(outcome: Outcome, reason: str = "", *, update: int = 0) -> Step:
@@ -91,6 +94,10 @@ def prints(job: str) -> Step:  # its batch script, and then another rank
     return step
 
 
+def log(*lines: str) -> Step:
+    return lambda driven: write_log(driven.folder, lines)
+
+
 def beat(driven: DrivenRun) -> None:  # at each look from now on
     driven.clock.at_each_look = lambda: driven.set_heartbeat(driven.clock.now())
 
@@ -123,6 +130,7 @@ class Case(NamedTuple):
     before: Step = nothing
     outcome: str = ""
     released: int = 0
+    launcher: str = "slurm"
 
 
 CANCELLED = r"run: Slurm job 7 was cancelled at update 30 of 3000; the same command resumes it$"
@@ -232,6 +240,29 @@ CASES = {
     "a refusal that does not pass": Case(
         (nothing,), (), error="invalid partition", before=flag("refused", "sbatch: error: invalid partition")
     ),
+    # Jobs of this machine, of which no queue knows how they ended.
+    "local: it runs and is done": Case((finish,), launcher="local"),
+    "local: never three ends without a new checkpoint": Case(
+        (nothing, nothing, save(10), nothing, nothing, finish), ("7", "8", "9", "10", "11", "12"), launcher="local"
+    ),
+    "local: three ends without a new checkpoint, of which update 10's is new once": Case(
+        (save(10), nothing, nothing, together(save(10), prints("7"))), ("7", "8", "9", "10"), launcher="local",
+        error=r"run: 3 jobs ended without a new checkpoint\n[\s\S]*\n  rank 5$",  # what a job printed last
+    ),
+    "local: a failed training": Case(
+        (together(log("epoch 1", "CUDA out of memory"), attempt("failed", "RuntimeError: out of memory")),),
+        error=r"run: RuntimeError: out of memory\n[\s\S]*epoch 1\n  CUDA out of memory$", launcher="local",
+    ),
+    "local: the failure before this driver is no failure of its job": Case(
+        (nothing, finish), ("7", "8"), before=attempt("failed", "yesterday"), launcher="local"
+    ),
+    **{
+        f"local: saved on {name}, which no other job follows": Case(
+            (attempt("stopped", f"asked by {name}", update=30),), launcher="local",
+            error=rf"^run: stopped at update 30 of 3000, asked by {name}; the same command resumes it$",
+        )
+        for name in ("SIGTERM", "SIGUSR2")
+    },
 }  # fmt: skip
 
 
@@ -245,15 +276,15 @@ def test_a_driver_does_with_a_job_as_its_queue_and_its_run_say(
     with caplog.at_level("INFO"):
         if case.error:
             with pytest.raises((RunError, LaunchError)) as raised:
-                driven.drive(*steps)
+                driven.drive(*steps, launcher=case.launcher)
             assert re.search(case.error, str(raised.value)), raised.value
             assert raised.value.exit_code == 3
         else:
-            driven.drive(*steps)
+            driven.drive(*steps, launcher=case.launcher)
             assert read_record(driven.record_path, TrainRecord).run_folder == driven.folder
     assert driven.record_path.exists() is not bool(case.error)
     assert tuple(driven.jobs) == case.jobs
-    assert driven.slurm.num_submitted() == len(set(case.jobs) - {"5"})
+    assert driven.slurm.num_submitted() == (len(set(case.jobs) - {"5"}) if case.launcher == "slurm" else 0)
     assert len([call for call in driven.slurm.calls("scontrol") if "release" in call]) == case.released
     for pattern in case.logged:
         assert len([message for message in caplog.messages if re.search(pattern, message)]) == 1, pattern
@@ -263,7 +294,8 @@ def test_a_driver_does_with_a_job_as_its_queue_and_its_run_say(
             driven.request.folder.newest_update(),
         )
     for job in driven.jobs:  # without it a job would fail
-        assert (driven.folder / "submitit" / f"{job}_submitted.pkl").exists() or name.startswith("an alive job")
+        has_pickle = (driven.folder / "submitit" / f"{job}_submitted.pkl").exists()
+        assert has_pickle or name.startswith(("an alive job", "local"))
     assert name != "a finished run asks no queue" or driven.slurm.calls("squeue") == []
 
 
@@ -345,27 +377,9 @@ def test_a_record_that_does_not_appear_ends_the_driver_and_the_next_one_has_it_w
     assert driven.slurm.num_submitted() == 2
 
 
-@contextlib.contextmanager
-def rank_lock_held(run_folder: Path) -> Iterator[None]:
-    """Let another process hold rank 0's lock, untouched."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        with (run_folder / RANK_LOCK_NAME).open("a") as lock:
-            fcntl.lockf(lock, fcntl.LOCK_EX)
-            os.write(writer, b"!")
-            signal.pause()
-    os.read(reader, 1)
-    try:
-        yield
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-
-
 def test_no_job_is_submitted_while_rank_0_holds_its_lock_and_touches_it(driven: DrivenRun) -> None:
     driven.clock.at_each_look = lambda: driven.set_heartbeat(driven.clock.now() // 40)
-    with rank_lock_held(driven.folder):
+    with training_process(driven.folder):
         driven.drive(lambda: None, driven.finish)
     assert driven.slurm.num_submitted() == 0
 
@@ -374,7 +388,7 @@ def test_a_held_lock_without_a_heartbeat_is_of_a_machine_that_went_down(
     driven: DrivenRun, caplog: pytest.LogCaptureFixture
 ) -> None:
     """NFS 3 keeps it until that machine has booted, which may be never."""
-    with rank_lock_held(driven.folder):
+    with training_process(driven.folder):
         driven.drive(driven.finish)
     assert 60 <= driven.clock.now() < 100
     assert driven.slurm.num_submitted() == 1
@@ -413,17 +427,20 @@ def test_a_job_of_the_same_name_in_another_folder_does_not_prevent_a_fresh_start
     assert (driven.folder / "aside-1" / DONE_NAME).exists()
 
 
+@pytest.mark.parametrize("launcher", ["slurm", "local"])
 @pytest.mark.parametrize(
     ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, RunError), (signal.SIGHUP, RunError)]
 )
-def test_a_signal_ends_the_driver_at_once_and_the_job_runs_on(
-    number: signal.Signals, error: type[BaseException], driven: DrivenRun, slurm: FakeSlurm,
+def test_a_signal_ends_the_driver_after_its_job_here_and_at_once_where_that_runs_on(
+    number: signal.Signals, error: type[BaseException], launcher: str, driven: DrivenRun, slurm: FakeSlurm,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     handler = signal.getsignal(number)
     with caplog.at_level("INFO"), pytest.raises(error):
-        driven.drive(lambda: os.kill(os.getpid(), number))
+        driven.drive(lambda: os.kill(os.getpid(), number), launcher=launcher)
     assert signal.getsignal(number) is handler
+    if launcher == "local":
+        return
     assert "`aiayn train --s" in caplog.text
     assert "`aiayn cancel run`, or `scancel --name=run`" in caplog.text
     assert slurm.num_submitted() == 1

@@ -1,5 +1,6 @@
 """A training that does not fit on the disk, or into a day, is refused before it begins."""
 
+import contextlib
 import logging
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from aiayn.cost import num_parameters
 from aiayn.errors import LaunchError, SpaceError
 from aiayn.plan.feasibility import check_feasible, needed_disk_bytes
 from aiayn.spec.cluster import ClusterSpec, read_cluster
+from aiayn.spec.training import TrainingSpec
 from aiayn.train.request import TrainingRequest
 from tests.planned_scales import leave_free
 from tests.records_factory import BASE_TRAINING, BINARIZED, PAPER_TRAINING
@@ -20,6 +22,7 @@ DATA = msgspec.structs.replace(
     BINARIZED, dictionary_sha256_by_language={"en": "0", "de": "0"},
     vocabulary_size_by_language={"en": 37000, "de": 37000},
 )  # fmt: skip
+PLAIN = read_cluster("plain")
 BASE_PARAMETERS = 63_082_496  # the paper's base with a joint vocabulary of 37,000
 
 
@@ -33,7 +36,8 @@ def request_(tmp_path: Path) -> TrainingRequest:
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pretend to a machine without GPU, whose core does 10^11 operations a second."""
+    """Pretend to a machine with a terabyte free and without GPU, whose core does 10^11 operations a second."""
+    leave_free(10**12, monkeypatch)
     monkeypatch.setattr(aiayn.plan.machine, "gpu_names", list)
     monkeypatch.setattr(aiayn.plan.machine, "cpu_flops_per_second_per_core", lambda: 1.0e11)
 
@@ -57,65 +61,46 @@ def test_what_a_run_holds_already_is_not_needed_again(request_: TrainingRequest)
     assert needed_disk_bytes(request_, DATA) == 60 * BASE_PARAMETERS - 1000
 
 
-def test_a_disk_too_small_is_refused(request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """60 x 63.08 million bytes are 3.78 GB."""
-    leave_free(2_000_000_000, monkeypatch)
-    with pytest.raises(
-        SpaceError, match=r"run: 3\.78 GB needed for a run's checkpoints, 2\.00 GB free; make room"
-    ) as raised:
-        check_feasible(request_, DATA, scale="paper", allow_long_runs=True, cluster=None)
-    assert raised.value.exit_code == 1
+@pytest.mark.parametrize(
+    ("training", "scale", "allow_long_runs", "cluster", "free_bytes", "error"),
+    [
+        (PAPER_TRAINING, "paper", True, None, 10**12, ""),
+        (PAPER_TRAINING, "paper", False, None, 10**12,
+         r"^run: about [\d,]+ hours predicted, .* of 1 CPU core, .*\(100000 updates\); .*scale "
+         r"\(`--configfile workflow/config/multi30k.yaml`\), .*: `--config allow_long_runs=true`$"),
+        (PAPER_TRAINING, "multi30k", False, None, 10**12, "hours predicted, .* of 1 CPU core"),
+        (BASE_TRAINING, "multi30k", False, None, 10**12, ""),
+        (BASE_TRAINING, "paper", False, None, 10**12, "minutes predicted"),  # it would be taken for the paper's
+        (PAPER_TRAINING, "paper", False, PLAIN, 10**12, ""),  # how long a run may take its time limit says
+        (PAPER_TRAINING, "paper", True, None, 2 * 10**9,  # 60 x 63.08 million bytes are needed
+         r"run: 3\.78 GB needed for a run's checkpoints, 2\.00 GB free; make room"),
+        (PAPER_TRAINING, "paper", False, PLAIN, 2 * 10**9, "3.78 GB needed"),
+    ],
+)  # fmt: skip
+def test_what_takes_too_long_or_too_much_disk_is_refused_with_the_next_step(
+    training: TrainingSpec, scale: str, allow_long_runs: bool, cluster: ClusterSpec | None, free_bytes: int, error: str,
+    request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    leave_free(free_bytes, monkeypatch)
+    request = msgspec.structs.replace(request_, training=training)
+    with pytest.raises((SpaceError, LaunchError), match=error) if error else contextlib.nullcontext():
+        check_feasible(request, DATA, scale=scale, allow_long_runs=allow_long_runs, cluster=cluster)
 
 
-def test_the_papers_scale_without_a_gpu_is_refused_with_the_next_step(
-    request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    leave_free(10**12, monkeypatch)
-    with pytest.raises(
-        LaunchError, match=r"run: about [\d,]+ hours predicted, .* of 1 CPU core, .*100000 updates"
-    ) as raised:
-        check_feasible(request_, DATA, scale="paper", allow_long_runs=False, cluster=None)
-    assert "--configfile workflow/config/multi30k.yaml" in str(raised.value)
-    assert "--config allow_long_runs=true" in str(raised.value)
-
-
-def test_a_long_run_that_is_allowed_is_not_refused(
-    request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    leave_free(10**12, monkeypatch)
+def test_disk_and_hours_are_logged(request_: TrainingRequest, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        check_feasible(request_, DATA, scale="paper", allow_long_runs=True, cluster=None)
+        hours_of(request_)
     assert caplog.messages[0].startswith("run: up to 3785 MB of checkpoints in ")
     assert caplog.messages[1].endswith("hours predicted, at 30% of 1 CPU core, 0.1 TFLOP/s each in fp32")
 
 
-def test_beyond_a_day_is_refused_at_any_scale(request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    leave_free(10**12, monkeypatch)
-    with pytest.raises(LaunchError, match=r"hours predicted, .* of 1 CPU core"):
-        check_feasible(request_, DATA, scale="multi30k", allow_long_runs=False, cluster=None)
-    small = msgspec.structs.replace(request_, training=BASE_TRAINING)
-    check_feasible(small, DATA, scale="multi30k", allow_long_runs=False, cluster=None)
-    with pytest.raises(
-        LaunchError, match=r"minutes predicted, .* of 1 CPU core"
-    ):  # however short: it would be taken for the paper's
-        check_feasible(small, DATA, scale="paper", allow_long_runs=False, cluster=None)
-
-
 def test_a_gpu_makes_the_papers_scale_feasible(request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    leave_free(10**12, monkeypatch)
     monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: ["NVIDIA H200"] * 8)
     eight = msgspec.structs.replace(
         request_, num_ranks=8, training=msgspec.structs.replace(PAPER_TRAINING, device="auto")
     )
     assert hours_of(msgspec.structs.replace(eight, num_ranks=1)) == pytest.approx(8 * hours_of(eight))
-
-
-def test_of_a_cluster_the_disk_alone_is_looked_at(request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    leave_free(10**12, monkeypatch)
-    check_feasible(request_, DATA, scale="paper", allow_long_runs=False, cluster=read_cluster("plain"))
-    leave_free(2_000_000_000, monkeypatch)
-    with pytest.raises(SpaceError):
-        check_feasible(request_, DATA, scale="paper", allow_long_runs=False, cluster=read_cluster("plain"))
+    check_feasible(eight, DATA, scale="paper", allow_long_runs=False, cluster=None)
 
 
 def test_hours_are_operations_over_speed(request_: TrainingRequest) -> None:
@@ -129,6 +114,6 @@ def test_on_a_cluster_hours_are_predicted_of_the_gpu_that_its_file_names(
     gpu_type: str | None, hours: float | None, request_: TrainingRequest
 ) -> None:
     """A GPU that is not named, or not in hardware.yaml, could be any: nothing is predicted."""
-    assert hours_of(request_, msgspec.structs.replace(read_cluster("plain"), gpu_type=gpu_type)) == (
+    assert hours_of(request_, msgspec.structs.replace(PLAIN, gpu_type=gpu_type)) == (
         None if hours is None else pytest.approx(hours, rel=0.05)
     )

@@ -50,10 +50,20 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_any_unique_beginning_of_the_name_will_do(results: Path) -> None:
-    for beginning in ("demo_en_de-base-seed1", "demo_en_de-base-seed1-aaaa0001"):
-        assert find_finished(results, beginning, None).checkpoint.run == "demo_en_de-base-seed1-aaaa0001"
-    assert find_finished(results, "demo_en_de-bi", None).checkpoint.run == "demo_en_de-big-seed1-bbbb0001"
+@pytest.mark.parametrize(
+    ("beginning", "average", "run", "expected"),
+    [
+        ("demo_en_de-base-seed1", None, "demo_en_de-base-seed1-aaaa0001", "last10"),  # though `last5` sorts after it
+        ("demo_en_de-base-seed1-aaaa0001", "last1", "demo_en_de-base-seed1-aaaa0001", "last1"),
+        ("demo_en_de-bi", None, "demo_en_de-big-seed1-bbbb0001", "last20"),
+        (None, None, "demo_en_de-big-seed1-bbbb0001", "last20"),  # the newest
+    ],
+)
+def test_any_unique_beginning_of_the_name_means_the_longest_average_of_its_run_unless_one_is_named(
+    beginning: str | None, average: str | None, run: str, expected: str, results: Path
+) -> None:
+    checkpoint = find_finished(results, beginning, average).checkpoint
+    assert (checkpoint.run, checkpoint.average) == (run, expected)
 
 
 def test_a_beginning_that_ends_in_seed_1_never_means_seed_10_or_11(results: Path) -> None:
@@ -65,21 +75,11 @@ def test_a_beginning_that_ends_in_seed_1_never_means_seed_10_or_11(results: Path
         find_finished(results, "demo_en_de-base-seed1", None)
 
 
-def test_without_a_name_it_is_the_newest(results: Path) -> None:
-    assert find_finished(results, None, None).checkpoint.run == "demo_en_de-big-seed1-bbbb0001"
-
-
 def test_a_whole_name_wins_over_longer_ones(results: Path) -> None:
     path = train_record(results, "demo", "demo_en_de", "base", 1)
     train = read_record(path, TrainRecord)
     write_record(msgspec.structs.replace(train, run="demo_en_de-base-seed2-aaaa00021", seed=2), path)
     assert find_finished(results, "demo_en_de-base-seed2-aaaa0002", None).checkpoint.run.endswith("-aaaa0002")
-
-
-def test_the_longest_average_is_taken_unless_one_is_named(results: Path) -> None:
-    """last10, though `last5` sorts after it."""
-    assert find_finished(results, "demo_en_de-base-seed1", None).checkpoint.average == "last10"
-    assert find_finished(results, "demo_en_de-base-seed1", "last1").checkpoint.average == "last1"
 
 
 def test_all_that_translating_needs_comes_along(results: Path) -> None:
@@ -88,30 +88,3 @@ def test_all_that_translating_needs_comes_along(results: Path) -> None:
     assert found.decoding == read_system("big", "demo").decoding
     write_record(SEGMENTED, corpus_record(results, "demo", "segment", "demo_en_de"))
     assert find_finished(results, "demo_en_de-big", None).segmented == SEGMENTED
-
-
-def test_an_ambiguous_name_lists_what_it_could_be(results: Path) -> None:
-    with pytest.raises(
-        RecordError, match="demo_en_de-base is the beginning of more than one run; candidates"
-    ) as raised:
-        find_finished(results, "demo_en_de-base", None)
-    assert str(raised.value).split("\n")[1:] == ["  demo_en_de-base-seed1-aaaa0001", "  demo_en_de-base-seed2-aaaa0002"]
-
-
-def test_an_unknown_name_lists_all_runs(results: Path) -> None:
-    with pytest.raises(RecordError, match="demo_en_fr is no finished run; candidates") as raised:
-        find_finished(results, "demo_en_fr", None)
-    lines = str(raised.value).split("\n")[1:]
-    assert len([line for line in lines if not line.endswith(" (shipped)")]) == 3
-
-
-def test_an_empty_folder_has_none(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="the newest is no finished run; candidates:\n  none"):
-        find_finished(tmp_path, None, None)
-
-
-def test_an_average_that_was_not_made_names_those_that_were(results: Path) -> None:
-    with pytest.raises(
-        RecordError, match=r"no average last20; there is \['last1', 'last5', 'last10'\]; run `aiayn average`"
-    ):
-        find_finished(results, "demo_en_de-base-seed1", "last20")

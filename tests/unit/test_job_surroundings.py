@@ -95,6 +95,7 @@ class TestPrologue:
             ("set -u\necho $NO_SUCH_VARIABLE", 1),
             ("exit 0", 0),
             ("if true; then", 2),
+            ("trap 'echo swept' EXIT\nfalse", 1),
         ],
     )
     def test_a_line_that_fails_ends_the_job_and_is_named(self, run_folder: Path, line: str, code: int) -> None:
@@ -111,49 +112,42 @@ class TestPrologue:
         assert ended.stderr.count("prologue of cluster") == 1
 
     @pytest.mark.parametrize(
-        "line",
+        ("lines", "further", "printed"),
         [
-            "module load bad || true",
-            "if module load bad; then\n    exit 1\nelse\n    echo without\nfi",
-            "if [ -d /no/such/folder ]; then\n    export TMPDIR=/no/such/folder\nfi",
-            "cat <<END\nsome text\nEND",
-            "! false",
-            "export A=$(false)",  # bash does not tell
+            (["module load bad || true"], [], ""),
+            (["if module load bad; then\n    exit 1\nelse\n    echo without\nfi"], [], "without\n"),
+            (["if [ -d /no/such/folder ]; then\n    export TMPDIR=/no/such/folder\nfi"], [], ""),
+            (["cat <<END\nsome text\nEND"], [], "some text\n"),
+            (["! false"], [], ""),
+            (["export A=$(false)"], [], ""),  # bash does not tell
+            # What a line sets and defines stays, a trap too; nothing of ours is left for the rest of the job.
+            (
+                ["export A='a  b'", "declare -x B=2", "cd /", "greet() { echo hello; }", "umask 077"],
+                ['echo "$A|$B|$PWD|$(umask)"', "greet", "env | grep ^B="],
+                "a  b|2|/|0077\nhello\nB=2\n",
+            ),
+            (["trap 'echo swept' EXIT"], ["trap -p EXIT"], "trap -- 'echo swept' EXIT\ntrains\nswept\n"),
+            (["true"], ["false", "trap -p ERR EXIT TERM", "set | grep ^aiayn", "(exit 9)", "echo $-"], "hB\n"),
         ],
     )
-    def test_after_a_good_line_the_job_goes_on(self, run_folder: Path, line: str) -> None:
-        ended = run_bash(run_folder, [MODULE, line])
-        assert (ended.returncode, ended.stdout.split("\n")[-2]) == (0, "trains")
+    def test_after_good_lines_the_job_goes_on(
+        self, run_folder: Path, lines: list[str], further: list[str], printed: str
+    ) -> None:
+        ended = run_bash(run_folder, [MODULE, *lines], *further)
+        assert ended.returncode == 0
+        assert ended.stdout == (printed if "trains" in printed else f"{printed}trains\n")
+        assert ended.stderr in ("", "no such module: bad\n")
         assert prologue_failure(run_folder / "submitit", "7") == ""
-
-    def test_what_a_line_sets_and_defines_stays(self, run_folder: Path) -> None:
-        lines = ["export A='a  b'", "declare -x B=2", "cd /", "greet() { echo hello; }", "umask 077"]
-        ended = run_bash(run_folder, lines, 'echo "$A|$B|$PWD|$(umask)"', "greet", "env | grep ^B=")
-        assert ended.stdout == "a  b|2|/|0077\nhello\nB=2\ntrains\n"
 
     def test_a_sourced_file_counts_by_what_it_returns(self, run_folder: Path) -> None:
         """A site's own files are full of commands that fail on purpose."""
-        (run_folder / "site.sh").write_text(
-            "false\n[ -e /no/such/file ] && exit 1\nexport SITE=ours\n", encoding="utf-8"
-        )
-        good = run_bash(run_folder, [f"source {shlex.quote(str(run_folder / 'site.sh'))}"], "echo $SITE")
-        assert (good.returncode, good.stdout) == (0, "ours\ntrains\n")
-        (run_folder / "site.sh").write_text("true\nfalse\n", encoding="utf-8")
-        assert run_bash(run_folder, [f"source '{run_folder}/site.sh'"]).returncode == PROLOGUE_EXIT_CODE
-
-    def test_nothing_of_it_is_left_for_the_rest_of_the_job(self, run_folder: Path) -> None:
-        ended = run_bash(
-            run_folder, ["true"], "false", "trap -p ERR EXIT TERM", "set | grep ^aiayn", "(exit 9)", "echo $-"
-        )
-        assert (ended.returncode, ended.stderr) == (0, "")
-        assert ended.stdout == "hB\ntrains\n"
-
-    def test_a_trap_that_a_line_sets_stays(self, run_folder: Path) -> None:
-        ended = run_bash(run_folder, ["trap 'echo swept' EXIT"])
-        assert (ended.returncode, ended.stdout) == (0, "trains\nswept\n")
-        ended = run_bash(run_folder, ["trap 'echo swept' EXIT", "false"])
-        assert (ended.returncode, ended.stdout) == (PROLOGUE_EXIT_CODE, "swept\n")
-        assert prologue_failure(run_folder / "submitit", "7") != ""
+        for text, printed in (
+            ("false\n[ -e /no/such/file ] && exit 1\nexport SITE=ours\n", "ours\ntrains\n"),
+            ("true\nfalse\n", ""),
+        ):
+            (run_folder / "site.sh").write_text(text, encoding="utf-8")
+            ended = run_bash(run_folder, [f"source '{run_folder}/site.sh'"], "echo $SITE")
+            assert (ended.returncode, ended.stdout) == (0 if printed else PROLOGUE_EXIT_CODE, printed)
 
     def test_a_job_that_slurm_ends_within_a_line_leaves_no_note(self, run_folder: Path) -> None:
         """A scancel, or a preemption: TERM goes to all of the job's processes."""

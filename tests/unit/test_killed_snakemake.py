@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.__main__ import main
 from tests.fake_slurm import FakeSlurm
 from tests.killed_snakemake import paste_lines
 
@@ -67,8 +66,3 @@ def test_while_squeue_does_not_answer_nothing_is_unlocked(folder: Path, slurm: F
     slurm.set_flag("down")
     assert "Unlocked working directory" in paste(folder)
     assert not (slurm.folder / "down").exists()
-
-
-def test_the_verb_that_is_gone_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["unlock", "--dry-run"]) == 2
-    assert "docs/cluster.md, section 'After a killed snakemake'" in capsys.readouterr().err

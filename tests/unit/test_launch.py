@@ -79,20 +79,18 @@ def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypa
     ]
 
 
-def test_an_unknown_launcher_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match="launcher 'loacl': expected one of local, debug"):
-        submitted(make_request(tmp_path), "loacl")
-
-
-def test_debug_cannot_start_further_ranks(tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match="run: 2 ranks, but `debug`"):
-        submitted(make_request(tmp_path, num_ranks=2), "debug")
-
-
-def test_a_folder_that_cannot_be_written_is_a_launch_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("launcher", "num_ranks", "words"),
+    [
+        ("loacl", 1, "launcher 'loacl': expected one of local, debug"),
+        ("debug", 2, "run: 2 ranks, but `debug`"),
+        ("local", 1, r"run: the local launcher could not start a job: .*run"),  # its folder cannot be written
+    ],
+)
+def test_what_cannot_be_started_is_a_launch_error(launcher: str, num_ranks: int, words: str, tmp_path: Path) -> None:
     (tmp_path / "run").touch()
-    with pytest.raises(LaunchError, match=r"run: the local launcher could not start a job: .*run"):
-        submitted(make_request(tmp_path / "run"), "local")
+    with pytest.raises(LaunchError, match=words):
+        submitted(make_request(tmp_path / "run", num_ranks=num_ranks), launcher)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGHUP])
@@ -113,21 +111,15 @@ def test_a_time_limit_does_not_replace_a_request_to_end() -> None:
         assert stop.signal_number is signal.SIGTERM
 
 
-def test_a_job_whose_time_is_up_is_requeued_as_often_as_is_allowed(
+def test_a_job_whose_time_is_up_is_requeued_as_often_as_is_allowed_and_else_ends_as_it_is(
     tmp_path: Path, slurm: FakeSlurm, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """It has saved; where it cannot be requeued, its driver submits the next."""
     request = msgspec.structs.replace(make_request(tmp_path), max_num_jobs=3)
     continue_later(request, "9", 2)
-    assert slurm.calls("scontrol") == ["requeue 9"]
     continue_later(request, "9", 3)
     assert slurm.calls("scontrol") == ["requeue 9"]
     assert "run: saved; not continued, as this was job 3 of 3" in caplog.text
-
-
-def test_a_job_that_cannot_be_requeued_ends_as_it_is(
-    tmp_path: Path, slurm: FakeSlurm, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It has saved; its driver submits the next."""
     slurm.set_flag("down")
-    continue_later(make_request(tmp_path), "9", 1)
+    continue_later(request, "9", 1)
     assert "run: saved, but `scontrol requeue 9` failed: Unable to contact" in caplog.text

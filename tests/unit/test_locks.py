@@ -11,7 +11,6 @@ import aiayn.runs.run_folder
 from aiayn.errors import LaunchError
 from aiayn.launch.driver import drive
 from aiayn.runs.attempts import RANK_LOCK_NAME
-from aiayn.runs.locks import is_held
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train.request import TrainingRequest
 from tests.run_folders import beating
@@ -62,14 +61,3 @@ def test_without_locks_a_run_starts_again_unless_it_is_being_trained(run_folder:
         with pytest.raises(LaunchError, match="launcher 'none'"):
             drive(request, launcher="none", record_path=tmp_path / "seed1.json", fresh=True)
     assert (run_folder / "aside-1" / RANK_LOCK_NAME).exists()
-
-
-def test_without_locks_none_can_be_taken_or_inspected(run_folder: Path) -> None:
-    path = run_folder / RANK_LOCK_NAME
-    with path.open("r+") as lock, no_locks():
-        for take in (fcntl.lockf, fcntl.flock):
-            with pytest.raises(OSError, match="No locks available"):
-                take(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        assert is_held(path) is None
-        assert fcntl.fcntl(lock, fcntl.F_GETFD) == fcntl.FD_CLOEXEC  # all else is as ever
-    assert is_held(path) is False

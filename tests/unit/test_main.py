@@ -68,6 +68,15 @@ def test_another_pipe_that_breaks_is_an_error_with_words(
     assert capsys.readouterr().err.startswith("aiayn describe: : Broken pipe;")
 
 
-def test_a_removed_verb_is_answered_by_what_to_do_instead(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recipes"]) == 2
-    assert "the verb 'recipes' is gone: the recipes stand side by side in docs/wmt14.md" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        ("recipes", "the verb 'recipes' is gone: the recipes stand side by side in docs/wmt14.md"),
+        ("unlock", "docs/cluster.md, section 'After a killed snakemake'"),
+    ],
+)
+def test_a_removed_verb_is_answered_by_what_to_do_instead(
+    verb: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([verb, "--dry-run"]) == 2
+    assert words in capsys.readouterr().err

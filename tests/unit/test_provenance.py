@@ -30,11 +30,12 @@ Replace = Callable[[Path], contextlib.AbstractContextManager[Path]]
 
 
 @pytest.fixture
-def fresh_commit() -> Iterator[None]:
-    """Forget the commit that this process has found out."""
-    aiayn.provenance._commit.cache_clear()
-    yield
-    aiayn.provenance._commit.cache_clear()
+def fresh_commit() -> Iterator[Callable[[], None]]:
+    """Forget the commit that this process has found out, and return what forgets the next."""
+    forget = aiayn.provenance._commit.cache_clear
+    forget()
+    yield forget
+    forget()
 
 
 def test_an_output_appears_whole(tmp_path: Path) -> None:
@@ -46,29 +47,23 @@ def test_an_output_appears_whole(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_failure_leaves_the_earlier_output_and_nothing_half_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("half_written", "error"),
+    [
+        (lambda path: path.write_bytes(b"ha") / 0, ZeroDivisionError),
+        (lambda path: None, FileNotFoundError),  # an output that was never written is an error, too
+        (lambda path: (path.symlink_to("/dev/full"), path.write_bytes(b"x")), OSError),  # no space left on device
+    ],
+)
+def test_a_failure_leaves_the_earlier_output_and_nothing_half_written(
+    half_written: Callable[[Path], object], error: type[Exception], tmp_path: Path
+) -> None:
     path = tmp_path / "output"
     path.write_bytes(b"earlier")
-    with pytest.raises(KeyError), replace_on_success(path) as partial_path:
-        partial_path.write_bytes(b"ha")
-        raise KeyError
+    with pytest.raises(error), replace_on_success(path) as partial_path:
+        half_written(partial_path)
     assert path.read_bytes() == b"earlier"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_an_output_that_was_never_written_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), replace_on_success(tmp_path / "output"):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_no_space_left_leaves_nothing(tmp_path: Path) -> None:
-    """/dev/full refuses every byte, as a full disk does."""
-    path = tmp_path / "output"
-    with pytest.raises(OSError, match="No space left on device"), replace_on_success(path) as partial_path:
-        partial_path.symlink_to("/dev/full")
-        partial_path.write_bytes(b"x")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_of_outputs_moves_beside_its_record(tmp_path: Path) -> None:
@@ -156,33 +151,22 @@ def test_provenance_names_its_inputs_and_its_command(tmp_path: Path, monkeypatch
     assert gather_provenance(command="aiayn train").command == "aiayn train"
 
 
-@pytest.mark.usefixtures("fresh_commit")
-def test_a_job_takes_the_commit_of_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commit_is_the_drivers_or_gits_or_unknown(
+    fresh_commit: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AIAYN_COMMIT", "0123+dirty")
     assert commit_label() == "0123+dirty"
     provenance = gather_provenance()
     assert (provenance.commit, provenance.is_dirty) == ("0123", True)
-
-
-@pytest.mark.usefixtures("fresh_commit")
-def test_outside_a_checkout_the_commit_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AIAYN_COMMIT", raising=False)
-    monkeypatch.setenv("GIT_DIR", "/nowhere")
-    assert commit_label() == "unknown"
-
-
-@pytest.mark.usefixtures("fresh_commit")
-def test_in_a_checkout_the_commit_is_gits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AIAYN_COMMIT", raising=False)
-    head = subprocess.run(
-        ["git", "rev-parse", "HEAD"],
-        cwd=Path(aiayn.provenance.__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    fresh_commit()
+    monkeypatch.delenv("AIAYN_COMMIT")
+    folder = Path(aiayn.provenance.__file__).parent
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=False)
     expected = head.stdout.strip() if head.returncode == 0 else "unknown"
     assert commit_label().removesuffix("+dirty") == expected
+    fresh_commit()
+    monkeypatch.setenv("GIT_DIR", "/nowhere")  # outside of a checkout
+    assert commit_label() == "unknown"
 
 
 def test_what_the_disk_cannot_hold_is_refused_beforehand(tmp_path: Path) -> None:

@@ -1,12 +1,8 @@
 """`aiayn logs` prints the end of a run's log and follows it, whatever becomes of the file."""
 
-import logging
 import lzma
-import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 
@@ -27,48 +23,6 @@ from tests.run_folders import (
     write_done,
     write_log,
 )
-from tests.slurm.cluster_processes import wait_until
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.runs.logs, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(aiayn.runs.logs, "SECONDS_AFTER_DONE", 0.05)
-
-
-@pytest.fixture(autouse=True)
-def no_follower_is_left() -> Iterator[None]:
-    """End the run that a follower follows, and so its thread, which would look at it for ever."""
-    yield
-    while Follower.started:
-        follower = Follower.started.pop()
-        (follower.folder / DONE_NAME).touch()
-        follower.thread.join(20)
-        assert not follower.thread.is_alive()
-
-
-class Follower:
-    """Follows a run in a thread; `lines` and `notes` are what it got so far."""
-
-    started: ClassVar[list["Follower"]] = []
-
-    def __init__(self, folder: Path, num_lines: int) -> None:
-        self.started.append(self)
-        self.folder = folder
-        self.lines: list[str] = []
-        self.notes: list[str] = []
-        self.thread = threading.Thread(target=self._follow, args=(folder, num_lines), daemon=True)
-        self.thread.start()
-
-    def _follow(self, folder: Path, num_lines: int) -> None:
-        for line in follow(RunFolder(folder), num_lines=num_lines, note=self.notes.append):
-            self.lines.append(line)
-
-    def wait_for_notes(self, expected: list[str]) -> None:
-        wait_until(lambda: self.notes == expected, 20, f"the notes {expected}")
-
-    def wait_for(self, expected: list[str]) -> None:
-        wait_until(lambda: self.lines == expected, 20, f"the lines {expected}")
 
 
 @pytest.fixture
@@ -79,6 +33,16 @@ def run_folder(tmp_path: Path) -> Path:
 def add(folder: Path, text: str) -> None:
     with (folder / LOG_NAME).open("a", encoding="utf-8", newline="\n") as log:
         log.write(text)
+
+
+def followed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *steps: Callable[[], object], num_lines: int = 5
+) -> tuple[list[str], list[str]]:
+    """Return the lines and notes of following a run in whose log a step is made between two looks, until it is done."""
+    left = [*steps, (folder / DONE_NAME).touch]
+    monkeypatch.setattr(aiayn.runs.logs.time, "sleep", lambda seconds: left and left.pop(0)())
+    notes: list[str] = []
+    return list(follow(RunFolder(folder), num_lines=num_lines, note=notes.append)), notes
 
 
 def test_last_lines_are_found_from_the_end(tmp_path: Path) -> None:
@@ -94,18 +58,6 @@ def test_last_lines_are_found_from_the_end(tmp_path: Path) -> None:
     assert last_lines(tmp_path / "no such log", 2) == []
 
 
-def test_a_run_without_a_log_shows_what_its_job_printed(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    where = ["--runs-folder", str(run_folder.parent)]
-    assert main(["logs", "demo", *where]) == 1
-    assert "no log yet; `aiayn status demo_en_de-base-seed1-0a1b2c3d` shows" in capsys.readouterr().err
-    path = job_output(run_folder, "4711", "ImportError\n")
-    assert main(["logs", "demo", *where]) == 0
-    assert capsys.readouterr().out == f"== no train.log yet; its newest job printed, in {path}:\nImportError\n"
-    write_log(run_folder, ["begun"])
-    assert main(["logs", "demo", *where]) == 0
-    assert capsys.readouterr().out == "begun\n"
-
-
 @pytest.fixture
 def resumed_in_vain(run_folder: Path) -> Path:
     """Return the folder of a run whose second job has printed something, and has begun no attempt."""
@@ -117,46 +69,32 @@ def resumed_in_vain(run_folder: Path) -> Path:
     return run_folder
 
 
-def test_what_a_job_printed_that_began_no_attempt_follows_the_log(
-    resumed_in_vain: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+def test_following_prints_the_output_of_a_job_until_its_attempt_begins(
+    resumed_in_vain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = ["--runs-folder", str(resumed_in_vain.parent), "--lines", "1"]
-    head = f"== job 23 has begun no attempt; it printed, in {resumed_in_vain / 'submitit' / '23_0_log.out'}:"
-    assert main(["logs", "demo", *where]) == 0
-    assert capsys.readouterr().out == f"of the first job\n{head}\nbash: module: command not found\n"
-    assert main(["logs", "demo", *where[:2], "--tail", "1"]) == 0
-    assert capsys.readouterr().out.startswith("of the first job")
-    with caplog.at_level(logging.INFO):
-        assert main(["logs", "demo", *where, "--raw"]) == 0
-    assert capsys.readouterr().out == "of the first job\n"
-    assert caplog.messages == [head, "bash: module: command not found"]
-    (resumed_in_vain / "rank3.error").write_text("rank 3 on n1: ImportError: x\n\nTraceback", encoding="utf-8")
-    assert main(["logs", "demo", *where]) == 0
-    assert capsys.readouterr().out.endswith("\n== rank 3 on n1: ImportError: x\n")
-    RunFolder(resumed_in_vain).append_event(started(2, 10, job="23"))
-    assert main(["logs", "demo", *where]) == 0
-    assert capsys.readouterr().out == "of the first job\n"
+    run = RunFolder(resumed_in_vain)
 
+    def print_late_and_early() -> None:
+        job_output(resumed_in_vain, "23", "of a job that is over\n")
+        job_output(resumed_in_vain, "24", "loading modules\n")
 
-def test_following_prints_the_output_of_a_job_until_its_attempt_begins(resumed_in_vain: Path) -> None:
-    follower = Follower(resumed_in_vain, num_lines=1)
-    path = resumed_in_vain / "submitit" / "23_0_log.out"
-    first = [f"== job 23 has begun no attempt yet; it prints, in {path}:", "bash: module: command not found"]
-    follower.wait_for_notes(first)
-    RunFolder(resumed_in_vain).append_job(submitted("slurm", "24", minutes=20))
-    time.sleep(0.05)
-    job_output(resumed_in_vain, "23", "of a job that is over\n")
-    second_path = job_output(resumed_in_vain, "24", "loading modules\n")
-    second = [f"== job 24 has begun no attempt yet; it prints, in {second_path}:", "loading modules"]
-    follower.wait_for_notes([*first, *second])
-    RunFolder(resumed_in_vain).append_event(started(2, 21, job="24", host="n2", update=0))
-    begun = "== attempt 2 began 2026-01-01T12:21:00+00:00 on n2, job 24, at update 0"
-    follower.wait_for_notes([*first, *second, begun])
-    job_output(resumed_in_vain, "24", "what is in the log as well\n")
-    add(resumed_in_vain, "2\n")
-    follower.wait_for(["of the first job", "2"])
-    time.sleep(0.05)
-    assert follower.notes == [*first, *second, begun]
+    def print_twice() -> None:
+        job_output(resumed_in_vain, "24", "what is in the log as well\n")
+        add(resumed_in_vain, "2\n")
+
+    lines, notes = followed(
+        resumed_in_vain, monkeypatch,
+        lambda: run.append_job(submitted("slurm", "24", minutes=20)), print_late_and_early,
+        lambda: run.append_event(started(2, 21, job="24", host="n2", update=0)), print_twice,
+        num_lines=1,
+    )  # fmt: skip
+    assert lines == ["of the first job", "2"]
+    assert notes == [
+        f"== job 23 has begun no attempt yet; it prints, in {run.output_path('23')}:",
+        "bash: module: command not found",
+        f"== job 24 has begun no attempt yet; it prints, in {run.output_path('24')}:", "loading modules",
+        "== attempt 2 began 2026-01-01T12:21:00+00:00 on n2, job 24, at update 0",
+    ]  # fmt: skip
 
 
 def test_a_packed_log_is_printed_too(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,51 +115,47 @@ def test_a_packed_log_is_printed_too(run_folder: Path, capsys: pytest.CaptureFix
     assert "train.log.xz: not a whole .xz file" in capsys.readouterr().err
 
 
-def test_following_ends_when_the_run_is_done(run_folder: Path) -> None:
+def test_following_prints_whole_lines_and_ends_with_the_last_when_the_run_is_done(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_log(run_folder, ["1", "2", "3"])
-    follower = Follower(run_folder, num_lines=2)
-    follower.wait_for(["2", "3"])
-    add(run_folder, "4\nhal")
-    follower.wait_for(["2", "3", "4"])
-    add(run_folder, "f\n")
-    follower.wait_for(["2", "3", "4", "half"])
-    add(run_folder, "last\n")
-    write_done(run_folder, updates=1, tokens=1, wall_seconds=1)
-    follower.thread.join(timeout=20)
-    assert not follower.thread.is_alive()
-    assert follower.lines[-1] == "last"
+
+    def end() -> None:
+        add(run_folder, "last\n")
+        write_done(run_folder, updates=1, tokens=1, wall_seconds=1)
+
+    steps = (lambda: add(run_folder, "4\nhal"), lambda: add(run_folder, "f\n"), end)
+    assert followed(run_folder, monkeypatch, *steps, num_lines=2)[0] == ["2", "3", "4", "half", "last"]
 
 
-def test_following_goes_on_through_a_stop_and_another_attempt(run_folder: Path) -> None:
+def test_following_goes_on_through_a_stop_and_another_attempt(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_log(run_folder, ["1"])
-    follower = Follower(run_folder, num_lines=5)
-    follower.wait_for(["1"])
-    RunFolder(run_folder).append_event(ended(1, 5, "stopped", update=20, reason="asked by SIGUSR2"))
-    wait_until(lambda: len(follower.notes) == 1, 20, "1 notes")
-    RunFolder(run_folder).append_event(started(2, 6, job="23", host="n2", update=20))
-    add(run_folder, "2\n")
-    follower.wait_for(["1", "2"])
-    wait_until(lambda: len(follower.notes) == 2, 20, "2 notes")
-    assert follower.notes == [
+    second = started(2, 6, job="23", host="n2", update=20)
+    lines, notes = followed(
+        run_folder, monkeypatch,
+        lambda: RunFolder(run_folder).append_event(ended(1, 5, "stopped", update=20, reason="asked by SIGUSR2")),
+        lambda: RunFolder(run_folder).append_event(second), lambda: add(run_folder, "2\n"),
+    )  # fmt: skip
+    assert lines == ["1", "2"]
+    assert notes == [
         "== attempt 1 stopped 2026-01-01T12:05:00+00:00, resumes from update 20: asked by SIGUSR2",
         "== attempt 2 began 2026-01-01T12:06:00+00:00 on n2, job 23, at update 20",
     ]
 
 
 @pytest.mark.parametrize("change", ["moved away", "cut", "not there yet"])
-def test_following_survives_a_change_of_the_file(run_folder: Path, change: str) -> None:
-    expected = [] if change == "not there yet" else ["old 1", "old 2"]
-    if expected:
-        write_log(run_folder, expected)
-    follower = Follower(run_folder, num_lines=5)
-    follower.wait_for(expected)
+def test_following_survives_a_change_of_the_file(
+    run_folder: Path, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = [] if change == "not there yet" else ["old 1", "old 2"]
+    if old:
+        write_log(run_folder, old)
+    steps = [lambda: write_log(run_folder, ["new"]), lambda: add(run_folder, "and more\n")]
     if change == "moved away":  # as `--fresh` does
-        (run_folder / LOG_NAME).rename(run_folder / "aside.log")
-        time.sleep(0.05)
-    write_log(run_folder, ["new"])
-    follower.wait_for([*expected, "new"])
-    add(run_folder, "and more\n")
-    follower.wait_for([*expected, "new", "and more"])
+        steps.insert(0, lambda: (run_folder / LOG_NAME).rename(run_folder / "aside.log") and None)
+    assert followed(run_folder, monkeypatch, *steps)[0] == [*old, "new", "and more"]
 
 
 def test_ctrl_c_ends_following(

@@ -21,6 +21,9 @@ FORGOTTEN = msgspec.structs.replace(
 )
 YOUNG = msgspec.structs.replace(FORGOTTEN, events=[], jobs=[submitted("slurm", "22", minutes=59)], has_driver=True)
 UNSEEN = "its lock cannot be seen from here; last activity 60 s ago"
+NOT_SEEN = ("unknown", f"squeue does not know of job 22; on n1, {UNSEEN}")
+NEXT, JOB_21 = [submitted("local", "22", minutes=6)], [submitted("slurm", "21")]
+RANK_3 = "rank 3: no space"
 
 
 def queued(state: str, **changes: object) -> list[QueuedJob]:
@@ -38,16 +41,12 @@ def queued(state: str, **changes: object) -> list[QueuedJob]:
         (NOTHING, {}, ("lost", "its driver ended before it submitted a job")),
         (NOTHING, {"events": STOPPED, "has_driver": True}, ("stopped", "asked")),
         (NOTHING, {"events": STOPPED[:1], "has_driver": True}, ("queued", "starting")),
+        (NOTHING, {"events": STOPPED, "has_driver": True, "jobs": NEXT}, ("queued", "starting")),
+        (NOTHING, {"events": [started(1, 0)], "rank_error": RANK_3}, ("failed", RANK_3)),
         (
             NOTHING,
-            {"events": STOPPED, "has_driver": True, "jobs": [submitted("local", "22", minutes=6)]},
-            ("queued", "starting"),
-        ),
-        (NOTHING, {"events": [started(1, 0)], "rank_error": "rank 3: no space"}, ("failed", "rank 3: no space")),
-        (
-            NOTHING,
-            {"events": STOPPED, "jobs": [submitted("local", "99", minutes=9)], "rank_error": "rank 3: no space"},
-            ("failed", "job 99, before it began an attempt: rank 3: no space"),
+            {"events": STOPPED, "jobs": NEXT, "rank_error": RANK_3},
+            ("failed", f"job 22, before it began an attempt: {RANK_3}"),
         ),
         (
             NOTHING,
@@ -74,17 +73,13 @@ def queued(state: str, **changes: object) -> list[QueuedJob]:
         (FORGOTTEN, {"queued": queued("ended", ending="other")}, ("lost", LOST_REASON)),  # the queue knows
         # With a queue that shows none: a controller that was killed forgets the jobs of its last seconds.
         (FORGOTTEN, {"has_rank": True}, ("running", "squeue does not know of its job")),
-        (FORGOTTEN, {}, ("unknown", f"squeue does not know of job 22; on n1, {UNSEEN}")),
-        (FORGOTTEN, {"has_driver": True}, ("unknown", f"squeue does not know of job 22; on n1, {UNSEEN}")),
+        (FORGOTTEN, {}, NOT_SEEN),
+        (FORGOTTEN, {"has_driver": True}, NOT_SEEN),
         (FORGOTTEN, {"last_activity": at(30)}, ("lost", LOST_REASON)),
         (FORGOTTEN, {"host": "n1"}, ("lost", LOST_REASON)),  # its lock would be seen
-        (
-            FORGOTTEN,
-            {"host": "n1", "has_locks": False},
-            ("unknown", f"squeue does not know of job 22; on n1, {UNSEEN}"),
-        ),
-        (FORGOTTEN, {"events": STOPPED, "jobs": [submitted("slurm", "21")]}, ("stopped", "asked")),
-        (FORGOTTEN, {"events": FAILED, "jobs": [submitted("slurm", "21")]}, ("failed", "no space")),
+        (FORGOTTEN, {"host": "n1", "has_locks": False}, NOT_SEEN),
+        (FORGOTTEN, {"events": STOPPED, "jobs": JOB_21}, ("stopped", "asked")),
+        (FORGOTTEN, {"events": FAILED, "jobs": JOB_21}, ("failed", "no space")),
         (
             FORGOTTEN,
             {"events": FAILED, "jobs": [submitted("slurm", "22", minutes=9)]},
@@ -96,11 +91,7 @@ def queued(state: str, **changes: object) -> list[QueuedJob]:
         # With a queue that does not answer.
         (FORGOTTEN, {"queued": None}, ("unknown", "squeue does not answer; job 22 may wait, run or be gone")),
         (FORGOTTEN, {"queued": None, "has_rank": True}, ("running", "squeue does not answer")),
-        (
-            FORGOTTEN,
-            {"queued": None, "events": FAILED, "jobs": [submitted("slurm", "21")]},
-            ("failed", "no space"),
-        ),
+        (FORGOTTEN, {"queued": None, "events": FAILED, "jobs": JOB_21}, ("failed", "no space")),
     ],
 )
 def test_the_state_of_a_run(known: Evidence, changes: dict[str, object], expected: tuple[str, str]) -> None:

@@ -1,7 +1,6 @@
 """`aiayn status` lists every run below a folder, whatever became of it."""
 
 import fcntl
-import json
 import os
 import platform
 import time
@@ -11,8 +10,6 @@ import pytest
 
 import aiayn.launch.driver
 import aiayn.runs.status
-from aiayn.__main__ import main
-from aiayn.errors import RecordError
 from aiayn.launch.launcher import QUEUES
 from aiayn.runs.attempts import (
     DRIVER_LOCK_NAME,
@@ -23,7 +20,7 @@ from aiayn.runs.attempts import (
 )
 from aiayn.runs.locks import is_held
 from aiayn.runs.log import read_log_tail, read_max_update
-from aiayn.runs.names import RunNameParts, match_run, split_run_name
+from aiayn.runs.names import RunNameParts, split_run_name
 from aiayn.runs.run_folder import RunFolder
 from aiayn.runs.status import RunStatus, list_run_folders, read_statuses
 from aiayn.runs.status_text import WIDTH, format_duration, render_status, render_statuses
@@ -32,7 +29,6 @@ from tests.run_folders import (
     EPOCH,
     at,
     ended,
-    job_output,
     make_run,
     settings_line,
     started,
@@ -67,14 +63,6 @@ def test_a_table_of_all_states_asks_the_queue_once_and_fits_a_terminal(runs: Pat
     assert len(slurm.calls("squeue")) == 1
 
 
-def test_json_has_the_attempts_of_a_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_run(runs, "a-seed1", events=[started(1, 0), ended(1, 1, "stopped", reason="asked")])
-    assert main(["status", "--json"]) == 0
-    assert [run["state"] for run in json.loads(capsys.readouterr().out)] == ["stopped"]
-    assert main(["status", "a", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["attempts"][0]["reason"] == "asked"
-
-
 def test_local_runs_ask_no_queue(runs: Path, slurm: FakeSlurm) -> None:
     folder = make_run(runs, "a", events=[started(1, 0)], jobs=[submitted("local", "1")])
     assert (status_of(folder).state, slurm.calls("squeue")) == ("lost", [])
@@ -92,22 +80,6 @@ def test_a_job_that_squeue_has_lost_is_shown_with_its_host(runs: Path, slurm: Fa
     with training_process(folder):
         assert (status_of(folder).state, status_of(folder).host) == ("running", "n1")
     assert (status_of(folder).state, status_of(folder).host) == ("queued", "")
-
-
-@pytest.mark.parametrize("outcome", ["lost", "failed"])
-def test_the_last_error_of_a_job_that_never_began_is_what_it_printed(
-    runs: Path, slurm: FakeSlurm, outcome: str
-) -> None:
-    earlier: list[Event] = [started(1, 0, job="22"), ended(1, 5, outcome, reason="no space", log_tail=["of the first"])]
-    jobs = [submitted("slurm", "22"), submitted("slurm", "23", minutes=9)]
-    folder = make_run(runs, "a", events=earlier, jobs=jobs, log=["of the first"])
-    job_output(folder, "23", "bash: module: command not found\n")
-    status = status_of(folder)
-    assert (status.state, status.last_error) == ("lost", "job 23 ended before it began an attempt")
-    assert status.log_tail == ["bash: module: command not found"]
-    (folder / "rank3.error").write_text("rank 3 on n1: ImportError: libcuda.so\n\nTraceback", encoding="utf-8")
-    assert status_of(folder).state == "failed"
-    assert status_of(folder).last_error == "job 23, before it began an attempt: rank 3 on n1: ImportError: libcuda.so"
 
 
 def test_an_attempt_that_was_lost_costs_nothing_while_the_next_job_waits(runs: Path, slurm: FakeSlurm) -> None:
@@ -228,14 +200,3 @@ def test_a_name_is_split_from_its_end() -> None:
     parts = split_run_name("multi30k_en_de-table3_a_h1-seed12-0a1b2c3d")
     assert parts == RunNameParts(corpus="multi30k_en_de", system="table3_a_h1", seed=12, digest8="0a1b2c3d")
     assert split_run_name("aside-1") is None
-
-
-def test_a_beginning_means_one_run_or_is_refused() -> None:
-    def meant(run: str) -> str:
-        return match_run(run, ["a-1", "a-12", "b-1"], place="runs", unknown="is no run")
-
-    assert (meant("b"), meant("a-1")) == ("b-1", "a-1")  # a whole name is no beginning
-    with pytest.raises(RecordError, match=r"runs: a is the beginning of more than one run; cand.*:\n  a-1\n  a-12$"):
-        meant("a")
-    with pytest.raises(RecordError, match=r"runs: c is no run; candidates:\n  a-1\n  a-12\n  b-1$"):
-        meant("c")

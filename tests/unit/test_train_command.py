@@ -44,13 +44,6 @@ def test_updates_replace_the_systems_own_and_make_another_run(data_path: Path, r
     assert short.run != whole.run == said.run
 
 
-@pytest.mark.parametrize("updates", ["0", "-1", "x"])
-def test_no_updates_are_a_usage_error(data_path: Path, requests: list[TrainingRequest], updates: str) -> None:
-    with pytest.raises(SystemExit):
-        train(data_path, "base", f"--updates={updates}")
-    assert requests == []
-
-
 def test_a_cluster_decides_how_many_ranks_and_threads_there_are(
     data_path: Path, requests: list[TrainingRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,18 +75,6 @@ def test_a_finished_run_is_handed_over_where_it_could_not_be_trained(
     assert (len(requests), len(checked)) == (2, 1)
     assert train(data_path, "base", "--fresh") == 0
     assert len(checked) == 2
-
-
-def test_slurm_needs_a_cluster_and_a_dry_run_needs_slurm(
-    data_path: Path, requests: list[TrainingRequest], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert train(data_path, "base", "--launcher", "slurm") == 2
-    assert "add `--cluster NAME`" in capsys.readouterr().err
-    assert train(data_path, "base", "--dry-run") == 2
-    assert "--dry-run with --launcher local, which submits no file" in capsys.readouterr().err
-    assert train(data_path, "base", "--launcher", "slurm", "--cluster", "nowhere") == 1
-    assert "no such cluster; known: cpu, plain" in capsys.readouterr().err
-    assert requests == []
 
 
 def dry_run(folder: Path, *more: str) -> int:
@@ -134,29 +115,11 @@ def test_the_data_changes_nothing_of_the_file_but_the_digest(
     assert seen.err == ""
 
 
-def test_a_dry_run_refuses_a_corpus_that_does_not_exist(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert dry_run(tmp_path, "--corpus", "demo_en_dee") == 1
-    assert "demo_en_dee.yaml: no such file; did you mean 'demo_en_de'?" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("absent", ["--binarized", "--record"])
-def test_only_a_dry_run_goes_without_records(
-    data_path: Path, requests: list[TrainingRequest], absent: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["train", "--scale", "demo", "--corpus", "demo_en_de", "--system", "base", "--seed", "1"]
-    for flag in {"--binarized", "--record"} - {absent}:
-        arguments += [flag, str(data_path)]
-    assert main(arguments) == 2
-    assert f"{absent} is missing" in capsys.readouterr().err
-    assert requests == []
-
-
 def test_more_ranks_than_an_update_has_batches_share_them_and_others_are_refused(
     data_path: Path, requests: list[TrainingRequest], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The demo's updates are of one batch; the paper's of eight."""
     assert train(data_path, "base", "--num-ranks", "8") == 0
     assert requests[0].num_ranks == 8
-    arguments = ["train", "--scale", "paper", "--corpus", "c", "--system", "base", "--seed", "1", "--num-ranks", "3"]
-    assert main([*arguments, "--binarized", str(data_path), "--record", str(data_path.parent / "seed1.json")]) == 1
+    assert train(data_path, "base", "--scale", "paper", "--num-ranks", "3") == 1
     assert "batches_per_update 8 cannot be shared by 3 ranks" in capsys.readouterr().err

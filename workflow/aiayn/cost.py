@@ -128,9 +128,8 @@ def num_parameters(
     Sinusoids are no parameters, learned positions are; a batch norm's running mean and variance are not trained.
     """
     target_size = vocabulary_size if joint or target_vocabulary_size is None else target_vocabulary_size
-    if (
-        training.architecture == "fconv"
-    ):  # never shares source and target; tied, the output has a bias, else is normalised
+    # fconv never shares source and target; tied, the output has a bias, else is normalised.
+    if training.architecture == "fconv":
         rows = vocabulary_size + target_size + 2 * LEARNED_POSITION_ROWS["fconv"]
         own_output = _normalised_parameters(training.d_model, target_size)
         output = target_size if training.tied_embeddings else own_output

@@ -32,7 +32,7 @@ def run(args: Flags) -> None:
     import torch
 
     from aiayn.decode.perplexity import SIGNATURE, perplexity
-    from aiayn.train.train import resolve_device
+    from aiayn.train.device import resolve_device
 
     torch.set_num_threads(args.threads)
     checkpoint = read_record(args.checkpoint, CheckpointRecord)

@@ -24,7 +24,6 @@ from aiayn.records import BinarizedCorpus, read_record
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from aiayn.spec.system import Overrides
 from aiayn.spec.training import Precision
-from aiayn.train.request import TrainingRequest
 
 EXAMPLE = (
     "aiayn train --scale demo --corpus demo_en_de --system base --seed 1 "
@@ -75,50 +74,21 @@ def _chosen_cluster(args: Flags) -> ClusterSpec | None:
 def run(args: Flags) -> None:
     """Drive the training to its end, or print what would be submitted."""
     cluster = _chosen_cluster(args)
-    if args.dry_run and cluster is not None:
-        _print_submission(args, cluster)
-        return
-    if args.binarized is None or args.record is None:
+    if not args.dry_run and (args.binarized is None or args.record is None):
         name = "--binarized" if args.binarized is None else "--record"
         raise UsageError(f"{name} is missing; only --dry-run needs none; see `aiayn train --help`")
-    data = _read_data(args.binarized)
-    request = _request(args, args.binarized, data, cluster)
-    if args.fresh or not request.folder.is_done():  # a finished run needs no machine: its record is copied
-        prediction = check_feasible(
-            request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster
-        )
-        request = msgspec.structs.replace(request, prediction=prediction)
-    drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh, cluster=cluster)
-
-
-def _print_submission(args: Flags, cluster: ClusterSpec) -> None:
-    """Print what would be submitted. DIGEST replaces what depends on a record that does not exist yet."""
     binarized_path = args.binarized or corpus_record(Path("results"), args.scale, "binarize", args.corpus)
-    is_missing = not binarized_path.exists()
-    if is_missing:
+    data = None
+    if args.dry_run and not binarized_path.exists():
         print(
             f"aiayn train: {binarized_path} does not exist yet; DIGEST replaces the 8 digits that its content "
             "decides, and the rest is final",
             file=sys.stderr,
         )
-    request = _request(args, binarized_path, None if is_missing else _read_data(binarized_path), cluster)
-    check_precision(request, cluster)
-    code_folder = snapshot_folder(args.runs_folder)
-    print(make_launcher(args.launcher, request, cluster).preview(request, code_folder), end="")
-
-
-def _read_data(binarized_path: Path) -> BinarizedCorpus:
-    """Return the record of the data-bin, after comparing the data-bin with it."""
-    data = read_record(binarized_path, BinarizedCorpus)
-    require_recorded_data_bin(data)
-    return data
-
-
-def _request(
-    args: Flags, binarized_path: Path, data: BinarizedCorpus | None, cluster: ClusterSpec | None
-) -> TrainingRequest:
-    """Return what the flags ask for; a cluster decides how many ranks and threads there are."""
-    return make_request(
+    else:
+        data = read_record(binarized_path, BinarizedCorpus)
+        require_recorded_data_bin(data)
+    request = make_request(
         args.scale, args.corpus, args.system, args.seed, data,
         binarized_path=binarized_path, runs_folder=args.runs_folder,
         overrides=Overrides(updates=args.updates, precision=args.precision),
@@ -126,3 +96,16 @@ def _request(
         threads_per_rank=cluster.cpus_per_rank if cluster else args.threads_per_rank,
         command=shlex.join(["aiayn", *sys.argv[1:]]),
     )  # fmt: skip
+    if args.dry_run:
+        check_precision(request, cluster)
+        launcher = make_launcher(args.launcher, request, cluster)
+        print(launcher.preview(request, snapshot_folder(args.runs_folder)), end="")
+        return
+    assert data is not None, "only a dry run goes without"
+    assert args.record is not None, "only a dry run goes without"
+    if args.fresh or not request.folder.is_done():  # a finished run needs no machine: its record is copied
+        prediction = check_feasible(
+            request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster
+        )
+        request = msgspec.structs.replace(request, prediction=prediction)
+    drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh, cluster=cluster)

@@ -29,10 +29,11 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Translate line by line at a terminal, many lines at once from a pipe."""
-    from aiayn.decode.decode import Translator, decoding_signature
-    from aiayn.train.train import resolve_device
+    finished = find_finished(args.results, args.run, args.average)  # before the imports, which take seconds
 
-    finished = find_finished(args.results, args.run, args.average)
+    from aiayn.decode.decode import Translator, decoding_signature
+    from aiayn.train.device import resolve_device
+
     split, join = text_splitter(finished, finished.data.source_language), text_joiner(finished)
     device = resolve_device(args.device)
     translator = Translator(finished.checkpoint.path, finished.data.folder, finished.decoding, device=device)

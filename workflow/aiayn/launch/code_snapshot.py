@@ -6,11 +6,9 @@ copies the present code when it submits its first job, and its later jobs run th
 """
 
 import hashlib
-import os
-import shutil
 from pathlib import Path
 
-from aiayn.provenance import partial_path_of, remove_abandoned, replace_on_success
+from aiayn.provenance import replace_on_success
 from aiayn.runs.attempts import CODE_FOLDER_NAME
 
 PACKAGES = ("aiayn", "aiayn_fairseq")  # all of ours that a job imports
@@ -24,36 +22,18 @@ def snapshot_folder(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> 
 
 
 def take_snapshot(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Path:
-    """Copy the code, unless that copy exists, and return its folder, which must be first in PYTHONPATH.
+    """Copy the code, as far as it is not copied yet, and return its folder, which must be first in PYTHONPATH.
 
-    The folder is whole or absent; a file in it that was changed or removed (as on a swept scratch disk) is restored.
+    The folder is whole when this returns, before any job is submitted with it: a file that an ended driver did not
+    come to, or that was changed or removed since (as on a swept scratch disk), is written. Each is whole or absent.
     """
     content_by_name = _read_sources(source_folder)
     folder = _copy_folder(runs_folder, content_by_name)
-    if folder.is_dir():
-        for name, content in content_by_name.items():
-            if not ((folder / name).is_file() and (folder / name).read_bytes() == content):
-                with replace_on_success(folder / name) as partial_path:
-                    partial_path.write_bytes(content)
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    remove_abandoned(folder)
-    partial_folder = partial_path_of(folder)
-    try:
-        for name, content in content_by_name.items():
-            path = partial_folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        try:
-            partial_folder.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else another driver has written the same content
-                raise
-    finally:
-        shutil.rmtree(partial_folder, ignore_errors=True)
+    for name, content in content_by_name.items():
+        path = folder / name
+        if not (path.is_file() and path.read_bytes() == content):
+            with replace_on_success(path) as partial_path:
+                partial_path.write_bytes(content)
     return folder
 
 

@@ -242,41 +242,37 @@ class _Driver:
         )  # fmt: skip
 
     def _submit(self, num_earlier_jobs: int) -> str:
-        """Submit a job and return its number, '' if the run is done meanwhile."""
-        request = msgspec.structs.replace(self._request, num_earlier_jobs=num_earlier_jobs)
-        if self._launcher.has_code_copies:
-            # Once per driver: its later jobs run the code of the first, however the checkout changes.
-            self._code_folder = self._code_folder or take_snapshot(self._folder.path.parent)
-        self._folder.remove_rank_errors()
-        job = self._submit_until_taken(request, self._code_folder)
-        if job:
-            self._record_job(job, commit=request.commit, code_folder=str(self._code_folder or ""))
-            ranks = f"{request.num_ranks} rank{'' if request.num_ranks == 1 else 's'}"
-            title = self._launcher.title
-            logger.info(f"{request.run}: {title} job {job}, {ranks}, log {self._folder.log_path}")
-        return job
-
-    def _submit_until_taken(self, request: TrainingRequest, code_folder: Path | None) -> str:
-        """Submit a job, again after each refusal that may pass; return '' if the run is done meanwhile.
+        """Submit a job, again after each refusal that may pass, and return its number; '' if the run is done meanwhile.
 
         The job in the queue counts that a submission without an answer had submitted.
         """
-        while not self._folder.is_done():
+        request, folder, launcher = self._request, self._folder, self._launcher
+        if launcher.has_code_copies:
+            # Once per driver: its later jobs run the code of the first, however the checkout changes.
+            self._code_folder = self._code_folder or take_snapshot(folder.path.parent)
+        folder.remove_rank_errors()
+        job = ""
+        while not job and not folder.is_done():
             try:
-                return self._launcher.submit(request, code_folder)
+                numbered = msgspec.structs.replace(request, num_earlier_jobs=num_earlier_jobs)
+                job = launcher.submit(numbered, self._code_folder)
             except SubmissionError as error:
                 if error.is_passing:
                     reason = " ".join(str(error).partition(": ")[2].split())
                     self._log_change(f"{reason}; that may pass: the next attempt is in {RESUBMIT_SECONDS:.0f} s")
                 self._pause(RESUBMIT_SECONDS if error.is_passing else GRACE_SECONDS)
-                alive = self._alive_jobs(self._ask_queue())
-                if alive:
-                    recover_submission(self._folder, alive[-1].job)
-                    return alive[-1].job
-                clean_submissions(self._folder)
-                if not error.is_passing:
-                    raise
-        return ""
+                if alive := self._alive_jobs(self._ask_queue()):
+                    job = alive[-1].job
+                    recover_submission(folder, job)
+                else:
+                    clean_submissions(folder)
+                    if not error.is_passing:
+                        raise
+        if job:
+            self._record_job(job, commit=request.commit, code_folder=str(self._code_folder or ""))
+            ranks = f"{request.num_ranks} rank{'' if request.num_ranks == 1 else 's'}"
+            logger.info(f"{request.run}: {launcher.title} job {job}, {ranks}, log {folder.log_path}")
+        return job
 
     def _wait(self, job: str) -> JobEnd:
         """Wait until no job of this run is alive; a queue that does not answer, or omits the job, does not end it."""
@@ -368,7 +364,7 @@ class _Driver:
             )
         elif self._interruption.signal_number and self._clock.now() - self._signalled_at > SECONDS_BETWEEN_SIGNALS:
             if self._signalled_at == -math.inf:
-                logger.info(f"{run}: {self._interruption.name}; saving before the end")
+                logger.info(f"{run}: {self._interruption.signal_number.name}; saving before the end")
             self._signalled_at = self._clock.now()
             try:
                 launcher.cancel(run)

@@ -17,11 +17,6 @@ SHOWN_LINES = 15  # of a failed run's log
 class Interruption(NotedSignal):
     """The first INT, TERM or HUP that the driver got."""
 
-    @property
-    def name(self) -> str:
-        """The signal's name."""
-        return self.signal_number.name if self.signal_number else ""
-
     def raise_if_any(self, state: str) -> None:
         """End the driver if it got a signal; `state` says what continues without it.
 
@@ -34,7 +29,7 @@ class Interruption(NotedSignal):
         logger.info(state)
         if self.signal_number == signal.SIGINT:
             raise KeyboardInterrupt
-        raise RunError(f"ended by {self.name}; {state}")
+        raise RunError(f"ended by {self.signal_number.name}; {state}")
 
 
 class RetryPolicy:

@@ -121,23 +121,18 @@ def check_feasible(
     require_free_space(request.folder.path, needed_bytes, "a run's checkpoints")
     if machine is None:
         return None
-    prediction = predict_hours(request, data, machine)
-    in_words = f"{prediction.hours:,.0f} hours" if prediction.hours >= 2 else f"{prediction.hours * 60:.1f} minutes"
-    logger.info(f"{request.run}: about {in_words} predicted, {prediction.basis}")
-    is_hopeless = scale == "paper" and not machine.gpu
-    if cluster is None and (prediction.hours > LONGEST_UNASKED_HOURS or is_hopeless) and not allow_long_runs:
-        raise LaunchError(
-            f"{request.run}: about {in_words} predicted, {prediction.basis} ({request.training.updates} updates); "
-            "train it on GPUs, take a smaller scale (`--configfile workflow/config/multi30k.yaml`), or, if you mean "
-            "it: `--config allow_long_runs=true`"
-        )
-    return prediction
-
-
-def predict_hours(request: TrainingRequest, data: BinarizedCorpus, machine: Machine) -> Prediction:
-    """Return how long training takes on a machine, as a plan without any finished training predicts it."""
     training, target_size = request.training, data.vocabulary_size_by_language[data.target_language]
     speed = predict_speed(training, target_size, machine, system=request.system)
     rate = machine.rate_by_precision[training.precision].value / 1e12
     basis = f"at {speed.utilisation_fraction:.0%} of {machine.words}, {rate:.3g} TFLOP/s each in {training.precision}"
-    return Prediction(hours=speed.hours, basis=basis)
+    prediction = Prediction(hours=speed.hours, basis=basis)
+    in_words = f"{prediction.hours:,.0f} hours" if prediction.hours >= 2 else f"{prediction.hours * 60:.1f} minutes"
+    logger.info(f"{request.run}: about {in_words} predicted, {basis}")
+    is_hopeless = scale == "paper" and not machine.gpu
+    if cluster is None and (prediction.hours > LONGEST_UNASKED_HOURS or is_hopeless) and not allow_long_runs:
+        raise LaunchError(
+            f"{request.run}: about {in_words} predicted, {basis} ({training.updates} updates); "
+            "train it on GPUs, take a smaller scale (`--configfile workflow/config/multi30k.yaml`), or, if you mean "
+            "it: `--config allow_long_runs=true`"
+        )
+    return prediction

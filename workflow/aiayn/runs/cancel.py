@@ -51,7 +51,8 @@ class _Cancellation:
         if queue is not None and is_in_queue:
             queue.cancel(self._run)
             self._wait(lambda: self._alive_jobs(queue) == [], QUEUE_POLL_SECONDS)
-        if queue is None or self._runs_outside_queue():
+        # A controller may forget a job whose rank 0 is running.
+        if queue is None or not _comes_true(self._is_unlocked, SECONDS_TO_FREE_A_LOCK, POLL_SECONDS):
             self._terminate_until_gone()
         elif not is_in_queue:
             reason = status.reason or "has no job in the queue at present"
@@ -111,14 +112,8 @@ class _Cancellation:
             )
         return bool(own)
 
-    def _runs_outside_queue(self) -> bool:
-        """Return whether rank 0 of a job that the queue does not know is running: a controller may forget a job."""
-        deadline = time.monotonic() + SECONDS_TO_FREE_A_LOCK
-        while is_held(self._folder.lock_path):
-            if time.monotonic() > deadline:
-                return True
-            time.sleep(min(POLL_SECONDS, SECONDS_TO_FREE_A_LOCK))
-        return False
+    def _is_unlocked(self) -> bool:
+        return not is_held(self._folder.lock_path)
 
     def _terminate_until_gone(self) -> None:
         """Send TERM to the run's process on this machine, again and again, until it has ended."""
@@ -126,16 +121,17 @@ class _Cancellation:
             asked = f"{self._queue.asked} does not know of its job, but rank 0 is running: " if self._queue else ""
             raise StateError(f"{self._run}: {asked}{self._how_to_end()}")
         if self._owner() is None:
-            if is_held(self._folder.lock_path):
-                raise StateError(f"{self._run}: rank 0 has only just begun; nothing was done, repeat the command")
-            raise StateError(f"{self._run}: no job yet, its driver is about to submit one; end the driver with Ctrl-C")
+            reason = "rank 0 has only just begun; nothing was done, repeat the command"
+            if self._is_unlocked():
+                reason = "no job yet, its driver is about to submit one; end the driver with Ctrl-C"
+            raise StateError(f"{self._run}: {reason}")
         signalled_at = -SECONDS_BETWEEN_SIGNALS
 
         def is_gone() -> bool:
             nonlocal signalled_at
             process = self._owner()
             if process is None:
-                return not is_held(self._folder.lock_path)
+                return self._is_unlocked()
             if time.monotonic() - signalled_at >= SECONDS_BETWEEN_SIGNALS:
                 signalled_at = time.monotonic()
                 try:
@@ -160,11 +156,18 @@ class _Cancellation:
         return int(jobs[-1].job) if jobs and is_local_job_alive(jobs[-1]) else None
 
     def _wait(self, is_gone: Callable[[], bool], poll_seconds: float) -> None:
-        deadline = time.monotonic() + self._timeout_seconds
-        while not is_gone():
-            if time.monotonic() > deadline:
-                raise RunError(
-                    f"{self._run}: got the signal to end, but is still running after {self._timeout_seconds:.0f} s; "
-                    f"look for the cause in `aiayn logs {self._run}`, for its state in `aiayn status {self._run}`"
-                )
-            time.sleep(poll_seconds)
+        if not _comes_true(is_gone, self._timeout_seconds, poll_seconds):
+            raise RunError(
+                f"{self._run}: got the signal to end, but is still running after {self._timeout_seconds:.0f} s; "
+                f"look for the cause in `aiayn logs {self._run}`, for its state in `aiayn status {self._run}`"
+            )
+
+
+def _comes_true(condition: Callable[[], bool], seconds: float, poll_seconds: float) -> bool:
+    """Return whether a condition comes true within so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(min(poll_seconds, seconds))
+    return True

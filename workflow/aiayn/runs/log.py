@@ -116,12 +116,12 @@ def read_log_tail(path: Path) -> LogTail | None:
         modified = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
     except FileNotFoundError:
         return None
-    tail = LogTail(lines=last_lines(path, NUM_TAIL_LINES), modified=modified.isoformat(timespec="seconds"))
-    return msgspec.structs.replace(tail, **_newest_statistics(tail.lines))
+    lines = last_lines(path, NUM_TAIL_LINES)
+    return LogTail(lines=lines, modified=modified.isoformat(timespec="seconds"), **_newest_statistics(lines))
 
 
 def _newest_statistics(lines: list[str]) -> dict[str, Any]:
-    newest_first: list[tuple[str, dict[str, Any]]] = []  # newest first
+    newest_first: list[tuple[str, dict[str, Any]]] = []
     for text in reversed(lines):
         if _ATTEMPT_BEGINS in text or len(newest_first) == NUM_STATISTICS_FOR_SPEED:
             break

@@ -91,7 +91,7 @@ def describe_event(event: Event) -> str:
     return f"== attempt {event.attempt} {event.outcome} {event.time}, resumes from update {event.update}{reason}"
 
 
-def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None] = lambda text: None) -> Iterator[str]:
+def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) -> Iterator[str]:
     """Yield the last lines of a run's log and then each new one, until the run is done.
 
     `note` gets each new event of attempts.jsonl, and the output of a new job until its attempt begins. A missing log is

@@ -148,31 +148,30 @@ def _status_of(
         now=utc_now(),
         last_activity=max((sign for sign in (log and log.modified, beat) if sign), default=None),
         has_locks=has_rank is not None,
+        rank_error="" if done else next(iter(folder.rank_errors()), ""),
     )
-    if not done and not known.has_ended:
-        known = msgspec.structs.replace(known, rank_error=next(iter(folder.rank_errors()), ""))
     state: State
     state, reason = ("done", "") if done else judge_state(known)
     rows = list_attempts(events)
     until = known.now if state == "running" else known.last_activity
     costs = summarise_attempts(events, until=max(until, rows[-1].began) if until and rows else None)
-    status = RunStatus(
+    saved = folder.newest_update()
+    return RunStatus(
         run=folder.run,
         state=state,
         reason=reason,
         launcher=jobs[-1].launcher if jobs else "",
         is_attended=bool(has_driver),
         loss_bits=log.loss_bits if log is not None else None,
-        saved_update=folder.newest_update(),
+        saved_update=saved,
         attempts=rows,
         gpu_hours=costs.gpu_seconds / 3600,
         wall_hours=costs.wall_seconds / 3600,
         run_folder=str(folder),
+        **_place(known, state),
+        **_progress(folder, state, saved, events, log, done),
+        **_last_error(folder, state, reason, known, log),
     )
-    changes = (
-        _place(known, state) | _progress(status, folder, events, log, done) | _last_error(status, folder, known, log)
-    )
-    return msgspec.structs.replace(status, **changes)
 
 
 def is_local_job_alive(job: SubmittedJob) -> bool:
@@ -198,17 +197,17 @@ def _place(known: "Evidence", state: State) -> dict[str, Any]:
 
 
 def _progress(
-    status: RunStatus, folder: RunFolder, events: list[Event], log: LogTail | None, done: TrainRecord | None
+    folder: RunFolder, state: State, saved: int, events: list[Event], log: LogTail | None, done: TrainRecord | None
 ) -> dict[str, Any]:
     """Return its update, its speed, and the seconds that remain."""
     if done is not None:
         speed = done.tokens / done.wall_seconds if done.wall_seconds else None
         return {"update": done.updates, "updates": done.updates, "target_tokens_per_second": speed}
-    last, saved = events[-1] if events else None, status.saved_update
+    last = events[-1] if events else None
     updates = read_max_update(folder.log_path)
     progress: dict[str, Any] = {"update": saved if last is None else max(last.update, saved), "updates": updates}
     # Until fairseq has begun this attempt, the log's end is of the attempt before.
-    if log is None or status.state != "running" or not isinstance(last, Started) or log.modified < last.time:
+    if log is None or state != "running" or not isinstance(last, Started) or log.modified < last.time:
         return progress
     if log.update is None or log.update < last.update:
         return progress
@@ -218,17 +217,17 @@ def _progress(
     return progress
 
 
-def _last_error(status: RunStatus, folder: RunFolder, known: "Evidence", log: LogTail | None) -> dict[str, Any]:
+def _last_error(folder: RunFolder, state: State, reason: str, known: "Evidence", log: LogTail | None) -> dict[str, Any]:
     """Return the newest failure with its log: the present state's, else that of the newest attempt that failed.
 
     Of a job that has begun no attempt, the log is what it printed.
     """
     failures = [event for event in known.events if isinstance(event, Ended) and event.outcome in ERROR_STATES]
-    is_recorded = bool(failures) and known.events[-1] is failures[-1] and status.reason == failures[-1].reason
-    if status.state in ERROR_STATES and not is_recorded:
+    is_recorded = bool(failures) and known.events[-1] is failures[-1] and reason == failures[-1].reason
+    if state in ERROR_STATES and not is_recorded:
         job, lines = known.newer_job, log.lines if log else []
         tail = last_lines(folder.output_path(job.job), KEPT_LOG_LINES) if job else lines[-KEPT_LOG_LINES:]
-        return {"last_error": status.reason, "log_tail": tail}
+        return {"last_error": reason, "log_tail": tail}
     if not failures:
         return {}
     return {"last_error": failures[-1].reason, "log_tail": failures[-1].log_tail[-KEPT_LOG_LINES:]}

@@ -9,7 +9,7 @@ from aiayn.runs.attempts import Attempt
 from aiayn.runs.logs import in_words
 from aiayn.runs.names import split_run_name
 from aiayn.runs.status import ERROR_STATES, RunStatus
-from aiayn.terminal import WIDTH, table, wrapped
+from aiayn.terminal import WIDTH, entries, sections, table, wrapped
 
 INDENT = "  "
 HEADER = ("run", "state", "update", "loss", "tok/s", "ETA", "GPU-h", "try", "job", "node")
@@ -21,7 +21,6 @@ UNKNOWN = "-"
 _LEGEND = (
     "update: done/asked for, k: thousands. loss: bits, as fairseq prints it (label-smoothed, base 2).",
     "tok/s: target tokens a second. ETA: at its newest speed. GPU-h: GPU-hours. try: attempts.",
-    "All of one run: aiayn status RUN, its name or a unique beginning, as {example}",
 )
 
 
@@ -38,13 +37,11 @@ def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
     counts = ", ".join(f"{number} {state}" for state, number in sorted(num_by_state.items()))
     gpu_hours = sum(status.gpu_hours for status in statuses)
     summary = f"{runs_folder}: {counts}" + (f"; {gpu_hours:,.1f} GPU-hours" if gpu_hours else "")
-    lines = [*wrapped(summary), "", *table(rows, right=RIGHT_COLUMNS, widths=widths)]
-    lines += _reason_lines(statuses)
-    for status in statuses:
-        lines += _error_lines(status)
-    return (
-        "\n".join([*lines, "", *(line.format(example=_short_name(statuses[0], statuses)) for line in _LEGEND)]) + "\n"
-    )
+    parts = [wrapped(summary), table(rows, right=RIGHT_COLUMNS, widths=widths), _reason_lines(statuses)]
+    parts += [_error_lines(status) for status in statuses if status.state in ERROR_STATES]
+    example = _short_name(statuses[0], statuses)
+    parts.append([*_LEGEND, f"All of one run: aiayn status RUN, its name or a unique beginning, as {example}"])
+    return sections(*(("", lines) for lines in parts))
 
 
 def render_status(status: RunStatus) -> str:
@@ -52,11 +49,12 @@ def render_status(status: RunStatus) -> str:
     title = f"{status.run}: {status.state}" + (f", {status.reason}" if status.reason else "")
     num_attempts = f"{len(status.attempts)} attempt{'' if len(status.attempts) == 1 else 's'}"
     driver = "running, waits for its end" if status.is_attended else "none; the next driver attaches to it"
+    speed, eta_seconds = status.target_tokens_per_second, status.eta_seconds
     pairs = [
         ("update", f"{_count(status.update)} of {_count(status.updates)}, saved {_count(status.saved_update)}"),
         ("loss", "" if status.loss_bits is None else f"{status.loss_bits:.3f} bits (label-smoothed, base 2)"),
-        ("speed", status.target_tokens_per_second and f"{status.target_tokens_per_second:,.0f} target tokens/s"),
-        ("ETA", status.eta_seconds and format_duration(status.eta_seconds)),
+        ("speed", f"{speed:,.0f} target tokens/s" if speed else ""),
+        ("ETA", format_duration(eta_seconds) if eta_seconds else ""),
         ("cost", f"{status.gpu_hours:.2f} GPU-hours, {status.wall_hours:.2f} hours of wall time, {num_attempts}"),
         ("job", " ".join(part for part in (status.launcher, status.job) if part)),
         ("node", status.host),
@@ -64,13 +62,13 @@ def render_status(status: RunStatus) -> str:
         ("driver", driver if status.is_alive else ""),
         ("folder", status.run_folder),
     ]
-    lines = [*wrapped(title), *table([(key, str(value)) for key, value in pairs if value], indent=INDENT)]
-    if status.attempts:
-        lines += ["", *_attempt_lines(status.attempts)]
-    if status.last_error:
-        heading = "Last error" if status.state in ERROR_STATES else "Last error, of an earlier attempt"
-        lines += ["", f"{heading}: {status.last_error}", *(INDENT + in_words(line) for line in status.log_tail)]
-    return "\n".join(lines) + "\n"
+    of_earlier = "" if status.state in ERROR_STATES else ", of an earlier attempt"
+    error = f"Last error{of_earlier}: {status.last_error}"
+    return sections(
+        ("", [*wrapped(title), *entries(pairs, INDENT)]),
+        ("", _attempt_lines(status.attempts) if status.attempts else []),
+        ("", [error, *(INDENT + in_words(line) for line in status.log_tail)] if status.last_error else []),
+    )
 
 
 def format_duration(seconds: float | None) -> str:
@@ -135,15 +133,12 @@ def _reason_lines(statuses: Sequence[RunStatus]) -> list[str]:
         if status.state in STATES_WITH_REASON and status.reason:
             runs_by_reason.setdefault(f"{status.state}, {status.reason}", []).append(_short_name(status, statuses))
     texts = [f"{reason}: {', '.join(runs)}" for reason, runs in sorted(runs_by_reason.items())]
-    return ["", *(line for text in texts for line in wrapped(text, "", INDENT))] if texts else []
+    return [line for text in texts for line in wrapped(text, "", INDENT)]
 
 
 def _error_lines(status: RunStatus) -> list[str]:
-    if status.state not in ERROR_STATES:
-        return []
     lines = wrapped(f"{status.run}: {status.state}, {status.last_error}")
-    tail = [in_words(line)[: WIDTH - len(INDENT)] for line in status.log_tail[-NUM_TAIL_LINES:]]
-    return ["", *lines, *(INDENT + line for line in tail)]
+    return [*lines, *(f"{INDENT}{in_words(line)}"[:WIDTH] for line in status.log_tail[-NUM_TAIL_LINES:])]
 
 
 def _attempt_lines(attempts: Sequence[Attempt]) -> list[str]:

@@ -149,27 +149,20 @@ def joined_ranks(rank: Rank, device: str) -> Iterator[RankGroup]:
     torch.distributed.destroy_process_group()  # not after an error: other ranks may hang in the middle of a reduction
 
 
-class StopVote:
-    """Decides on all ranks alike, after the same update, whether any rank got a signal, and which.
+def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:
+    """Return on all ranks alike whether to stop after this update; then the flag's `agreed` is the signal.
 
-    Several ranks all-reduce one number after each update, which takes milliseconds: tests/benchmarks/RESULTS.md.
+    Of several ranks' signals it is that of the highest weight. They all-reduce one number after each update, which
+    takes milliseconds: tests/benchmarks/RESULTS.md.
     """
-
-    def __init__(self, stop: StopFlag, rank: Rank) -> None:
-        self._stop = stop
-        self._world_size = rank.world_size
-
-    def any_rank_stopped(self) -> bool:
-        """Return whether to stop after this update; then the flag's `agreed` is the signal of the highest weight."""
-        own = self._stop.signal_number
-        if self._world_size == 1:
-            self._stop.agreed = own
-            return own is not None
+    agreed = stop.signal_number
+    if rank.world_size > 1:
         device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
-        weight = torch.tensor([SIGNALS_BY_WEIGHT.index(own)], device=device)
+        weight = torch.tensor([SIGNALS_BY_WEIGHT.index(agreed)], device=device)
         torch.distributed.all_reduce(weight, op=torch.distributed.ReduceOp.MAX)
-        self._stop.agreed = SIGNALS_BY_WEIGHT[int(weight.item())]
-        return self._stop.agreed is not None
+        agreed = SIGNALS_BY_WEIGHT[int(weight.item())]
+    stop.agreed = agreed
+    return agreed is not None
 
 
 def rank_flags(rank: Rank, device: str) -> list[str]:

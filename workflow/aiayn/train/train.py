@@ -5,6 +5,7 @@ import logging
 import platform
 import traceback
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path, PurePath
 
 import torch
@@ -27,14 +28,14 @@ from aiayn.train.energy import EnergyTally, metered
 from aiayn.train.fairseq_args import train_flags
 from aiayn.train.node_check import check_node
 from aiayn.train.rank_lock import rank_error_recorded, rank_lock
-from aiayn.train.ranks import Rank, RankGroup, Start, StopVote, joined_ranks, rank_flags
+from aiayn.train.ranks import Rank, RankGroup, Start, any_rank_stopped, joined_ranks, rank_flags
 from aiayn.train.rendezvous import is_peer_loss
 from aiayn.train.request import StopFlag, TrainingRequest
 from aiayn.train.task import AiaynTranslationTask, forget_validations
 from aiayn.train.training_record import hash_inputs, make_record
 
 logger = logging.getLogger(__name__)
-__all__ = ["plugin", "resolve_device", "train_rank"]  # plugin: imported to register our classes with fairseq
+__all__ = ["plugin", "train_rank"]  # plugin: imported to register our classes with fairseq
 
 
 class StopTraining(BaseException):
@@ -74,15 +75,11 @@ class RankTraining:
         """Check this rank's node, and train from the checkpoint that rank 0 broadcasts."""
         if not self.group.broadcast_start().is_needed:
             return
-        self.check_node()
+        check_node(self.group, self.device, self.folder.checkpoints_path)
         start = self.group.broadcast_start()
         if start.is_needed:
             with contextlib.suppress(StopTraining):
                 self.train_with_fairseq(start)
-
-    def check_node(self) -> None:
-        """Check this rank's device and all ranks' sum; a collective."""
-        check_node(self.group, self.device, self.folder.checkpoints_path)
 
     def train_with_fairseq(self, start: Start) -> None:
         """Train from a start, with the energy metered."""
@@ -95,7 +92,6 @@ class RankTraining:
             save_folder, num_models=request.num_models, updates=training.updates,
             save_interval_updates=training.save_interval_updates,
         )  # fmt: skip
-        vote = StopVote(self.stop, self.rank)
 
         def is_due(num_updates: int) -> bool:
             keeper.require_no_failure()
@@ -103,7 +99,10 @@ class RankTraining:
 
         with metered(self.tally, request, self.rank, self.group, self.device):
             compat.install_saving(
-                keeper.save, is_due=is_due, stop_is_requested=vote.any_rank_stopped, stop=StopTraining
+                keeper.save,
+                is_due=is_due,
+                stop_is_requested=partial(any_rank_stopped, self.stop, self.rank),
+                stop=StopTraining,
             )
             forget_validations()
             flags = train_flags(
@@ -170,7 +169,7 @@ class RankZero(RankTraining):
                 for torn_path in self.torn_paths:
                     logger.warning(f"{torn_path}: torn; resuming from update {self.started.update} instead")
                 self._require_another_job()
-                self.check_node()
+                check_node(self.group, self.device, folder.checkpoints_path)
                 self._require_same_machine()
                 self._train()
             ended = utc_now()

@@ -42,7 +42,7 @@ def run(args: Flags) -> None:
     """Write the weights and draw them; print the path of everything written."""
     from aiayn.decode.decode import Translator
     from aiayn.figures.attention_weights import attention_weights, write_weights
-    from aiayn.train.train import resolve_device
+    from aiayn.train.device import resolve_device
     from paper_tables.figures import PAPER_SENTENCES
     from paper_tables.render.drawn import INSTALL_COMMAND, has_figures
 

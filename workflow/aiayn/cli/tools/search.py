@@ -77,7 +77,7 @@ def _try_all(args: Flags, finished: FinishedRun, searches: list[DecodingSpec]) -
     import torch
 
     from aiayn.decode.decode import Translator, load_source_lines
-    from aiayn.train.train import resolve_device
+    from aiayn.train.device import resolve_device
 
     torch.set_num_threads(args.threads)
     corpus = read_corpus(finished.data.corpus)

@@ -71,10 +71,8 @@ class SlurmLauncher(SlurmQueue):
         )
         blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
         try:
-            with (
-                without_foreign_variables(cluster),
-                contextlib.redirect_stderr(io.StringIO()),
-            ):  # the error has its words
+            # What sbatch prints, the error says.
+            with without_foreign_variables(cluster), contextlib.redirect_stderr(io.StringIO()):
                 executor = _make_executor(request, cluster, folder)
                 return str(executor.submit(submit.TrainingJob(request)).job_id)
         except (OSError, RuntimeError) as error:

@@ -107,17 +107,13 @@ def _job_of(job: str, state: str, node: str, time_left: str, name: str, reason: 
     """Return a job that squeue shows as a job of any queue."""
     ending = _ENDING_BY_STATE.get(state.partition(" ")[0])  # `CANCELLED by 1000`
     reason = "" if reason == "None" else reason
-    queued = QueuedJob(
-        job=job, state="running", reason="" if state == "RUNNING" else state, ending=ending or "other",
-        words=f"{state} ({reason})" if reason else state, node=node, time_left=time_left, name=name, script=script,
+    return QueuedJob(
+        job=job, state="ended" if ending else "waiting" if state in _WAITING_STATES else "running",
+        reason={"PENDING": reason, "RUNNING": ""}.get(state, state), ending=ending or "other",
+        words=f"{state} ({reason})" if reason and not ending else state,
+        is_stuck=(state == "PENDING" and "held" in reason.lower()) or state in _HELD_STATES,
+        node=node, time_left=time_left, name=name, script=script,
     )  # fmt: skip
-    if ending is not None:
-        return msgspec.structs.replace(queued, state="ended", words=state)
-    if state not in _WAITING_STATES:
-        return queued
-    is_stuck = (state == "PENDING" and "held" in reason.lower()) or state in _HELD_STATES
-    reason = reason if state == "PENDING" else state
-    return msgspec.structs.replace(queued, state="waiting", reason=reason, is_stuck=is_stuck)
 
 
 def is_held_by_slurm(queued: QueuedJob) -> bool:

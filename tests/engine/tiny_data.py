@@ -1,4 +1,4 @@
-"""The data-bin of the tiny corpus of tests/engine, made by our own stages, outside of pytest."""
+"""The data-bin of the tiny corpus of tests/engine, made by our own stages."""
 
 from pathlib import Path
 
@@ -15,6 +15,7 @@ def make_tiny_data(folder: Path) -> BinarizedCorpus:
     raw = fetch_corpus(CORPUS, mirror=None, record_path=folder / "fetch" / "record.json")
     cleaned = clean_corpus(CORPUS, raw, record_path=folder / "clean" / "record.json")
     segmented = segment_corpus(CORPUS, cleaned, record_path=folder / "segment" / "record.json")
+    write_record(segmented, folder / "segment" / "record.json")
     record_path = folder / "binarize" / "record.json"
     record = binarize_corpus(CORPUS, cleaned, {**load_encoders(segmented)}, record_path=record_path)
     write_record(record, record_path)
