@@ -1,8 +1,8 @@
 """Reads what probes at other learning rates came to, and says which effects are those of the rate alone.
 
 Equation (3) fixes the rate. A probe is trained with the same schedule at half or twice its peak, by a system of its
-own: `rate_half_<system>` or `rate_twice_<system>`. `paper_tables/measured/rates/<scale>.csv` has a line a probe, and its
-log lies beside it. Probes have seeds that no table has, and stand in none.
+own: `rate_half_<system>` or `rate_twice_<system>`. `paper_tables/measured/rates/<scale>.csv` has a line a probe, and
+its log lies beside it. Probes have seeds that no table has, and stand in none.
 """
 
 import statistics

@@ -6,8 +6,8 @@ writes them between their marks, `<!-- measured: NAME -->` and `<!-- /measured -
 together.
 """
 
+import math
 import re
-import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def answer(frame: Frame, ratio: float | None) -> str:
         number = f"{len(some)} ({by_holm[name]})" if name in by_holm else f"{len(some)}"
         lines.append(f"* **{name}: {number}**" + (f": {named(some)}." if some and name != NOT_MEASURED else "."))
     spread = next((s for (_, metric), s in drawn.spread_by_place.items() if metric == BITS_METRIC), None)
-    pooled = spread and (spread.started or spread.everything)
+    pooled = None if spread is None else spread.started or spread.everything
     if pooled is not None:
         lines.append(
             f"* Pooled over all systems, the sd of seeds is {pooled.sd:.3f} bits (df {pooled.degrees_of_freedom})."
@@ -147,7 +147,7 @@ def runs(frame: Frame) -> str:
             ))  # fmt: skip
     trains = [run.train for run in frame.runs if run.train]
     planned = [train for train in trains if train.prediction]
-    taken = statistics.fsum(train.wall_seconds for train in trains) / 3600
+    taken = math.fsum(train.wall_seconds for train in trains) / 3600
     head = ("system", "seeds", "val, bits a subword", "val, BLEU (13a)", "test, BLEU (13a), averaged", "hours planned",
             "hours taken")  # fmt: skip
     return table(head, rows) + (
