@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -11,7 +12,7 @@ from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR
 from analysis.doctor.check_search import NO_TRANSLATIONS
 from analysis.doctor.check_training import check_divergence
 from analysis.doctor.plain import letters, only_letters, plain
-from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation, fact, found
+from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation, fact, make_finding, outcome_of
 from analysis.findings import Cost, Evidence, Finding
 from analysis.logs.rules import DEV_PAIRS, TEST_PAIRS
 from analysis.scoring.line_match import (
@@ -46,8 +47,7 @@ def check_pieces(case: Case) -> Answer:
         return Answer(missing=NO_TRANSLATIONS)
     findings = []
     for one in left:
-        evidence = fact(one.path, "pieces", "left in", "joined", one.line)
-        findings.append(found("leaves-pieces", [evidence]))
+        findings.append(make_finding("leaves-pieces", [fact(one.path, "pieces", "left in", "joined", one.line)]))
     for one in given:
         wrong_by_name = {
             "in-pieces": list(_marks(one)),
@@ -59,14 +59,13 @@ def check_pieces(case: Case) -> Answer:
             costs = _corrected_cost(one, case)
             # Published costs do not matter where the cost is measured on these lines.
             rank, what = ("", "form") if costs else (None, "")
-            findings.append(found(names[0], wrong, rank=rank, what=what, costs=costs))
+            findings.append(make_finding(names[0], wrong, rank=rank, what=what, costs=costs))
         findings += _unknown_words(case, one)
         findings += _not_translated(case, one)
-    if findings:
-        one_each = {finding.title: finding for finding in reversed(findings)}
-        return Answer(findings=tuple(reversed(one_each.values())))
+    first_by_title = {finding.title: finding for finding in reversed(findings)}
     files = ", ".join(f"{len(one.lines):,} lines of {one.testset}" for one in given)
-    return Answer(seen=f"{files}: no marks of pieces, no more tokens apart than in the references")
+    seen = f"{files}: no marks of pieces, no more tokens apart than in the references"
+    return outcome_of(tuple(reversed(first_by_title.values())), [seen], "")
 
 
 def _marks(one: Translation) -> Iterator[Evidence]:
@@ -119,7 +118,7 @@ def _corrected_cost(one: Translation, case: Case) -> tuple[Cost, ...]:
             return ()
         place = f"{one.path}:{one.logged.line}"
         source = f"{place} has {one.logged.value:.2f}; the same lines corrected, {AS_GIVEN}: {then:.2f}"
-        return (Cost(low=then - one.logged.value, high=then - one.logged.value, words="", source=source),)
+        return (Cost(low=then - one.logged.value, high=then - one.logged.value, source=source),)
     metrics = (AS_GIVEN,) if corrected.is_tokens else PREFERRED_METRICS
     return _difference(one.lines, corrected.lines, one.references, corrected.references, case.scorer, metrics)
 
@@ -136,7 +135,7 @@ def _difference(
         return ()
     lost = then[metric] - now[metric]
     source = f"these lines, {metric}: {now[metric]:.2f} as given, {then[metric]:.2f} corrected"
-    return (Cost(low=lost, high=lost, words="", source=source),)
+    return (Cost(low=lost, high=lost, source=source),)
 
 
 def _unknown_words(case: Case, one: Translation) -> Iterator[Finding]:
@@ -153,7 +152,7 @@ def _unknown_words(case: Case, one: Translation) -> Iterator[Finding]:
     first = next(number for number, line in enumerate(read.lines, 1) if any(word in line for word in UNKNOWN_WORDS))
     share = f"{mine.value:.1%} of {mine.total:,}"
     evidence = fact(one.path, "words that are `<unk>`", share, f"{theirs.value:.1%}, as in the references", first)
-    yield found("unknown-words", [evidence])
+    yield make_finding("unknown-words", [evidence])
 
 
 def _not_translated(case: Case, one: Translation) -> Iterator[Finding]:
@@ -177,17 +176,15 @@ def _not_translated(case: Case, one: Translation) -> Iterator[Finding]:
             what = "words that are among the most frequent of the references"
             evidence = fact(one.path, what, f"{shares[0]:.1%}", f"about {shares[1]:.1%}, as in the references")
     if evidence is not None:
-        yield found("untranslated", [evidence])
+        yield make_finding("untranslated", [evidence])
 
 
-def _in_data_bin(case: Case, one: Translation, role: str) -> list[str] | None:
+def _in_data_bin(case: Case, one: Translation, role: Literal["source", "target"]) -> list[str] | None:
     """Return the pieces of a test set's source or target in the data-bin; None if it has none of that size."""
-    if case.data is None or one.split not in case.data.splits:
+    if case.data is None or one.split not in case.data.sides_by_split:
         return None
-    data, num_lines = case.data, len(case.data.side_by_place[one.split, role])
-    if num_lines != len(one.lines):
-        return None
-    return [" ".join(data.pieces(one.split, role, index)) for index in range(num_lines)]
+    pieces = case.data.pieces(one.split, role)
+    return pieces if len(pieces) == len(one.lines) else None
 
 
 def check_reference_order(case: Case) -> Answer:
@@ -225,7 +222,7 @@ def _of_two_lengths(translations: Sequence[Translation]) -> Finding | None:
             if is_one_output and references[1] > references[0] * (1 + OTHER_LENGTH):
                 here = f"{mine.reference_length:,} and {theirs.reference_length:,} tokens"
                 evidence = fact(one.path, "references", here, "one length", mine.line)
-                return found("two-lengths", [evidence])
+                return make_finding("two-lengths", [evidence])
     return None
 
 
@@ -251,11 +248,11 @@ def _against_known(one: Translation, known: list[str], scorer: Scorer) -> Findin
     if num_there < MIN_EQUAL * len(plain):
         return _other_references(one, evidence)
     costs = _difference(one.lines, one.lines, one.references or (), known, scorer)
-    return found("other-order", [evidence], costs=costs)
+    return make_finding("other-order", [evidence], costs=costs)
 
 
 def _other_references(one: Translation, evidence: Evidence) -> Finding:
-    return found("other-references", [evidence], testset=one.testset or "the test set")
+    return make_finding("other-references", [evidence], testset=one.testset or "the test set")
 
 
 def _against_translations(case: Case, one: Translation) -> Finding | None:
@@ -274,14 +271,14 @@ def _against_translations(case: Case, one: Translation) -> Finding | None:
     distinct = len(set(one.lines)) / len(one.lines)
     words, is_generated = variety(one.lines, references), one.source_lines is not None or one.logged is not None
     if distinct >= MIN_DISTINCT and words >= MIN_VARIETY and not is_generated:
-        return found("different-orders", evidence)
+        return make_finding("different-orders", evidence)
     evidence.append(fact(one.path, "different lines among the translations", f"{distinct:.0%}", f"{MIN_DISTINCT:.0%}"))
     evidence.append(fact(one.path, "different words beside the references", f"{words:.0%}", f"{MIN_VARIETY:.0%}"))
     if check_divergence(case).findings:
-        return found("diverged-output", evidence)
+        return make_finding("diverged-output", evidence)
     if distinct < MIN_DISTINCT:
-        return found("repeated-output", evidence)
-    return found("other-sides" if words >= MIN_VARIETY else "unread-source", evidence)
+        return make_finding("repeated-output", evidence)
+    return make_finding("other-sides" if words >= MIN_VARIETY else "unread-source", evidence)
 
 
 def check_definition(case: Case) -> Answer:
@@ -292,7 +289,7 @@ def check_definition(case: Case) -> Answer:
             evidence = fact(one.path, "definition of the score", one.metric, printed, one.line)
             what = f"definition {one.metric}"
             return Answer(
-                findings=(found("other-definition", [evidence], what=what, metric=one.metric, printed=printed),)
+                findings=(make_finding("other-definition", [evidence], what=what, metric=one.metric, printed=printed),)
             )
     given = [one for one in case.translations if one.lines]
     if not given:
@@ -310,8 +307,7 @@ def check_definition(case: Case) -> Answer:
         if one.reported and scores:
             names = ", ".join(dict.fromkeys(score.metric for score in one.reported))
             seen.append(f"{one.testset}: {len(one.reported)} scores match their names, scored again ({names})")
-    missing = "" if seen else "no reported scores with references to score again"
-    return Answer(seen="; ".join(seen), missing=missing)
+    return outcome_of((), seen, "no reported scores with references to score again")
 
 
 def _case_or_name(
@@ -321,10 +317,10 @@ def _case_or_name(
     lower_paths = {item.path for item in lower}
     if lower and lower_paths != {one.path, one.references_path}:
         side = "Translations are" if one.path in lower_paths else "The references are"
-        return found("lower-cased", wrong, costs=_case_cost(case, one, values, is_lost=True), side=side)
+        return make_finding("lower-cased", wrong, costs=_case_cost(case, one, values, is_lost=True), side=side)
     if any("case" in item.what for item in wrong):
-        return found("without-case", wrong, costs=() if lower else _case_cost(case, one, values, is_lost=False))
-    return found("other-name", wrong)
+        return make_finding("without-case", wrong, costs=() if lower else _case_cost(case, one, values, is_lost=False))
+    return make_finding("other-name", wrong)
 
 
 def _lower_cased(case: Case, one: Translation) -> Iterator[Evidence]:
@@ -372,7 +368,7 @@ def _case_cost(case: Case, one: Translation, values: dict[str, float], *, is_los
         cased, without = values.get(metric), values.get(f"{metric}{CASE_OF_SUFFIX}")
         if cased is not None and without is not None:
             source = f"these lines, {metric}: {cased:.2f} with its case, {without:.2f} lower-cased"
-            return (Cost(low=cased - without, high=cased - without, words="", source=source),)
+            return (Cost(low=cased - without, high=cased - without, source=source),)
     return ()
 
 
@@ -387,14 +383,12 @@ def check_testset(case: Case) -> Answer:
             expected = {"dev": DEV_PAIRS, "test": TEST_PAIRS}.get(one.role)
             known = DEV_PAIRS_BY_LANGUAGE_PAIR.get(case.claim.corpus.language_pair, ())
             expected = len(one.lines) if one.role == "dev" and len(one.lines) in known else expected
-        elif case.data is not None and one.split in case.data.splits:
-            expected = len(case.data.side_by_place[one.split, "target"])
+        elif case.data is not None and one.split in case.data.sides_by_split:
+            expected = len(case.data.sides_by_split[one.split][1])
         num_lines = len(one.lines)
         if expected is not None and num_lines and num_lines != expected:
             wrong.append(fact(one.path, f"lines of {one.testset}", len(one.lines), expected))
         elif expected is not None and num_lines:
             seen.append(f"{one.testset}: {expected:,} lines")
-    if wrong:
-        return Answer(findings=(found("other-testset", wrong, amount=float(wrong[0].found)),))
-    missing = "" if seen else "the test set's number of lines is not known"
-    return Answer(seen="; ".join(seen), missing=missing)
+    findings = [make_finding("other-testset", wrong, amount=float(wrong[0].found))] if wrong else []
+    return outcome_of(findings, seen, "the test set's number of lines is not known")

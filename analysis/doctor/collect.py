@@ -32,7 +32,6 @@ from aiayn.spec.system import CorpusSpec
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.types import (
     Attending,
-    Averaged,
     Case,
     Claim,
     LoggedRate,
@@ -368,7 +367,8 @@ def _of_records(
         split=split_of(corpus, record.testset),
         role=role_of(corpus, record.testset),
         average=record.average,
-        averaged=None if averaged is None else Averaged(str(averaged[0]), tuple(averaged[1].averaged_updates)),
+        averaged_path="" if averaged is None else str(averaged[0]),
+        averaged_updates=() if averaged is None else tuple(averaged[1].averaged_updates),
         search=search,
         references_path=str(references_path or ""),
         references=None if references is None else tuple(references),

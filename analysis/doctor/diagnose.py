@@ -1,4 +1,4 @@
-"""Runs every check of `causes` in its order. Findings keep that order until costs rank them."""
+"""Runs every check, in the order of the ranked causes. Findings keep that order until costs rank them."""
 
 import functools
 from collections.abc import Callable
@@ -8,15 +8,15 @@ import msgspec
 from aiayn.printed import METRIC_BY_PAIR
 from analysis.doctor import check_data, check_scores, check_search, check_training
 from analysis.doctor.plain import as_text
-from analysis.doctor.types import CAUSES, Answer, Case, Diagnosis
+from analysis.doctor.types import WORDS_BY_CHECK, Answer, Case, Diagnosis
 
-# The check of a cause is the function `check_<its key>` of one of these modules; one function compares all symbols.
+# A check is the function `check_<its key>` of one of these modules; one function compares all symbols.
 _FUNCTIONS = vars(check_data) | vars(check_scores) | vars(check_search) | vars(check_training)
 CHECKS: dict[str, Callable[[Case], Answer]] = {
-    cause.check: functools.partial(check_training.check_symbols, check=cause.check)
-    if cause.check in check_training.SYMBOL_CHECKS
-    else _FUNCTIONS[f"check_{cause.check}"]
-    for cause in CAUSES
+    name: functools.partial(check_training.check_symbols, check=name)
+    if name in check_training.SYMBOL_CHECKS
+    else _FUNCTIONS[f"check_{name}"]
+    for name in WORDS_BY_CHECK
 }
 
 
@@ -26,7 +26,7 @@ def diagnose(case: Case) -> Diagnosis:
     score_once = functools.lru_cache(maxsize=8)(case.scorer)
     case = msgspec.structs.replace(case, scorer=lambda *sides: score_once(*map(tuple, sides)))
     scores = _scores(case)
-    outcomes = tuple(msgspec.structs.replace(CHECKS[cause.check](case), check=cause.check) for cause in CAUSES)
+    outcomes = tuple(msgspec.structs.replace(check(case), check=name) for name, check in CHECKS.items())
     if not claim.is_papers_corpus:
         outcomes = without_lone_symptoms(outcomes)
     return Diagnosis(

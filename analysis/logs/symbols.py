@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from aiayn.cost import target_tokens_per_full_update
 from aiayn.printed import read_rows
 from aiayn.schedule import learning_rate
 from aiayn.spec.system import TrainingSpec
@@ -105,7 +106,7 @@ def symbols_of_spec(training: TrainingSpec) -> Symbols:
     elif training.peak_learning_rate is not None:
         symbols["peak_learning_rate"] = training.peak_learning_rate
     symbols["updates"] = training.updates
-    symbols["tokens_per_update"] = training.max_tokens_per_batch * training.batches_per_update
+    symbols["tokens_per_update"] = target_tokens_per_full_update(training)
     symbols["precision"] = training.precision
     return symbols
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from aiayn.terminal import titled, wrapped
-from analysis.doctor.types import CAUSE_BY_CHECK, Answer, Diagnosis, Missing
+from aiayn.terminal import entries, sections, titled, wrapped
+from analysis.doctor.types import WORDS_BY_CHECK, Answer, Diagnosis, Missing
 from analysis.findings import Cost, Evidence, Finding
 
 LABEL = 11  # columns of the labels of a finding
@@ -15,20 +15,16 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
     """Return the whole answer as lines of at most `WIDTH` columns, each ended by LF; paths are never broken."""
     claim = f"system {diagnosis.system} of scale {diagnosis.scale}, corpus {diagnosis.corpus}"
     title = f"{diagnosis.name}: is it {claim}?"
-    lines = [*wrapped(title), titled(title)[1], ""]
-    for kind, path in diagnosis.files.items():
-        lines += wrapped(f"{kind:<14}{path}", "  ", " " * 16)
-    lines += ["", *wrapped(headline(diagnosis))]
-    if diagnosis.missing is not None:
-        lines += wrapped(words_of_missing(diagnosis.missing))
-    for note in diagnosis.notes:
-        lines += wrapped(note)
-    for number, finding in enumerate(diagnosis.findings, 1):
-        lines += ["", *_finding_lines(number, finding)]
-    lines += ["", "Checks, in the order of the ranked causes", ""]
-    for outcome in diagnosis.outcomes:
-        lines += _outcome_lines(outcome)
-    return "\n".join([*lines, "", *wrapped(NEXT_STEP), ""])
+    missing = [] if diagnosis.missing is None else [words_of_missing(diagnosis.missing)]
+    return sections(
+        ("", [*wrapped(title), titled(title)[1]]),
+        ("", entries(tuple(diagnosis.files.items()), "  ")),
+        ("", [line for text in (headline(diagnosis), *missing, *diagnosis.notes) for line in wrapped(text)]),
+        *(("", list(_finding_lines(number, finding))) for number, finding in enumerate(diagnosis.findings, 1)),
+        ("", ["Checks, in the order of the ranked causes"]),
+        ("", [line for outcome in diagnosis.outcomes for line in _outcome_lines(outcome)]),
+        ("", wrapped(NEXT_STEP)),
+    )
 
 
 def headline(diagnosis: Diagnosis) -> str:
@@ -95,7 +91,7 @@ def amount_of(cost: Cost) -> str:
 
 
 def _outcome_lines(outcome: Answer) -> Iterator[str]:
-    words = CAUSE_BY_CHECK[outcome.check].words
+    words = WORDS_BY_CHECK[outcome.check]
     if outcome.findings:
         mark, text = "FOUND", "; ".join(finding.title for finding in outcome.findings)
     elif outcome.missing:

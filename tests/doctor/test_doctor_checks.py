@@ -24,7 +24,7 @@ from analysis.doctor.check_training import (
 )
 from analysis.doctor.collect import collect_folder
 from analysis.doctor.diagnose import CHECKS, diagnose, without_lone_symptoms
-from analysis.doctor.types import Answer, Averaged, Case, Claim, LoggedRate, Reported, Search
+from analysis.doctor.types import Answer, Case, Claim, LoggedRate, Reported, Search
 from analysis.scoring.line_match import share_out_of_order
 from paper_tables.doctor.costs import rank
 from tests.doctor.fixtures import assemble
@@ -104,7 +104,7 @@ def test_dictionaries_of_different_sizes_in_the_log_alone_are_separate(clean: Ca
 
 def test_a_text_without_ends_of_sentences_is_found_with_its_published_cost(clean: Case) -> None:
     assert clean.data is not None
-    side = clean.data.side_by_place["train", "target"]
+    side = clean.data.sides_by_split["train"][1]
     whole = side.lengths
     try:
         side.lengths = whole - 1
@@ -229,7 +229,7 @@ def test_a_training_that_falls_apart_is_found(clean: Case) -> None:
 
 @pytest.mark.parametrize("updates", [(620, 640, 660, 680), (600, 620, 640, 660, 680), (100, 640, 660, 680, 700)])
 def test_checkpoints_that_are_not_the_last_five_are_found(clean: Case, updates: tuple[int, ...]) -> None:
-    outcome = check_wrong_checkpoints(with_translation(clean, averaged=Averaged("last5.json", updates)))
+    outcome = check_wrong_checkpoints(with_translation(clean, averaged_path="last5.json", averaged_updates=updates))
     assert titles(outcome) == ["Other checkpoints averaged than the last"]
 
 
