@@ -25,7 +25,7 @@ from analysis.scoring.line_match import (
     variety,
     words_share,
 )
-from analysis.scoring.system_output import Form, Share, form_of, joined
+from analysis.scoring.system_output import Share, form_of, joined
 
 AS_GIVEN = "bleu_as_given"
 PREFERRED_METRICS = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_fairseq", AS_GIVEN, "bleu_sacre_13a")
@@ -332,11 +332,8 @@ def _lower_cased(case: Case, one: Translation) -> Iterator[Evidence]:
         expected = next((other for other in with_case if form.is_lower_beside(other)), None)
         if expected is not None:
             where = "as on the other side" if known is None else "as in the corpus"
-            yield fact(path, "case of letters: capitals", _capitals(form), f"{_capitals(expected)}, {where}")
-
-
-def _capitals(form: Form) -> str:
-    return f"{form.capitals.value:.1%} of letters"
+            here, there = (f"{one.capitals.value:.1%} of letters" for one in (form, expected))
+            yield fact(path, "case of letters: capitals", here, f"{there}, {where}")
 
 
 def _not_as_named(score: Reported, value_by_metric: dict[str, float]) -> Iterator[Evidence]:

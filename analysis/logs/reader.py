@@ -82,13 +82,8 @@ def read_logs(folder: Path, paths: Sequence[str]) -> dict[str, LogFile]:
     context = multiprocessing.get_context("spawn")  # a fork copies threads' locks in their present state
     try:
         with ProcessPoolExecutor(num_processes, context) as processes:
-            read = dict(
-                zip(
-                    in_turn,
-                    processes.map(read_log, map(folder.resolve().joinpath, in_turn), chunksize=share),
-                    strict=True,
-                )
-            )
+            files = processes.map(read_log, map(folder.resolve().joinpath, in_turn), chunksize=share)
+            read = dict(zip(in_turn, files, strict=True))
     except BrokenProcessPool as error:
         raise RecordError(f"{folder}: a process that reads logs died; see its message above, run again") from error
     return {path: read[path] for path in paths}

@@ -38,7 +38,6 @@ each system's updates. A contrast that moves by more than half its reach between
 of more updates than its control, as big, is also looked at after as many as that one's.
 """
 
-import bisect
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -50,9 +49,9 @@ import msgspec
 from analysis.scoring.verdict import (
     ALPHA,
     MARGIN_BLEU,
-    MAX_SEEDS_ADVISED,
     Outcome,
     PooledSd,
+    fewest_seeds,
     holm_adjusted,
     outcome_of,
     pool_sd,
@@ -306,9 +305,7 @@ def _seeds_to_decide(
         larger = pooled and msgspec.structs.replace(pooled, degrees_of_freedom=degrees_of_freedom)
         return _call(relation, difference, grown, larger, margin)[0] is not Call.TOO_CLOSE
 
-    wanted = range(numbers[0], MAX_SEEDS_ADVISED + 1)
-    index = bisect.bisect_left(wanted, True, key=decides)  # the reach only shrinks as seeds are added
-    return wanted[index] if index < len(wanted) else None
+    return fewest_seeds(numbers[0], decides)
 
 
 def correct_family(contrasts: Sequence[Contrast]) -> list[Contrast]:

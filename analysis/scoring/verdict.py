@@ -30,7 +30,7 @@ import bisect
 import enum
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from scipy import special, stats  # type: ignore[import-untyped, unused-ignore]
@@ -231,8 +231,13 @@ def _num_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) ->
         reach, half_width = reaches(pooled.sd / math.sqrt(wanted), others_df + wanted - 1)
         return outcome_of(abs(difference), reach, half_width) is not Outcome.UNDECIDED
 
-    numbers = range(max(MIN_SEEDS, num_seeds), MAX_SEEDS_ADVISED + 1)
-    index = bisect.bisect_left(numbers, True, key=decides)  # reach and half-width only shrink as seeds are added
+    return fewest_seeds(max(MIN_SEEDS, num_seeds), decides)
+
+
+def fewest_seeds(first: int, decides: Callable[[int], bool]) -> int | None:
+    """Return the least number of seeds, from `first` to MAX_SEEDS_ADVISED, that decides; None if none does."""
+    numbers = range(first, MAX_SEEDS_ADVISED + 1)
+    index = bisect.bisect_left(numbers, True, key=decides)  # reaches only shrink as seeds are added
     return numbers[index] if index < len(numbers) else None
 
 

@@ -72,22 +72,17 @@ def place_of(evidence: Evidence) -> str:
 
 
 def words_of_cost(cost: Cost) -> str:
-    """Return a cost with its source: `1.0 to 1.1 BLEU, confirmed: <source>`, or what it adds."""
+    """Return a cost with its source, `1.0 to 1.1 BLEU, confirmed: <source>`; `adds ` before it if it raises the score.
+
+    A cost of unknown size is its words.
+    """
     if cost.low is None:
         return cost.words
-    how_sure = "".join(f", {words}" for words in (cost.words, cost.certainty) if words)
-    return f"{amount_of(cost)} BLEU{how_sure}: {cost.source}"
-
-
-def amount_of(cost: Cost) -> str:
-    """Return the bounds of a cost in BLEU, `adds` before them if it raises the score; `unknown` without any."""
-    if cost.low is None:
-        return "unknown"
     is_gain = cost.low <= 0 and (cost.high or 0) <= 0 and (cost.low, cost.high) != (0, 0)
     bounds = [cost.low, cost.high] if not is_gain else [abs(cost.high or 0.0), abs(cost.low)]
-    texts = ["all" if bound is None else f"{bound:.1f}" for bound in bounds]
-    amount = texts[0] if texts[0] == texts[1] else " to ".join(texts)
-    return f"{'adds ' if is_gain else ''}{amount}"
+    amount = " to ".join(dict.fromkeys("all" if bound is None else f"{bound:.1f}" for bound in bounds))
+    how_sure = "".join(f", {words}" for words in (cost.words, cost.certainty) if words)
+    return f"{'adds ' if is_gain else ''}{amount} BLEU{how_sure}: {cost.source}"
 
 
 def _outcome_lines(outcome: Answer) -> Iterator[str]:
