@@ -147,7 +147,7 @@ def check_lengths(case: Case) -> Answer:
 
 def _lengths(case: Case, output: Translation) -> tuple[str, float, float, float] | None:
     """Return place, length ratio, brevity penalty and BLEU: of the lines as they can be read, else as logged."""
-    if output.lines and output.references is not None and len(output.references) == len(output.lines):
+    if output.can_be_scored:
         read = plain(output, case.claim.corpus)
         words = ([line.replace("<unk>", "unk") for line in side] for side in (read.lines, read.references or ()))
         hypotheses, references = words  # 13a makes three words of <unk>

@@ -16,6 +16,7 @@ from analysis.doctor.types import Answer, Case, Claim, LoggedRate, Trained, fact
 from analysis.findings import Cost, Evidence, Finding
 from analysis.logs.logged import dev_subset
 from analysis.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_spec
+from analysis.scoring.contrasts import UNIFORM_BITS, UNIFORM_ENTROPY
 
 NO_LOG, NO_TRAINING = "no log of a training was given", "no log and no command of a training was given"
 NO_VALIDATION = "the log has no validation"
@@ -30,14 +31,13 @@ MAX_WRONG_RATES = 0.05  # of the printed ones
 DIVERGED_TRAIN_BITS, DIVERGED_DEV_BITS = 10.0, 2.0
 SYMBOL_CHECKS = ("model", "norm_order", "dropout", "smoothing")  # which compare symbols alone
 # A decoder that never began to read the source: by a record, each head's entropy over log S and the bits lost without
-# attention (decision 0009); by a curve, a plateau: the best validation, in bits over log2 of the vocabulary, and its
-# fall over the last third of the updates. Fixed between the two kinds of half of our logs, and shown on the other half
-# (tests/doctor/test_start.py): plateaus at 0.31 that fall by 0.05, while started trainings end below 0.25 or still
-# fall by 0.4.
-MIN_UNSTARTED_ENTROPY, MAX_UNSTARTED_BITS = 0.98, 0.05
+# attention (decision 0009, `analysis.scoring.contrasts`); by a curve, a plateau: the best validation, in bits over log2
+# of the vocabulary, and its fall over the last third of the updates. These thresholds lie between trainings that
+# started and others in one half of our logs, and hold in the other half (tests/doctor/test_start.py): plateaus at 0.31
+# that fall by 0.05, while started trainings end below 0.25 or still fall by 0.4.
 MIN_PLATEAU, MAX_PLATEAU_FALL, MIN_VALIDATIONS = 0.28, 0.14, 6
-# Target tokens of an epoch of WMT14, for trainings that count epochs: fairseq #512, #1331; OpenNMT-tf #40.
 MAX_PAIR_RATIO = 1.3  # between tokens an update of two trainings whose rates can be compared
+# Target tokens of an epoch of WMT14, for trainings that count epochs: fairseq #512, #1331; OpenNMT-tf #40.
 EPOCH_TOKENS = {"en-de": 138e6, "en-fr": 1.2e9}
 
 
@@ -280,9 +280,9 @@ def check_start(case: Case) -> Answer:
             f"entropy of cross-attention over log S, lowest head a layer: {', '.join(f'{one:.2f}' for one in lowest)}; "
             f"without attention a subword loses {case.attending.bits_lost:.2f} bits"
         )
-        if min(lowest) <= MIN_UNSTARTED_ENTROPY or case.attending.bits_lost >= MAX_UNSTARTED_BITS:
+        if min(lowest) <= UNIFORM_ENTROPY or case.attending.bits_lost >= UNIFORM_BITS:
             return Answer(seen=seen)
-        expected = f"a head below {MIN_UNSTARTED_ENTROPY}, or {MAX_UNSTARTED_BITS} bits lost"
+        expected = f"a head below {UNIFORM_ENTROPY}, or {UNIFORM_BITS} bits lost"
         return _unstarted(fact(case.attending.place, "cross-attention", seen, expected))
     log = case.log
     if log is None or case.trained is None:

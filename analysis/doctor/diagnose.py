@@ -50,15 +50,15 @@ def _scores(case: Case) -> dict[str, tuple[float, str]]:
     metric = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
     scores: dict[str, tuple[float, str]] = {}
     others: dict[str, tuple[float, str]] = {}
-    for one in case.translations:
-        value: float | None = next((score.value for score in one.reported if score.metric == metric), None)
-        if value is None and one.references is not None and len(one.references) == len(one.lines) and one.lines:
-            read = as_text(one, case.claim.corpus)
+    for output in case.translations:
+        value: float | None = next((score.value for score in output.reported if score.metric == metric), None)
+        if value is None and output.can_be_scored:
+            read = as_text(output, case.claim.corpus)
             value = case.scorer(read.lines, read.references or ()).get(metric)
-        if value is not None and one.role:
-            scores.setdefault(one.role, (value, metric))
-        for score in one.reported if one.role and not one.lines else ():
-            others[one.role] = score.value, score.metric
+        if value is not None and output.role:
+            scores.setdefault(output.role, (value, metric))
+        for score in output.reported if output.role and not output.lines else ():
+            others[output.role] = score.value, score.metric
     return others | scores
 
 
@@ -80,5 +80,5 @@ def without_lone_symptoms(outcomes: tuple[Answer, ...]) -> tuple[Answer, ...]:
 def _files(case: Case) -> dict[str, str]:
     """Return the evidence that was looked at, by its kind."""
     files = {"log": case.trained.path if case.trained else "", "data-bin": str(case.data.folder) if case.data else ""}
-    files["translations"] = ", ".join(dict.fromkeys(one.path for one in case.translations))
+    files["translations"] = ", ".join(dict.fromkeys(output.path for output in case.translations))
     return {kind: path or "none" for kind, path in files.items()}

@@ -132,6 +132,11 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
     metric: str = ""
     leaves_pieces: bool = False
 
+    @property
+    def can_be_scored(self) -> bool:
+        """Whether there are lines, and as many references."""
+        return bool(self.lines) and self.references is not None and len(self.references) == len(self.lines)
+
 
 class Attending(msgspec.Struct, frozen=True):
     """What the decoder reads of the source, by a record of `perplexity`: see `PerplexityRecord`.
