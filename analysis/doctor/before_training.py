@@ -65,7 +65,8 @@ def corpus_of(trial: Trial) -> tuple[str, str, bool]:
     finding.
     """
     commands = [command for command in (trial.training, *trial.others) if command is not None]
-    languages = next((pair for command in commands if (pair := _languages_of(command))), "")
+    sides = ((command.arguments.get("source_lang"), command.arguments.get("target_lang")) for command in commands)
+    languages = next((f"{source}-{target}" for source, target in sides if source and target), "")
     texts = [command.data for command in commands] + [
         str(command.arguments.get(key) or "") for key in ("data", "trainpref", "destdir", "save_dir", "path")
         for command in commands
@@ -94,11 +95,6 @@ def is_translation(command: FairseqCommand) -> bool:
     """Return whether a command trains or runs a translation by its task; fairseq's default is one."""
     task = command.arguments.get("task")
     return task is None or str(task).startswith(("translation", "$")) or "translation" in str(task)
-
-
-def _languages_of(command: FairseqCommand) -> str:
-    source, target = command.arguments.get("source_lang"), command.arguments.get("target_lang")
-    return f"{source}-{target}" if source and target else ""
 
 
 def _pair_of(name: str) -> str:

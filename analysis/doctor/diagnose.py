@@ -34,7 +34,11 @@ def diagnose(case: Case) -> Diagnosis:
         scale=claim.scale,
         system=claim.system,
         corpus=claim.corpus.name,
-        files=_files(case),
+        files={
+            "log": case.trained.path if case.trained else "none",
+            "data-bin": str(case.data.folder) if case.data else "none",
+            "translations": ", ".join(dict.fromkeys(output.path for output in case.translations)) or "none",
+        },
         findings=tuple(finding for outcome in outcomes for finding in outcome.findings),
         outcomes=outcomes,
         scores={role: value for role, (value, _) in scores.items()},
@@ -75,10 +79,3 @@ def without_lone_symptoms(outcomes: tuple[Answer, ...]) -> tuple[Answer, ...]:
         else Answer(check=outcome.check, seen=f"{outcome.findings[0].evidence[0].found}; no bounds are known here")
         for outcome in outcomes
     )
-
-
-def _files(case: Case) -> dict[str, str]:
-    """Return the evidence that was looked at, by its kind."""
-    files = {"log": case.trained.path if case.trained else "", "data-bin": str(case.data.folder) if case.data else ""}
-    files["translations"] = ", ".join(dict.fromkeys(output.path for output in case.translations))
-    return {kind: path or "none" for kind, path in files.items()}

@@ -30,7 +30,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def is_papers_corpus(self) -> bool:
-        """Whether the corpus is WMT14's, of which alone the paper's counts hold (section 5.1)."""
+        """Whether the corpus is WMT14's; the paper's counts hold for no other (section 5.1)."""
         return self.corpus.name.startswith("wmt14_")
 
 

@@ -48,7 +48,7 @@ MAX_ARGUMENT_BYTES = 1 << 18
 def read_log(path: Path) -> LogFile:
     """Return the content of a file.
 
-    A file that is no log of fairseq's has no entries and no refusal; one that cannot be read, or not on, has a refusal.
+    A file that is not a log of fairseq has no entries and no refusal; a file that cannot be read to its end has one.
     """
     text = LogText(path)
     reader = _Reader()

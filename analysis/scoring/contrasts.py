@@ -268,7 +268,7 @@ def _effect(
 
 
 def reach_of(pooled: PooledSd, num_seeds: int, num_control_seeds: int) -> float:
-    """Return the reach of so many seeds of a row against so many of its control, before any difference is looked at."""
+    """Return the reach of a row's seeds against its control's by their numbers, before any difference is looked at."""
     standard_error = pooled.sd * math.sqrt(1 / num_seeds + 1 / num_control_seeds)
     return reaches(standard_error, pooled.degrees_of_freedom)[1]
 
@@ -276,7 +276,7 @@ def reach_of(pooled: PooledSd, num_seeds: int, num_control_seeds: int) -> float:
 def _call(
     relation: Relation | None, difference: float, numbers: tuple[int, int], pooled: PooledSd | None, margin: float
 ) -> tuple[Call, float | None, float | None]:
-    """Return the call of a difference of so many seeds of a row and of its control, its reach and its p-value."""
+    """Return the call of a difference, its reach and its p-value; `numbers` are the seeds of row and control."""
     if pooled is None or numbers[1] < MIN_CONTROL_SEEDS:
         return Call.FEW_CONTROLS, None, None
     df, standard_error = pooled.degrees_of_freedom, pooled.sd * math.sqrt(1 / numbers[0] + 1 / numbers[1])

@@ -264,7 +264,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chance_of_any(chance: float, num_cells: int) -> float:
-    """Return the chance that at least one of so many independent events of the same chance happens."""
+    """Return the chance that at least one of `num_cells` independent events of the same chance happens."""
     return 1 - (1 - chance) ** num_cells
 
 
@@ -290,7 +290,8 @@ def judge_family(verdicts: Sequence[Verdict]) -> Family:
     outside = holm_adjusted([verdicts[index].p_outside or 0.0 for index in judged])
     corrected: list[Corrected | None] = [None] * len(verdicts)
     for index, p_equivalent, p_outside in zip(judged, equivalent, outside, strict=True):
-        outcome = _corrected_outcome(p_equivalent, p_outside)
+        outcome = Outcome.NOT_REPRODUCED if p_outside < ALPHA else Outcome.UNDECIDED
+        outcome = Outcome.REPRODUCED if p_equivalent < ALPHA else outcome
         corrected[index] = Corrected(p_equivalent=p_equivalent, p_outside=p_outside, outcome=outcome)
     return Family(
         num_judged=len(judged),
@@ -298,9 +299,3 @@ def judge_family(verdicts: Sequence[Verdict]) -> Family:
         chance_wrongly_not_reproduced=chance_of_any(ALPHA / 2, len(judged)),
         corrected=tuple(corrected),
     )
-
-
-def _corrected_outcome(p_equivalent: float, p_outside: float) -> Outcome:
-    if p_equivalent < ALPHA:
-        return Outcome.REPRODUCED
-    return Outcome.NOT_REPRODUCED if p_outside < ALPHA else Outcome.UNDECIDED

@@ -81,7 +81,7 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return (low, high) if self.direction == "lowers" else (-high, -low)
 
     def concerns(self, finding: Finding, corpus: str, system: str) -> bool:
-        """Return whether this is a cost of such a finding."""
+        """Return whether this cost is of the finding's `what`, rank and amount, on its corpus and system."""
         if (self.what, self.rank) != (finding.what, finding.published_rank):
             return False
         if corpus not in self.corpora.split() or self.systems not in ("", system):
@@ -151,7 +151,7 @@ def add_costs(diagnosis: Diagnosis, missing: Missing | None = None) -> Diagnosis
 
 def _with_costs(diagnosis: Diagnosis, missing: Missing | None) -> Diagnosis:
     findings = list(diagnosis.findings)
-    if diagnosis.corpus not in PAPER_CORPORA:  # what was published of these holds for none else
+    if diagnosis.corpus not in PAPER_CORPORA:  # costs published for the paper's corpora do not hold for others
         findings = [
             msgspec.structs.replace(finding, costs=tuple(cost for cost in finding.costs if not cost.certainty))
             for finding in findings

@@ -68,14 +68,14 @@ def with_symbols(case: Case, **changes: Any) -> Case:
 
 
 def with_tokens(case: Case, ratio: float, last_update: int) -> Case:
-    """Return a case whose epochs have so many times the target tokens an update."""
+    """Return a case whose target tokens an update are multiplied by `ratio`."""
     _, log = trained_of(case)
     epochs = [replace(one, target_tokens_per_update=ratio * (one.target_tokens_per_update or 0)) for one in log.epochs]
     return with_log(case, epochs=tuple(epochs), last_update=last_update)
 
 
 def with_last_bits(case: Case, bits: float) -> Case:
-    """Return a case whose last validation has so many bits a subword."""
+    """Return a case whose last validation is at `bits` a subword."""
     *validations, last = trained_of(case)[1].validations
     return with_log(case, validations=(*validations, replace(last, nll_bits=bits)))
 
