@@ -98,11 +98,7 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
 
 def _attending(folder: Path, pattern: str) -> Attending | None:
     """Return what the first perplexity record that has it states of cross-attention."""
-    for path in sorted(folder.glob(pattern)):
-        try:
-            record = read_record(path, PerplexityRecord)
-        except RecordError:  # another record
-            continue
+    for path, record in _records(folder, PerplexityRecord, pattern):
         if record.cross_attention_entropy and record.bits_lost_uniform is not None:
             return Attending(str(path), tuple(map(tuple, record.cross_attention_entropy)), record.bits_lost_uniform)
     return None
@@ -213,24 +209,25 @@ def _plain_file(folder: Path, name: re.Pattern[str]) -> Path | None:
 
 
 def _recorded(folder: Path, claim: Claim, references_path: Path | None) -> Iterator[Translation]:
-    """Yield what records of ours below the folder are of; references are those of a plain file, if there is one."""
-    checkpoints, scores = _records(folder, CheckpointRecord), _records(folder, ScoreRecords)
+    """Yield the test sets that records of ours below the folder name; references are those of a plain file, if any."""
+    checkpoints, scores = list(_records(folder, CheckpointRecord)), list(_records(folder, ScoreRecords))
     references = read_lines(references_path) if references_path else None
     for path, record in _records(folder, Hypotheses):
-        averaged = next((one for one in checkpoints if one[1].average == record.average), None)
-        scored = next((one for one in scores if one[1].testset == record.testset), None)
+        averaged = next((placed for placed in checkpoints if placed[1].average == record.average), None)
+        scored = next((placed for placed in scores if placed[1].testset == record.testset), None)
         yield _of_records(claim.corpus, (path, record), averaged, scored, references_path, references)
 
 
-def _records(folder: Path, record_type: type[_AnyRecord]) -> list[tuple[Path, _AnyRecord]]:
-    """Return the records of a type below a folder, by path; files of anything else are passed over."""
-    found = []
-    for path in sorted(folder.rglob("*.json")):
+def _records(
+    folder: Path, record_type: type[_AnyRecord], pattern: str = "**/*.json"
+) -> Iterator[tuple[Path, _AnyRecord]]:
+    """Yield the records of a type below a folder, in order of path; files of anything else are passed over."""
+    for path in sorted(folder.glob(pattern)):
         try:
-            found.append((path, read_record(path, record_type)))
+            record = read_record(path, record_type)
         except RecordError:
             continue
-    return found
+        yield path, record
 
 
 def _generations(
@@ -312,13 +309,13 @@ def read_trained(path: Path) -> Trained:
         RecordError: if the file holds no training, or several.
     """
     log_file = read_log(path)
-    found = [entry for entry in log_file.entries if isinstance(entry, TrainingLog)]
-    if len(found) != 1:
+    trainings = [entry for entry in log_file.entries if isinstance(entry, TrainingLog)]
+    if len(trainings) != 1:
         refusal = f" (line {log_file.refusal.line}: {log_file.refusal.text})" if log_file.refusal else ""
-        raise RecordError(f"{path}: {len(found)} trainings{refusal}; expected the log of one, by fairseq-train")
-    symbols = symbols_of_arguments(found[0].arguments, found[0].num_gpus)
-    data = str(found[0].arguments.get("data") or "")
-    return Trained(path=str(path), log=found[0], symbols=symbols, rates=read_rates(path), data=data)
+        raise RecordError(f"{path}: {len(trainings)} trainings{refusal}; expected the log of one, by fairseq-train")
+    (log,) = trainings
+    symbols, data = symbols_of_arguments(log.arguments, log.num_gpus), str(log.arguments.get("data") or "")
+    return Trained(path=str(path), log=log, symbols=symbols, rates=read_rates(path), data=data)
 
 
 def read_rates(path: Path) -> tuple[LoggedRate, ...]:
