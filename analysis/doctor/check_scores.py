@@ -191,7 +191,7 @@ def _in_data_bin(case: Case, output: Translation, role: Literal["source", "targe
 def check_reference_order(case: Case) -> Answer:
     """Check that the references are the data-bin's, line by line; without one, that translations fit them."""
     scored = [output for output in case.translations if output.references is not None and output.lines]
-    if finding := _of_two_lengths(case.translations):
+    if finding := _references_of_two_lengths(case.translations):
         return Answer(findings=(finding,))
     if not scored:
         return Answer(missing="no references were given")
@@ -212,7 +212,7 @@ def check_reference_order(case: Case) -> Answer:
     return Answer(seen="; ".join(seen))
 
 
-def _of_two_lengths(translations: Sequence[Translation]) -> Finding | None:
+def _references_of_two_lengths(translations: Sequence[Translation]) -> Finding | None:
     """Return a finding if two scores of one test set have outputs of one length, and references of two."""
     logged = [(output, output.logged) for output in translations if output.logged]
     for place, (output, mine) in enumerate(logged):

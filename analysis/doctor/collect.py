@@ -88,7 +88,7 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
         claim=claim,
         trained=None if log_path is None else read_trained(log_path),
         data=data,
-        translations=tuple(_of_run(results_folder, train, claim)),
+        translations=tuple(_translations_of_run(results_folder, train, claim)),
         scorer=scorer,
         attending=_attending(
             results_folder, f"{claim.scale}/perplexity/{train.corpus}/{train.system}/seed{train.seed}/last*/*.json"
@@ -104,7 +104,7 @@ def _attending(folder: Path, pattern: str) -> Attending | None:
     return None
 
 
-def _of_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Iterator[Translation]:
+def _translations_of_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Iterator[Translation]:
     pattern = f"{claim.scale}/decode/{train.corpus}/{train.system}/seed{train.seed}/last*/*.json"
     paths = sorted(results_folder.glob(pattern), key=lambda path: (-num_averaged(path.parent.name), path.name))
     for path in paths:
@@ -124,7 +124,7 @@ def _of_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Iterator[
         )
         averaged = (averaged_path, read_record(averaged_path, CheckpointRecord)) if averaged_path.exists() else None
         scored = (scored_path, read_record(scored_path, ScoreRecords)) if scored_path.exists() else None
-        yield _of_records(claim.corpus, (path, record), averaged, scored, references_path, references)
+        yield _recorded_translation(claim.corpus, (path, record), averaged, scored, references_path, references)
 
 
 def _references(results_folder: Path, claim: Claim, testset: str) -> tuple[Path | None, list[str] | None]:
@@ -183,7 +183,7 @@ def _translations(
     folder: Path, claim: Claim, hypotheses_path: Path | None, references_path: Path | None
 ) -> Iterator[Translation]:
     given_path = references_path or _plain_file(folder, _REFERENCES)
-    records = list(_recorded(folder, claim, given_path))
+    records = list(_recorded_translations(folder, claim, given_path))
     generations = list(_generations(folder, claim))
     if hypotheses_path is None and (records or generations):
         yield from records or generations
@@ -208,14 +208,14 @@ def _plain_file(folder: Path, name: re.Pattern[str]) -> Path | None:
     return next((path for path in paths if name.match(path.name)), None)
 
 
-def _recorded(folder: Path, claim: Claim, references_path: Path | None) -> Iterator[Translation]:
+def _recorded_translations(folder: Path, claim: Claim, references_path: Path | None) -> Iterator[Translation]:
     """Yield the test sets that records of ours below the folder name; references are those of a plain file, if any."""
     checkpoints, scores = list(_records(folder, CheckpointRecord)), list(_records(folder, ScoreRecords))
     references = read_lines(references_path) if references_path else None
     for path, record in _records(folder, Hypotheses):
         averaged = next((placed for placed in checkpoints if placed[1].average == record.average), None)
         scored = next((placed for placed in scores if placed[1].testset == record.testset), None)
-        yield _of_records(claim.corpus, (path, record), averaged, scored, references_path, references)
+        yield _recorded_translation(claim.corpus, (path, record), averaged, scored, references_path, references)
 
 
 def _records(
@@ -263,13 +263,13 @@ def _generated(path: Path, log: GenerationLog, claim: Claim, average: str, refer
         search=search_of_arguments(log.arguments, f"{path}:{log.first_line}", beam_size),
         metric="bleu_fairseq" if metric == "bleu_as_given" else metric,
         references_path=str(references_path or path),
-        references=read_lines(references_path) if references_path else _of_all(sentences["T"], numbers),
+        references=read_lines(references_path) if references_path else _numbered_lines(sentences["T"], numbers),
         reported=() if references_path else tuple(reported),
-        source_lines=_of_all(sentences["S"], numbers), logged=log.bleu,
+        source_lines=_numbered_lines(sentences["S"], numbers), logged=log.bleu,
     )  # fmt: skip
 
 
-def _of_all(line_by_number: dict[int, str], numbers: list[int]) -> tuple[str, ...] | None:
+def _numbered_lines(line_by_number: dict[int, str], numbers: list[int]) -> tuple[str, ...] | None:
     """Return the lines of these numbers, None unless each has one."""
     if not numbers or not line_by_number.keys() >= set(numbers):
         return None
@@ -332,7 +332,7 @@ def read_rates(path: Path) -> tuple[LoggedRate, ...]:
     return tuple(rates[:: max(1, len(rates) // MAX_RATES)])
 
 
-def _of_records(
+def _recorded_translation(
     corpus: CorpusSpec,
     placed: tuple[Path, Hypotheses],
     averaged: tuple[Path, CheckpointRecord] | None,

@@ -139,7 +139,7 @@ def _fairseq_model(arguments: Mapping[str, Argument]) -> Symbols:
     if name:
         symbols["architecture"] = _architecture(name, arguments)
     for symbol in _OF_BOTH_SIDES:
-        value = _of_both_sides(arguments, SYMBOL_RULES[symbol].key)
+        value = _common_value(arguments, SYMBOL_RULES[symbol].key)
         if value is not None:
             words = _WORDS_OF_SWITCH.get(symbol)
             symbols[symbol] = words[value] if words and isinstance(value, bool) else value
@@ -166,7 +166,7 @@ def _architecture(name: str, arguments: Mapping[str, Argument]) -> str:
     return "transformer" if not changed else f"transformer with {', '.join(changed)}"
 
 
-def _of_both_sides(arguments: Mapping[str, Argument], encoder_key: str) -> Symbol | None:
+def _common_value(arguments: Mapping[str, Argument], encoder_key: str) -> Symbol | None:
     """Return the common value of encoder and decoder; both in words where they differ; None without either."""
     encoder, decoder = arguments.get(encoder_key), arguments.get(encoder_key.replace("encoder_", "decoder_"))
     if encoder == decoder or decoder is None:

@@ -157,7 +157,7 @@ def _with_costs(diagnosis: Diagnosis, missing: Missing | None) -> Diagnosis:
             for finding in findings
         ]
     if diagnosis.corpus not in PAPER_CORPORA and diagnosis.corpus not in OTHER_CORPORA:
-        findings = [_of_the_demo(finding, diagnosis) for finding in findings]
+        findings = [_with_planted_cost(finding, diagnosis) for finding in findings]
         return msgspec.structs.replace(diagnosis, findings=rank(findings))
     costs, table3 = read_costs(), _table3_costs()
     pairs = [(one, _known_cost(one, diagnosis.corpus, diagnosis.system, costs, table3)) for one in findings]
@@ -215,7 +215,7 @@ def missing_bleu(corpus: str, system: str, role: str, bleu: float, metric: str =
     return Missing(low=lowest - bleu, high=value - bleu, words=words)
 
 
-def _of_the_demo(finding: Finding, diagnosis: Diagnosis) -> Finding:
+def _with_planted_cost(finding: Finding, diagnosis: Diagnosis) -> Finding:
     """Return a finding of another corpus: measured on the run itself, or planted in the demo if it is the demo's."""
     if finding.costs:
         likelihood = "raises" if (finding.costs[0].low or 0.0) < 0 else "measured"
