@@ -124,7 +124,7 @@ def _translations_of_run(results_folder: Path, train: TrainRecord, claim: Claim)
         )
         averaged = (averaged_path, read_record(averaged_path, CheckpointRecord)) if averaged_path.exists() else None
         scored = (scored_path, read_record(scored_path, ScoreRecords)) if scored_path.exists() else None
-        yield _recorded_translation(claim.corpus, (path, record), averaged, scored, references_path, references)
+        yield _translation_from_records(claim.corpus, (path, record), averaged, scored, references_path, references)
 
 
 def _references(results_folder: Path, claim: Claim, testset: str) -> tuple[Path | None, list[str] | None]:
@@ -183,7 +183,7 @@ def _translations(
     folder: Path, claim: Claim, hypotheses_path: Path | None, references_path: Path | None
 ) -> Iterator[Translation]:
     given_path = references_path or _plain_file(folder, _REFERENCES)
-    records = list(_recorded_translations(folder, claim, given_path))
+    records = list(_translations_of_records(folder, claim, given_path))
     generations = list(_generations(folder, claim))
     if hypotheses_path is None and (records or generations):
         yield from records or generations
@@ -208,14 +208,14 @@ def _plain_file(folder: Path, name: re.Pattern[str]) -> Path | None:
     return next((path for path in paths if name.match(path.name)), None)
 
 
-def _recorded_translations(folder: Path, claim: Claim, references_path: Path | None) -> Iterator[Translation]:
+def _translations_of_records(folder: Path, claim: Claim, references_path: Path | None) -> Iterator[Translation]:
     """Yield the test sets that records of ours below the folder name; references are those of a plain file, if any."""
     checkpoints, scores = list(_records(folder, CheckpointRecord)), list(_records(folder, ScoreRecords))
     references = read_lines(references_path) if references_path else None
     for path, record in _records(folder, Hypotheses):
         averaged = next((placed for placed in checkpoints if placed[1].average == record.average), None)
         scored = next((placed for placed in scores if placed[1].testset == record.testset), None)
-        yield _recorded_translation(claim.corpus, (path, record), averaged, scored, references_path, references)
+        yield _translation_from_records(claim.corpus, (path, record), averaged, scored, references_path, references)
 
 
 def _records(
@@ -332,7 +332,7 @@ def read_rates(path: Path) -> tuple[LoggedRate, ...]:
     return tuple(rates[:: max(1, len(rates) // MAX_RATES)])
 
 
-def _recorded_translation(
+def _translation_from_records(
     corpus: CorpusSpec,
     placed: tuple[Path, Hypotheses],
     averaged: tuple[Path, CheckpointRecord] | None,
