@@ -24,10 +24,10 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     second measurement, or the number's author), `measured` (the effect, its cause inferred), `suspected`, `planted`.
     """
 
-    low: float | None
-    high: float | None
-    words: str
-    source: str
+    low: float | None = None
+    high: float | None = None
+    words: str = ""
+    source: str = ""
     certainty: str = ""
 
 

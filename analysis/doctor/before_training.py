@@ -56,25 +56,17 @@ def trials_of(commands: Sequence[FairseqCommand]) -> list[Trial]:
     return [Trial(training, tuple(others)) for training, others in trials]
 
 
-class Corpus(msgspec.Struct, frozen=True):
-    """The corpus of a trial: `name` is one of ours, `iwslt14_de_en` or `other`; `stated_by` quotes the file.
+def corpus_of(trial: Trial) -> tuple[str, str, bool]:
+    """Return the corpus of a trial, what of the file says so, and whether it is stated there.
 
-    Where the file names none, the corpus of its language pair, else of En-De, is taken: `is_stated` is false.
-    """
-
-    name: str
-    stated_by: str
-    is_stated: bool
-
-
-def corpus_of(trial: Trial) -> Corpus:
-    """Return the corpus of a trial, by its data-bin, its languages or the name of its model.
-
-    Google's wmt16_en_de, which is WMT14's training text of the paper, and fairseq's wmt17_en_de count as wmt14_en_de:
-    the second with another text, which is a finding.
+    It is one of ours, `iwslt14_de_en` or `other`, by the data-bin, the languages or the name of the model. Where the
+    file names none, the corpus of its language pair, else of En-De, is assumed. Google's wmt16_en_de, which is WMT14's
+    training text of the paper, and fairseq's wmt17_en_de count as wmt14_en_de: the second with another text, which is a
+    finding.
     """
     commands = [command for command in (trial.training, *trial.others) if command is not None]
-    languages = next((pair for command in commands if (pair := _languages_of(command))), "")
+    sides = ((command.arguments.get("source_lang"), command.arguments.get("target_lang")) for command in commands)
+    languages = next((f"{source}-{target}" for source, target in sides if source and target), "")
     texts = [command.data for command in commands] + [
         str(command.arguments.get(key) or "") for key in ("data", "trainpref", "destdir", "save_dir", "path")
         for command in commands
@@ -84,30 +76,25 @@ def corpus_of(trial: Trial) -> Corpus:
         name = text.lower()
         pair = languages or _pair_of(name)
         if re.search(r"iwslt.?(20)?14", name) and pair in ("de-en", ""):
-            return Corpus("iwslt14_de_en", text, True)
+            return "iwslt14_de_en", text, True
         if re.search(r"iwslt|multi30k|wmt.?(15|18|19|2\d)|opus|ted(?![a-z])", name):
-            return Corpus("other", text, True)
+            return "other", text, True
         if re.search(r"wmt.?(20)?1[467]", name) and pair:
             is_papers = pair in METRIC_BY_PAIR and not (pair == "en-fr" and "wmt17" in name)
-            return Corpus(f"wmt14_{pair.replace('-', '_')}" if is_papers else "other", f"{text} ({pair})", True)
+            return f"wmt14_{pair.replace('-', '_')}" if is_papers else "other", f"{text} ({pair})", True
     architecture = "" if trial.training is None else str(trial.training.arguments.get("arch") or "")
     if "iwslt" in architecture:
-        return Corpus("other", architecture, True)
+        return "other", architecture, True
     pair = languages or next((pair for text in texts if (pair := _pair_of(text.lower()))), "")
     if pair and pair not in METRIC_BY_PAIR:
-        return Corpus("other", pair, True)
-    return Corpus(f"wmt14_{(pair or 'en-de').replace('-', '_')}", texts[0] if texts else "", False)
+        return "other", pair, True
+    return f"wmt14_{(pair or 'en-de').replace('-', '_')}", texts[0] if texts else "", False
 
 
 def is_translation(command: FairseqCommand) -> bool:
     """Return whether a command trains or runs a translation by its task; fairseq's default is one."""
     task = command.arguments.get("task")
     return task is None or str(task).startswith(("translation", "$")) or "translation" in str(task)
-
-
-def _languages_of(command: FairseqCommand) -> str:
-    source, target = command.arguments.get("source_lang"), command.arguments.get("target_lang")
-    return f"{source}-{target}" if source and target else ""
 
 
 def _pair_of(name: str) -> str:

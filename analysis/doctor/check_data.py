@@ -8,7 +8,7 @@ import numpy as np
 from aiayn.spec.system import ShippedSource
 from analysis.doctor.alignment import CLEAN_SHARE, MAX_SHARE, alarm_rate, estimate_misaligned
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
-from analysis.doctor.types import Answer, Case, Claim, fact, found
+from analysis.doctor.types import Answer, Case, Claim, fact, make_finding
 from analysis.findings import Evidence
 from analysis.logs.rules import DEV_PAIRS, TRAINING_PAIRS_BY_LANGUAGE_PAIR
 
@@ -18,7 +18,6 @@ MAX_UNKNOWN_SHARE = 0.01
 PLANTED_SHARE = 0.1
 ALIGNMENT_SEED = 2017
 MAX_PAIRS_DEVIATION = 0.1  # the 3.96 million pairs that fairseq's script leaves of 4.5 are too few (fairseq #202)
-ROLES = ("source", "target")
 # En-Fr is also validated on newstest2012 and newstest2013 together, 3,003 and 3,000 lines.
 DEV_PAIRS_BY_LANGUAGE_PAIR = {"en-fr": (DEV_PAIRS, DEV_PAIRS + 3003)}
 NO_DATA = "no data-bin was given"
@@ -29,16 +28,16 @@ def check_data(case: Case) -> Answer:
     """Compare numbers of pairs: log, data-bin, and what the corpus holds."""
     if case.trained and re.search(r"wmt.?17", case.trained.data.lower()) and case.claim.corpus.name == "wmt14_en_de":
         wrong = [fact(case.trained.path, "data", "WMT17's text", "WMT14's", case.trained.line_of("data"))]
-        return Answer(findings=(found("wmt17", wrong),))
+        return Answer(findings=(make_finding("wmt17", wrong),))
     if wrong := list(_language_pair(case)):
-        return Answer(findings=(found("other-languages", wrong),))
+        return Answer(findings=(make_finding("other-languages", wrong),))
     counts = _counts(case)
     if wrong := list(_wrong_counts(case)):
         num_pairs, expected = counts.get("train"), _expected_pairs(case.claim)
         if num_pairs and expected and any(one.what == "training pairs" for one in wrong):
             # the published cost is of another selection of WMT's text, of that size
-            return Answer(findings=(found("other-text", wrong, amount=num_pairs / expected),))
-        return Answer(findings=(found("other-counts", wrong),))
+            return Answer(findings=(make_finding("other-text", wrong, amount=num_pairs / expected),))
+        return Answer(findings=(make_finding("other-counts", wrong),))
     if not counts:
         return Answer(missing=f"{NO_DATA}, and no log that counts its pairs")
     return Answer(seen=", ".join(f"{split} {number:,}" for split, number in counts.items()))
@@ -47,7 +46,7 @@ def check_data(case: Case) -> Answer:
 def _counts(case: Case) -> dict[str, int]:
     counts = dict(case.log.num_pairs_by_split) if case.log else {}
     if case.data is not None:
-        counts |= {split: len(case.data.side_by_place[split, "source"]) for split in case.data.splits}
+        counts |= {split: len(source) for split, (source, _) in case.data.sides_by_split.items()}
     return counts
 
 
@@ -61,9 +60,9 @@ def _language_pair(case: Case) -> Iterator[Evidence]:
     if log is None or case.trained is None:
         return
     given = tuple(str(log.arguments[key]) for key in ("source_lang", "target_lang") if log.arguments.get(key))
-    languages = given if len(given) == len(ROLES) else log.languages[:2]
+    languages = given if len(given) == 2 else log.languages[:2]
     expected = (case.claim.corpus.source_language, case.claim.corpus.target_language)
-    if len(languages) == len(ROLES) and languages != expected:
+    if len(languages) == 2 and languages != expected:
         here, there = ("-".join(pair) for pair in (languages, expected))
         yield fact(case.trained.path, "source and target language", here, there, log.first_line)
 
@@ -71,12 +70,11 @@ def _language_pair(case: Case) -> Iterator[Evidence]:
 def _wrong_counts(case: Case) -> Iterator[Evidence]:
     claim = case.claim
     logged = case.log.num_pairs_by_split if case.log else {}
-    for split in case.data.splits if case.data else ():
-        sides = [case.data.side_by_place[split, role] for role in ("source", "target")] if case.data else []
-        num_source, num_target = (len(side) for side in sides)
+    for split, (source, target) in case.data.sides_by_split.items() if case.data else ():
+        num_source, num_target = len(source), len(target)
         if num_source != num_target:
             what = f"lines of {split}, source and target"
-            yield fact(sides[1].path, what, f"{num_source:,} and {num_target:,}", "one number")
+            yield fact(target.path, what, f"{num_source:,} and {num_target:,}", "one number")
         if logged.get(split, num_source) != num_source:
             what, expected_words = f"pairs of {split} in the log", f"{num_source:,}, as in the data-bin"
             yield fact(case.trained.path if case.trained else "", what, f"{logged[split]:,}", expected_words)
@@ -107,7 +105,7 @@ def check_vocabulary(case: Case) -> Answer:
     kinds = {one.what for one in wrong}
     name = "separate-vocabularies" if NOT_JOINT in kinds else "other-vocabulary"
     rank = "1a" if UNENDED in kinds else ""  # the published cost is of a vocabulary without its special symbols
-    return Answer(findings=(found(name, wrong, rank=rank),))
+    return Answer(findings=(make_finding(name, wrong, rank=rank),))
 
 
 def _sizes(case: Case) -> list[int]:
@@ -145,8 +143,7 @@ def _wrong_size(case: Case) -> Iterator[Evidence]:
 
 def _not_of_text(data: DataBin) -> Iterator[Evidence]:
     """Check a sample of lines for `<unk>` and ends of sentences: their lack was the costliest published fault."""
-    for role in ("source", "target"):
-        side = data.side_by_place["train", role]
+    for side in data.sides_by_split["train"]:
         step = max(1, len(side) // NUM_LINES_LOOKED_AT)
         lines = [side.line(index) for index in range(0, len(side), step)]
         num_unended = sum(1 for line in lines if not len(line) or line[-1] != END_OF_SENTENCE)
@@ -162,10 +159,10 @@ def check_alignment(case: Case) -> Answer:
     """Estimate which share of the training pairs is misaligned, from their symbols alone."""
     if case.data is None:
         return Answer(missing=NO_DATA)
-    sides = [case.data.side_by_place["train", role] for role in ("source", "target")]
-    estimate = estimate_misaligned(sides[0], sides[1], np.random.default_rng(ALIGNMENT_SEED))
+    source, target = case.data.sides_by_split["train"]
+    estimate = estimate_misaligned(source, target, np.random.default_rng(ALIGNMENT_SEED))
     if estimate is None:
-        return Answer(missing=f"{len(sides[0]):,} training pairs are too few for an estimate")
+        return Answer(missing=f"{len(source):,} training pairs are too few for an estimate")
     low, high = estimate.interval
     share = f"{estimate.misaligned_share:.1%} of {estimate.num_compared:,} pairs drawn ({low:.1%} to {high:.1%})"
     if not estimate.is_alarming:
@@ -174,5 +171,5 @@ def check_alignment(case: Case) -> Answer:
         return Answer(seen=seen)
     rate = alarm_rate(estimate.num_compared, CLEAN_SHARE)
     expected = f"at most {MAX_SHARE:.0%}; a corpus with 3 % alarms with probability {rate:.0e}"
-    evidence = fact(sides[1].path, "pairs whose sides are not of one sentence", share, expected)
-    return Answer(findings=(found("misaligned", [evidence], share=estimate.misaligned_share),))
+    evidence = fact(target.path, "pairs whose sides are not of one sentence", share, expected)
+    return Answer(findings=(make_finding("misaligned", [evidence], share=estimate.misaligned_share),))

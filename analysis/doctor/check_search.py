@@ -1,15 +1,16 @@
 """Checks decoding: which checkpoints, which search, and the lengths of the translations."""
 
 from collections.abc import Iterator
+from typing import Any
 
-import msgspec
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
 from aiayn.paths import num_averaged
 from aiayn.spec.system import DecodingSpec
+from analysis.doctor.check_training import NO_LOG
 from analysis.doctor.plain import plain
-from analysis.doctor.types import Answer, Averaged, Case, Claim, Search, Translation, fact, found
+from analysis.doctor.types import Answer, Case, Claim, Search, Translation, fact, make_finding, outcome_of
 from analysis.findings import Cost, Evidence, Finding
 
 NO_TRANSLATIONS = "no translations were given"
@@ -26,26 +27,20 @@ SLIP_RATIO = 1.06  # longer than the references at a brevity penalty of 1: seen 
 def check_wrong_checkpoints(case: Case) -> Answer:
     """Check that the averaged checkpoints are the last of the training."""
     if case.log is None:
-        return Answer(missing="no log of a training was given")
-    averages = {one.averaged.place: (one.average, one.averaged) for one in case.translations if one.averaged}
-    if not averages:
-        return Answer(missing="the averaged checkpoints are not recorded")
-    wrong = [item for name, one in averages.values() for item in _not_the_last(case.log.last_update, name, one)]
-    if wrong:
-        return Answer(findings=(found("wrong-checkpoints", wrong),))
-    seen = "; ".join(f"{name}: updates {', '.join(map(str, one.updates))}" for name, one in averages.values())
-    return Answer(seen=seen)
-
-
-def _not_the_last(last_update: int, average: str, averaged: Averaged) -> Iterator[Evidence]:
-    updates = averaged.updates
-    if len(updates) != num_averaged(average):
-        yield fact(averaged.place, f"checkpoints averaged as {average}", len(updates), num_averaged(average))
-    if max(updates, default=0) != last_update:
-        yield fact(averaged.place, "newest update averaged", max(updates, default=0), f"{last_update}, the log's last")
-    steps = set(np.diff(sorted(updates)).tolist())
-    if len(steps) > 1:
-        yield fact(averaged.place, "updates between those averaged", sorted(steps), "one interval")
+        return Answer(missing=NO_LOG)
+    wrong, seen = [], []
+    for path, output in {output.averaged_path: output for output in case.translations if output.averaged_path}.items():
+        average, updates = output.average, output.averaged_updates
+        newest, steps = max(updates, default=0), sorted(set(np.diff(sorted(updates)).tolist()))
+        if len(updates) != num_averaged(average):
+            wrong.append(fact(path, f"checkpoints averaged as {average}", len(updates), num_averaged(average)))
+        if newest != case.log.last_update:
+            wrong.append(fact(path, "newest update averaged", newest, f"{case.log.last_update}, the log's last"))
+        if len(steps) > 1:
+            wrong.append(fact(path, "updates between those averaged", steps, "one interval"))
+        seen.append(f"{average}: updates {', '.join(map(str, updates))}")
+    findings = [make_finding("wrong-checkpoints", wrong)] if wrong else []
+    return outcome_of(findings, seen, "the averaged checkpoints are not recorded")
 
 
 def check_average(case: Case) -> Answer:
@@ -53,59 +48,44 @@ def check_average(case: Case) -> Answer:
     if not case.translations:
         return Answer(missing=NO_TRANSLATIONS)
     wrong, seen, number = [], [], 0
-    for testset in dict.fromkeys(one.testset for one in case.translations):
-        of_testset = [one for one in case.translations if one.testset == testset]
-        wanted = case.claim.averages_by_role.get(of_testset[0].role, frozenset())
-        had = [one.average for one in of_testset if one.average]
+    for testset in dict.fromkeys(output.testset for output in case.translations):
+        outputs = [output for output in case.translations if output.testset == testset]
+        first, had = outputs[0], [output.average for output in outputs if output.average]
+        wanted = case.claim.averages_by_role.get(first.role, frozenset())
         if not wanted or not had:
             continue
         if wanted & set(had):
             seen.append(f"{testset}: {', '.join(had)}")
         else:
-            expected = f"{' or '.join(sorted(wanted))} (section 6)"
-            words = of_testset[0].average_words or ", ".join(had)
-            wrong.append(fact(of_testset[0].path, f"average of {testset}", words, expected, of_testset[0].line))
+            expected, words = f"{' or '.join(sorted(wanted))} (section 6)", first.average_words or ", ".join(had)
+            wrong.append(fact(first.path, f"average of {testset}", words, expected, first.line))
             number = num_averaged(had[0])
     if wrong:
         last = num_averaged(wrong[0].expected.split()[0])
-        return Answer(findings=(found("other-average", wrong, amount=float(number) or None, last=last),))
-    words = next((one.average_words for one in case.translations if one.average_words), "")
+        return Answer(findings=(make_finding("other-average", wrong, amount=float(number) or None, last=last),))
+    words = next((output.average_words for output in case.translations if output.average_words), "")
     missing = f"how many checkpoints {words} averages is not known" if words else "the decoded average is not recorded"
-    missing = "" if seen else missing
-    return Answer(seen="; ".join(seen), missing=missing)
+    return outcome_of((), seen, missing)
 
 
 def check_search(case: Case) -> Answer:
     """Compare the search that was run with the spec's, and look for translations that were cut at a length."""
     if not case.translations:
         return Answer(missing=NO_TRANSLATIONS)
-    wrong = {item.what: item for one in case.translations for item in _wrong_search(case.claim, one)}
-    cut = [item for one in case.translations for item in _cut_lines(one)]
+    wrong = {item.what: item for output in case.translations for item in _wrong_search(case.claim, output)}
+    cut = [item for output in case.translations for item in _cut_lines(output)]
     findings, search = [], _words(case.claim.decoding)
     for name, item in wrong.items():
         evidence = [item, *(cut if name == "max_length" else ())]
         flags = SEARCH_FLAGS.get(name, "").format(getattr(case.claim.decoding, name, ""))
         amount = float(item.found) if item.found.replace(".", "", 1).isdigit() else None
         flags = f" (fairseq: {flags})" if flags else ""
-        finding = found(
-            "other-search",
-            evidence,
-            what=name,
-            amount=amount,
-            setting=name,
-            here=item.found,
-            search=search,
-            flags=flags,
-        )
-        findings.append(finding)
+        values: dict[str, Any] = {"setting": name, "here": item.found, "search": search, "flags": flags}
+        findings.append(make_finding("other-search", evidence, what=name, amount=amount, **values))
     if cut and "max_length" not in wrong:
-        findings.append(found("cut", cut, search=search, flags=f" (fairseq: {SEARCH_FLAGS['max_length']})"))
-    if findings:
-        return Answer(findings=tuple(findings))
-    known = [one.search for one in case.translations if one.search]
-    if not known:
-        return Answer(missing="the settings of the search are not recorded; no translation is cut")
-    return Answer(seen=_words(known[0]))
+        findings.append(make_finding("cut", cut, search=search, flags=f" (fairseq: {SEARCH_FLAGS['max_length']})"))
+    seen = [_words(output.search) for output in case.translations if output.search][:1]
+    return outcome_of(findings, seen, "the settings of the search are not recorded; no translation is cut")
 
 
 def _words(search: Search | DecodingSpec) -> str:
@@ -148,38 +128,35 @@ def _cut_lines(translation: Translation) -> Iterator[Evidence]:
 def check_lengths(case: Case) -> Answer:
     """Compare the length of translations with that of the references; a symptom, whatever the cause."""
     findings, seen = [], []
-    for one in case.translations:
-        measured = _lengths(case, one)
+    for output in case.translations:
+        measured = _lengths(case, output)
         if measured is None:
             continue
         place, ratio, penalty, bleu = measured
         words = f"length ratio {ratio:.3f}, brevity penalty {penalty:.3f}"
         if MIN_RATIO <= ratio <= MAX_RATIO:
-            seen.append(f"{one.testset}: {words}")
-        elif not one.lines and ratio >= SLIP_RATIO and penalty >= 0.999:
-            evidence = fact(one.path, "length ratio", f"{ratio:g}", f"under {SLIP_RATIO} at penalty 1.0")
-            evidence = msgspec.structs.replace(evidence, line=one.logged.line if one.logged else None)
-            findings.append(found("slip", [evidence], amount=ratio))
+            seen.append(f"{output.testset}: {words}")
+        elif not output.lines and ratio >= SLIP_RATIO and penalty >= 0.999:
+            line = output.logged.line if output.logged else None
+            evidence = fact(output.path, "length ratio", f"{ratio:g}", f"under {SLIP_RATIO} at penalty 1.0", line)
+            findings.append(make_finding("slip", [evidence], amount=ratio))
         else:
-            findings.append(_length_finding(one, place, words, bleu, penalty))
-    if findings:
-        return Answer(findings=tuple(findings[:1]))
-    missing = "" if seen else "no translations with their references were given"
-    return Answer(seen="; ".join(seen), missing=missing)
+            findings.append(_length_finding(output, place, words, bleu, penalty))
+    return outcome_of(findings[:1], seen, "no translations with their references were given")
 
 
-def _lengths(case: Case, one: Translation) -> tuple[str, float, float, float] | None:
+def _lengths(case: Case, output: Translation) -> tuple[str, float, float, float] | None:
     """Return place, length ratio, brevity penalty and BLEU: of the lines as they can be read, else as logged."""
-    if one.lines and one.references is not None and len(one.references) == len(one.lines):
-        read = plain(one, case.claim.corpus)
+    if output.can_be_scored:
+        read = plain(output, case.claim.corpus)
         words = ([line.replace("<unk>", "unk") for line in side] for side in (read.lines, read.references or ()))
         hypotheses, references = words  # 13a makes three words of <unk>
         score = BLEU(tokenize="13a", force=True).corpus_score(hypotheses, [references])
-        return one.path, score.sys_len / max(1, score.ref_len), score.bp, score.score
-    if one.logged is not None and one.logged.reference_length:
-        logged = one.logged
+        return output.path, score.sys_len / max(1, score.ref_len), score.bp, score.score
+    if output.logged is not None and output.logged.reference_length:
+        logged = output.logged
         ratio = logged.hypothesis_length / logged.reference_length
-        return f"{one.path}:{logged.line}", ratio, logged.brevity_penalty, logged.value
+        return f"{output.path}:{logged.line}", ratio, logged.brevity_penalty, logged.value
     return None
 
 
@@ -191,5 +168,5 @@ def _length_finding(translation: Translation, place: str, words: str, bleu: floa
     if 0 < penalty < 1:
         lost = bleu / penalty - bleu
         source = f"the brevity penalty of {translation.path}, on the same n-grams"
-        costs = (Cost(low=lost, high=lost, words="", source=source),)
-    return found("too-short" if penalty < 1 else "too-long", evidence, is_symptom=True, costs=costs, text=text)
+        costs = (Cost(low=lost, high=lost, source=source),)
+    return make_finding("too-short" if penalty < 1 else "too-long", evidence, is_symptom=True, costs=costs, text=text)

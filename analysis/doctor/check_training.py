@@ -1,22 +1,25 @@
 """Checks of the training, from its log or its command: batch, schedule, model, regularisation, updates."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
 import numpy as np
 
+from aiayn.cost import target_tokens_per_full_update
 from aiayn.printed import PUBLISHED_FOLDER, Text, read_rows
 from aiayn.schedule import learning_rate
 from aiayn.spec.system import TrainingSpec
 from analysis.doctor.data_bin import DataBin
-from analysis.doctor.types import Answer, Case, Claim, LoggedRate, Trained, fact, found
+from analysis.doctor.types import Answer, Case, Claim, LoggedRate, Trained, fact, make_finding, outcome_of
 from analysis.findings import Cost, Evidence, Finding
 from analysis.logs.logged import dev_subset
 from analysis.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_spec
+from analysis.scoring.contrasts import UNIFORM_BITS, UNIFORM_ENTROPY
 
 NO_LOG, NO_TRAINING = "no log of a training was given", "no log and no command of a training was given"
+NO_VALIDATION = "the log has no validation"
 TOLERANCE = 0.05  # a learning rate further off than that is another one
 PAPER_TOKENS_PER_UPDATE = 25_000  # section 5.1, of each language
 MIN_BATCH_RATIO, MAX_BATCH_RATIO = 0.7, 1.4  # batches are never quite full: padding, whole sentences, the last one
@@ -28,14 +31,13 @@ MAX_WRONG_RATES = 0.05  # of the printed ones
 DIVERGED_TRAIN_BITS, DIVERGED_DEV_BITS = 10.0, 2.0
 SYMBOL_CHECKS = ("model", "norm_order", "dropout", "smoothing")  # which compare symbols alone
 # A decoder that never began to read the source: by a record, each head's entropy over log S and the bits lost without
-# attention (decision 0009); by a curve, a plateau: the best validation, in bits over log2 of the vocabulary, and its
-# fall over the last third of the updates. Fixed between the two kinds of half of our logs, and shown on the other half
-# (tests/doctor/test_start.py): plateaus at 0.31 that fall by 0.05, while started trainings end below 0.25 or still
-# fall by 0.4.
-MIN_UNSTARTED_ENTROPY, MAX_UNSTARTED_BITS = 0.98, 0.05
+# attention (decision 0009, `analysis.scoring.contrasts`); by a curve, a plateau: the best validation, in bits over log2
+# of the vocabulary, and its fall over the last third of the updates. These thresholds lie between trainings that
+# started and others in one half of our logs, and hold in the other half (tests/doctor/test_start.py): plateaus at 0.31
+# that fall by 0.05, while started trainings end below 0.25 or still fall by 0.4.
 MIN_PLATEAU, MAX_PLATEAU_FALL, MIN_VALIDATIONS = 0.28, 0.14, 6
-# Target tokens of an epoch of WMT14, for trainings that count epochs: fairseq #512, #1331; OpenNMT-tf #40.
 MAX_PAIR_RATIO = 1.3  # between tokens an update of two trainings whose rates can be compared
+# Target tokens of an epoch of WMT14, for trainings that count epochs: fairseq #512, #1331; OpenNMT-tf #40.
 EPOCH_TOKENS = {"en-de": 138e6, "en-fr": 1.2e9}
 
 
@@ -45,9 +47,9 @@ def expected_tokens_per_update(claim: Claim, data: DataBin | None) -> tuple[floa
     A batch is filled up to the spec's number of positions on its longer side; the data-bin's
     lengths give the share of target tokens.
     """
-    positions = claim.training.max_tokens_per_batch * claim.training.batches_per_update
+    positions = target_tokens_per_full_update(claim.training)
     if data is not None:
-        lengths = [data.side_by_place["train", role].lengths for role in ("source", "target")]
+        lengths = [side.lengths for side in data.sides_by_split["train"]]
         longer = int(np.maximum(lengths[0], lengths[1]).sum(dtype=np.int64))
         if longer:
             words = f"{positions:,} positions, of which the data-bin fills so many with target tokens"
@@ -75,18 +77,16 @@ def check_batch(case: Case) -> Answer:
         return Answer(seen=f"{found_words} target tokens an update, expected about {expected[0]:,.0f}")
     what = "target tokens an update (wpb)" if trained.log else "target tokens an update"
     evidence = [fact(trained.path, what, found_words, f"about {expected[0]:,.0f}: {expected[1]}", line)]
-    requested = trained.symbols.get("tokens_per_update")
-    if trained.log and isinstance(requested, int) and requested != _positions(case.claim):
+    requested, positions = trained.symbols.get("tokens_per_update"), target_tokens_per_full_update(case.claim.training)
+    if trained.log and isinstance(requested, int) and requested != positions:
         what = "max_tokens x update_freq x GPUs"
-        evidence.append(
-            fact(trained.path, what, f"{requested:,}", f"{_positions(case.claim):,}", trained.log.first_line)
-        )
+        evidence.append(fact(trained.path, what, f"{requested:,}", f"{positions:,}", trained.log.first_line))
     total = ratio * (trained.log.last_update if trained.log else 0) / case.claim.training.updates
     if trained.log and ratio < 1 and total < MIN_UPDATES_RATIO:
         evidence.append(fact(trained.path, "target tokens in all", f"{total:.0%} of the spec's", "all of them"))
-    finding = found(
+    finding = make_finding(
         "smaller-batch" if ratio < 1 else "larger-batch", evidence, amount=ratio, times=max(ratio, 1 / ratio),
-        frequency=max(2, round(1 / ratio)), positions=_positions(case.claim),
+        frequency=max(2, round(1 / ratio)), positions=positions,
     )  # fmt: skip
     return Answer(findings=(finding,))
 
@@ -106,21 +106,17 @@ def tokens_per_update(trained: Trained) -> tuple[int | None, float]:
     return ends[-1].line, float(np.average([end.target_tokens_per_update or 0.0 for end in ends], weights=num_updates))
 
 
-def _positions(claim: Claim) -> int:
-    return claim.training.max_tokens_per_batch * claim.training.batches_per_update
-
-
 def check_schedule(case: Case) -> Answer:
     """Compare each printed learning rate with that of the spec at its update; of a command, peak and warm-up."""
     trained, training = case.trained, case.claim.training
     if trained is None:
         return Answer(missing=NO_TRAINING)
-    evidence = list(_differences(case, ("schedule", "warmup_steps", "peak_learning_rate")).values())
     rates, of_spec = trained.rates, symbols_of_spec(training)
+    evidence = list(_differences(trained, of_spec, ("schedule", "warmup_steps", "peak_learning_rate")).values())
     wrong = wrong_rates(training, rates)
     if rates and len(wrong) <= MAX_WRONG_RATES * len(rates):
-        words = f"{len(rates)} printed rates, updates {rates[0].update:,} to {rates[-1].update:,}, are the spec's"
-        return Answer(seen=words)
+        seen = f"{len(rates)} printed rates, updates {rates[0].update:,} to {rates[-1].update:,}, are the spec's"
+        return Answer(seen=seen)
     if rates:
         worst = max(wrong, key=lambda rate: abs(deviation(training, rate) - 1))
         expected = f"{expected_rate(training, worst.update):.4g}, within {TOLERANCE:.0%}"
@@ -132,20 +128,20 @@ def check_schedule(case: Case) -> Answer:
         return Answer(seen="schedule, peak and warm-up as in the spec")
     symbol, amount = schedule_cause(trained.symbols, of_spec)
     if rates and symbol == "peak_learning_rate" and amount:
-        num_so = sum(abs(deviation(training, rate) / amount - 1) <= 2 * TOLERANCE for rate in wrong)
-        if num_so < (1 - 2 * MAX_WRONG_RATES) * len(wrong):
+        num_explained = sum(abs(deviation(training, rate) / amount - 1) <= 2 * TOLERANCE for rate in wrong)
+        if num_explained < (1 - 2 * MAX_WRONG_RATES) * len(wrong):
             symbol, amount = "schedule", None  # the rates are not those of the arguments
     peak = of_spec.get("peak_learning_rate", 0.0)
     flags = f"--lr-scheduler inverse_sqrt --lr {peak:.3g} --warmup-updates {training.warmup_steps}"
     if training.schedule == "constant":
         flags = f"--lr-scheduler fixed --lr {training.peak_learning_rate:g}"
-    pairs = _published_rates(case)
+    pairs = _published_rates(trained, case.claim)
     if reached := next((pair for pair in pairs if pair.outcome == "reached"), None):
         tokens = float(reached.target_tokens_per_update)
         flags += f"; published: {float(reached.peak_learning_rate):g} at {tokens:,.0f} tokens an update {reached.words}"
-    known = _known_pair(trained, pairs)
-    costs = () if known is None else (known,)
-    return Answer(findings=(found("other-rate", evidence, what=symbol, amount=amount, costs=costs, flags=flags),))
+    costs = tuple(_known_pair(trained, pairs))
+    finding = make_finding("other-rate", evidence, what=symbol, amount=amount, costs=costs, flags=flags)
+    return Answer(findings=(finding,))
 
 
 class PublishedRate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -167,11 +163,10 @@ class PublishedRate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return f"{self.outcome}: {self.result} ({self.source})"
 
 
-def _published_rates(case: Case) -> list[PublishedRate]:
+def _published_rates(trained: Trained, claim: Claim) -> list[PublishedRate]:
     """Return the published rates of such a system at known tokens an update, the nearest pair first."""
-    symbols, claim = case.trained.symbols if case.trained else {}, case.claim
+    symbols, (_, tokens) = trained.symbols, tokens_per_update(trained)
     rate, warmup = symbols.get("peak_learning_rate"), symbols.get("warmup_steps")
-    _, tokens = tokens_per_update(case.trained) if case.trained else (None, 0.0)
     if not isinstance(rate, float) or not rate or not tokens or not claim.is_papers_corpus:
         return []
     kind = "big" if claim.system.startswith("big") else "base"
@@ -191,8 +186,8 @@ def _published_rates(case: Case) -> list[PublishedRate]:
     )
 
 
-def _known_pair(trained: Trained, pairs: Sequence[PublishedRate]) -> Cost | None:
-    """Return a cost of 0 if the rate reached the paper's BLEU at about these tokens, with all that it came to."""
+def _known_pair(trained: Trained, pairs: Sequence[PublishedRate]) -> Iterator[Cost]:
+    """Yield a cost of 0 if the rate reached the paper's BLEU at about these tokens, with all that it came to."""
     rate, (_, tokens) = trained.symbols.get("peak_learning_rate"), tokens_per_update(trained)
     near = [
         pair
@@ -200,10 +195,9 @@ def _known_pair(trained: Trained, pairs: Sequence[PublishedRate]) -> Cost | None
         if are_equal(float(pair.peak_learning_rate), rate or 0.0, TOLERANCE)
         and 1 / MAX_PAIR_RATIO <= float(pair.target_tokens_per_update) / tokens <= MAX_PAIR_RATIO
     ]
-    if not any(pair.outcome == "reached" for pair in near):
-        return None
-    source = "; ".join(f"{float(pair.target_tokens_per_update):,.0f} tokens an update {pair.words}" for pair in near)
-    return Cost(low=0.0, high=0.0, words="", source=source, certainty="confirmed")
+    if any(pair.outcome == "reached" for pair in near):
+        words = (f"{float(pair.target_tokens_per_update):,.0f} tokens an update {pair.words}" for pair in near)
+        yield Cost(low=0.0, high=0.0, source="; ".join(words), certainty="confirmed")
 
 
 def expected_rate(training: TrainingSpec, update: int) -> float:
@@ -255,18 +249,14 @@ def check_divergence(case: Case) -> Answer:
     values = [(one.update, one.nll_bits or one.loss_bits, one.line) for one in log.validations if one.subset == subset]
     known = [(update, bits, line) for update, bits, line in values if bits is not None]
     if len(known) < 2:
-        words = "fewer than two validations in the log" if log.validations else "the log has no validation"
-        return Answer(missing=words)
+        return Answer(missing="fewer than two validations in the log" if log.validations else NO_VALIDATION)
     best_update, best_bits, best_line = min(known, key=lambda one: one[1] if one[1] == one[1] else np.inf)
     last_update, last_bits, last_line = known[-1]
-    later = [epoch for epoch in log.epochs if epoch.update > best_update and epoch.nll_bits is not None]
-    worst = max(later, key=lambda epoch: epoch.nll_bits or 0.0, default=None)
-    worst_bits = (worst.nll_bits or 0.0) if worst else 0.0
-    is_held = last_bits - best_bits <= DIVERGED_DEV_BITS and worst_bits <= DIVERGED_TRAIN_BITS
-    if is_held:  # NaN is not held
+    later = [(epoch.nll_bits, epoch) for epoch in log.epochs if epoch.update > best_update and epoch.nll_bits]
+    worst_bits, worst = max(later, key=lambda pair: pair[0], default=(0.0, None))
+    if last_bits - best_bits <= DIVERGED_DEV_BITS and worst_bits <= DIVERGED_TRAIN_BITS:  # false of NaN
         return Answer(seen=f"best validation {best_bits:.2f} bits, last {last_bits:.2f}")
-    path = case.trained.path
-    what = f"validation, bits a subword, at update {last_update:,}"
+    path, what = case.trained.path, f"validation, bits a subword, at update {last_update:,}"
     evidence = [fact(path, what, f"{last_bits:.2f}", f"near its best, {best_bits:.2f} (line {best_line})", last_line)]
     if worst is not None and worst_bits > DIVERGED_TRAIN_BITS:
         what = f"perplexity in training at update {worst.update:,}"
@@ -275,7 +265,7 @@ def check_divergence(case: Case) -> Answer:
     where = f"after update {best_update:,}"
     if isinstance(warmup_steps, int) and warmup_steps and best_update <= 1.25 * warmup_steps:
         where += f", near the peak of the learning rate (warm-up {warmup_steps:,})"
-    return Answer(findings=(found("diverged", evidence, where=where),))
+    return Answer(findings=(make_finding("diverged", evidence, where=where),))
 
 
 def check_start(case: Case) -> Answer:
@@ -290,9 +280,9 @@ def check_start(case: Case) -> Answer:
             f"entropy of cross-attention over log S, lowest head a layer: {', '.join(f'{one:.2f}' for one in lowest)}; "
             f"without attention a subword loses {case.attending.bits_lost:.2f} bits"
         )
-        if min(lowest) <= MIN_UNSTARTED_ENTROPY or case.attending.bits_lost >= MAX_UNSTARTED_BITS:
+        if min(lowest) <= UNIFORM_ENTROPY or case.attending.bits_lost >= UNIFORM_BITS:
             return Answer(seen=seen)
-        expected = f"a head below {MIN_UNSTARTED_ENTROPY}, or {MAX_UNSTARTED_BITS} bits lost"
+        expected = f"a head below {UNIFORM_ENTROPY}, or {UNIFORM_BITS} bits lost"
         return _unstarted(fact(case.attending.place, "cross-attention", seen, expected))
     log = case.log
     if log is None or case.trained is None:
@@ -304,7 +294,7 @@ def check_start(case: Case) -> Answer:
     ]
     if not log.vocabulary_sizes or len(known) < MIN_VALIDATIONS:
         words = f"{len(known)} validations with their nll_loss; {MIN_VALIDATIONS} are needed, and the vocabulary's size"
-        return Answer(missing="the log has no validation" if not log.validations else words)
+        return Answer(missing=words if log.validations else NO_VALIDATION)
     begin = known[-1][0] * 2 / 3
     early, late = ([one for one in known if (one[0] > begin) == is_late] for is_late in (False, True))
     best, fall = min(bits for _, bits, _ in known), math.inf
@@ -321,9 +311,8 @@ def check_start(case: Case) -> Answer:
 
 
 def _unstarted(evidence: Evidence) -> Answer:
-    words = "most of the score: without its source the decoder writes what is likely in its language"
-    cost = Cost(low=None, high=None, words=words, source="")
-    return Answer(findings=(found("unstarted", [evidence], costs=(cost,)),))
+    cost = Cost(words="most of the score: without its source the decoder writes what is likely in its language")
+    return Answer(findings=(make_finding("unstarted", [evidence], costs=(cost,)),))
 
 
 def check_symbols(case: Case, check: str) -> Answer:
@@ -333,50 +322,41 @@ def check_symbols(case: Case, check: str) -> Answer:
         return Answer(missing=NO_TRAINING if trained is None else "the log prints no arguments")
     of_spec = symbols_of_spec(case.claim.training)
     names = tuple(name for name in of_spec if SYMBOL_RULES[name].check == check)
-    findings = list(_symbol_findings(check, _differences(case, names), trained.symbols, of_spec))
+    findings = list(_symbol_findings(check, trained, of_spec, names))
     if check == "model" and trained.symbols.get("precision") == "fp16":
-        evidence = fact(trained.path, "precision", "fp16", "fp32", trained.line_of("precision"))
-        findings.append(found("model", [evidence], what="precision_fp16", words="precision", flags="none needed"))
-    if findings:
-        return Answer(findings=tuple(findings))
-    known = [name for name in names if name in trained.symbols]
-    if not known:
-        return Answer(missing=f"not stated: {', '.join(names)}")
-    if check == "model":
-        return Answer(seen=f"{len(known)} symbols as in the spec")
-    return Answer(seen=", ".join(f"{name} {trained.symbols[name]}" for name in known))
+        evidence = [fact(trained.path, "precision", "fp16", "fp32", trained.line_of("precision"))]
+        findings.append(make_finding("model", evidence, what="precision_fp16", words="precision", flags="none needed"))
+    known = [f"{name} {trained.symbols[name]}" for name in names if name in trained.symbols]
+    seen = f"{len(known)} symbols as in the spec" if check == "model" and known else ", ".join(known)
+    return outcome_of(findings, [seen], f"not stated: {', '.join(names)}")
 
 
-def _symbol_findings(check: str, wrong: Mapping[str, Evidence], here: Symbols, of_spec: Symbols) -> Iterator[Finding]:
+def _symbol_findings(check: str, trained: Trained, of_spec: Symbols, names: Sequence[str]) -> Iterator[Finding]:
     """Yield a finding for each symbol that differs; d_k and d_v follow from others where these differ too."""
+    wrong = _differences(trained, of_spec, names)
     follow = {"d_k", "d_v"} if {"num_heads", "d_model"} & wrong.keys() else {"d_v"} if "d_k" in wrong else set()
-    for name, evidence in wrong.items():
-        if name in follow:
-            continue
-        facts = [evidence, *(wrong[other] for other in sorted(follow & wrong.keys()))]
-        rule, value = SYMBOL_RULES[name], here.get(name)
+    for name in (name for name in wrong if name not in follow):
+        facts = [wrong[name], *(wrong[other] for other in sorted(follow & wrong.keys()))]
+        rule, value = SYMBOL_RULES[name], trained.symbols[name]
         amount = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
         place = "" if name == "p_drop" else f": {rule.words}"
         flags = rule.flags.format(_shown(of_spec[name]))
-        yield found(check, facts, what=name, amount=amount, words=rule.words, place=place, flags=flags)
+        yield make_finding(check, facts, what=name, amount=amount, words=rule.words, place=place, flags=flags)
 
 
-def _differences(case: Case, names: Sequence[str]) -> dict[str, Evidence]:
-    """Return the symbols whose values differ from the spec's, those that are known."""
-    expected, trained = symbols_of_spec(case.claim.training), case.trained
+def _differences(trained: Trained, of_spec: Symbols, names: Sequence[str]) -> dict[str, Evidence]:
+    """Return the known symbols whose values differ from the spec's."""
     wrong = {}
-    for name in names if trained else ():
-        value = trained.symbols.get(name) if trained else None
+    for name in names:
+        value, expected = trained.symbols.get(name), of_spec.get(name)
         tolerance = TOLERANCE if name == "peak_learning_rate" else 0.0
-        if trained and value is not None and name in expected and not are_equal(value, expected[name], tolerance):
+        if value is not None and expected is not None and not are_equal(value, expected, tolerance):
             words = SYMBOL_RULES[name].words
-            wrong[name] = fact(trained.path, words, _shown(value), _shown(expected[name]), trained.line_of(name))
+            wrong[name] = fact(trained.path, words, _shown(value), _shown(expected), trained.line_of(name))
     return wrong
 
 
 def _shown(value: Symbol) -> str:
-    if isinstance(value, bool | str):
-        return str(value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
@@ -418,4 +398,4 @@ def check_updates(case: Case) -> Answer:
     if log and isinstance(asked, int) and asked and asked != spec_updates:
         evidence.append(fact(trained.path, "max_update", f"{asked:,}", f"{spec_updates:,}", log.first_line))
     name, amount = "too-few-updates" if is_short else "too-many-updates", both[1]
-    return Answer(findings=(found(name, evidence, amount=amount, ratio=ratio, updates=spec_updates),))
+    return Answer(findings=(make_finding(name, evidence, amount=amount, ratio=ratio, updates=spec_updates),))

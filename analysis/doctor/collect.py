@@ -32,7 +32,6 @@ from aiayn.spec.system import CorpusSpec
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.types import (
     Attending,
-    Averaged,
     Case,
     Claim,
     LoggedRate,
@@ -89,7 +88,7 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
         claim=claim,
         trained=None if log_path is None else read_trained(log_path),
         data=data,
-        translations=tuple(_of_run(results_folder, train, claim)),
+        translations=tuple(_translations_of_run(results_folder, train, claim)),
         scorer=scorer,
         attending=_attending(
             results_folder, f"{claim.scale}/perplexity/{train.corpus}/{train.system}/seed{train.seed}/last*/*.json"
@@ -99,17 +98,13 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
 
 def _attending(folder: Path, pattern: str) -> Attending | None:
     """Return what the first perplexity record that has it states of cross-attention."""
-    for path in sorted(folder.glob(pattern)):
-        try:
-            record = read_record(path, PerplexityRecord)
-        except RecordError:  # another record
-            continue
+    for path, record in _records(folder, PerplexityRecord, pattern):
         if record.cross_attention_entropy and record.bits_lost_uniform is not None:
             return Attending(str(path), tuple(map(tuple, record.cross_attention_entropy)), record.bits_lost_uniform)
     return None
 
 
-def _of_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Iterator[Translation]:
+def _translations_of_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Iterator[Translation]:
     pattern = f"{claim.scale}/decode/{train.corpus}/{train.system}/seed{train.seed}/last*/*.json"
     paths = sorted(results_folder.glob(pattern), key=lambda path: (-num_averaged(path.parent.name), path.name))
     for path in paths:
@@ -129,7 +124,7 @@ def _of_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Iterator[
         )
         averaged = (averaged_path, read_record(averaged_path, CheckpointRecord)) if averaged_path.exists() else None
         scored = (scored_path, read_record(scored_path, ScoreRecords)) if scored_path.exists() else None
-        yield _of_records(claim.corpus, (path, record), averaged, scored, references_path, references)
+        yield _translation_from_records(claim.corpus, (path, record), averaged, scored, references_path, references)
 
 
 def _references(results_folder: Path, claim: Claim, testset: str) -> tuple[Path | None, list[str] | None]:
@@ -188,7 +183,7 @@ def _translations(
     folder: Path, claim: Claim, hypotheses_path: Path | None, references_path: Path | None
 ) -> Iterator[Translation]:
     given_path = references_path or _plain_file(folder, _REFERENCES)
-    records = list(_recorded(folder, claim, given_path))
+    records = list(_translations_of_records(folder, claim, given_path))
     generations = list(_generations(folder, claim))
     if hypotheses_path is None and (records or generations):
         yield from records or generations
@@ -213,25 +208,26 @@ def _plain_file(folder: Path, name: re.Pattern[str]) -> Path | None:
     return next((path for path in paths if name.match(path.name)), None)
 
 
-def _recorded(folder: Path, claim: Claim, references_path: Path | None) -> Iterator[Translation]:
-    """Yield what records of ours below the folder are of; references are those of a plain file, if there is one."""
-    checkpoints, scores = _records(folder, CheckpointRecord), _records(folder, ScoreRecords)
+def _translations_of_records(folder: Path, claim: Claim, references_path: Path | None) -> Iterator[Translation]:
+    """Yield the test sets that records of ours below the folder name; references are those of a plain file, if any."""
+    checkpoints, scores = list(_records(folder, CheckpointRecord)), list(_records(folder, ScoreRecords))
     references = read_lines(references_path) if references_path else None
     for path, record in _records(folder, Hypotheses):
-        averaged = next((one for one in checkpoints if one[1].average == record.average), None)
-        scored = next((one for one in scores if one[1].testset == record.testset), None)
-        yield _of_records(claim.corpus, (path, record), averaged, scored, references_path, references)
+        averaged = next((placed for placed in checkpoints if placed[1].average == record.average), None)
+        scored = next((placed for placed in scores if placed[1].testset == record.testset), None)
+        yield _translation_from_records(claim.corpus, (path, record), averaged, scored, references_path, references)
 
 
-def _records(folder: Path, record_type: type[_AnyRecord]) -> list[tuple[Path, _AnyRecord]]:
-    """Return the records of a type below a folder, by path; files of anything else are passed over."""
-    found = []
-    for path in sorted(folder.rglob("*.json")):
+def _records(
+    folder: Path, record_type: type[_AnyRecord], pattern: str = "**/*.json"
+) -> Iterator[tuple[Path, _AnyRecord]]:
+    """Yield the records of a type below a folder, in order of path; files of anything else are passed over."""
+    for path in sorted(folder.glob(pattern)):
         try:
-            found.append((path, read_record(path, record_type)))
+            record = read_record(path, record_type)
         except RecordError:
             continue
-    return found
+        yield path, record
 
 
 def _generations(
@@ -267,13 +263,13 @@ def _generated(path: Path, log: GenerationLog, claim: Claim, average: str, refer
         search=search_of_arguments(log.arguments, f"{path}:{log.first_line}", beam_size),
         metric="bleu_fairseq" if metric == "bleu_as_given" else metric,
         references_path=str(references_path or path),
-        references=read_lines(references_path) if references_path else _of_all(sentences["T"], numbers),
+        references=read_lines(references_path) if references_path else _numbered_lines(sentences["T"], numbers),
         reported=() if references_path else tuple(reported),
-        source_lines=_of_all(sentences["S"], numbers), logged=log.bleu,
+        source_lines=_numbered_lines(sentences["S"], numbers), logged=log.bleu,
     )  # fmt: skip
 
 
-def _of_all(line_by_number: dict[int, str], numbers: list[int]) -> tuple[str, ...] | None:
+def _numbered_lines(line_by_number: dict[int, str], numbers: list[int]) -> tuple[str, ...] | None:
     """Return the lines of these numbers, None unless each has one."""
     if not numbers or not line_by_number.keys() >= set(numbers):
         return None
@@ -313,13 +309,13 @@ def read_trained(path: Path) -> Trained:
         RecordError: if the file holds no training, or several.
     """
     log_file = read_log(path)
-    found = [entry for entry in log_file.entries if isinstance(entry, TrainingLog)]
-    if len(found) != 1:
+    trainings = [entry for entry in log_file.entries if isinstance(entry, TrainingLog)]
+    if len(trainings) != 1:
         refusal = f" (line {log_file.refusal.line}: {log_file.refusal.text})" if log_file.refusal else ""
-        raise RecordError(f"{path}: {len(found)} trainings{refusal}; expected the log of one, by fairseq-train")
-    symbols = symbols_of_arguments(found[0].arguments, found[0].num_gpus)
-    data = str(found[0].arguments.get("data") or "")
-    return Trained(path=str(path), log=found[0], symbols=symbols, rates=read_rates(path), data=data)
+        raise RecordError(f"{path}: {len(trainings)} trainings{refusal}; expected the log of one, by fairseq-train")
+    (log,) = trainings
+    symbols, data = symbols_of_arguments(log.arguments, log.num_gpus), str(log.arguments.get("data") or "")
+    return Trained(path=str(path), log=log, symbols=symbols, rates=read_rates(path), data=data)
 
 
 def read_rates(path: Path) -> tuple[LoggedRate, ...]:
@@ -336,7 +332,7 @@ def read_rates(path: Path) -> tuple[LoggedRate, ...]:
     return tuple(rates[:: max(1, len(rates) // MAX_RATES)])
 
 
-def _of_records(
+def _translation_from_records(
     corpus: CorpusSpec,
     placed: tuple[Path, Hypotheses],
     averaged: tuple[Path, CheckpointRecord] | None,
@@ -368,7 +364,8 @@ def _of_records(
         split=split_of(corpus, record.testset),
         role=role_of(corpus, record.testset),
         average=record.average,
-        averaged=None if averaged is None else Averaged(str(averaged[0]), tuple(averaged[1].averaged_updates)),
+        averaged_path="" if averaged is None else str(averaged[0]),
+        averaged_updates=() if averaged is None else tuple(averaged[1].averaged_updates),
         search=search,
         references_path=str(references_path or ""),
         references=None if references is None else tuple(references),

@@ -8,7 +8,7 @@ that a caller requests are read from the disk.
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -88,7 +88,7 @@ class Side:
 
 
 class DataBin:
-    """A folder of `dict.<language>.txt` and the sides of its splits; `sides` are by (split, `source` or `target`)."""
+    """A folder of `dict.<language>.txt` and the (source, target) sides of each split, by fairseq's name of it."""
 
     def __init__(self, folder: Path, source_language: str, target_language: str) -> None:
         """Read dictionaries and indices.
@@ -100,23 +100,20 @@ class DataBin:
         languages = (source_language, target_language)
         self.dictionaries = tuple(read_dictionary(folder / f"dict.{language}.txt") for language in languages)
         stem = f"{source_language}-{target_language}"
-        self.side_by_place: dict[tuple[str, str], Side] = {}
+        self.sides_by_split: dict[str, tuple[Side, Side]] = {}
         for path in sorted(folder.glob(f"*.{stem}.{source_language}.idx")):
             split = path.name.removesuffix(f".{stem}.{source_language}.idx")
-            for role, language in zip(("source", "target"), languages, strict=True):
-                self.side_by_place[split, role] = Side(folder / f"{split}.{stem}.{language}")
-        if ("train", "source") not in self.side_by_place:
+            source, target = (Side(folder / f"{split}.{stem}.{language}") for language in languages)
+            self.sides_by_split[split] = source, target
+        if "train" not in self.sides_by_split:
             raise CorpusError(f"{folder}: no train.{stem}.{source_language}.idx; name the folder that has it")
 
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The names of the splits, as fairseq has them."""
-        return tuple(split for split, role in self.side_by_place if role == "source")
-
-    def pieces(self, split: str, role: str, index: int) -> list[str]:
-        """Return a line as pieces, without its end of sentence."""
-        symbols = self.dictionaries[("source", "target").index(role)].symbols
-        return [symbols[number] for number in self.side_by_place[split, role].line(index) if number != END_OF_SENTENCE]
+    def pieces(self, split: str, role: Literal["source", "target"]) -> list[str]:
+        """Return the lines of a side as pieces joined by blanks, without their ends of sentence."""
+        place = ("source", "target").index(role)
+        side, symbols = self.sides_by_split[split][place], self.dictionaries[place].symbols
+        numbers = (side.line(index) for index in range(len(side)))
+        return [" ".join(symbols[number] for number in line if number != END_OF_SENTENCE) for line in numbers]
 
 
 def read_dictionary(path: Path) -> Dictionary:

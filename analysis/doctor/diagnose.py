@@ -1,4 +1,4 @@
-"""Runs every check of `causes` in its order. Findings keep that order until costs rank them."""
+"""Runs every check, in the order of the ranked causes. Findings keep that order until costs rank them."""
 
 import functools
 from collections.abc import Callable
@@ -8,15 +8,15 @@ import msgspec
 from aiayn.printed import METRIC_BY_PAIR
 from analysis.doctor import check_data, check_scores, check_search, check_training
 from analysis.doctor.plain import as_text
-from analysis.doctor.types import CAUSES, Answer, Case, Diagnosis
+from analysis.doctor.types import WORDS_BY_CHECK, Answer, Case, Diagnosis
 
-# The check of a cause is the function `check_<its key>` of one of these modules; one function compares all symbols.
+# A check is the function `check_<its key>` of one of these modules; one function compares all symbols.
 _FUNCTIONS = vars(check_data) | vars(check_scores) | vars(check_search) | vars(check_training)
 CHECKS: dict[str, Callable[[Case], Answer]] = {
-    cause.check: functools.partial(check_training.check_symbols, check=cause.check)
-    if cause.check in check_training.SYMBOL_CHECKS
-    else _FUNCTIONS[f"check_{cause.check}"]
-    for cause in CAUSES
+    name: functools.partial(check_training.check_symbols, check=name)
+    if name in check_training.SYMBOL_CHECKS
+    else _FUNCTIONS[f"check_{name}"]
+    for name in WORDS_BY_CHECK
 }
 
 
@@ -26,7 +26,7 @@ def diagnose(case: Case) -> Diagnosis:
     score_once = functools.lru_cache(maxsize=8)(case.scorer)
     case = msgspec.structs.replace(case, scorer=lambda *sides: score_once(*map(tuple, sides)))
     scores = _scores(case)
-    outcomes = tuple(msgspec.structs.replace(CHECKS[cause.check](case), check=cause.check) for cause in CAUSES)
+    outcomes = tuple(msgspec.structs.replace(check(case), check=name) for name, check in CHECKS.items())
     if not claim.is_papers_corpus:
         outcomes = without_lone_symptoms(outcomes)
     return Diagnosis(
@@ -34,7 +34,11 @@ def diagnose(case: Case) -> Diagnosis:
         scale=claim.scale,
         system=claim.system,
         corpus=claim.corpus.name,
-        files=_files(case),
+        files={
+            "log": case.trained.path if case.trained else "none",
+            "data-bin": str(case.data.folder) if case.data else "none",
+            "translations": ", ".join(dict.fromkeys(output.path for output in case.translations)) or "none",
+        },
         findings=tuple(finding for outcome in outcomes for finding in outcome.findings),
         outcomes=outcomes,
         scores={role: value for role, (value, _) in scores.items()},
@@ -50,15 +54,15 @@ def _scores(case: Case) -> dict[str, tuple[float, str]]:
     metric = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
     scores: dict[str, tuple[float, str]] = {}
     others: dict[str, tuple[float, str]] = {}
-    for one in case.translations:
-        value: float | None = next((score.value for score in one.reported if score.metric == metric), None)
-        if value is None and one.references is not None and len(one.references) == len(one.lines) and one.lines:
-            read = as_text(one, case.claim.corpus)
+    for output in case.translations:
+        value: float | None = next((score.value for score in output.reported if score.metric == metric), None)
+        if value is None and output.can_be_scored:
+            read = as_text(output, case.claim.corpus)
             value = case.scorer(read.lines, read.references or ()).get(metric)
-        if value is not None and one.role:
-            scores.setdefault(one.role, (value, metric))
-        for score in one.reported if one.role and not one.lines else ():
-            others[one.role] = score.value, score.metric
+        if value is not None and output.role:
+            scores.setdefault(output.role, (value, metric))
+        for score in output.reported if output.role and not output.lines else ():
+            others[output.role] = score.value, score.metric
     return others | scores
 
 
@@ -75,10 +79,3 @@ def without_lone_symptoms(outcomes: tuple[Answer, ...]) -> tuple[Answer, ...]:
         else Answer(check=outcome.check, seen=f"{outcome.findings[0].evidence[0].found}; no bounds are known here")
         for outcome in outcomes
     )
-
-
-def _files(case: Case) -> dict[str, str]:
-    """Return the evidence that was looked at, by its kind."""
-    files = {"log": case.trained.path if case.trained else "", "data-bin": str(case.data.folder) if case.data else ""}
-    files["translations"] = ", ".join(dict.fromkeys(one.path for one in case.translations))
-    return {kind: path or "none" for kind, path in files.items()}

@@ -24,16 +24,16 @@ class Plain(msgspec.Struct, frozen=True):
     is_tokens: bool
 
 
-def plain(one: Translation, corpus: CorpusSpec) -> Plain:
+def plain(output: Translation, corpus: CorpusSpec) -> Plain:
     """Return the translations and their references in one form."""
-    return _plain(one.lines, one.references, corpus.target_language)
+    return _plain(output.lines, output.references, corpus.target_language)
 
 
-def as_text(one: Translation, corpus: CorpusSpec) -> Plain:
+def as_text(output: Translation, corpus: CorpusSpec) -> Plain:
     """Return translations and references as scored; tokens detokenised, as printed definitions begin with text."""
-    read = plain(one, corpus)
+    read = plain(output, corpus)
     if not read.is_tokens or read.references is None:
-        return Plain(one.lines, one.references, is_tokens=False)
+        return Plain(output.lines, output.references, is_tokens=False)
     sides = {"hyp": read.lines, "ref": read.references}
     normalised, _ = prepare(sides, Treatment(detokenises=True), corpus.target_language)
     return Plain(tuple(normalised["hyp"]), tuple(normalised["ref"]), is_tokens=False)

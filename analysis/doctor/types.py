@@ -30,7 +30,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def is_papers_corpus(self) -> bool:
-        """Whether the corpus is WMT14's, of which alone the paper's counts hold (section 5.1)."""
+        """Whether the corpus is WMT14's; the paper's counts hold for no other (section 5.1)."""
         return self.corpus.name.startswith("wmt14_")
 
 
@@ -93,13 +93,6 @@ def search_of_arguments(
     )
 
 
-class Averaged(msgspec.Struct, frozen=True):
-    """The updates of the averaged checkpoints that were decoded, and the file that records them."""
-
-    place: str
-    updates: tuple[int, ...]
-
-
 class Reported(msgspec.Struct, frozen=True):
     """A score that was reported: value in percent, signature ('' for none), and the file that holds it."""
 
@@ -112,6 +105,7 @@ class Reported(msgspec.Struct, frozen=True):
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """One translated test set. `split` is the data-bin's name of it, `average` as `last5`; '' and None: not known.
 
+    `averaged_updates` are those of the averaged checkpoints, by the record at `averaged_path` ('': not recorded).
     `pieces` are the lines as they left the model; `references` those of the score; both are as found;
     `plain.plain` normalises them. `logged` is the BLEU line of the generate log at `path`; `lines` are empty if it
     holds no more, or if `path` is a script. `metric` is the definition in which it is scored; `leaves_pieces`: by its
@@ -126,7 +120,8 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
     split: str = ""
     average: str = ""
     average_words: str = ""
-    averaged: Averaged | None = None
+    averaged_path: str = ""
+    averaged_updates: tuple[int, ...] = ()
     search: Search | None = None
     references_path: str = ""
     references: tuple[str, ...] | None = None
@@ -136,6 +131,11 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None = None
     metric: str = ""
     leaves_pieces: bool = False
+
+    @property
+    def can_be_scored(self) -> bool:
+        """Whether there are lines, and as many references."""
+        return bool(self.lines) and self.references is not None and len(self.references) == len(self.lines)
 
 
 class Attending(msgspec.Struct, frozen=True):
@@ -186,7 +186,7 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a check: findings; or, in `seen`, what was as expected; or, in `missing`, why it could not run.
 
-    `check` is set by the one who runs all checks.
+    `check` is set by `diagnose`.
     """
 
     check: str = ""
@@ -217,46 +217,33 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     missing: Missing | None = None
 
 
-class Cause(msgspec.Struct, frozen=True):
-    """A check: its key, what it is about, and its cause's rank in paper_tables/published/causes.csv, '' without one.
-
-    What a difference of a known size was measured to cost is in published/costs.csv, under that rank.
-    """
-
-    check: str
-    words: str
-    published_rank: str
-
-
-# In the order in which the checks are made: that of the ranked causes.
-CAUSES = (
-    Cause("data", "numbers of pairs", "5a"),
-    Cause("vocabulary", "joint vocabulary, of this text", "1a"),
-    Cause("alignment", "pairs that are translations", ""),
-    Cause("pieces", "pieces joined, detokenised", "1b"),
-    Cause("reference_order", "references in their order", "1d"),
-    Cause("wrong_checkpoints", "the last checkpoints averaged", "1e"),
-    Cause("batch", "target tokens an update", "3"),
-    Cause("schedule", "learning rates as printed", ""),
-    Cause("divergence", "a training that holds", ""),
-    Cause("start", "a decoder that attends", ""),
-    Cause("model", "model and optimiser", ""),
-    Cause("norm_order", "order of normalisation", "8"),
-    Cause("dropout", "dropout", "7"),
-    Cause("smoothing", "label smoothing", "9"),
-    Cause("updates", "updates", "6"),
-    Cause("average", "number of checkpoints averaged", "10"),
-    Cause("search", "search", "11"),
-    Cause("lengths", "length of translations", "11"),
-    Cause("definition", "definition of the scores", "A2"),
-    Cause("testset", "lines of the test set", "13"),
-)
-PLACE_BY_CHECK = {cause.check: place for place, cause in enumerate(CAUSES)}
-CAUSE_BY_CHECK = {cause.check: cause for cause in CAUSES}
+# Each check and what it is about, in the order in which they are made: that of the ranked causes.
+WORDS_BY_CHECK = {
+    "data": "numbers of pairs",
+    "vocabulary": "joint vocabulary, of this text",
+    "alignment": "pairs that are translations",
+    "pieces": "pieces joined, detokenised",
+    "reference_order": "references in their order",
+    "wrong_checkpoints": "the last checkpoints averaged",
+    "batch": "target tokens an update",
+    "schedule": "learning rates as printed",
+    "divergence": "a training that holds",
+    "start": "a decoder that attends",
+    "model": "model and optimiser",
+    "norm_order": "order of normalisation",
+    "dropout": "dropout",
+    "smoothing": "label smoothing",
+    "updates": "updates",
+    "average": "number of checkpoints averaged",
+    "search": "search",
+    "lengths": "length of translations",
+    "definition": "definition of the scores",
+    "testset": "lines of the test set",
+}
 
 
 class KnownFinding(msgspec.Struct, frozen=True):
-    """What a finding says: its check, the rank and `what` of its published cost, templates of its title and fix."""
+    """What a finding says: its check, the cost's rank in published/costs.csv and `what`, templates of title and fix."""
 
     name: str
     check: str
@@ -266,10 +253,10 @@ class KnownFinding(msgspec.Struct, frozen=True):
     fix: str
 
 
-KNOWN_FINDINGS = {one.name: one for _, one in read_rows(Path(__file__).parent / "findings.csv", KnownFinding)}
+KNOWN_FINDINGS = {known.name: known for _, known in read_rows(Path(__file__).parent / "findings.csv", KnownFinding)}
 
 
-def found(
+def make_finding(
     name: str,
     evidence: Sequence[Evidence],
     *,
@@ -295,6 +282,13 @@ def found(
     )
 
 
-def fact(path: object, what: str, found_value: object, expected: object, line: int | None = None) -> Evidence:
+def fact(path: object, what: str, found: object, expected: object, line: int | None = None) -> Evidence:
     """Return one fact, values as text."""
-    return Evidence(path=str(path), line=line, what=what, found=str(found_value), expected=str(expected))
+    return Evidence(path=str(path), line=line, what=what, found=str(found), expected=str(expected))
+
+
+def outcome_of(findings: Sequence[Finding], seen: Sequence[str], missing: str) -> Answer:
+    """Return a check's outcome: its findings; without any what was `seen`; without that, too, what is `missing`."""
+    if findings:
+        return Answer(findings=tuple(findings))
+    return Answer(seen="; ".join(seen)) if any(seen) else Answer(missing=missing)

@@ -48,7 +48,7 @@ MAX_ARGUMENT_BYTES = 1 << 18
 def read_log(path: Path) -> LogFile:
     """Return the content of a file.
 
-    A file that is no log of fairseq's has no entries and no refusal; one that cannot be read, or not on, has a refusal.
+    A file that is not a log of fairseq has no entries and no refusal; a file that cannot be read to its end has one.
     """
     text = LogText(path)
     reader = _Reader()
@@ -82,13 +82,8 @@ def read_logs(folder: Path, paths: Sequence[str]) -> dict[str, LogFile]:
     context = multiprocessing.get_context("spawn")  # a fork copies threads' locks in their present state
     try:
         with ProcessPoolExecutor(num_processes, context) as processes:
-            read = dict(
-                zip(
-                    in_turn,
-                    processes.map(read_log, map(folder.resolve().joinpath, in_turn), chunksize=share),
-                    strict=True,
-                )
-            )
+            files = processes.map(read_log, map(folder.resolve().joinpath, in_turn), chunksize=share)
+            read = dict(zip(in_turn, files, strict=True))
     except BrokenProcessPool as error:
         raise RecordError(f"{folder}: a process that reads logs died; see its message above, run again") from error
     return {path: read[path] for path in paths}

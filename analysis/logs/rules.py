@@ -111,15 +111,15 @@ def training_findings(training: LoggedTraining) -> tuple[Finding, ...]:
         expected = {name: value for name, value in expected.items() if name not in OURS_ONLY}
     pairs = _expected_pairs(training) if row is None or row.scale == "paper" else {}
     found = [
-        *_of_completeness(training.log),
+        *_check_completeness(training.log),
         *symbol_findings(training.symbols | _updates_done(training.log), expected),
-        *_of_beginning(training.log),
-        *_of_plainness(training.log.arguments, "training"),
-        *_of_batches(training.log, expected.get("tokens_per_update")),
-        *(_of_vocabulary(training) if row is None or row.scale == "paper" else ()),
-        *_of_languages(training),
-        *(finding for split, number in pairs.items() for finding in _of_pairs(training.log, split, number)),
-        *_of_making(training),
+        *_check_beginning(training.log),
+        *_check_plainness(training.log.arguments, "training"),
+        *_check_batches(training.log, expected.get("tokens_per_update")),
+        *(_check_vocabulary(training) if row is None or row.scale == "paper" else ()),
+        *_check_languages(training),
+        *(finding for split, number in pairs.items() for finding in _check_pairs(training.log, split, number)),
+        *_check_making(training),
     ]
     if row is None:
         return tuple(finding for finding in found if finding.severity != "apart")
@@ -129,7 +129,7 @@ def training_findings(training: LoggedTraining) -> tuple[Finding, ...]:
     return (*found, *_unstated(training.symbols, expected, unstated))
 
 
-def _of_completeness(log: TrainingLog) -> Iterator[Finding]:
+def _check_completeness(log: TrainingLog) -> Iterator[Finding]:
     """Yield the parts of a complete training's log that this log lacks."""
     if not log.arguments:
         yield broken("start-line", line=log.first_line)
@@ -142,7 +142,7 @@ def _of_completeness(log: TrainingLog) -> Iterator[Finding]:
     if not log.last_update:
         yield broken("updates-begun", line=log.last_line)
     else:
-        yield from _of_its_end(log)
+        yield from _check_end(log)
     if missing := _missing_epochs(log):
         yield broken("every-epoch", number=len(missing), first=missing[0])
     if missing := _missing_validations(log):
@@ -155,7 +155,7 @@ def _of_completeness(log: TrainingLog) -> Iterator[Finding]:
         yield broken("repeated-lines", number=log.num_repeated_lines)
 
 
-def _of_its_end(log: TrainingLog) -> Iterator[Finding]:
+def _check_end(log: TrainingLog) -> Iterator[Finding]:
     """Yield what a whole training ends with and this one lacks, Table 3's perplexity among it."""
     max_update = _max_update(log)
     if max_update is not None and log.last_update < max_update:
@@ -181,7 +181,7 @@ def _updates_done(log: TrainingLog) -> Symbols:
     return {"updates": log.last_update} if log.is_done and log.last_update and is_short else {}
 
 
-def _of_beginning(log: TrainingLog) -> Iterator[Finding]:
+def _check_beginning(log: TrainingLog) -> Iterator[Finding]:
     """Yield the start whose weights are of another training; a resumed start of this one is none, wherever it lay.
 
     A checkpoint is of this training if it lies where this one saves, or in a folder of that name (a folder that was
@@ -204,7 +204,7 @@ def _of_beginning(log: TrainingLog) -> Iterator[Finding]:
         reached = max(reached, start.last_update)
 
 
-def _of_plainness(arguments: Mapping[str, Argument], changes: str) -> Iterator[Finding]:
+def _check_plainness(arguments: Mapping[str, Argument], changes: str) -> Iterator[Finding]:
     """Yield the arguments that make a training or search another than the paper's, and have no symbol."""
     check = f"plain-{changes}"
     for key, values in plain_values(changes).items():
@@ -224,7 +224,7 @@ def _flag(key: str) -> str:
     return f"--{key.replace('_', '-')}"
 
 
-def _of_batches(log: TrainingLog, expected: Symbol | None) -> Iterator[Finding]:
+def _check_batches(log: TrainingLog, expected: Symbol | None) -> Iterator[Finding]:
     """Yield a difference of the target tokens an update (fairseq's wpb) from the positions that were asked for."""
     filled = [epoch.target_tokens_per_update for epoch in log.epochs if epoch.target_tokens_per_update]
     asked = symbols_of_arguments(log.arguments, log.num_gpus).get("tokens_per_update", expected)
@@ -235,7 +235,7 @@ def _of_batches(log: TrainingLog, expected: Symbol | None) -> Iterator[Finding]:
         yield broken("filled-batches", what="tokens an update", found=round(tokens), expected=asked)
 
 
-def _of_vocabulary(training: LoggedTraining) -> Iterator[Finding]:
+def _check_vocabulary(training: LoggedTraining) -> Iterator[Finding]:
     expected = VOCABULARY_BY_LANGUAGE_PAIR.get(training.language_pair)
     for size in dict.fromkeys(training.log.vocabulary_sizes):
         if expected is not None and not are_equal(size, expected, VOCABULARY_TOLERANCE):
@@ -260,7 +260,7 @@ def _unstated(found: Symbols, expected: Symbols, others: Sequence[str]) -> Itera
         yield broken("not-stated", names=", ".join(names))
 
 
-def _of_languages(training: LoggedTraining) -> Iterator[Finding]:
+def _check_languages(training: LoggedTraining) -> Iterator[Finding]:
     pair = training.language_pair
     if pair and pair not in LANGUAGE_PAIRS:
         yield broken("language-pair", pair=pair)
@@ -277,7 +277,7 @@ def _expected_pairs(training: LoggedTraining) -> dict[str, int]:
     return {split: number for split, number in expected.items() if number is not None}
 
 
-def _of_pairs(log: TrainingLog, split: str, expected: int) -> Iterator[Finding]:
+def _check_pairs(log: TrainingLog, split: str, expected: int) -> Iterator[Finding]:
     number = log.num_pairs_by_split.get(split)
     tolerance = PAIRS_TOLERANCE if split == "train" else 0.0
     if number is not None and not are_equal(number, expected, tolerance):
@@ -286,7 +286,7 @@ def _of_pairs(log: TrainingLog, split: str, expected: int) -> Iterator[Finding]:
         )
 
 
-def _of_making(training: LoggedTraining) -> Iterator[Finding]:
+def _check_making(training: LoggedTraining) -> Iterator[Finding]:
     """Yield what prevents a repetition of the training: commits, and the seed."""
     commits = training.commits
     if dirty := ", ".join(commit for commit in commits or () if commit.endswith("+dirty")):
@@ -348,7 +348,7 @@ def generation_findings(generation: LoggedGeneration) -> tuple[Finding, ...]:
     num_scored = generation.log.num_sentences or generation.log.num_hypotheses or None
     ranks = training.log.num_gpus or 1 if training and not generation.log.model_path else 1
     num_scored = None if ranks > 1 else num_scored  # of an evaluation within a training each rank counts its own part
-    findings = [*_of_a_generation(generation), *_of_sentences(generation, num_scored, num_expected)]
+    findings = [*_check_generation(generation), *_check_sentences(generation, num_scored, num_expected)]
     findings += symbol_findings(found, expected)
     if training is None:
         return tuple(finding for finding in findings if finding.severity == "error")
@@ -357,7 +357,7 @@ def generation_findings(generation: LoggedGeneration) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
-def _of_a_generation(generation: LoggedGeneration) -> Iterator[Finding]:
+def _check_generation(generation: LoggedGeneration) -> Iterator[Finding]:
     """Yield the parts of a complete log of fairseq-generate, of one model, that this log lacks."""
     log = generation.log
     if log.bleu is None:
@@ -370,7 +370,7 @@ def _of_a_generation(generation: LoggedGeneration) -> Iterator[Finding]:
         yield broken("one-model", number=num_others + 1)
     if str(log.arguments.get("model_overrides") or "{}") != "{}":
         yield broken("plain-model", found=False, expected=True)
-    yield from _of_plainness(log.arguments, "search")
+    yield from _check_plainness(log.arguments, "search")
     by_input, fixed = (log.arguments.get(key) for key in ("max_len_a", "max_len_b"))
     has_factor = isinstance(by_input, int | float) and by_input >= 1
     if isinstance(fixed, int | float) and fixed < MIN_LENGTH_LIMIT and not has_factor:
@@ -395,7 +395,7 @@ def _counts_words(log: GenerationLog) -> bool:
     return is_joined or is_decoded or log.num_hypotheses > 0
 
 
-def _of_sentences(generation: LoggedGeneration, number: int | None, expected: int | None) -> Iterator[Finding]:
+def _check_sentences(generation: LoggedGeneration, number: int | None, expected: int | None) -> Iterator[Finding]:
     if number is not None and expected is not None and number != expected:
         is_german = training_pair(generation) == "en-de"  # En-Fr's is the full one
         filtered = "; 2,737 sentences are the filtered newstest2014" if is_german else ""

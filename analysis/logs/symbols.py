@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from aiayn.cost import target_tokens_per_full_update
 from aiayn.printed import read_rows
 from aiayn.schedule import learning_rate
 from aiayn.spec.system import TrainingSpec
@@ -37,20 +38,9 @@ _SAME_NAME = (
     "embeddings", "p_drop", "p_drop_attention", "p_drop_ffn", "adam_beta_1", "adam_beta_2", "adam_epsilon",
 )  # fmt: skip
 OURS_ONLY = ("norm_epsilon", "initialisation", "sinusoids")  # which fairseq's own models do not choose
-_KEYS_OF_BOTH_SIDES = {
-    "num_layers": "layers",
-    "d_model": "embed_dim",
-    "d_ff": "ffn_embed_dim",
-    "num_heads": "attention_heads",
-}
-_DROPOUTS = {
-    "p_drop": ("dropout",), "p_drop_attention": ("attention_dropout",),
-    "p_drop_ffn": ("activation_dropout", "relu_dropout"),
-}  # fmt: skip
-_OPTIMISER_NUMBERS = {
-    "adam_beta_1": ("adam_beta_1",), "adam_beta_2": ("adam_beta_2",), "adam_epsilon": ("adam_epsilon", "adam_eps"),
-    "weight_decay": ("weight_decay",), "clip_norm": ("clip_norm",),
-}  # fmt: skip
+_OF_BOTH_SIDES = ("num_layers", "d_model", "d_ff", "num_heads", "positions", "norm_order")  # encoder's and decoder's
+_WORDS_OF_SWITCH = {"positions": ("sinusoidal", "learned"), "norm_order": ("post", "pre")}  # off, on
+_OLDER_KEYS = {"p_drop_ffn": "relu_dropout"}
 # fairseq's names of the transformer as it is; other names (transformer_align, dlcl_transformer) are other models.
 _TRANSFORMER = re.compile(r"transformer(_iwslt_de_en|(_vaswani)?_wmt_en_(de|fr)(_big)?(_t2t)?|_tiny)?")
 MIN_POSITIONS = 256  # below fairseq's 1,024; a shorter limit leaves out sentences of WMT14
@@ -105,7 +95,7 @@ def symbols_of_spec(training: TrainingSpec) -> Symbols:
     elif training.peak_learning_rate is not None:
         symbols["peak_learning_rate"] = training.peak_learning_rate
     symbols["updates"] = training.updates
-    symbols["tokens_per_update"] = training.max_tokens_per_batch * training.batches_per_update
+    symbols["tokens_per_update"] = target_tokens_per_full_update(training)
     symbols["precision"] = training.precision
     return symbols
 
@@ -119,7 +109,8 @@ def symbols_of_arguments(arguments: Mapping[str, Argument], num_gpus: int | None
 
 def _our_model(arguments: Mapping[str, Argument]) -> Symbols:
     symbols: Symbols = {"architecture": "transformer"}
-    symbols |= _given(arguments, {name: (name,) for name in (*_SAME_NAME, "norm_epsilon", "initialisation")})
+    names = (*_SAME_NAME, "norm_epsilon", "initialisation")
+    symbols |= {name: value for name in names if (value := arguments.get(name)) is not None}
     if arguments.get("positions") is not None:
         symbols |= _positions(str(arguments["positions"]))
     if "share_embeddings" in arguments:
@@ -127,13 +118,14 @@ def _our_model(arguments: Mapping[str, Argument]) -> Symbols:
     return symbols
 
 
-def _given(arguments: Mapping[str, Argument], keys_by_symbol: Mapping[str, tuple[str, ...]]) -> Symbols:
-    """Return each symbol that one of its keys has, the first key that has it."""
-    value_by_symbol = {
-        symbol: next((value for key in keys if (value := arguments.get(key)) is not None), None)
-        for symbol, keys in keys_by_symbol.items()
-    }
-    return {symbol: value for symbol, value in value_by_symbol.items() if value is not None}
+def _given(arguments: Mapping[str, Argument], *names: str) -> Symbols:
+    """Return the symbols that arguments have, under our name, fairseq's (symbols.csv), or an older one of fairseq's."""
+    symbols: Symbols = {}
+    for name in names:
+        keys = (name, SYMBOL_RULES[name].key, _OLDER_KEYS.get(name, ""))
+        if (value := next((arguments[key] for key in keys if arguments.get(key) is not None), None)) is not None:
+            symbols[name] = value
+    return symbols
 
 
 def _positions(name: str) -> Symbols:
@@ -146,23 +138,17 @@ def _fairseq_model(arguments: Mapping[str, Argument]) -> Symbols:
     symbols: Symbols = {}
     if name:
         symbols["architecture"] = _architecture(name, arguments)
-    for symbol, key in _KEYS_OF_BOTH_SIDES.items():
-        value = _of_both_sides(arguments, key)
+    for symbol in _OF_BOTH_SIDES:
+        value = _common_value(arguments, SYMBOL_RULES[symbol].key)
         if value is not None:
-            symbols[symbol] = value
+            words = _WORDS_OF_SWITCH.get(symbol)
+            symbols[symbol] = words[value] if words and isinstance(value, bool) else value
     d_model, num_heads = symbols.get("d_model"), symbols.get("num_heads")
     if isinstance(d_model, int) and isinstance(num_heads, int) and num_heads:
         symbols["d_k"] = symbols["d_v"] = d_model // num_heads  # fairseq has no other
-    for symbol, key, words in (
-        ("positions", "learned_pos", ("sinusoidal", "learned")),
-        ("norm_order", "normalize_before", ("post", "pre")),
-    ):
-        value = _of_both_sides(arguments, key)
-        if value is not None:
-            symbols[symbol] = words[value] if isinstance(value, bool) else value
     if symbols.get("architecture") == "transformer":
         symbols |= _FAIRSEQ_ONLY
-    symbols |= _given(arguments, _DROPOUTS)
+    symbols |= _given(arguments, "p_drop", "p_drop_attention", "p_drop_ffn")
     if "share_all_embeddings" in arguments or "share_decoder_input_output_embed" in arguments:
         is_half_tied = arguments.get("share_decoder_input_output_embed") is True
         symbols["tied_embeddings"] = arguments.get("share_all_embeddings") is True or (
@@ -180,9 +166,9 @@ def _architecture(name: str, arguments: Mapping[str, Argument]) -> str:
     return "transformer" if not changed else f"transformer with {', '.join(changed)}"
 
 
-def _of_both_sides(arguments: Mapping[str, Argument], key: str) -> Symbol | None:
+def _common_value(arguments: Mapping[str, Argument], encoder_key: str) -> Symbol | None:
     """Return the common value of encoder and decoder; both in words where they differ; None without either."""
-    encoder, decoder = arguments.get(f"encoder_{key}"), arguments.get(f"decoder_{key}")
+    encoder, decoder = arguments.get(encoder_key), arguments.get(encoder_key.replace("encoder_", "decoder_"))
     if encoder == decoder or decoder is None:
         return encoder
     return f"{encoder} and {decoder}" if encoder is not None else decoder
@@ -198,10 +184,10 @@ def _optimiser(arguments: Mapping[str, Argument]) -> Symbols:
             symbols["eps_ls"] = 0.0
     if (optimizer := arguments.get("optimizer")) is not None:
         symbols["optimizer"] = "adam" if optimizer == "aiayn_adam" else optimizer
-    betas = _pair(arguments.get("adam_betas"))
-    if betas is not None:
-        symbols["adam_beta_1"], symbols["adam_beta_2"] = betas
-    symbols |= _given(arguments, _OPTIMISER_NUMBERS)
+    for name, value in zip(("adam_beta_1", "adam_beta_2"), _pair(arguments.get("adam_betas")), strict=True):
+        if (beta := value if arguments.get(name) is None else arguments[name]) is not None:
+            symbols[name] = beta
+    symbols |= _given(arguments, "adam_epsilon", "weight_decay", "clip_norm")
     if optimizer == "aiayn_adam":
         symbols.setdefault("weight_decay", 0.0)  # ours has none
     return symbols
@@ -217,11 +203,11 @@ def reasons_unknown(arguments: Mapping[str, Argument]) -> dict[str, str]:
     return {"eps_ls": f"label_smoothing {smoothing} of criterion {criterion}, whose use of it is not known here"}
 
 
-def _pair(text: Argument) -> tuple[float, float] | None:
+def _pair(text: Argument) -> tuple[float, float] | tuple[None, None]:
     try:
         first, second = ast.literal_eval(str(text))
     except (ValueError, SyntaxError, TypeError):
-        return None
+        return None, None
     return float(first), float(second)
 
 

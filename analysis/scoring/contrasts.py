@@ -38,7 +38,6 @@ each system's updates. A contrast that moves by more than half its reach between
 of more updates than its control, as big, is also looked at after as many as that one's.
 """
 
-import bisect
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -50,9 +49,9 @@ import msgspec
 from analysis.scoring.verdict import (
     ALPHA,
     MARGIN_BLEU,
-    MAX_SEEDS_ADVISED,
     Outcome,
     PooledSd,
+    fewest_seeds,
     holm_adjusted,
     outcome_of,
     pool_sd,
@@ -269,7 +268,7 @@ def _effect(
 
 
 def reach_of(pooled: PooledSd, num_seeds: int, num_control_seeds: int) -> float:
-    """Return the reach of so many seeds of a row against so many of its control, before any difference is looked at."""
+    """Return the reach of a row's seeds against its control's by their numbers, before any difference is looked at."""
     standard_error = pooled.sd * math.sqrt(1 / num_seeds + 1 / num_control_seeds)
     return reaches(standard_error, pooled.degrees_of_freedom)[1]
 
@@ -277,7 +276,7 @@ def reach_of(pooled: PooledSd, num_seeds: int, num_control_seeds: int) -> float:
 def _call(
     relation: Relation | None, difference: float, numbers: tuple[int, int], pooled: PooledSd | None, margin: float
 ) -> tuple[Call, float | None, float | None]:
-    """Return the call of a difference of so many seeds of a row and of its control, its reach and its p-value."""
+    """Return the call of a difference, its reach and its p-value; `numbers` are the seeds of row and control."""
     if pooled is None or numbers[1] < MIN_CONTROL_SEEDS:
         return Call.FEW_CONTROLS, None, None
     df, standard_error = pooled.degrees_of_freedom, pooled.sd * math.sqrt(1 / numbers[0] + 1 / numbers[1])
@@ -306,9 +305,7 @@ def _seeds_to_decide(
         larger = pooled and msgspec.structs.replace(pooled, degrees_of_freedom=degrees_of_freedom)
         return _call(relation, difference, grown, larger, margin)[0] is not Call.TOO_CLOSE
 
-    wanted = range(numbers[0], MAX_SEEDS_ADVISED + 1)
-    index = bisect.bisect_left(wanted, True, key=decides)  # the reach only shrinks as seeds are added
-    return wanted[index] if index < len(wanted) else None
+    return fewest_seeds(numbers[0], decides)
 
 
 def correct_family(contrasts: Sequence[Contrast]) -> list[Contrast]:

@@ -298,7 +298,8 @@ def prepare(
     ):
         if is_asked and not sides:
             raise ScoreError(f"{flag}: neither hypotheses nor references are {what}; omit the flag")
-    if treatment.is_as_given and not any(form.is_tokens for form in forms.values()) and _is_plain(forms.values()):
+    num_attached = min(form.apart.total - form.apart.num for form in forms.values())  # marks attached to their words
+    if treatment.is_as_given and not any(form.is_tokens for form in forms.values()) and num_attached >= MIN_COUNT:
         raise ScoreError("--as-given: hypotheses and references are plain text, not tokens; omit the flag")
     prepared = {}
     for side, lines in lines_by_name.items():
@@ -307,11 +308,6 @@ def prepare(
         prepared[side] = [line.lower() for line in treated] if treatment.lower_cases else treated
     done = [f"{side}-joined" for side in joined_names] + [f"{side}-detokenised" for side in detokenised_names]
     return prepared, "+".join([*done, *(["all-lower-cased"] if treatment.lower_cases else [])])
-
-
-def _is_plain(forms: Iterable[Form]) -> bool:
-    """Return whether marks are attached to their words, in each text and often enough."""
-    return all(form.apart.total - form.apart.num >= MIN_COUNT for form in forms)
 
 
 def check_num_lines(output: SystemOutput, num_references: int, place: str) -> None:

@@ -30,7 +30,7 @@ import bisect
 import enum
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from scipy import special, stats  # type: ignore[import-untyped, unused-ignore]
@@ -231,8 +231,13 @@ def _num_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) ->
         reach, half_width = reaches(pooled.sd / math.sqrt(wanted), others_df + wanted - 1)
         return outcome_of(abs(difference), reach, half_width) is not Outcome.UNDECIDED
 
-    numbers = range(max(MIN_SEEDS, num_seeds), MAX_SEEDS_ADVISED + 1)
-    index = bisect.bisect_left(numbers, True, key=decides)  # reach and half-width only shrink as seeds are added
+    return fewest_seeds(max(MIN_SEEDS, num_seeds), decides)
+
+
+def fewest_seeds(first: int, decides: Callable[[int], bool]) -> int | None:
+    """Return the least number of seeds, from `first` to MAX_SEEDS_ADVISED, that decides; None if none does."""
+    numbers = range(first, MAX_SEEDS_ADVISED + 1)
+    index = bisect.bisect_left(numbers, True, key=decides)  # reaches only shrink as seeds are added
     return numbers[index] if index < len(numbers) else None
 
 
@@ -259,7 +264,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chance_of_any(chance: float, num_cells: int) -> float:
-    """Return the chance that at least one of so many independent events of the same chance happens."""
+    """Return the chance that at least one of `num_cells` independent events of the same chance happens."""
     return 1 - (1 - chance) ** num_cells
 
 
@@ -285,7 +290,8 @@ def judge_family(verdicts: Sequence[Verdict]) -> Family:
     outside = holm_adjusted([verdicts[index].p_outside or 0.0 for index in judged])
     corrected: list[Corrected | None] = [None] * len(verdicts)
     for index, p_equivalent, p_outside in zip(judged, equivalent, outside, strict=True):
-        outcome = _corrected_outcome(p_equivalent, p_outside)
+        outcome = Outcome.NOT_REPRODUCED if p_outside < ALPHA else Outcome.UNDECIDED
+        outcome = Outcome.REPRODUCED if p_equivalent < ALPHA else outcome
         corrected[index] = Corrected(p_equivalent=p_equivalent, p_outside=p_outside, outcome=outcome)
     return Family(
         num_judged=len(judged),
@@ -293,9 +299,3 @@ def judge_family(verdicts: Sequence[Verdict]) -> Family:
         chance_wrongly_not_reproduced=chance_of_any(ALPHA / 2, len(judged)),
         corrected=tuple(corrected),
     )
-
-
-def _corrected_outcome(p_equivalent: float, p_outside: float) -> Outcome:
-    if p_equivalent < ALPHA:
-        return Outcome.REPRODUCED
-    return Outcome.NOT_REPRODUCED if p_outside < ALPHA else Outcome.UNDECIDED

@@ -25,7 +25,7 @@ from aiayn.printed import (
     read_table,
 )
 from aiayn.spec.system import read_system
-from analysis.doctor.types import PLACE_BY_CHECK, Answer, Diagnosis, Missing, fact, found
+from analysis.doctor.types import WORDS_BY_CHECK, Answer, Diagnosis, Missing, fact, make_finding
 from analysis.findings import Cost, Finding
 from analysis.logs.symbols import symbols_of_spec
 from paper_tables.questions.reference import WHOLE_SCORE, HighCost, LowCost, read_gaps
@@ -81,7 +81,7 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return (low, high) if self.direction == "lowers" else (-high, -low)
 
     def concerns(self, finding: Finding, corpus: str, system: str) -> bool:
-        """Return whether this is a cost of such a finding."""
+        """Return whether this cost is of the finding's `what`, rank and amount, on its corpus and system."""
         if (self.what, self.rank) != (finding.what, finding.published_rank):
             return False
         if corpus not in self.corpora.split() or self.systems not in ("", system):
@@ -102,6 +102,11 @@ class _KnownCost(msgspec.Struct, frozen=True):
     high: float
     certainty: str
     source: str
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether published runs show that the difference costs nothing."""
+        return self.low == self.high == 0 and self.certainty in ("confirmed", "measured")
 
 
 def read_costs(folder: Path = PUBLISHED_FOLDER) -> list[PublishedCost]:
@@ -140,35 +145,32 @@ def add_costs(diagnosis: Diagnosis, missing: Missing | None = None) -> Diagnosis
     if answer.missing.high - known <= MIN_SLIP or any(one.what == "slip" for one in answer.findings):
         return answer
     evidence = fact("", "text and scoring", "in no setting", "as the references")
-    slip = found("unexplained", [evidence], amount=0.0)  # the ratio of lengths by which costs were published: none
+    slip = make_finding("unexplained", [evidence], amount=0.0)  # published costs go by the ratio of lengths: here none
     return _with_costs(msgspec.structs.replace(diagnosis, findings=(*diagnosis.findings, slip)), missing)
 
 
 def _with_costs(diagnosis: Diagnosis, missing: Missing | None) -> Diagnosis:
-    if diagnosis.corpus not in PAPER_CORPORA:  # what was published of these holds for none else
-        own = [
-            msgspec.structs.replace(one, costs=tuple(cost for cost in one.costs if not cost.certainty))
-            for one in diagnosis.findings
+    findings = list(diagnosis.findings)
+    if diagnosis.corpus not in PAPER_CORPORA:  # costs published for the paper's corpora do not hold for others
+        findings = [
+            msgspec.structs.replace(finding, costs=tuple(cost for cost in finding.costs if not cost.certainty))
+            for finding in findings
         ]
-        diagnosis = msgspec.structs.replace(diagnosis, findings=tuple(own))
     if diagnosis.corpus not in PAPER_CORPORA and diagnosis.corpus not in OTHER_CORPORA:
-        findings = [_of_the_demo(finding, diagnosis) for finding in diagnosis.findings]
+        findings = [_with_planted_cost(finding, diagnosis) for finding in findings]
         return msgspec.structs.replace(diagnosis, findings=rank(findings))
     costs, table3 = read_costs(), _table3_costs()
-    pairs = [
-        (finding, _known_cost(finding, diagnosis.corpus, diagnosis.system, costs, table3))
-        for finding in diagnosis.findings
-    ]
+    pairs = [(one, _known_cost(one, diagnosis.corpus, diagnosis.system, costs, table3)) for one in findings]
     raised = sum(-known.low for _, known in pairs if known is not None and known.low < 0)
     missing = missing or _missing(diagnosis)
     if missing is not None and missing.is_known and raised:
         words = f"{missing.words}; up to {raised:.1f} more, as something here raises it"
         missing = msgspec.structs.replace(missing, high=missing.high + raised, words=words)
-    findings = _shared_out([pair for pair in pairs if not _costs_nothing(pair[1])], missing)
+    findings = _shared_out([(one, known) for one, known in pairs if known is None or not known.is_nothing], missing)
     harmless = tuple(
         msgspec.structs.replace(finding, costs=(_cost(known, (0.0, 0.0)),))
         for finding, known in pairs
-        if known is not None and _costs_nothing(known)
+        if known is not None and known.is_nothing
     )
     left = {finding.check for finding in findings}
     outcomes = tuple(
@@ -188,7 +190,7 @@ def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         likelihood = LIKELIHOODS.index(finding.likelihood or "unknown")
         lost = 0.0 if cost is None or cost.low is None else math.inf if cost.high is None else cost.high
         certainty = CERTAINTIES.index(cost.certainty) if cost else len(CERTAINTIES)
-        return finding.is_symptom, likelihood, -lost, certainty, PLACE_BY_CHECK[finding.check]
+        return finding.is_symptom, likelihood, -lost, certainty, list(WORDS_BY_CHECK).index(finding.check)
 
     return tuple(sorted(findings, key=key))
 
@@ -213,7 +215,7 @@ def missing_bleu(corpus: str, system: str, role: str, bleu: float, metric: str =
     return Missing(low=lowest - bleu, high=value - bleu, words=words)
 
 
-def _of_the_demo(finding: Finding, diagnosis: Diagnosis) -> Finding:
+def _with_planted_cost(finding: Finding, diagnosis: Diagnosis) -> Finding:
     """Return a finding of another corpus: measured on the run itself, or planted in the demo if it is the demo's."""
     if finding.costs:
         likelihood = "raises" if (finding.costs[0].low or 0.0) < 0 else "measured"
@@ -221,11 +223,11 @@ def _of_the_demo(finding: Finding, diagnosis: Diagnosis) -> Finding:
     is_planted = diagnosis.corpus == DEMO_CORPUS and finding.what not in NOT_PLANTED
     planted = [one for one in PLANTED_COSTS if is_planted and one.check == finding.check]
     costs = tuple(
-        Cost(low=one.loss, high=one.loss, words="", source=f"{one.fault}, {PLANTED_SOURCE}", certainty="planted")
+        Cost(low=one.loss, high=one.loss, source=f"{one.fault}, {PLANTED_SOURCE}", certainty="planted")
         for one in planted
     )
     if finding.is_symptom or not costs:
-        costs = (Cost(low=None, high=None, words=UNKNOWN_COST, source=""),)
+        costs = (Cost(words=UNKNOWN_COST),)
     likelihood = "" if finding.is_symptom else "possible" if planted else "unknown"
     return msgspec.structs.replace(finding, costs=costs, likelihood=likelihood)
 
@@ -233,14 +235,11 @@ def _of_the_demo(finding: Finding, diagnosis: Diagnosis) -> Finding:
 def _missing(diagnosis: Diagnosis) -> Missing | None:
     for role in ("test", "dev"):
         if role in diagnosis.scores:
-            value = round(diagnosis.scores[role], 2)
-            metric = diagnosis.metrics.get(role, "")
-            missing = missing_bleu(diagnosis.corpus, diagnosis.system, role, value, metric)
-            if missing is not None:
+            value, metric = round(diagnosis.scores[role], 2), diagnosis.metrics.get(role, "")
+            if missing := missing_bleu(diagnosis.corpus, diagnosis.system, role, value, metric):
                 return missing
     for role in ("test", "dev"):
-        whole = missing_bleu(diagnosis.corpus, diagnosis.system, role, 0.0)
-        if whole is not None:
+        if whole := missing_bleu(diagnosis.corpus, diagnosis.system, role, 0.0):
             words = "no score was given: at most the whole printed number"
             return Missing(low=0.0, high=whole.high, words=words, is_known=False)
     return None
@@ -313,10 +312,6 @@ def _table3_costs() -> dict[tuple[str, object], _KnownCost]:
     return costs
 
 
-def _costs_nothing(known: _KnownCost | None) -> bool:
-    return known is not None and known.low == known.high == 0 and known.certainty in ("confirmed", "measured")
-
-
 def _seen(outcome: Answer, harmless: Sequence[Finding]) -> Answer:
     """Return an outcome whose differences cost nothing: seen, with the published runs that show it."""
     words = [
@@ -353,7 +348,7 @@ def _shared_out(pairs: Sequence[tuple[Finding, _KnownCost | None]], missing: Mis
         elif finding.is_symptom:
             likelihood = ""
         elif known is None:
-            costs = (Cost(low=None, high=None, words=UNKNOWN_COST, source=""),)
+            costs = (Cost(words=UNKNOWN_COST),)
         elif known.high <= 0:
             likelihood, costs = "raises", (_cost(known, (known.low, known.high)),)
         elif place in share:

@@ -104,18 +104,18 @@ def diagnose_commands(
     for trial, end in zip(trials, ends, strict=True):
         first = trial.line if trial is not trials[0] else 0
         bleus = [one for one in file.bleus if first <= one[1].line < end]  # those between it and the next
-        taken = corpus_of(trial)
-        name = corpus or taken.name
+        known, stated_by, is_stated = corpus_of(trial)
+        name = corpus or known
         paper_corpus = name if name in PAPER_CORPORA else "wmt14_en_de"
         trained = trained_of(trial.training, str(path)) if trial.training else None
         translations = translations_of(trial, str(path), read_corpus(paper_corpus), bleus, given)
         notes = trial.notes()
         if bleu is not None and metric is None and translations and translations[0].metric:
             notes.append(f"No --metric is given: --bleu {bleu:g} is taken as {translations[0].metric}.")
-        if not corpus and not taken.is_stated:
-            pair = {"wmt14_en_fr": "En-Fr"}.get(taken.name, "En-De")
-            by = taken.stated_by or "the file"
-            notes.insert(0, f"{by} names no known corpus: assumed WMT14 {pair}; name another by --corpus.")
+        if not corpus and not is_stated:
+            pair = {"wmt14_en_fr": "En-Fr"}.get(known, "En-De")
+            note = f"{stated_by or 'the file'} names no known corpus: assumed WMT14 {pair}; name another by --corpus."
+            notes.insert(0, note)
         diagnosis = diagnose_like_the_papers(
             f"{path}:{trial.line}", name, trained, translations, system=system, missing=missing, notes=notes
         )

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from aiayn.terminal import titled, wrapped
-from analysis.doctor.types import CAUSE_BY_CHECK, Answer, Diagnosis, Missing
+from aiayn.terminal import entries, sections, titled, wrapped
+from analysis.doctor.types import WORDS_BY_CHECK, Answer, Diagnosis, Missing
 from analysis.findings import Cost, Evidence, Finding
 
 LABEL = 11  # columns of the labels of a finding
@@ -15,20 +15,16 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
     """Return the whole answer as lines of at most `WIDTH` columns, each ended by LF; paths are never broken."""
     claim = f"system {diagnosis.system} of scale {diagnosis.scale}, corpus {diagnosis.corpus}"
     title = f"{diagnosis.name}: is it {claim}?"
-    lines = [*wrapped(title), titled(title)[1], ""]
-    for kind, path in diagnosis.files.items():
-        lines += wrapped(f"{kind:<14}{path}", "  ", " " * 16)
-    lines += ["", *wrapped(headline(diagnosis))]
-    if diagnosis.missing is not None:
-        lines += wrapped(words_of_missing(diagnosis.missing))
-    for note in diagnosis.notes:
-        lines += wrapped(note)
-    for number, finding in enumerate(diagnosis.findings, 1):
-        lines += ["", *_finding_lines(number, finding)]
-    lines += ["", "Checks, in the order of the ranked causes", ""]
-    for outcome in diagnosis.outcomes:
-        lines += _outcome_lines(outcome)
-    return "\n".join([*lines, "", *wrapped(NEXT_STEP), ""])
+    missing = [] if diagnosis.missing is None else [words_of_missing(diagnosis.missing)]
+    return sections(
+        ("", [*wrapped(title), titled(title)[1]]),
+        ("", entries(tuple(diagnosis.files.items()), "  ")),
+        ("", [line for text in (headline(diagnosis), *missing, *diagnosis.notes) for line in wrapped(text)]),
+        *(("", list(_finding_lines(number, finding))) for number, finding in enumerate(diagnosis.findings, 1)),
+        ("", ["Checks, in the order of the ranked causes"]),
+        ("", [line for outcome in diagnosis.outcomes for line in _outcome_lines(outcome)]),
+        ("", wrapped(NEXT_STEP)),
+    )
 
 
 def headline(diagnosis: Diagnosis) -> str:
@@ -76,26 +72,21 @@ def place_of(evidence: Evidence) -> str:
 
 
 def words_of_cost(cost: Cost) -> str:
-    """Return a cost with its source: `1.0 to 1.1 BLEU, confirmed: <source>`, or what it adds."""
+    """Return a cost with its source, `1.0 to 1.1 BLEU, confirmed: <source>`; `adds ` before it if it raises the score.
+
+    A cost of unknown size is its words.
+    """
     if cost.low is None:
         return cost.words
-    how_sure = "".join(f", {words}" for words in (cost.words, cost.certainty) if words)
-    return f"{amount_of(cost)} BLEU{how_sure}: {cost.source}"
-
-
-def amount_of(cost: Cost) -> str:
-    """Return the bounds of a cost in BLEU, `adds` before them if it raises the score; `unknown` without any."""
-    if cost.low is None:
-        return "unknown"
     is_gain = cost.low <= 0 and (cost.high or 0) <= 0 and (cost.low, cost.high) != (0, 0)
     bounds = [cost.low, cost.high] if not is_gain else [abs(cost.high or 0.0), abs(cost.low)]
-    texts = ["all" if bound is None else f"{bound:.1f}" for bound in bounds]
-    amount = texts[0] if texts[0] == texts[1] else " to ".join(texts)
-    return f"{'adds ' if is_gain else ''}{amount}"
+    amount = " to ".join(dict.fromkeys("all" if bound is None else f"{bound:.1f}" for bound in bounds))
+    how_sure = "".join(f", {words}" for words in (cost.words, cost.certainty) if words)
+    return f"{'adds ' if is_gain else ''}{amount} BLEU{how_sure}: {cost.source}"
 
 
 def _outcome_lines(outcome: Answer) -> Iterator[str]:
-    words = CAUSE_BY_CHECK[outcome.check].words
+    words = WORDS_BY_CHECK[outcome.check]
     if outcome.findings:
         mark, text = "FOUND", "; ".join(finding.title for finding in outcome.findings)
     elif outcome.missing:

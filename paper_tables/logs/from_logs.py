@@ -5,7 +5,7 @@ They fill Tables 2 and 3 under the printed rows; every log is listed with what i
 
 import html
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pandas as pd
 
 from aiayn.printed import PAPER_SCALE, read_cells
 from aiayn.provenance import commit_label, utc_now
+from aiayn.records import TrainRecord
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_system
 from aiayn.wings import registered
@@ -33,7 +34,7 @@ from paper_tables.render.from_logs import Read
 from paper_tables.render.render import Popovers
 from paper_tables.render.report import Origin, card_words, render_cards, render_page
 from paper_tables.render.tables import REPORT_NAME, write_frame, write_table, write_text
-from paper_tables.scale_results import RecordedResults, RecordFault
+from paper_tables.scale_results import RecordFault
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
 
@@ -61,19 +62,21 @@ def make_page_of_logs(read: Read, output_folder: Path, config_folder: Path) -> t
     named = [one.why for one in left_out if not one.path.rpartition("/")[2].startswith("(")]
     not_read = (*refused, *named)
     judged = judge_folder(root, file_by_path, read_rows(_scales_of(file_by_path), config_folder))
-    scale_by_run = {
-        train.run: scale
+    recorded_by_path = {
+        training.path: (scale, train)
         for scale, recorded in read.recorded_by_scale.items()
         for train in recorded.results.train_by_key.values()
+        for training in judged.trainings
+        if posixpath.basename(posixpath.dirname(training.path)) == train.run  # a run's folder has its name
     }
-    scale_by_path = {
-        one.path: scale_by_run[run] for one in judged.trainings if (run := run_of_log(one.path)) in scale_by_run
-    }
+    scale_by_path = {path: scale for path, (scale, _) in recorded_by_path.items()}
     alone = [training for training in judged.trainings if training.path not in scale_by_path]
     lines, findings_by_path = average_trainings(alone)
     lines.sort(key=lambda line: (line.row.scale != PAPER_SCALE, line.row.scale, len(line.configuration)))
-    for path, finding in _contradictions(judged, read.recorded_by_scale):
-        findings_by_path.setdefault(path, []).append(finding)
+    for training in judged.trainings:
+        if training.path in recorded_by_path:
+            found = _contradictions(training.log, recorded_by_path[training.path][1])
+            findings_by_path.setdefault(training.path, []).extend(found)
     tables = [lay_out_logs(judged, findings_by_path, scale_by_path, left_out)]
     if alone or not read.recorded_by_scale:
         hardware = read_hardware(config_folder / "hardware.yaml")
@@ -115,29 +118,13 @@ def averaged_lines(folder: Path) -> list[AveragedLine]:
     return average_trainings(judge_folder(root, file_by_path, read_rows(_scales_of(file_by_path))).trainings)[0]
 
 
-def run_of_log(path: str) -> str:
-    """Return the folder of a log, which for a run of ours has the run's name."""
-    return posixpath.basename(posixpath.dirname(path))
-
-
-def _contradictions(
-    judged: LoggedFolder, recorded_by_scale: Mapping[str, RecordedResults]
-) -> list[tuple[str, Finding]]:
-    """Return the updates and parameters in which records and logs of runs differ."""
-    trains = [train for recorded in recorded_by_scale.values() for train in recorded.results.train_by_key.values()]
-    train_by_run = {train.run: train for train in trains}
-    found = []
-    for training in judged.trainings:
-        train = train_by_run.get(run_of_log(training.path))
-        if train is None:
-            continue
-        log = training.log
-        pairs = {"updates": (train.updates, log.last_update), "parameters": (train.num_parameters, log.num_parameters)}
-        for name, (recorded, logged) in pairs.items():
-            if logged is not None and recorded != logged:
-                values: dict[str, Any] = {"run": train.run, "recorded": recorded, "name": name, "logged": logged}
-                found.append((training.path, broken("log-and-record-agree", line=log.last_line, **values)))
-    return found
+def _contradictions(log: TrainingLog, train: TrainRecord) -> Iterator[Finding]:
+    """Yield the numbers of updates and of parameters in which a run's record and log differ."""
+    pairs = {"updates": (train.updates, log.last_update), "parameters": (train.num_parameters, log.num_parameters)}
+    for name, (recorded, logged) in pairs.items():
+        if logged is not None and recorded != logged:
+            values: dict[str, Any] = {"run": train.run, "recorded": recorded, "name": name, "logged": logged}
+            yield broken("log-and-record-agree", line=log.last_line, **values)
 
 
 def read_rows(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> list[PaperRow]:

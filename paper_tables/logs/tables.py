@@ -68,7 +68,7 @@ def lay_out_logs(
 
 
 def file_problems(path: str, log_file: LogFile) -> list[str]:
-    """Return the problems of a file itself: it cannot be read, is no log, or has bytes that are no text."""
+    """Return the problems of a file itself: it cannot be read, is not a log, or has bytes that are not text."""
     problems = []
     if log_file.refusal is not None:
         place = f"{path}:{log_file.refusal.line}" if log_file.refusal.line else path

@@ -17,6 +17,7 @@ from paper_tables.doctor.text import words_of_cost
 from tests.doctor.fixtures import assemble
 from tests.doctor.folders import OTHER, PLAIN, TOKENS, in_pieces, write_generation, write_pair
 
+TOKEN_REFERENCES = [Tokenizer("de").tokenize(line).rstrip() for line in PLAIN]
 CLAIM = ("--scale", "demo", "--system", "base", "--corpus", "demo_en_de")
 
 
@@ -74,7 +75,7 @@ def test_tokens_beside_plain_references_cost_what_detokenising_gives_back(
     (cost,) = found[title]["costs"]
     assert lost > 1
     assert cost["low"] == cost["high"] == pytest.approx(lost)
-    turned = findings(write_pair(tmp_path / "b", OTHER, [Tokenizer("de").tokenize(line) for line in PLAIN]), capsys)
+    turned = findings(write_pair(tmp_path / "b", OTHER, TOKEN_REFERENCES), capsys)
     assert turned[title]["evidence"][0]["path"].endswith("ref.de")
 
 
@@ -82,14 +83,14 @@ def test_plain_text_raises_no_alarm_nor_do_tokens_in_both_texts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert findings(write_pair(tmp_path / "a", OTHER), capsys) == {}
-    references = [Tokenizer("de").tokenize(line).rstrip() for line in PLAIN]
-    value = value_of("bleu_as_given", TOKENS, references)
-    assert findings(write_generation(tmp_path / "b", TOKENS, references, value), capsys) == {}
+    value = value_of("bleu_as_given", TOKENS, TOKEN_REFERENCES)
+    assert findings(write_generation(tmp_path / "b", TOKENS, TOKEN_REFERENCES, value), capsys) == {}
 
 
 def test_what_is_missing_of_tokens_is_by_their_plain_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    references = [Tokenizer("de").tokenize(line).rstrip() for line in PLAIN]
-    folder = write_generation(tmp_path / "a", TOKENS, references, value_of("bleu_as_given", TOKENS, references))
+    folder = write_generation(
+        tmp_path / "a", TOKENS, TOKEN_REFERENCES, value_of("bleu_as_given", TOKENS, TOKEN_REFERENCES)
+    )
     main(["doctor", str(folder), *WMT14])
     scores = json.loads(capsys.readouterr().out)["scores"]
     assert scores["test"] == pytest.approx(value_of("bleu_tok_compound_split", OTHER, PLAIN))
@@ -104,18 +105,16 @@ def test_a_form_that_was_measured_adds_no_published_gain(tmp_path: Path, capsys:
 def test_a_logged_bleu_that_its_own_lines_do_not_have_is_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    references = [Tokenizer("de").tokenize(line).rstrip() for line in PLAIN]
-    found = findings(write_generation(tmp_path / "a", TOKENS, references, 11.0), capsys)
+    found = findings(write_generation(tmp_path / "a", TOKENS, TOKEN_REFERENCES, 11.0), capsys)
     assert found["A score does not match its name"]["evidence"][0]["what"] == "bleu_as_given"
 
 
 def test_a_generate_log_in_pieces_is_judged_by_its_own_line_and_by_its_lines_joined(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    references = [Tokenizer("de").tokenize(line).rstrip() for line in PLAIN]
-    logged = value_of("bleu_as_given", in_pieces(TOKENS), in_pieces(references))
-    joined_value = value_of("bleu_as_given", TOKENS, references)
-    folder = write_generation(tmp_path / "a", in_pieces(TOKENS), in_pieces(references), logged)
+    logged = value_of("bleu_as_given", in_pieces(TOKENS), in_pieces(TOKEN_REFERENCES))
+    joined_value = value_of("bleu_as_given", TOKENS, TOKEN_REFERENCES)
+    folder = write_generation(tmp_path / "a", in_pieces(TOKENS), in_pieces(TOKEN_REFERENCES), logged)
     for arguments in ((), ("--hypotheses", str(folder / "gen.out"))):
         found = findings(folder, capsys, *arguments)
         assert list(found) == ["Translations are left in pieces"]  # and not: too long
@@ -126,10 +125,10 @@ def test_a_generate_log_in_pieces_is_judged_by_its_own_line_and_by_its_lines_joi
 
 
 def test_a_cost_is_shown_with_its_direction_and_source() -> None:
-    assert words_of_cost(Cost(low=1.0, high=1.1, words="", source="NeurST")) == "1.0 to 1.1 BLEU: NeurST"
-    assert words_of_cost(Cost(low=-0.9, high=0.0, words="", source="fairseq")) == "adds 0.0 to 0.9 BLEU: fairseq"
-    assert words_of_cost(Cost(low=10.0, high=None, words="", source="t2t")) == "10.0 to all BLEU: t2t"
-    assert words_of_cost(Cost(low=None, high=None, words="not known", source="")) == "not known"
+    assert words_of_cost(Cost(low=1.0, high=1.1, source="NeurST")) == "1.0 to 1.1 BLEU: NeurST"
+    assert words_of_cost(Cost(low=-0.9, high=0.0, source="fairseq")) == "adds 0.0 to 0.9 BLEU: fairseq"
+    assert words_of_cost(Cost(low=10.0, source="t2t")) == "10.0 to all BLEU: t2t"
+    assert words_of_cost(Cost(words="not known")) == "not known"
 
 
 def test_published_costs_are_those_of_the_nearest_published_system() -> None:

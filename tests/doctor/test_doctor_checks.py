@@ -24,7 +24,8 @@ from analysis.doctor.check_training import (
 )
 from analysis.doctor.collect import collect_folder
 from analysis.doctor.diagnose import CHECKS, diagnose, without_lone_symptoms
-from analysis.doctor.types import Answer, Averaged, Case, Claim, LoggedRate, Reported, Search
+from analysis.doctor.types import Answer, Case, Claim, LoggedRate, Reported, Trained
+from analysis.logs.types import TrainingLog
 from analysis.scoring.line_match import share_out_of_order
 from paper_tables.doctor.costs import rank
 from tests.doctor.fixtures import assemble
@@ -50,14 +51,38 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Case:
     return collect_folder(folder, claim, count_words, hypotheses_path=None, references_path=None)
 
 
-def with_log(case: Case, **changes: Any) -> Case:
+def trained_of(case: Case) -> tuple[Trained, TrainingLog]:
     assert case.trained is not None
-    return replace(case, trained=replace(case.trained, log=replace(case.trained.log, **changes)))
+    assert case.trained.log is not None
+    return case.trained, case.trained.log
+
+
+def with_log(case: Case, **changes: Any) -> Case:
+    trained, log = trained_of(case)
+    return replace(case, trained=replace(trained, log=replace(log, **changes)))
 
 
 def with_symbols(case: Case, **changes: Any) -> Case:
-    assert case.trained is not None
-    return replace(case, trained=replace(case.trained, symbols=case.trained.symbols | changes))
+    trained, _ = trained_of(case)
+    return replace(case, trained=replace(trained, symbols=trained.symbols | changes))
+
+
+def with_tokens(case: Case, ratio: float, last_update: int) -> Case:
+    """Return a case whose target tokens an update are multiplied by `ratio`."""
+    _, log = trained_of(case)
+    epochs = [replace(one, target_tokens_per_update=ratio * (one.target_tokens_per_update or 0)) for one in log.epochs]
+    return with_log(case, epochs=tuple(epochs), last_update=last_update)
+
+
+def with_last_bits(case: Case, bits: float) -> Case:
+    """Return a case whose last validation is at `bits` a subword."""
+    *validations, last = trained_of(case)[1].validations
+    return with_log(case, validations=(*validations, replace(last, nll_bits=bits)))
+
+
+def of_wmt14(case: Case) -> Case:
+    """Return a case that claims to be of the paper's corpus, without a data-bin."""
+    return replace(case, claim=replace(case.claim, corpus=read_corpus("wmt14_en_de")), data=None)
 
 
 def with_translation(case: Case, **changes: Any) -> Case:
@@ -66,9 +91,8 @@ def with_translation(case: Case, **changes: Any) -> Case:
 
 def small(case: Case, **changes: Any) -> Case:
     """Return a case of three lines, without a data-bin."""
-    first = case.translations[0]
     changes = {"lines": LINES, "references": LINES, "pieces": None, "reported": (), **changes}
-    return replace(case, data=None, translations=(replace(first, **changes),))
+    return with_translation(replace(case, data=None), **changes)
 
 
 def titles(outcome: Answer) -> list[str]:
@@ -90,49 +114,28 @@ def test_counts_that_differ_between_log_and_data_bin_are_found(clean: Case) -> N
 
 
 def test_the_papers_counts_are_expected_of_wmt14_alone(clean: Case) -> None:
-    wmt14 = replace(clean, claim=replace(clean.claim, corpus=read_corpus("wmt14_en_de")), data=None)
-    found = {one.what: one.expected for one in check_data(wmt14).findings[0].evidence}
-    assert found["training pairs"] == "about 4,500,000 (section 5.1)"
-    assert check_vocabulary(wmt14).findings[0].evidence[0].expected == "30,000 to 42,000 (section 5.1)"
-    assert check_data(clean).findings == check_vocabulary(clean).findings == ()
+    checks = (check_data, check_vocabulary, check_batch)
+    expected = [{one.expected for one in check(of_wmt14(clean)).findings[0].evidence} for check in checks]
+    assert "about 4,500,000 (section 5.1)" in expected[0]
+    assert "30,000 to 42,000 (section 5.1)" in expected[1]
+    assert "about 25,000: section 5.1" in expected[2]
+    assert [check(clean).findings for check in checks] == [(), (), ()]
 
 
-def test_dictionaries_of_different_sizes_in_the_log_alone_are_separate(clean: Case) -> None:
-    outcome = check_vocabulary(replace(with_log(clean, vocabulary_sizes=(400, 300)), data=None))
-    assert titles(outcome) == ["Separate vocabularies instead of a joint one"]
-
-
-def test_a_text_without_ends_of_sentences_is_found_with_its_published_cost(clean: Case) -> None:
+def test_a_text_without_ends_of_sentences_is_found_with_its_published_cost(
+    clean: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert clean.data is not None
-    side = clean.data.side_by_place["train", "target"]
-    whole = side.lengths
-    try:
-        side.lengths = whole - 1
-        (finding,) = check_vocabulary(clean).findings
-    finally:
-        side.lengths = whole
-    assert finding.evidence[0].what == "lines without their end of sentence"
-    assert finding.published_rank == "1a"
-
-
-def test_a_larger_batch_is_found_and_said_to_raise_the_score(clean: Case) -> None:
-    assert clean.trained is not None
-    epochs = [replace(one, target_tokens_per_update=4000.0) for one in clean.trained.log.epochs]
-    (finding,) = check_batch(with_log(clean, epochs=tuple(epochs))).findings
-    assert finding.title == "The effective batch is 8.2 times larger than the system's"
-    assert finding.published_rank == "A5"
+    side = clean.data.sides_by_split["train"][1]
+    monkeypatch.setattr(side, "lengths", side.lengths - 1)
+    (finding,) = check_vocabulary(clean).findings
+    assert (finding.evidence[0].what, finding.published_rank) == ("lines without their end of sentence", "1a")
 
 
 def test_a_last_epoch_of_two_updates_weighs_as_two_updates(clean: Case) -> None:
-    assert clean.trained is not None
-    epochs = clean.trained.log.epochs
+    epochs = trained_of(clean)[1].epochs
     short = replace(epochs[-1], update=epochs[-1].update + 2, target_tokens_per_update=10.0)
     assert check_batch(with_log(clean, epochs=(*epochs, short))).findings == ()
-
-
-def test_the_papers_25000_tokens_are_expected_of_wmt14_without_a_data_bin(clean: Case) -> None:
-    wmt14 = replace(clean, claim=replace(clean.claim, corpus=read_corpus("wmt14_en_de")), data=None)
-    assert check_batch(wmt14).findings[0].evidence[0].expected == "about 25,000: section 5.1"
 
 
 def test_rates_of_this_or_the_next_update_are_right_and_others_wrong() -> None:
@@ -147,15 +150,14 @@ def test_rates_of_this_or_the_next_update_are_right_and_others_wrong() -> None:
 
 
 def test_a_log_with_one_wrong_rate_in_two_hundred_is_not_another_schedule(clean: Case) -> None:
-    assert clean.trained is not None
-    rates = clean.trained.rates
-    one = replace(
-        clean,
-        trained=replace(clean.trained, rates=(replace(rates[0], rate=1.0), *rates[1:])),
-    )
-    assert check_schedule(one).findings == ()
-    every = tuple(replace(rate, rate=2 * rate.rate) for rate in rates)
-    assert len(check_schedule(replace(clean, trained=replace(clean.trained, rates=every))).findings) == 1
+    trained, _ = trained_of(clean)
+    first, *others = trained.rates
+    for rates, num_findings in (
+        ([replace(first, rate=1.0), *others], 0),
+        ([replace(rate, rate=2 * rate.rate) for rate in trained.rates], 1),
+    ):
+        changed = replace(clean, trained=replace(trained, rates=tuple(rates)))
+        assert len(check_schedule(changed).findings) == num_findings
 
 
 @pytest.mark.parametrize(
@@ -185,15 +187,6 @@ def test_a_finding_says_of_what_it_is_and_how_large(clean: Case) -> None:
     assert {one.what for one in many} == {"num_heads", "d_ff"}  # d_k and d_v follow from the heads
 
 
-def with_tokens(case: Case, ratio: float, last_update: int) -> Case:
-    assert case.trained is not None
-    epochs = tuple(
-        replace(one, target_tokens_per_update=ratio * (one.target_tokens_per_update or 0.0))
-        for one in case.trained.log.epochs
-    )
-    return with_log(case, epochs=epochs, last_update=last_update)
-
-
 def test_a_training_is_whole_that_its_own_patience_ended(clean: Case) -> None:
     """Of the system's `patience_epochs`; neither cut before it nor stopped by another patience."""
     patient = replace(clean.claim, training=replace(clean.claim.training, patience_epochs=10))
@@ -217,19 +210,15 @@ def test_updates_count_with_their_tokens(clean: Case) -> None:
 
 
 def test_a_training_that_falls_apart_is_found(clean: Case) -> None:
-    assert clean.trained is not None
     assert check_divergence(clean).findings == ()
-    last = clean.trained.log.validations[-1]
-    lost = [*clean.trained.log.validations[:-1], replace(last, nll_bits=12.0)]
-    (finding,) = check_divergence(with_log(clean, validations=tuple(lost))).findings
-    assert finding.title.startswith("The training diverged after update ")
-    nan = [*lost[:-1], replace(last, nll_bits=float("nan"))]
-    assert check_divergence(with_log(clean, validations=tuple(nan))).findings
+    for bits in (12.0, float("nan")):
+        (finding,) = check_divergence(with_last_bits(clean, bits)).findings
+        assert finding.title.startswith("The training diverged after update ")
 
 
 @pytest.mark.parametrize("updates", [(620, 640, 660, 680), (600, 620, 640, 660, 680), (100, 640, 660, 680, 700)])
 def test_checkpoints_that_are_not_the_last_five_are_found(clean: Case, updates: tuple[int, ...]) -> None:
-    outcome = check_wrong_checkpoints(with_translation(clean, averaged=Averaged("last5.json", updates)))
+    outcome = check_wrong_checkpoints(with_translation(clean, averaged_path="last5.json", averaged_updates=updates))
     assert titles(outcome) == ["Other checkpoints averaged than the last"]
 
 
@@ -239,28 +228,16 @@ def test_of_two_averages_of_a_test_set_one_must_be_the_tables(clean: Case) -> No
     assert not check_average(replace(clean, translations=(single, clean.translations[0]))).findings
 
 
-def test_a_setting_of_the_search_that_no_log_states_is_not_compared(clean: Case) -> None:
-    search = Search("generate.log:1", beam_size=4, length_penalty_alpha=0.6)
-    assert not check_search(with_translation(clean, search=search)).findings
-    (finding,) = check_search(with_translation(clean, search=replace(search, beam_size=5))).findings
-    assert finding.title == "Another search than the paper's: beam_size 5"
-
-
 def test_translations_that_break_off_are_found_from_their_pieces_alone(clean: Case) -> None:
     pieces = tuple("a b c d" for _ in LINES)
     assert check_search(small(clean, search=None, pieces=pieces)).findings
     assert not check_search(small(clean, search=None, pieces=tuple("a b c ." for _ in LINES))).findings
 
 
-def test_short_translations_are_a_symptom_with_the_cost_of_their_brevity(clean: Case) -> None:
-    lines = tuple(line[: len(line) // 2] for line in LINES)
-    (finding,) = check_lengths(small(clean, lines=lines)).findings
-    assert finding.is_symptom
-    assert not check_lengths(small(clean)).findings
-
-
 def test_a_symptom_alone_is_no_finding_where_no_bounds_are_published(clean: Case) -> None:
+    assert not check_lengths(small(clean)).findings
     short = check_lengths(small(clean, lines=tuple(line[:9] for line in LINES)))
+    assert short.findings[0].is_symptom
     cause = check_updates(with_log(clean, last_update=250))
     (seen,) = without_lone_symptoms((short,))
     assert (seen.findings, "length ratio" in seen.seen) == ((), True)
@@ -274,41 +251,28 @@ def test_lines_that_are_not_their_pieces_joined_are_found(clean: Case) -> None:
     assert check_pieces(small(clean, pieces=(pieces[1], pieces[0], pieces[2]))).findings
 
 
-def test_references_in_another_order_are_found_without_a_data_bin(clean: Case) -> None:
-    lines = tuple(
-        f"{name} sieht {number} Tiere im Wald {number + 7}"
-        for number, name in enumerate("abcdefghijklmnopqrstuvwxyz" * 2)
-    )
-    assert share_out_of_order(lines, lines, np.random.default_rng(1)) == 0.0
-    assert check_reference_order(small(clean, lines=lines, references=lines)).findings == ()
-    (finding,) = check_reference_order(small(clean, lines=lines, references=lines[::-1])).findings
-    assert finding.title == "Translations and references are in different orders"
+ANIMALS = tuple(
+    f"{name} sieht {number} Tiere im Wald {number + 7}" for number, name in enumerate("abcdefghijklmnopqrstuvwxyz" * 2)
+)
 
 
 def test_a_bleu_near_one_is_told_apart_by_what_the_translations_are(clean: Case) -> None:
-    lines = tuple(
-        f"{name} sieht {number} Tiere im Wald" for number, name in enumerate("abcdefghijklmnopqrstuvwxyz" * 2)
-    )
-    repeated = small(clean, lines=(lines[0],) * len(lines), references=lines)
-    (finding,) = check_reference_order(repeated).findings
-    assert finding.title.startswith("Translations repeat themselves")
-    vague = tuple(
+    assert share_out_of_order(ANIMALS, ANIMALS, np.random.default_rng(1)) == 0.0
+    assert check_reference_order(small(clean, lines=ANIMALS, references=ANIMALS)).findings == ()
+    few_words = tuple(
         f"{'abcde'[(number + 2) % 5]} sieht {(number + 3) % 5} Tiere" + " im Wald" * (number % 40)
-        for number in range(len(lines))
+        for number in range(len(ANIMALS))
     )
-    (finding,) = check_reference_order(small(clean, lines=vague, references=lines)).findings
-    assert finding.title.endswith("the model does not read it")
-    assert "pre-norm" in finding.fix
-    assert clean.trained is not None
-    assert clean.trained.log is not None
-    last = replace(clean.trained.log.validations[-1], nll_bits=12.0)
-    fell = with_log(clean, validations=(*clean.trained.log.validations[:-1], last))
-    (finding,) = check_reference_order(small(fell, lines=vague, references=lines)).findings
-    assert "diverged" in finding.title
-    generated = small(clean, lines=lines[::-1], references=lines, source_lines=lines)
-    (finding,) = check_reference_order(generated).findings
-    assert finding.title.startswith("Source and target of the data-bin")  # its H- and T- lines have one number
-    assert "token" not in finding.fix
+    generated = {"lines": ANIMALS[::-1], "source_lines": ANIMALS}  # its H- and T- lines have one number
+    for case, changes, title in (
+        (clean, {"lines": ANIMALS[::-1]}, "Translations and references are in different orders"),
+        (clean, {"lines": ANIMALS[:1] * len(ANIMALS)}, "Translations repeat themselves: "),
+        (clean, {"lines": few_words}, "Translations of other sentences than the source's: the model does not read it"),
+        (with_last_bits(clean, 12.0), {"lines": few_words}, "Translations are of a model that diverged"),
+        (clean, generated, "Source and target of the data-bin are not of one sentence"),
+    ):
+        (finding,) = check_reference_order(small(case, references=ANIMALS, **changes)).findings
+        assert finding.title.startswith(title)
 
 
 def test_other_references_are_distinguished_from_reordered_ones(clean: Case) -> None:
@@ -353,7 +317,3 @@ def test_a_part_of_the_test_set_is_found(clean: Case) -> None:
         "Another test set"
     ]
     assert check_testset(clean).findings == ()
-
-
-def test_a_search_of_the_spec_is_what_the_clean_run_had(clean: Case) -> None:
-    assert check_search(clean).seen == "beam 4, alpha 0.6 (gnmt), at most 1 x source + 50 tokens"

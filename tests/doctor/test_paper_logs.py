@@ -1,7 +1,6 @@
 """At the paper's scale: one fault a log; its cause alone is found, with its published cost and source."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,16 @@ from paper_tables.doctor.costs import read_costs
 from tests.doctor.paper_logs import FAULTY_LOGS, SOUND_LOGS, PaperLog
 
 
-def diagnosed(log: PaperLog, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def diagnosed(
+    log: PaperLog, folder: Path, capsys: pytest.CaptureFixture[str], *changes: tuple[str, str]
+) -> dict[str, Any]:
+    """Return the diagnosis of a log, of which text is replaced."""
     text = log.text()
     if log.corpus == "wmt14_en_fr":
-        text = text.replace("4500966 examples", "36000000 examples").replace("37000 types", "32000 types")
+        changes = (("4500966 examples", "36000000 examples"), ("37000 types", "32000 types"), *changes)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
     (folder / "train.log").write_text(text, encoding="utf-8")
     exit_code = main(["doctor", str(folder), "--system", log.system, "--corpus", log.corpus, "--json"])
     diagnosis: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -80,30 +85,21 @@ def test_a_run_stopped_at_one_percent_does_not_cost_half_a_point(
     assert (low, high) == ((None, None) if system == "base" else (1.3, pytest.approx(28.4)))
 
 
-def test_separate_vocabularies_have_no_published_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = SOUND_LOGS[0]
-    text = log.text().replace("[de] dictionary: 37000 types", "[de] dictionary: 36000 types")
-    (tmp_path / "train.log").write_text(text, encoding="utf-8")
-    main(["doctor", str(tmp_path), "--system", "base", "--corpus", "wmt14_en_de", "--json"])
-    (finding,) = json.loads(capsys.readouterr().out)["findings"]
-    assert (finding["check"], finding["costs"][0]["low"]) == ("vocabulary", None)
-
-
-def test_another_language_pair_and_another_number_of_pairs_have_no_published_cost(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("old", "new", "what", "low"),
+    [
+        ("[de] dictionary: 37000 types", "[de] dictionary: 36000 types", "vocabulary", None),
+        ("target_lang='de'", "target_lang='ro'", "language_pair", None),
+        ("4500966 examples", "29000 examples", "data", None),
+        ("4500966 examples", "36000000 examples", "data", None),
+        ("4500966 examples", "3961179 examples", "data", 1.5),
+    ],
+)
+def test_another_text_has_a_published_cost_only_at_the_size_that_was_published(
+    old: str, new: str, what: str, low: float | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for change, what, low in (
-        (("de", "ro"), "language_pair", None),
-        (("4500966 examples", "29000 examples"), "data", None),
-        (("4500966 examples", "36000000 examples"), "data", None),
-        (("4500966 examples", "3961179 examples"), "data", 1.5),
-    ):
-        text = SOUND_LOGS[0]._replace(changes={"target_lang": "ro"} if what == "language_pair" else {}).text()
-        assert change[what == "language_pair"] in text
-        (tmp_path / "train.log").write_text(text.replace(*change) if what == "data" else text, encoding="utf-8")
-        main(["doctor", str(tmp_path), "--system", "base", "--corpus", "wmt14_en_de", "--json"])
-        (finding,) = json.loads(capsys.readouterr().out)["findings"]
-        assert (finding["what"], finding["costs"][0]["low"]) == (what, low)
+    (finding,) = diagnosed(SOUND_LOGS[0], tmp_path, capsys, (old, new))["findings"]
+    assert (finding["what"], finding["costs"][0]["low"]) == (what, low)
 
 
 @pytest.mark.parametrize("sentences", [3000, 6003])
@@ -111,12 +107,8 @@ def test_en_fr_may_be_validated_on_both_of_its_dev_sets(
     sentences: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = next(log for log in SOUND_LOGS if log.name == "rate_of_43_2")
-    text = re.sub(r"3,?000 examples", f"{sentences} examples", log.text())
-    (tmp_path / "train.log").write_text(
-        text.replace("4500966 examples", "36000000 examples").replace("37000 types", "32000 types"), encoding="utf-8"
-    )
-    main(["doctor", str(tmp_path), "--system", log.system, "--corpus", log.corpus, "--json"])
-    assert "data" not in {one["check"] for one in json.loads(capsys.readouterr().out)["findings"]}
+    diagnosis = diagnosed(log, tmp_path, capsys, ("3000 examples", f"{sentences} examples"))
+    assert "data" not in {one["check"] for one in diagnosis["findings"]}
 
 
 def test_two_percent_of_the_updates_stand_above_pre_norm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

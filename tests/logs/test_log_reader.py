@@ -9,7 +9,7 @@ import pytest
 from analysis.logs.arguments import is_open, parse_arguments
 from analysis.logs.reader import read_log
 from analysis.logs.statistics import parse_statistics
-from analysis.logs.types import AveragingLog, GenerationLog, LogFile, TrainingLog
+from analysis.logs.types import AveragingLog, BleuLine, GenerationLog, LogFile, TrainingLog
 from tests.logs.factory import BASE, GenerationText, TrainingText, averaging_text, config, namespace
 
 FORMS = ("print", "namespace", "config")
@@ -28,6 +28,13 @@ def read_training(tmp_path: Path, text: str | bytes) -> TrainingLog:
     (training,) = log_file.entries
     assert isinstance(training, TrainingLog)
     return training
+
+
+def read_generation(tmp_path: Path, text: str) -> tuple[GenerationLog, BleuLine]:
+    (entry,) = read(tmp_path, text).entries
+    assert isinstance(entry, GenerationLog)
+    assert entry.bleu is not None
+    return entry, entry.bleu
 
 
 def summary(training: TrainingLog) -> tuple[object, ...]:
@@ -102,9 +109,7 @@ def test_a_log_that_ends_inside_a_line_names_it_and_does_not_trust_it(tmp_path: 
 def test_a_whole_last_line_needs_no_line_feed(tmp_path: Path) -> None:
     training = read_training(tmp_path, TrainingText().text().removesuffix("\n"))
     assert (training.truncated_line, training.is_done) == (None, True)
-    generation = read(tmp_path, GenerationText().text().removesuffix("\n")).entries[0]
-    assert isinstance(generation, GenerationLog)
-    assert generation.bleu is not None
+    generation, _ = read_generation(tmp_path, GenerationText().text().removesuffix("\n"))
     assert generation.truncated_line is None
 
 
@@ -201,45 +206,27 @@ def test_another_program_is_no_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_generation_is_read(tmp_path: Path, form: str) -> None:
-    (found,) = read(tmp_path, replace(GenerationText(), form=form, num_printed=3).text()).entries  # type: ignore[type-var]
-    assert isinstance(found, GenerationLog)
-    assert (found.num_sentences, found.num_hypotheses, found.has_piece_marks) == (3003, 3, False)
-    assert found.model_path == "checkpoints/base/averaged.pt"
-    assert found.arguments["lenpen"] == 0.6
-    assert found.bleu is not None
-    assert (found.bleu.value, found.bleu.name, found.bleu.beam_size, found.bleu.subset) == (27.31, "BLEU4", 4, "test")
-    assert (found.bleu.brevity_penalty, found.bleu.hypothesis_length, found.bleu.reference_length) == (
-        1.0,
-        66501,
-        64512,
-    )
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_score_on_the_line_below_is_read(tmp_path: Path, form: str) -> None:
-    """As a terminal, or a paste into a thread, breaks the last line."""
-    text = replace(GenerationText(), form=form).text()  # type: ignore[type-var]
+    text = replace(GenerationText(), form=form, num_printed=3).text()  # type: ignore[type-var]
     assert text.count(": BLEU4 = ") == 1
-    (found,) = read(tmp_path, text.replace(": BLEU4 = ", ":\nBLEU4 = ")).entries
-    assert isinstance(found, GenerationLog)
-    assert found.bleu is not None
-    assert (found.bleu.value, found.bleu.beam_size, found.bleu.subset) == (27.31, 4, "test")
+    broken = text.replace(": BLEU4 = ", ":\nBLEU4 = ")  # as a terminal, or a paste into a thread, breaks the last line
+    for printed in (text, broken):
+        found, bleu = read_generation(tmp_path, printed)
+        assert (found.num_sentences, found.num_hypotheses, found.has_piece_marks) == (3003, 3, False)
+        assert (found.model_path, found.arguments["lenpen"]) == ("checkpoints/base/averaged.pt", 0.6)
+        assert (bleu.value, bleu.name, bleu.beam_size, bleu.subset) == (27.31, "BLEU4", 4, "test")
+        assert (bleu.brevity_penalty, bleu.hypothesis_length, bleu.reference_length) == (1.0, 66501, 64512)
 
 
 def test_sacrebleus_form_of_the_last_line_is_read(tmp_path: Path) -> None:
     score = "BLEU = {value} 58.2/32.5/20.5/13.4 (BP = 1.000 ratio = 1.013 hyp_len = 64100 ref_len = 63300)"
-    (found,) = read(tmp_path, replace(GenerationText(), score=score, value="26.12").text()).entries
-    assert isinstance(found, GenerationLog)
-    assert found.bleu is not None
-    assert (found.bleu.name, found.bleu.value, found.bleu.hypothesis_length) == ("BLEU", 26.12, 64100)
+    _, bleu = read_generation(tmp_path, replace(GenerationText(), score=score, value="26.12").text())
+    assert (bleu.name, bleu.value, bleu.hypothesis_length) == ("BLEU", 26.12, 64100)
 
 
 def test_of_several_hypotheses_of_a_sentence_the_best_counts(tmp_path: Path) -> None:
     lines = replace(GenerationText(), num_printed=2).lines()
     doubled = [line for line in lines for _ in range(2 if line.startswith("H-") else 1)]
-    (found,) = read(tmp_path, "\n".join(doubled) + "\n").entries
-    assert isinstance(found, GenerationLog)
-    assert found.num_hypotheses == 2
+    assert read_generation(tmp_path, "\n".join(doubled) + "\n")[0].num_hypotheses == 2
 
 
 def test_results_files_one_after_the_other_are_apart(tmp_path: Path) -> None:
@@ -255,9 +242,8 @@ def test_an_averaging_is_read(tmp_path: Path) -> None:
 
 
 def test_an_averaging_that_says_nothing_is_none(tmp_path: Path) -> None:
-    assert (
-        read(tmp_path, "averaging checkpoints:  [broken\nFinished writing averaged checkpoint to b.pt\n").entries == ()
-    )
+    text = "averaging checkpoints:  [broken\nFinished writing averaged checkpoint to b.pt\n"
+    assert read(tmp_path, text).entries == ()
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:

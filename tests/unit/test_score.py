@@ -17,17 +17,14 @@ TYPOGRAPHIC = "Der alte Mann liest \u201cheute\u201d ein gutes Buch"
 
 
 def scores(
-    hypotheses: list[str], references: list[str], *metrics: str, language: str = "de", testset: str = "demo_test"
-) -> list[ScoreRecord]:
+    hypotheses: list[str], references: list[str], *metrics: str, language: str = "de", testset: str = "demo_test",
+    references_sha256: str | None = None,
+) -> list[ScoreRecord]:  # fmt: skip
     """Score with everything that a test does not speak of filled in."""
     return score_hypotheses(
-        hypotheses,
-        references,
-        metrics=metrics,
-        target_language=language,
-        hypotheses_sha256="5e",
-        testset=testset,
-    )
+        hypotheses, references, metrics=metrics, target_language=language, hypotheses_sha256="5e", testset=testset,
+        references_sha256=references_sha256,
+    )  # fmt: skip
 
 
 def values(hypothesis: str, reference: str, *metrics: str) -> list[float]:
@@ -56,13 +53,7 @@ def test_a_split_compound_scores_more_when_its_neighbour_is_wrong() -> None:
 
 
 def test_quotes_of_the_reference_cost_the_2018_script_alone() -> None:
-    same = values(
-        TYPOGRAPHIC,
-        TYPOGRAPHIC,
-        "bleu_tok_compound_split",
-        "bleu_tok_compound_split_2018",
-        "bleu_tok_compound_split_quotes",
-    )
+    same = values(TYPOGRAPHIC, TYPOGRAPHIC, *(f"bleu_tok_compound_split{end}" for end in ("", "_2018", "_quotes")))
     assert same[0] == same[2] == pytest.approx(100)
     assert same[1] < 90
     plain = values(TYPOGRAPHIC.replace("\u201c", '"').replace("\u201d", '"'), TYPOGRAPHIC, "bleu_tok_compound_split")
@@ -153,15 +144,7 @@ def test_other_references_another_test_set_or_digest_change_the_signature(metric
     (first,) = scores([SENTENCE], [SENTENCE], metric)
     (other_reference,) = scores([SENTENCE], ["Nein ."], metric)
     (other_testset,) = scores([SENTENCE], [SENTENCE], metric, testset="demo_dev")
-    (other_file,) = score_hypotheses(
-        [SENTENCE],
-        [SENTENCE],
-        metrics=[metric],
-        target_language="de",
-        hypotheses_sha256="5e",
-        testset="demo_test",
-        references_sha256="ab" * 32,
-    )
+    (other_file,) = scores([SENTENCE], [SENTENCE], metric, references_sha256="ab" * 32)
     assert "refs:abababababab" in other_file.signature
     assert len({record.signature for record in (first, other_reference, other_testset, other_file)}) == 4
 
@@ -179,19 +162,17 @@ def test_records_come_in_the_requested_order_with_the_hypotheses_digest() -> Non
     assert {record.hypotheses_sha256 for record in records} == {"5e"}
 
 
-def test_unequal_line_counts_are_refused_naming_both() -> None:
-    with pytest.raises(ScoreError, match=r"demo_test: 2 hypotheses, 1 references; .* rerun `decode`"):
-        scores([SENTENCE, SENTENCE], [SENTENCE], "chrf")
-
-
-def test_an_empty_test_set_is_refused() -> None:
-    with pytest.raises(ScoreError, match="demo_test: no hypotheses and no references; expected at least one line"):
-        scores([], [], "chrf")
-
-
-def test_a_misspelt_metric_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(ScoreError, match=r"'bleu_sacre_13' is unknown, .* did you mean 'bleu_sacre_13a'\?"):
-        scores([SENTENCE], [SENTENCE], "bleu_sacre_13")
+@pytest.mark.parametrize(
+    ("num_hypotheses", "num_references", "metric", "words"),
+    [
+        (2, 1, "chrf", r"demo_test: 2 hypotheses, 1 references; .* rerun `decode`"),
+        (0, 0, "chrf", "demo_test: no hypotheses and no references; expected at least one line"),
+        (1, 1, "bleu_sacre_13", r"'bleu_sacre_13' is unknown, .* did you mean 'bleu_sacre_13a'\?"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(num_hypotheses: int, num_references: int, metric: str, words: str) -> None:
+    with pytest.raises(ScoreError, match=words):
+        scores([SENTENCE] * num_hypotheses, [SENTENCE] * num_references, metric)
 
 
 @pytest.mark.parametrize(
@@ -216,10 +197,6 @@ def test_default_metrics_are_those_with_an_original() -> None:
     german = default_metrics("de", is_segmented=False)
     assert german == [metric for metric in METRICS if metric != "bleu_as_given"]
     assert default_metrics("fr", is_segmented=False) == [metric for metric in german if metric not in split]
-    assert default_metrics("ro", is_segmented=False) == [
-        "bleu_sacre_13a",
-        "bleu_sacre_13a_lc",
-        "bleu_sacre_intl",
-        "chrf",
-    ]
+    of_sacrebleu = ["bleu_sacre_13a", "bleu_sacre_13a_lc", "bleu_sacre_intl", "chrf"]
+    assert default_metrics("ro", is_segmented=False) == of_sacrebleu
     assert default_metrics("de", is_segmented=True) == ["bleu_as_given"]

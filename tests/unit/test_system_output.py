@@ -69,24 +69,20 @@ def test_tokens_beside_plain_text_or_unescaped_tokens_are_not_as_given() -> None
     assert find_form_mismatch({"hyp": tokens(OTHER), "ref": tokens(PLAIN)}, as_given) is None
 
 
-def test_two_lower_cased_texts_are_alike() -> None:
-    lines_by_name = {"hyp": [line.lower() for line in OTHER], "ref": [line.lower() for line in PLAIN]}
-    assert find_form_mismatch(lines_by_name, Treatment()) is None
+WITHOUT_MARKS = ["Ein Satz, in dem nichts steht."] * 9
 
 
-def test_a_few_marks_entities_and_blanks_are_no_form() -> None:
-    odd = [*PLAIN[:-3], "Er schrieb &quot;ja&quot; .", "A \u2581 B @@ C", "ein @-@ zwei"]
-    assert find_form_mismatch({"hyp": odd, "ref": PLAIN}, Treatment()) is None
-
-
-def test_two_entities_of_two_are_no_form() -> None:
-    plain = ["Ein Satz, in dem nichts steht."] * 9
-    assert (
-        find_form_mismatch(
-            {"hyp": [*plain, "Meier &amp; Sohn &amp; Co, hier."], "ref": [*plain, plain[0]]}, Treatment()
-        )
-        is None
-    )
+@pytest.mark.parametrize(
+    ("hypotheses", "references"),
+    [
+        ([line.lower() for line in OTHER], [line.lower() for line in PLAIN]),
+        ([*PLAIN[:-3], "Er schrieb &quot;ja&quot; .", "A \u2581 B @@ C", "ein @-@ zwei"], PLAIN),
+        ([*WITHOUT_MARKS, "Meier &amp; Sohn &amp; Co, hier."], [*WITHOUT_MARKS, WITHOUT_MARKS[0]]),
+    ],
+    ids=["both lower-cased", "a few marks, entities and blanks", "two entities of two"],
+)
+def test_texts_of_one_form_do_not_differ(hypotheses: list[str], references: list[str]) -> None:
+    assert find_form_mismatch({"hyp": hypotheses, "ref": references}, Treatment()) is None
 
 
 def test_french_blanks_before_colons_and_chinese_are_plain() -> None:

@@ -1,5 +1,6 @@
 """The rule's own figures: what three seeds can and cannot decide."""
 
+import msgspec
 import pytest
 
 from analysis.scoring.verdict import (
@@ -20,15 +21,11 @@ PAPER = Conditions(scale="paper", corpus="wmt14_en_de", testset="newstest2014", 
 
 
 def pooled_over(num_systems: int, sd: float = SEED_SD) -> PooledSd:
-    """Return what so many systems of three seeds each give."""
+    """Return the standard deviation pooled over systems of three seeds each."""
     return PooledSd(
-        sd=sd,
-        degrees_of_freedom=2 * num_systems,
-        num_systems=num_systems,
-        smallest_sd=sd,
-        largest_sd=sd,
+        sd=sd, degrees_of_freedom=2 * num_systems, num_systems=num_systems, smallest_sd=sd, largest_sd=sd,
         bartlett_p=None,
-    )
+    )  # fmt: skip
 
 
 def three_around(mean: float) -> list[float]:
@@ -55,13 +52,10 @@ def test_a_difference_of_a_tenth_is_undecided_alone_and_reproduced_when_pooled()
     assert judge(27.3, three_around(27.2), pooled_over(4)).outcome is Outcome.REPRODUCED
 
 
-def test_two_points_below_are_not_reproduced() -> None:
+def test_two_points_below_or_above_are_not_reproduced() -> None:
     verdict = judge(27.3, three_around(25.3), None)
     assert verdict.outcome is Outcome.NOT_REPRODUCED
     assert verdict.interval == pytest.approx((-2 - 0.671, -2 + 0.671), abs=0.001)  # 4.303 * 0.27 / 3^0.5
-
-
-def test_two_points_above_are_not_reproduced_either() -> None:
     assert judge(27.3, three_around(29.3), None).outcome is Outcome.NOT_REPRODUCED
 
 
@@ -113,13 +107,10 @@ def test_two_seeds_are_never_enough_however_close() -> None:
     assert verdict.num_seeds_to_decide == 3
 
 
-def test_one_seed_says_its_difference_and_no_more() -> None:
+def test_one_seed_says_its_difference_and_no_more_and_none_nothing() -> None:
     verdict = judge(41.02, [41.5], None)
     assert verdict.difference == pytest.approx(0.48)
     assert (verdict.outcome, verdict.pooled, verdict.num_seeds_to_decide) == (Outcome.UNDECIDED, None, None)
-
-
-def test_no_seed_is_undecided() -> None:
     assert judge(27.3, [], None).outcome is Outcome.UNDECIDED
 
 
@@ -148,19 +139,14 @@ def test_single_seeds_have_nothing_to_pool() -> None:
         ("scale", "demo", "Another scale: ours is demo, the printed number's paper"),
         ("corpus", "wmt17", "Another corpus: ours is wmt17, the printed number's wmt14_en_de"),
         ("testset", "newstest2013", "Another test set: ours is newstest2013, the printed number's newstest2014"),
-        ("metric", "bleu_sacre_13a", "Another definition: ours is bleu_sacre_13a, the printed number's bleu_tok_compo"),
+        ("metric", "chrf", "Another definition: ours is chrf, the printed number's bleu_tok_compound_split"),
     ],
 )
 def test_each_condition_mismatch_is_named(key: str, value: str, words: str) -> None:
-    values = {"scale": PAPER.scale, "corpus": PAPER.corpus, "testset": PAPER.testset, "metric": PAPER.metric}
-    mismatch = find_condition_mismatch(Conditions(**(values | {key: value})), PAPER)
-    assert mismatch is not None
-    assert mismatch.startswith(words)
-    assert not_comparable(mismatch, 3).outcome is Outcome.NOT_COMPARABLE
-
-
-def test_equal_conditions_are_no_mismatch() -> None:
     assert find_condition_mismatch(PAPER, PAPER) is None
+    mismatch = find_condition_mismatch(msgspec.structs.replace(PAPER, **{key: value}), PAPER)
+    assert mismatch == words
+    assert not_comparable(mismatch, 3).outcome is Outcome.NOT_COMPARABLE
 
 
 def test_the_p_values_of_three_seeds_can_be_worked_out_by_hand() -> None:
@@ -174,14 +160,11 @@ def test_the_p_values_of_three_seeds_can_be_worked_out_by_hand() -> None:
 @pytest.mark.parametrize("hundredths", range(-120, 121, 7))
 def test_each_verdict_is_what_its_p_value_says(hundredths: int) -> None:
     verdict = judge(27.3, three_around(27.3 + hundredths / 100), pooled_over(4))
-    assert verdict.p_equivalent is not None
-    assert verdict.p_outside is not None
-    assert verdict.p_difference is not None
-    assert (verdict.outcome is Outcome.REPRODUCED) == (verdict.p_equivalent < 0.05)
-    assert (verdict.outcome is Outcome.NOT_REPRODUCED) == (verdict.p_outside < 0.05)
+    assert (verdict.outcome is Outcome.REPRODUCED) == ((verdict.p_equivalent or 0) < 0.05)
+    assert (verdict.outcome is Outcome.NOT_REPRODUCED) == ((verdict.p_outside or 0) < 0.05)
     assert verdict.interval is not None
     low, high = verdict.interval
-    assert (verdict.p_difference < 0.05) == (not low <= 0 <= high)
+    assert ((verdict.p_difference or 0) < 0.05) == (not low <= 0 <= high)
 
 
 def test_a_difference_that_is_surely_there_may_still_be_no_difference_that_matters() -> None:

@@ -14,6 +14,7 @@ them. With --bleu, or a BLEU line in FILE, costs share what is missing, and the 
 Exit code 0: nothing was found. 1: something was found, or an input is at fault. 2: usage.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from aiayn.cli.config import read_changed_scale
@@ -66,9 +67,7 @@ def run(args: Flags) -> None:
     if args.command is not None:
         _diagnose_command(args, args.command)
         return
-    for field in ("num_gpus", "bleu", "metric"):
-        if getattr(args, field) is not None:
-            raise UsageError(f"--{field.replace('_', '-')}: belongs to --command FILE; omit it, or name that file")
+    _refuse(args, ("num_gpus", "bleu", "metric"), "--command FILE; omit it, or name that file")
     folder = Path(args.what) if args.what is not None and Path(args.what).is_dir() else None
     if folder is not None and args.system is None and (folder / ATTEMPTS_NAME).is_file():  # a run of ours
         args.what, folder = folder.resolve().name, None
@@ -78,11 +77,17 @@ def run(args: Flags) -> None:
         raise AiaynError(headline(diagnosis))
 
 
-def _diagnose_command(args: Flags, path: Path) -> None:
-    for field in ("what", "scale", "hypotheses", "references", "configfile"):
+def _refuse(args: Flags, fields: Sequence[str], place: str) -> None:
+    """Refuse the first of these flags that is given; `place` says what it belongs to, and the next step."""
+    for field in fields:
         if getattr(args, field) is not None:
-            name = "WHAT" if field == "what" else f"--{field}"
-            raise UsageError(f"{name}: belongs to a run or folder; --command FILE reads the command alone: omit it")
+            name = "WHAT" if field == "what" else f"--{field.replace('_', '-')}"
+            raise UsageError(f"{name}: belongs to {place}")
+
+
+def _diagnose_command(args: Flags, path: Path) -> None:
+    of_folders = ("what", "scale", "hypotheses", "references", "configfile")
+    _refuse(args, of_folders, "a run or folder; --command FILE reads the command alone: omit it")
     if args.bleu is not None and not 1 <= args.bleu <= 100:
         raise UsageError(f"--bleu {args.bleu:g}: expected percent, from 1 to 100")
     if args.metric is not None and args.metric not in METRICS:
@@ -97,10 +102,8 @@ def _diagnose_command(args: Flags, path: Path) -> None:
 
 
 def _diagnose_run(args: Flags) -> Diagnosis:
-    for field in ("scale", "system", "corpus", "hypotheses", "references"):
-        if getattr(args, field) is not None:
-            why = f"{args.what or 'the newest run'} is a run, whose records name its system"
-            raise UsageError(f"--{field}: belongs to a FOLDER; {why}; omit it")
+    why = f"{args.what or 'the newest run'} is a run, whose records name its system"
+    _refuse(args, ("scale", "system", "corpus", "hypotheses", "references"), f"a FOLDER; {why}; omit it")
     names = list_run_names(args.results)
     name = names[-1]
     if args.what is not None:
