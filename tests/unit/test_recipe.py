@@ -8,7 +8,6 @@ import yaml
 
 from aiayn.data.sources.testsets import SACREBLEU_NAME_BY_TESTSET
 from aiayn.data.text.clean import reason_to_drop
-from aiayn.errors import ConfigError
 from aiayn.spec.recipe import ArchiveSource, download_urls
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, CleanSpec, CorpusSpec, read_corpus
 from tests.golden_files import check_golden
@@ -96,14 +95,6 @@ def test_a_recipe_keeps_what_it_does_not_override(tmp_path: Path) -> None:
     assert corpus.subword is not None
     assert (corpus.subword.vocabulary_size, corpus.subword.joint) == (500, True)
     assert (corpus.source, corpus.clean, corpus.inherits) == (real.source, real.clean, "wmt14_en_de")
-
-
-@pytest.mark.parametrize(
-    ("archive", "word"), [({"file_by_format": {"rar": {}}}, "rar"), ({"num_lines": "many"}, "num_lines.*many")]
-)
-def test_an_unknown_format_or_number_of_lines_is_refused(tmp_path: Path, archive: dict[str, Any], word: str) -> None:
-    with pytest.raises(ConfigError, match=word):
-        read_edited(tmp_path, {"source": {"archive_by_name": {"commoncrawl": archive}}})
 
 
 def test_a_mirror_has_a_folder_of_each_places_name() -> None:

@@ -90,8 +90,7 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
     spec = convert(document, ClusterSpec)
 
     def check(key: str, is_right: bool, expected: str) -> None:
-        if not is_right:
-            raise ConfigError(f"{document.location(key)}: {key} is {getattr(spec, key)!r}; expected {expected}")
+        document.require(key, is_right, getattr(spec, key), expected)
 
     check("name", spec.name == path.stem, f"{path.stem!r}, as the file is called")
     for key in _AT_LEAST_ONE:
