@@ -18,19 +18,12 @@ import msgspec
 from aiayn.data.sources.archives import SizeLimit
 from aiayn.data.sources.download import FoundFile, PublishedFile, download_file, missing_bytes, named_mirror
 from aiayn.data.sources.joining import append_archive
-from aiayn.data.sources.testsets import write_public_testsets
+from aiayn.data.sources.testsets import read_public_testset
 from aiayn.data.text.lines import open_bytes, read_lines, text_pair, write_lines
 from aiayn.errors import CorpusError, FetchError
 from aiayn.provenance import file_sha256, gather_provenance, replace_outputs_on_success, require_free_space
 from aiayn.records import FetchedArchive, RawCorpus
-from aiayn.spec.recipe import (
-    ESTIMATED_BYTES_PER_LINE,
-    ESTIMATED_UNPACKED_PER_PACKED,
-    UNKNOWN,
-    ArchiveSource,
-    ArchiveSpec,
-    download_urls,
-)
+from aiayn.spec.recipe import UNKNOWN, ArchiveSource, ArchiveSpec
 from aiayn.spec.system import (
     CONFIG_FOLDER,
     CorpusSpec,
@@ -75,7 +68,11 @@ def fetch_corpus(
                     write_lines((pair[language] for pair in pairs), folder / f"{split}.{language}")
         elif isinstance(spec.source, ArchiveSource):
             base = named_mirror(mirror)
-            write_public_testsets(spec.source, spec.testsets, spec.language_pair, folder, base)  # the small ones first
+            for testset in spec.testsets:  # the small ones first
+                published = spec.source.testset_by_name[testset]
+                sides = read_public_testset(testset, published, spec.language_pair, mirror=base)
+                for language, lines in sides.items():
+                    write_lines(lines, folder / f"{testset}.{language}")
             archive_by_name = fetch_archives(spec.source, languages, folder, archives_folder, base)
         else:
             _download(spec.source, splits, named_mirror(mirror), folder)
@@ -145,7 +142,7 @@ def fetch_archives(
         SpaceError: before anything is downloaded, if archives and text would not fit.
     """
     archive_by_name = source.joined()
-    editions_by_name = {name: _editions(source, archive, mirror) for name, archive in archive_by_name.items()}
+    editions_by_name = {name: editions_of(source, archive, mirror) for name, archive in archive_by_name.items()}
     if (dead := source.dead_download) is not None:
         _LOG.warning(
             "%s (%s pairs, %s) cannot be downloaded since %s; the text is rebuilt: %s",
@@ -170,18 +167,21 @@ def fetch_archives(
     return fetched_by_name
 
 
-def _editions(source: ArchiveSource, archive: ArchiveSpec, mirror: str | None) -> list[PublishedFile]:
+def editions_of(source: ArchiveSource, archive: ArchiveSpec, mirror: str | None) -> list[PublishedFile]:
+    """Return the files that hold an archive's text, with their URLs below the mirror, if any, and their public ones."""
     editions = []
     for archive_format, packed in archive.file_by_format.items():
-        mirror_urls, urls = download_urls(source, packed, mirror)
-        num_bytes = None if packed.num_bytes == UNKNOWN else packed.num_bytes
+        paths = packed.path_by_place.items()
+        urls = [f"{source.base_url_by_place[place].rstrip('/')}/{path}" for place, path in paths]
+        mirror_urls = [] if mirror is None else [f"{mirror.rstrip('/')}/{place}/{path}" for place, path in paths]
+        num_bytes = packed.published_bytes
         editions.append(PublishedFile(packed.name, urls, mirror_urls, num_bytes, packed.checksum, archive_format))
     return editions
 
 
 def _append(name: str, archive: ArchiveSpec, file: FoundFile, into: Mapping[str, BinaryIO]) -> FetchedArchive:
     """Append an archive's sides to the text of their languages, and return what was seen of it."""
-    began, published = time.monotonic(), None if archive.num_lines == UNKNOWN else archive.num_lines
+    began, published = time.monotonic(), archive.published_lines
     limit = SizeLimit(file.path) if file.checked_by == UNKNOWN else None
     num_lines = append_archive(
         file.path, file.edition, archive.member_by_language, into, max_lines=published, limit=limit
@@ -205,12 +205,7 @@ def _require_space(
     archives_folder: Path,
 ) -> None:
     download_bytes = sum(missing_bytes(editions, archives_folder) for editions in editions_by_name.values())
-    text_bytes = 0
-    for name, archive in archive_by_name.items():
-        if archive.num_lines == UNKNOWN:
-            text_bytes += ESTIMATED_UNPACKED_PER_PACKED * (editions_by_name[name][0].num_bytes or 0)
-        else:
-            text_bytes += 2 * ESTIMATED_BYTES_PER_LINE * archive.num_lines
+    text_bytes = sum(archive.text_bytes for archive in archive_by_name.values())
     archives_folder.mkdir(parents=True, exist_ok=True)
     if archives_folder.stat().st_dev == folder.stat().st_dev:
         require_free_space(archives_folder, download_bytes + text_bytes, "archives to download and their text")

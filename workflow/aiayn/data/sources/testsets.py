@@ -23,7 +23,7 @@ from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 from aiayn.data.sources.archives import open_members
 from aiayn.data.sources.download import PublishedFile, download_file, named_mirror
 from aiayn.data.sources.joining import append_member
-from aiayn.data.text.lines import read_lines, write_lines
+from aiayn.data.text.lines import read_lines
 from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError, did_you_mean
 from aiayn.provenance import replace_on_success
 from aiayn.spec.recipe import UNKNOWN, ArchiveSource, PublicTestset, split_checksum
@@ -94,21 +94,6 @@ def target_language_of(language_pair: str) -> str:
         hint = did_you_mean(language_pair, known, "see --help")
         raise ScoreError(f"--language-pair {language_pair}: expected source and target as en-de; {hint}")
     return match[1]
-
-
-def write_public_testsets(
-    source: ArchiveSource, testsets: tuple[str, ...], language_pair: str, folder: Path, mirror: str | None
-) -> None:
-    """Write `<testset>.<language>` into `folder`, both sides of each test set.
-
-    Raises:
-        FetchError, CorpusError: as `read_public_testset`.
-    """
-    for testset in testsets:
-        published = source.testset_by_name[testset]
-        lines_by_language = read_public_testset(testset, published, language_pair, mirror=mirror)
-        for language, lines in lines_by_language.items():
-            write_lines(lines, folder / f"{testset}.{language}")
 
 
 def archive_path(published: PublicTestset) -> Path:

@@ -7,17 +7,17 @@ downloaded.
 import concurrent.futures
 import re
 import urllib.parse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 import requests
 
-from aiayn.data.sources.download import local_path
-from aiayn.data.sources.fetch import file_url
+from aiayn.data.sources.download import local_path, places_of
+from aiayn.data.sources.fetch import editions_of, file_url
 from aiayn.price.preflight.checks import Check
 from aiayn.spec.corpus import CorpusSpec, ParallelSource, SegmentedSource
-from aiayn.spec.recipe import UNKNOWN, ArchiveSource, download_urls
+from aiayn.spec.recipe import ArchiveSource
 
 TIMEOUT_SECONDS = 10.0
 MAX_REQUESTS_AT_ONCE = 8
@@ -83,10 +83,13 @@ def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) 
     """Return every published file of a corpus; none for text that is shipped with the corpus's file."""
     source = corpus.source
     if isinstance(source, ArchiveSource):
-        return [
-            *_archives(source, mirror, archives_folder),
-            *(_testset(source, testset, corpus.language_pair, mirror) for testset in corpus.testsets),
-        ]
+        needed = []
+        for name, archive in source.joined().items():
+            editions = editions_of(source, archive, mirror)
+            paths = [archives_folder / edition.name for edition in editions]
+            sources = [(url, edition.num_bytes) for edition, url in places_of(editions)]
+            needed.append(NeededFile(name=name, paths=paths, sources=sources))
+        return needed + [_testset(source, testset, mirror) for testset in corpus.testsets]
     if isinstance(source, ParallelSource | SegmentedSource):
         return [
             NeededFile(name=published.path, paths=[], sources=[(file_url(source, published, mirror), None)])
@@ -96,20 +99,7 @@ def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) 
     return []
 
 
-def _archives(source: ArchiveSource, mirror: str | None, archives_folder: Path) -> Iterable[NeededFile]:
-    for name, archive in source.joined().items():
-        mirrors: list[tuple[str, int | None]] = []
-        public: list[tuple[str, int | None]] = []
-        for packed in archive.file_by_format.values():
-            num_bytes = None if packed.num_bytes == UNKNOWN else packed.num_bytes
-            below_mirror, urls = download_urls(source, packed, mirror)
-            mirrors += [(url, num_bytes) for url in below_mirror]
-            public += [(url, num_bytes) for url in urls]
-        paths = [archives_folder / packed.name for packed in archive.file_by_format.values()]
-        yield NeededFile(name=name, paths=paths, sources=[*mirrors, *public])
-
-
-def _testset(source: ArchiveSource, testset: str, language_pair: str, mirror: str | None) -> NeededFile:
+def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededFile:
     """Return a test set: sacreBLEU's archive in its cache, plain text on a mirror, or sacreBLEU's own URL."""
     from sacrebleu.dataset import DATASETS
 
