@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aiayn.data.text.chunks import Chunk, map_chunks
-from aiayn.data.text.lines import read_lines, text_pair, text_provenance, unchanged_paths, write_lines
+from aiayn.data.text.lines import read_lines, require_corpus, text_pair, text_provenance, unchanged_paths, write_lines
 from aiayn.data.text.normalise_moses import normalise_line
 from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.errors import ConfigError, CorpusError
@@ -54,8 +54,7 @@ def clean_corpus(
     """
     if spec.clean is None:
         raise ConfigError(f"corpus {spec.name}: its text comes in pieces, cleaned by others; run `aiayn binarize`")
-    if raw.corpus != spec.name:
-        raise CorpusError(f"the raw record is of corpus {raw.corpus}, expected {spec.name}; name that corpus's record")
+    require_corpus(raw, spec.name, "raw")
     paths_by_split = {split: unchanged_paths(pair) for split, pair in raw.pair_by_split.items()}
     num_bytes = sum(path.stat().st_size for paths in paths_by_split.values() for path in paths.values())
     growth = 1.0 if spec.tokenise == "none" else _TOKENISED_BYTES_PER_BYTE
