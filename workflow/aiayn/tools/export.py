@@ -18,12 +18,11 @@ import safetensors.torch
 import torch
 
 from aiayn.decode.exported import load_average
-from aiayn.errors import SpaceError, UsageError
+from aiayn.errors import RecordError, SpaceError, UsageError
 from aiayn.paths import EXPORT_RECORD_NAME, TENSORS_NAME
 from aiayn.provenance import Provenance, gather_provenance, partial_path_of, remove_abandoned, require_free_space
 from aiayn.records import ExportRecord, write_record
 from aiayn.runs.finished import FinishedRun
-from aiayn.spec.system import TrainingSpec
 from aiayn.tools.export_ctranslate2 import refuse_inexpressible, save_ctranslate2
 from aiayn.train.average import first_names
 from aiayn.train.checkpoints import tensors_sha256
@@ -33,18 +32,25 @@ RECORD_NAME_BY_FORMAT: dict[Format, str] = {"safetensors": EXPORT_RECORD_NAME, "
 
 
 def export_model(
-    finished: FinishedRun, training: TrainingSpec, *, format: Format, into: Path, provenance: Provenance | None = None
+    finished: FinishedRun, into: Path, *, format: Format, provenance: Provenance | None = None
 ) -> ExportRecord:
     """Write a finished run's averaged checkpoint to a new folder and return the record that lies in it.
 
     Its provenance is that of this process, unless another is given.
 
     Raises:
+        RecordError: if no training record of the run can be read.
         UsageError: if the folder exists.
         ConfigError: if the format cannot express the system or its search.
         CheckpointError: if the checkpoint is absent, torn or of another data-bin.
         SpaceError: if the disk cannot hold it; nothing half-written is left.
     """
+    training = finished.training
+    if training is None:
+        run = finished.checkpoint.run
+        raise RecordError(
+            f"{finished.checkpoint.path}: no training record of {run} that this version can read; train it again"
+        )
     if format == "ctranslate2":
         refuse_inexpressible(finished.checkpoint.run, training, finished.decoding)
     model, task = load_average(finished.checkpoint.path, finished.data.folder, device="cpu")
