@@ -16,6 +16,7 @@ _UNKNOWN_FIELD = re.compile(r"unknown field `(?P<key>[^`]+)`")
 _MISSING_FIELD = re.compile(r"missing required field `(?P<key>[^`]+)`")
 _PLACE = re.compile(r" - at (?P<is_key>`key` in )?`\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\[\.\.\.\]|\[\d+\]|[^.\[]+")
+_NUMBER = re.compile(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?")
 _LAST_STEP = re.compile(r"(\.|\[)[^.\[]*$")
 _ANY_KEY = "[...]"  # how msgspec names a key of a mapping whose keys are free
 _STRING_TAG = "tag:yaml.org,2002:str"
@@ -168,12 +169,9 @@ def _explain(message: str, document: Document, spec_type: type[msgspec.Struct], 
     if choices and isinstance(value, str):
         hint = did_you_mean(value, choices, f"expected one of: {', '.join(choices)}")
         return f"{location}: {dotted_path}: {value!r}; {hint}"
-    advice = "to YAML it is text: write 1.0e-9 for 1e-9, and no quotes" if _spells_number(value) else "correct it"
+    spells_number = isinstance(value, str) and _NUMBER.fullmatch(value) is not None
+    advice = "to YAML it is text: write 1.0e-9 for 1e-9, and no quotes" if spells_number else "correct it"
     return f"{location}: {dotted_path}: {value!r}: {_PLACE.sub('', message)}; {advice}"
-
-
-def _spells_number(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?", value) is not None
 
 
 def _dotted(steps: Sequence[str]) -> str:

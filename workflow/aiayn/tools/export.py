@@ -61,7 +61,12 @@ def export_model(
         require_free_space(folder, sum(tensor.nbytes for tensor in stored.values()), "the exported tensors")
         vocabulary_file_by_side = _write_vocabularies(task, folder)
         if format == "safetensors":
-            _save_tensors(stored, folder / TENSORS_NAME)
+            try:
+                safetensors.torch.save_file(stored, folder / TENSORS_NAME, metadata={"format": "pt"})  # as readers ask
+            except safetensors.SafetensorError as error:  # what it says of a full disk
+                raise SpaceError(
+                    f"{folder / TENSORS_NAME}: {error}; no output is half-written; make room, and export again"
+                ) from error
         else:
             save_ctranslate2(model, task, training, folder)
         record = ExportRecord(
@@ -147,10 +152,3 @@ def _copy_subword_models(finished: FinishedRun, folder: Path) -> dict[str, str]:
     for language, name in file_by_language.items():
         shutil.copyfile(path_by_language[language], folder / name)
     return file_by_language
-
-
-def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
-    try:
-        safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})  # "pt" is what its readers ask for
-    except safetensors.SafetensorError as error:  # what it says of a full disk
-        raise SpaceError(f"{path}: {error}; no output is half-written; make room, and export again") from error

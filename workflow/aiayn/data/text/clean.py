@@ -77,8 +77,13 @@ def clean_corpus(
                         f"{names}: no training pair is left, dropped: {num_dropped_by_reason}; loosen `clean` of "
                         f"corpus {spec.name}"
                     )
-            else:
-                _write_testset(spec, path_by_language, new_paths)
+            else:  # prepared as training text is, but never filtered
+                for language, path in path_by_language.items():
+                    if (spec.normalise, spec.tokenise) == ("none", "none"):
+                        shutil.copyfile(path, new_paths[language])
+                    else:
+                        prepare = preprocessor(spec.normalise, spec.tokenise, language)
+                        write_lines(map(prepare, read_lines(path)), new_paths[language])
             pair_by_split[split] = text_pair(new_paths, record_path.parent)
     return ParallelText(
         provenance=text_provenance(raw.pair_by_split.values()),
@@ -207,13 +212,3 @@ def first_occurrences(digests_file: Any) -> npt.NDArray[np.bool_]:
         pairs = pairs[np.lexsort((digests[pairs, 1], digests[pairs, 0]))]  # stable: equal ones stay in order
         is_kept[pairs[1:][(digests[pairs[1:]] == digests[pairs[:-1]]).all(axis=1)]] = False
     return is_kept
-
-
-def _write_testset(spec: CorpusSpec, path_by_language: Mapping[str, Path], new_paths: Mapping[str, Path]) -> None:
-    """Write a test set, prepared as training text is but never filtered."""
-    for language, path in path_by_language.items():
-        if (spec.normalise, spec.tokenise) == ("none", "none"):
-            shutil.copyfile(path, new_paths[language])
-        else:
-            prepare = preprocessor(spec.normalise, spec.tokenise, language)
-            write_lines(map(prepare, read_lines(path)), new_paths[language])
