@@ -89,13 +89,6 @@ def test_no_piece_holds_white_space(encoder: PieceEncoder, model: bytes) -> None
     assert all(piece.split() == [piece] for line in ODD_LINES for piece in encoder.pieces(line).split(" ") if piece)
 
 
-def test_numbers_are_those_of_the_pieces(encoder: PieceEncoder) -> None:
-    lines = ["the dog", "", "\u4e2d"]
-    found = encoded_lines(encoder, lines)
-    assert found == [f"{encoder.pieces(line)} </s>".strip() for line in lines]
-    assert found[1:] == ["</s>", "\u2581 <0xE4> <0xB8> <0xAD> </s>"]
-
-
 def test_learning_twice_gives_the_same_bytes(model: bytes) -> None:
     assert learn_pieces([*ENGLISH, *GERMAN], SubwordSpec(vocabulary_size=60, joint=True), "again") == model
 
