@@ -83,12 +83,8 @@ class ParallelSource(Spec, frozen=True, kw_only=True, tag="parallel", tag_field=
     file_by_split: dict[str, dict[str, PublicFile]]
 
 
-class SegmentedSource(Spec, frozen=True, kw_only=True, tag="segmented", tag_field="kind"):
-    """Text that others tokenised and segmented, `@@ ` inside words; skips clean and segment."""
-
-    mirror_folder: str
-    public_url: str
-    file_by_split: dict[str, dict[str, PublicFile]]
+class SegmentedSource(ParallelSource, frozen=True, kw_only=True, tag="segmented"):
+    """Files of text that others tokenised and segmented, `@@ ` inside words; skips clean and segment."""
 
 
 class ListedSource(Spec, frozen=True, kw_only=True, tag="listed", tag_field="kind"):
@@ -166,7 +162,7 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
         is_sampled = num_lines is None or corpus.subword.method == "sentencepiece"
         check("subword.sample_lines", is_sampled, num_lines, expected)
         check("subword.sample_seed", corpus.subword.sample_seed >= 0, corpus.subword.sample_seed, "0 or more")
-    if isinstance(corpus.source, ParallelSource | SegmentedSource):
+    if isinstance(corpus.source, ParallelSource):
         for split in ("train", *corpus.testsets):
             languages = sorted(corpus.source.file_by_split.get(split, {}))
             expected = f"one file of each language of {corpus.language_pair} for split {split}"

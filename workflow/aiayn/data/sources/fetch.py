@@ -30,7 +30,6 @@ from aiayn.spec.system import (
     ListedSource,
     ParallelSource,
     PublicFile,
-    SegmentedSource,
     ShippedSource,
 )
 
@@ -103,9 +102,7 @@ def _write_shipped(spec: CorpusSpec, source: ShippedSource, folder: Path) -> Non
             write_lines(side, folder / f"{split}.{language}")
 
 
-def _download(
-    source: ParallelSource | SegmentedSource, splits: tuple[str, ...], mirror: str | None, folder: Path
-) -> None:
+def _download(source: ParallelSource, splits: tuple[str, ...], mirror: str | None, folder: Path) -> None:
     for split in splits:
         for language, public_file in source.file_by_split[split].items():
             url, name = file_url(source, public_file, mirror), Path(public_file.path).name
@@ -122,7 +119,7 @@ def _download(
                     ) from error
 
 
-def file_url(source: ParallelSource | SegmentedSource, public_file: PublicFile, mirror: str | None) -> str:
+def file_url(source: ParallelSource, public_file: PublicFile, mirror: str | None) -> str:
     """Return a published file's URL: below the mirror, or its public one if that is null."""
     if mirror is None:
         return f"{source.public_url.rstrip('/')}/{public_file.path}"

@@ -16,7 +16,7 @@ import requests
 from aiayn.data.sources.download import local_path, places_of
 from aiayn.data.sources.fetch import editions_of, file_url
 from aiayn.price.preflight.checks import Check
-from aiayn.spec.corpus import CorpusSpec, ParallelSource, SegmentedSource
+from aiayn.spec.corpus import CorpusSpec, ParallelSource
 from aiayn.spec.recipe import ArchiveSource
 
 TIMEOUT_SECONDS = 10.0
@@ -90,7 +90,7 @@ def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) 
             sources = [(url, edition.num_bytes) for edition, url in places_of(editions)]
             needed.append(NeededFile(name=name, paths=paths, sources=sources))
         return needed + [_testset(source, testset, mirror) for testset in corpus.testsets]
-    if isinstance(source, ParallelSource | SegmentedSource):
+    if isinstance(source, ParallelSource):
         return [
             NeededFile(name=published.path, paths=[], sources=[(file_url(source, published, mirror), None)])
             for split in ("train", *corpus.testsets)
