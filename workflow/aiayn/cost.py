@@ -130,7 +130,7 @@ def num_parameters(
     target_size = vocabulary_size if joint or target_vocabulary_size is None else target_vocabulary_size
     if (
         training.architecture == "fconv"
-    ):  # never shares source and target; tied, the output has a bias, else is normalised
+    ):  # shares no source and target; the output has a bias, or is normalised if untied
         rows = vocabulary_size + target_size + 2 * LEARNED_POSITION_ROWS["fconv"]
         own_output = _normalised_parameters(training.d_model, target_size)
         output = target_size if training.tied_embeddings else own_output
