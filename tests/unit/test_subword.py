@@ -1,6 +1,5 @@
 """Pieces are learnt the same each time, hold no white space, and are sentencepiece's; a sample has each line alike."""
 
-import os
 import re
 import shutil
 from collections import Counter
@@ -215,10 +214,8 @@ def test_a_model_with_pieces_across_words_is_not_used_word_by_word(tmp_path: Pat
     assert encoded_lines(wide, [line]) == [f"{wide.pieces(line)} </s>"]
 
 
-@pytest.mark.skipif("AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base that has newstest/")
-def test_numbers_of_real_text_are_sentencepieces(tmp_path: Path) -> None:
-    folder = Path(os.environ["AIAYN_MIRROR"].removeprefix("file://")) / "newstest"
-    lines = [line for name in ("newstest2014.en", "newstest2013.fr") for line in read_lines(folder / name)]
+def test_numbers_of_real_text_are_sentencepieces(tmp_path: Path, newstest: Path) -> None:
+    lines = [line for name in ("newstest2014.en", "newstest2013.fr") for line in read_lines(newstest / name)]
     (tmp_path / "real.model").write_bytes(
         learn_pieces(lines, SubwordSpec(vocabulary_size=4000, joint=True), "newstest")
     )
