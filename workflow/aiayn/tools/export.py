@@ -5,11 +5,8 @@ subword models with which text is split in pieces, and an `ExportRecord` (`confi
 CTranslate2's own `config.json`) that says all that a reader of the tensors must know.
 """
 
-import contextlib
 import json
-import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +17,7 @@ import torch
 from aiayn.decode.exported import load_average
 from aiayn.errors import RecordError, SpaceError, UsageError
 from aiayn.paths import EXPORT_RECORD_NAME, TENSORS_NAME
-from aiayn.provenance import Provenance, gather_provenance, partial_path_of, remove_abandoned, require_free_space
+from aiayn.provenance import Provenance, gather_provenance, new_folder_on_success, require_free_space
 from aiayn.records import ExportRecord, write_record
 from aiayn.runs.finished import FinishedRun
 from aiayn.tools.export_ctranslate2 import refuse_inexpressible, save_ctranslate2
@@ -45,6 +42,8 @@ def export_model(
         CheckpointError: if the checkpoint is absent, torn or of another data-bin.
         SpaceError: if the disk cannot hold it; nothing half-written is left.
     """
+    if into.exists():
+        raise UsageError(f"{into}: exists already; remove it, or name another folder with --output")
     training = finished.training
     if training is None:
         run = finished.checkpoint.run
@@ -57,7 +56,7 @@ def export_model(
     tensors: dict[str, torch.Tensor] = model.state_dict()
     tied = {name: first for name, first in first_names(tensors).items() if first != name}
     stored = {name: tensor.contiguous() for name, tensor in tensors.items() if name not in tied}
-    with _new_folder(into) as folder:
+    with new_folder_on_success(into) as folder:
         require_free_space(folder, sum(tensor.nbytes for tensor in stored.values()), "the exported tensors")
         vocabulary_file_by_side = _write_vocabularies(task, folder)
         if format == "safetensors":
@@ -111,26 +110,6 @@ def first_position(model: Any) -> int | None:
         return None
     # fairseq's own tables begin above the padding's index.
     return int(positions.offset) if hasattr(positions, "offset") else int(positions.padding_idx) + 1
-
-
-@contextlib.contextmanager
-def _new_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `folder`; rename it if the block ends well, remove it if not."""
-    if folder.exists():
-        raise UsageError(f"{folder}: exists already; remove it, or name another folder with --output")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    remove_abandoned(folder)
-    partial_folder = partial_path_of(folder)
-    shutil.rmtree(partial_folder, ignore_errors=True)  # left by a killed process of the same number
-    partial_folder.mkdir()
-    try:
-        yield partial_folder
-        for written_path in partial_folder.iterdir():
-            with written_path.open("rb") as written:
-                os.fsync(written.fileno())
-        partial_folder.rename(folder)
-    finally:
-        shutil.rmtree(partial_folder, ignore_errors=True)
 
 
 def _write_vocabularies(task: Any, folder: Path) -> dict[str, str]:

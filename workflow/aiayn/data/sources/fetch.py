@@ -191,8 +191,10 @@ def _append(name: str, archive: ArchiveSpec, file: FoundFile, into: Mapping[str,
             "text; compare its checksum, and correct the file or num_lines"
         )
     _LOG.info("%s: %d pairs read in %.0f s", file.path, num_lines, time.monotonic() - began)
-    seen = {key: getattr(file, key) for key in ("path", "url", "num_bytes", "sha256", "checked_by")}
-    return FetchedArchive(**seen, num_lines=num_lines, published_num_lines=published)
+    return FetchedArchive(
+        path=file.path, url=file.url, num_bytes=file.num_bytes, sha256=file.sha256, checked_by=file.checked_by,
+        num_lines=num_lines, published_num_lines=published,
+    )  # fmt: skip
 
 
 def _require_space(

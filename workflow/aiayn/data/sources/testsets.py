@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import sacrebleu
 from sacrebleu.dataset import DATASETS
 from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
@@ -120,18 +119,18 @@ def read_public_testset(
             "correct sacrebleu_name in the corpus file"
         )
     place, path = f"test set {testset!r} ({published.sacrebleu_name})", archive_path(published)
-    archive = PublishedFile(path.name, dataset.data, checksum=f"md5:{dataset.md5[0]}")
     members = dict(zip(dataset.langpairs[language_pair], languages, strict=True))
 
-    def read_archive(archive: PublishedFile) -> dict[str, list[str]]:
+    def read_archive(urls: Sequence[str]) -> dict[str, list[str]]:
+        archive = PublishedFile(path.name, urls, checksum=f"md5:{dataset.md5[0]}")
         return _read_archive(download_file([archive], path.parent).path, members, published, place)
 
-    sources = [partial(read_archive, archive)]
+    sources = [partial(read_archive, dataset.data)]
     plain_folder = path.parents[1] / "plain" / language_pair
     if set(published.plain_by_language) == set(languages) and (mirror is not None or plain_folder.is_dir()):
         sources.insert(0, partial(_read_plain, published, languages, plain_folder, mirror))
     if path.exists():
-        sources.insert(0, partial(read_archive, msgspec.structs.replace(archive, urls=())))
+        sources.insert(0, partial(read_archive, ()))
     reasons: list[str] = []
     for read in sources:
         try:
