@@ -74,6 +74,8 @@ def test_a_record_of_another_type_is_refused(path: Path) -> None:
         ('"run": "run"', '"runn": "run"', "Object contains unknown field `runn`"),
         ('"run": "run",', "", "Object missing required field `run`"),
         ("[\n  80", "[\n  80.5", r"Expected `int`, got `float` - at `\$.averaged_updates\[0\]`"),
+        ('"/scratch/last5.pt"', "7", r"last5\.json: not a CheckpointRecord: Expected `str`.* at `\$\.path`"),
+        ('schema_version": 1', 'schema_version": 2', "schema_version 2, expected 1; rerun the stage that writes it"),
     ],
 )
 def test_a_wrong_field_is_named(path: Path, old: str, new: str, message: str) -> None:
@@ -81,13 +83,6 @@ def test_a_wrong_field_is_named(path: Path, old: str, new: str, message: str) ->
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
     with pytest.raises(RecordError, match=message):
-        read_record(path, CheckpointRecord)
-
-
-def test_another_schema_version_is_refused(path: Path) -> None:
-    write_record(msgspec.structs.replace(CHECKPOINT, schema_version=SCHEMA_VERSION + 1), path)
-    expected = f"schema_version {SCHEMA_VERSION + 1}, expected {SCHEMA_VERSION}; rerun the stage that writes it"
-    with pytest.raises(RecordError, match=expected):
         read_record(path, CheckpointRecord)
 
 
@@ -207,12 +202,6 @@ def test_outputs_of_an_earlier_version_are_found_beside_their_record_when_that_h
         read = read_record(path, CheckpointRecord)
         assert read.path == path.with_suffix(".pt")
         assert [str(name) for name in read.provenance.input_sha256_by_path] == ["/first/train/last5.pt"]
-
-
-def test_a_path_that_is_no_text_is_refused(path: Path) -> None:
-    path.write_text(path.read_text(encoding="utf-8").replace('"/scratch/last5.pt"', "7"), encoding="utf-8")
-    with pytest.raises(RecordError, match=r"last5\.json: not a CheckpointRecord: Expected `str`.* at `\$\.path`"):
-        read_record(path, CheckpointRecord)
 
 
 RUN = "demo_en_de-base-seed1-0a1b2c3d"
