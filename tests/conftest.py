@@ -3,8 +3,11 @@
 Where pytest itself runs in the background of a shell, which has SIGINT ignored, tests can interrupt processes, too.
 """
 
+import os
 import shutil
 import signal
+import urllib.parse
+import urllib.request
 from pathlib import Path
 
 import msgspec
@@ -47,3 +50,13 @@ def driven(tmp_path: Path, slurm: FakeSlurm) -> DrivenRun:
 def copied_folder(tmp_path: Path) -> Path:
     """Return a copy of the published files that a test may spoil."""
     return Path(shutil.copytree(PUBLISHED_FOLDER, tmp_path / "published"))
+
+
+@pytest.fixture(scope="session")
+def newstest() -> Path:
+    """Return the folder of published test sets of the mirror that AIAYN_MIRROR names, or skip: it is not there."""
+    base = urllib.parse.urlsplit(os.environ.get("AIAYN_MIRROR", ""))
+    folder = Path(urllib.request.url2pathname(base.path)) / "newstest"
+    if base.scheme != "file" or not folder.is_dir():
+        pytest.skip("AIAYN_MIRROR is no file:// folder with newstest/: published test sets are not read")
+    return folder

@@ -3,6 +3,7 @@
 pip is the real one, in a real environment; the packages are a few lines each, named as the real ones.
 """
 
+import contextlib
 import http.server
 import importlib.util
 import io
@@ -114,7 +115,7 @@ class Index:
 
     def __init__(self, content_by_path: dict[str, bytes]) -> None:
         """Serve packages by `name/file`."""
-        self.content_by_path = content_by_path
+        self.content_by_path, self.url = content_by_path, ""
         self.answer = self.find
         self.asked: list[str] = []
 
@@ -127,46 +128,38 @@ class Index:
         return "".join(f'<a href="/{file}">{file.split("/")[1]}</a>' for file in files).encode() if files else None
 
 
+@contextlib.contextmanager
+def served(index: Index) -> Iterator[Index]:
+    """Serve an index on a free port while the context lasts."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            index.asked.append(self.path)
+            content = index.answer(self.path)
+            self.send_response(404 if content is None else 200)
+            is_page = content is not None and content.startswith((b"<", b"\n"))
+            self.send_header("Content-Type", "text/html" if is_page else "application/octet-stream")
+            self.end_headers()
+            self.wfile.write(content or b"")
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.handle_error = lambda request, client_address: None  # type: ignore[method-assign]  # a lost connection
+        index.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield index
+        finally:
+            server.shutdown()
+
+
 @pytest.fixture
 def index() -> Iterator[Index]:
     """Run an index with all packages."""
     with served(Index(dict(PACKAGES))) as running:
         yield running
-
-
-class served:
-    """Serve an index while the context lasts; its `url` is set."""
-
-    def __init__(self, index: Any) -> None:
-        """Bind a free port."""
-        self.index = index
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                index.asked.append(self.path)
-                content = index.answer(self.path)
-                self.send_response(404 if content is None else 200)
-                is_page = content is not None and content.startswith((b"<", b"\n"))
-                self.send_header("Content-Type", "text/html" if is_page else "application/octet-stream")
-                self.end_headers()
-                self.wfile.write(content or b"")
-
-            def log_message(self, *arguments: Any) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.handle_error = lambda request, client_address: None  # a lost connection is one of the tests
-        index.url = f"http://127.0.0.1:{self.server.server_port}"
-
-    def __enter__(self) -> Any:
-        """Begin to serve."""
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        return self.index
-
-    def __exit__(self, *error: object) -> None:
-        """Stop."""
-        self.server.shutdown()
-        self.server.server_close()
 
 
 @pytest.fixture(scope="module")

@@ -142,15 +142,6 @@ def test_the_demo_installs_what_it_needs_and_the_tests_the_rest(checkout: Path) 
     assert len(requirements_installed(checkout)) == 4
 
 
-def test_demo_needs_less_than_test_and_lint() -> None:
-    text = (CHECKOUT / "Makefile").read_text(encoding="utf-8")
-    needs = dict(re.findall(r"^([a-z-]+): (\S+)$", text, flags=re.MULTILINE))
-    assert (needs["demo"], needs["install"]) == ("$(DEMO_STAMP)", "$(STAMP)")
-    assert {needs[target] for target in ("test", "lint", "fmt", "golden", "bench", "test-slow", "test-slurm")} == {
-        "install"
-    }
-
-
 def test_an_environment_that_was_left_half_done_is_made_anew(checkout: Path) -> None:
     """By a kill or a full disk, in which pip leaves packages without some of their files."""
     stand_in(checkout.parent / "bin" / "python3", "3.11.7")

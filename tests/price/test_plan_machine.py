@@ -107,13 +107,10 @@ def test_gpus_from_the_a100_on_are_the_faster_the_fewer_bits_they_multiply(gpu: 
 @pytest.mark.parametrize(
     ("cluster", "flags", "words"),
     [
-        (PLAIN, {}, "Slurm, cluster plain, which names no gpu_type: the paper's own GPU (section 5.2)"),
         (MINE, {}, "Slurm, cluster mine (gpu_type v100)"),
         (MINE, {"gpu": "P100"}, "Slurm, cluster mine, P100 in place of gpu_type v100"),
         (MINE, {"num_gpus": 8}, "Slurm, cluster mine (gpu_type v100); 8 GPUs in place of its 4"),
-        (CPU, {}, "Slurm, cluster cpu: 8 ranks x 1 core(s), no GPUs"),
         (CPU, {"gpu": "P100"}, "Slurm, cluster cpu, which names no gpu_type; 8 GPUs in place of its CPU cores"),
-        (PLAIN, {"launcher": "local"}, "the local launcher, which takes one core by default"),
         (PLAIN, {"launcher": "local", "gpu": "P100"}, "the local launcher, which takes one GPU by default"),
         (
             PLAIN,

@@ -1,9 +1,11 @@
 """An exported model is the run's: the same tensors, log-probabilities and translations, or no export at all."""
 
 import json
+import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +59,10 @@ def run(
 ) -> FinishedRun:
     """Return that training's last two models, averaged."""
     checkpoint = average_checkpoints(learnt, last=2, into=tmp_path_factory.mktemp("average") / "last2.pt")
-    return FinishedRun(scale="demo", checkpoint=checkpoint, data=data, segmented=segmented, decoding=DECODING)
-
-
-@pytest.fixture(scope="module")
-def training() -> TrainingSpec:
-    """Return what it was trained as."""
-    return msgspec.structs.replace(TRAINING, **LEARNT)
+    training = msgspec.structs.replace(TRAINING, **LEARNT)
+    return FinishedRun(
+        scale="demo", checkpoint=checkpoint, data=data, segmented=segmented, decoding=DECODING, training=training
+    )
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +72,10 @@ def translator(run: FinishedRun) -> Translator:
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory, run: FinishedRun, training: TrainingSpec) -> Path:
+def exported(tmp_path_factory: pytest.TempPathFactory, run: FinishedRun) -> Path:
     """Return the folder of its safetensors export."""
     folder = tmp_path_factory.mktemp("exports") / "exported"
-    export_model(run, training, format="safetensors", into=folder)
+    export_model(run, format="safetensors", into=folder)
     return folder
 
 
@@ -98,21 +97,23 @@ def untrained_run(folder: Path, data: BinarizedCorpus, training: TrainingSpec) -
         averaged_updates=[0],
         tensors_sha256=tensors_sha256(tensors),
     )
-    return FinishedRun(scale="demo", checkpoint=checkpoint, data=data, segmented=None, decoding=DECODING)
+    return FinishedRun(
+        scale="demo", checkpoint=checkpoint, data=data, segmented=None, decoding=DECODING, training=training
+    )
 
 
 # --- safetensors
 
 
 @pytest.mark.slow
-def test_an_export_says_all_that_a_reader_needs(exported: Path, run: FinishedRun, training: TrainingSpec) -> None:
+def test_an_export_says_all_that_a_reader_needs(exported: Path, run: FinishedRun) -> None:
     assert sorted(path.name for path in exported.iterdir()) == [
         "config.json", "model.safetensors", "shared_vocabulary.json", "subword_joint.model",
     ]  # fmt: skip
     config = json.loads((exported / "config.json").read_text(encoding="utf-8"))
     assert config["run"] == "learnt"
     assert config["averaged_updates"] == [140, 150]
-    assert config["training"] == msgspec.to_builtins(training)
+    assert config["training"] == msgspec.to_builtins(run.training)
     assert config["decoding"] == msgspec.to_builtins(DECODING)
     assert config["id_by_special_symbol"] == {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
     assert (config["source_ends_with"], config["target_begins_with"]) == ("</s>", "</s>")
@@ -162,7 +163,7 @@ def test_loaded_again_it_translates_alike(
 def test_every_system_comes_back_as_it_was(tmp_path: Path, data: BinarizedCorpus, changes: dict[str, Any]) -> None:
     training = msgspec.structs.replace(TRAINING, **changes)
     run = untrained_run(tmp_path, data, training)
-    export_model(run, training, format="safetensors", into=tmp_path / "exported")
+    export_model(run, format="safetensors", into=tmp_path / "exported")
     model, task = load_model(Path(run.checkpoint.path), Path(data.folder), device="cpu")
     again, _ = load_exported(tmp_path / "exported")
     assert tensors_sha256(again.state_dict()) == tensors_sha256(model.state_dict())
@@ -179,48 +180,49 @@ def test_the_examples_lines_read_it_without_us(exported: Path, learnt: TrainReco
     assert outcome.stdout == f"{learnt.num_parameters} parameters\n"
 
 
-def copy_with(exported: Path, folder: Path, **changes: object) -> Path:
-    """Return a copy of an export with other keys in its config."""
-    folder.mkdir()
-    for path in exported.iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps(config | changes), encoding="utf-8")
-    return folder
-
-
-def test_other_tensors_than_the_configs_are_refused(tmp_path: Path, exported: Path) -> None:
-    folder = copy_with(exported, tmp_path / "copy")
+def change_tensor(folder: Path) -> None:
+    """Change one number."""
     tensors = safetensors.torch.load_file(folder / "model.safetensors")
     tensors["encoder.layers.0.fc1.bias"][0] += 1e-6
     safetensors.torch.save_file(tensors, folder / "model.safetensors")
-    with pytest.raises(CheckpointError, match=r"a byte has changed: export the run again"):
-        load_exported(folder)
 
 
-def test_torn_tensors_are_refused(tmp_path: Path, exported: Path) -> None:
-    folder = copy_with(exported, tmp_path / "copy")
-    (folder / "model.safetensors").write_bytes((exported / "model.safetensors").read_bytes()[:-4])
-    with pytest.raises(CheckpointError, match=r"model\.safetensors: absent or torn"):
-        load_exported(folder)
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(CheckpointError, match=r"model\.safetensors: absent or torn"):
-        load_exported(folder)
+def tear_tensors(folder: Path) -> None:
+    """Cut their file short."""
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-4])
 
 
-def test_a_config_of_tensors_that_are_not_there_is_refused(tmp_path: Path, exported: Path) -> None:
-    folder = copy_with(exported, tmp_path / "copy", tied={"decoder.embed_tokens.weight": "embeddings"})
-    with pytest.raises(CheckpointError, match=r"lacks embeddings, which config\.json names"):
-        load_exported(folder)
+def tie_to_nothing(folder: Path) -> None:
+    """Let the config name a matrix that is not there."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"tied": {"decoder.embed_tokens.weight": "embeddings"}}))
 
 
-def test_a_vocabulary_that_is_not_ours_is_refused(tmp_path: Path, exported: Path) -> None:
-    """A symbol twice would move all that follow by one."""
-    folder = copy_with(exported, tmp_path / "copy")
+def repeat_symbol(folder: Path) -> None:
+    """Write a symbol twice, which would move all that follow by one."""
     path = folder / "shared_vocabulary.json"
     symbols = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps([*symbols[:-1], symbols[5]]), encoding="utf-8")
-    with pytest.raises(CheckpointError, match=r"no list of different symbols that begins with <s>, <pad>"):
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (change_tensor, r"a byte has changed: export the run again"),
+        (tear_tensors, r"model\.safetensors: absent or torn"),
+        (lambda folder: (folder / "model.safetensors").unlink(), r"model\.safetensors: absent or torn"),
+        (tie_to_nothing, r"lacks embeddings, which config\.json names"),
+        (repeat_symbol, r"no list of different symbols that begins with <s>, <pad>"),
+    ],
+)
+def test_a_spoilt_export_is_refused(
+    tmp_path: Path, exported: Path, spoil: Callable[[Path], None], message: str
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(exported, folder)
+    spoil(folder)
+    with pytest.raises(CheckpointError, match=message):
         load_exported(folder)
 
 
@@ -232,35 +234,33 @@ def test_a_folder_that_is_no_export_is_refused(tmp_path: Path) -> None:
 # --- a folder whole or absent
 
 
-def test_a_folder_that_exists_is_left_alone(tmp_path: Path, run: FinishedRun, training: TrainingSpec) -> None:
+def test_a_folder_that_exists_is_left_alone(tmp_path: Path, run: FinishedRun) -> None:
     (tmp_path / "mine").mkdir()
     with pytest.raises(UsageError, match="exists already; remove it, or name another folder"):
-        export_model(run, training, format="safetensors", into=tmp_path / "mine")
+        export_model(run, format="safetensors", into=tmp_path / "mine")
     assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
 
 
 @pytest.mark.parametrize("name", ["_copy_subword_models", "write_record"])
-def test_a_failure_leaves_nothing(
-    tmp_path: Path, run: FinishedRun, training: TrainingSpec, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_failure_leaves_nothing(tmp_path: Path, run: FinishedRun, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(aiayn.tools.export, name, fail)
     with pytest.raises(OSError, match="No space left"):
-        export_model(run, training, format="safetensors", into=tmp_path / "exported")
+        export_model(run, format="safetensors", into=tmp_path / "exported")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_disk_that_cannot_hold_the_tensors_is_named(
-    tmp_path: Path, run: FinishedRun, training: TrainingSpec, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run: FinishedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise safetensors.SafetensorError("I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr(safetensors.torch, "save_file", fail)
     with pytest.raises(SpaceError, match=r"model\.safetensors: I/O error: No space left .* make room"):
-        export_model(run, training, format="safetensors", into=tmp_path / "exported")
+        export_model(run, format="safetensors", into=tmp_path / "exported")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -321,15 +321,13 @@ def test_ctranslate2_gives_each_token_the_same_probability(
 ) -> None:
     training = msgspec.structs.replace(TRAINING, **changes)
     run = untrained_run(tmp_path, data, training)
-    export_model(run, training, format="ctranslate2", into=tmp_path / "exported")
+    export_model(run, format="ctranslate2", into=tmp_path / "exported")
     assert largest_difference(tmp_path / "exported", run) < NATS
 
 
-def test_ctranslate2_translates_alike(
-    tmp_path: Path, run: FinishedRun, training: TrainingSpec, translator: Translator
-) -> None:
+def test_ctranslate2_translates_alike(tmp_path: Path, run: FinishedRun, translator: Translator) -> None:
     """The same tokens and scores for every line of the test set, long ones beside short ones."""
-    export_model(run, training, format="ctranslate2", into=tmp_path / "exported")
+    export_model(run, format="ctranslate2", into=tmp_path / "exported")
     reader = ctranslate2.Translator(str(tmp_path / "exported"), intra_threads=1)
     sources = load_source_lines(translator.task, "test")
     pieces = [[translator.task.source_dictionary[int(index)] for index in source[:-1]] for source in sources]
@@ -345,8 +343,8 @@ def test_ctranslate2_translates_alike(
     assert len({len(hypothesis.pieces) for hypothesis in ours}) > 5
 
 
-def test_a_ctranslate2_export_says_whose_it_is(tmp_path: Path, run: FinishedRun, training: TrainingSpec) -> None:
-    record = export_model(run, training, format="ctranslate2", into=tmp_path / "exported")
+def test_a_ctranslate2_export_says_whose_it_is(tmp_path: Path, run: FinishedRun) -> None:
+    record = export_model(run, format="ctranslate2", into=tmp_path / "exported")
     assert sorted(path.name for path in (tmp_path / "exported").iterdir()) == [
         "aiayn.json", "config.json", "model.bin", "shared_vocabulary.json", "subword_joint.model",
     ]  # fmt: skip
@@ -372,17 +370,16 @@ REFUSED = [
 
 @pytest.mark.parametrize(("changes", "reason"), REFUSED)
 def test_what_ctranslate2_cannot_express_is_refused(
-    tmp_path: Path, run: FinishedRun, training: TrainingSpec, changes: dict[str, Any], reason: str
+    tmp_path: Path, run: FinishedRun, changes: dict[str, Any], reason: str
 ) -> None:
     own = {key: value for key, value in changes.items() if key in TrainingSpec.__struct_fields__}
     decoding = msgspec.structs.replace(DECODING, **{key: changes[key] for key in changes.keys() - own.keys()})
-    changed = msgspec.structs.replace(TRAINING, **own)
-    (seen,) = reasons_against(changed, decoding)
+    training = msgspec.structs.replace(TRAINING, **own)
+    (seen,) = reasons_against(training, decoding)
     assert seen.startswith(reason)
+    changed = msgspec.structs.replace(run, training=training, decoding=decoding)
     with pytest.raises(ConfigError, match=r"(?s)learnt: CTranslate2 cannot express it:.*`--format safetensors`"):
-        export_model(
-            msgspec.structs.replace(run, decoding=decoding), changed, format="ctranslate2", into=tmp_path / "exported"
-        )
+        export_model(changed, format="ctranslate2", into=tmp_path / "exported")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -405,14 +402,14 @@ def results(tmp_path: Path, learnt: TrainRecord, data: BinarizedCorpus, segmente
 
 
 def test_the_command_writes_the_newest_run(
-    tmp_path: Path, results: Path, run: FinishedRun, training: TrainingSpec, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, results: Path, run: FinishedRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["--results", str(results), "--format", "safetensors", "--output", str(tmp_path / "new" / "exported")]
     assert main(["export", *arguments]) == 0
     digest = run.checkpoint.tensors_sha256[:16]
     assert f"exported: learnt, last2, tensors {digest}, as safetensors" in capsys.readouterr().out
     record = read_record(tmp_path / "new" / "exported" / "config.json", ExportRecord)
-    assert record.training == training
+    assert record.training == run.training
     assert record.decoding.length_penalty_form == "gnmt"
 
 

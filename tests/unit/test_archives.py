@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from aiayn.data.sources.archives import SizeLimit, open_members
+from aiayn.data.sources.archives import SizeLimit
 from aiayn.data.sources.joining import append_archive
 from aiayn.errors import ConfigError, CorpusError
 
@@ -358,14 +358,6 @@ def test_an_encrypted_member_is_refused(tmp_path: Path) -> None:
     packed[6] |= 1
     packed[packed.index(b"PK\x01\x02") + 8] |= 1
     assert f"member {EN!r} is encrypted" in message(tmp_path, bytes(packed), "zip")
-
-
-def test_streams_are_given_in_the_archives_order(tmp_path: Path) -> None:
-    path = tmp_path / "a.tgz"
-    path.write_bytes(tar_bytes({DE: TEXT[DE], EN: TEXT[EN]}))
-    assert [(name, stream.read()) for name, stream in open_members(path, "tgz", [EN, DE])] == [
-        (DE, TEXT[DE]), (EN, TEXT[EN]),
-    ]  # fmt: skip
 
 
 # Parquet, for which pyarrow must be installed.

@@ -128,15 +128,30 @@ def test_a_gpu_is_found_by_a_whole_word_of_its_product_name() -> None:
     assert hardware.find_name("l40s") is None
 
 
-def test_a_sustained_rate_above_its_peak_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "hardware.yaml"
-    value = "{value: %s, kind: vendor, source: a data sheet}"
-    path.write_text(
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "1.5e+12",
+            "2.5e+12",
+            r"yaml:3: .*\.value is 2500000000000\.0; expected at most the peak, 2e\+12",
+        ),
+        ("300.0", "0.0", r"yaml:7: gpu_by_name\.X1\.watts\.value is 0\.0; expected more than 0"),
+        ("0.3,", "1.3,", r"yaml:10: .*\.fraction\.value is 1\.3; expected above 0, at most 1"),
+        ("min_d_model: 1", "min_d_model: 2", r"yaml:9: .* expected one of fp32 with min_d_model 1 among them"),
+    ],
+)
+def test_hardware_that_cannot_be_is_refused_at_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path, source = tmp_path / "hardware.yaml", "kind: vendor, source: a data sheet}"
+    text = (
         "gpu_by_name:\n  X1:\n"
-        f"    sustained_flops_per_second: {value % '2.0e+12'}\n    peak_flops_per_second: {value % '1.0e+12'}\n"
+        f"    sustained_flops_per_second: {{value: 1.5e+12, {source}\n"
+        f"    peak_flops_per_second: {{value: 2.0e+12, {source}\n"
         "    tf32_flops_per_second: null\n    bf16_flops_per_second: null\n"
-        f"    watts: {value % '300.0'}\n    dollars_per_hour: null\nutilisations: []\n",
-        encoding="utf-8",
+        f"    watts: {{value: 300.0, {source}\n    dollars_per_hour: null\nutilisations:\n"
+        f"  - {{precision: fp32, min_d_model: 1, gpu: X1, fraction: {{value: 0.3, {source}}}\n"
     )
-    with pytest.raises(ConfigError, match=r"hardware.yaml:2: X1 sustains 2e\+12 FLOP/s, above its peak of 1e\+12"):
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
         read_hardware(path)

@@ -64,24 +64,29 @@ def test_waits_double_and_are_shortened_by_up_to_a_half(
     assert waits != [1, 2, 4, 8]
 
 
-def test_a_busy_server_is_asked_again_when_it_says(
-    server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, waits: list[float]
-) -> None:
-    url = server.serve("/file.tgz", CONTENT, "busy", "busy")
-    assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
-    assert [status for _, status in server.asked("/file.tgz")] == [503, 503, 200]
-    assert min(waits) >= 1.0  # Retry-After
-    assert f"{url}: 503 Service Unavailable; 0 bytes are there; trying again in 1.0 s" in caplog.text
+# What a server does one time after the other, which ranges are then asked for and how it answers, and what is logged.
+CURED_FAULTS = {
+    "busy": (["busy"] * 2, [("", 503), ("", 503), ("", 200)],
+             "503 Service Unavailable; 0 bytes are there; trying again in 1.0 s"),
+    "broken": (["drop"], [("", 200), ("bytes=5120-", 206)], "continuing after 5120 bytes"),
+    "ignores where to continue": (["drop", "ignore_range"], [("", 200), ("bytes=5120-", 200)],
+                                  "the server ignores where to continue; starting over"),
+    "has nothing there": (["drop", "no_such_range"], [("", 200), ("bytes=5120-", 416), ("", 200)],
+                          "5120 bytes are there; trying again"),
+    "labels it as encoded": (["labelled"], [("", 200)], ""),  # and it is not unpacked
+}  # fmt: skip
 
 
-def test_a_broken_connection_is_continued_where_it_broke(
-    server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    url = server.serve("/file.tgz", CONTENT, "drop")
+@pytest.mark.parametrize(("faults", "asked", "logged"), CURED_FAULTS.values(), ids=CURED_FAULTS)
+def test_a_fault_is_waited_for_or_passed_over(
+    server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, waits: list[float], faults: list[str],
+    asked: list[tuple[str, int]], logged: str,
+) -> None:  # fmt: skip
+    url = server.serve("/file.tgz", CONTENT, *faults)
     assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
-    assert server.asked("/file.tgz") == [("", 200), ("bytes=5120-", 206)]
-    assert "5120 bytes are there; trying again" in caplog.text
-    assert "continuing after 5120 bytes" in caplog.text
+    assert server.asked("/file.tgz") == asked
+    assert logged in caplog.text
+    assert "busy" not in faults or min(waits) >= 1.0  # Retry-After
 
 
 def test_a_server_that_drops_every_connection_is_read_to_the_end(server: LoopbackServer, tmp_path: Path) -> None:
@@ -90,46 +95,25 @@ def test_a_server_that_drops_every_connection_is_read_to_the_end(server: Loopbac
     assert len(server.requests) == 13
 
 
-def test_a_server_that_brings_nothing_new_is_given_up(server: LoopbackServer, tmp_path: Path) -> None:
-    url = server.serve("/file.tgz", CONTENT, *["busy"] * 9)
-    with pytest.raises(FetchError, match=r"/file\.tgz: 503 Service Unavailable \(attempt 5\)"):
-        download_file([published(url)], tmp_path)
-    assert len(server.requests) == 5
-
-
-def test_a_server_that_ignores_where_to_continue_starts_over(
-    server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("served", "faults", "num_requests", "message"),
+    [
+        (CONTENT, ["busy"] * 9, 5, r"/file\.tgz: 503 Service Unavailable \(attempt 5\)"),
+        (CONTENT, ["drop", "wrong_range"], 2, r"5120, .*'bytes 5121-10239/10240'"),
+        (CONTENT[:100], ["unstated"], 2, r"100 bytes, .* 10240"),  # then it states its length
+        (CONTENT + b"more", [], 1, r"10244 bytes, .* 10240"),
+        (CONTENT * 50, ["unstated"], 1, "10240 bytes"),
+    ],
+    ids=["brings nothing new", "sends another part", "ends early", "has another size", "never ends"],
+)
+def test_a_server_is_given_up(
+    server: LoopbackServer, tmp_path: Path, served: bytes, faults: list[str], num_requests: int, message: str
 ) -> None:
-    url = server.serve("/file.tgz", CONTENT, "drop", "ignore_range")
-    assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
-    assert server.asked("/file.tgz") == [("", 200), ("bytes=5120-", 200)]
-    assert "the server ignores where to continue; starting over" in caplog.text
-
-
-def test_a_server_that_has_nothing_there_starts_over(server: LoopbackServer, tmp_path: Path) -> None:
-    url = server.serve("/file.tgz", CONTENT, "drop", "no_such_range")
-    assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
-    assert server.asked("/file.tgz") == [("", 200), ("bytes=5120-", 416), ("", 200)]
-
-
-def test_another_part_than_was_asked_for_is_refused(server: LoopbackServer, tmp_path: Path) -> None:
-    url = server.serve("/file.tgz", CONTENT, "drop", "wrong_range")
-    with pytest.raises(FetchError, match=r"5120, .*'bytes 5121-10239/10240'"):
+    url = server.serve("/file.tgz", served, *faults)
+    with pytest.raises(FetchError, match=message):
         download_file([published(url)], tmp_path)
-
-
-def test_an_answer_without_length_that_ends_early_is_not_taken_for_whole(
-    server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    url = server.serve("/file.tgz", CONTENT[:100], "unstated")
-    with pytest.raises(FetchError, match=r"100 bytes, .* 10240"):
-        download_file([published(url)], tmp_path)
-    assert "the answer ended after 100 of 10240 bytes; 100 bytes are there; trying again" in caplog.text
-
-
-def test_what_a_server_labels_as_encoded_is_not_unpacked(server: LoopbackServer, tmp_path: Path) -> None:
-    url = server.serve("/file.tgz", CONTENT, "labelled")
-    assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
+    assert len(server.requests) == num_requests
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 10240
 
 
 def test_an_absent_file_is_asked_for_once(server: LoopbackServer, tmp_path: Path) -> None:
@@ -150,20 +134,6 @@ def test_a_server_may_ask_for_a_wait_of_two_minutes_at_most(
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(FetchError, match=r"http://127\.0\.0\.1:9/file: .*\(attempt 5\).*--archives-folder"):
         download_file([published("http://127.0.0.1:9/file")], tmp_path)
-
-
-def test_another_size_is_refused_before_it_is_received(server: LoopbackServer, tmp_path: Path) -> None:
-    url = server.serve("/file.tgz", CONTENT + b"more")
-    with pytest.raises(FetchError, match=r"10244 bytes, .* 10240"):
-        download_file([published(url)], tmp_path)
-    assert names_in(tmp_path) == []
-
-
-def test_a_server_that_never_ends_is_cut_off(server: LoopbackServer, tmp_path: Path) -> None:
-    url = server.serve("/file.tgz", CONTENT * 50, "unstated")
-    with pytest.raises(FetchError, match="10240 bytes"):
-        download_file([published(url)], tmp_path)
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 10240
 
 
 def test_a_wrong_file_is_set_aside_and_the_next_address_asked(

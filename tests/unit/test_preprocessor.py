@@ -5,10 +5,7 @@ punctuation.perl, remove-non-printing-char.perl and tokenizer.perl -q; of tokens
 """
 
 import hashlib
-import os
 import random
-import urllib.parse
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -29,16 +26,6 @@ PRINTED_BY_PERL = [
     ("newstest2014-fren.en", "26826f86d1b97381", "8915b79dc558be83", "f8e6e3df81985b12"),
     ("newstest2014-fren.fr", "af7ea0c536458611", "b7ab8747b40f5f9a", "a60dad9510bfc111"),
 ]
-
-
-@pytest.fixture(scope="module")
-def newstest() -> Path:
-    """The mirror's newstest folder, or a skip that says what is missing."""
-    base = urllib.parse.urlsplit(os.environ.get("AIAYN_MIRROR", ""))
-    folder = Path(urllib.request.url2pathname(base.path)) / "newstest"
-    if base.scheme != "file" or not folder.is_dir():
-        pytest.skip("AIAYN_MIRROR is no file:// folder with newstest/: its lines are not compared with perl's")
-    return folder
 
 
 def prepared_digest(path: Path, normalise: str, tokenise: str) -> str:

@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
+from aiayn.data.sources.fetch import editions_of
 from aiayn.data.sources.testsets import SACREBLEU_NAME_BY_TESTSET
 from aiayn.data.text.clean import reason_to_drop
-from aiayn.errors import ConfigError
-from aiayn.spec.recipe import ArchiveSource, download_urls
+from aiayn.spec.recipe import ArchiveSource
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, CleanSpec, CorpusSpec, read_corpus
 from tests.golden_files import check_golden
 from tests.recipe_table import recipe_rows, rendered
@@ -98,27 +99,19 @@ def test_a_recipe_keeps_what_it_does_not_override(tmp_path: Path) -> None:
     assert (corpus.source, corpus.clean, corpus.inherits) == (real.source, real.clean, "wmt14_en_de")
 
 
-@pytest.mark.parametrize(
-    ("archive", "word"), [({"file_by_format": {"rar": {}}}, "rar"), ({"num_lines": "many"}, "num_lines.*many")]
-)
-def test_an_unknown_format_or_number_of_lines_is_refused(tmp_path: Path, archive: dict[str, Any], word: str) -> None:
-    with pytest.raises(ConfigError, match=word):
-        read_edited(tmp_path, {"source": {"archive_by_name": {"commoncrawl": archive}}})
-
-
 def test_a_mirror_has_a_folder_of_each_places_name() -> None:
     source = source_of("wmt14_en_de")
-    packed = source.archive_by_name["news_commentary_v9"].file_by_format["tgz"]
-    mirrors, places = download_urls(source, packed, "file:///data/")
-    assert mirrors == [
+    archive = source.archive_by_name["news_commentary_v9"]
+    tgz = editions_of(source, archive, "file:///data/")[0]
+    assert tgz.mirror_urls == [
         "file:///data/statmt/wmt14/training-parallel-nc-v9.tgz",
         "file:///data/huggingface/wmt14/resolve/main/training-parallel-nc-v9.tgz",
     ]
-    assert places == [
+    assert tgz.urls == [
         "https://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
         "https://huggingface.co/datasets/wmt/wmt14/resolve/main/training-parallel-nc-v9.tgz",
     ]
-    assert download_urls(source, packed, None) == ([], places)
+    assert editions_of(source, archive, None)[0] == msgspec.structs.replace(tgz, mirror_urls=[])
 
 
 def test_recipes_for_a_dead_download_name_the_rebuild() -> None:

@@ -1,10 +1,6 @@
 """Segments are what stands between their marks: no character is lost, and no line is counted for one."""
 
-import io
-import os
 import tarfile
-import urllib.parse
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -55,13 +51,12 @@ def test_a_segment_without_end_is_named_with_its_line(text: str) -> None:
         segments(text)
 
 
-def mirror_text(name: str) -> str:
-    """Return a file of the mirror's newstest folder, or skip and say what is missing."""
-    base = urllib.parse.urlsplit(os.environ.get("AIAYN_MIRROR", ""))
-    path = Path(urllib.request.url2pathname(base.path)) / "newstest" / name
-    if base.scheme != "file" or not path.exists():
-        pytest.skip(f"AIAYN_MIRROR is no file:// folder with newstest/{name}")
-    return path.read_bytes().decode()
+@pytest.fixture
+def french(newstest: Path) -> Path:
+    """Return the folder of test sets, if it has the French one in markup, too."""
+    if not (newstest / "newstest2014-fren-src.en.sgm").exists():
+        pytest.skip(f"{newstest} has no newstest2014-fren-src.en.sgm")
+    return newstest
 
 
 @pytest.mark.parametrize(
@@ -70,9 +65,10 @@ def mirror_text(name: str) -> str:
      ("newstest2014-fren-ref.fr.sgm", "newstest2014-fren.fr", 2999, 707)],
 )  # fmt: skip
 def test_quirk_7_the_french_pair_of_another_source_has_another_order_and_nearly_the_same_lines(
-    markup: str, plain: str, num_shared: int, num_with_nbsp: int
+    markup: str, plain: str, num_shared: int, num_with_nbsp: int, french: Path
 ) -> None:
-    found, lines = segments(mirror_text(markup)), mirror_text(plain).split("\n")[:-1]
+    found = segments((french / markup).read_bytes().decode())
+    lines = (french / plain).read_bytes().decode().split("\n")[:-1]
     assert len(found) == len(lines) == 3003
     assert len(set(found) & set(lines)) == num_shared
     assert sum("\u00a0" in segment for segment in found) == num_with_nbsp
@@ -82,18 +78,15 @@ def test_quirk_7_the_french_pair_of_another_source_has_another_order_and_nearly_
         assert lines[0] == "Spectacular Wingsuit Jump Over Bogota"
 
 
-def test_the_real_french_pair_comes_out_of_an_archive_of_wmts_layout(tmp_path: Path) -> None:
+def test_the_real_french_pair_comes_out_of_an_archive_of_wmts_layout(tmp_path: Path, french: Path) -> None:
     members = {"en": "test-full/newstest2014-fren-src.en.sgm", "fr": "test-full/newstest2014-fren-ref.fr.sgm"}
-    markup_by_member = {member: mirror_text(Path(member).name).encode() for member in members.values()}
     with tarfile.open(tmp_path / "test-full.tgz", "w:gz") as tar:
-        for member, markup in markup_by_member.items():
-            header = tarfile.TarInfo(member)
-            header.size = len(markup)
-            tar.addfile(header, io.BytesIO(markup))
+        for member in members.values():
+            tar.add(french / Path(member).name, member)
     with (tmp_path / "en").open("wb") as en, (tmp_path / "fr").open("wb") as fr:
         assert append_archive(tmp_path / "test-full.tgz", "tgz", members, {"en": en, "fr": fr}) == 3003
     for language, num_shared in (("en", 3002), ("fr", 2999)):
         found = (tmp_path / language).read_bytes().decode().split("\n")[:-1]
-        plain = mirror_text(f"newstest2014-fren.{language}").split("\n")[:-1]
+        plain = (french / f"newstest2014-fren.{language}").read_bytes().decode().split("\n")[:-1]
         assert len(found) == len(plain) == 3003
         assert len(set(found) & set(plain)) == num_shared

@@ -76,8 +76,8 @@ def test_an_absent_key_is_placed_at_the_nearest_enclosing_one(tmp_path: Path, ab
 @pytest.mark.parametrize(
     ("text", "line", "told"),
     [
-        (f"name: bread\n{DOUGH}price_by_shop_by_town: {{Bonn: {{Moser: {{flour_grams: x}}}}}}\n", 5,
-         "price_by_shop_by_town[...][...].flour_grams"),
+        (f"name: bread\n{DOUGH}price_by_shop_by_town:\n  Ulm: {{}}\n  Bonn: {{Moser: {{flour_grams: x}}}}\n", 7,
+         "price_by_shop_by_town.Bonn.Moser.flour_grams: 'x': Expected `int`, got `str`"),
         (f"name: bread\n{DOUGH}oil_grams: 1{400 * '0'}\n", 5, "out of range"),
         ("name: bread\ndough: [1, 2\nshape: round\n", 3, "not YAML"),
     ],

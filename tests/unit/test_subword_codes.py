@@ -12,7 +12,7 @@ from aiayn.data.text import binarize
 from aiayn.data.text.lines import read_lines
 from aiayn.data.text.subword import load_encoders, segment_corpus
 from aiayn.data.text.subword_codes import CodesEncoder
-from aiayn.data.text.tokenize_moses import Tokenizer
+from aiayn.data.text.tokenize_moses import tokenize_lines
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.records import ParallelText
 from aiayn.spec.system import SubwordSpec
@@ -27,7 +27,6 @@ SPEC = msgspec.structs.replace(
     tokenise="moses",
     subword=SubwordSpec(vocabulary_size=20, joint=True, method="subword_nmt"),
 )
-needs_mirror = pytest.mark.skipif("AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base with newstest/")
 
 
 @pytest.fixture
@@ -45,15 +44,9 @@ def run_subword_nmt(*arguments: str, stdin: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def real_lines() -> dict[str, list[str]]:
+def real_lines(newstest: Path) -> dict[str, list[str]]:
     """Return 600 lines of newstest2013 in Moses tokens, English and German."""
-    folder = Path(os.environ["AIAYN_MIRROR"].removeprefix("file://")) / "newstest"
-    return {
-        language: [
-            Tokenizer(language).tokenize(line) for line in list(read_lines(folder / f"newstest2013.{language}"))[:600]
-        ]
-        for language in ("en", "de")
-    }
+    return {k: tokenize_lines(list(read_lines(newstest / f"newstest2013.{k}"))[:600], k) for k in ("en", "de")}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +56,6 @@ def real_codes(real_lines: dict[str, list[str]]) -> str:
     return run_subword_nmt("learn-bpe", "-s", str(NUM_MERGES), stdin=joined)
 
 
-@needs_mirror
 def test_codes_of_real_text_are_the_commands(real_lines: dict[str, list[str]], real_codes: str, tmp_path: Path) -> None:
     """Ours are counted English first; the order does not matter."""
     subword = SubwordSpec(vocabulary_size=NUM_MERGES, joint=True, method="subword_nmt")
@@ -78,17 +70,16 @@ def test_codes_of_real_text_are_the_commands(real_lines: dict[str, list[str]], r
     assert sorted(path.name for path in (tmp_path / "segment").iterdir()) == ["joint.codes", "joint.vocab"]
 
 
-@needs_mirror
 @pytest.mark.parametrize("max_words", [50, 1 << 17])
 def test_pieces_of_real_text_are_the_commands(
-    real_lines: dict[str, list[str]], real_codes: str, tmp_path: Path, max_words: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    real_lines: dict[str, list[str]], real_codes: str, newstest: Path, tmp_path: Path, max_words: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     """Of text that the codes were learnt from, and of French, which they never saw."""
     monkeypatch.setattr(binarize, "MAX_WORDS", max_words)
     codes_path = tmp_path / "joint.codes"
     codes_path.write_text(real_codes, encoding="utf-8", newline="\n")
-    folder = Path(os.environ["AIAYN_MIRROR"].removeprefix("file://")) / "newstest"
-    french = [Tokenizer("fr").tokenize(line) for line in list(read_lines(folder / "newstest2013.fr"))[:300]]
+    french = tokenize_lines(list(read_lines(newstest / "newstest2013.fr"))[:300], "fr")
     lines = [*real_lines["de"], *real_lines["en"], *french]
     theirs = run_subword_nmt("apply-bpe", "-c", str(codes_path), stdin="".join(f"{line}\n" for line in lines))
     encoder = CodesEncoder(codes_path)

@@ -164,9 +164,7 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
         for made in (partial_folder, new_folder, old_folder):
             made.mkdir()
         yield new_folder
-        for written_path in sorted(path for path in new_folder.rglob("*") if path.is_file()):
-            with written_path.open("rb") as written:
-                os.fsync(written.fileno())
+        _write_to_disk(new_folder)
         record_path.unlink(missing_ok=True)
         for output_path in sorted(new_folder.iterdir()):
             final_path = folder / output_path.name
@@ -175,6 +173,29 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
             output_path.replace(final_path)
     finally:
         shutil.rmtree(partial_folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def new_folder_on_success(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder; rename it to `folder`, which must not exist, if the block ends well, remove it if not."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(folder)
+    partial_folder = partial_path_of(folder)
+    shutil.rmtree(partial_folder, ignore_errors=True)  # left by a killed process of the same number
+    try:
+        partial_folder.mkdir()
+        yield partial_folder
+        _write_to_disk(partial_folder)
+        partial_folder.rename(folder)
+    finally:
+        shutil.rmtree(partial_folder, ignore_errors=True)
+
+
+def _write_to_disk(folder: Path) -> None:
+    """Wait until the bytes of all files are on the disk."""
+    for written_path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        with written_path.open("rb") as written:
+            os.fsync(written.fileno())
 
 
 def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:

@@ -23,7 +23,7 @@ def table(
 ) -> list[str]:
     """Return rows as aligned lines; headings and totals among them have a rule below and above.
 
-    Columns in `right` are aligned to the right; a cell that is longer than its width is wrapped. Without
+    Columns in `right` are aligned to the right; a cell that is longer than its width is wrapped, between words. Without
     widths, columns that would not fit otherwise have narrower gaps.
     """
     alignments = ["right" if index in right else "left" for index in range(len(rows[0]) if rows else 0)]
@@ -31,7 +31,7 @@ def table(
     for form in ("plain", CLOSE):
         text = tabulate(
             rows, tablefmt=form, colalign=alignments, maxcolwidths=widths, disable_numparse=True,
-            preserve_whitespace=True, break_on_hyphens=False,
+            preserve_whitespace=True, break_on_hyphens=False, break_long_words=False,
         )  # fmt: skip
         lines = [f"{indent}{line}".rstrip() for line in text.split("\n")]
         if widths or max(map(len, lines)) <= WIDTH:

@@ -77,23 +77,19 @@ class Translator:
         """Return the best hypothesis of each line; None where the model's outputs are not numbers."""
         sources = [_fit(source) for source in sources]
         best_by_line: dict[int, BestHypothesis | None] = {}
+        padding, dictionary = self.task.source_dictionary.pad(), self.task.target_dictionary
         tokens_per_batch = TOKENS_PER_BATCH if self.device == "cpu" else TOKENS_PER_BATCH_ELSEWHERE
         for line_indices in _batches(list(map(len, sources)), self.options, tokens_per_batch):
             batch = [sources[index] for index in line_indices]
-            best_by_line |= zip(line_indices, self._search_batch(batch), strict=True)
+            source_BS = torch.nn.utils.rnn.pad_sequence(
+                batch, batch_first=True, padding_value=padding, padding_side="left"
+            ).to(self.device)
+            lengths, end = list(map(len, batch)), dictionary.eos()
+            best = search_batch(self.steps, source_BS, lengths, self.options, padding=dictionary.pad(), end=end)
+            best_by_line |= zip(line_indices, best, strict=True)
             if bar is not None:
                 bar.update(len(line_indices))
         return [best_by_line[index] for index in range(len(sources))]
-
-    def _search_batch(self, sources: list[torch.Tensor]) -> list[BestHypothesis | None]:
-        dictionary = self.task.source_dictionary
-        source_BS = torch.nn.utils.rnn.pad_sequence(
-            sources, batch_first=True, padding_value=dictionary.pad(), padding_side="left"
-        )
-        return search_batch(
-            self.steps, source_BS.to(self.device), list(map(len, sources)), self.options,
-            padding=self.task.target_dictionary.pad(), end=self.task.target_dictionary.eos(),
-        )  # fmt: skip
 
     def _hypothesis(self, best: BestHypothesis | None, line_index: int) -> Hypothesis:
         if best is None:

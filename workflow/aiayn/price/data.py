@@ -8,7 +8,7 @@ import msgspec
 from aiayn.paths import corpus_record
 from aiayn.records import BinarizedCorpus, read_record
 from aiayn.spec.corpus import CorpusSpec, ListedSource, ShippedSource
-from aiayn.spec.recipe import ESTIMATED_BYTES_PER_LINE, ESTIMATED_UNPACKED_PER_PACKED, UNKNOWN, ArchiveSource
+from aiayn.spec.recipe import ESTIMATED_BYTES_PER_LINE, ArchiveSource
 from aiayn.train.fairseq_args import training_data
 
 # Assumptions, of one core: `benchmarks/<scale>/<verb>/` has what a stage really took, which then counts instead.
@@ -59,7 +59,8 @@ def plan_corpus(
     path = corpus_record(results_folder, scale, "binarize", corpus.name) if results_folder else None
     data = read_record(path, BinarizedCorpus) if path and path.exists() else None
     num_train = data.num_pairs_by_split.get("train") if data else num_pairs(corpus, "train")
-    bytes_by_archive = _bytes_by_archive(corpus)
+    archives = corpus.source.joined().values() if isinstance(corpus.source, ArchiveSource) else ()
+    bytes_by_archive = {archive.first_file.name: archive.first_file.published_bytes or 0 for archive in archives}
     pair_bytes = 2 * ESTIMATED_BYTES_PER_LINE * NUM_TEXT_COPIES
     indexed_bytes = 2 * (TOKENS_PER_SIDE * BYTES_PER_TOKEN + INDEX_BYTES_PER_SIDE)
     verbs = ["fetch", "binarize"] if corpus.is_segmented else ["fetch", "clean", "segment", "binarize"]
@@ -94,7 +95,10 @@ def num_pairs(corpus: CorpusSpec, split: str) -> int | None:
     if not isinstance(source, ArchiveSource):
         return None
     if split == "train":
-        return sum(_archive_pairs(source, name) for name in source.archives)
+        return sum(
+            archive.text_bytes // (2 * ESTIMATED_BYTES_PER_LINE)  # the published number, where there is one
+            for archive in source.joined().values()
+        )
     return source.testset_by_name[split].num_lines
 
 
@@ -109,23 +113,6 @@ def _vocabulary(corpus: CorpusSpec, data: BinarizedCorpus | None) -> tuple[tuple
     else:
         size, is_joint, source = corpus.subword.vocabulary_size, corpus.subword.joint, "as its file says"
     return (size, size), is_joint, f"{corpus.name}: {size:,}, {source}"
-
-
-def _archive_pairs(source: ArchiveSource, name: str) -> int:
-    """Return an archive's published pairs, or an estimate from its bytes."""
-    archive = source.archive_by_name[name]
-    if archive.num_lines != UNKNOWN:
-        return archive.num_lines
-    packed = next(iter(archive.file_by_format.values()))
-    num_bytes = 0 if packed.num_bytes == UNKNOWN else packed.num_bytes
-    return ESTIMATED_UNPACKED_PER_PACKED * num_bytes // (2 * ESTIMATED_BYTES_PER_LINE)
-
-
-def _bytes_by_archive(corpus: CorpusSpec) -> dict[str, int]:
-    if not isinstance(corpus.source, ArchiveSource):
-        return {}
-    first_files = [next(iter(archive.file_by_format.values())) for archive in corpus.source.joined().values()]
-    return {packed.name: 0 if packed.num_bytes == UNKNOWN else packed.num_bytes for packed in first_files}
 
 
 def _assumed_hours(verb: str, corpus: CorpusSpec, num_pairs: int, download_bytes: int) -> float:

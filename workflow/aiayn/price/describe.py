@@ -11,13 +11,13 @@ from aiayn.cost import training_flops
 from aiayn.errors import ConfigError, UsageError, did_you_mean
 from aiayn.plan.machine import machine_of_gpus
 from aiayn.plan.prediction import predict_speed
-from aiayn.price.data import PlannedCorpus, plan_corpus
+from aiayn.price.data import plan_corpus
 from aiayn.price.plan import Row, predict_row
+from aiayn.printed import PAPER_SCALE
 from aiayn.spec.hardware import NUM_PAPER_GPUS, PAPER_GPU, read_hardware
 from aiayn.spec.system import (
     CONFIG_FOLDER,
     SCALES,
-    CorpusSpec,
     Overrides,
     SystemSpec,
     overridden,
@@ -28,19 +28,12 @@ from aiayn.spec.system import (
 from aiayn.spec.training import DecodingSpec, TrainingSpec
 from aiayn.train.fairseq_args import TrainingData, train_flags
 
-PAPER_SCALE = "paper"
-# Keys that an architecture ignores.
-_NOT_RECURRENT = (
+FOREIGN_ARCHITECTURES = ("lstm", "fconv")
+# Keys that these ignore.
+UNREAD_KEYS = (
     "num_heads", "d_k", "d_v", "norm_order", "norm", "norm_epsilon", "attention", "attention_biases", "positions",
     "embeddings", "initialisation", "p_drop_attention", "p_drop_ffn",
 )  # fmt: skip
-UNREAD_KEYS_BY_ARCHITECTURE: dict[str, tuple[str, ...]] = {
-    "transformer": (),
-    "fairseq_transformer": (),
-    "lstm": _NOT_RECURRENT,
-    "fconv": _NOT_RECURRENT,
-}
-
 # Table 2's training cost and section 5.2's time, by our name of the system; the cost is one cell for both languages.
 PRINTED_COST_BY_SYSTEM = {"base": ("3.3e18", 12.0), "big": ("2.3e19", 84.0), "big_enfr": ("2.3e19", 84.0)}
 PAPER_ROW_PREFIX = "table3_"  # other systems are not the paper's: readings by others, or other architectures
@@ -116,7 +109,9 @@ def describe_system(
     system = overridden(read_system(name, scale), overrides)
     inherited = overridden(read_system(system.inherits, scale), overrides) if system.inherits else None
     paper = paper_counterpart(name)
-    corpus = _corpus_of(name, scale)
+    lists = read_scale(CONFIG_FOLDER / f"{scale}.yaml")
+    is_french = name in lists.en_fr_systems and name not in lists.en_de_systems  # of both, the En-De corpus
+    corpus = read_corpus(lists.en_fr_corpus if is_french else lists.en_de_corpus)
     if vocabulary_size is None and corpus.subword is None:
         raise UsageError(f"corpus {corpus.name} names no vocabulary size; give one with --vocabulary-size")
     is_joint = corpus.subword is None or corpus.subword.joint
@@ -124,10 +119,23 @@ def describe_system(
     if vocabulary_size is not None:
         sizes = {"source_vocabulary_size": vocabulary_size, "vocabulary_size": vocabulary_size}
         planned = msgspec.structs.replace(planned, **sizes)
-    predicted, rate = _predict(system, planned)
-    command, refusal = _command(system, corpus, is_joint=is_joint)
+    machine = machine_of_gpus(PAPER_GPU, "section 5.2", NUM_PAPER_GPUS, 1, read_hardware(), "the paper's own")
+    no_precision, size = machine.precision_refusal(system.training.precision), planned.vocabulary_size
+    speed = None if no_precision else predict_speed(system.training, size, machine, system=name)
+    predicted = predict_row(name, system.training, planned, [SEED], machine, speed, no_precision)
+    rate = machine.rate_by_precision["fp32"].value
+    data = TrainingData(
+        folder=DATA_FOLDER, source_language=corpus.source_language, target_language=corpus.target_language,
+        is_joint=is_joint,
+    )  # fmt: skip
+    command, refusal = [FAIRSEQ_TRAIN], ""
+    try:
+        command += train_flags(system.training, data, seed=SEED, save_folder=SAVE_FOLDER, device="cuda")
+    except ConfigError as error:
+        command, refusal = [], str(error)
     printed = PRINTED_COST_BY_SYSTEM.get(name) if scale == PAPER_SCALE else None
-    seconds, architecture = predicted.hours * 3600 * NUM_PAPER_GPUS, system.training.architecture
+    architecture = system.training.architecture
+    is_foreign = architecture in FOREIGN_ARCHITECTURES
     return SystemDescription(
         name=name,
         scale=scale,
@@ -139,15 +147,15 @@ def describe_system(
         paper_system=paper.name,
         differences_from_paper=differences(system, paper),
         staying_differences=[f"the architecture is fairseq's {architecture}, not the paper's"]
-        if architecture in ("lstm", "fconv")
+        if is_foreign
         else list(STAYING_DIFFERENCES),
-        unread_keys=list(UNREAD_KEYS_BY_ARCHITECTURE[architecture]),
+        unread_keys=list(UNREAD_KEYS) if is_foreign else [],
         vocabulary_size=planned.vocabulary_size,
         vocabulary_source=f"as {corpus.name} has it" if vocabulary_size is None else "by --vocabulary-size",
         is_joint=is_joint,
         predicted=predicted,
         flops_per_second=rate,
-        estimated_flops=training_flops(seconds, rate) if predicted.speed else None,
+        estimated_flops=training_flops(predicted.hours * 3600 * NUM_PAPER_GPUS, rate) if speed else None,
         printed_hours=printed[1] if printed else None,
         printed_flops=printed[0] if printed else None,
         command=command,
@@ -188,34 +196,3 @@ def _check_known(name: str, scale: str) -> None:
     if elsewhere:
         hint = f"but scale {elsewhere[0]} has: add `--scale {elsewhere[0]}`"
     raise UsageError(f"scale {scale} has no system {name!r}; {hint}")
-
-
-def _corpus_of(name: str, scale: str) -> CorpusSpec:
-    """Return the corpus that a system is trained on at a scale: the En-Fr one only if no other is asked for."""
-    spec = read_scale(CONFIG_FOLDER / f"{scale}.yaml")
-    is_french = name in spec.en_fr_systems and name not in spec.en_de_systems
-    return read_corpus(spec.en_fr_corpus if is_french else spec.en_de_corpus)
-
-
-def _predict(system: SystemSpec, corpus: PlannedCorpus) -> tuple[Row, float]:
-    """Return one training on the paper's machine, and the rate of one GPU of it in single precision (footnote 5)."""
-    machine = machine_of_gpus(PAPER_GPU, "section 5.2", NUM_PAPER_GPUS, 1, read_hardware(), "the paper's own")
-    training, refusal = system.training, machine.precision_refusal(system.training.precision)
-    speed = None if refusal else predict_speed(training, corpus.vocabulary_size, machine, system=system.name)
-    row = predict_row(system.name, training, corpus, [SEED], machine, speed, refusal)
-    return row, machine.rate_by_precision["fp32"].value
-
-
-def _command(system: SystemSpec, corpus: CorpusSpec, *, is_joint: bool) -> tuple[list[str], str]:
-    """Return the command line of fairseq-train on one GPU; or nothing, and why fairseq cannot train the system."""
-    data = TrainingData(
-        folder=DATA_FOLDER,
-        source_language=corpus.source_language,
-        target_language=corpus.target_language,
-        is_joint=is_joint,
-    )
-    try:
-        flags = train_flags(system.training, data, seed=SEED, save_folder=SAVE_FOLDER, device="cuda")
-    except ConfigError as error:
-        return [], str(error)
-    return [FAIRSEQ_TRAIN, *flags], ""

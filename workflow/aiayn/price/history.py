@@ -140,10 +140,11 @@ class History:
 
         With it, the prediction of the same training is the time that it took.
         """
-        rate = self._machine.rate_by_precision[training.precision]
+        rate, ran_on = self._machine.rate_by_precision[training.precision], record.hardware
+        num_devices = ran_on.num_gpus or ran_on.num_ranks * ran_on.threads_per_rank
         trained = msgspec.structs.replace(training, updates=record.updates)
         flops = full_batch_flops(trained, self._size_by_corpus[record.corpus])
-        return flops / (rate.value * _num_devices(record)) / record.wall_seconds
+        return flops / (rate.value * num_devices) / record.wall_seconds
 
 
 def _is_same_device(record: TrainRecord, machine: Machine, hardware: HardwareSpec) -> bool:
@@ -151,10 +152,6 @@ def _is_same_device(record: TrainRecord, machine: Machine, hardware: HardwareSpe
     if machine.gpu:
         return record.hardware.num_gpus > 0 and hardware.find_name(record.hardware.gpu) == machine.gpu
     return record.hardware.num_gpus == 0
-
-
-def _num_devices(record: TrainRecord) -> int:
-    return record.hardware.num_gpus or record.hardware.num_ranks * record.hardware.threads_per_rank
 
 
 def _kind_of(training: TrainingSpec) -> TrainingSpec:

@@ -20,18 +20,15 @@ def why_unsupported(system: SystemSpec, machine: Machine) -> str:
     try:
         refuse_untrainable(system.name, training, num_ranks=machine.num_ranks)
     except ConfigError:
+        advice = "give --num-gpus, and snakemake's `--set-resources train:num_ranks=N`,"
+        if machine.job_limits is not None:
+            keys = "gpus_per_node and ranks_per_node" if machine.gpu else "ranks_per_node"
+            advice = f"set {keys} in {machine.job_limits.file} so that all ranks are"
         return (
             f"{system.name}: batches_per_update {training.batches_per_update} cannot be shared by {machine.num_ranks} "
-            f"ranks; {_advice_on_ranks(machine)} a divisor or a multiple of {training.batches_per_update}"
+            f"ranks; {advice} a divisor or a multiple of {training.batches_per_update}"
         )
     return ""
-
-
-def _advice_on_ranks(machine: Machine) -> str:
-    if machine.job_limits is None:
-        return "give --num-gpus, and snakemake's `--set-resources train:num_ranks=N`,"
-    keys = "gpus_per_node and ranks_per_node" if machine.gpu else "ranks_per_node"
-    return f"set {keys} in {machine.job_limits.file} so that all ranks are"
 
 
 def exceeded_limit(limits: JobLimits, hours_by_training: Mapping[str, float]) -> str:

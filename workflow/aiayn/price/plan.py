@@ -17,7 +17,6 @@ from aiayn.cost import (
     target_tokens_per_full_update,
 )
 from aiayn.experiment import Experiment
-from aiayn.paths import Evaluation
 from aiayn.plan.machine import Machine
 from aiayn.plan.prediction import Speed, run_disk_bytes
 from aiayn.price.data import TOKENS_PER_SIDE, PlannedCorpus, num_pairs, plan_corpus
@@ -32,7 +31,7 @@ from aiayn.price.history import (
 )
 from aiayn.price.limits import exceeded_limit, why_unsupported
 from aiayn.spec.hardware import HardwareSpec
-from aiayn.spec.system import Overrides, SystemSpec, overridden
+from aiayn.spec.system import Overrides, overridden
 from aiayn.spec.training import PRECISIONS, Precision, TrainingSpec
 
 DECODING_FLOPS_PER_SECOND = 3.0e10  # assumption: what one CPU core reaches in beam search
@@ -63,7 +62,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """What the trainings of a system on a corpus take, one a seed, on a machine: of a plan, or of a description.
 
     `speed`, bytes and `counted_flops` (all operations of its updates) are of one training, `cost` of all seeds. Disk
-    is None where no scale says how many models are kept. A node's memory is beside its GPUs', and without GPUs all
+    is None where no scale says how many models are kept. `evaluation_hours` are of the longest of a training's
+    decodings on one core: they run beside each other. A node's memory is beside its GPUs', and without GPUs all
     that its ranks take. `refusal` says why `aiayn train` would refuse it on this machine, '' if it would not; where
     the machine lacks the precision, there are no speed and no cost.
     """
@@ -176,14 +176,6 @@ def precisions_of(experiment: Experiment) -> set[Precision]:
     return {system.training.precision for system in experiment.system_by_name.values()}
 
 
-def seeds_by_system(experiment: Experiment) -> dict[tuple[str, str], list[int]]:
-    """Return the seeds of each (corpus, system), in the order of their first training."""
-    seeds_of: dict[tuple[str, str], list[int]] = {}
-    for training in experiment.trainings:
-        seeds_of.setdefault((training.corpus, training.system), []).append(training.seed)
-    return seeds_of
-
-
 def make_plan(
     experiment: Experiment, machine: Machine, hardware: HardwareSpec, *, results_folder: Path, benchmarks_folder: Path,
     utilisation_fraction: float | None = None,
@@ -203,7 +195,9 @@ def make_plan(
     records, unreadable = find_records(results_folder, runs_folder)
     sizes = {name: corpus.vocabulary_size for name, corpus in corpora.items()}
     history = History(records, machine, hardware, sizes, asked_fraction=utilisation_fraction)
-    seeds_of = seeds_by_system(experiment)
+    seeds_of: dict[tuple[str, str], list[int]] = {}
+    for training in experiment.trainings:
+        seeds_of.setdefault((training.corpus, training.system), []).append(training.seed)
     trainings = [
         _plan_row(system, seeds, experiment, machine, corpora[corpus], history, (results_folder, runs_folder))
         for (corpus, system), seeds in seeds_of.items()
@@ -264,11 +258,15 @@ def _plan_row(
         if (evaluation.corpus, evaluation.system, evaluation.seed) == key
     ]
     num_averages = len({evaluation.average for evaluation in evaluations})
+    sizes = [num_pairs(experiment.corpora[corpus.corpus], evaluation.testset) for evaluation in evaluations]
+    most_pairs = max((UNKNOWN_TEST_PAIRS if size is None else size for size in sizes), default=0)
+    forward_flops = row.flops_per_token / PASSES_PER_UPDATE
+    decoding_flops = most_pairs * TOKENS_PER_SIDE * system.decoding.beam_size * forward_flops
     return msgspec.structs.replace(
         row,
         run_bytes=run_disk_bytes(row.num_parameters, experiment.num_models(corpus.corpus, name)),
         averages_bytes=num_averages * checkpoint_bytes(row.num_parameters, has_optimizer=False),
-        evaluation_hours=_evaluation_hours(experiment, system, corpus, evaluations),
+        evaluation_hours=decoding_flops / DECODING_FLOPS_PER_SECOND / 3600,
         actual=measure_trainings(experiment.scale.scale, corpus.corpus, name, seeds, system.training, folders),
     )
 
@@ -298,19 +296,6 @@ def _hours_left(trainings: Sequence[Row]) -> dict[str, float]:
         if row.actual is None or row.actual.num_finished < len(row.seeds):
             hours_by_system[row.system] = max(row.hours, hours_by_system.get(row.system, 0.0))
     return hours_by_system
-
-
-def _evaluation_hours(
-    experiment: Experiment, system: SystemSpec, corpus: PlannedCorpus, evaluations: Sequence[Evaluation]
-) -> float:
-    """Return the hours of the longest of a training's decodings on one core: they run beside each other."""
-    forward_flops = flops_per_token(system.training, corpus.vocabulary_size) / PASSES_PER_UPDATE
-    flops_per_sentence = forward_flops * TOKENS_PER_SIDE * system.decoding.beam_size
-    sizes = [
-        num_pairs(experiment.corpora[corpus.corpus], evaluation.testset) or UNKNOWN_TEST_PAIRS
-        for evaluation in evaluations
-    ]
-    return max(sizes, default=0) * flops_per_sentence / DECODING_FLOPS_PER_SECOND / 3600
 
 
 def _longest_chain(trainings: Sequence[Row], corpora: Mapping[str, PlannedCorpus]) -> list[ChainLink]:

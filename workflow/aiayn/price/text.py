@@ -13,9 +13,10 @@ import msgspec
 from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
 from aiayn.plan.machine import Machine
 from aiayn.plan.prediction import HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS
-from aiayn.price.describe import PAPER_SCALE, Difference, SystemDescription
+from aiayn.price.describe import Difference, SystemDescription
 from aiayn.price.machines import PRICE_FLAG
 from aiayn.price.plan import Plan, Row
+from aiayn.printed import PAPER_SCALE
 from aiayn.spec.hardware import CPU, NUM_PAPER_GPUS, PAPER_GPU, WHO_HAS_TENSOR_CORES, SourcedValue
 from aiayn.terminal import command_lines, entries, listed, sections, table, titled, wrapped
 

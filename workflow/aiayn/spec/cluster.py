@@ -71,18 +71,13 @@ class ClusterSpec(Spec, frozen=True, kw_only=True):
         return self.num_nodes * self.ranks_per_node
 
 
-def cluster_path(name: str, config_folder: Path = CONFIG_FOLDER) -> Path:
-    """Return the file of a cluster."""
-    return config_folder / "clusters" / f"{name}.yaml"
-
-
 def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
     """Read a cluster's file.
 
     Raises:
         ConfigError: with file and line, if a key or value is wrong; if the file is absent, naming the existing ones.
     """
-    path = cluster_path(name, config_folder)
+    path = config_folder / "clusters" / f"{name}.yaml"
     if not path.is_file():
         known = ", ".join(sorted(other.stem for other in path.parent.glob("*.yaml")))
         raise ConfigError(f"{path}: no such cluster; known: {known}; copy one of them to {path.name} and edit it")
@@ -90,8 +85,7 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
     spec = convert(document, ClusterSpec)
 
     def check(key: str, is_right: bool, expected: str) -> None:
-        if not is_right:
-            raise ConfigError(f"{document.location(key)}: {key} is {getattr(spec, key)!r}; expected {expected}")
+        document.require(key, is_right, getattr(spec, key), expected)
 
     check("name", spec.name == path.stem, f"{path.stem!r}, as the file is called")
     for key in _AT_LEAST_ONE:

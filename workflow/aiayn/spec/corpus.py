@@ -83,12 +83,8 @@ class ParallelSource(Spec, frozen=True, kw_only=True, tag="parallel", tag_field=
     file_by_split: dict[str, dict[str, PublicFile]]
 
 
-class SegmentedSource(Spec, frozen=True, kw_only=True, tag="segmented", tag_field="kind"):
-    """Text that others tokenised and segmented, `@@ ` inside words; skips clean and segment."""
-
-    mirror_folder: str
-    public_url: str
-    file_by_split: dict[str, dict[str, PublicFile]]
+class SegmentedSource(ParallelSource, frozen=True, kw_only=True, tag="segmented"):
+    """Files of text that others tokenised and segmented, `@@ ` inside words; skips clean and segment."""
 
 
 class ListedSource(Spec, frozen=True, kw_only=True, tag="listed", tag_field="kind"):
@@ -159,9 +155,19 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
         expected = f"{' or '.join(units)}, as tokenise is {corpus.tokenise}"
         check("clean.unit", corpus.clean.unit in units, corpus.clean.unit, expected)
     if corpus.subword is not None:
-        _check_sample(corpus.subword, check)
-    if isinstance(corpus.source, ParallelSource | SegmentedSource):
-        _check_files(corpus, corpus.source, check)
+        num_lines = corpus.subword.sample_lines
+        expected = "at least one line, or null for all"
+        check("subword.sample_lines", num_lines is None or num_lines > 0, num_lines, expected)
+        expected = "null: subword_nmt learns from the counts of all words"
+        is_sampled = num_lines is None or corpus.subword.method == "sentencepiece"
+        check("subword.sample_lines", is_sampled, num_lines, expected)
+        check("subword.sample_seed", corpus.subword.sample_seed >= 0, corpus.subword.sample_seed, "0 or more")
+    if isinstance(corpus.source, ParallelSource):
+        for split in ("train", *corpus.testsets):
+            languages = sorted(corpus.source.file_by_split.get(split, {}))
+            expected = f"one file of each language of {corpus.language_pair} for split {split}"
+            is_whole = languages == sorted((corpus.source_language, corpus.target_language))
+            check("source.file_by_split", is_whole, f"{split}: {languages}", expected)
     elif isinstance(corpus.source, ShippedSource):
         sizes = corpus.source.num_pairs_by_split
         check("source.num_pairs_by_split", set(sizes) == splits, sizes, f"the splits {', '.join(sorted(splits))}")
@@ -169,22 +175,6 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
         _check_pairs(corpus, corpus.source, check)
     elif isinstance(corpus.source, ArchiveSource):
         check_archives(corpus.source, (corpus.source_language, corpus.target_language), corpus.testsets, check)
-
-
-def _check_sample(subword: SubwordSpec, check: PlacedCheck) -> None:
-    num_lines = subword.sample_lines
-    check("subword.sample_lines", num_lines is None or num_lines > 0, num_lines, "at least one line, or null for all")
-    expected = "null: subword_nmt learns from the counts of all words"
-    check("subword.sample_lines", num_lines is None or subword.method == "sentencepiece", num_lines, expected)
-    check("subword.sample_seed", subword.sample_seed >= 0, subword.sample_seed, "0 or more")
-
-
-def _check_files(corpus: CorpusSpec, source: ParallelSource | SegmentedSource, check: PlacedCheck) -> None:
-    for split in ("train", *corpus.testsets):
-        languages = sorted(source.file_by_split.get(split, {}))
-        expected = f"one file of each language of {corpus.language_pair} for split {split}"
-        is_whole = languages == sorted((corpus.source_language, corpus.target_language))
-        check("source.file_by_split", is_whole, f"{split}: {languages}", expected)
 
 
 def _check_pairs(corpus: CorpusSpec, source: ListedSource, check: PlacedCheck) -> None:

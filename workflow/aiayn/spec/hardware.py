@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Literal
 
-from aiayn.errors import ConfigError
 from aiayn.spec.strict_yaml import convert, read_document
 from aiayn.spec.system import CONFIG_FOLDER, Spec
 from aiayn.spec.training import PRECISIONS, Precision
@@ -110,22 +109,17 @@ def read_hardware(path: Path = CONFIG_FOLDER / "hardware.yaml") -> HardwareSpec:
     document = read_document(path)
     hardware = convert(document, HardwareSpec)
     for name, gpu in hardware.gpu_by_name.items():
-        place = document.location(f"gpu_by_name.{name}")
-        rates = (*gpu.rate_by_precision.values(), gpu.peak_flops_per_second)
-        sourced = (*rates, gpu.watts, gpu.dollars_per_hour)
-        for value in (entry.value for entry in sourced if entry is not None):
-            if value <= 0:
-                raise ConfigError(f"{place}: {name} has the value {value}; expected more than 0")
-        if gpu.sustained_flops_per_second.value > gpu.peak_flops_per_second.value:
-            raise ConfigError(
-                f"{place}: {name} sustains {gpu.sustained_flops_per_second.value:.3g} FLOP/s, above its peak of "
-                f"{gpu.peak_flops_per_second.value:.3g}; correct one of them"
-            )
-    for index, utilisation in enumerate(hardware.utilisations):
-        if not 0 < utilisation.fraction.value <= 1:
-            place = document.location(f"utilisations[{index}]")
-            raise ConfigError(f"{place}: fraction is {utilisation.fraction.value}; expected above 0, at most 1")
+        for key in GpuSpec.__struct_fields__:
+            value = sourced.value if (sourced := getattr(gpu, key)) else None
+            document.require(f"gpu_by_name.{name}.{key}.value", value is None or value > 0, value, "more than 0")
+        rate, peak = gpu.sustained_flops_per_second.value, gpu.peak_flops_per_second.value
+        expected = f"at most the peak, {peak:.3g}"
+        document.require(f"gpu_by_name.{name}.sustained_flops_per_second.value", rate <= peak, rate, expected)
+    for index, known in enumerate(hardware.utilisations):
+        fraction = known.fraction.value
+        document.require(f"utilisations[{index}].fraction.value", 0 < fraction <= 1, fraction, "above 0, at most 1")
+    widths = {(known.precision, known.min_d_model) for known in hardware.utilisations}
     for precision in PRECISIONS:
-        if not any((known.precision, known.min_d_model) == (precision, 1) for known in hardware.utilisations):
-            raise ConfigError(f"{document.location('utilisations')}: none of {precision} has min_d_model 1; add it")
+        expected = f"one of {precision} with min_d_model 1 among them"
+        document.require("utilisations", (precision, 1) in widths, sorted(widths), expected)
     return hardware

@@ -40,6 +40,11 @@ class PackedFile(Spec, frozen=True, kw_only=True):
         """The file's name, the same at every place."""
         return PurePosixPath(next(iter(self.path_by_place.values()))).name
 
+    @property
+    def published_bytes(self) -> int | None:
+        """The file's size, None where none is published."""
+        return None if self.num_bytes == UNKNOWN else self.num_bytes
+
 
 class ArchiveSpec(Spec, frozen=True, kw_only=True):
     """A published archive: its text's members and pairs, and the files that hold them, any of which will do.
@@ -51,6 +56,23 @@ class ArchiveSpec(Spec, frozen=True, kw_only=True):
     num_lines: Published
     member_by_language: dict[str, str]
     file_by_format: dict[ArchiveFormat, PackedFile]
+
+    @property
+    def published_lines(self) -> int | None:
+        """The number of lines of each side, None where none is published."""
+        return None if self.num_lines == UNKNOWN else self.num_lines
+
+    @property
+    def first_file(self) -> PackedFile:
+        """The file that is downloaded where all can be had."""
+        return next(iter(self.file_by_format.values()))
+
+    @property
+    def text_bytes(self) -> int:
+        """An estimate of what both sides take unpacked."""
+        if self.published_lines is None:
+            return ESTIMATED_UNPACKED_PER_PACKED * (self.first_file.published_bytes or 0)
+        return 2 * ESTIMATED_BYTES_PER_LINE * self.published_lines
 
 
 class PlainText(Spec, frozen=True, kw_only=True):
@@ -110,13 +132,6 @@ def is_checksum(checksum: str) -> bool:
     if match is None:
         return checksum == UNKNOWN
     return len(match["digest"]) == DIGEST_LENGTH_BY_ALGORITHM.get(match["algorithm"])
-
-
-def download_urls(source: ArchiveSource, packed: PackedFile, mirror: str | None) -> tuple[list[str], list[str]]:
-    """Return a file's URLs, in order: those below the mirror (none if that is null), and the public ones."""
-    paths = packed.path_by_place.items()
-    below_mirror = [] if mirror is None else [f"{mirror.rstrip('/')}/{place}/{path}" for place, path in paths]
-    return below_mirror, [f"{source.base_url_by_place[place].rstrip('/')}/{path}" for place, path in paths]
 
 
 def check_archives(

@@ -1,6 +1,8 @@
 """Converts YAML to typed, frozen specs; refuses what is misspelt, mistyped or missing, with file, line and advice."""
 
+import copy
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,7 +14,9 @@ from aiayn.errors import ConfigError, did_you_mean
 _Spec = TypeVar("_Spec", bound=msgspec.Struct)
 _UNKNOWN_FIELD = re.compile(r"unknown field `(?P<key>[^`]+)`")
 _MISSING_FIELD = re.compile(r"missing required field `(?P<key>[^`]+)`")
-_PATH = re.compile(r" - at `\$(?P<path>[^`]*)`$")
+_PLACE = re.compile(r" - at (?P<is_key>`key` in )?`\$(?P<path>[^`]*)`$")
+_STEP = re.compile(r"\[\.\.\.\]|\[\d+\]|[^.\[]+")
+_NUMBER = re.compile(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?")
 _LAST_STEP = re.compile(r"(\.|\[)[^.\[]*$")
 _ANY_KEY = "[...]"  # how msgspec names a key of a mapping whose keys are free
 _STRING_TAG = "tag:yaml.org,2002:str"
@@ -37,6 +41,15 @@ class Document(msgspec.Struct, frozen=True):
             shorter = _LAST_STEP.sub("", dotted_path)
             dotted_path = shorter if shorter != dotted_path else ""
         return self.location_by_path.get(dotted_path, str(self.path))
+
+    def require(self, dotted_path: str, is_right: bool, value: object, expected: str) -> None:
+        """Refuse a key's value.
+
+        Raises:
+            ConfigError: unless it is right, with file, line and what was expected.
+        """
+        if not is_right:
+            raise ConfigError(f"{self.location(dotted_path)}: {dotted_path} is {value!r}; expected {expected}")
 
 
 def read_document(path: Path) -> Document:
@@ -131,56 +144,66 @@ def convert(document: Document, spec_type: type[_Spec], *, strict: bool = True) 
     try:
         return msgspec.convert(document.values, spec_type, strict=strict)
     except msgspec.ValidationError as error:
-        raise ConfigError(_explain(str(error), document, spec_type)) from error
+        raise ConfigError(_explain(str(error), document, spec_type, strict)) from error
 
 
-def _explain(message: str, document: Document, spec_type: type[msgspec.Struct]) -> str:
+def _explain(message: str, document: Document, spec_type: type[msgspec.Struct], strict: bool) -> str:
     """Return msgspec's complaint with its location, and what may have been meant."""
-    found_path = _PATH.search(message)
-    dotted_path = found_path["path"].lstrip(".") if found_path else ""
-    reason = _PATH.sub("", message)
+    place = _PLACE.search(message)
+    steps = _STEP.findall(place["path"]) if place else []
+    is_key = place is not None and place["is_key"] is not None
+    steps = _named_steps([*steps, _ANY_KEY] if is_key else steps, message, document.values, spec_type, strict)
+    dotted_path = _dotted(steps)
     if unknown := _UNKNOWN_FIELD.search(message):
-        location = document.location(_spelt_out(f"{dotted_path}.{unknown['key']}".lstrip("."), document))
-        known = _fields_of(_type_at(spec_type, dotted_path))
+        known = _fields_of(_type_at(spec_type, steps))
         hint = did_you_mean(unknown["key"], known, f"known keys: {', '.join(known)}")
-        return f"{location}: unknown key {unknown['key']!r}; {hint}"
-    location = document.location(_spelt_out(dotted_path, document))
+        return f"{document.location(_dotted([*steps, unknown['key']]))}: unknown key {unknown['key']!r}; {hint}"
+    location = document.location(dotted_path)
     if missing := _MISSING_FIELD.search(message):
         where = f" under {dotted_path!r}" if dotted_path else ""
         return f"{location}: missing key {missing['key']!r}{where}; add it"
-    if _ANY_KEY in dotted_path:  # msgspec does not say which key it was
-        return f"{location}: {dotted_path}: {reason}; correct it"
-    value, choices = _value_at(document.values, dotted_path), _choices_at(spec_type, dotted_path)
+    if is_key:
+        value, choices, dotted_path = steps[-1], _keys_at(spec_type, steps[:-1]), f"a key of {_dotted(steps[:-1])}"
+    else:
+        value, choices = _value_at(document.values, steps), _choices_at(spec_type, steps)
     if choices and isinstance(value, str):
         hint = did_you_mean(value, choices, f"expected one of: {', '.join(choices)}")
         return f"{location}: {dotted_path}: {value!r}; {hint}"
-    advice = "to YAML it is text: write 1.0e-9 for 1e-9, and no quotes" if _spells_number(value) else "correct it"
-    return f"{location}: {dotted_path}: {value!r}: {reason}; {advice}"
+    spells_number = isinstance(value, str) and _NUMBER.fullmatch(value) is not None
+    advice = "to YAML it is text: write 1.0e-9 for 1e-9, and no quotes" if spells_number else "correct it"
+    return f"{location}: {dotted_path}: {value!r}: {_PLACE.sub('', message)}; {advice}"
 
 
-def _spells_number(value: object) -> bool:
-    return isinstance(value, str) and re.fullmatch(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?", value) is not None
+def _dotted(steps: Sequence[str]) -> str:
+    """Return the path of steps: `a.b[0]` of `a`, `b`, `[0]`."""
+    return "".join(step if step.startswith("[") else f".{step}" for step in steps).removeprefix(".")
 
 
-def _steps(dotted_path: str) -> list[str]:
-    """Return the steps of a path: `a.b[0]` is `a`, `b`, `[0]`; `[...]` stays one step."""
-    return re.findall(r"\[\.\.\.\]|\[\d+\]|[^.\[]+", dotted_path)
+def _named_steps(
+    steps: Sequence[str], message: str, values: Any, spec_type: type[msgspec.Struct], strict: bool
+) -> list[str]:
+    """Return the steps to what msgspec complains of, with the keys that it does not name.
+
+    A mapping is cut down to one key after the other, until the complaint is the same.
+    """
+    values, named = copy.deepcopy(values), []
+    for step in steps:
+        named.append(step)
+        if step == _ANY_KEY:
+            mapping: dict[str, Any] = _value_at(values, named[:-1])
+            for named[-1], value in list(mapping.items()):
+                mapping.clear()
+                mapping[named[-1]] = value
+                try:
+                    msgspec.convert(values, spec_type, strict=strict)
+                except msgspec.ValidationError as error:
+                    if str(error) == message:
+                        break
+    return named
 
 
-def _spelt_out(dotted_path: str, document: Document) -> str:
-    """Return the first path of the document that fits one with `[...]` in it, or the part before."""
-    if _ANY_KEY not in dotted_path:
-        return dotted_path
-    pattern = "".join(
-        r"\.[^.\[]+" if step == _ANY_KEY else re.escape(step if step.startswith("[") else f".{step}")
-        for step in _steps(dotted_path)
-    )
-    fitting = (path for path in document.location_by_path if re.fullmatch(pattern, f".{path}"))
-    return next(fitting, dotted_path.partition(_ANY_KEY)[0])
-
-
-def _value_at(values: object, dotted_path: str) -> object:
-    for step in _steps(dotted_path):
+def _value_at(values: Any, steps: Iterable[str]) -> Any:
+    for step in steps:
         if isinstance(values, dict):
             values = values.get(step)
         elif isinstance(values, list):
@@ -188,10 +211,10 @@ def _value_at(values: object, dotted_path: str) -> object:
     return values
 
 
-def _type_at(spec_type: type[msgspec.Struct], dotted_path: str) -> msgspec.inspect.Type:
-    """Return the type at a dotted path below `spec_type`, as far as it can be followed."""
+def _type_at(spec_type: type[msgspec.Struct], steps: Iterable[str]) -> msgspec.inspect.Type:
+    """Return the type at these steps below `spec_type`, as far as they can be followed."""
     current = msgspec.inspect.type_info(spec_type)
-    for step in _steps(dotted_path):
+    for step in steps:
         if isinstance(current, msgspec.inspect.UnionType):
             structs = [t for t in current.types if isinstance(t, msgspec.inspect.StructType)]
             current = next((t for t in structs if step in _fields_of(t)), current)
@@ -213,10 +236,22 @@ def _fields_of(found_type: msgspec.inspect.Type) -> list[str]:
     return list(dict.fromkeys(field.encode_name for struct in structs for field in struct.fields))
 
 
-def _choices_at(spec_type: type[msgspec.Struct], dotted_path: str) -> list[str]:
+def _literals(members: Iterable[msgspec.inspect.Type]) -> list[str]:
+    return [str(value) for t in members if isinstance(t, msgspec.inspect.LiteralType) for value in t.values]
+
+
+def _keys_at(spec_type: type[msgspec.Struct], steps: Sequence[str]) -> list[str]:
+    """Return the words among which the keys of a mapping are chosen."""
+    mappings = [t for t in _members_of(_type_at(spec_type, steps)) if isinstance(t, msgspec.inspect.DictType)]
+    return [word for mapping in mappings for word in _literals(_members_of(mapping.key_type))]
+
+
+def _choices_at(spec_type: type[msgspec.Struct], steps: Sequence[str]) -> list[str]:
     """Return the words among which a key chooses: a Literal's, or the kinds of a union of structs."""
-    members = _members_of(_type_at(spec_type, dotted_path))
-    choices = [str(value) for t in members if isinstance(t, msgspec.inspect.LiteralType) for value in t.values]
-    enclosing, _, last_step = dotted_path.rpartition(".")
-    structs = [t for t in _members_of(_type_at(spec_type, enclosing)) if isinstance(t, msgspec.inspect.StructType)]
-    return choices or [str(t.tag) for t in structs if t.tag_field == last_step]
+    structs = [t for t in _members_of(_type_at(spec_type, steps[:-1])) if isinstance(t, msgspec.inspect.StructType)]
+    kinds = [str(t.tag) for t in structs if t.tag_field in steps[-1:]]
+    members = _members_of(_type_at(spec_type, steps))
+    words = _literals(members)
+    if words and any(isinstance(member, msgspec.inspect.IntType) for member in members):
+        words.append("a whole number")
+    return words or kinds

@@ -167,7 +167,7 @@ def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> S
 
 def _check_own_keys(own: Document, kind: str) -> None:
     for key in ("name", "description"):  # these two are never inherited
-        _check(own, key, key in own.values, own.values.get(key), f"a {key} in every {kind}'s own file")
+        own.require(key, key in own.values, own.values.get(key), f"a {key} in every {kind}'s own file")
 
 
 def _converted_system(document: Document, own: Document) -> SystemSpec:
@@ -182,14 +182,9 @@ def _converted_system(document: Document, own: Document) -> SystemSpec:
 
 def _checker(document: Document, part: str, values: Spec) -> Check:
     def check(key: str, is_right: bool, expected: str) -> None:
-        _check(document, f"{part}.{key}", is_right, getattr(values, key), expected)
+        document.require(f"{part}.{key}", is_right, getattr(values, key), expected)
 
     return check
-
-
-def _check(document: Document, key: str, is_right: bool, value: object, expected: str) -> None:
-    if not is_right:
-        raise ConfigError(f"{document.location(key)}: {key} is {value!r}; expected {expected}")
 
 
 def _check_name(name: str, document: Document) -> None:
@@ -210,7 +205,7 @@ def read_corpus(name: str, config_folder: Path = CONFIG_FOLDER) -> CorpusSpec:
     document = functools.reduce(overlay, reversed(documents))
     spec = convert(document, CorpusSpec)
     _check_name(spec.name, own)
-    check_corpus(spec, functools.partial(_check, document))
+    check_corpus(spec, document.require)
     return spec
 
 
@@ -251,13 +246,13 @@ def _checked_scale(document: Document, *, strict: bool = True) -> ScaleSpec:
     scale = convert(document, ScaleSpec, strict=strict)
     for key in (*_LISTS_OF_NAMES, *_LISTS_OF_SEEDS):
         values = getattr(scale, key) or []  # a repeated seed would count as two runs in a mean and its interval
-        _check(document, key, len(set(values)) == len(values), values, "each value once")
+        document.require(key, len(set(values)) == len(values), values, "each value once")
     for key in _LISTS_OF_SEEDS:
         seeds = getattr(scale, key) or []
-        _check(document, key, all(seed >= 1 for seed in seeds), seeds, "seeds of 1 or more")
+        document.require(key, all(seed >= 1 for seed in seeds), seeds, "seeds of 1 or more")
         expected = f"seeds below {FIRST_PROBE_SEED}: from there on they are a probe's, by which a scale was chosen"
-        _check(document, key, all(seed < FIRST_PROBE_SEED for seed in seeds), seeds, expected)
-    _check(document, "updates", scale.updates is None or scale.updates >= 1, scale.updates, "null, or 1 or more")
+        document.require(key, all(seed < FIRST_PROBE_SEED for seed in seeds), seeds, expected)
+    document.require("updates", scale.updates is None or scale.updates >= 1, scale.updates, "null, or 1 or more")
     return scale
 
 

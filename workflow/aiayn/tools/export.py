@@ -5,11 +5,8 @@ subword models with which text is split in pieces, and an `ExportRecord` (`confi
 CTranslate2's own `config.json`) that says all that a reader of the tensors must know.
 """
 
-import contextlib
 import json
-import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,12 +15,11 @@ import safetensors.torch
 import torch
 
 from aiayn.decode.exported import load_average
-from aiayn.errors import SpaceError, UsageError
+from aiayn.errors import RecordError, SpaceError, UsageError
 from aiayn.paths import EXPORT_RECORD_NAME, TENSORS_NAME
-from aiayn.provenance import Provenance, gather_provenance, partial_path_of, remove_abandoned, require_free_space
+from aiayn.provenance import Provenance, gather_provenance, new_folder_on_success, require_free_space
 from aiayn.records import ExportRecord, write_record
 from aiayn.runs.finished import FinishedRun
-from aiayn.spec.system import TrainingSpec
 from aiayn.tools.export_ctranslate2 import refuse_inexpressible, save_ctranslate2
 from aiayn.train.average import first_names
 from aiayn.train.checkpoints import tensors_sha256
@@ -33,29 +29,43 @@ RECORD_NAME_BY_FORMAT: dict[Format, str] = {"safetensors": EXPORT_RECORD_NAME, "
 
 
 def export_model(
-    finished: FinishedRun, training: TrainingSpec, *, format: Format, into: Path, provenance: Provenance | None = None
+    finished: FinishedRun, into: Path, *, format: Format, provenance: Provenance | None = None
 ) -> ExportRecord:
     """Write a finished run's averaged checkpoint to a new folder and return the record that lies in it.
 
     Its provenance is that of this process, unless another is given.
 
     Raises:
+        RecordError: if no training record of the run can be read.
         UsageError: if the folder exists.
         ConfigError: if the format cannot express the system or its search.
         CheckpointError: if the checkpoint is absent, torn or of another data-bin.
         SpaceError: if the disk cannot hold it; nothing half-written is left.
     """
+    if into.exists():
+        raise UsageError(f"{into}: exists already; remove it, or name another folder with --output")
+    training = finished.training
+    if training is None:
+        run = finished.checkpoint.run
+        raise RecordError(
+            f"{finished.checkpoint.path}: no training record of {run} that this version can read; train it again"
+        )
     if format == "ctranslate2":
         refuse_inexpressible(finished.checkpoint.run, training, finished.decoding)
     model, task = load_average(finished.checkpoint.path, finished.data.folder, device="cpu")
     tensors: dict[str, torch.Tensor] = model.state_dict()
     tied = {name: first for name, first in first_names(tensors).items() if first != name}
     stored = {name: tensor.contiguous() for name, tensor in tensors.items() if name not in tied}
-    with _new_folder(into) as folder:
+    with new_folder_on_success(into) as folder:
         require_free_space(folder, sum(tensor.nbytes for tensor in stored.values()), "the exported tensors")
         vocabulary_file_by_side = _write_vocabularies(task, folder)
         if format == "safetensors":
-            _save_tensors(stored, folder / TENSORS_NAME)
+            try:
+                safetensors.torch.save_file(stored, folder / TENSORS_NAME, metadata={"format": "pt"})  # as readers ask
+            except safetensors.SafetensorError as error:  # what it says of a full disk
+                raise SpaceError(
+                    f"{folder / TENSORS_NAME}: {error}; no output is half-written; make room, and export again"
+                ) from error
         else:
             save_ctranslate2(model, task, training, folder)
         record = ExportRecord(
@@ -102,26 +112,6 @@ def first_position(model: Any) -> int | None:
     return int(positions.offset) if hasattr(positions, "offset") else int(positions.padding_idx) + 1
 
 
-@contextlib.contextmanager
-def _new_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `folder`; rename it if the block ends well, remove it if not."""
-    if folder.exists():
-        raise UsageError(f"{folder}: exists already; remove it, or name another folder with --output")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    remove_abandoned(folder)
-    partial_folder = partial_path_of(folder)
-    shutil.rmtree(partial_folder, ignore_errors=True)  # left by a killed process of the same number
-    partial_folder.mkdir()
-    try:
-        yield partial_folder
-        for written_path in partial_folder.iterdir():
-            with written_path.open("rb") as written:
-                os.fsync(written.fileno())
-        partial_folder.rename(folder)
-    finally:
-        shutil.rmtree(partial_folder, ignore_errors=True)
-
-
 def _write_vocabularies(task: Any, folder: Path) -> dict[str, str]:
     """Write the symbols of each side in order of id, those of a joint dictionary once, under CTranslate2's names."""
     symbols_by_side = {"source": task.source_dictionary.symbols, "target": task.target_dictionary.symbols}
@@ -141,10 +131,3 @@ def _copy_subword_models(finished: FinishedRun, folder: Path) -> dict[str, str]:
     for language, name in file_by_language.items():
         shutil.copyfile(path_by_language[language], folder / name)
     return file_by_language
-
-
-def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
-    try:
-        safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})  # "pt" is what its readers ask for
-    except safetensors.SafetensorError as error:  # what it says of a full disk
-        raise SpaceError(f"{path}: {error}; no output is half-written; make room, and export again") from error

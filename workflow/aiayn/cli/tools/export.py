@@ -21,7 +21,7 @@ import msgspec
 
 from aiayn.cli.flags import AVERAGE, RESULTS, RUN, flag
 from aiayn.cli.tools.search_flags import LENGTH_PENALTY_FORM, STOP, changed_search
-from aiayn.errors import RecordError, UsageError
+from aiayn.errors import UsageError
 from aiayn.runs.finished import find_finished
 
 EXAMPLE = """aiayn export demo_en_de-base-seed1 --average last5 --format safetensors --output exported
@@ -60,13 +60,6 @@ def run(args: Flags) -> None:
         ) from error
 
     finished = find_finished(args.results, args.run, args.average)
-    if finished.training is None:
-        run = finished.checkpoint.run
-        raise RecordError(f"{args.results}: no training record of {run} that this version can read; train it again")
-    record = export_model(
-        msgspec.structs.replace(finished, decoding=changed_search(finished.decoding, args)),
-        finished.training,
-        format=args.format,
-        into=args.output,
-    )
+    changed = msgspec.structs.replace(finished, decoding=changed_search(finished.decoding, args))
+    record = export_model(changed, args.output, format=args.format)
     print(f"{args.output}: {record.run}, {record.average}, tensors {record.tensors_sha256[:16]}, as {record.format}")

@@ -18,7 +18,6 @@ printed beside it, and refuses nothing:
 """
 
 import tempfile
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -60,7 +59,13 @@ def run(args: Flags) -> None:
         _check(args.check or Path())
         return
     scale = read_changed_scale(args.configfile, args.config)
-    export_by_run = dict(_exporter(args.results, run) for run in args.model)
+    export_by_run = {}
+    for name in args.model:
+        from aiayn.tools.export import export_model  # needs torch
+
+        finished = find_finished(args.results, name, None)
+        made = finished.checkpoint.provenance  # of the average
+        export_by_run[finished.checkpoint.run] = partial(export_model, finished, format="safetensors", provenance=made)
     max_bytes = round(args.max_mb * 1e6)
     packed = pack_scale(scale, args.results, args.output, max_bytes=max_bytes, export_by_run=export_by_run)
     kept = f" ({packed.num_kept} kept from the pack before)" if packed.num_kept else ""
@@ -72,18 +77,6 @@ def run(args: Flags) -> None:
         print(f"missing: {name}")
     for name in packed.left_out:
         print(f"left out, though in the pack before: {name}")
-
-
-def _exporter(results_folder: Path, run: str) -> tuple[str, Callable[[Path], object]]:
-    """Return a run's name and what writes its averaged model to a folder, with the provenance of the average."""
-    from aiayn.tools.export import export_model
-
-    finished = find_finished(results_folder, run, None)
-    checkpoint = finished.checkpoint
-    if finished.training is None:
-        raise RecordError(f"{results_folder}: no training record of {checkpoint.run} that this version can read")
-    export = partial(export_model, finished, finished.training, format="safetensors", provenance=checkpoint.provenance)
-    return checkpoint.run, lambda folder: export(into=folder)
 
 
 def _check(folder: Path) -> None:

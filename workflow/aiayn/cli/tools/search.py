@@ -6,9 +6,9 @@ in which the paper's tables are judged. Test sets are not used, and nothing is w
 """
 
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from tqdm import tqdm
 
@@ -17,17 +17,12 @@ from aiayn.cli.tools.search_flags import LENGTH_PENALTY_FORM, STOP, changed_sear
 from aiayn.data.text.detokenise import detokenise
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.provenance import replace_on_success
-from aiayn.records import CheckpointRecord, ScoreRecord, read_record
+from aiayn.records import CheckpointRecord, read_record
 from aiayn.runs.finished import FinishedRun, find_finished
-from aiayn.spec.system import CorpusSpec, DecodingSpec, read_corpus
+from aiayn.spec.system import read_corpus
 from analysis.questions.decoded import read_references
 from analysis.scoring.score import score_hypotheses
 from analysis.tools.search import SearchCell, SearchTable, pairs_to_try, render_csv, render_markdown
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from aiayn.decode.decode import Translator
 
 EXAMPLE = (
     "aiayn search demo_en_de-base-seed1 --beam-sizes 1 2 4 8 --alphas 0 0.2 0.4 0.6 0.8 1.0 --output-folder search"
@@ -50,9 +45,11 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Decode the dev set for each pair, print the table and, if asked to, write it."""
-    finished = _find(args)
-    searches = pairs_to_try(changed_search(finished.decoding, args), args.beam_sizes, args.alphas)
-    table = _try_all(args, finished, searches)
+    name, average = args.run, args.average
+    if Path(name).suffix in (".json", ".pt"):
+        checkpoint = read_record(Path(name).with_suffix(".json"), CheckpointRecord)
+        name, average = checkpoint.run, checkpoint.average
+    table = _search(args, find_finished(args.results, name, average))
     print(render_markdown(table), end="")
     if args.output_folder is None:
         return
@@ -63,82 +60,53 @@ def run(args: Flags) -> None:
         print(path)
 
 
-def _find(args: Flags) -> FinishedRun:
-    """Return the run that is meant, by name or by its averaged checkpoint."""
-    path = Path(args.run)
-    if path.suffix not in (".json", ".pt"):
-        return find_finished(args.results, args.run, args.average)
-    checkpoint = read_record(path.with_suffix(".json"), CheckpointRecord)
-    return find_finished(args.results, checkpoint.run, checkpoint.average)
-
-
-def _try_all(args: Flags, finished: FinishedRun, searches: list[DecodingSpec]) -> SearchTable:
+def _search(args: Flags, finished: FinishedRun) -> SearchTable:
     """Decode and score the dev set once a search."""
     import torch
 
-    from aiayn.decode.decode import Translator, load_source_lines
+    from aiayn.decode.decode import Translator, decoding_signature, load_source_lines
     from aiayn.train.device import resolve_device
 
+    searches = pairs_to_try(changed_search(finished.decoding, args), args.beam_sizes, args.alphas)
     torch.set_num_threads(args.threads)
     corpus = read_corpus(finished.data.corpus)
-    metric, score = _scorer(args, finished, corpus)
-    checkpoint = finished.checkpoint
+    metric = args.metric or ("bleu_as_given" if corpus.is_segmented else METRIC_BY_PAIR[corpus.language_pair])
+    references = read_references(args.results, finished.scale, corpus.name, corpus.dev_testset)
+    score = partial(
+        score_hypotheses,
+        references=references,
+        metrics=[metric],
+        target_language=corpus.target_language,
+        testset=corpus.dev_testset,
+    )
+    score(references)  # a metric that is not defined here is refused before anything is decoded
     device = resolve_device(args.device)
-    translator = Translator(checkpoint.path, finished.data.folder, searches[0], device=device)
+    translator = Translator(finished.checkpoint.path, finished.data.folder, searches[0], device=device)
     sources = load_source_lines(translator.task, finished.data.split_of(corpus.dev_testset))
+    cells = []
     with tqdm(total=len(searches) * len(sources), unit="line", desc="search", disable=None) as bar:
-        cells = [_try(decoding, translator, sources, score, bar) for decoding in searches]
+        for decoding in searches:
+            bar.set_postfix_str(f"beam {decoding.beam_size}, alpha {decoding.length_penalty_alpha:g}")
+            translator.search_as(decoding)
+            begin = time.perf_counter()
+            hypotheses = translator.translate(sources, bar)
+            seconds = max(time.perf_counter() - begin, 1e-9)
+            (scored,) = score([detokenise(" ".join(hypothesis.pieces), corpus) for hypothesis in hypotheses])
+            cells.append(
+                SearchCell(
+                    beam_size=decoding.beam_size,
+                    alpha=decoding.length_penalty_alpha,
+                    value=scored.value,
+                    sentences_per_second=len(sources) / seconds,
+                    hypotheses_sha256=scored.hypotheses_sha256,
+                    signature=f"{scored.signature}|{decoding_signature(decoding)}",
+                )
+            )
     return SearchTable(
-        run=checkpoint.run,
-        average=checkpoint.average,
+        run=finished.checkpoint.run,
+        average=finished.checkpoint.average,
         testset=corpus.dev_testset,
         num_lines=len(sources),
         metric=metric,
         cells=cells,
     )
-
-
-def _try(
-    decoding: DecodingSpec,
-    translator: "Translator",
-    sources: "list[Tensor]",
-    score: Callable[[list[str]], ScoreRecord],
-    bar: "tqdm[Any]",
-) -> SearchCell:
-    """Decode and score all lines by one search."""
-    from aiayn.decode.decode import decoding_signature
-
-    bar.set_postfix_str(f"beam {decoding.beam_size}, alpha {decoding.length_penalty_alpha:g}")
-    translator.search_as(decoding)
-    begin = time.perf_counter()
-    pieces = [" ".join(hypothesis.pieces) for hypothesis in translator.translate(sources, bar)]
-    seconds = max(time.perf_counter() - begin, 1e-9)
-    scored = score(pieces)
-    return SearchCell(
-        beam_size=decoding.beam_size,
-        alpha=decoding.length_penalty_alpha,
-        value=scored.value,
-        sentences_per_second=len(sources) / seconds,
-        hypotheses_sha256=scored.hypotheses_sha256,
-        signature=f"{scored.signature}|{decoding_signature(decoding)}",
-    )
-
-
-def _scorer(args: Flags, finished: FinishedRun, corpus: CorpusSpec) -> tuple[str, Callable[[list[str]], ScoreRecord]]:
-    """Return the metric, and what scores lines of pieces under it against the dev set's references."""
-    metric = args.metric or ("bleu_as_given" if corpus.is_segmented else METRIC_BY_PAIR[corpus.language_pair])
-    references = read_references(args.results, finished.scale, corpus.name, corpus.dev_testset)
-
-    def score(pieces: list[str]) -> ScoreRecord:
-        lines = [detokenise(line, corpus) for line in pieces]
-        (record,) = score_hypotheses(
-            lines,
-            references,
-            metrics=[metric],
-            target_language=corpus.target_language,
-            testset=corpus.dev_testset,
-        )
-        return record
-
-    score(references)  # a metric that is not defined here is refused before anything is decoded
-    return metric, score

@@ -58,13 +58,12 @@ class SizeLimit:
 
 
 class _Member(msgspec.Struct, frozen=True):
-    """A member of an archive; `is_plain`: a file of bytes, no link or folder; `is_counted`: as the archive was read."""
+    """A member of an archive; `is_plain`: a file of bytes, no link or folder."""
 
     name: str
     is_device: bool
     is_plain: bool
     is_encrypted: bool
-    is_counted: bool
     open: Callable[[], Any]
 
 
@@ -101,7 +100,7 @@ def open_members(
                 raise CorpusError(f"{place} is encrypted; fetch it from its public place")
             with member.open() as stream:
                 unpacked = gzip.GzipFile(fileobj=stream, mode="rb") if name.endswith(".gz") else stream
-                is_counted = member.is_counted and unpacked is stream
+                is_counted = archive_format != "zip" and unpacked is stream  # as the tar was read
                 yield name, cast(BinaryIO, _Reader(cast(BinaryIO, unpacked), path, None if is_counted else limit))
     for name in wanted:
         if name not in taken:
@@ -161,7 +160,7 @@ def _tar_members(path: Path, archive_format: str, limit: SizeLimit | None) -> It
                     _refuse_outside(path, posixpath.join(folder, entry.linkname), f"link {entry.name!r} to ")
                 is_device, is_plain = entry.ischr() or entry.isblk() or entry.isfifo(), entry.isreg()
                 opener = functools.partial(tar.extractfile, entry)
-                yield _Member(entry.name, is_device, is_plain and not entry.issparse(), False, True, opener)
+                yield _Member(entry.name, is_device, is_plain and not entry.issparse(), False, opener)
                 cast(Any, tar).members.clear()  # tarfile keeps every header, and an archive may have millions
         while reader.read(tarfile.RECORDSIZE):  # so that a gzip stream's own checksum is looked at
             pass
@@ -174,7 +173,7 @@ def _zip_members(path: Path) -> Iterator[_Member]:
             is_device = kind in (stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO)
             is_plain, is_encrypted = kind in (0, stat.S_IFREG) and not entry.is_dir(), bool(entry.flag_bits & 1)
             opener = functools.partial(archive.open, entry)
-            yield _Member(entry.filename, is_device, is_plain, is_encrypted, False, opener)
+            yield _Member(entry.filename, is_device, is_plain, is_encrypted, opener)
 
 
 def _refuse_outside(path: Path, name: str, subject: str) -> None:

@@ -102,18 +102,28 @@ def download_file(editions: Sequence[PublishedFile], folder: Path) -> FoundFile:
                 return verify_file(folder / edition.name, edition)
             except WrongFileError as error:
                 reasons.append(_set_aside(folder / edition.name, error))
-    places = [(edition, url) for edition in editions for url in edition.mirror_urls]
-    places += [(edition, url) for edition in editions for url in edition.urls]
-    for edition, url in places:
+    for edition, url in (places := places_of(editions)):
         try:
             return _download_from(edition, url, folder)
         except (AddressError, WrongFileError) as error:
             reasons.append(str(error))
             _LOG.warning("%s%s", error, "; trying the next address" if url != places[-1][1] else "")
+    mirror = os.environ.get(MIRROR_VARIABLE)
+    now = f" (now {mirror})" if mirror else ""
+    next_step = (
+        f"try later, or name a copy with --mirror or {MIRROR_VARIABLE}{now}, laid out as <base>/<mirror_folder>/<path>"
+        ", or put an archive into --archives-folder"
+    )
     if len(reasons) == 1:
-        raise FetchError(f"{reasons[0]}; {_next_step()}")
+        raise FetchError(f"{reasons[0]}; {next_step}")
     listed = "".join(f"\n  {reason}" for reason in reasons)
-    raise FetchError(f"{editions[0].name}: no address gives the published file:{listed}\n{_next_step()}")
+    raise FetchError(f"{editions[0].name}: no address gives the published file:{listed}\n{next_step}")
+
+
+def places_of(editions: Sequence[PublishedFile]) -> list[tuple[PublishedFile, str]]:
+    """Return each edition with each of its URLs, in the order in which they are tried: all mirrors first."""
+    places = [(edition, url) for edition in editions for url in edition.mirror_urls]
+    return places + [(edition, url) for edition in editions for url in edition.urls]
 
 
 def missing_bytes(editions: Sequence[PublishedFile], folder: Path) -> int:
@@ -324,12 +334,3 @@ def _locked(path: Path, name: str) -> Iterator[None]:
         except OSError as error:  # a file system without locks
             _LOG.warning("%s: cannot be locked (%s): do not let another process download it", name, error.strerror)
         yield
-
-
-def _next_step() -> str:
-    mirror = os.environ.get(MIRROR_VARIABLE)
-    now = f" (now {mirror})" if mirror else ""
-    return (
-        f"try later, or name a copy with --mirror or {MIRROR_VARIABLE}{now}, laid out as <base>/<mirror_folder>/<path>"
-        ", or put an archive into --archives-folder"
-    )

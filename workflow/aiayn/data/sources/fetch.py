@@ -18,26 +18,18 @@ import msgspec
 from aiayn.data.sources.archives import SizeLimit
 from aiayn.data.sources.download import FoundFile, PublishedFile, download_file, missing_bytes, named_mirror
 from aiayn.data.sources.joining import append_archive
-from aiayn.data.sources.testsets import write_public_testsets
+from aiayn.data.sources.testsets import read_public_testset
 from aiayn.data.text.lines import open_bytes, read_lines, text_pair, write_lines
 from aiayn.errors import CorpusError, FetchError
 from aiayn.provenance import file_sha256, gather_provenance, replace_outputs_on_success, require_free_space
 from aiayn.records import FetchedArchive, RawCorpus
-from aiayn.spec.recipe import (
-    ESTIMATED_BYTES_PER_LINE,
-    ESTIMATED_UNPACKED_PER_PACKED,
-    UNKNOWN,
-    ArchiveSource,
-    ArchiveSpec,
-    download_urls,
-)
+from aiayn.spec.recipe import UNKNOWN, ArchiveSource, ArchiveSpec
 from aiayn.spec.system import (
     CONFIG_FOLDER,
     CorpusSpec,
     ListedSource,
     ParallelSource,
     PublicFile,
-    SegmentedSource,
     ShippedSource,
 )
 
@@ -75,7 +67,11 @@ def fetch_corpus(
                     write_lines((pair[language] for pair in pairs), folder / f"{split}.{language}")
         elif isinstance(spec.source, ArchiveSource):
             base = named_mirror(mirror)
-            write_public_testsets(spec.source, spec.testsets, spec.language_pair, folder, base)  # the small ones first
+            for testset in spec.testsets:  # the small ones first
+                published = spec.source.testset_by_name[testset]
+                sides = read_public_testset(testset, published, spec.language_pair, mirror=base)
+                for language, lines in sides.items():
+                    write_lines(lines, folder / f"{testset}.{language}")
             archive_by_name = fetch_archives(spec.source, languages, folder, archives_folder, base)
         else:
             _download(spec.source, splits, named_mirror(mirror), folder)
@@ -106,9 +102,7 @@ def _write_shipped(spec: CorpusSpec, source: ShippedSource, folder: Path) -> Non
             write_lines(side, folder / f"{split}.{language}")
 
 
-def _download(
-    source: ParallelSource | SegmentedSource, splits: tuple[str, ...], mirror: str | None, folder: Path
-) -> None:
+def _download(source: ParallelSource, splits: tuple[str, ...], mirror: str | None, folder: Path) -> None:
     for split in splits:
         for language, public_file in source.file_by_split[split].items():
             url, name = file_url(source, public_file, mirror), Path(public_file.path).name
@@ -125,7 +119,7 @@ def _download(
                     ) from error
 
 
-def file_url(source: ParallelSource | SegmentedSource, public_file: PublicFile, mirror: str | None) -> str:
+def file_url(source: ParallelSource, public_file: PublicFile, mirror: str | None) -> str:
     """Return a published file's URL: below the mirror, or its public one if that is null."""
     if mirror is None:
         return f"{source.public_url.rstrip('/')}/{public_file.path}"
@@ -145,7 +139,7 @@ def fetch_archives(
         SpaceError: before anything is downloaded, if archives and text would not fit.
     """
     archive_by_name = source.joined()
-    editions_by_name = {name: _editions(source, archive, mirror) for name, archive in archive_by_name.items()}
+    editions_by_name = {name: editions_of(source, archive, mirror) for name, archive in archive_by_name.items()}
     if (dead := source.dead_download) is not None:
         _LOG.warning(
             "%s (%s pairs, %s) cannot be downloaded since %s; the text is rebuilt: %s",
@@ -170,18 +164,21 @@ def fetch_archives(
     return fetched_by_name
 
 
-def _editions(source: ArchiveSource, archive: ArchiveSpec, mirror: str | None) -> list[PublishedFile]:
+def editions_of(source: ArchiveSource, archive: ArchiveSpec, mirror: str | None) -> list[PublishedFile]:
+    """Return the files that hold an archive's text, with their URLs below the mirror, if any, and their public ones."""
     editions = []
     for archive_format, packed in archive.file_by_format.items():
-        mirror_urls, urls = download_urls(source, packed, mirror)
-        num_bytes = None if packed.num_bytes == UNKNOWN else packed.num_bytes
+        paths = packed.path_by_place.items()
+        urls = [f"{source.base_url_by_place[place].rstrip('/')}/{path}" for place, path in paths]
+        mirror_urls = [] if mirror is None else [f"{mirror.rstrip('/')}/{place}/{path}" for place, path in paths]
+        num_bytes = packed.published_bytes
         editions.append(PublishedFile(packed.name, urls, mirror_urls, num_bytes, packed.checksum, archive_format))
     return editions
 
 
 def _append(name: str, archive: ArchiveSpec, file: FoundFile, into: Mapping[str, BinaryIO]) -> FetchedArchive:
     """Append an archive's sides to the text of their languages, and return what was seen of it."""
-    began, published = time.monotonic(), None if archive.num_lines == UNKNOWN else archive.num_lines
+    began, published = time.monotonic(), archive.published_lines
     limit = SizeLimit(file.path) if file.checked_by == UNKNOWN else None
     num_lines = append_archive(
         file.path, file.edition, archive.member_by_language, into, max_lines=published, limit=limit
@@ -194,8 +191,10 @@ def _append(name: str, archive: ArchiveSpec, file: FoundFile, into: Mapping[str,
             "text; compare its checksum, and correct the file or num_lines"
         )
     _LOG.info("%s: %d pairs read in %.0f s", file.path, num_lines, time.monotonic() - began)
-    seen = {key: getattr(file, key) for key in ("path", "url", "num_bytes", "sha256", "checked_by")}
-    return FetchedArchive(**seen, num_lines=num_lines, published_num_lines=published)
+    return FetchedArchive(
+        path=file.path, url=file.url, num_bytes=file.num_bytes, sha256=file.sha256, checked_by=file.checked_by,
+        num_lines=num_lines, published_num_lines=published,
+    )  # fmt: skip
 
 
 def _require_space(
@@ -205,12 +204,7 @@ def _require_space(
     archives_folder: Path,
 ) -> None:
     download_bytes = sum(missing_bytes(editions, archives_folder) for editions in editions_by_name.values())
-    text_bytes = 0
-    for name, archive in archive_by_name.items():
-        if archive.num_lines == UNKNOWN:
-            text_bytes += ESTIMATED_UNPACKED_PER_PACKED * (editions_by_name[name][0].num_bytes or 0)
-        else:
-            text_bytes += 2 * ESTIMATED_BYTES_PER_LINE * archive.num_lines
+    text_bytes = sum(archive.text_bytes for archive in archive_by_name.values())
     archives_folder.mkdir(parents=True, exist_ok=True)
     if archives_folder.stat().st_dev == folder.stat().st_dev:
         require_free_space(archives_folder, download_bytes + text_bytes, "archives to download and their text")

@@ -14,7 +14,7 @@ import importlib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from aiayn.data.sources.archives import SizeLimit, open_members
 from aiayn.errors import ConfigError, CorpusError
@@ -176,7 +176,11 @@ def append_columns(
             for batch in rows.iter_batches(ROWS_PER_BATCH, columns=list(column_by_language.values())):
                 for language, column in column_by_language.items():
                     place = f"{path}: {column}"
-                    lines = _column_values(batch, column)
+                    name, *inner_names = column.split(".")
+                    values = batch.column(name)
+                    for name in inner_names:
+                        values = values.field(name)
+                    lines: list[str | None] = values.to_pylist()
                     text = _joined(lines, place, num_lines_by_column[column])
                     if limit is not None:
                         limit.count(len(text))
@@ -185,15 +189,6 @@ def append_columns(
     except (pyarrow.ArrowException, OSError) as error:
         raise CorpusError(f"{path}: torn, or no parquet file: {error}; delete it and fetch it again") from error
     return num_lines_by_column
-
-
-def _column_values(batch: Any, column: str) -> list[str | None]:
-    first, *others = column.split(".")
-    values = batch.column(first)
-    for name in others:
-        values = values.field(name)
-    lines: list[str | None] = values.to_pylist()
-    return lines
 
 
 def _joined(lines: list[str | None], place: str, num_rows_before: int) -> bytes:

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-import msgspec
 import sacrebleu
 from sacrebleu.dataset import DATASETS
 from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
@@ -23,7 +22,7 @@ from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 from aiayn.data.sources.archives import open_members
 from aiayn.data.sources.download import PublishedFile, download_file, named_mirror
 from aiayn.data.sources.joining import append_member
-from aiayn.data.text.lines import read_lines, write_lines
+from aiayn.data.text.lines import read_lines
 from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError, did_you_mean
 from aiayn.provenance import replace_on_success
 from aiayn.spec.recipe import UNKNOWN, ArchiveSource, PublicTestset, split_checksum
@@ -96,21 +95,6 @@ def target_language_of(language_pair: str) -> str:
     return match[1]
 
 
-def write_public_testsets(
-    source: ArchiveSource, testsets: tuple[str, ...], language_pair: str, folder: Path, mirror: str | None
-) -> None:
-    """Write `<testset>.<language>` into `folder`, both sides of each test set.
-
-    Raises:
-        FetchError, CorpusError: as `read_public_testset`.
-    """
-    for testset in testsets:
-        published = source.testset_by_name[testset]
-        lines_by_language = read_public_testset(testset, published, language_pair, mirror=mirror)
-        for language, lines in lines_by_language.items():
-            write_lines(lines, folder / f"{testset}.{language}")
-
-
 def archive_path(published: PublicTestset) -> Path:
     """Return where sacreBLEU keeps a test set's archive; plain text of a mirror lies in `plain` beside its folder."""
     folder = Path(os.environ.get("SACREBLEU") or Path.home() / ".sacrebleu") / published.sacrebleu_name
@@ -135,18 +119,18 @@ def read_public_testset(
             "correct sacrebleu_name in the corpus file"
         )
     place, path = f"test set {testset!r} ({published.sacrebleu_name})", archive_path(published)
-    archive = PublishedFile(path.name, dataset.data, checksum=f"md5:{dataset.md5[0]}")
     members = dict(zip(dataset.langpairs[language_pair], languages, strict=True))
 
-    def read_archive(archive: PublishedFile) -> dict[str, list[str]]:
+    def read_archive(urls: Sequence[str]) -> dict[str, list[str]]:
+        archive = PublishedFile(path.name, urls, checksum=f"md5:{dataset.md5[0]}")
         return _read_archive(download_file([archive], path.parent).path, members, published, place)
 
-    sources = [partial(read_archive, archive)]
+    sources = [partial(read_archive, dataset.data)]
     plain_folder = path.parents[1] / "plain" / language_pair
     if set(published.plain_by_language) == set(languages) and (mirror is not None or plain_folder.is_dir()):
         sources.insert(0, partial(_read_plain, published, languages, plain_folder, mirror))
     if path.exists():
-        sources.insert(0, partial(read_archive, msgspec.structs.replace(archive, urls=())))
+        sources.insert(0, partial(read_archive, ()))
     reasons: list[str] = []
     for read in sources:
         try:

@@ -30,10 +30,10 @@ import numpy.typing as npt
 
 from aiayn.data.text.chunks import Chunk, map_chunks
 from aiayn.data.text.encoder import Encoder
-from aiayn.data.text.lines import read_lines, text_provenance, unchanged_paths, write_lines
+from aiayn.data.text.lines import read_lines, require_corpus, text_provenance, unchanged_paths, write_lines
 from aiayn.errors import CorpusError
 from aiayn.provenance import file_sha256, replace_outputs_on_success, require_free_space
-from aiayn.records import BinarizedCorpus, ParallelText, RawCorpus, TextPair
+from aiayn.records import BinarizedCorpus, ParallelText, RawCorpus
 from aiayn.spec.system import CleanSpec, CorpusSpec
 
 DATA_BIN_NAME = "data-bin"
@@ -68,10 +68,7 @@ def binarize_corpus(
     Raises:
         CorpusError: if the text is another corpus's, or has changed since its record was written, or no pair is left.
     """
-    if text.corpus != spec.name:
-        raise CorpusError(
-            f"the text record is of corpus {text.corpus}, expected {spec.name}; name that corpus's record"
-        )
+    require_corpus(text, spec.name)
     fairseq_splits = ["valid", "test", *(f"test{index}" for index in range(1, len(spec.testsets) - 1))]
     fairseq_split_by_testset = dict(zip(spec.testsets, fairseq_splits, strict=True))
     pair_by_split = {split: text.pair_by_split[split] for split in ("train", *spec.testsets)}
@@ -84,22 +81,27 @@ def binarize_corpus(
         def temporary_file() -> BinaryIO:
             return opened.enter_context(tempfile.TemporaryFile(dir=folder))
 
-        encoded_by_split = {}
+        sides_by_split, num_pairs_by_split = {}, dict.fromkeys(pair_by_split, 0)
+        num_dropped_by_reason: Counter[str] = Counter()
         for split, pair in pair_by_split.items():
-            encoded = EncodedSplit({k: _EncodedSide(temporary_file(), temporary_file()) for k in encoder_by_language})
-            encoded_by_split[split] = encoded
-            encoded.fill(
-                map_chunks(
-                    EncodingWork(dict(encoder_by_language), limits if split == "train" else None),
-                    pair.path_by_language,
-                    num_processes=num_processes,
-                    what=f"binarize {split} of {spec.name}",
-                ),
-                pair,
-            )
+            sides = {k: _EncodedSide(temporary_file(), temporary_file()) for k in encoder_by_language}
+            sides_by_split[split] = sides
+            work = EncodingWork(dict(encoder_by_language), limits if split == "train" else None)
+            what = f"binarize {split} of {spec.name}"
+            for chunk in map_chunks(work, pair.path_by_language, num_processes=num_processes, what=what):
+                for language, side in chunk.side_by_language.items():
+                    sides[language].append(side)
+                num_pairs_by_split[split] += next(iter(chunk.side_by_language.values())).lengths.size
+                num_dropped_by_reason.update(chunk.num_dropped_by_reason)
+            if num_pairs_by_split[split] == 0:
+                raise CorpusError(
+                    f"{' and '.join(map(str, pair.path_by_language.values()))}: all {pair.num_lines} pairs were "
+                    f"dropped: {dict(num_dropped_by_reason)}; raise the corpus file's clean.max_words or "
+                    "clean.max_length_ratio"
+                )
         name_by_split = {"train": "train", **fairseq_split_by_testset}
         stem_by_split = {split: f"{name}.{spec.language_pair}" for split, name in name_by_split.items()}
-        num_tokens = _write_data_bin(encoded_by_split, stem_by_split, encoder_by_language, folder / DATA_BIN_NAME)
+        _write_data_bin(sides_by_split, stem_by_split, encoder_by_language, folder / DATA_BIN_NAME)
     data_bin_folder = record_path.parent / DATA_BIN_NAME
     dictionary_paths = {language: data_bin_folder / f"dict.{language}.txt" for language in encoder_by_language}
     return BinarizedCorpus(
@@ -111,10 +113,13 @@ def binarize_corpus(
         dictionary_sha256_by_language={k: file_sha256(path) for k, path in dictionary_paths.items()},
         digest=data_bin_digest(data_bin_folder),
         vocabulary_size_by_language={k: len(read_dictionary(path)) for k, path in dictionary_paths.items()},
-        num_pairs_by_split={split: encoded.num_pairs for split, encoded in encoded_by_split.items()},
-        num_tokens_by_split_by_language=num_tokens,
+        num_pairs_by_split=num_pairs_by_split,
+        num_tokens_by_split_by_language={
+            split: {language: side.num_tokens for language, side in sides.items()}
+            for split, sides in sides_by_split.items()
+        },
         fairseq_split_by_testset=fairseq_split_by_testset,
-        num_dropped_by_reason=dict(encoded_by_split["train"].num_dropped_by_reason),
+        num_dropped_by_reason=dict(num_dropped_by_reason),
     )
 
 
@@ -215,55 +220,24 @@ class _EncodedSide:
             self.count_by_symbol[symbol] = self.count_by_symbol.get(symbol, 0) + count
 
 
-class EncodedSplit(msgspec.Struct):
-    """A split as numbers."""
-
-    side_by_language: dict[str, _EncodedSide]
-    num_pairs: int = 0
-    num_dropped_by_reason: Counter[str] = msgspec.field(default_factory=Counter)
-
-    def fill(self, chunks: Iterator[EncodedChunk], pair: TextPair) -> None:
-        """Take all chunks of the text of `pair`.
-
-        Raises:
-            CorpusError: if no pair is left.
-        """
-        for chunk in chunks:
-            for language, side in chunk.side_by_language.items():
-                self.side_by_language[language].append(side)
-            self.num_pairs += next(iter(chunk.side_by_language.values())).lengths.size
-            self.num_dropped_by_reason.update(chunk.num_dropped_by_reason)
-        if self.num_pairs == 0:
-            raise CorpusError(
-                f"{' and '.join(map(str, pair.path_by_language.values()))}: all {pair.num_lines} pairs were "
-                f"dropped: {dict(self.num_dropped_by_reason)}; raise the corpus file's clean.max_words or "
-                "clean.max_length_ratio"
-            )
-
-
 def _write_data_bin(
-    encoded_by_split: Mapping[str, EncodedSplit],
+    sides_by_split: Mapping[str, Mapping[str, _EncodedSide]],
     stem_by_split: Mapping[str, str],
     encoder_by_language: Mapping[str, Encoder],
     folder: Path,
-) -> dict[str, dict[str, int]]:
-    """Write the data-bin of numbered text and return its numbers of tokens by split and language."""
+) -> None:
+    """Write the data-bin of numbered text; languages of one encoder have one dictionary."""
     folder.mkdir()
-    train = encoded_by_split["train"].side_by_language
     for language, encoder in encoder_by_language.items():
         count_by_symbol: Counter[str] = Counter()
         for other, other_encoder in encoder_by_language.items():
             if other_encoder is encoder:
-                count_by_symbol.update(train[other].count_by_symbol)
+                count_by_symbol.update(sides_by_split["train"][other].count_by_symbol)
         path = folder / f"dict.{language}.txt"
         write_lines(dictionary_lines(count_by_symbol), path)
         index_by_symbol = {symbol: index for index, symbol in enumerate(read_dictionary(path))}
-        for split, encoded in encoded_by_split.items():
-            _write_indices(encoded.side_by_language[language], index_by_symbol, folder / stem_by_split[split], language)
-    return {
-        split: {language: side.num_tokens for language, side in encoded.side_by_language.items()}
-        for split, encoded in encoded_by_split.items()
-    }
+        for split, sides in sides_by_split.items():
+            _write_indices(sides[language], index_by_symbol, folder / stem_by_split[split], language)
 
 
 def dictionary_lines(count_by_symbol: Mapping[str, int]) -> list[str]:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aiayn.data.text.chunks import Chunk, map_chunks
-from aiayn.data.text.lines import read_lines, text_pair, text_provenance, unchanged_paths, write_lines
+from aiayn.data.text.lines import read_lines, require_corpus, text_pair, text_provenance, unchanged_paths, write_lines
 from aiayn.data.text.normalise_moses import normalise_line
 from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.errors import ConfigError, CorpusError
@@ -54,8 +54,7 @@ def clean_corpus(
     """
     if spec.clean is None:
         raise ConfigError(f"corpus {spec.name}: its text comes in pieces, cleaned by others; run `aiayn binarize`")
-    if raw.corpus != spec.name:
-        raise CorpusError(f"the raw record is of corpus {raw.corpus}, expected {spec.name}; name that corpus's record")
+    require_corpus(raw, spec.name, "raw")
     paths_by_split = {split: unchanged_paths(pair) for split, pair in raw.pair_by_split.items()}
     num_bytes = sum(path.stat().st_size for paths in paths_by_split.values() for path in paths.values())
     growth = 1.0 if spec.tokenise == "none" else _TOKENISED_BYTES_PER_BYTE
@@ -78,8 +77,13 @@ def clean_corpus(
                         f"{names}: no training pair is left, dropped: {num_dropped_by_reason}; loosen `clean` of "
                         f"corpus {spec.name}"
                     )
-            else:
-                _write_testset(spec, path_by_language, new_paths)
+            else:  # prepared as training text is, but never filtered
+                for language, path in path_by_language.items():
+                    if (spec.normalise, spec.tokenise) == ("none", "none"):
+                        shutil.copyfile(path, new_paths[language])
+                    else:
+                        prepare = preprocessor(spec.normalise, spec.tokenise, language)
+                        write_lines(map(prepare, read_lines(path)), new_paths[language])
             pair_by_split[split] = text_pair(new_paths, record_path.parent)
     return ParallelText(
         provenance=text_provenance(raw.pair_by_split.values()),
@@ -208,13 +212,3 @@ def first_occurrences(digests_file: Any) -> npt.NDArray[np.bool_]:
         pairs = pairs[np.lexsort((digests[pairs, 1], digests[pairs, 0]))]  # stable: equal ones stay in order
         is_kept[pairs[1:][(digests[pairs[1:]] == digests[pairs[:-1]]).all(axis=1)]] = False
     return is_kept
-
-
-def _write_testset(spec: CorpusSpec, path_by_language: Mapping[str, Path], new_paths: Mapping[str, Path]) -> None:
-    """Write a test set, prepared as training text is but never filtered."""
-    for language, path in path_by_language.items():
-        if (spec.normalise, spec.tokenise) == ("none", "none"):
-            shutil.copyfile(path, new_paths[language])
-        else:
-            prepare = preprocessor(spec.normalise, spec.tokenise, language)
-            write_lines(map(prepare, read_lines(path)), new_paths[language])

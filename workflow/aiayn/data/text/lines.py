@@ -15,7 +15,7 @@ import msgspec
 from aiayn.errors import CorpusError
 from aiayn.packed import UNPACK_ERRORS, open_unpacked
 from aiayn.provenance import Provenance, file_sha256, gather_provenance
-from aiayn.records import TextPair
+from aiayn.records import ParallelText, RawCorpus, TextPair
 
 _BLOCK_BYTES = 1 << 20
 
@@ -117,6 +117,16 @@ def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = 
         ),
         sha256_by_language={language: file_sha256(path) for language, path in path_by_language.items()},
     )
+
+
+def require_corpus(text: RawCorpus | ParallelText, name: str, flag: str = "text") -> None:
+    """Refuse the text of another corpus; `flag` names its record.
+
+    Raises:
+        CorpusError: naming both.
+    """
+    if text.corpus != name:
+        raise CorpusError(f"the {flag} record is of corpus {text.corpus}, expected {name}; name that corpus's record")
 
 
 def unchanged_paths(pair: TextPair) -> dict[str, Path]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from aiayn.data.text.lines import read_blocks, read_lines, text_provenance, unchanged_paths, write_lines
+from aiayn.data.text.lines import read_blocks, read_lines, require_corpus, text_provenance, unchanged_paths, write_lines
 from aiayn.data.text.subword_codes import CodesEncoder, codes_vocabulary, count_words, learn_codes
 from aiayn.data.text.subword_sentencepiece import PieceEncoder, learn_pieces, piece_vocabulary
 from aiayn.errors import ConfigError, CorpusError
@@ -52,10 +52,7 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
     subword = spec.subword
     if subword is None:
         raise ConfigError(f"corpus {spec.name}: its text comes in pieces, segmented by others; run `aiayn binarize`")
-    if text.corpus != spec.name:
-        raise CorpusError(
-            f"the text record is of corpus {text.corpus}, expected {spec.name}; name that corpus's record"
-        )
+    require_corpus(text, spec.name)
     path_by_language = unchanged_paths(pair := text.pair_by_split["train"])
     name_by_language = {language: JOINT_NAME if subword.joint else language for language in path_by_language}
     num_bytes = len(path_by_language) * subword.vocabulary_size * _MODEL_BYTES_PER_PIECE

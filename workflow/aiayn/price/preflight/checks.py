@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from tabulate import tabulate
 
 from aiayn.machine import gpu_names
 from aiayn.price.plan import Plan
 from aiayn.provenance import commit_label
+from aiayn.terminal import sections, table
 
 PYTHON_VERSIONS = ((3, 11), (3, 12), (3, 13))  # pyproject.toml: requires-python
 NEEDED_PACKAGES = ("torch", "fairseq-fixed", "sentencepiece", "snakemake", "submitit", "sacrebleu", "msgspec")
@@ -175,15 +175,11 @@ def check_code() -> Check:
 
 
 def render_checks(checks: Sequence[Check]) -> str:
-    """Return the list as text, a line a check and its next step below; flags are not cut at their hyphens."""
+    """Return the list as text, a line a check and its next step below."""
     rows: list[tuple[str, str, str]] = []
     for check in checks:
         rows.append((check.outcome, check.name, check.evidence))
         rows += [("", "", f"-> {check.next_step}")] if check.next_step else []
-    table = tabulate(
-        rows, tablefmt="plain", disable_numparse=True, maxcolwidths=[None, None, EVIDENCE_WIDTH],
-        break_on_hyphens=False, break_long_words=False,
-    )  # fmt: skip
     counts = {outcome: sum(check.outcome == outcome for check in checks) for outcome in ("OK", "WARN", "FAIL")}
     summary = ", ".join(f"{number} {outcome}" for outcome, number in counts.items())
-    return "\n".join([*(line.rstrip() for line in table.splitlines()), "", summary]) + "\n"
+    return sections(("", table(rows, widths=[None, None, EVIDENCE_WIDTH])), ("", [summary]))

@@ -7,17 +7,17 @@ downloaded.
 import concurrent.futures
 import re
 import urllib.parse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 import requests
 
-from aiayn.data.sources.download import local_path
-from aiayn.data.sources.fetch import file_url
+from aiayn.data.sources.download import local_path, places_of
+from aiayn.data.sources.fetch import editions_of, file_url
 from aiayn.price.preflight.checks import Check
-from aiayn.spec.corpus import CorpusSpec, ParallelSource, SegmentedSource
-from aiayn.spec.recipe import UNKNOWN, ArchiveSource, download_urls
+from aiayn.spec.corpus import CorpusSpec, ParallelSource
+from aiayn.spec.recipe import ArchiveSource
 
 TIMEOUT_SECONDS = 10.0
 MAX_REQUESTS_AT_ONCE = 8
@@ -83,11 +83,14 @@ def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) 
     """Return every published file of a corpus; none for text that is shipped with the corpus's file."""
     source = corpus.source
     if isinstance(source, ArchiveSource):
-        return [
-            *_archives(source, mirror, archives_folder),
-            *(_testset(source, testset, corpus.language_pair, mirror) for testset in corpus.testsets),
-        ]
-    if isinstance(source, ParallelSource | SegmentedSource):
+        needed = []
+        for name, archive in source.joined().items():
+            editions = editions_of(source, archive, mirror)
+            paths = [archives_folder / edition.name for edition in editions]
+            sources = [(url, edition.num_bytes) for edition, url in places_of(editions)]
+            needed.append(NeededFile(name=name, paths=paths, sources=sources))
+        return needed + [_testset(source, testset, mirror) for testset in corpus.testsets]
+    if isinstance(source, ParallelSource):
         return [
             NeededFile(name=published.path, paths=[], sources=[(file_url(source, published, mirror), None)])
             for split in ("train", *corpus.testsets)
@@ -96,20 +99,7 @@ def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) 
     return []
 
 
-def _archives(source: ArchiveSource, mirror: str | None, archives_folder: Path) -> Iterable[NeededFile]:
-    for name, archive in source.joined().items():
-        mirrors: list[tuple[str, int | None]] = []
-        public: list[tuple[str, int | None]] = []
-        for packed in archive.file_by_format.values():
-            num_bytes = None if packed.num_bytes == UNKNOWN else packed.num_bytes
-            below_mirror, urls = download_urls(source, packed, mirror)
-            mirrors += [(url, num_bytes) for url in below_mirror]
-            public += [(url, num_bytes) for url in urls]
-        paths = [archives_folder / packed.name for packed in archive.file_by_format.values()]
-        yield NeededFile(name=name, paths=paths, sources=[*mirrors, *public])
-
-
-def _testset(source: ArchiveSource, testset: str, language_pair: str, mirror: str | None) -> NeededFile:
+def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededFile:
     """Return a test set: sacreBLEU's archive in its cache, plain text on a mirror, or sacreBLEU's own URL."""
     from sacrebleu.dataset import DATASETS
 
@@ -117,11 +107,11 @@ def _testset(source: ArchiveSource, testset: str, language_pair: str, mirror: st
 
     published = source.testset_by_name[testset]
     dataset = DATASETS[published.sacrebleu_name]
-    plain = [file.path for file in published.plain_by_language.values()] if mirror is not None else []
-    sources: list[tuple[str, int | None]] = [
-        (f"{mirror}/{published.mirror_folder}/{path}", None) for path in plain[-1:]
-    ]
-    return NeededFile(name=testset, paths=[archive_path(published)], sources=[*sources, (dataset.data[0], None)])
+    urls = [dataset.data[0]]
+    if mirror is not None and published.plain_by_language:
+        plain = list(published.plain_by_language.values())[-1]  # where one side lies, the other does
+        urls.insert(0, f"{mirror.rstrip('/')}/{published.mirror_folder}/{plain.path}")
+    return NeededFile(name=testset, paths=[archive_path(published)], sources=[(url, None) for url in urls])
 
 
 def _find(file: NeededFile, *, is_offline: bool) -> tuple[str, list[tuple[str, str]]]:
@@ -133,23 +123,20 @@ def _find(file: NeededFile, *, is_offline: bool) -> tuple[str, list[tuple[str, s
         path = local_path(url)
         if path is None and is_offline:
             continue
-        reason = _look(path, num_bytes) if path is not None else _request(url, num_bytes)
+        if path is None:
+            size, reason = _stated_bytes(url)
+        else:
+            size, reason = (path.stat().st_size, "") if path.is_file() else (None, "no such file")
+        if None not in (num_bytes, size) and size != num_bytes:
+            reason = f"{size} bytes, published {num_bytes}"
         if not reason:
             return ("on a local mirror" if path is not None else f"at {_host(url)}"), reasons
         reasons.append((url, reason))
     return "", reasons
 
 
-def _look(path: Path, num_bytes: int | None) -> str:
-    """Return what is wrong with a file of a local mirror, '' if nothing."""
-    if not path.is_file():
-        return "no such file"
-    size = path.stat().st_size
-    return f"{size} bytes, published {num_bytes}" if num_bytes not in (None, size) else ""
-
-
-def _request(url: str, num_bytes: int | None) -> str:
-    """Return what is wrong with a source's answer, '' if nothing."""
+def _stated_bytes(url: str) -> tuple[int | None, str]:
+    """Return the size that a server states of a file, None if it states none; and why it lacks it, '' if it has it."""
     headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn", "Range": "bytes=0-0"}
     try:
         with requests.get(url, timeout=TIMEOUT_SECONDS, headers=headers, stream=True) as answer:
@@ -157,8 +144,7 @@ def _request(url: str, num_bytes: int | None) -> str:
             match = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
             size = match["total"] if match else answer.headers.get("Content-Length") if status == 200 else None
     except requests.RequestException as error:
-        return type(error).__name__
+        return None, type(error).__name__
     if status not in (200, 206):
-        return f"status {status}"
-    is_stated = num_bytes is not None and size is not None and size.isdecimal()
-    return f"{size} bytes, published {num_bytes}" if is_stated and int(size or 0) != num_bytes else ""
+        return None, f"status {status}"
+    return int(size) if size is not None and size.isdecimal() else None, ""
