@@ -69,13 +69,6 @@ def test_the_precision_of_a_config_stands_for_every_systems_own() -> None:
         assert system == msgspec.structs.replace(own[name], training=training)
 
 
-def test_what_no_precision_is_is_refused_with_the_config_that_says_it() -> None:
-    with pytest.raises(
-        ConfigError, match=r"demo.yaml with --config precision=half: precision: 'half'; expected one of"
-    ):
-        read_changed_scale(CONFIG_FOLDER / "demo.yaml", ["precision=half"])
-
-
 @pytest.mark.parametrize("overrides", [Overrides(), Overrides(updates=7), BF16, Overrides(updates=7, precision="tf32")])
 def test_train_and_describe_understand_the_flags_that_rule_train_gives(overrides: Overrides) -> None:
     flags = overrides.flags(read_system("base", "demo").training)
