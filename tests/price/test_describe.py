@@ -4,7 +4,6 @@ import json
 import shlex
 import subprocess
 import sys
-from typing import Any
 
 import msgspec
 import pytest
@@ -22,13 +21,6 @@ from aiayn.printed import read_table
 from aiayn.spec.system import SCALES, SystemSpec, read_corpus, read_system
 from aiayn.terminal import WIDTH
 from aiayn.train.fairseq_args import TrainingData, train_flags
-
-
-def describe_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    """Return what `aiayn describe ... --json` prints."""
-    assert main(["describe", *arguments, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
 
 
 def test_its_parameters_are_those_of_base_without_the_keys_that_it_lacks() -> None:
@@ -98,17 +90,14 @@ def test_every_system_of_every_scale_can_be_described(scale: str) -> None:
         assert [line for line in lines[2:] if len(line) > WIDTH and "--user-dir" not in line] == [], name
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(1e-9, "1.0e-9"), (0.1, "0.1"), (2.5e-7, "2.5e-7"), (None, "null"), (True, "true"), (100_000, "100,000"),
-     ("post", "post")],
-)  # fmt: skip
-def test_a_setting_reads_as_in_a_systems_file(value: object, text: str) -> None:
-    assert format_setting(value) == text
+def test_a_small_number_reads_as_in_a_systems_file() -> None:
+    """With a point, without which YAML takes it for text."""
+    assert [format_setting(value) for value in (1e-9, 2.5e-7)] == ["1.0e-9", "2.5e-7"]
 
 
 def test_the_verb_prints_one_object(capsys: pytest.CaptureFixture[str]) -> None:
-    found = describe_json(capsys, "table3_b_dk16", "--vocabulary-size", "40960")
+    assert main(["describe", "table3_b_dk16", "--vocabulary-size", "40960", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
     assert (found["name"], found["scale"], found["vocabulary_size"]) == ("table3_b_dk16", "paper", 40_960)
     assert found["predicted"]["num_parameters"] == 58_018_304
     assert found["training"]["d_k"] == 16

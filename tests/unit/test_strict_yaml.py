@@ -115,18 +115,12 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         read_document(tmp_path)
 
 
-def test_an_overlay_replaces_values_and_keeps_the_rest(tmp_path: Path) -> None:
+def test_an_overlay_replaces_values_keeps_the_rest_and_knows_from_which_file_each_key_came(tmp_path: Path) -> None:
     below = read_document(written(tmp_path, f"name: bread\n{DOUGH}rests: [30, 60]\n", "below.yaml"))
     above = read_document(written(tmp_path, "rests: [10]\ndough:\n  flour_grams: 400\n", "above.yaml"))
     merged = overlay(below, above)
     dough = {"flour_grams": 400, "yeast_fraction": 0.01}
     assert merged.values == {"name": "bread", "dough": dough, "rests": [10]}
     assert below.values["dough"]["flour_grams"] == 500, "the document below must stay as it was"
-
-
-def test_an_overlay_knows_from_which_file_each_key_came(tmp_path: Path) -> None:
-    below = read_document(written(tmp_path, f"name: bread\n{DOUGH}", "below.yaml"))
-    above = read_document(written(tmp_path, "dough:\n  flour_grams: 400\n", "above.yaml"))
-    merged = overlay(below, above)
-    assert merged.location("dough.flour_grams") == f"{tmp_path}/above.yaml:2"
+    assert merged.location("dough.flour_grams") == f"{tmp_path}/above.yaml:3"
     assert merged.location("dough.yeast_fraction") == f"{tmp_path}/below.yaml:4"

@@ -1,4 +1,4 @@
-"""The verbs of `aiayn`, one module each: a docstring for its --help, `EXAMPLE`, `add_arguments` and `run`.
+"""The verbs of `aiayn`, one module each: a docstring for its --help, `EXAMPLE`, its `Flags` and `run`.
 
 A verb parses, calls, writes. It may import every package; only `aiayn.__main__` imports a verb. Torch, fairseq,
 sentencepiece and drawing are imported inside `run`: they take seconds, or are not installed, and --help needs none.

@@ -24,7 +24,7 @@ TOKENS_PER_BATCH = 4000
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What `PerplexityRecord` holds of a test set; `target_pieces` are its lines as the model is asked for them."""
+    """What `PerplexityRecord` holds of a test set; `target_pieces` are its target lines in pieces."""
 
     ppl_per_subword: float
     num_tokens: int

@@ -24,8 +24,8 @@ UNKNOWN_VOCABULARY_SIZE = 10_000  # of text that comes in pieces, before binariz
 class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
     """A corpus's size and what its stages take. Bytes and pairs are None where they are not published.
 
-    `vocabulary_size` is the target's, `vocabulary_source` its source; `is_measured` says of each stage whether its
-    hours are measured by Snakemake or assumed. Archives are `bytes_by_archive`, by file name: corpora share them.
+    `vocabulary_size` is the target's, `vocabulary_source` what says so. Snakemake has measured the hours of
+    `measured_verbs`; those of other stages are assumed. `bytes_by_archive` has file names: corpora share archives.
     """
 
     corpus: str

@@ -1,4 +1,4 @@
-"""Predicts from what trainings took: hours by finished trainings on such a machine, beside it what they took so far.
+"""Predicts the hours of trainings from finished ones on such a machine, and sums what trainings took so far.
 
 Memory is estimated by formula.
 """

@@ -80,17 +80,13 @@ def _choose_of_cluster(
     num_of_cluster = cluster.num_nodes * cluster.gpus_per_node
     number = num_gpus or num_of_cluster or NUM_PAPER_GPUS
     num_nodes = math.ceil(number / (cluster.gpus_per_node or NUM_PAPER_GPUS))
-    source = f"Slurm, cluster {cluster.name}{_words_for_gpu(cluster, gpu, default)}"
+    if cluster.gpu_type:
+        reason = f", {gpu} in place of gpu_type {cluster.gpu_type}" if gpu else f" (gpu_type {cluster.gpu_type})"
+    else:
+        own = "the paper's own GPU (section 5.2)" if default == PAPER_GPU else "the first GPU with the precision"
+        reason = ", which names no gpu_type" + ("" if gpu else f": {own}")
+    source = f"Slurm, cluster {cluster.name}{reason}"
     if number != num_of_cluster:
         source += f"; {number} GPUs in place of its {num_of_cluster or 'CPU cores'}"
     place = "--gpu" if gpu else f"gpu_type of cluster {cluster.name}"
     return machine_of_gpus(gpu or cluster.gpu_type or default, place, number, num_nodes, hardware, source, limits)
-
-
-def _words_for_gpu(cluster: ClusterSpec, gpu: str | None, default: str) -> str:
-    """Return in words why this GPU was chosen."""
-    if gpu is None:
-        named = f" (gpu_type {cluster.gpu_type})"
-        of_default = "the paper's own GPU (section 5.2)" if default == PAPER_GPU else "the first GPU with the precision"
-        return named if cluster.gpu_type else f", which names no gpu_type: {of_default}"
-    return f", {gpu} in place of gpu_type {cluster.gpu_type}" if cluster.gpu_type else ", which names no gpu_type"

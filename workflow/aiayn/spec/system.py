@@ -168,13 +168,14 @@ def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> S
 def _check_own_keys(own: Document, kind: str) -> None:
     for key in ("name", "description"):  # these two are never inherited
         own.require(key, key in own.values, own.values.get(key), f"a {key} in every {kind}'s own file")
+    name, stem = own.values["name"], own.path.stem
+    own.require("name", name == stem, name, f"{stem!r}, as the file is called")
 
 
 def _converted_system(document: Document, own: Document) -> SystemSpec:
     """Turn a system's keys over its base's into a checked spec; `own` is its file alone."""
     _check_own_keys(own, "system")
     spec = convert(document, SystemSpec)
-    _check_name(spec.name, own)
     check_training(spec.training, _checker(document, "training", spec.training))
     check_decoding(spec.decoding, _checker(document, "decoding", spec.decoding))
     return spec
@@ -185,12 +186,6 @@ def _checker(document: Document, part: str, values: Spec) -> Check:
         document.require(f"{part}.{key}", is_right, getattr(values, key), expected)
 
     return check
-
-
-def _check_name(name: str, document: Document) -> None:
-    path = document.path
-    if name != path.stem:
-        raise ConfigError(f"{document.location('name')}: name {name!r}, but the file is {path.name}; make them agree")
 
 
 def read_corpus(name: str, config_folder: Path = CONFIG_FOLDER) -> CorpusSpec:
@@ -204,7 +199,6 @@ def read_corpus(name: str, config_folder: Path = CONFIG_FOLDER) -> CorpusSpec:
     _check_own_keys(own, "corpus")
     document = functools.reduce(overlay, reversed(documents))
     spec = convert(document, CorpusSpec)
-    _check_name(spec.name, own)
     check_corpus(spec, document.require)
     return spec
 
