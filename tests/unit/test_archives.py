@@ -5,11 +5,10 @@ Tests named `quirk` hold one peculiarity each of WMT14's real files.
 
 import errno
 import gzip
-import importlib
-import importlib.util
 import io
 import os
 import stat
+import sys
 import tarfile
 import tracemalloc
 import zipfile
@@ -17,6 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from aiayn.data.sources.archives import SizeLimit
@@ -360,22 +361,18 @@ def test_an_encrypted_member_is_refused(tmp_path: Path) -> None:
     assert f"member {EN!r} is encrypted" in message(tmp_path, bytes(packed), "zip")
 
 
-# Parquet, for which pyarrow must be installed.
+# Parquet.
 
 COLUMNS = {"en": "translation.en", "de": "translation.de"}
-needs_pyarrow = pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="pyarrow is not installed")
 
 
 def parquet_bytes(pairs: list[dict[str, str | None]], row_group_size: int = 2, **options: Any) -> bytes:
     """Return a parquet file as Hugging Face writes them: one column of mappings."""
-    pyarrow: Any = importlib.import_module("pyarrow")
-    parquet: Any = importlib.import_module("pyarrow.parquet")
     packed = io.BytesIO()
-    parquet.write_table(pyarrow.table({"translation": pairs}), packed, row_group_size=row_group_size, **options)
+    pyarrow.parquet.write_table(pyarrow.table({"translation": pairs}), packed, row_group_size=row_group_size, **options)
     return packed.getvalue()
 
 
-@needs_pyarrow
 def test_columns_of_a_parquet_file_are_its_sides(tmp_path: Path) -> None:
     pairs: list[dict[str, str | None]] = [{"de": f"Zeile\r {i}\u2028", "en": f"line {i}"} for i in range(5)]
     sides = joined(tmp_path, parquet_bytes(pairs), "parquet", COLUMNS)
@@ -383,7 +380,6 @@ def test_columns_of_a_parquet_file_are_its_sides(tmp_path: Path) -> None:
     assert sides["de"].decode().split("\n")[4] == "Zeile\r 4\u2028"
 
 
-@needs_pyarrow
 def test_a_parquet_file_is_refused_by_its_footer_before_it_is_read(tmp_path: Path) -> None:
     three: list[dict[str, str | None]] = [{"en": "a", "de": "b"}] * 3
     assert len(joined(tmp_path, parquet_bytes(three), "parquet", COLUMNS, max_lines=3)["en"]) == 6
@@ -391,14 +387,12 @@ def test_a_parquet_file_is_refused_by_its_footer_before_it_is_read(tmp_path: Pat
     assert refused.startswith("PATH:3: goes on after the 2 published lines")
 
 
-@needs_pyarrow
 def test_a_parquet_file_without_a_checksum_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     bomb = parquet_bytes([{"en": "a" * (1 << 20), "de": "b"}] * 20, row_group_size=20)  # a dictionary of one line
     refused = message(tmp_path, bomb, "parquet", COLUMNS, is_limited=True)
     assert refused.startswith("PATH: unpacks to more than")
 
 
-@needs_pyarrow
 def test_a_bad_parquet_file_is_named(tmp_path: Path) -> None:
     assert "PATH: translation.de: row 2 is null" in message(
         tmp_path, parquet_bytes([{"en": "a", "de": "b"}, {"en": "a", "de": None}]), "parquet", COLUMNS
@@ -413,6 +407,6 @@ def test_a_bad_parquet_file_is_named(tmp_path: Path) -> None:
 
 
 def test_without_pyarrow_the_next_step_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(importlib.import_module("sys").modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ConfigError, match="needs pyarrow to be read; `pip install pyarrow`, or name other archives"):
         joined(tmp_path, b"", "parquet", COLUMNS)
