@@ -70,7 +70,7 @@ def render_report(
     cards = (("Asked", _asked(frame)), ("Came out", _came_out(frame, popovers)), ("Verdict", _verdict(frame)),
              ("Missing", _missing(frame)))  # fmt: skip
     if answer and figures is not None:
-        figures = [one for one in figures if one.name != ANSWER_FIGURE]
+        figures = [one for one in figures if one.name != ANSWER_FIGURE or not one.svg]
     lead = (
         "The paper's printed tables, and our numbers beside them on a tinted ground. A number of ours opens where it "
         "comes from: run, commit, seed, hardware, signature."

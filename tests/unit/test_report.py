@@ -290,6 +290,8 @@ def test_the_page_answers_first_with_the_contrasts_beside_the_forest_in_bits(tmp
     assert 'id="figure-forest_bits"' in head
     assert 'id="figure-forest_bits"' not in rest
     assert 'id="figure-forest_bleu"' in rest
+    absent = forest._replace(svg="", reason="No forest <here>.")
+    assert "No forest &lt;here&gt;." in page_of(site, so_far=False, figures=[FIGURE, absent])
 
 
 def test_a_page_without_any_run_is_whole_and_says_so(tmp_path: Path) -> None:
