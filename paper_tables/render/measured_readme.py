@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from aiayn.paths import RECORD_NAME, corpus_record
 from aiayn.printed import PAPER_SCALE
 from aiayn.records import RawCorpus, TrainRecord, read_record
-from aiayn.spec.system import CorpusSpec, ParallelSource, SegmentedSource
+from aiayn.spec.system import CorpusSpec, ParallelSource
 from paper_tables.layout import MARK_BY_SCALE, Table
 from paper_tables.make_frame import commit_words
 from paper_tables.render.render import render_markdown
@@ -140,7 +140,7 @@ def _references(raw: RawCorpus | None, corpus: CorpusSpec, testset: str) -> tupl
 def _public_place(corpus: CorpusSpec, testset: str) -> str:
     """Return where a test set's references are public, or how they are made."""
     source = corpus.source
-    if isinstance(source, ParallelSource | SegmentedSource) and testset in source.file_by_split:
+    if isinstance(source, ParallelSource) and testset in source.file_by_split:
         return f"{source.public_url}/{source.file_by_split[testset][corpus.target_language].path}"
     return f"`aiayn fetch --corpus {corpus.name}` makes or fetches them"
 
