@@ -38,8 +38,9 @@ def controller_killed(scene: Scene) -> None:
     scene.require_jobs(1)
     submitted = [submitted.job for submitted in RunFolder(scene.run_folder).jobs()]
     assert submitted in (scene.jobs(), scene.jobs() * 2), submitted
-    assert scene.starts == [0]
-    assert scene.num_updates_lost == 0, scene.logged_updates
+    # Until its node hears that the controller does not know the job, it may have begun: before its first checkpoint.
+    assert scene.starts in ([0], [0, 0])
+    assert (scene.num_updates_lost or 0) < 20, scene.logged_updates
 
 
 def accounting_away(scene: Scene) -> None:
