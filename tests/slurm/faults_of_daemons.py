@@ -40,7 +40,7 @@ def controller_killed(scene: Scene) -> None:
     assert submitted in (scene.jobs(), scene.jobs() * 2), submitted
     # Until its node hears that the controller does not know the job, it may have begun: before its first checkpoint.
     assert scene.starts in ([0], [0, 0])
-    assert (scene.num_updates_lost or 0) < 20, scene.logged_updates
+    assert scene.num_updates_lost < 20, scene.logged_updates
 
 
 def accounting_away(scene: Scene) -> None:
