@@ -82,7 +82,7 @@ def binarize_corpus(
             return opened.enter_context(tempfile.TemporaryFile(dir=folder))
 
         sides_by_split, num_pairs_by_split = {}, dict.fromkeys(pair_by_split, 0)
-        num_dropped_by_reason: Counter[str] = Counter()
+        dropped_by_split: dict[str, Counter[str]] = {split: Counter() for split in pair_by_split}
         for split, pair in pair_by_split.items():
             sides = {k: _EncodedSide(temporary_file(), temporary_file()) for k in encoder_by_language}
             sides_by_split[split] = sides
@@ -92,11 +92,11 @@ def binarize_corpus(
                 for language, side in chunk.side_by_language.items():
                     sides[language].append(side)
                 num_pairs_by_split[split] += next(iter(chunk.side_by_language.values())).lengths.size
-                num_dropped_by_reason.update(chunk.num_dropped_by_reason)
+                dropped_by_split[split].update(chunk.num_dropped_by_reason)
             if num_pairs_by_split[split] == 0:
                 raise CorpusError(
                     f"{' and '.join(map(str, pair.path_by_language.values()))}: all {pair.num_lines} pairs were "
-                    f"dropped: {dict(num_dropped_by_reason)}; raise the corpus file's clean.max_words or "
+                    f"dropped: {dict(dropped_by_split[split])}; raise the corpus file's clean.max_words or "
                     "clean.max_length_ratio"
                 )
         name_by_split = {"train": "train", **fairseq_split_by_testset}
@@ -119,7 +119,7 @@ def binarize_corpus(
             for split, sides in sides_by_split.items()
         },
         fairseq_split_by_testset=fairseq_split_by_testset,
-        num_dropped_by_reason=dict(num_dropped_by_reason),
+        num_dropped_by_reason=dict(dropped_by_split["train"]),
     )
 
 
