@@ -370,9 +370,13 @@ def _marked_once(row: Row) -> Row:
         numbers = [index for index, cell in enumerate(cells) if cell.kind == "ours" and any(p.text for p in cell.parts)]
         if set(numbers) <= set(carriers):
             for index in carriers[1:]:
-                parts = (replace(p, marks=tuple(m for m in p.marks if m != mark)) for p in cells[index].parts)
-                cells[index] = replace(cells[index], parts=tuple(parts))
+                cells[index] = _without_mark(cells[index], mark)
     return replace(row, cells=tuple(cells))
+
+
+def _without_mark(cell: Cell, mark: str) -> Cell:
+    parts = tuple(replace(part, marks=tuple(other for other in part.marks if other != mark)) for part in cell.parts)
+    return replace(cell, parts=parts)
 
 
 def best_parts(table: Table) -> set[tuple[int, int, int]]:

@@ -271,16 +271,18 @@ def _with_label_places(part: pd.DataFrame, low: float, high: float, height: floa
             start = {"left": x + 7, "right": x - 7 - width, "center": x - width / 2}[align]
             box = (start, start + width, y + 11 * step - 5, y + 11 * step + 5)
             is_inside = box[0] > 0 and box[1] < WIDTH + 25
-            is_free = not any(
-                box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3] for other in taken
-            )
-            if is_inside and is_free:
+            if is_inside and not any(_overlap(box, other) for other in taken):
                 break
         taken.append(box)
         aligns.append(align)
         heights.append(bottom + (y + 11 * step) / pixels_a_bleu)
     is_transformer = ordered["label"].str.startswith(("base", "big"))
     return ordered.assign(label_bleu=heights, align=aligns, is_transformer=is_transformer)
+
+
+def _overlap(box: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """Return whether two boxes (left, right, bottom, top) have points in common."""
+    return box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3]
 
 
 def describe_cost(frame: pd.DataFrame) -> str:

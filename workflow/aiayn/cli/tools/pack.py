@@ -59,10 +59,10 @@ def run(args: Flags) -> None:
         _check(args.check or Path())
         return
     scale = read_changed_scale(args.configfile, args.config)
+    if args.model:
+        from aiayn.tools.export import export_model  # needs torch
     export_by_run = {}
     for name in args.model:
-        from aiayn.tools.export import export_model  # needs torch
-
         finished = find_finished(args.results, name, None)
         made = finished.checkpoint.provenance  # of the average
         export_by_run[finished.checkpoint.run] = partial(export_model, finished, format="safetensors", provenance=made)
