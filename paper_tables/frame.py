@@ -162,7 +162,6 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     runs_folder: str = ""
     num_row_seeds: int = 0  # that Table 3's rows are to have, and base beside them
     num_base_seeds: int = 0
-    rate_probes: dict[str, dict[float, float]] = {}  # bits on dev by system and times of equation (3)'s rate
     is_of_logs: bool = False
     notes: dict[str, tuple[str, ...]] = {}
 

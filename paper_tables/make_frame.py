@@ -44,7 +44,6 @@ from analysis.scoring.verdict import (
 )
 from paper_tables.frame import Frame, Line, Number, PrintedCell, Run, Translations, group_runs, is_bleu
 from paper_tables.layout import MARK_BY_SCALE, SACRE_METRIC
-from paper_tables.rates import read_rate_probes
 from paper_tables.scale_results import TRAIN_SPLIT, ScaleResults
 
 NOT_RUN = "This system is not run at scale {scale}"
@@ -97,7 +96,6 @@ def make_frame(results: ScaleResults) -> Frame:
         has_claims=scale.has_claims,
         runs_folder=scale.runs_folder,
         num_row_seeds=len(scale.ablation_seeds),
-        rate_probes=read_rate_probes(scale.scale),
         num_base_seeds=len(scale.seeds if scale.base_seeds is None else scale.base_seeds),
     )
     cells = []

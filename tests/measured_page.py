@@ -14,13 +14,13 @@ from pathlib import Path
 from aiayn.paths import CellKey
 from aiayn.records import TrainRecord
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER
-from analysis.scoring.contrasts import Call
+from analysis.conclusions.contrasts import Call
 from analysis.scoring.scores import BITS_METRIC
+from paper_tables.conclusions.contrasts import PrintedContrast, draw_contrasts
 from paper_tables.frame import Frame
 from paper_tables.layout import SACRE_METRIC, format_value
 from paper_tables.make_frame import make_frame
 from paper_tables.scale_results import TRAIN_SPLIT, ScaleResults, gather_from_records
-from paper_tables.tables.conclusions import PrintedContrast, answers_of, draw_contrasts
 
 PACK = Path("paper_tables/measured/multi30k")
 PAGES = ("README.md", "docs/measured.md")
@@ -40,7 +40,7 @@ def pages_of(pack: Path, config_folder: Path = CONFIG_FOLDER) -> dict[str, str]:
 
 def picture(frame: Frame) -> str:
     """Return README's picture, the forest in bits with two lines below it; a line of text as long as no row is in."""
-    answers = answers_of(draw_contrasts(frame))
+    answers = draw_contrasts(frame).by_answer
     if not any(one.ours for some in answers.values() for one in some):
         return "As soon as rows of Table 3 are trained, a picture of their effects stands here.\n"
     always = ("Held", "Reversed", "Undecided")
@@ -61,7 +61,7 @@ def answer(frame: Frame, ratio: float | None) -> str:
     lines = [f"{numbers} Of the 15 contrasts, by the plain rule and, in brackets, after Holm's correction:", ""]
     corrected = [one.ours.corrected for one in drawn.primary if one.ours]
     by_holm = {"Held": corrected.count(Call.HOLDS), "Reversed": corrected.count(Call.REVERSED)}
-    for name, some in answers_of(drawn).items():
+    for name, some in drawn.by_answer.items():
         number = f"{len(some)} ({by_holm[name]})" if name in by_holm else f"{len(some)}"
         lines.append(f"* **{name}: {number}**" + (f": {named(some)}." if some and name != NOT_MEASURED else "."))
     spread = next((s for (_, metric), s in drawn.spread_by_place.items() if metric == BITS_METRIC), None)

@@ -10,13 +10,11 @@ import pandas as pd
 from aiayn.provenance import replace_on_success
 from analysis.logs.rules import AveragedLine
 from analysis.logs.types import LogFile
-from analysis.scoring.scores import BITS_METRIC
 from paper_tables.figures import attention, curves, results
 from paper_tables.figures.figure import Figure, FigureError, Format, write_figure
 from paper_tables.frame import Frame
 from paper_tables.latex import escape_latex
 from paper_tables.render.drawn import INDEX_NAME
-from paper_tables.tables.table3 import BLEU_METRIC
 
 INDEX_COLUMNS = ("name", "title", "caption", "alternative_text", "reason")
 FORMATS: tuple[Format, ...] = ("svg", "pdf")
@@ -36,8 +34,6 @@ def figures_of_scale(
     curve_frame = functools.cache(lambda: curves.curve_frame(runs))
     yield results.VERDICT_STRIP, lambda: results.strip_frame(cells.judged, cells.scale)
     yield results.BLEU_COST, lambda: results.cost_frame(cells)
-    yield results.FOREST_BLEU, lambda: results.forest_frame(cells, BLEU_METRIC)
-    yield results.FOREST_BITS, lambda: results.forest_frame(cells, BITS_METRIC)
     yield results.BLEU_DEFINITIONS, lambda: results.definition_frame(cells)
     yield curves.CURVES_BY_UPDATE, curve_frame
     yield curves.CURVES_BY_HOURS, curve_frame

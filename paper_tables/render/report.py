@@ -9,19 +9,18 @@ from typing import NamedTuple
 import msgspec
 
 from aiayn.printed import PAPER_SCALE
+from aiayn.wings import registered
 from analysis.scoring.verdict import MARGIN_BLEU, Outcome
 from paper_tables.frame import Frame
-from paper_tables.layout import BITS_DECIMALS, MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
+from paper_tables.layout import MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
 from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import Popovers, render_html_part
-from paper_tables.tables.conclusions import PrintedContrast, answers_of, draw_contrasts
 from paper_tables.tables.ours import our_cell
 
 MIN_SORTABLE = 8  # rows; fewer are seen at once
 MAX_SVG_BYTES = 2_200_000  # of all figures of a page, which stays below 3 MB
 MAX_NAMED = 6  # trainings that are named in the first look; the table of runs has all
-ANSWER_FIGURE = "forest_bits"  # beside the answers, once there is one
 NO_FIGURES = f"The figures are not drawn, as the extra for it is not installed: {INSTALL_COMMAND}"
 
 
@@ -66,11 +65,11 @@ def render_report(
     scale = frame.scale
     popovers = Popovers()
     title = f"Attention Is All You Need: printed and ours, scale {scale}"
-    answer = _answer(frame, figures or ())
+    answer = "".join(answered(frame, figures or ()) for answered in registered("answer"))
     cards = (("Asked", _asked(frame)), ("Came out", _came_out(frame, popovers)), ("Verdict", _verdict(frame)),
              ("Missing", _missing(frame)))  # fmt: skip
-    if answer and figures is not None:
-        figures = [one for one in figures if one.name != ANSWER_FIGURE or not one.svg]
+    if figures is not None:  # what an answer shows is not shown again
+        figures = [figure for figure in figures if f'id="figure-{figure.name}"' not in answer]
     lead = (
         "The paper's printed tables, and our numbers beside them on a tinted ground. A number of ours opens where it "
         "comes from: run, commit, seed, hardware, signature."
@@ -93,7 +92,7 @@ def render_page(
     figures = figures if figures is None else _within_limit(figures)
     for chapter, chapter_figures, chapter_tables in _chapters(figures or (), tables):
         links.append(f'<a href="#{chapter.name}">{html.escape(chapter.title)}</a>\n')
-        drawn = "".join(map(_figure, (one for one in chapter_figures if one.svg)))
+        drawn = "".join(map(render_figure, (one for one in chapter_figures if one.svg)))
         parts = [f'<section id="{chapter.name}">\n<h2>{html.escape(chapter.title)}</h2>\n']
         parts += [f'<div class="figures">\n{drawn}</div>\n'] if drawn else []
         parts += [render_html_part(one, popovers, is_sortable=is_sortable(one)) for one in chapter_tables]
@@ -152,7 +151,7 @@ def is_sortable(table: Table) -> bool:
     return len(rows) >= MIN_SORTABLE and not spans and (len(sides) == 1 or table.name == "logs")
 
 
-def _figure(figure: DrawnFigure) -> str:
+def render_figure(figure: DrawnFigure) -> str:
     """Return a figure with its title and caption; ids within its SVG are made its own, as a page has each once."""
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{figure.name}-", figure.svg)
     place = f"{figure.folder_name}/{figure.name}"
@@ -161,31 +160,6 @@ def _figure(figure: DrawnFigure) -> str:
         f'<figcaption>{html.escape(figure.caption)} <a href="{place}.tsv">Numbers</a>, <a href="{place}.pdf">PDF</a>.'
         "</figcaption>\n</figure>\n"
     )
-
-
-def _answer(frame: Frame, figures: Iterable[DrawnFigure]) -> str:
-    """Return which of the paper's conclusions hold, beside the forest; nothing as long as no contrast is measured."""
-    answers = answers_of(draw_contrasts(frame))
-    total = len({one.row_name for contrasts in answers.values() for one in contrasts})
-    unmeasured = answers.pop("Not measured yet")
-    if len(unmeasured) == total:
-        return ""
-    cards = [(name, card_words(f"{len(some)} of {total}", map(_answer_words, some))) for name, some in answers.items()]
-    if unmeasured:
-        cards.append(("Not measured yet", card_words(f"{len(unmeasured)} of {total}", [])))
-    drawn = "".join(_figure(one) for one in figures if one.name == ANSWER_FIGURE and one.svg)
-    return (
-        f"<h2>Which of the paper's conclusions hold at scale {frame.scale}?</h2>\n"
-        '<p class="caption">Differences to base in bits a subword on the development set, called by a rule that was '
-        f'fixed beforehand; <a href="#conclusions">all of it</a>.</p>\n<div class="answer">\n{render_cards(cards)}'
-        f"{drawn}</div>\n"
-    )
-
-
-def _answer_words(one: PrintedContrast) -> str:
-    ours = one.ours
-    text = one.conclusion.statement if one.conclusion else one.name
-    return html.escape(text) + ("" if ours is None else f": <b>{ours.difference:+.{BITS_DECIMALS}f}</b>")
 
 
 def render_cards(cards: Iterable[tuple[str, str]]) -> str:
@@ -253,8 +227,6 @@ def _verdict(frame: Frame) -> str:
     if not outcomes:
         is_paper = frame.scale == PAPER_SCALE
         strong = "Nothing to judge yet" if is_paper else "Not comparable with the paper"
-    if all(one.ours is None for one in draw_contrasts(frame).primary):
-        items.append("No conclusion of the paper's can be called yet")
     kind = "good" if set(outcomes) == {Outcome.REPRODUCED} else "bad" if outcomes[Outcome.NOT_REPRODUCED] else ""
     return card_words(strong, items, kind)
 

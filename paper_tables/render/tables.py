@@ -12,14 +12,10 @@ from paper_tables.frame import Frame
 from paper_tables.layout import Table, compact
 from paper_tables.make_frame import make_frame
 from paper_tables.render.drawn import FIGURES_FOLDER, draw_figures
-from paper_tables.render.measured_readme import README_NAME, render_readme
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import RENDERER_BY_SUFFIX
 from paper_tables.render.report import Origin, render_report
 from paper_tables.scale_results import RecordedResults, ScaleResults, gather_results
-from paper_tables.tables.compared import lay_out_architectures, lay_out_variants
-from paper_tables.tables.conclusions import lay_out_conclusions
-from paper_tables.tables.costs import lay_out_costs
 from paper_tables.tables.further import (
     lay_out_baselines,
     lay_out_runs,
@@ -27,7 +23,6 @@ from paper_tables.tables.further import (
 )
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
-from paper_tables.tables.testsets import lay_out_testsets
 from paper_tables.tables.verdicts import lay_out_replications, lay_out_verdicts, verdict_frame
 
 SO_FAR_FOLDER = "so-far"  # beside Snakemake's declared outputs, never among them
@@ -61,7 +56,7 @@ def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_
 
 
 def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) -> list[Table]:
-    """Write the frames, and each table that holds a number of ours, and a README.md of them; return these tables.
+    """Write the frames, and each table that holds a number of ours; return these tables.
 
     It has no time and no commit of rendering: the same records give the same bytes.
     """
@@ -73,7 +68,6 @@ def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) 
     write_frames(recorded.results, frame, folder)
     for table in tables:
         write_table(table, folder / "tables")
-    write_text(render_readme(recorded, tables), folder / README_NAME)
     return tables
 
 
@@ -89,11 +83,6 @@ def lay_out_tables(frame: Frame) -> list[Table]:
     tables: list[Table | None] = [
         lay_out_table2(frame),
         lay_out_table3(frame),
-        lay_out_costs(frame),
-        lay_out_conclusions(frame),
-        lay_out_testsets(frame),
-        lay_out_variants(frame),
-        lay_out_architectures(frame),
         lay_out_baselines(frame),
         lay_out_replications(frame),
         lay_out_verdicts(frame),

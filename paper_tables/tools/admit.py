@@ -26,8 +26,9 @@ from analysis.scoring.score import default_metrics, lines_sha256, score_hypothes
 from analysis.scoring.scores import training_key
 from paper_tables.doctor.diagnoses import diagnose_run
 from paper_tables.make_frame import make_frame
-from paper_tables.render.tables import make_recorded_tables
+from paper_tables.render.tables import make_recorded_tables, write_text
 from paper_tables.scale_results import REQUEST_NAME, RUNS_NAME, RecordedResults, gather_from_records
+from paper_tables.tools.readme import README_NAME, render_readme
 
 MAX_BYTES = 20_000_000
 SUFFIXES = (".csv", ".html", ".json", ".jsonl", ".md", ".svg", ".tex", ".tsv", ".xz")
@@ -210,13 +211,14 @@ def _table_faults(folder: Path, recorded: RecordedResults) -> Iterator[str]:
     """Yield the tables that do not follow from the files, byte for byte."""
     with tempfile.TemporaryDirectory() as name:
         again = Path(name)
-        make_recorded_tables(recorded, make_frame(recorded.results), again)
+        tables = make_recorded_tables(recorded, make_frame(recorded.results), again)
+        write_text(render_readme(recorded, tables), again / README_NAME)
         made = {path.relative_to(again) for path in again.rglob("*") if path.is_file()}
         there = {path.relative_to(folder) for path in (*folder.glob("*.*"), *folder.glob("tables/*"))}
         there.discard(Path(REQUEST_NAME))
         for path in sorted(made | there):
             if path not in made or path not in there or not filecmp.cmp(again / path, folder / path, shallow=False):
-                yield f"{folder / path}: not what its files give; render it again with `aiayn tables --from-logs`"
+                yield f"{folder / path}: not what its files give; pack it again"
 
 
 def _findings(folder: Path, recorded: RecordedResults) -> Iterator[str]:

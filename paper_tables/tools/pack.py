@@ -52,7 +52,7 @@ from analysis.scoring.scores import TrainingKey, read_trainings, training_key
 from paper_tables.make_frame import make_frame
 from paper_tables.render.drawn import FIGURES_FOLDER, has_figures
 from paper_tables.render.from_logs import make_tables_from_logs
-from paper_tables.render.tables import make_recorded_tables
+from paper_tables.render.tables import make_recorded_tables, write_text
 from paper_tables.scale_results import (
     REQUEST_NAME,
     RUNS_NAME,
@@ -61,6 +61,7 @@ from paper_tables.scale_results import (
     gather_results,
     text_fault,
 )
+from paper_tables.tools.readme import README_NAME, render_readme
 
 NOTICE_NAME = "NOTICE"  # beside a shipped model: where its text is from, and its terms
 NO_MODELS: Mapping[str, Callable[[Path], object]] = MappingProxyType({})
@@ -125,7 +126,8 @@ def pack_scale(
         packer.pack()
         packer.pack_models(export_by_run, config_folder / "corpora")
         recorded = gather_from_records(scale.scale, [staging], config_folder)
-        make_recorded_tables(recorded, make_frame(recorded.results), staging / scale.scale)
+        tables = make_recorded_tables(recorded, make_frame(recorded.results), staging / scale.scale)
+        write_text(render_readme(recorded, tables), staging / scale.scale / README_NAME)
         if has_figures():
             _add_figures(staging / scale.scale, staging / "again", config_folder)
         packed = _summary(results, staging / scale.scale, target, len(kept), packer.num_translations)

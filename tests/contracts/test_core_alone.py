@@ -131,7 +131,7 @@ def test_tables_of_a_pack_need_the_core_dependencies_alone(tmp_path: Path) -> No
     outcome = run_python(hook + verb_code(arguments))
     assert outcome.returncode == 0, outcome.stderr
     assert outcome.stdout.splitlines()[-1] == "loaded:"
-    for name in ("README.md", "scores.tsv", "tables/table2.md", "tables/table3.csv", "tables/conclusions.html"):
+    for name in ("scores.tsv", "tables/table2.md", "tables/table3.csv", "tables/conclusions.html"):
         assert (tmp_path / "out" / "demo" / name).read_bytes() == (packed / name).read_bytes(), name
 
 

@@ -14,8 +14,12 @@ from aiayn.__main__ import main
 from aiayn.cli.tools.pack import MAX_MB
 from aiayn.records import TrainRecord, read_record
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
+from paper_tables.make_frame import make_frame
 from paper_tables.render.from_logs import make_tables_from_logs
+from paper_tables.render.tables import make_recorded_tables
+from paper_tables.scale_results import gather_from_records
 from paper_tables.tools.pack import pack_scale
+from paper_tables.tools.readme import README_NAME, render_readme
 from tests.contracts.test_readme import MAX_README_LINES
 from tests.measured_page import BLOCK, PACK, pages_of
 from tests.records_factory import make_site, write_dev_scores, write_left, write_translations
@@ -26,7 +30,7 @@ MEASURED_FOLDER = CHECKOUT / "paper_tables" / "measured"
 SHIPPED = sorted(path.parent.name for path in MEASURED_FOLDER.glob("*/asked.json"))
 # Those of groups beside ours, too: of a former scale, or of others.
 ALL_PACKS = sorted(path.parent.relative_to(MEASURED_FOLDER).as_posix() for path in MEASURED_FOLDER.rglob("asked.json"))
-RENDERED = re.compile(r"README\.md|(scores|summary|verdicts)\.tsv|tables/[a-z0-9_]+\.(md|tex|csv|html)")
+RENDERED = re.compile(r"(scores|summary|verdicts)\.tsv|tables/[a-z0-9_]+\.(md|tex|csv|html)")
 HOME = re.compile(rb"(?<![\w.])/(?:home|root|Users)/")
 
 
@@ -58,9 +62,15 @@ def again(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_tables_are_made_again_from_the_folder_alone_byte_for_byte(measured: Path, again: Path) -> None:
     made = {name: text for name, text in files_of(again).items() if RENDERED.fullmatch(name)}
     shipped = {name: text for name, text in files_of(measured).items() if RENDERED.fullmatch(name)}
-    assert {"README.md", "scores.tsv", "tables/table2.md", "tables/table3.md", "tables/conclusions.md"} <= set(shipped)
+    assert {"scores.tsv", "tables/table2.md", "tables/table3.md", "tables/conclusions.md"} <= set(shipped)
     assert sorted(made) == sorted(shipped)
     assert [name for name in shipped if made[name] != shipped[name]] == []
+
+
+def test_the_readme_is_made_again_from_the_folder_alone_byte_for_byte(measured: Path, tmp_path: Path) -> None:
+    recorded = gather_from_records(measured.name, [measured.parent])
+    tables = make_recorded_tables(recorded, make_frame(recorded.results), tmp_path)
+    assert (measured / README_NAME).read_text(encoding="utf-8") == render_readme(recorded, tables)
 
 
 def test_the_figures_are_drawn_again_from_the_folder_alone_byte_for_byte(measured: Path, again: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from aiayn.cost import SentenceLengths, model_flops
 from aiayn.errors import AiaynError
 from aiayn.records import Prediction
+from paper_tables.conclusions import figure as forest
 from paper_tables.figures import attention, curves, results
 from paper_tables.figures.figure import INK, Figure, FigureError, render_html, render_svg, specification, write_figure
 from paper_tables.figures.registry import INDEX_NAME, NO_ATTENTION, figures_of_scale, write_figures
@@ -71,7 +72,7 @@ def forest_frame() -> pd.DataFrame:
         ("(C)", "table3_c_n2", "N 2", "printed", "paper", metric, None, -2.1, None, None, *printed),
         ("(C)", "table3_c_n2", "N 2", "ours", "demo", metric, 3, -1.5, -1.9, -1.1, "interval", "holds"),
     ]
-    return pd.DataFrame(lines, columns=list(results.FOREST_COLUMNS))
+    return pd.DataFrame(lines, columns=list(forest.FOREST_COLUMNS))
 
 
 def strip_frame() -> pd.DataFrame:
@@ -142,7 +143,10 @@ CASES: dict[str, tuple[Callable[[], pd.DataFrame], str, Callable[[pd.DataFrame],
     ),
 }  # fmt: skip
 FIGURE_BY_NAME = {
-    one.name: one for module in (results, curves, attention) for one in vars(module).values() if isinstance(one, Figure)
+    one.name: one
+    for module in (forest, results, curves, attention)
+    for one in vars(module).values()
+    if isinstance(one, Figure)
 }
 
 
@@ -193,12 +197,12 @@ def test_a_page_loads_nothing() -> None:
 
 
 def test_the_frame_is_written_beside_the_picture_and_can_be_drawn_again(tmp_path: Path) -> None:
-    paths = write_figure(results.FOREST_BLEU, forest_frame(), tmp_path, ("svg", "png", "pdf"))
+    paths = write_figure(forest.FOREST_BLEU, forest_frame(), tmp_path, ("svg", "png", "pdf"))
     assert [path.name for path in paths] == ["forest_bleu.svg", "forest_bleu.png", "forest_bleu.pdf"]
     assert paths[1].read_bytes().startswith(b"\x89PNG")
     assert paths[2].read_bytes().startswith(b"%PDF")
     again = pd.read_csv(tmp_path / "forest_bleu.tsv", sep="\t")
-    assert drawn(results.FOREST_BLEU, again.fillna({"spread": ""}))[0] == drawn(results.FOREST_BLEU, forest_frame())[0]
+    assert drawn(forest.FOREST_BLEU, again.fillna({"spread": ""}))[0] == drawn(forest.FOREST_BLEU, forest_frame())[0]
 
 
 # ---- what is hard to draw -----------------------------------------------------------------------------------------
@@ -221,7 +225,7 @@ def test_curves_mark_restarts_and_values_that_are_no_numbers_and_need_no_dev_sco
 @pytest.mark.parametrize(
     ("figure", "frame", "message"),
     [
-        (results.FOREST_BLEU, forest_frame().iloc[:0], "nothing to draw"),
+        (forest.FOREST_BLEU, forest_frame().iloc[:0], "nothing to draw"),
         (curves.CURVES_BY_UPDATE, curve_frame().assign(value=float("nan")), "diverged"),
         (curves.CURVES_BY_HOURS, curve_frame().assign(hours=0.0), "hours"),
         (attention.ATTENTION_LINES, attention_frame(300, num_heads=1), "300 tokens"),
@@ -286,11 +290,11 @@ def test_a_forest_has_the_differences_and_reaches_of_the_conclusions(tmp_path: P
             if evaluation.role == "dev" and evaluation.system in ("base", "big", "table3_c_n2"):
                 loss = {"base": 0.0, "big": -1.0, "table3_c_n2": 2.5}[evaluation.system]
                 write_scores(site, evaluation, {"bleu_tok_compound_split": 30.0 + evaluation.seed - loss})
-        frame = results.forest_frame(laid_out.frame_of(site), "bleu_tok_compound_split")
+        frame = forest.forest_frame(laid_out.frame_of(site), "bleu_tok_compound_split")
         ours = frame[(frame["row"] == "table3_c_n2") & (frame["source"] == "ours")].iloc[0]
         assert (ours["num_seeds"], ours["answer"]) == (1, "holds" if name == "three" else "not called")
         if name == "one":
-            assert (ours["difference"], ours["spread"]) == (-2.5, results.NO_SD)
+            assert (ours["difference"], ours["spread"]) == (-2.5, forest.NO_SD)
             assert pd.isna(ours["low"])
             continue
         reach = 2.776445 * (1 + 1 / 3) ** 0.5  # sd 1 with 4 degrees of freedom, of base and big
@@ -302,8 +306,8 @@ def test_a_forest_has_the_differences_and_reaches_of_the_conclusions(tmp_path: P
 
 def test_a_forest_is_readable_at_400_pixels_with_every_kind_of_answer() -> None:
     lines = [("(C)", name, name, "ours", "demo", "bits_per_subword", 2, 0.1, 0.0, 0.2, "interval", name)
-             for name in results.MARK_BY_ANSWER]  # fmt: skip
-    svg = svg_of(results.FOREST_BITS, pd.DataFrame(lines, columns=list(results.FOREST_COLUMNS)))
+             for name in forest.MARK_BY_ANSWER]  # fmt: skip
+    svg = svg_of(forest.FOREST_BITS, pd.DataFrame(lines, columns=list(forest.FOREST_COLUMNS)))
     assert float(re.findall(r'<svg[^>]* width="([0-9.]+)"', svg)[0]) <= 400
     assert min(float(size) for size in re.findall(r'font-size="([0-9.]+)px"', svg)) >= 10
 
@@ -362,7 +366,7 @@ def test_definitions_are_of_one_output(tmp_path: Path) -> None:
 def test_without_any_run_what_is_printed_is_drawn_and_the_rest_has_a_reason(tmp_path: Path) -> None:
     cells = results_of(tmp_path, is_complete=False)
     drawn_names, names, reasons = set(), set(), []
-    for figure, make in figures_of_scale(cells, {}, None):
+    for figure, make in (*forest.figures_of_scale(cells, {}, None), *figures_of_scale(cells, {}, None)):
         names.add(figure.name)
         try:
             figure.chart(make())
@@ -380,10 +384,10 @@ def test_files_of_a_figure_that_is_no_longer_drawn_are_removed(tmp_path: Path) -
         (line,) = pd.read_csv(tmp_path / INDEX_NAME, sep="\t", keep_default_na=False).to_dict("records")
         return {str(key): value for key, value in line.items()}
 
-    write_figures([(results.FOREST_BLEU, forest_frame)], tmp_path)
+    write_figures([(forest.FOREST_BLEU, forest_frame)], tmp_path)
     assert (tmp_path / "forest_bleu.svg").exists()
     assert index()["alternative_text"].startswith("Forest plot of Table 3")
-    write_figures([(results.FOREST_BLEU, lambda: forest_frame().iloc[:0])], tmp_path)
+    write_figures([(forest.FOREST_BLEU, lambda: forest_frame().iloc[:0])], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [INDEX_NAME]
     assert (index()["alternative_text"], "nothing to draw" in index()["reason"]) == ("", True)
 

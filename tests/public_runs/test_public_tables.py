@@ -84,7 +84,7 @@ def test_the_wing_is_registered() -> None:
     assert lay_out_shipped_runs in list(tables_after("table4"))
     assert read_public_logs in list(registered("log_reader"))
     modules = [make.__module__ for make in registered("scale_figures")]
-    assert modules == ["paper_tables.figures.registry", "paper_tables.public_runs.figure"]
+    assert modules[-1] == "paper_tables.public_runs.figure"
 
 
 @pytest.mark.figures

@@ -47,8 +47,7 @@ def texts(folder: Path) -> dict[str, bytes]:
 
 def rendered(folder: Path) -> dict[str, bytes]:
     """Return what is rendered, of a pack or of an output."""
-    kept = {name: text for name, text in texts(folder).items() if name in FRAMES or name.startswith("tables/")}
-    return kept | {"README.md": (folder / "README.md").read_bytes()}
+    return {name: text for name, text in texts(folder).items() if name in FRAMES or name.startswith("tables/")}
 
 
 def test_the_same_runs_give_the_same_bytes_also_over_an_earlier_pack(site: Site, tmp_path: Path) -> None:

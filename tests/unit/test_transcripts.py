@@ -43,7 +43,10 @@ def read_commands(text: str) -> Iterator[str]:
             yield command
 
 
-REFERENCE = ("gaps", "reference_replications", "causes")
+OF_A_WING = {  # which may be absent
+    **dict.fromkeys(("gaps", "reference_replications", "causes"), "paper_tables.questions.reference"),
+    "conclusions": "paper_tables.conclusions.published",
+}
 
 
 def read_printed(path: Path) -> None:
@@ -52,9 +55,9 @@ def read_printed(path: Path) -> None:
         getattr(reader, "cache_clear", lambda: None)()
     if path.stem.startswith("table"):
         printed.read_table(int(path.stem.removeprefix("table")), path.parent)
-    elif path.stem in REFERENCE:
-        pytest.importorskip("paper_tables.questions")  # a wing, which may be absent
-        load(f"paper_tables.questions.reference:read_{path.stem}")(path.parent)
+    elif module := OF_A_WING.get(path.stem):
+        pytest.importorskip(module.rpartition(".")[0])
+        load(f"{module}:read_{path.stem}")(path.parent)
     else:
         getattr(printed, f"read_{path.stem}")(path.parent)
 

@@ -33,8 +33,9 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     have: `scale_figures` of (frame of a scale, log path by run or None for where the runs lie, attention folder or
     None) and `logs_figures` of (root of the logs, log file by path, averaged lines, further figures), which yield
     figures and what makes their frames; `log_reader` of the paths of logs by name, which returns the logs that are the
-    wing's alone (as `paper_tables.public_runs.logs.PublicLogs`); `cited` of nothing, which returns a sentence to be
-    cited beside verdicts at the paper's scale.
+    wing's alone (as `paper_tables.public_runs.logs.PublicLogs`); `answer` of (frame, drawn figures), HTML that stands
+    first on the page of a scale; `cited` of nothing, which returns a sentence to be cited beside verdicts at the
+    paper's scale.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     scale_figures: str = ""
     logs_figures: str = ""
     log_reader: str = ""
+    answer: str = ""
     cited: str = ""
 
 
@@ -60,12 +62,13 @@ WINGS = (
     Wing(
         name="price",
         summary="the price before the start",
-        packages=("aiayn.price", "aiayn.cli.price"),
+        packages=("aiayn.price", "aiayn.cli.price", "paper_tables.price"),
         verbs={
             "describe": "show what a system is and what it costs, from its file alone",
             "plan": "predict what a config will take: hours, GPU-hours, money, disk, memory",
             "preflight": "check what a config needs before it is started: mirrors, disk, GPUs, Slurm, versions",
         },
+        tables=(WingTable("paper_tables.price.costs:lay_out_costs", after="table3"),),
     ),
     Wing(
         name="figures",
@@ -78,6 +81,26 @@ WINGS = (
         write_figures="paper_tables.figures.registry:write_figures",
         scale_figures="paper_tables.figures.registry:figures_of_scale",
         logs_figures="paper_tables.figures.registry:figures_of_logs",
+    ),
+    Wing(
+        name="conclusions",
+        summary="which of the paper's conclusions hold here",
+        packages=("analysis.conclusions", "paper_tables.conclusions"),
+        tables=(
+            WingTable("paper_tables.conclusions.table:lay_out_conclusions", after="table3"),
+            WingTable("paper_tables.conclusions.testsets:lay_out_testsets", after="table3"),
+        ),
+        scale_figures="paper_tables.conclusions.figure:figures_of_scale",
+        answer="paper_tables.conclusions.answer:answer_of_scale",
+    ),
+    Wing(
+        name="variants",
+        summary="other readings of the paper's model, recurrence and convolution, beside base",
+        packages=("paper_tables.variants",),
+        tables=(
+            WingTable("paper_tables.variants.compared:lay_out_variants", after="table3"),
+            WingTable("paper_tables.variants.compared:lay_out_architectures", after="table3"),
+        ),
     ),
     Wing(
         name="public_runs",
@@ -164,6 +187,6 @@ def tables_after(name: str) -> Iterator[Any]:
         yield from (load(table.layout) for table in wing.tables if table.after == name)
 
 
-def registered(kind: Literal["scale_figures", "logs_figures", "log_reader", "cited"]) -> Iterator[Any]:
+def registered(kind: Literal["scale_figures", "logs_figures", "log_reader", "answer", "cited"]) -> Iterator[Any]:
     """Yield what the wings that are there register as this, in their order."""
     yield from (load(getattr(wing, kind)) for wing in present_wings() if getattr(wing, kind))

@@ -7,11 +7,12 @@ import pytest
 
 from aiayn.errors import TableError
 from aiayn.paths import evaluation_record, train_record
-from aiayn.printed import read_conclusions, read_findings
 from aiayn.records import PerplexityRecord, ScoreRecords, read_record, write_record
+from paper_tables.conclusions.contrasts import draw_contrasts
+from paper_tables.conclusions.published import read_conclusions, read_findings
+from paper_tables.conclusions.table import lay_out_conclusions
+from paper_tables.conclusions.testsets import lay_out_testsets
 from paper_tables.layout import Table, compact
-from paper_tables.tables.conclusions import draw_contrasts, lay_out_conclusions
-from paper_tables.tables.testsets import lay_out_testsets
 from tests import laid_out
 from tests.laid_out import frame_of, notes_of
 from tests.records_factory import Site, make_site, write_dev_scores, write_everything, write_scores
@@ -157,14 +158,14 @@ def test_an_effect_of_another_sign_at_the_better_rate_is_called_so(tmp_path: Pat
     frame = frame_of(site)
     assert "at_rates" not in laid_out.rows_of(compact(lay_out_conclusions(frame)))[0]
     probes = {"base": {0.5: 3.3, 2.0: 2.8}, "table3_c_n2": {0.5: 3.9, 2.0: 2.7}}
-    table = lay_out_conclusions(msgspec.structs.replace(frame, rate_probes=probes))
+    table = lay_out_conclusions(frame, probes)
     row = rows_of(table)[("table3_c_n2 minus base", BITS)]
     assert (row["call"], row["at_rates"]) == (
         "holds here; at this rate", "+0.600 at 0.5 x, -0.100 at 2 x; each at its best -0.100",
     )  # fmt: skip
     assert rows_of(table)[("table3_c_n2 minus base", BLEU)]["at_rates"] == ""
     assert "holds at this rate alone" in notes_of(table)
-    kept = lay_out_conclusions(msgspec.structs.replace(frame, rate_probes={name: {0.5: 9.0} for name in probes}))
+    kept = lay_out_conclusions(frame, {name: {0.5: 9.0} for name in probes})
     assert rows_of(kept)[("table3_c_n2 minus base", BITS)]["call"] == "holds here"
 
 

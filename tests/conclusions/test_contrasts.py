@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import pytest
 
-from analysis.scoring.contrasts import (
+from analysis.conclusions.contrasts import (
     Call,
     Contrast,
     Relation,

@@ -6,7 +6,7 @@ import pytest
 
 from aiayn.errors import TableError
 from aiayn.spec.system import CONFIG_FOLDER, read_system
-from paper_tables.rates import effects_at_rates, read_rate_probes
+from paper_tables.conclusions.rates import effects_at_rates, read_rate_probes
 
 HEADER = "system,times_peak,seed,updates,bits\n"
 TIMES_BY_WORD = {"half": 0.5, "twice": 2.0}

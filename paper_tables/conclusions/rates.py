@@ -6,6 +6,7 @@ its log lies beside it. Probes have seeds that no table has, and stand in none.
 """
 
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from aiayn.errors import TableError
 from aiayn.printed import read_rows
 from aiayn.spec.system import FIRST_PROBE_SEED
 
-RATES_FOLDER = Path(__file__).parent / "measured" / "rates"
+RATES_FOLDER = Path(__file__).parents[1] / "measured" / "rates"
 
 
 class RateProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,7 +55,7 @@ def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> dict[str, dict[
 
 
 def effects_at_rates(
-    row: tuple[str, float], control: tuple[str, float], probes: dict[str, dict[float, float]]
+    row: tuple[str, float], control: tuple[str, float], probes: Mapping[str, dict[float, float]]
 ) -> RateEffects | None:
     """Return the effects of a row at each rate at which both sides were probed; None if there is no such rate.
 

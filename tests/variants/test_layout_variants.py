@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from paper_tables.layout import Table
-from paper_tables.tables.compared import lay_out_variants
+from paper_tables.variants.compared import lay_out_variants
 from tests.laid_out import DAGGER, PLUS_MINUS, frame_of, row_of
 from tests.records_factory import (
     Site,

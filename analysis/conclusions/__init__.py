@@ -1,0 +1,4 @@
+"""The rule by which a difference between two systems of ours holds, a wing.
+
+May import `analysis.scoring`.
+"""
