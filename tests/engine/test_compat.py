@@ -155,8 +155,9 @@ def after_imports(imports: str) -> tuple[set[str], str]:
     return set(process.stdout.split()), process.stderr
 
 
-def test_importing_the_engine_prints_nothing_and_omits_what_no_translation_model_needs() -> None:
-    modules, printed = after_imports("aiayn.train.plugin")
+@pytest.mark.parametrize("first", ["aiayn.train.plugin", "aiayn.decode.decode", "aiayn.decode.perplexity"])
+def test_importing_the_engine_prints_nothing_and_omits_what_no_translation_model_needs(first: str) -> None:
+    modules, printed = after_imports(f"{first}, aiayn.train.plugin")
     assert printed == ""
     assert not {"sklearn", "fairseq.tasks.speech_to_text", "fairseq.models.roberta"} & modules
     assert {"fairseq.models.lstm", "fairseq.models.fconv", "fairseq.models.transformer"} <= modules

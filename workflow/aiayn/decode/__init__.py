@@ -2,3 +2,5 @@
 
 May import `aiayn.train`, `aiayn.model` and below, and fairseq; `aiayn.claims` and `aiayn.decode` are independent.
 """
+
+import aiayn.train  # noqa: F401  # before fairseq, of which it leaves out half
