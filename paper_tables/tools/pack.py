@@ -65,7 +65,7 @@ from paper_tables.tools.readme import README_NAME, render_readme
 
 NOTICE_NAME = "NOTICE"  # beside a shipped model: where its text is from, and its terms
 NO_MODELS: Mapping[str, Callable[[Path], object]] = MappingProxyType({})
-FIGURES = ("forest_bleu", "forest_bits", "bleu_cost", "curves_by_update")  # of those of a page: what came out
+FIGURES = ("forest_bleu", "forest_bits", "bleu_cost")  # of those of a page: what came out
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):

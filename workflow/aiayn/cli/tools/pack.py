@@ -1,7 +1,7 @@
 """Pack what the finished runs of a scale left, small enough to be shipped, and render the tables that follow from it.
 
 Into <output>/<scale>/ go the records, logs, attempts and translations of every finished run that the config asks for,
-the tables, four figures (with the extra `figures`), and a README.md with the tables, when, on which hardware and at
+the tables, three figures (with the extra `figures`), and a README.md with the tables, when, on which hardware and at
 which commit. `aiayn tables --from-logs` makes tables and figures again from that folder alone. The same runs give the
 same bytes. References are not packed: their digest and public place are named. What is not finished is named and
 omitted. A pack that is there is replaced; its runs that are not here any more, trained elsewhere or since deleted, stay
