@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from aiayn.errors import TableError
 from aiayn.paths import evaluation_record, train_record
 from aiayn.printed import read_conclusions, read_findings
 from aiayn.records import PerplexityRecord, ScoreRecords, read_record, write_record
@@ -175,13 +174,7 @@ def test_a_control_of_one_seed_calls_nothing_and_says_why(tmp_path: Path) -> Non
     assert (row["reach"], row["call"]) == ("", "cannot be called: the control has fewer than two seeds")
 
 
-def test_every_row_of_the_primary_contrasts_has_what_others_found_and_a_row_of_none_is_refused(
-    copied_folder: Path,
-) -> None:
+def test_every_row_of_the_primary_contrasts_has_what_others_found() -> None:
     assert set(read_findings()) == {
         conclusion.row for conclusion in read_conclusions() if conclusion.column == "ppl_dev"
     }
-    path = copied_folder / "elsewhere.csv"
-    path.write_text(path.read_text(encoding="utf-8").replace("table3_a_h1,", "table3_a_h4,"), encoding="utf-8")
-    with pytest.raises(TableError, match=r"elsewhere.csv:2: the paper concludes nothing of row table3_a_h4; expected"):
-        read_findings(copied_folder)
