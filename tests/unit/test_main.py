@@ -1,4 +1,4 @@
-"""The one command ends without a word where nobody reads on, and with words where something else broke."""
+"""The one command ends without a word where nobody reads on."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import aiayn
-from aiayn.__main__ import EXIT_UNREAD, main
+from aiayn.__main__ import EXIT_UNREAD
 
 
 def end_unread(arguments: Sequence[str], *, unbuffered: str = "") -> tuple[int, str]:
@@ -55,28 +55,3 @@ def test_a_failure_keeps_its_exit_code_where_nobody_reads() -> None:
     returncode, words = end_unread(("plan", "--configfile", "no_such_file.yaml"))
     assert returncode == 1
     assert "no_such_file.yaml" in words
-
-
-def test_another_pipe_that_breaks_is_an_error_with_words(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def break_pipe(args: object) -> None:
-        raise BrokenPipeError(32, "Broken pipe")
-
-    monkeypatch.setattr("aiayn.cli.price.describe.run", break_pipe)
-    assert main(["describe", "base"]) == 1
-    assert capsys.readouterr().err.startswith("aiayn describe: : Broken pipe;")
-
-
-@pytest.mark.parametrize(
-    ("verb", "words"),
-    [
-        ("recipes", "the verb 'recipes' is gone: the recipes stand side by side in docs/wmt14.md"),
-        ("unlock", "docs/cluster.md, section 'After a killed snakemake'"),
-    ],
-)
-def test_a_removed_verb_is_answered_by_what_to_do_instead(
-    verb: str, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([verb, "--dry-run"]) == 2
-    assert words in capsys.readouterr().err

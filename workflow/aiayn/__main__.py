@@ -8,7 +8,6 @@ import argparse
 import importlib
 import logging
 import os
-import select
 import sys
 from collections.abc import Sequence
 
@@ -33,11 +32,6 @@ CORE_VERBS = {
     "baselines": "score translations that need no training: a copy, a dictionary, the nearest sentence",
     "tables": "render the paper's tables with our numbers, from records or from logs",
     "translate": "translate sentences from standard input with a trained run",
-}
-# What to do in place of a verb that there was once.
-REMOVED = {
-    "recipes": "the recipes stand side by side in docs/wmt14.md",
-    "unlock": "after a killed snakemake paste the lines of docs/cluster.md, section 'After a killed snakemake'",
 }
 EXIT_INTERRUPTED = 130
 EXIT_UNREAD = 141  # 128 + SIGPIPE, as a shell reports it
@@ -75,29 +69,14 @@ def _overview() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code. A pipe that its reader has closed ends it silently."""
-    exit_code = 0
     try:
         try:
-            exit_code = _run(arguments)
+            return _run(arguments)
         finally:
             print(end="", flush=True)  # here: at its own end Python would report a broken pipe
     except BrokenPipeError:
-        if not _is_unread():
-            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left to be flushed
-        return exit_code or EXIT_UNREAD
-    return exit_code
-
-
-def _is_unread() -> bool:
-    """Return whether standard output is a pipe that its reader has closed."""
-    try:
-        number = sys.stdout.fileno()
-    except OSError:  # no file at all
-        return False
-    poll = select.poll()
-    poll.register(number, select.POLLOUT)
-    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+        return EXIT_UNREAD
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -107,9 +86,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return 0 if arguments else 2
     verb = arguments[0]
     if verb not in verbs():
-        unknown = f"no verb {verb!r}; expected one of {', '.join(verbs())}"
-        gone = f"the verb {verb!r} is gone: {REMOVED[verb]}" if verb in REMOVED else ""
-        print(f"aiayn: {gone or unknown}", file=sys.stderr)
+        print(f"aiayn: no verb {verb!r}; expected one of {', '.join(verbs())}", file=sys.stderr)
         return 2
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # its progress belongs in a training's log
@@ -123,9 +100,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         print(f"aiayn {verb}: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        if isinstance(error, BrokenPipeError) and _is_unread():
-            raise
         print(
             f"aiayn {verb}: {error.filename or ''}: {error.strerror or error}; no output is half-written",
             file=sys.stderr,
