@@ -29,8 +29,7 @@ from aiayn.data.text.binarize import (
 from aiayn.data.text.chunks import Chunk
 from aiayn.data.text.encoder import Encoder, WordEncoder
 from aiayn.data.text.lines import read_lines, text_pair, write_lines
-from aiayn.data.text.subword_codes import CodesEncoder, learn_codes
-from aiayn.data.text.subword_sentencepiece import PieceEncoder, learn_pieces
+from aiayn.data.text.subword import CodesEncoder, PieceEncoder, learn_codes, learn_pieces
 from aiayn.errors import CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, RawCorpus, read_record
