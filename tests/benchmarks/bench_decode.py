@@ -22,6 +22,7 @@ import ctranslate2
 import msgspec
 import torch
 
+from aiayn.decode.beam_search import BestHypothesis
 from aiayn.decode.decode import Translator, load_source_lines
 from aiayn.errors import AiaynError
 from aiayn.runs.finished import find_finished
@@ -72,7 +73,7 @@ def compare(
     kept: dict[str, Any] = {}
 
     def ours() -> None:
-        kept["ours"] = translator.search(sources)
+        kept["ours"] = translator.translate(sources)
 
     def peer() -> None:
         kept["peer"] = by_ctranslate2()
@@ -93,11 +94,12 @@ def compare(
     ours_in_words = f"{median(rates['ours']):.0f} sentences/CPU-s"
     peer_in_words = f"CTranslate2's own search: {median(rates['CTranslate2']):.0f}"
     tell(f"beam search, {name}, {len(sources)} lines", ours_in_words, peer_in_words, ratios)
-    lines = unequal(kept["ours"], search_by_generator(translator.model, dictionary, decoding, sources))
-    others = sum(
-        [dictionary[symbol] for symbol in one.symbols] != other.hypotheses[0]
-        for one, other in zip(kept["ours"], kept["peer"], strict=True)
-    )
+    found = [
+        BestHypothesis([dictionary.index(piece) for piece in one.pieces], one.log_probability_nats, one.score)
+        for one in kept["ours"]
+    ]
+    lines = unequal(found, search_by_generator(translator.model, dictionary, decoding, sources))
+    others = sum(one.pieces != other.hypotheses[0] for one, other in zip(kept["ours"], kept["peer"], strict=True))
     print(f"  {len(lines)} hypotheses other than the oracle's, {others} other than CTranslate2's")
     print("".join(f"    {line}\n" for line in lines), end="")
 
