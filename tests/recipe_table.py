@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tabulate import tabulate
 
-from aiayn.spec.recipe import UNKNOWN, ArchiveSource, split_checksum
+from aiayn.spec.corpus import UNKNOWN, ArchiveSource, split_checksum
 from aiayn.spec.system import CorpusSpec
 
 Row = tuple[str, list[str]]

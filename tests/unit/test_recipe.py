@@ -10,7 +10,7 @@ import yaml
 from aiayn.data.sources.fetch import editions_of
 from aiayn.data.sources.testsets import SACREBLEU_NAME_BY_TESTSET
 from aiayn.data.text.clean import reason_to_drop
-from aiayn.spec.recipe import ArchiveSource
+from aiayn.spec.corpus import ArchiveSource
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, CleanSpec, CorpusSpec, read_corpus
 from tests.golden_files import check_golden
 from tests.recipe_table import recipe_rows, rendered

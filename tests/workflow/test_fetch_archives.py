@@ -14,7 +14,7 @@ import pytest
 from aiayn.data.sources.fetch import fetch_corpus
 from aiayn.errors import CorpusError, FetchError, SpaceError
 from aiayn.records import RawCorpus
-from aiayn.spec.recipe import ArchiveSource
+from aiayn.spec.corpus import ArchiveSource
 from aiayn.spec.system import CorpusSpec, read_corpus
 from tests.sacrebleu_cache import move_cache, put_sgm_archive
 from tests.workflow.loopback_server import LoopbackServer, loopback_server, record_waits

@@ -25,7 +25,7 @@ import urllib3
 from aiayn.errors import ConfigError, FetchError
 from aiayn.progress import progress_bar
 from aiayn.provenance import file_sha256
-from aiayn.spec.recipe import UNKNOWN, split_checksum
+from aiayn.spec.corpus import UNKNOWN, split_checksum
 
 _LOG = logging.getLogger(__name__)
 MIRROR_VARIABLE = "AIAYN_MIRROR"

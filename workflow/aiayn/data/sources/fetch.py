@@ -22,7 +22,7 @@ from aiayn.data.text.lines import open_bytes, read_lines, text_pair, write_lines
 from aiayn.errors import CorpusError, FetchError
 from aiayn.provenance import file_sha256, gather_provenance, replace_outputs_on_success, require_free_space
 from aiayn.records import FetchedArchive, RawCorpus
-from aiayn.spec.recipe import UNKNOWN, ArchiveSource, ArchiveSpec
+from aiayn.spec.corpus import UNKNOWN, ArchiveSource, ArchiveSpec
 from aiayn.spec.system import (
     CONFIG_FOLDER,
     CorpusSpec,

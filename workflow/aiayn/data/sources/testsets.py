@@ -23,7 +23,7 @@ from aiayn.data.sources.download import PublishedFile, download_file, named_mirr
 from aiayn.data.text.lines import read_lines
 from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError, did_you_mean
 from aiayn.provenance import replace_on_success
-from aiayn.spec.recipe import UNKNOWN, ArchiveSource, PublicTestset, split_checksum
+from aiayn.spec.corpus import UNKNOWN, ArchiveSource, PublicTestset, split_checksum
 from aiayn.spec.system import CONFIG_FOLDER, read_corpus
 
 _LOG = logging.getLogger(__name__)
