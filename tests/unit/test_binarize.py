@@ -361,29 +361,6 @@ def test_binarizing_again_replaces_the_folder_whole(record: BinarizedCorpus, tmp
     assert [path.name for path in record_path.parent.iterdir()] == ["data-bin"]
 
 
-def test_a_failure_leaves_the_earlier_data_bin(record: BinarizedCorpus, tmp_path: Path, record_path: Path) -> None:
-    raw = write_text(tmp_path / "text", LINES_BY_NAME)
-    (tmp_path / "text" / "test_b.de").write_bytes(b"\xff\n")
-    pair_by_split = raw.pair_by_split | {
-        "test_b": text_pair({"en": tmp_path / "text/test_b.en", "de": tmp_path / "text/test_b.de"})
-    }
-    with pytest.raises(CorpusError, match=r"test_b\.de:1: not UTF-8"):
-        binarize_corpus(
-            SPEC, msgspec.structs.replace(raw, pair_by_split=pair_by_split), joint_words(), record_path=record_path
-        )
-    assert require_recorded_data_bin(record) == Path(record.folder)
-    assert sorted(path.name for path in record_path.parent.iterdir()) == ["data-bin"]
-
-
-def test_text_becomes_a_data_bin_without_torch_or_fairseq() -> None:
-    program = (
-        "import sys, aiayn.data.sources.fetch\n"
-        "import aiayn.data.text.binarize, aiayn.data.text.clean, aiayn.data.text.subword\n"
-        "print([name for name in ('torch', 'fairseq', 'submitit', 'snakemake') if name in sys.modules])"
-    )
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"[]\n"
-
-
 def test_a_dictionary_line_without_a_count_is_named(tmp_path: Path) -> None:
     (tmp_path / "dict.en.txt").write_bytes(b"a 3\nb\n")
     with pytest.raises(CorpusError, match=r"dict\.en\.txt:2: 'b'; expected `symbol count`"):
