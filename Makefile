@@ -89,7 +89,7 @@ fmt: install
 golden: install
 	AIAYN_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests -k golden
 
-# All benchmarks and one table of them, for tests/benchmarks/RESULTS.md; `bench_decode` takes the newest finished run.
+# All benchmarks and one table of them, for tests/benchmarks/RESULTS.md.
 bench: install
 	$(BIN)/python -m tests.benchmarks
 

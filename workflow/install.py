@@ -17,7 +17,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -33,16 +32,6 @@ CPU_INDEX_URL = "https://download.pytorch.org/whl/cpu"
 PROBE_SECONDS = 5
 EXTRAS_BY_PART = {"demo": "workflow,train,figures", "all": "workflow,train,figures,export,dev"}
 NEEDED_GB = "2 GB with torch's CPU build, 8 GB with CUDA's"  # downloads included
-
-# What pip, or Python below it, says.
-NO_SPACE = r"No space left on device|Disk quota exceeded|File too large"
-NO_NETWORK = (
-    r"Temporary failure in name resolution|Name or service not known|Network is unreachable|No route to host|"
-    r"Connection refused|Connection reset|Remote end closed connection|timed out|Tunnel connection failed[^')]*|"
-    r"certificate verify failed|HTTP error \d+|Connection broken|not enough bytes were received"
-)
-NO_PACKAGE = r"Wheel '(\S+)' located at .* is invalid|archive format|DO NOT MATCH THE HASHES"
-NOT_FOUND = r"requested \(constraint\) (\S+)==|No matching distribution found for ([^\s=]+)"
 
 
 class InstallError(Exception):
@@ -89,14 +78,8 @@ def install_torch(given_url: str, dry_run: bool) -> None:
     url, reason = (given_url, "as TORCH_INDEX_URL says") if given_url else own_torch_index()
     if not dry_run:
         print(f"torch from {url or 'the package index'}, {reason}", flush=True)
-    if url:
-        try:  # torch alone: its index need not have what torch requires
-            pip([*(["--force-reinstall"] if is_other else []), "--no-deps", "--index-url", url, "torch"], dry_run)
-        except InstallError as error:
-            if given_url or UNFINISHED.exists():
-                raise
-            print(f"{error}: taking torch from the package index", flush=True)
-            url = ""
+    if url:  # torch alone: its index need not have what torch requires
+        pip([*(["--force-reinstall"] if is_other else []), "--no-deps", "--index-url", url, "torch"], dry_run)
     pip([*(["--extra-index-url", url] if url else []), "torch", "setuptools", "wheel"], dry_run)
     if dry_run:
         return
@@ -174,56 +157,15 @@ def run(command: list[str], dry_run: bool, variables: dict[str, str] | None = No
         UNFINISHED.touch()
     environment = {**os.environ, **(variables or {})}
     done = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
-    output = done.stdout + done.stderr
     if done.returncode != 0:
-        raise InstallError(explanation(output, command))
+        sys.stderr.write((done.stdout + done.stderr)[-3000:])
+        raise InstallError(
+            f"{shlex.join(command)} failed, see above; for the network set https_proxy, or name a mirror "
+            f"(PIP_INDEX_URL=...); for space free {NEEDED_GB}, or set TMPDIR to a larger disk"
+        )
     with LOG.open("a", encoding="utf-8") as log:
-        log.write(f"{shlex.join(command)}\n{output}\n")
+        log.write(f"{shlex.join(command)}\n{done.stdout}{done.stderr}\n")
     UNFINISHED.unlink(missing_ok=True)
-
-
-def explanation(output: str, command: list[str]) -> str:
-    """Return why a step failed and what to do, in a sentence; pip has changed nothing if it lacked the network."""
-    folders = [VENV if VENV.exists() else CHECKOUT, Path(tempfile.gettempdir())]
-    free_mb, folder = min((shutil.disk_usage(folder).free // 10**6, folder) for folder in folders)
-    if re.search(NO_SPACE, output) or free_mb < 20:
-        return (
-            f"no space left: {folder} has {free_mb:,} MB free, an environment takes {NEEDED_GB}; free some, "
-            "or set TMPDIR to a larger disk if that is the small one"
-        )
-    if "ensurepip is not" in output:
-        return f"{command[0]} makes no environments; install its venv (Debian, Ubuntu: apt install python3-venv)"
-    words = re.search(NO_NETWORK, output)
-    if words:
-        UNFINISHED.unlink(missing_ok=True)
-        return (
-            f"pip cannot reach its package index ({words[0].strip()}); see to the network or to https_proxy, or name a "
-            "mirror (PIP_INDEX_URL=...)"
-        )
-    match = re.search(NO_PACKAGE, output) or re.search(NOT_FOUND, output)
-    if match:
-        UNFINISHED.unlink(missing_ok=True)
-        name = next(filter(None, match.groups()), "a package")
-        versions = "" if re.search(NO_PACKAGE, output) else known_versions(name)
-        if versions:
-            return (
-                f"the package index has {name} in other versions than the {pinned_version(name)} of constraints.txt "
-                f"({versions}), or for other Pythons; name another index (PIP_INDEX_URL=...) or PYTHON=..."
-            )
-        return (
-            f"the answer to pip for {name} is not a package index's, perhaps a proxy's web page; log in to the "
-            "network, set https_proxy, or name a mirror (PIP_INDEX_URL=...)"
-        )
-    sys.stderr.write(output[-3000:])
-    return f"{shlex.join(command)} failed; see above"
-
-
-def known_versions(name: str) -> str:
-    """Return the newest versions of a package that the index has for this Python, or nothing."""
-    command = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "index", "versions", name]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    match = re.search(r"Available versions: (.*)", listed)
-    return ", ".join(match[1].split(", ")[:3]) if match else ""
 
 
 if __name__ == "__main__":

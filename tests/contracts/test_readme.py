@@ -85,18 +85,6 @@ def fault_of_mention(words: list[str]) -> str:
     return f"no such flag: {' '.join(words)}" if unknown else ""
 
 
-def expand_braces(name: str) -> list[str]:
-    """Return the names that `a{b,c}` stands for."""
-    found = re.search(r"\{([^{}]*)\}", name)
-    if found is None:
-        return [name]
-    return [
-        whole
-        for part in found[1].split(",")
-        for whole in expand_braces(name[: found.start()] + part + name[found.end() :])
-    ]
-
-
 def anchors(text: str) -> set[str]:
     """Return what a link may name behind `#` in a Markdown text: its headings as GitHub writes them."""
     headings = HEADING.findall(FENCE.sub("", text))
@@ -113,35 +101,6 @@ def dead_links(text: str, path: Path) -> list[str]:
         elif anchor and target.suffix == ".md" and anchor not in anchors(target.read_text(encoding="utf-8")):
             dead.append(f"{link}#{anchor}")
     return dead
-
-
-def tree_paths(text: str) -> list[str]:
-    """Return every path of the annotated tree: the fenced block with a line that begins with `Snakefile`.
-
-    A line holds names, separated by single blanks, then two blanks and a remark; folders end with a slash, and what is
-    indented below a folder lies in it.
-    """
-    trees = [block for block in FENCE.findall(text) if re.search(r"^\W*Snakefile\b", block, re.MULTILINE)]
-    assert len(trees) == 1, "one annotated tree, with a line that begins with Snakefile"
-    paths: list[str] = []
-    folders: list[tuple[int, str]] = []
-    for line in trees[0].split("\n"):
-        indent = re.match(r"[\s\u2500-\u257f|`+-]*", line).end()  # type: ignore[union-attr]
-        if not line[indent:]:
-            continue
-        folders = [(depth, folder) for depth, folder in folders if depth < indent]
-        parent = folders[-1][1] if folders else ""
-        names = re.split(r"\s{2,}", line[indent:])[0].split(" ")
-        paths += [parent + path for name in names for path in expand_braces(name)]
-        if len(names) == 1 and names[0].endswith("/"):
-            folders.append((indent, parent + names[0]))
-    return paths
-
-
-def is_there(path: str) -> bool:
-    """Tell whether a path of the tree exists (a pattern: whether anything fits), or is made by running (.gitignore)."""
-    made = [line.strip("/") for line in read(".gitignore").splitlines()]
-    return Path(path).parts[0] in made or any(CHECKOUT.glob(path.rstrip("/")))
 
 
 @pytest.mark.parametrize("name", PAGE_NAMES)
@@ -167,17 +126,6 @@ def test_every_verb_has_help_with_an_example_that_parses(verb: str) -> None:
     assert [words[1] for words in commands] == [verb]
     assert fault_of_command(commands[0]) == ""
     assert len(text.partition("usage:")[2].split("\n\n")[1]) > len("what this verb is for")
-
-
-def test_every_path_of_the_annotated_tree_exists() -> None:
-    paths = tree_paths(read(TREE_PAGE))
-    assert len(paths) > 10
-    assert [path for path in paths if not is_there(path)] == []
-
-
-def test_the_annotated_tree_names_every_package_and_folder_of_the_project() -> None:
-    firsts = {path.split("/")[0] for path in tree_paths(read(TREE_PAGE))}
-    assert {"Snakefile", "workflow", "analysis", "paper_tables", "tests", "profiles"} <= firsts
 
 
 @pytest.mark.parametrize("name", PAGE_NAMES)
@@ -225,11 +173,6 @@ def test_a_wrong_mention_is_noticed() -> None:
     assert [fault_of_mention(words) for words in mentions(text, "aiayn")] == [
         "no such flag: aiayn tables --so-fra", "", "", "no such verb: aiayn tabels",
     ]  # fmt: skip
-
-
-def test_a_path_that_does_not_exist_is_noticed() -> None:
-    assert [path for path in ("Snakefile", "workflow/", "workflow/rules/*.smk", "results/", "workflow/x", "y/*.z")
-            if not is_there(path)] == ["workflow/x", "y/*.z"]  # fmt: skip
 
 
 def test_a_dead_link_is_noticed(tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from aiayn.model.transformer import Transformer
-from aiayn.spec.search_options import gnmt_penalty
 from aiayn.spec.system import DecodingSpec
 
 TOKENS_PER_BATCH = 4_000
@@ -75,10 +74,10 @@ class GnmtPenalty:
     """
 
     def __init__(self, alpha: float) -> None:
-        self.alpha, self.penalty = alpha, gnmt_penalty(alpha)
+        self.alpha = alpha
 
     def __rpow__(self, num_tokens: int) -> float:
-        return self.penalty(num_tokens)
+        return float(((5 + num_tokens) / 6) ** self.alpha)
 
 
 class EndingsFirst(BeamSearch):  # type: ignore[misc]

@@ -14,12 +14,11 @@ from torch import Tensor
 
 import aiayn.decode.beam_search as beam_search
 import aiayn.decode.decoder_steps as decoder_steps
-from aiayn.decode.beam_search import search_batch
+from aiayn.decode.beam_search import check_search, length_penalty, search_batch
 from aiayn.decode.decode import Translator
 from aiayn.decode.decoder_steps import FairseqSteps, TransformerSteps, steps_of
 from aiayn.errors import CheckpointError, ConfigError
 from aiayn.records import BinarizedCorpus
-from aiayn.spec.search_options import gnmt_penalty, make_options
 from aiayn.spec.system import DecodingSpec
 from aiayn.train import compat
 from aiayn.train.fairseq_args import train_flags
@@ -71,14 +70,14 @@ def search(
     model: Any, sources: Sequence[Tensor], decoding: DecodingSpec, num_symbols: int = len(DICTIONARY)
 ) -> list[Any]:
     """Return what is found for each source, all in one batch, longest first as `Translator` has them."""
-    options = make_options(decoding, num_symbols=num_symbols)
+    check_search(decoding, num_symbols)
     order = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
     batch = [sources[index] for index in order]
     source_BS = torch.nn.utils.rnn.pad_sequence(
         batch, batch_first=True, padding_value=DICTIONARY.pad(), padding_side="left"
     )
     found = search_batch(
-        steps_of(model), source_BS, list(map(len, batch)), options, padding=DICTIONARY.pad(), end=DICTIONARY.eos()
+        steps_of(model), source_BS, list(map(len, batch)), decoding, padding=DICTIONARY.pad(), end=DICTIONARY.eos()
     )
     by_index = dict(zip(order, found, strict=True))
     return [by_index[index] for index in range(len(sources))]
@@ -208,8 +207,12 @@ def search_table(next_symbol: NextSymbol, tables: str = "a", **changes: Any) -> 
 
 def test_the_penalty_by_hand() -> None:
     """7 tokens: (12 / 6)^1 = 2, and 2^0.6 = 1.5157; alpha 0 is no penalty; 1 token costs nothing."""
-    assert (gnmt_penalty(1.0)(7), gnmt_penalty(0.0)(7), gnmt_penalty(0.6)(1)) == (2.0, 1.0, 1.0)
-    assert gnmt_penalty(0.6)(7) == pytest.approx(1.5157, abs=1e-4)
+
+    def penalty(alpha: float, num_tokens: int) -> float:
+        return length_penalty(searched_as(length_penalty_form="gnmt", length_penalty_alpha=alpha), num_tokens)
+
+    assert (penalty(1.0, 7), penalty(0.0, 7), penalty(0.6, 1)) == (2.0, 1.0, 1.0)
+    assert penalty(0.6, 7) == pytest.approx(1.5157, abs=1e-4)
 
 
 @every_form
@@ -312,12 +315,12 @@ def test_a_beam_of_which_two_candidates_each_are_not_in_the_vocabulary_is_refuse
     model, sources = random_model(1), make_sources((2, 4))
     assert unequal(search(model, sources, decoding), search_by_generator(model, DICTIONARY, decoding, sources)) == []
     with pytest.raises(ConfigError, match=r"beam_size is 12; expected 1 to 11, .* vocabulary of 23"):
-        make_options(searched_as(stop=stop, beam_size=12), num_symbols=23)
+        check_search(searched_as(stop=stop, beam_size=12), 23)
 
 
 def test_what_no_search_can_do_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"length_penalty_alpha is -0\.1; expected 0 or more"):
-        make_options(searched_as(stop="tensor2tensor", length_penalty_alpha=-0.1), num_symbols=23)
+        check_search(searched_as(stop="tensor2tensor", length_penalty_alpha=-0.1), 23)
     none = searched_as(max_length_per_source_token=0.0, max_extra_tokens=0)
     with pytest.raises(ConfigError, match="longest translation is 0; expected 1 token or more"):
         search(random_model(1), make_sources((2,)), none)
@@ -342,9 +345,8 @@ def test_a_model_of_which_nothing_is_a_number_is_named(stop: str, data: Binarize
 def test_a_batch_holds_no_more_tokens_than_it_may_whatever_the_lengths() -> None:
     from aiayn.decode.decode import _batches
 
-    options = make_options(searched_as(max_extra_tokens=50), num_symbols=23)
     lengths = [1 + index * index % 97 for index in range(300)] + [900]
-    batches = list(_batches(lengths, options, 2_000))
+    batches = list(_batches(lengths, searched_as(max_extra_tokens=50), 2_000))
     assert sorted(index for batch in batches for index in batch) == list(range(301))
     for batch in batches:
         longest = max(lengths[index] for index in batch)

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from aiayn.model.fused_loss import label_smoothed_nll
-from aiayn.model.norms import BatchNorm
 from aiayn.train.optimiser import AiaynAdam, AiaynAdamConfig, clip_on_device
 from tests.engine.models import PAD, WaitsForTheHost, make_batch, make_model
 
@@ -16,7 +15,6 @@ FORMS: list[dict[str, Any]] = [
     {"norm_order": "pre", "positions": "learned", "attention_biases": False},
     {"attention": "temperature", "share_embeddings": "none"},
     {"attention": "unscaled", "norm": "layer_std"},
-    {"norm": "batch"},
 ]
 
 
@@ -50,22 +48,6 @@ def test_the_loss_is_the_same_to_the_bit_whether_tokens_are_counted_here_or_befo
     assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
 
 
-@pytest.mark.parametrize("is_training", [True, False])
-def test_batch_normalisation_under_a_mask_is_that_of_the_tokens(is_training: bool) -> None:
-    torch.manual_seed(1)
-    x, hidden = torch.randn(3, 5, 4, requires_grad=True), torch.zeros(3, 5, dtype=torch.bool)
-    hidden[1, 3:] = True
-    norms = [BatchNorm(4, 1e-6).train(is_training) for _ in range(2)]
-    for norm in norms:
-        norm.running_mean += 0.3
-    by_picking, by_mask = norms[0](x, hidden), norms[1]._normalise_on_device(x, hidden)
-    torch.testing.assert_close(by_mask, by_picking)
-    torch.testing.assert_close(norms[1].running_mean, norms[0].running_mean)
-    torch.testing.assert_close(norms[1].running_var, norms[0].running_var)
-    of_picking, of_mask = (torch.autograd.grad(one.square().sum() + one.sum(), x)[0] for one in (by_picking, by_mask))
-    torch.testing.assert_close(of_mask, of_picking, atol=1e-4, rtol=1e-4)
-
-
 @pytest.mark.parametrize("max_norm", [0.0, 0.5])
 def test_gradients_are_clipped_as_fairseq_clips_them(max_norm: float) -> None:
     from fairseq.utils import clip_grad_norm_
@@ -81,11 +63,8 @@ def test_gradients_are_clipped_as_fairseq_clips_them(max_norm: float) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_step_of_a_counted_batch_asks_nothing_of_the_gpu(
-    form: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_of_a_counted_batch_asks_nothing_of_the_gpu(form: dict[str, Any]) -> None:
     """Forward, backward, norm of the gradient and Adam."""
-    monkeypatch.setattr(BatchNorm, "forward", BatchNorm._normalise_on_device)
     model, batch = make_model(**form).train(), padded_batch()
     optimiser = AiaynAdam(AiaynAdamConfig(lr=[1e-4]), list(model.parameters())).optimizer
     num_tokens = int(batch["target"].ne(PAD).sum())

@@ -284,12 +284,10 @@ def measure_decode(work: Work) -> Iterator[Row]:
         with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
             for _ in range(1 if device == "cpu" else 2):  # the first warms up a GPU
                 begin = time.perf_counter()
-                found[label] = translator.search(sources)
+                found[label] = translator.translate(sources)
                 seconds = time.perf_counter() - begin
         yield Row(f"sentences a second, {label}", round(len(sources) / seconds, 1), "1/s")
-        same = sum(
-            one.symbols == other.symbols for one, other in zip(found[label], found["the CPU, fp32"], strict=True)
-        )
+        same = sum(one.pieces == other.pieces for one, other in zip(found[label], found["the CPU, fp32"], strict=True))
         is_enough = same >= 0.95 * len(sources) if precision == "fp32" else None  # a weak model's bf16 may find others
         bound = "" if is_enough is None else ">= 0.95"
         yield Row(

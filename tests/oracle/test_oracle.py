@@ -235,14 +235,3 @@ def test_the_lines_of_newstest2013_agree_too(mirror: Path) -> None:
 def test_the_tokens_of_newstest2013_agree_too(mirror: Path) -> None:
     ours = text("newstest2013.de", "reference", mirror, is_escaped=True).tokenized("raw")
     assert lines_with_other_tokens(ours, mirrored_column("newstest2013.de", "tok", mirror)) == []
-
-
-def test_the_rows_beside_this_test_are_the_mirrors(mirror: Path) -> None:
-    rows = [row for row in printed_rows(mirror / "oracle" / "scores.tsv") if row[0] in TESTSETS]
-    assert rows == printed_rows(FOLDER / "scores.tsv")
-
-
-@pytest.mark.parametrize("testset", TESTSETS)
-def test_the_texts_beside_this_test_are_the_mirrors(testset: str, mirror: Path) -> None:
-    for column in COLUMNS:
-        assert bundled_column(testset, column) == mirrored_column(testset, column, mirror), column

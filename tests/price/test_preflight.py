@@ -16,8 +16,7 @@ from aiayn.price.preflight import checks as preflight
 from aiayn.price.preflight.checks import Check
 from aiayn.price.preflight.mirrors import check_mirrors
 from aiayn.spec.cluster import read_cluster
-from aiayn.spec.corpus import CorpusSpec
-from aiayn.spec.recipe import ArchiveSource, ArchiveSpec, PackedFile, PublicTestset
+from aiayn.spec.corpus import ArchiveSource, ArchiveSpec, CorpusSpec, PackedFile, PublicTestset
 from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, SubwordSpec
 from tests.fake_cluster import FakeCluster
 from tests.planned_scales import PAPER, PLAIN, leave_free

@@ -29,8 +29,7 @@ from aiayn.data.text.binarize import (
 from aiayn.data.text.chunks import Chunk
 from aiayn.data.text.encoder import Encoder, WordEncoder
 from aiayn.data.text.lines import read_lines, text_pair, write_lines
-from aiayn.data.text.subword_codes import CodesEncoder, learn_codes
-from aiayn.data.text.subword_sentencepiece import PieceEncoder, learn_pieces
+from aiayn.data.text.subword import CodesEncoder, PieceEncoder, learn_codes, learn_pieces
 from aiayn.errors import CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, RawCorpus, read_record
@@ -360,29 +359,6 @@ def test_binarizing_again_replaces_the_folder_whole(record: BinarizedCorpus, tmp
     assert require_recorded_data_bin(again).name == "data-bin"
     assert not (Path(record.folder) / "left.over").exists()
     assert [path.name for path in record_path.parent.iterdir()] == ["data-bin"]
-
-
-def test_a_failure_leaves_the_earlier_data_bin(record: BinarizedCorpus, tmp_path: Path, record_path: Path) -> None:
-    raw = write_text(tmp_path / "text", LINES_BY_NAME)
-    (tmp_path / "text" / "test_b.de").write_bytes(b"\xff\n")
-    pair_by_split = raw.pair_by_split | {
-        "test_b": text_pair({"en": tmp_path / "text/test_b.en", "de": tmp_path / "text/test_b.de"})
-    }
-    with pytest.raises(CorpusError, match=r"test_b\.de:1: not UTF-8"):
-        binarize_corpus(
-            SPEC, msgspec.structs.replace(raw, pair_by_split=pair_by_split), joint_words(), record_path=record_path
-        )
-    assert require_recorded_data_bin(record) == Path(record.folder)
-    assert sorted(path.name for path in record_path.parent.iterdir()) == ["data-bin"]
-
-
-def test_text_becomes_a_data_bin_without_torch_or_fairseq() -> None:
-    program = (
-        "import sys, aiayn.data.sources.fetch\n"
-        "import aiayn.data.text.binarize, aiayn.data.text.clean, aiayn.data.text.subword\n"
-        "print([name for name in ('torch', 'fairseq', 'submitit', 'snakemake') if name in sys.modules])"
-    )
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"[]\n"
 
 
 def test_a_dictionary_line_without_a_count_is_named(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import sentencepiece
 from aiayn.data.text.clean import preprocessor
 from aiayn.data.text.detokenise import detokenise, join_pieces
 from aiayn.data.text.lines import read_lines
-from aiayn.data.text.subword_sentencepiece import learn_pieces
+from aiayn.data.text.subword import learn_pieces
 from aiayn.spec.system import SegmentedSource, SubwordSpec, read_corpus
 from tests.small_corpus import SMALL
 

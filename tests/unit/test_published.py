@@ -1,6 +1,8 @@
 """What was printed is here whole, agrees with the paper's own arithmetic, and a spoilt file is refused."""
 
+import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from aiayn.printed import (
     read_cells,
     read_columns,
     read_replications,
+    read_sentences,
     read_table,
 )
 from tests.contracts.test_configs import PRINTED_BY_SYSTEM
@@ -134,6 +137,29 @@ def test_words_are_no_printed_number(value: str) -> None:
         printed_number(value, "table9.csv:3")
 
 
+def test_no_line_is_repeated_and_what_it_names_is_in_the_other_files() -> None:
+    keys: list[tuple[object, ...]] = [(join.table, join.row, join.column, join.edition) for join in read_cells()]
+    for number, columns in read_columns().items():
+        kind_by_column = {column.name: column.kind for column in columns}
+        cells = read_table(number)
+        for cell in cells:
+            assert cell.table == number
+            assert kind_by_column.keys() >= set(cell.covered_columns)
+            assert {known.row for known in cells} >= set(cell.covered_rows)
+            assert not cell.span or cell.span.split()[0] in (cell.row, cell.column), cell
+            if kind_by_column[cell.column] == "measured" or (
+                kind_by_column[cell.column] == "setting" and not cell.span
+            ):
+                printed_number(cell.value)  # row (E) prints words across its settings
+            editions = ("neurips2017", "arxiv") if cell.edition == "both" else (cell.edition,)
+            keys += itertools.product([f"table{number}"], cell.covered_rows, cell.covered_columns, editions)
+    keys += [("replication", replication.row) for replication in read_replications()]
+    for row, sentences in read_sentences().items():
+        assert len({sentence.key for sentence in sentences}) == 1, row
+        keys += [(row, sentence.sentence) for sentence in sentences]
+    assert [key for key, count in Counter(keys).items() if count > 1] == []
+
+
 def test_every_measured_cell_of_a_transformer_is_joined_and_every_join_was_printed() -> None:
     # Table 4's Transformers are parsers, which no system here trains.
     printed = {
@@ -199,6 +225,7 @@ def test_the_replication_of_multi30k_is_the_printed_line() -> None:
         "Generate test with beam=5: BLEU4 = 41.02, 71.0/47.5/34.3/24.5 "
         "(BP=0.999, ratio=0.999, syslen=12096, reflen=12103)"
     )
+    assert replication.value in re.findall(r"[0-9]+(?:\.[0-9]+)?", replication.printed_line)
     assert replication.num_seeds == 1
     # Four precisions and the penalty of the line give its score, within the rounding of one decimal.
     geometric_mean = (71.0 * 47.5 * 34.3 * 24.5) ** 0.25

@@ -10,10 +10,8 @@ import yaml
 from aiayn.data.sources.fetch import editions_of
 from aiayn.data.sources.testsets import SACREBLEU_NAME_BY_TESTSET
 from aiayn.data.text.clean import reason_to_drop
-from aiayn.spec.recipe import ArchiveSource
-from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, CleanSpec, CorpusSpec, read_corpus
-from tests.golden_files import check_golden
-from tests.recipe_table import recipe_rows, rendered
+from aiayn.spec.corpus import ArchiveSource
+from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, CorpusSpec, read_corpus
 
 RECIPES = ("fairseq_scaling", "t2t", "wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google")
 
@@ -124,22 +122,3 @@ def test_null_limits_drop_empty_sides_alone() -> None:
     unlimited = CleanSpec(max_words=None, max_length_ratio=None, deduplicate=False)
     assert reason_to_drop("a " * 5000, "b", unlimited) is None
     assert reason_to_drop("a", " ", unlimited) == "empty_side"
-
-
-def test_the_table_says_what_differs() -> None:
-    rows = recipe_rows([read_corpus(name) for name in ("wmt14_en_de", "wmt16_en_de_google")])
-    cells = dict(rows)
-    assert cells["news_commentary_v9"] == ["201,288", "-"]
-    assert cells["news_commentary_v11"] == ["-", "unknown"]
-    assert cells["pairs as published"] == ["4,520,620", "4,319,332 + unknown"]
-    assert cells["weakest checksum"] == ["sha256", "sha1"]
-    assert cells["longest side"] == ["250 words", "80 tokens"]
-    assert cells["longest word"] == ["-", "1000 characters"]
-    assert cells["vocabulary"] == ["37000 pieces, joint", "32000 merges, joint"]
-
-
-def test_golden_table_of_recipes_stands_in_the_docs() -> None:
-    begin, end = "a test compares. -->\n", "<!-- end of the table -->"
-    before, _, following = (CHECKOUT / "docs" / "wmt14.md").read_text(encoding="utf-8").partition(begin)
-    table = rendered(RECIPES, recipe_rows([read_corpus(name) for name in RECIPES]))
-    check_golden("wmt14.md", f"{before}{begin}\n{table}\n\n{end}{following.partition(end)[2]}", CHECKOUT / "docs")

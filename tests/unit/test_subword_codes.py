@@ -10,8 +10,7 @@ import pytest
 
 from aiayn.data.text import binarize
 from aiayn.data.text.lines import read_lines
-from aiayn.data.text.subword import load_encoders, segment_corpus
-from aiayn.data.text.subword_codes import CodesEncoder
+from aiayn.data.text.subword import CodesEncoder, load_encoders, segment_corpus
 from aiayn.data.text.tokenize_moses import tokenize_lines
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.records import ParallelText
@@ -141,10 +140,9 @@ def test_white_space_within_a_word_of_a_test_set_is_refused(text: ParallelText, 
     ("content", "message"),
     [
         (None, r"joint\.codes: no such file"),
-        (b"", r"joint\.codes:1: ''; expected '#version: 0\.2'; rerun `aiayn segment`"),
-        (b"\nthe model of another library", r"joint\.codes:1: ''; expected '#version: 0\.2'"),
-        (b"#version: 0.2\na b\na b c\n", r"joint\.codes:3: 'a b c'; expected two symbols"),
-        (b"#version: 0.2\na \n", r"joint\.codes:2: 'a '; expected two symbols"),
+        (b"", r"joint\.codes: no codes of subword-nmt: .* rerun `aiayn segment`"),
+        (b"\nthe model of another library", r"joint\.codes: no codes"),
+        (b"#version: 0.2\na b\na b c\n", r"joint\.codes: no codes"),
         (b"#version: 0.2\n\xff b\n", r"joint\.codes:2: not UTF-8"),
     ],
 )

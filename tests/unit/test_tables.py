@@ -125,14 +125,6 @@ def test_the_verb_takes_snakemakes_merged_config(
     assert capsys.readouterr().out == "results/demo/so-far/report.html\n"
 
 
-@pytest.mark.parametrize(("text", "words"), [("{", "not JSON"), ("[1]", "list; expected one mapping")])
-def test_a_config_that_is_no_mapping_is_a_usage_error(
-    text: str, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["tables", "--config-json", text]) == 2
-    assert words in capsys.readouterr().err
-
-
 def test_a_resolved_device_does_not_make_a_training_outdated(tmp_path: Path) -> None:
     site = make_site(tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1])
     train = write_training(site, "demo_en_de", "base", 1)

@@ -16,7 +16,7 @@ from aiayn.data.sources.testsets import (
     read_public_testset,
 )
 from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError
-from aiayn.spec.recipe import ArchiveSource, PlainText, PublicTestset
+from aiayn.spec.corpus import ArchiveSource, PlainText, PublicTestset
 from aiayn.spec.system import read_corpus
 from tests.sacrebleu_cache import move_cache, put_sgm_archive
 from tests.workflow.loopback_server import loopback_server, record_waits

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from aiayn.spec.recipe import ArchiveSource
+from aiayn.spec.corpus import ArchiveSource
 from aiayn.spec.system import CONFIG_FOLDER, CorpusSpec, read_corpus
 from tests.workflow.loopback_server import LoopbackServer
 

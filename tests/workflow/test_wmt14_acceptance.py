@@ -21,7 +21,7 @@ import pytest
 import sentencepiece
 from sacremoses import MosesTokenizer
 
-from aiayn.spec.recipe import ArchiveSource
+from aiayn.spec.corpus import ArchiveSource
 from tests.pipeline_copy import NOTHING_TO_DO, Pipeline, copy_checkout
 from tests.workflow.loopback_server import LoopbackServer, loopback_server
 from tests.workflow.small_recipes import (

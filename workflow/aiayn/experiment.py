@@ -214,27 +214,26 @@ def _compared_systems(scale: ScaleSpec) -> list[str]:
 
 def _read_corpora(scale: ScaleSpec, config_folder: Path) -> dict[str, CorpusSpec]:
     """Return the corpora that some training of the scale needs; each is as its place in the scale asks."""
-    place_by_corpus: dict[str, list[tuple[str, str, CellKey | None]]] = {}
+    places: list[tuple[str, str]] = []  # corpus, language pair
     if scale.en_de_systems or scale.ablation_systems or _compared_systems(scale):
-        place_by_corpus[scale.en_de_corpus] = [("en-de", "", None)]
+        places.append((scale.en_de_corpus, "en-de"))
     if scale.en_fr_systems:
-        place_by_corpus.setdefault(scale.en_fr_corpus, []).append(("en-fr", "", None))
-    for row, run in chosen_replications(scale).items():
-        place_by_corpus.setdefault(run.corpus, []).append((run.language_pair, row, run))
-    corpora = {name: read_corpus(name, config_folder) for name in place_by_corpus}
-    for name, places in place_by_corpus.items():
-        for language_pair, row, replication in places:
-            if corpora[name].language_pair != language_pair:
-                raise ConfigError(
-                    f"scale {scale.scale}: corpus {name} is {corpora[name].language_pair}, expected {language_pair}; "
-                    f"name another corpus, or correct {config_folder / 'corpora' / name}.yaml"
-                )
-            testset = corpora[name].testset_of(replication.role) if replication else ""
-            if replication and testset != replication.testset:
-                raise ConfigError(
-                    f"corpus {name}: {replication.role} test set is {testset}, expected {replication.testset}, "
-                    f"on which the published number of {row} was measured; correct the corpus file"
-                )
+        places.append((scale.en_fr_corpus, "en-fr"))
+    replications = chosen_replications(scale)
+    places += [(run.corpus, run.language_pair) for run in replications.values()]
+    corpora = {name: read_corpus(name, config_folder) for name, _ in places}
+    for name, language_pair in places:
+        if corpora[name].language_pair != language_pair:
+            raise ConfigError(
+                f"scale {scale.scale}: corpus {name} is {corpora[name].language_pair}, expected {language_pair}; "
+                f"name another corpus, or correct {config_folder / 'corpora' / name}.yaml"
+            )
+    for row, run in replications.items():
+        if (testset := corpora[run.corpus].testset_of(run.role)) != run.testset:
+            raise ConfigError(
+                f"corpus {run.corpus}: {run.role} test set is {testset}, expected {run.testset}, on which the "
+                f"published number of {row} was measured; correct the corpus file"
+            )
     return corpora
 
 

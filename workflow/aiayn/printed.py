@@ -170,7 +170,11 @@ _AnyRow = TypeVar("_AnyRow", bound=msgspec.Struct)
 def read_rows(path: Path, row_type: type[_AnyRow]) -> list[tuple[str, _AnyRow]]:
     """(place, row) of each line after the header, which must be the fields of `row_type` in their order.
 
-    Whole numbers are parsed, everything else stays the printed string.
+    Whole numbers are parsed, everything else stays the printed string. That lines agree with each other, and with those
+    of other files, is seen to by the tests.
+
+    Raises:
+        TableError: if the file is absent or malformed; file and line are named.
     """
     expected_header = list(row_type.__struct_fields__)
     placed_rows: list[tuple[str, _AnyRow]] = []
@@ -198,98 +202,45 @@ def read_rows(path: Path, row_type: type[_AnyRow]) -> list[tuple[str, _AnyRow]]:
     return placed_rows
 
 
+def _rows(path: Path, row_type: type[_AnyRow]) -> list[_AnyRow]:
+    return [row for _, row in read_rows(path, row_type)]
+
+
 @functools.cache
 def read_columns(folder: Path = PUBLISHED_FOLDER) -> dict[int, list[PublishedColumn]]:
-    """Return the columns of each printed table, in print order.
-
-    Raises:
-        TableError: the file is malformed; file and line are named.
-    """
+    """Return the columns of each printed table, in print order."""
     columns_by_table: dict[int, list[PublishedColumn]] = {}
-    for _, column in read_rows(folder / "columns.csv", PublishedColumn):
+    for column in _rows(folder / "columns.csv", PublishedColumn):
         columns_by_table.setdefault(column.table, []).append(column)
     return columns_by_table
 
 
 @functools.cache  # asked for each row; the files do not change under a command
 def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCell]:
-    """Every printed cell of Table `number`, in print order.
-
-    Raises:
-        TableError: there is no such table, or the file is malformed; file and line are named.
-    """
-    if number not in read_columns(folder):
-        raise TableError(f"Table {number}: the paper prints Tables 1 to 4; ask for one of these")
-    placed_cells = read_rows(folder / f"table{number}.csv", PublishedCell)
-    row_names = {cell.row for _, cell in placed_cells}
-    for place, cell in placed_cells:
-        _check_cell(
-            place, cell, number, {column.name: column.kind for column in read_columns(folder)[number]}, row_names
-        )
-    require_unique(
-        (place, (row, column, f"edition {edition}"))
-        for place, cell in placed_cells
-        for edition in (("neurips2017", "arxiv") if cell.edition == "both" else (cell.edition,))
-        for row in cell.covered_rows
-        for column in cell.covered_columns
-    )
-    return [cell for _, cell in placed_cells]
+    """Every printed cell of Table `number`, 1 to 4, in print order."""
+    return _rows(folder / f"table{number}.csv", PublishedCell)
 
 
 @functools.cache
 def read_cells(folder: Path = PUBLISHED_FOLDER) -> list[CellJoin]:
-    """Every join of a printed cell to an evaluation, in print order.
-
-    Raises:
-        TableError: the file is malformed, joins a cell twice to one evaluation, or names a cell that was never printed.
-    """
-    placed_joins = read_rows(folder / "cells.csv", CellJoin)
-    require_unique(
-        (place, (f"Table {join.table}", join.row, join.column, join.edition)) for place, join in placed_joins
-    )
-    cells_by_table = {number: read_table(number, folder) for number in read_columns(folder)}
-    for place, join in placed_joins:
-        if join.table not in cells_by_table:
-            raise TableError(f"{place}: table is {join.table}; the paper prints Tables 1 to 4")
-        printed_number(find_printed(join, cells_by_table[join.table], place).value, place)
-    return [join for _, join in placed_joins]
+    """Every join of a printed cell to an evaluation, in print order."""
+    return _rows(folder / "cells.csv", CellJoin)
 
 
 def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplication]:
-    """Return the published numbers at other scales.
-
-    Raises:
-        TableError: the file is malformed, a row is repeated, or a value does not occur in its own printed line.
-    """
-    placed_replications = read_rows(folder / "replications.csv", PublishedReplication)
-    require_unique((place, (replication.row,)) for place, replication in placed_replications)
-    for place, replication in placed_replications:
-        printed_number(replication.value, place)
-        # Whole numbers only: 1.02 does not occur in a line that prints 41.02.
-        if replication.value not in re.findall(r"[0-9]+(?:\.[0-9]+)?", replication.printed_line):
-            raise TableError(f"{place}: {replication.value} is not in its printed line {replication.printed_line!r}")
-    return [replication for _, replication in placed_replications]
+    """Return the published numbers at other scales."""
+    return _rows(folder / "replications.csv", PublishedReplication)
 
 
 def read_sentences(folder: Path = PUBLISHED_FOLDER) -> dict[str, list[PublishedSentence]]:
-    """Return what others got sentence by sentence, by row, in the order of their test.
-
-    Raises:
-        TableError: the file is malformed, a row's lines are of different runs, or a row repeats a sentence.
-    """
+    """Return what others got sentence by sentence, by row, in the order of their test."""
     sentences_by_row: dict[str, list[PublishedSentence]] = {}
-    placed = read_rows(folder / "sentences.csv", PublishedSentence)
-    require_unique((place, (line.row, line.sentence)) for place, line in placed)
-    for place, line in placed:
-        others = sentences_by_row.setdefault(line.row, [])
-        expected = others[0].key if others else line.key
-        if line.key != expected:
-            raise TableError(f"{place}: {line.key}; expected {expected}, as further up; name another row")
-        others.append(line)
+    for sentence in _rows(folder / "sentences.csv", PublishedSentence):
+        sentences_by_row.setdefault(sentence.row, []).append(sentence)
     return sentences_by_row
 
 
-def find_printed(join: CellJoin, cells: Iterable[PublishedCell], place: str = "cells.csv") -> PublishedCell:
+def find_printed(join: CellJoin, cells: Iterable[PublishedCell]) -> PublishedCell:
     """Return the printed cell of `join` among its table's `cells`, be it under this column or spanning it.
 
     Raises:
@@ -299,8 +250,8 @@ def find_printed(join: CellJoin, cells: Iterable[PublishedCell], place: str = "c
         if (cell.row, cell.edition) == (join.row, join.edition) and join.column in cell.covered_columns:
             return cell
     raise TableError(
-        f"{place}: Table {join.table}, edition {join.edition}, prints nothing at row {join.row}, column {join.column}; "
-        f"expected a line of table{join.table}.csv with exactly these"
+        f"cells.csv: Table {join.table}, edition {join.edition}, prints nothing at row {join.row}, column {join.column}"
+        f"; expected a line of table{join.table}.csv with exactly these"
     )
 
 
@@ -337,26 +288,6 @@ def _evaluations_by_system() -> dict[tuple[str, str], frozenset[tuple[str, str]]
         key = (asked.language_pair, asked.system)
         evaluations_by_system[key] = evaluations_by_system.get(key, frozenset()) | {(asked.average, asked.role)}
     return evaluations_by_system
-
-
-def _check_cell(
-    place: str, cell: PublishedCell, number: int, kind_by_column: dict[str, str], row_names: set[str]
-) -> None:
-    """Refuse a cell of another table, column or row, of the wrong kind, or whose span does not begin with it."""
-    if cell.table != number:
-        raise TableError(f"{place}: table is {cell.table}; expected {number}, as in the file's name")
-    for name in cell.covered_columns:
-        if name not in kind_by_column:
-            raise TableError(f"{place}: column is {name!r}; Table {number} has {', '.join(kind_by_column)}")
-    kind, names = kind_by_column[cell.column], cell.span.split()
-    # Row (E) prints words across its hyper-parameters; every other setting is a number.
-    if kind == "measured" or (kind == "setting" and not cell.span):
-        printed_number(cell.value, place)
-    if names and names[0] not in (cell.row, cell.column):
-        raise TableError(f"{place}: span is {cell.span!r}; expected it to begin with {cell.column!r} or {cell.row!r}")
-    for name in cell.covered_rows:
-        if name not in row_names:
-            raise TableError(f"{place}: span names row {name!r}, which the table does not have")
 
 
 def require_unique(placed_keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:

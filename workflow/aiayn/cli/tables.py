@@ -22,19 +22,20 @@ from pathlib import Path
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, RESULTS, flag
 from aiayn.errors import UsageError
-from aiayn.spec.system import ScaleSpec, convert_scale
+from aiayn.spec.system import convert_scale
 from paper_tables.render.from_logs import make_tables_from_logs
 from paper_tables.render.tables import make_tables
 
 EXAMPLE = "aiayn tables --so-far --configfile workflow/config/demo.yaml"
-
 
 MAX_NOT_READ = 20  # files that are named on the terminal
 
 
 class Flags:
     configfile: Path | None = flag("the scale's config file", "FILE", excludes="source")
-    config_json: str | None = flag("the merged config as one JSON object (for the pipeline)", "JSON", excludes="source")
+    config_json: dict[str, object] | None = flag(
+        "the merged config as one JSON object (for the pipeline)", "JSON", excludes="source", parse=json.loads
+    )
     from_logs: list[Path] | None = flag(
         "folders of logs and records, with their subfolders", "FOLDER", excludes="source"
     )
@@ -52,9 +53,7 @@ def run(args: Flags) -> None:
     if args.from_logs is not None:
         if args.so_far:
             raise UsageError("--so-far: belongs to --configfile; --from-logs always takes what there is; omit it")
-
-        output_folder = args.output or args.results / "from-logs"
-        made = make_tables_from_logs(args.from_logs, output_folder)
+        made = make_tables_from_logs(args.from_logs, args.output or args.results / "from-logs")
         for fault in made.faults:
             print(f"aiayn tables: {fault.text}", file=sys.stderr)
         for sentence in made.not_read[:MAX_NOT_READ]:
@@ -73,16 +72,5 @@ def run(args: Flags) -> None:
     if args.configfile is not None:
         scale = read_changed_scale(args.configfile, args.config)
     else:
-        scale = _read_json(args.config_json or "")
+        scale = convert_scale(args.config_json or {}, "--config-json")
     print(make_tables(scale, args.results, so_far=args.so_far))
-
-
-def _read_json(text: str) -> ScaleSpec:
-    """Return the config that snakemake has merged, given as one JSON object."""
-    try:
-        config = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UsageError(f"--config-json: not JSON ({error}); expected one mapping of keys to values") from error
-    if not isinstance(config, dict):
-        raise UsageError(f"--config-json: {type(config).__name__}; expected one mapping of keys to values")
-    return convert_scale(config, "--config-json")

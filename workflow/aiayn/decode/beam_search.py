@@ -23,7 +23,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from aiayn.decode.decoder_steps import COLUMN_MULTIPLE, DecoderSteps
-from aiayn.spec.search_options import SearchOptions, require
+from aiayn.errors import ConfigError
+from aiayn.spec.training import DecodingSpec
 
 BLOCK_SIZE = 16  # with larger blocks the maxima take longer than they save
 STEPS_BETWEEN_LOOKS = {"cpu": 1}  # after so many steps the host asks which sentences are done
@@ -57,39 +58,70 @@ class _Finished(NamedTuple):
     num_tokens_B: Tensor
 
 
+def length_penalty(decoding: DecodingSpec, num_tokens: int) -> float:
+    """Return n^alpha, or ((5 + n) / 6)^alpha (Wu et al. 2016, equation 14), of n tokens, the end counted."""
+    base = (5 + num_tokens) / 6 if decoding.length_penalty_form == "gnmt" else num_tokens
+    return float(base**decoding.length_penalty_alpha)
+
+
+def max_length(decoding: DecodingSpec, num_source_tokens: int) -> int:
+    """Return the most tokens before the end that a target may have, for a source of so many with its end."""
+    return int(decoding.max_length_per_source_token * num_source_tokens + decoding.max_extra_tokens)
+
+
+def check_search(decoding: DecodingSpec, num_symbols: int) -> None:
+    """Refuse what no search can do in a vocabulary of so many symbols.
+
+    Raises:
+        ConfigError: for a beam too large for the vocabulary, and a reward for length with tensor2tensor's stop, which
+            would come too early.
+    """
+    largest_beam = (num_symbols - 1) // 2  # fairseq would cut the beam in silence, or go on with ended hypotheses
+    expected = f"1 to {largest_beam}, as 2 candidates a beam are drawn from this vocabulary of {num_symbols}"
+    _require("beam_size", 1 <= decoding.beam_size <= largest_beam, decoding.beam_size, expected)
+    alpha = decoding.length_penalty_alpha
+    is_reward = decoding.stop == "tensor2tensor" and alpha < 0
+    _require("length_penalty_alpha", not is_reward, alpha, "0 or more with stop tensor2tensor")
+
+
+def _require(key: str, is_right: bool, value: object, expected: str) -> None:
+    if not is_right:
+        raise ConfigError(
+            f"{key} is {value!r}; expected {expected}; correct the command line, or `decoding` in the system's file"
+        )
+
+
 @torch.inference_mode()
-def search_batch(steps: DecoderSteps, source_BS: Tensor, lengths: list[int], options: SearchOptions, *,
-                 padding: int, end: int) -> list[BestHypothesis | None]:  # fmt: skip
+def search_batch(
+    steps: DecoderSteps, source_BS: Tensor, lengths: list[int], decoding: DecodingSpec, *, padding: int, end: int
+) -> list[BestHypothesis | None]:
     """Return the best hypothesis of each sentence; None where the model's outputs are not numbers.
 
-    Args:
-        steps: the model.
-        source_BS: symbols, padded on the left.
-        lengths: of the sentences, in tokens with the end.
-        options: the search.
-        padding: the symbol that is never chosen.
-        end: the symbol that begins and ends a target.
+    Sources are padded on the left; `lengths` count the end. `padding` is never chosen; `end` begins and ends a target.
     """
-    return _Search(steps, source_BS, lengths, options, padding=padding, end=end).run()
+    return _Search(steps, source_BS, lengths, decoding, padding=padding, end=end).run()
 
 
 class _Search:
     """The state of one batch's search: its remaining sentences, their unfinished hypotheses, their best ended ones."""
 
     def __init__(
-        self, steps: DecoderSteps, source_BS: Tensor, lengths: list[int], options: SearchOptions, *, padding: int,
+        self, steps: DecoderSteps, source_BS: Tensor, lengths: list[int], decoding: DecodingSpec, *, padding: int,
         end: int,
     ) -> None:  # fmt: skip
-        self.steps, self.options, self.padding, self.end = steps, options, padding, end
+        self.steps, self.decoding, self.padding, self.end = steps, decoding, padding, end
         num_sentences, device = len(lengths), source_BS.device
-        self.beam_size = options.beam_size
-        self.is_by_fairseq = options.stop == "fairseq" or self.beam_size == 1  # both are greedy with one beam
-        self.may_be_empty = options.stop == "tensor2tensor"
-        self.max_lengths = [min(options.max_length(length), steps.max_tokens - 1) for length in lengths]
+        self.beam_size = decoding.beam_size
+        self.is_by_fairseq = decoding.stop == "fairseq" or self.beam_size == 1  # both are greedy with one beam
+        self.may_be_empty = decoding.stop == "tensor2tensor"
+        self.max_lengths = [min(max_length(decoding, length), steps.max_tokens - 1) for length in lengths]
         shortest = min(self.max_lengths)
-        require("longest translation", self.may_be_empty or shortest >= 1, shortest, "1 token or more, by stop fairseq")
+        _require(
+            "longest translation", self.may_be_empty or shortest >= 1, shortest, "1 token or more, by stop fairseq"
+        )
         self.max_length_B = torch.tensor(self.max_lengths, device=device)
-        self.bound_penalty_B = torch.tensor([options.penalty(n + 1) for n in self.max_lengths], device=device)
+        bound_penalties = [length_penalty(decoding, length + 1) for length in self.max_lengths]
+        self.bound_penalty_B = torch.tensor(bound_penalties, device=device)
         self.sentence_indices = list(range(num_sentences))  # of the remaining sentences, in the whole batch
         self.best: list[BestHypothesis | None] = [None] * num_sentences
         # At the first step a sentence has one hypothesis, the empty one.
@@ -193,7 +225,7 @@ class _Search:
         """
         finished = self.finished
         ended_B, candidate_B = candidates.log_probability_BC.masked_fill(~is_ending_BC, -torch.inf).max(dim=1)
-        score_B = ended_B / self.options.penalty(step + 1)
+        score_B = ended_B / length_penalty(self.decoding, step + 1)
         is_better_B = score_B.gt(finished.score_B)
         beam_B = candidates.beam_BC.gather(1, candidate_B[:, None])[:, 0]
         token_BT = self.token_BKT[torch.arange(len(beam_B), device=beam_B.device), beam_B, 1:]

@@ -9,11 +9,10 @@ import msgspec
 import torch
 from tqdm import tqdm
 
-from aiayn.decode.beam_search import BestHypothesis, search_batch
+from aiayn.decode.beam_search import BestHypothesis, check_search, max_length, search_batch
 from aiayn.decode.decoder_steps import steps_of
 from aiayn.decode.exported import load_average
 from aiayn.errors import CheckpointError
-from aiayn.spec.search_options import SearchOptions, make_options
 from aiayn.spec.system import DecodingSpec
 from aiayn.train.fairseq_args import MAX_POSITIONS
 
@@ -53,7 +52,8 @@ class Translator:
         Raises:
             ConfigError: if the beam is too large for the vocabulary.
         """
-        self.options = make_options(decoding, num_symbols=len(self.task.target_dictionary))
+        check_search(decoding, len(self.task.target_dictionary))
+        self.decoding = decoding
 
     def number(self, pieces: str) -> torch.Tensor:
         """Return the ids of a line of pieces, end of sentence included."""
@@ -71,25 +71,23 @@ class Translator:
         if bar is None:
             with tqdm(total=len(sources), unit="line", desc="decode", disable=None) as own_bar:
                 return self.translate(sources, own_bar)
-        return [self._hypothesis(best, index) for index, best in enumerate(self.search(sources, bar))]
-
-    def search(self, sources: list[torch.Tensor], bar: "tqdm[Any] | None" = None) -> list[BestHypothesis | None]:
-        """Return the best hypothesis of each line; None where the model's outputs are not numbers."""
-        sources = [_fit(source) for source in sources]
-        best_by_line: dict[int, BestHypothesis | None] = {}
+        sources = [
+            source if len(source) <= MAX_POSITIONS else torch.cat([source[: MAX_POSITIONS - 1], source[-1:]])
+            for source in sources
+        ]
+        hypothesis_by_line: dict[int, Hypothesis] = {}
         padding, dictionary = self.task.source_dictionary.pad(), self.task.target_dictionary
         tokens_per_batch = TOKENS_PER_BATCH if self.device == "cpu" else TOKENS_PER_BATCH_ELSEWHERE
-        for line_indices in _batches(list(map(len, sources)), self.options, tokens_per_batch):
+        for line_indices in _batches(list(map(len, sources)), self.decoding, tokens_per_batch):
             batch = [sources[index] for index in line_indices]
             source_BS = torch.nn.utils.rnn.pad_sequence(
                 batch, batch_first=True, padding_value=padding, padding_side="left"
             ).to(self.device)
             lengths, end = list(map(len, batch)), dictionary.eos()
-            best = search_batch(self.steps, source_BS, lengths, self.options, padding=dictionary.pad(), end=end)
-            best_by_line |= zip(line_indices, best, strict=True)
-            if bar is not None:
-                bar.update(len(line_indices))
-        return [best_by_line[index] for index in range(len(sources))]
+            best = search_batch(self.steps, source_BS, lengths, self.decoding, padding=dictionary.pad(), end=end)
+            hypothesis_by_line |= {k: self._hypothesis(found, k) for k, found in zip(line_indices, best, strict=True)}
+            bar.update(len(line_indices))
+        return [hypothesis_by_line[index] for index in range(len(sources))]
 
     def _hypothesis(self, best: BestHypothesis | None, line_index: int) -> Hypothesis:
         if best is None:
@@ -97,27 +95,17 @@ class Translator:
                 f"{self.checkpoint_path}: its outputs for line {line_index + 1} are not numbers; the training has "
                 "diverged: decode an earlier checkpoint, or lower the learning rate and train anew"
             )
-        symbols = self.task.target_dictionary.symbols
-        return Hypothesis(
-            pieces=[symbols[symbol] for symbol in best.symbols],
-            log_probability_nats=best.log_probability_nats,
-            score=best.score,
-        )
+        pieces = [self.task.target_dictionary.symbols[symbol] for symbol in best.symbols]
+        return Hypothesis(pieces=pieces, log_probability_nats=best.log_probability_nats, score=best.score)
 
 
-def _fit(source: torch.Tensor) -> torch.Tensor:
-    if len(source) <= MAX_POSITIONS:
-        return source
-    return torch.cat([source[: MAX_POSITIONS - 1], source[-1:]])
-
-
-def _batches(lengths: list[int], options: SearchOptions, tokens_per_batch: int) -> Iterator[list[int]]:
+def _batches(lengths: list[int], decoding: DecodingSpec, tokens_per_batch: int) -> Iterator[list[int]]:
     """Yield line indices, longest first, in batches of at most so many tokens, padding and longest targets counted."""
     longest_first = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     begin = 0
     while begin < len(longest_first):
         length = lengths[longest_first[begin]]
-        num_lines = max(1, tokens_per_batch // (length + options.max_length(length) + 1))
+        num_lines = max(1, tokens_per_batch // (length + max_length(decoding, length) + 1))
         yield longest_first[begin : begin + num_lines]
         begin += num_lines
 

@@ -51,8 +51,6 @@ class BatchNorm(nn.Module):
 
     def forward(self, x_BTM: Tensor, padding_mask_BT: Tensor | None = None) -> Tensor:
         """Return x normalised, and zeros at padding."""
-        if not x_BTM.is_cpu:
-            return self._normalise_on_device(x_BTM, padding_mask_BT)
         visible_BT = torch.ones_like(x_BTM[..., 0], dtype=torch.bool) if padding_mask_BT is None else ~padding_mask_BT
         normalised_NM = functional.batch_norm(
             x_BTM[visible_BT], self.running_mean, self.running_var, self.weight, self.bias, self.training,
@@ -61,22 +59,6 @@ class BatchNorm(nn.Module):
         return x_BTM.new_zeros(x_BTM.shape, dtype=normalised_NM.dtype).masked_scatter(
             visible_BT[..., None], normalised_NM
         )
-
-    def _normalise_on_device(self, x_BTM: Tensor, padding_mask_BT: Tensor | None) -> Tensor:
-        """Return the same by sums under a mask: to pick the tokens out, the host would have to know their number."""
-        x_BTM, counts_BT1 = x_BTM.float(), torch.ones_like(x_BTM[..., :1], dtype=torch.float32)
-        if padding_mask_BT is not None:
-            counts_BT1 = counts_BT1.masked_fill(padding_mask_BT[..., None], 0.0)
-        mean_M, variance_M = self.running_mean, self.running_var
-        if self.training:
-            num_tokens = counts_BT1.sum()
-            mean_M = (x_BTM * counts_BT1).sum((0, 1)) / num_tokens
-            variance_M = ((x_BTM - mean_M).square() * counts_BT1).sum((0, 1)) / num_tokens
-            unbiased_M = variance_M.detach() * num_tokens / (num_tokens - 1)
-            self.running_mean.lerp_(mean_M.detach(), RUNNING_FRACTION)
-            self.running_var.lerp_(unbiased_M, RUNNING_FRACTION)
-        normalised_BTM = (x_BTM - mean_M) * (variance_M + self.eps).rsqrt() * self.weight + self.bias
-        return normalised_BTM * counts_BT1
 
 
 def make_norm(kind: str, d_model: int, eps: float) -> nn.Module:

@@ -7,8 +7,7 @@ import msgspec
 
 from aiayn.paths import corpus_record
 from aiayn.records import BinarizedCorpus, read_record
-from aiayn.spec.corpus import CorpusSpec, ListedSource, ShippedSource
-from aiayn.spec.recipe import ESTIMATED_BYTES_PER_LINE, ArchiveSource
+from aiayn.spec.corpus import ESTIMATED_BYTES_PER_LINE, ArchiveSource, CorpusSpec, ListedSource, ShippedSource
 from aiayn.train.fairseq_args import training_data
 
 # Assumptions, of one core: `benchmarks/<scale>/<verb>/` has what a stage really took, which then counts instead.

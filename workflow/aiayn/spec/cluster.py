@@ -4,7 +4,6 @@ Nothing here decides a tensor: an update is the same sentences on any number of 
 """
 
 import re
-import shlex
 from pathlib import Path
 
 import msgspec
@@ -28,7 +27,6 @@ _NO_SBATCH_LINES = frozenset({
 # srun may be quiet, or wait; the launcher sets two options itself.
 _NO_SRUN_OPTIONS = (_NO_SBATCH_LINES - {"quiet", "wait"}) | {"kill-on-bad-exit", "unbuffered"}
 _LONG_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
-_SHELL_OPERATORS = "();<>|&#"
 
 
 class ClusterSpec(Spec, frozen=True, kw_only=True):
@@ -99,20 +97,9 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
             is_further = _LONG_NAME.fullmatch(option) is not None and not any(our.startswith(name) for our in ours)
             expected = f"no {option!r}, but long names without dashes that no key and no launcher sets"
             check(key, is_further, expected)
-    is_command = spec.python is None or _is_one_command(spec.python)
+    is_command = spec.python is None or (spec.python.strip() != "" and "\n" not in spec.python)
     check("python", is_command, "null, or one command on one line, which Python's own arguments can follow")
     check("poll_seconds", spec.poll_seconds > 0, "a number of seconds above 0")
     is_within_limit = 0 < spec.signal_seconds < 60 * spec.time_limit_minutes
     check("signal_seconds", is_within_limit, f"above 0 and below the time limit, {60 * spec.time_limit_minutes}")
     return spec
-
-
-def _is_one_command(text: str) -> bool:
-    """Return whether a shell would see one command alone: arguments follow it, and srun is before it."""
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=_SHELL_OPERATORS)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    try:
-        words = list(lexer)
-    except ValueError:  # an open quotation
-        return False
-    return bool(words) and "\n" not in text and not any(word[:1] in _SHELL_OPERATORS for word in words if word)

@@ -13,6 +13,7 @@ import msgspec
 
 from aiayn.errors import ConfigError
 from aiayn.spec.corpus import (
+    ArchiveSource,
     CleanSpec,
     CorpusSpec,
     ListedSource,
@@ -23,7 +24,6 @@ from aiayn.spec.corpus import (
     SubwordSpec,
     check_corpus,
 )
-from aiayn.spec.recipe import ArchiveSource
 from aiayn.spec.strict_yaml import Document, convert, overlay, read_document
 from aiayn.spec.training import Check, DecodingSpec, Precision, Spec, TrainingSpec, check_decoding, check_training
 

@@ -24,7 +24,8 @@ import urllib3
 
 from aiayn.errors import ConfigError, FetchError
 from aiayn.progress import progress_bar
-from aiayn.spec.recipe import UNKNOWN, split_checksum
+from aiayn.provenance import file_sha256
+from aiayn.spec.corpus import UNKNOWN, split_checksum
 
 _LOG = logging.getLogger(__name__)
 MIRROR_VARIABLE = "AIAYN_MIRROR"
@@ -33,7 +34,6 @@ MAX_WAIT_SECONDS = 120.0
 CONNECT_TIMEOUT_SECONDS = 30.0
 READ_TIMEOUT_SECONDS = 60.0  # between two blocks, not for the whole file
 PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})  # statmt.org answers 503 when it is busy
-MAX_UNSTATED_BYTES = 16 << 30  # if neither recipe nor server gives a size; WMT14's largest file has 2.6 GB
 _BLOCK_BYTES = 1 << 20
 _CONTENT_RANGE = re.compile(r"bytes (?P<start>\d+)-\d+/(?P<total>\d+|\*)")
 
@@ -147,12 +147,11 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
     if published.num_bytes not in (None, num_bytes):
         raise WrongFileError(f"{place}: {num_bytes} bytes, expected {published.num_bytes}: not the published file")
     algorithm, expected = split_checksum(published.checksum)
-    digest_by_algorithm = _file_digests(path, {"sha256"} | ({algorithm} if expected else set()))
-    sha256 = digest_by_algorithm["sha256"]
-    if expected and digest_by_algorithm[algorithm] != expected:
+    sha256 = file_sha256(path)
+    digest = sha256 if algorithm in ("sha256", UNKNOWN) else _weak_digest(path, algorithm)
+    if expected and digest != expected:
         raise WrongFileError(
-            f"{place}: {algorithm} {digest_by_algorithm[algorithm]}, expected {expected}: not the published file, or "
-            "torn on its way"
+            f"{place}: {algorithm} {digest}, expected {expected}: not the published file, or torn on its way"
         )
     if algorithm != "sha256":
         checked = f"checked by {algorithm} alone" if expected else "NOT checked: no checksum of it is published"
@@ -247,7 +246,6 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
         if None not in (num_bytes, total_bytes) and num_bytes != total_bytes:
             raise AddressError(f"{url}: offers {total_bytes} bytes, the published file has {num_bytes}")
         expected_bytes = total_bytes if total_bytes is not None else num_bytes
-        most_bytes = MAX_UNSTATED_BYTES if expected_bytes is None else expected_bytes
         name = url.rpartition("/")[2]
         with (
             partial_path.open("r+b" if start else "wb") as partial,
@@ -256,8 +254,8 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
             position = partial.seek(start)
             while block := response.raw.read1(_BLOCK_BYTES, decode_content=False):
                 position += len(block)
-                if position > most_bytes:
-                    raise AddressError(f"{url}: sends more than {most_bytes} bytes")
+                if expected_bytes is not None and position > expected_bytes:
+                    raise AddressError(f"{url}: sends more than {expected_bytes} bytes")
                 partial.write(block)
                 bar.update(len(block))
     if expected_bytes is not None and position < expected_bytes:
@@ -299,10 +297,7 @@ def _num_bytes_of(path: Path) -> int:
 def _set_aside(path: Path, error: WrongFileError, named: Path | None = None) -> str:
     """Rename a wrong file, so that it is neither used nor in the way; return the message."""
     aside_path = (named or path).with_name(f"{(named or path).name}.wrong")
-    try:
-        path.replace(aside_path)
-    except OSError as reason:
-        return f"{error}; renaming it failed ({reason.strerror}): remove it"
+    path.replace(aside_path)
     _LOG.warning("%s; set aside as %s", error, aside_path)
     return f"{error}; set aside as {aside_path}"
 
@@ -312,14 +307,9 @@ def _partial_path(published: PublishedFile, folder: Path) -> Path:
     return folder / f".{published.name}.{key}.partial"
 
 
-def _file_digests(path: Path, algorithms: set[str]) -> dict[str, str]:
-    """Return a file's digests by algorithm, read once."""
-    digest_by_algorithm = {algorithm: hashlib.new(algorithm, usedforsecurity=False) for algorithm in algorithms}
+def _weak_digest(path: Path, algorithm: str) -> str:
     with path.open("rb") as content:
-        while block := content.read(_BLOCK_BYTES):
-            for digest in digest_by_algorithm.values():
-                digest.update(block)
-    return {algorithm: digest.hexdigest() for algorithm, digest in digest_by_algorithm.items()}
+        return hashlib.file_digest(content, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
 
 
 @contextlib.contextmanager

@@ -15,15 +15,14 @@ from typing import BinaryIO
 
 import msgspec
 
-from aiayn.data.sources.archives import SizeLimit
+from aiayn.data.sources.archives import SizeLimit, append_archive
 from aiayn.data.sources.download import FoundFile, PublishedFile, download_file, missing_bytes, named_mirror
-from aiayn.data.sources.joining import append_archive
 from aiayn.data.sources.testsets import read_public_testset
 from aiayn.data.text.lines import open_bytes, read_lines, text_pair, write_lines
 from aiayn.errors import CorpusError, FetchError
 from aiayn.provenance import file_sha256, gather_provenance, replace_outputs_on_success, require_free_space
 from aiayn.records import FetchedArchive, RawCorpus
-from aiayn.spec.recipe import UNKNOWN, ArchiveSource, ArchiveSpec
+from aiayn.spec.corpus import UNKNOWN, ArchiveSource, ArchiveSpec
 from aiayn.spec.system import (
     CONFIG_FOLDER,
     CorpusSpec,
@@ -34,7 +33,6 @@ from aiayn.spec.system import (
 )
 
 ARCHIVES_FOLDER = Path("results/archives")  # of all corpora, which share archives; kept for the next fetch
-_BLOCK_BYTES = 1 << 20
 _LOG = logging.getLogger(__name__)
 
 
@@ -109,14 +107,8 @@ def _download(source: ParallelSource, splits: tuple[str, ...], mirror: str | Non
             with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
                 published = PublishedFile(name, [url], checksum=f"sha256:{public_file.sha256}")
                 packed_path = download_file([published], Path(temporary)).path
-                try:
-                    with open_bytes(packed_path) as unpacked, (folder / f"{split}.{language}").open("wb") as text:
-                        shutil.copyfileobj(unpacked, text, _BLOCK_BYTES)
-                except CorpusError as error:
-                    raise CorpusError(
-                        f"{url}: not a whole gzip file ({error.__cause__}), though its sha256 is the corpus file's; "
-                        "correct the sha256 there"
-                    ) from error
+                with open_bytes(packed_path) as unpacked, (folder / f"{split}.{language}").open("wb") as text:
+                    shutil.copyfileobj(unpacked, text)
 
 
 def file_url(source: ParallelSource, public_file: PublicFile, mirror: str | None) -> str:
@@ -206,8 +198,6 @@ def _require_space(
     download_bytes = sum(missing_bytes(editions, archives_folder) for editions in editions_by_name.values())
     text_bytes = sum(archive.text_bytes for archive in archive_by_name.values())
     archives_folder.mkdir(parents=True, exist_ok=True)
-    if archives_folder.stat().st_dev == folder.stat().st_dev:
-        require_free_space(archives_folder, download_bytes + text_bytes, "archives to download and their text")
-    else:
-        require_free_space(archives_folder, download_bytes, "archives to download")
-        require_free_space(folder, text_bytes, "the archives' text")
+    is_one_disk = archives_folder.stat().st_dev == folder.stat().st_dev
+    require_free_space(archives_folder, download_bytes, "archives to download")
+    require_free_space(folder, text_bytes + is_one_disk * download_bytes, "archives to download and their text")

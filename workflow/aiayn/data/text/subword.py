@@ -1,19 +1,37 @@
 """Turns training text into a model of subword pieces (section 5.1), and a model into what splits lines by it.
 
-Two methods: sentencepiece on plain text (`subword_sentencepiece`), from all lines or a sample; subword-nmt on Moses
-tokens (`subword_codes`), from the counts of all words. Memory grows with what is learnt from, and with nothing else.
+Byte-pair encoding by two libraries. Memory grows with what is learnt from, and with nothing else.
+
+sentencepiece learns from plain text, all lines or a sample, some 0.7 GB for a million lines of 24 words. Text is taken
+as it is (normalization `identity`; `nmt_nfkc`, sentencepiece's own choice, would change it): only blanks at the ends of
+a line and in a row are lost, and U+2581, sentencepiece's mark, comes back as a blank. Unseen characters are spelt in
+UTF-8 bytes, pieces `<0x00>` to `<0xFF>`. So are all white space characters but the blank (NBSP, CR, U+2028, ...): they
+are kept out of the text that pieces are learnt from, for fairseq's dictionaries and readers split at them, and a piece
+that holds one would fall apart there.
+
+subword-nmt (Sennrich et al. 2016), as the recipes of 2016 and 2017 have it, learns codes from Moses tokens: from words
+and their counts, so that neither a word's place nor the order of the languages matters. It holds every different word,
+its characters and the places of each pair: 1.7 KB a word, some 5 GB for three million words, as many as WMT14's tokens
+may have.
 """
 
+import contextlib
+import io
+import re
 import resource
+import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import sentencepiece
+from subword_nmt.apply_bpe import BPE  # type: ignore[import-untyped, unused-ignore]
+from subword_nmt.learn_bpe import learn_bpe  # type: ignore[import-untyped, unused-ignore]
 
+from aiayn.data.text.encoder import Encoder
 from aiayn.data.text.lines import read_blocks, read_lines, require_corpus, text_provenance, unchanged_paths, write_lines
-from aiayn.data.text.subword_codes import CodesEncoder, codes_vocabulary, count_words, learn_codes
-from aiayn.data.text.subword_sentencepiece import PieceEncoder, learn_pieces, piece_vocabulary
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.progress import progress_bar
 from aiayn.provenance import replace_outputs_on_success, require_free_space
@@ -25,6 +43,83 @@ JOINT_NAME = "joint"
 _MODEL_BYTES_PER_PIECE = 100  # sentencepiece's models and vocabularies take about 40
 _KIB_PER_MIB = 1024
 LINES_PER_DRAW = 1 << 16  # of the sample: another number draws another one
+_LINES_PER_BLOCK = 8192
+
+NUM_RESERVED_PIECES = 3 + 256  # <unk> <s> </s>, and one piece a byte
+MAX_PIECE_CHARACTERS = 64  # sentencepiece's own 16 would cut frequent German compounds; section 5.1 has no limit
+MAX_LINE_BYTES = 1 << 24  # sentencepiece learns from no longer line, by default 4192 bytes
+WORD_BEGIN = "\u2581"
+_WHITE_SPACE = re.compile(r"\s")
+
+CODES_HEADER = "#version: 0.2"  # in older files of codes the end of a word was a symbol of its own
+CONTINUATION = "@@"  # at the end of a piece: the word goes on
+_WORD_END = "</w>"  # within codes: the piece ends its word
+
+
+class PieceEncoder(Encoder):
+    """Splits lines into pieces by a learnt model.
+
+    A line may be split word by word, several times as fast as sentencepiece itself and with the same pieces: no piece
+    holds U+2581 but at its beginning. Where one does, or the line holds that mark itself, the line counts as one word.
+    """
+
+    def __init__(self, model_path: Path) -> None:
+        """Load a model.
+
+        Raises:
+            CorpusError: if the file is absent or no sentencepiece model.
+        """
+        try:
+            self._model = sentencepiece.SentencePieceProcessor(model_proto=model_path.read_bytes())
+        except (FileNotFoundError, RuntimeError) as error:
+            raise CorpusError(f"{model_path}: no sentencepiece model: {error}; rerun `aiayn segment`") from error
+        self.end = self._model.eos_id()
+        self._symbols = [self._model.id_to_piece(index) for index in range(self._model.get_piece_size())]
+        self._has_pieces_within_words = not any(WORD_BEGIN in symbol[1:] for symbol in self._symbols)
+
+    def words(self, line: str) -> list[str]:
+        """Return the words of a line, no piece of which spans two."""
+        return [line] if WORD_BEGIN in line or not self._has_pieces_within_words else line.split(" ")
+
+    def pieces(self, line: str) -> str:
+        """Return a line's pieces, separated by blanks."""
+        return " ".join(self._model.encode(line, out_type=str))
+
+    def numbers(self, words: list[str]) -> list[list[int]]:
+        """Return the numbers of each word's pieces, which are the model's."""
+        numbers: list[list[int]] = self._model.encode(words, num_threads=1)
+        return numbers
+
+    def symbols(self) -> list[str]:
+        """Return all pieces of the model, by their numbers."""
+        return self._symbols
+
+
+class CodesEncoder(Encoder):
+    """Splits lines of tokens by learnt codes."""
+
+    def __init__(self, codes_path: Path) -> None:
+        """Load codes.
+
+        Raises:
+            CorpusError: if the file is absent or holds no codes.
+        """
+        super().__init__()
+        lines = list(read_lines(codes_path))
+        if lines[:1] != [CODES_HEADER] or any(line.count(" ") != 1 for line in lines[1:]):
+            expected = f"{CODES_HEADER!r} and lines of two symbols"
+            raise CorpusError(f"{codes_path}: no codes of subword-nmt: expected {expected}; rerun `aiayn segment`")
+        self._bpe = BPE(io.StringIO("".join(f"{line}\n" for line in lines), newline="\n"))
+        self._path = codes_path
+
+    def pieces(self, line: str) -> str:
+        """Return a line's pieces, separated by blanks, a piece inside its word ending in `@@`."""
+        words = [word for word in line.split(" ") if word]
+        for word in words:
+            _require_one_token(word, str(self._path))
+        pieces: list[str] = self._bpe.segment_tokens(words)
+        self._bpe.cache.clear()  # it would grow with the text
+        return " ".join(pieces)
 
 
 def load_encoders(segmented: SegmentedText) -> dict[str, PieceEncoder | CodesEncoder]:
@@ -61,15 +156,15 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
     with replace_outputs_on_success(record_path) as folder:
         for name in dict.fromkeys(name_by_language.values()):
             paths = [path for language, path in path_by_language.items() if name_by_language[language] == name]
-            begun_at = time.monotonic()
+            origin, begun_at = " and ".join(map(str, paths)), time.monotonic()
             if subword.method == "sentencepiece":
                 num_lines, seed, lines = _lines_to_learn(subword, paths, pair.num_lines)
-                model = learn_pieces(lines, subword, " and ".join(map(str, paths)))
+                model = learn_pieces(lines, subword, origin)
                 (folder / f"{name}{suffix}").write_bytes(model)
                 write_lines(piece_vocabulary(model), folder / f"{name}.vocab")
             else:
                 num_lines, seed = pair.num_lines * len(paths), None
-                codes = learn_codes(count_words(paths), subword.vocabulary_size, " and ".join(map(str, paths)))
+                codes = learn_codes(count_words(paths), subword.vocabulary_size, origin)
                 write_lines(codes, folder / f"{name}{suffix}")
                 write_lines(codes_vocabulary(codes), folder / f"{name}.vocab")
             learning_by_model[name] = SubwordTraining(
@@ -91,23 +186,21 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
     )
 
 
-def _lines_to_learn(spec: SubwordSpec, paths: list[Path], num_lines_each: int) -> tuple[int, int | None, Iterable[str]]:
+def _lines_to_learn(spec: SubwordSpec, paths: list[Path], num_lines_each: int) -> tuple[int, int | None, Iterator[str]]:
     """Return how many lines sentencepiece learns from, the seed of their sample (None: all lines), and the lines."""
     num_lines, seed = num_lines_each * len(paths), None
-    lines: Iterable[str] = (line for path in paths for line in read_lines(path))
+    lines: Iterator[str] = (line for path in paths for line in read_lines(path))
     if spec.sample_lines is not None and spec.sample_lines < num_lines:
-        seed = spec.sample_seed
-        lines = sample_lines(paths, [num_lines_each] * len(paths), spec.sample_lines, np.random.default_rng(seed))
-        num_lines = spec.sample_lines
-    what = f"reading lines to learn {spec.vocabulary_size:,} pieces from"
-    return num_lines, seed, _shown(lines, what, num_lines)
+        num_lines, seed = spec.sample_lines, spec.sample_seed
+        lines = sample_lines(paths, [num_lines_each] * len(paths), num_lines, np.random.default_rng(seed))
 
+    def shown() -> Iterator[str]:
+        with progress_bar(f"reading lines to learn {spec.vocabulary_size:,} pieces from", num_lines, " lines") as bar:
+            for line in lines:
+                yield line
+                bar.update()
 
-def _shown(lines: Iterable[str], what: str, num_lines: int) -> Iterable[str]:
-    with progress_bar(what, num_lines, " lines") as bar:
-        for line in lines:
-            yield line
-            bar.update()
+    return num_lines, seed, shown()
 
 
 def sample_lines(
@@ -136,3 +229,91 @@ def sample_lines(
             samples_left -= num_chosen
         if num_read != num_lines:
             raise CorpusError(f"{path}: another number of lines than the {num_lines} recorded; rerun `aiayn clean`")
+
+
+def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:
+    """Learn byte-pair pieces from lines and return the model, the same bytes for the same lines.
+
+    Raises:
+        ConfigError: if the lines of `origin` cannot fill so large a vocabulary, or have too many characters for it.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(_WHITE_SPACE.sub(" ", line) for line in lines),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=spec.vocabulary_size + NUM_RESERVED_PIECES,
+            character_coverage=1.0,  # every character seen is a piece
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            max_sentencepiece_length=MAX_PIECE_CHARACTERS,
+            max_sentence_length=MAX_LINE_BYTES,
+            num_threads=1,  # the model file holds this number; the pieces do not depend on it
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise ConfigError(
+            f"{origin}: subword.vocabulary_size is {spec.vocabulary_size}; with {NUM_RESERVED_PIECES} control symbols "
+            f"and bytes, which count too, sentencepiece says: {error}; correct the size, or look at the text"
+        ) from error
+    return model.getvalue()
+
+
+def piece_vocabulary(model: bytes) -> Iterator[str]:
+    """Yield a line a piece, in order of number: the piece, a tab, the score of its rank."""
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    for index in range(processor.get_piece_size()):
+        yield f"{processor.id_to_piece(index)}\t{processor.get_score(index):g}"
+
+
+def count_words(paths: Sequence[Path]) -> Iterator[str]:
+    """Yield a line `word count` for each word of all the files' lines together.
+
+    Raises:
+        CorpusError: if a word holds white space.
+    """
+    count_by_word: Counter[str] = Counter()
+    for path in paths:
+        for block in read_blocks(path, _LINES_PER_BLOCK):
+            count_by_word.update(" ".join(block).split(" "))
+    del count_by_word[""]  # between two blanks
+    for word, count in count_by_word.items():
+        _require_one_token(word, " and ".join(map(str, paths)))
+        yield f"{word} {count}"
+
+
+def _require_one_token(word: str, place: str) -> None:
+    if word.split() != [word]:
+        raise CorpusError(
+            f"{place}: the word {word!r} holds white space that is no blank, at which fairseq would split its pieces; "
+            "tokenise the text first (`tokenise: moses`)"
+        )
+
+
+def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str) -> list[str]:
+    """Learn codes from lines `word count` and return the lines of their file, the header first.
+
+    Raises:
+        ConfigError: if the text of `origin` does not yield so many: a pair must occur twice to be merged.
+    """
+    codes = io.StringIO(newline="\n")
+    # Its bar would fill a log. An empty set of pairs makes its `max` raise ValueError.
+    hidden = contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO())
+    with hidden, contextlib.suppress(ValueError):
+        learn_bpe(count_lines, codes, num_merges, is_dict=True)
+    lines = codes.getvalue().removesuffix("\n").split("\n")
+    if len(lines) - 1 != num_merges:
+        raise ConfigError(
+            f"{origin}: subword.vocabulary_size is {num_merges} merges; this text yields {len(lines) - 1} at most; "
+            "lower it to that or less"
+        )
+    return lines
+
+
+def codes_vocabulary(codes: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each piece that a merge makes: the piece as it is written in text, a tab, the merge's rank."""
+    for rank, line in enumerate(codes[1:], start=1):
+        merged = line.replace(" ", "")
+        is_final = merged.endswith(_WORD_END)
+        yield f"{merged.removesuffix(_WORD_END) if is_final else merged + CONTINUATION}\t{rank}"

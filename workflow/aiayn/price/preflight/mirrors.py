@@ -16,8 +16,7 @@ import requests
 from aiayn.data.sources.download import local_path, places_of
 from aiayn.data.sources.fetch import editions_of, file_url
 from aiayn.price.preflight.checks import Check
-from aiayn.spec.corpus import CorpusSpec, ParallelSource
-from aiayn.spec.recipe import ArchiveSource
+from aiayn.spec.corpus import ArchiveSource, CorpusSpec, ParallelSource
 
 TIMEOUT_SECONDS = 10.0
 MAX_REQUESTS_AT_ONCE = 8
