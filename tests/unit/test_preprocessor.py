@@ -5,14 +5,16 @@ punctuation.perl, remove-non-printing-char.perl and tokenizer.perl -q; of tokens
 """
 
 import hashlib
+import random
 from pathlib import Path
 
 import pytest
+from sacremoses import MosesTokenizer  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.data.text.clean import preprocessor
 from aiayn.data.text.lines import read_lines
 from aiayn.data.text.normalise_moses import blank_non_printing, normalise_line
-from aiayn.data.text.tokenize_moses import detokenize_line
+from aiayn.data.text.tokenize_moses import Tokenizer, detokenize_line
 
 # Beginnings of SHA-256: tokens; normalised; normalised and tokens of -a, as fairseq's script does.
 PRINTED_BY_PERL = [
@@ -72,6 +74,25 @@ def test_punctuation_becomes_what_the_script_prints(language: str, line: str, pr
 def test_what_does_not_print_becomes_a_blank_each() -> None:
     assert blank_non_printing("a\u00adb\u200b\ufeff\tc\u0085\ue000d\x7f") == "a b   c  d "
     assert blank_non_printing("no-break\u00a0space \u2028 \u00e9") == "no-break\u00a0space \u2028 \u00e9"
+
+
+LIKELY_TROUBLE = (
+    ".'", "...", "..", "Dr.", "No.", "z.B.", "U.S.", "Abs.", "art.", "5.", "5,000", "5,", "l'eau", "don't", "'s",
+    "1990's", "a-b-c", "DOTMULTI", "&", "|", "<b>", "[x]", '"', "(", ")", "\u2019", "-", ".", "x", "Y", "\u00e9",
+    "\u00df", "\u0301", "\u094d", "\u00a0", "\u2028", "\u00ad", "\x01", "\t", "\u4e2d", "\u0663",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("language", ["en", "de", "fr"])
+@pytest.mark.parametrize("is_aggressive", [False, True])
+def test_steps_that_are_passed_over_would_have_changed_nothing(language: str, is_aggressive: bool) -> None:
+    rng = random.Random(f"{language} {is_aggressive}")
+    lines = ["".join(rng.choice(LIKELY_TROUBLE) + rng.choice(("", " ")) for _ in range(rng.randint(0, 9)))
+             for _ in range(1500)]  # fmt: skip
+    ours, theirs = Tokenizer(language, is_aggressive=is_aggressive), MosesTokenizer(lang=language)
+    for line in lines:
+        expected = theirs.tokenize(line, return_str=True, escape=True, aggressive_dash_splits=is_aggressive)
+        assert ours.tokenize(line) == expected, line
 
 
 def test_a_recipe_of_nothing_leaves_lines_as_they_are() -> None:
