@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from aiayn.data.sources.archives import read_segments
+from aiayn.data.sources.joining import read_segments
 from aiayn.data.text.detokenise import join_pieces, remove_marks
 from aiayn.data.text.tokenize_moses import detokenize_line
 from aiayn.errors import ScoreError

@@ -8,6 +8,7 @@ import gzip
 import io
 import os
 import stat
+import sys
 import tarfile
 import tracemalloc
 import zipfile
@@ -15,10 +16,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
-from aiayn.data.sources.archives import SizeLimit, append_archive
-from aiayn.errors import CorpusError
+from aiayn.data.sources.archives import SizeLimit
+from aiayn.data.sources.joining import append_archive
+from aiayn.errors import ConfigError, CorpusError
 
 EN, DE = "training/europarl-v7.de-en.en", "training/europarl-v7.de-en.de"
 MEMBERS = {"en": EN, "de": DE}
@@ -209,13 +213,19 @@ def test_a_member_outside_the_archive_is_refused_wanted_or_not(tmp_path: Path, n
     assert seen.startswith(f"PATH: member {name!r} points out of the archive")
 
 
-@pytest.mark.parametrize(
-    ("kind", "target"),
-    [(tarfile.SYMTYPE, "europarl-v7.de-en.de"), (tarfile.LNKTYPE, DE), (tarfile.FIFOTYPE, ""), (tarfile.CHRTYPE, "")],
-)
-def test_a_wanted_member_that_is_no_plain_file_is_refused(tmp_path: Path, kind: bytes, target: str) -> None:
-    seen = message(tmp_path, tar_bytes({DE: TEXT[DE], EN: special(EN, kind, target)}))
-    assert seen.startswith(f"PATH: member {EN!r} is a link, folder or device, expected a plain file; delete")
+def test_a_link_as_a_wanted_member_is_refused(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("do not read\n")
+    for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
+        linked: Members = {
+            DE: TEXT[DE],
+            EN: special(EN, kind, DE if kind == tarfile.LNKTYPE else "europarl-v7.de-en.de"),
+        }
+        assert message(tmp_path, tar_bytes(linked)) == (
+            f"PATH: member {EN!r} is a link or folder, expected a plain file; delete the archive and fetch it again"
+        )
+    out: Members = {DE: TEXT[DE], EN: special(EN, tarfile.SYMTYPE, str(secret))}
+    assert f"link {EN!r} to '{secret}' points out of the archive" in message(tmp_path, tar_bytes(out))
 
 
 def test_a_link_out_of_the_archive_is_refused_wanted_or_not(tmp_path: Path) -> None:
@@ -231,7 +241,13 @@ def test_a_link_in_a_zip_is_refused(tmp_path: Path) -> None:
         link.external_attr = (stat.S_IFLNK | 0o777) << 16
         archive.writestr(link, "/etc/passwd")
         archive.writestr(DE, TEXT[DE])
-    assert f"member {EN!r} is a link, folder or device" in message(tmp_path, packed.getvalue(), "zip")
+    assert f"member {EN!r} is a link or folder" in message(tmp_path, packed.getvalue(), "zip")
+
+
+@pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
+def test_a_device_is_refused(tmp_path: Path, kind: bytes) -> None:
+    seen = message(tmp_path, tar_bytes({**TEXT, "dev": special("training/dev", kind)}))
+    assert seen.startswith("PATH: member 'training/dev' is a device")
 
 
 def test_an_archive_without_a_checksum_that_unpacks_to_too_much_is_refused_before_it_fills_the_disk(
@@ -265,11 +281,13 @@ def test_a_side_may_have_as_many_lines_as_were_published_and_not_one_more(tmp_pa
         assert joined(tmp_path, packed, max_lines=2) == {"en": TEXT[EN], "de": TEXT[DE]}
         return
     assert message(tmp_path, packed, max_lines=2).startswith(f"PATH: {DE}:3: goes on after the 2 published lines")
+    assert (tmp_path / "other").read_bytes() == b""
 
 
 def test_a_bomb_of_many_lines_ends_at_the_first_too_many(tmp_path: Path) -> None:
     bomb = tar_bytes({EN: b"\n" * (15 << 20), DE: TEXT[DE]})  # 15 MB of empty lines
     assert f"PATH: {EN}:1001: goes on after the 1,000 published lines" in message(tmp_path, bomb, max_lines=1000)
+    assert (tmp_path / "en").stat().st_size == 0
     markup = {"en": "a.sgm", "de": "b.sgm"}
     segments = "".join(f'<seg id="{number}">x</seg>\n' for number in range(1, 4)).encode()
     packed = tar_bytes({"a.sgm": segments, "b.sgm": segments})
@@ -279,8 +297,10 @@ def test_a_bomb_of_many_lines_ends_at_the_first_too_many(tmp_path: Path) -> None
 
 def test_a_missing_member_is_named_with_what_is_there(tmp_path: Path) -> None:
     assert message(tmp_path, tar_bytes({EN: TEXT[EN], "README": b"x"})) == (
-        f"PATH: no member {DE!r}; it begins with {EN}, README; correct member_by_language in the corpus file"
+        f"PATH: no member {DE!r}; it holds {EN}, README; correct member_by_language in the corpus file"
     )
+    many = {EN: TEXT[EN], **{f"file{index}": b"" for index in range(9)}}
+    assert "file4 and 4 more; correct" in message(tmp_path, zip_bytes(many), "zip")
 
 
 def test_a_member_that_is_there_twice_is_refused(tmp_path: Path) -> None:
@@ -288,10 +308,16 @@ def test_a_member_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     assert f"member {EN!r} occurs twice" in message(tmp_path, both)
 
 
-@pytest.mark.parametrize(("german", "count"), [(b"eins\nzwei\ndrei\n", 3), (b"", 0)])
-def test_empty_and_unequal_sides_are_named_with_their_counts(tmp_path: Path, german: bytes, count: int) -> None:
-    seen = message(tmp_path, tar_bytes({EN: TEXT[EN], DE: german}))
-    assert seen.startswith(f"PATH: sides that are empty or of unequal numbers of lines: {EN} has 2, {DE} has {count};")
+def test_unequal_sides_are_named_with_their_counts(tmp_path: Path) -> None:
+    assert message(tmp_path, tar_bytes({EN: TEXT[EN], DE: b"eins\nzwei\ndrei\n"})) == (
+        f"PATH: sides of unequal numbers of lines: {EN} has 2, {DE} has 3; expected line by line translations"
+    )
+
+
+def test_an_empty_side_is_named(tmp_path: Path) -> None:
+    assert message(tmp_path, tar_bytes({EN: TEXT[EN], DE: b""})) == (
+        f"PATH: {DE} is empty ({EN} has 2, {DE} has 0 lines); expected text; delete it and fetch it again"
+    )
 
 
 def test_another_encoding_is_named_with_member_and_line(tmp_path: Path) -> None:
@@ -305,9 +331,12 @@ def test_another_encoding_is_named_with_member_and_line(tmp_path: Path) -> None:
 
 
 def test_a_character_across_two_blocks_is_no_fault_but_half_a_one_at_the_end_is(tmp_path: Path) -> None:
-    text = b"x" * ((1 << 20) - 1) + "\u00fc".encode() + b"\n"  # the first block ends inside the character
+    block = 1 << 20
+    text = b"x" * (block - 1) + "\u00fc".encode() + b"\n"  # the first block ends inside the character
     assert joined(tmp_path, tar_bytes({EN: b"one\n", DE: text}))["de"] == text
-    assert f"{DE}:2: not UTF-8: bytes c3" in message(tmp_path, tar_bytes({EN: b"1\n", DE: b"1\n\xc3"}))
+    later_fault = b"x" * (block - 2) + b"\n" + "\u00fc".encode() + b"\n\xff\n"
+    assert f"{DE}:3: not UTF-8: bytes ff" in message(tmp_path, tar_bytes({EN: b"one\n", DE: later_fault}))
+    assert f"{DE}:2: not UTF-8: ends inside a character" in message(tmp_path, tar_bytes({EN: b"1\n", DE: b"1\n\xc3"}))
 
 
 def test_memory_is_flat_in_the_size_of_the_text(tmp_path: Path) -> None:
@@ -329,4 +358,55 @@ def test_an_encrypted_member_is_refused(tmp_path: Path) -> None:
     packed = bytearray(zip_bytes(TEXT))
     packed[6] |= 1
     packed[packed.index(b"PK\x01\x02") + 8] |= 1
-    assert "is encrypted, password required" in message(tmp_path, bytes(packed), "zip")
+    assert f"member {EN!r} is encrypted" in message(tmp_path, bytes(packed), "zip")
+
+
+# Parquet.
+
+COLUMNS = {"en": "translation.en", "de": "translation.de"}
+
+
+def parquet_bytes(pairs: list[dict[str, str | None]], row_group_size: int = 2, **options: Any) -> bytes:
+    """Return a parquet file as Hugging Face writes them: one column of mappings."""
+    packed = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table({"translation": pairs}), packed, row_group_size=row_group_size, **options)
+    return packed.getvalue()
+
+
+def test_columns_of_a_parquet_file_are_its_sides(tmp_path: Path) -> None:
+    pairs: list[dict[str, str | None]] = [{"de": f"Zeile\r {i}\u2028", "en": f"line {i}"} for i in range(5)]
+    sides = joined(tmp_path, parquet_bytes(pairs), "parquet", COLUMNS)
+    assert sides["en"] == b"line 0\nline 1\nline 2\nline 3\nline 4\n"
+    assert sides["de"].decode().split("\n")[4] == "Zeile\r 4\u2028"
+
+
+def test_a_parquet_file_is_refused_by_its_footer_before_it_is_read(tmp_path: Path) -> None:
+    three: list[dict[str, str | None]] = [{"en": "a", "de": "b"}] * 3
+    assert len(joined(tmp_path, parquet_bytes(three), "parquet", COLUMNS, max_lines=3)["en"]) == 6
+    refused = message(tmp_path, parquet_bytes(three), "parquet", COLUMNS, 2)
+    assert refused.startswith("PATH:3: goes on after the 2 published lines")
+
+
+def test_a_parquet_file_without_a_checksum_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
+    bomb = parquet_bytes([{"en": "a" * (1 << 20), "de": "b"}] * 20, row_group_size=20)  # a dictionary of one line
+    refused = message(tmp_path, bomb, "parquet", COLUMNS, is_limited=True)
+    assert refused.startswith("PATH: unpacks to more than")
+
+
+def test_a_bad_parquet_file_is_named(tmp_path: Path) -> None:
+    assert "PATH: translation.de: row 2 is null" in message(
+        tmp_path, parquet_bytes([{"en": "a", "de": "b"}, {"en": "a", "de": None}]), "parquet", COLUMNS
+    )
+    assert "row 1 is a line feed inside it: 'b\\nc'" in message(
+        tmp_path, parquet_bytes([{"en": "a", "de": "b\nc"}]), "parquet", COLUMNS
+    )
+    assert "PATH: no column 'translation.de'; it has translation.en" in message(
+        tmp_path, parquet_bytes([{"en": "a"}]), "parquet", COLUMNS
+    )
+    assert "PATH: torn, or no parquet file" in message(tmp_path, b"PAR1 and no more", "parquet", COLUMNS)
+
+
+def test_without_pyarrow_the_next_step_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ConfigError, match="needs pyarrow to be read; `pip install pyarrow`, or name other archives"):
+        joined(tmp_path, b"", "parquet", COLUMNS)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.data.sources.archives import append_archive, read_segments
+from aiayn.data.sources.joining import append_archive, read_segments
 from aiayn.errors import CorpusError
 
 

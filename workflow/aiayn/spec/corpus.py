@@ -132,8 +132,8 @@ class PackedFile(Spec, frozen=True, kw_only=True):
 class ArchiveSpec(Spec, frozen=True, kw_only=True):
     """A published archive: its text's members and pairs, and the files that hold them, any of which will do.
 
-    Members named `.gz` are unpacked, members named `.sgm` read by their markup. A parquet file is only
-    described; its members are the dotted names of columns. `num_lines` is the published number of each side.
+    Members named `.gz` are unpacked, members named `.sgm` read by their markup; a parquet file's member is the
+    dotted name of a column. `num_lines` is the published number of each side.
     """
 
     num_lines: Published
@@ -331,8 +331,6 @@ def check_archives(
     check("source.archives", len(set(source.archives)) == len(source.archives), source.archives, "each once")
     for archive_index, name in enumerate(source.archives):
         check(f"source.archives[{archive_index}]", name in known, name, f"one of {', '.join(known)}")
-        is_readable = "parquet" not in source.archive_by_name[name].file_by_format
-        check(f"source.archives[{archive_index}]", is_readable, name, "an archive of text; Parquet is only described")
     for place, base_url in source.base_url_by_place.items():
         is_url = base_url.startswith(("http://", "https://", "file://"))
         check(f"source.base_url_by_place.{place}", is_url, base_url, "a http://, https:// or file:// URL")

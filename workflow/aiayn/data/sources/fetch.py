@@ -15,8 +15,9 @@ from typing import BinaryIO
 
 import msgspec
 
-from aiayn.data.sources.archives import SizeLimit, append_archive
+from aiayn.data.sources.archives import SizeLimit
 from aiayn.data.sources.download import FoundFile, PublishedFile, download_file, missing_bytes, named_mirror
+from aiayn.data.sources.joining import append_archive
 from aiayn.data.sources.testsets import read_public_testset
 from aiayn.data.text.lines import open_bytes, read_lines, text_pair, write_lines
 from aiayn.errors import CorpusError, FetchError

@@ -7,6 +7,7 @@ newstest2013.de); segments are read from the archive. Plain text of a mirror, wi
 """
 
 import hashlib
+import io
 import logging
 import os
 import re
@@ -18,8 +19,9 @@ import sacrebleu
 from sacrebleu.dataset import DATASETS
 from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 
-from aiayn.data.sources.archives import open_members, read_member
+from aiayn.data.sources.archives import open_members
 from aiayn.data.sources.download import PublishedFile, download_file, named_mirror
+from aiayn.data.sources.joining import append_member
 from aiayn.data.text.lines import read_lines
 from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError, did_you_mean
 from aiayn.provenance import replace_on_success
@@ -157,11 +159,12 @@ def _read_archive(
     """Return the segments of an archive's members, by language."""
     lines_by_language = {}
     for member, stream in open_members(path, "tgz", language_by_member):
-        language, content = language_by_member[member], b"".join(read_member(stream, member, f"{path}: {member}"))
-        lines_by_language[language] = content.decode().split("\n")[:-1]
+        language, segments = language_by_member[member], io.BytesIO()
+        append_member(stream, segments, f"{path}: {member}", is_markup=True)
+        lines_by_language[language] = segments.getvalue().decode().split("\n")[:-1]
         plain = published.plain_by_language.get(language)
         algorithm, expected = split_checksum(plain.checksum if plain else UNKNOWN)
-        if expected and hashlib.new(algorithm, content, usedforsecurity=False).hexdigest() != expected:
+        if expected and hashlib.new(algorithm, segments.getvalue(), usedforsecurity=False).hexdigest() != expected:
             _LOG.warning("%s (%s): another MD5 than the published plain text's", place, language)
     return {language: lines_by_language[language] for language in language_by_member.values()}
 
