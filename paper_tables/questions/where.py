@@ -10,9 +10,9 @@ A cell of ours is `table:row:column`. `table2:base:bleu_en_de` and its like are 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import msgspec
 
@@ -33,6 +33,7 @@ from aiayn.records import (
     read_record,
 )
 from aiayn.runs.attempts import LOG_NAME, Attempt, list_attempts, read_events
+from aiayn.spec.hardware import HardwareSpec
 from aiayn.terminal import sections, table, titled
 from paper_tables.frame import Frame, Run
 from paper_tables.layout import format_value
@@ -44,7 +45,10 @@ METRIC_BY_COMPARED_COLUMN = {
     "bleu_dev": "bleu_tok_compound_split",
     "bleu_dev_sacre": "bleu_sacre_13a",
 }
-AnyRecord = TypeVar("AnyRecord", bound=Record)
+RECORD_BY_VERB: dict[str, type[Record]] = {
+    "train": TrainRecord, "average": CheckpointRecord, "perplexity": PerplexityRecord, "decode": Hypotheses,
+    "score": ScoreRecords,
+}  # fmt: skip
 COLUMN = 13  # of the labels of a text
 _UPDATE_LINE = re.compile(rb'\| train_inner \| \{.*"num_updates": "?([0-9]+)')  # fairseq's log, JSON form
 
@@ -68,46 +72,16 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     command: str
 
 
-class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a training's log, counted from 1, and its update."""
-
-    path: str
-    number: int
-    update: int
-    text: str
-
-
-class FileTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """A file, the digest in its record, and the state of the file: `as recorded`, `changed` or `missing`."""
-
-    path: str
-    sha256: str
-    state: str
-
-
-class CheckpointTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """An averaged checkpoint, the digest of its sorted tensors as recorded, and the updates that were averaged."""
-
-    path: str
-    is_there: bool
-    tensors_sha256: str
-    averaged_updates: list[int]
-
-
 class SeedTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """The origin of one seed's number; what is missing is None or empty, and `problems` gives the reason."""
+    """The origin of one seed's number: what its records say, by label; `problems` is what is missing, and why.
+
+    A fact without a label goes on with the one before it.
+    """
 
     seed: int
     status: str
-    run: str
     value: float | None
-    signature: str
-    attempts: list[Attempt]
-    log_line: LogLine | None
-    hypotheses: FileTrace | None
-    checkpoint: CheckpointTrace | None
-    version_by_package: dict[str, str]
-    python: str
+    facts: list[tuple[str, str]]
     steps: list[Step]
     problems: list[str]
 
@@ -184,8 +158,8 @@ def trace_cell(frame: Frame, cell: NamedCell, results_folder: Path) -> CellTrace
     )
 
 
-def last_update_line(log_path: Path) -> LogLine | None:
-    """Return the last line of a training's log, plain or packed, that has an update, or None if none has.
+def last_update_line(log_path: Path) -> tuple[int, int, str] | None:
+    """Return number, update and text of the last line of a training's log that has an update; None if none has.
 
     Raises:
         CorpusError: if a packed log is torn.
@@ -193,83 +167,82 @@ def last_update_line(log_path: Path) -> LogLine | None:
     last: tuple[int, int, bytes] | None = None
     with open_bytes(log_path) as lines:
         for number, line in enumerate(lines, start=1):
-            found = _UPDATE_LINE.search(line)
-            if found:
+            if found := _UPDATE_LINE.search(line):
                 last = (number, int(found[1]), line)
-    if last is None:
-        return None
-    text = last[2].decode("utf-8", errors="replace").rstrip("\n")
-    return LogLine(path=str(log_path), number=last[0], update=last[1], text=text)
+    return last and (*last[:2], last[2].decode("utf-8", errors="replace").rstrip("\n"))
 
 
 def _trace_seed(frame: Frame, cell: NamedCell, run: Run, results_folder: Path) -> SeedTrace:
     """Return the origin of a seed's number: as its records have it, also those of a run that no table shows."""
     paths = _record_paths(cell, run, results_folder, frame.scale)
-    there = {verb: path for verb, path in paths.items() if path.exists()}
-
-    def read(verb: str, record_type: type[AnyRecord]) -> AnyRecord | None:
-        return read_record(there[verb], record_type) if verb in there else None
-
-    train, checkpoint, decoded = (
-        read("train", TrainRecord),
-        read("average", CheckpointRecord),
-        read("decode", Hypotheses),
-    )
-    perplexity, scored = read("perplexity", PerplexityRecord), read("score", ScoreRecords)
-    value, signature = None, ""
-    if train is not None and cell.metric in TRAINING_METRICS:
-        value = training_values(train, None, frame.hardware, None)[cell.metric]
-    elif perplexity is not None:
-        value, signature = perplexity.value, perplexity.signature
-    elif scored is not None:
-        scores = ((one.value, one.signature) for one in scored.scores if one.metric == cell.metric)
-        value, signature = next(scores, (None, ""))
+    records: dict[str, Any] = {
+        verb: read_record(path, RECORD_BY_VERB[verb]) for verb, path in paths.items() if path.exists()
+    }
+    steps = [_step(verb, paths[verb]) for verb in records]
+    train, checkpoint, decoded = (records.get(verb) for verb in ("train", "average", "decode"))
+    value, signature = _value(cell, records, frame.hardware)
+    facts = [("run", run.state.run or "none yet")]
+    facts += [("signature", signature)] if signature else []
     run_folder = _run_folder(run, Path(frame.runs_folder), results_folder)
     log_path = None if run_folder is None else find_packed(run_folder / LOG_NAME)
     log_line = None if log_path is None else last_update_line(log_path)
-    hypotheses = None if decoded is None else _trace_hypotheses(decoded)
-    steps = [_step(verb, path) for verb, path in there.items()]
+    for attempt in [] if run_folder is None else list_attempts(read_events(run_folder)):
+        facts.append((f"attempt {attempt.attempt}", _attempt_words(attempt)))
+    if log_line is not None:
+        facts += [("log", f"{log_path}:{log_line[0]}, update {log_line[1]:,}"), ("", log_line[2])]
+    hypotheses = state = None
+    if decoded is not None:
+        hypotheses, state = _hypotheses_state(decoded)
+        facts += [("hypotheses", f"{hypotheses} ({state})"), ("", f"sha256 {decoded.hypotheses_sha256}")]
+    if checkpoint is not None:
+        there = "there" if checkpoint.path.is_file() else "missing"
+        updates = ", ".join(f"{update:,}" for update in checkpoint.averaged_updates)
+        facts.append(("checkpoint", f"{checkpoint.path} ({there}), of update {updates}"))
+        facts.append(("", f"sha256 of its tensors {checkpoint.tensors_sha256}"))
+    for commit in dict.fromkeys(step.commit for step in steps):
+        facts.append(("commit", f"{commit} ({', '.join(step.verb for step in steps if step.commit == commit)})"))
+    if newest := records.get("score") or records.get("perplexity") or run.train:
+        made = newest.provenance
+        facts.append(("versions", f"Python {made.python}, {_listed(made.version_by_package)}"))
 
     problems = [f"{run.state.status}: {run.state.reason}"] if run.state.reason else []
     if train is not None:
-        problems += [f"{verb}: no record {path}" for verb, path in paths.items() if verb not in there]
+        problems += [f"{verb}: no record {path}" for verb, path in paths.items() if verb not in records]
         if value is None and cell.metric == "training_flops":
             problems.append("no cost by footnote 5: no GPU, or one that is not in hardware.yaml")
-    records = {"train": train, "average": checkpoint, "decode": decoded, "perplexity": perplexity, "score": scored}
-    run_by_verb = {verb: record.run for verb, record in records.items() if record is not None}
-    if len(set(run_by_verb.values())) > 1:
-        problems.append(f"records of different runs ({_listed(run_by_verb)}); run `snakemake`")
-    commit_by_verb = {step.verb: step.commit[:COMMIT_DIGITS] for step in steps}
-    if len({step.commit for step in steps}) > 1:
-        problems.append(f"made at different commits ({_listed(commit_by_verb)})")
-    if any(step.commit.endswith("+dirty") for step in steps):
-        problems.append("made with changes that are in no commit (+dirty): its commit alone does not repeat it")
+    problems += _contradictions(records, steps)
     if run.state.run and log_line is None:
         problems.append(f"{run.state.run}: no log line of an update; its folder is gone, or its log was cleared")
-    if hypotheses is not None and hypotheses.state != "as recorded":
-        problems.append(f"{hypotheses.path}: {hypotheses.state}; rerun `decode`")
-    if hypotheses and scored and {one.hypotheses_sha256 for one in scored.scores} - {hypotheses.sha256}:
-        problems.append("scored are other translations than those recorded; rerun `score`")
-
-    newest = scored or perplexity or run.train
+    if state not in (None, "as recorded"):
+        problems.append(f"{hypotheses}: {state}; rerun `decode`")
     return SeedTrace(
-        seed=run.seed or 0,
-        status=run.state.status,
-        run=run.state.run,
-        value=value,
-        signature=signature,
-        attempts=[] if run_folder is None else list_attempts(read_events(run_folder)),
-        log_line=log_line,
-        hypotheses=hypotheses,
-        checkpoint=None if checkpoint is None else CheckpointTrace(
-            path=str(checkpoint.path), is_there=checkpoint.path.is_file(), tensors_sha256=checkpoint.tensors_sha256,
-            averaged_updates=checkpoint.averaged_updates,
-        ),
-        version_by_package={} if newest is None else newest.provenance.version_by_package,
-        python="" if newest is None else newest.provenance.python,
-        steps=steps,
-        problems=problems,
-    )  # fmt: skip
+        seed=run.seed or 0, status=run.state.status, value=value, facts=facts, steps=steps, problems=problems
+    )
+
+
+def _value(cell: NamedCell, records: dict[str, Any], hardware: HardwareSpec) -> tuple[float | None, str]:
+    """Return the value of a cell in the records of one seed, with its signature."""
+    if cell.metric in TRAINING_METRICS and "train" in records:
+        return training_values(records["train"], None, hardware, None)[cell.metric], ""
+    if "perplexity" in records:
+        return records["perplexity"].value, records["perplexity"].signature
+    scores = records["score"].scores if "score" in records else ()
+    return next(((score.value, score.signature) for score in scores if score.metric == cell.metric), (None, ""))
+
+
+def _contradictions(records: dict[str, Any], steps: list[Step]) -> Iterator[str]:
+    """Yield where the records of one seed are not of one run, one commit and one translation."""
+    run_by_verb = {verb: record.run for verb, record in records.items()}
+    if len(set(run_by_verb.values())) > 1:
+        yield f"records of different runs ({_listed(run_by_verb)}); run `snakemake`"
+    if len({step.commit for step in steps}) > 1:
+        commit_by_verb = {step.verb: step.commit[:COMMIT_DIGITS] for step in steps}
+        yield f"made at different commits ({_listed(commit_by_verb)})"
+    if any(step.commit.endswith("+dirty") for step in steps):
+        yield "made with changes that are in no commit (+dirty): its commit alone does not repeat it"
+    decoded, scored = records.get("decode"), records.get("score")
+    if decoded and scored and {score.hypotheses_sha256 for score in scored.scores} - {decoded.hypotheses_sha256}:
+        yield "scored are other translations than those recorded; rerun `score`"
 
 
 def _record_paths(cell: NamedCell, run: Run, results_folder: Path, scale: str) -> dict[str, Path]:
@@ -292,14 +265,15 @@ def _run_folder(run: Run, runs_folder: Path, results_folder: Path) -> Path | Non
     return next((folder for folder in ([run.train.run_folder] if run.train else begun) if folder.is_dir()), None)
 
 
-def _trace_hypotheses(decoded: Hypotheses) -> FileTrace:
-    path, state = find_packed(decoded.path), "missing"
-    if path is not None:
-        try:
-            state = "as recorded" if unpacked_sha256(path) == decoded.hypotheses_sha256 else "changed"
-        except UNPACK_ERRORS:
-            state = "changed"
-    return FileTrace(path=str(path or decoded.path), sha256=decoded.hypotheses_sha256, state=state)
+def _hypotheses_state(decoded: Hypotheses) -> tuple[Path, str]:
+    """Return the path of translations, and whether they are `as recorded`, `changed` or `missing`."""
+    path = find_packed(decoded.path)
+    if path is None:
+        return decoded.path, "missing"
+    try:
+        return path, "as recorded" if unpacked_sha256(path) == decoded.hypotheses_sha256 else "changed"
+    except UNPACK_ERRORS:
+        return path, "changed"
 
 
 def _step(verb: str, path: Path) -> Step:
@@ -323,7 +297,13 @@ def render_trace(trace: CellTrace) -> str:
     return sections(
         ("", [*titled(f"{cell.name}, scale {trace.scale}"), *_fact_lines(facts)]),
         *(
-            ("", [*titled(f"Seed {seed.seed}: {value}, {seed.status}", "-"), *_fact_lines(_seed_facts(seed))])
+            (
+                "",
+                [
+                    *titled(f"Seed {seed.seed}: {value}, {seed.status}", "-"),
+                    *_fact_lines([*seed.facts, *(("NOTE", problem) for problem in seed.problems)]),
+                ],
+            )
             for seed, value in zip(trace.seeds, values, strict=True)
         ),
         ("", [*titled("To repeat", "-"), *_repeat_lines(trace)]),
@@ -343,32 +323,6 @@ def _printed(cell: NamedCell) -> str:
 def _fact_lines(facts: Iterable[tuple[str, str]]) -> list[str]:
     """Return labels and texts as lines; none is broken, so that paths and log lines can be copied."""
     return [f"  {label:<{COLUMN}}{text}" for label, text in facts]
-
-
-def _seed_facts(seed: SeedTrace) -> Iterable[tuple[str, str]]:
-    """Yield what is known of a seed, by label; a line that goes on with the one above has none."""
-    yield "run", seed.run or "none yet"
-    if seed.signature:
-        yield "signature", seed.signature
-    for attempt in seed.attempts:
-        yield f"attempt {attempt.attempt}", _attempt_words(attempt)
-    if seed.log_line is not None:
-        yield "log", f"{seed.log_line.path}:{seed.log_line.number}, update {seed.log_line.update:,}"
-        yield "", seed.log_line.text
-    if seed.hypotheses is not None:
-        yield "hypotheses", f"{seed.hypotheses.path} ({seed.hypotheses.state})"
-        yield "", f"sha256 {seed.hypotheses.sha256}"
-    if seed.checkpoint is not None:
-        state = "there" if seed.checkpoint.is_there else "missing"
-        updates = ", ".join(f"{update:,}" for update in seed.checkpoint.averaged_updates)
-        yield "checkpoint", f"{seed.checkpoint.path} ({state}), of update {updates}"
-        yield "", f"sha256 of its tensors {seed.checkpoint.tensors_sha256}"
-    for commit in dict.fromkeys(step.commit for step in seed.steps):
-        yield "commit", f"{commit} ({', '.join(step.verb for step in seed.steps if step.commit == commit)})"
-    if seed.version_by_package:
-        yield "versions", f"Python {seed.python}, {_listed(seed.version_by_package)}"
-    for problem in seed.problems:
-        yield "NOTE", problem
 
 
 def _attempt_words(attempt: Attempt) -> str:

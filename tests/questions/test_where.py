@@ -42,9 +42,7 @@ def test_parameters_steps_and_costs_are_of_the_training_alone(site: Site) -> Non
 def test_the_last_update_is_found_past_validation_and_torn_lines(tmp_path: Path) -> None:
     path = tmp_path / LOG_NAME
     path.write_bytes(LOG.encode() + b'| train_inner | {"epoch": 2, "num_upd')
-    line = last_update_line(path)
-    assert line is not None
-    assert (line.number, line.update) == (2, 3000)
+    assert (last_update_line(path) or ())[:2] == (2, 3000)
     path.write_text("nothing yet\n", encoding="utf-8")
     assert last_update_line(path) is None
     packed = path.with_name(f"{LOG_NAME}.xz")
