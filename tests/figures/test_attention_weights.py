@@ -10,7 +10,7 @@ import torch
 
 from aiayn.__main__ import main
 from aiayn.errors import CheckpointError, UsageError
-from aiayn.figures.attention_weights import COLUMNS, KINDS, attention_weights, equation_1_weights
+from aiayn.figures.attention_weights import COLUMNS, KINDS, attention_weights
 from paper_tables.figures import attention as figure
 from tests.engine.models import make_model, make_task, randomise
 
@@ -80,23 +80,19 @@ def test_a_planted_copy_head_shows_its_diagonal() -> None:
     assert weights.weights_HQK[1].max() < 0.9
 
 
-def test_weights_that_are_not_equation_1s_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_weights_are_those_of_equation_1() -> None:
+    """Worked out apart from the model's own code, in fp64, from what the first layer reads."""
     model = randomise(make_model())
-    weights_of(model)
-    model.encoder.layers[0].self_attn.scale *= 2
-    with pytest.raises(CheckpointError, match=r"differ from equation \(1\)"):
-        weights_of(model)
-
-
-def test_equation_1_is_worked_out_apart_from_the_model() -> None:
-    """Two keys, one head: scores 1 and 0 over sqrt(4) give e^0.5 / (e^0.5 + 1)."""
-    one = SimpleNamespace(weight=torch.eye(4), bias=None)
-    attend = SimpleNamespace(q_proj=one, k_proj=one, num_heads=1)
-    states = np.eye(4)[:2]
-    weights = equation_1_weights(attend, states, states, is_causal=False)
-    assert weights[0, 0, 0] == pytest.approx(np.exp(0.5) / (np.exp(0.5) + 1))
-    causal = equation_1_weights(attend, states, states, is_causal=True)
-    assert causal[0, 0].tolist() == [1.0, 0.0]
+    translator = PlainTranslator(model)
+    attend, states_SM = model.encoder.layers[0].self_attn, []
+    with attend.register_forward_pre_hook(lambda module, args: states_SM.append(args[0][0].double())), torch.no_grad():
+        model.encoder(translator.number(SENTENCE)[None], src_lengths=torch.tensor([6]))
+    q_HQD, k_HKD = (
+        (states_SM[0] @ linear.weight.double().T + linear.bias.double()).unflatten(-1, (2, -1)).transpose(0, 1)
+        for linear in (attend.q_proj, attend.k_proj)
+    )
+    expected_HQK = (q_HQD @ k_HKD.mT / q_HQD.shape[-1] ** 0.5).softmax(dim=-1)
+    assert weights_of(model, layer=1).weights_HQK == pytest.approx(expected_HQK.detach().numpy(), abs=1e-5)
 
 
 def test_a_model_without_attention_heads_is_refused_in_a_sentence() -> None:
@@ -141,11 +137,12 @@ def test_a_wrong_flag_is_named(
     assert expected in capsys.readouterr().err
 
 
-def test_a_long_sentence_is_drawn_as_matrices(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_a_long_sentence_the_weights_are_written_and_no_picture(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     sentence = "The boy sees the girl . " * 50
     assert main(["attention", "uninter", "--results", str(results), "--sentence", sentence]) == 0
     printed = capsys.readouterr().out
     assert "encoder_layer" in printed
-    assert "_heads.svg" in printed
-    assert "_lines.svg" not in printed
+    assert ".svg" not in printed
     assert "tokens" in printed

@@ -1,9 +1,9 @@
 """Draw what the heads of a trained run attend to in a sentence (Figures 3 to 5 of the paper), and write the weights.
 
 RUN is a run's name or any unique beginning of it (default: the newest finished run), or that of a shipped model.
-Without --sentence the paper's two sentences are taken. The weights are the model's own, of one layer and all its heads;
-the paper's attention is checked against equation (1). The command writes <name>.tsv, one line a weight, and, with the
-extra `figures`, lines between words, coloured by head, and a matrix a head.
+Without --sentence the paper's two sentences are taken. The weights are the model's own, of one layer and all its heads.
+The command writes <name>.tsv, one line a weight, and, with the extra `figures`, lines between words, coloured by head,
+and a matrix a head.
 
   aiayn attention demo_en_de-base-seed1 --sentence 'The dog sees the cat.' --kind cross --layer 2 --head 1 --head 3
 """
