@@ -9,6 +9,9 @@ from aiayn.__main__ import main
 from aiayn.packed import packed_bytes
 from aiayn.paths import corpus_record
 from aiayn.provenance import file_sha256
+from aiayn.records import Hypotheses, write_record
+from analysis.questions.outputs import find_decoded
+from tests.records_factory import PROVENANCE
 from tests.scenes import BASELINE, make_translations, write_lines
 
 RUNS = ("--baseline", "demo_en_de-base", "--system", "demo_en_de-big")
@@ -62,3 +65,17 @@ def test_the_rule_score_warns_of_translations_in_another_form_and_scores_them(
     assert main(["score", "--decoded", str(decoded), "--raw", str(raw), "--record", str(record)]) == 0
     assert ("differ in kind" in caplog.text) == is_in_pieces
     assert record.exists()
+
+
+def test_translations_by_another_alpha_are_not_taken_for_the_runs_own(tmp_path: Path) -> None:
+    folder = tmp_path / "demo/decode/demo_en_de/base/seed1/last1"
+    for name, alpha in (("demo_dev", 0.6), ("demo_dev-alpha1.4", 1.4)):
+        record = Hypotheses(
+            provenance=PROVENANCE, run="demo_en_de-base-seed1-aaaa0001", average="last1", testset="demo_dev",
+            path=folder / f"{name}.txt", pieces_path=folder / f"{name}.pieces.txt", num_lines=1, hypotheses_sha256="",
+            beam_size=4, length_penalty_alpha=alpha, length_penalty_form="gnmt", stop="tensor2tensor", signature="",
+            sentences_per_second=1.0,
+        )  # fmt: skip
+        write_record(record, folder / f"{name}.json")
+    found = find_decoded(tmp_path, "demo_en_de-base-seed1", testset="demo_dev", average=None)
+    assert found.hypotheses.length_penalty_alpha == 0.6

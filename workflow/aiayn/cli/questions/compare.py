@@ -10,7 +10,7 @@ from typing import Literal
 
 from aiayn.cli.flags import JSON, RESULTS, flag
 from aiayn.terminal import json_text
-from analysis.questions.compared_outputs import read_compared_outputs
+from analysis.questions.outputs import read_compared_outputs
 from analysis.questions.significance import compare_segments
 from analysis.scoring.definitions import SACREBLEU_METRIC_BY_LANGUAGE
 from analysis.scoring.score import count_segments, make_scorer, score_hypotheses
