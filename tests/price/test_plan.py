@@ -8,9 +8,7 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.cli.config import read_changed_scale
 from aiayn.cost import flops_per_token
-from aiayn.errors import UsageError
 from aiayn.experiment import read_experiment
 from aiayn.paths import corpus_record
 from aiayn.price.history import (
@@ -214,16 +212,6 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     plan = plan_of(PAPER, tmp_path)
     assert plan.unreadable_records == [str(path)]
     assert "done.json: cannot be read as the record of a training" in " ".join(render_plan(plan).split())
-
-
-def test_keys_of_the_config_are_replaced_as_snakemake_does() -> None:
-    changed = read_changed_scale(CONFIG_FOLDER / "paper.yaml", ["seeds=[5]", "updates=1000"])
-    assert (changed.seeds, changed.updates) == ([5], 1000)
-    assert read_changed_scale(CONFIG_FOLDER / "paper.yaml", []) == PAPER
-    with pytest.raises(UsageError, match="--config seeds: expected KEY=VALUE"):
-        read_changed_scale(CONFIG_FOLDER / "paper.yaml", ["seeds"])
-    with pytest.raises(UsageError, match="is no YAML value"):
-        read_changed_scale(CONFIG_FOLDER / "paper.yaml", ["seeds=[5"])
 
 
 def test_the_command_prints_one_object(

@@ -18,22 +18,6 @@ from tests.laid_out import frame_of, rows_of
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
 
 
-def test_one_public_checkpoint_reads_1_50_lower_in_sacrebleu_and_another_1_87() -> None:
-    bounds = {
-        (gap.value_from, gap.value_to): gap.bounds
-        for gap in read_gaps()
-        if (gap.language_pair, gap.definition_to) == ("en-de", "bleu_sacre_13a")
-    }
-    assert bounds["29.02", "27.52"] == (Decimal("1.50"), Decimal("1.50"))  # T2T's base, tweaked reference
-    assert bounds["28.96", "27.09"] == (Decimal("1.87"), Decimal("1.87"))  # gluon-nlp's base, filtered set
-    assert bounds["29.29", "28.6"] == (Decimal("0.69"), Decimal("0.69"))  # fairseq's big
-
-
-def test_english_french_gaps_are_1_8_and_2_8_to_2_9() -> None:
-    gaps = [gap for gap in read_gaps() if gap.language_pair == "en-fr"]
-    assert [(gap.low, gap.high, gap.counts) for gap in gaps] == [("1.8", "1.8", "yes"), ("2.8", "2.9", "yes")]
-
-
 def test_a_gap_is_between_two_definitions_and_holds_its_own_printed_pair() -> None:
     for gap in read_gaps():
         assert gap.definition_from != gap.definition_to, gap
