@@ -18,10 +18,7 @@ from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME
 from aiayn.stages import STAGE_VERSIONS
 
 LOG_SUFFIXES = frozenset({"", ".err", ".log", ".out", ".stderr", ".stdout", ".txt"})
-OTHER_PACKERS = {
-    ".bz2": "packed by bzip2", ".zst": "packed by zstd", ".lz4": "packed by lz4", ".zip": "an archive",
-    ".7z": "an archive", ".rar": "an archive", ".tar": "an archive", ".tgz": "an archive", ".txz": "an archive",
-}  # fmt: skip
+OTHER_PACKERS = frozenset({".bz2", ".zst", ".lz4", ".zip", ".7z", ".rar", ".tar", ".tgz", ".txz"})
 # Documents and code may quote a line of a log, and are none.
 QUOTING_SUFFIXES = frozenset(
     {
@@ -128,14 +125,11 @@ class _Walk:
         if not path.is_symlink():
             return True
         target = path.resolve()
-        if self._root.is_relative_to(target) and target != self._root:
-            self._skip(path, "link", f"a link to {target}, which holds this folder: not followed")
-        elif target.is_relative_to(self._root) or target in self._linked:
-            self._skip(path, "link", f"a link to {target}, which is read there")
-        else:
-            self._linked.add(target)
-            return True
-        return False
+        if target in self._linked or self._root.is_relative_to(target) or target.is_relative_to(self._root):
+            self._skip(path, "link", f"a link to {target}, which is read there or holds this folder: not followed")
+            return False
+        self._linked.add(target)
+        return True
 
     def _run_of_ours(self, place: Path, files: list[str]) -> None:
         """Take a run's own log; other logs there are its launcher's, of one attempt each."""
@@ -165,8 +159,8 @@ class _Walk:
             self.log_paths.append(self._relative(path))
         elif is_ours:
             return  # records and tables, which are read as such
-        elif packer := OTHER_PACKERS.get(suffix, OTHER_PACKERS.get(Path(name).suffix)):
-            self._skip(path, "packed", f"{packer}: not looked into; unpack it, or pack it with gzip or xz")
+        elif {suffix, Path(name).suffix} & OTHER_PACKERS:
+            self._skip(path, "packed", "packed: not looked into; unpack it, or pack it with gzip or xz")
         elif Path(name).suffix not in QUOTING_SUFFIXES and _begins_like_a_log(path):
             self.log_paths.append(self._relative(path))
         else:

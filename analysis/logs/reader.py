@@ -6,15 +6,9 @@ begin a part of it, those of `fairseq-generate` (they name a `path`) a generatio
 
 import ast
 import contextlib
-import multiprocessing
-import os
 import re
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-from aiayn.errors import RecordError
 from analysis.logs.arguments import ParsedArguments, is_open, parse_arguments
 from analysis.logs.lines import LogText
 from analysis.logs.training import Part, has_event, join_parts
@@ -39,8 +33,6 @@ _BEFORE_SCORE = re.compile(rb"Generate \S+ with beam=\d+:\s*$")  # a terminal, o
 _LENGTHS = re.compile(rb"(?:syslen|hyp_len) ?= ?(\d+),? (?:reflen|ref_len) ?= ?(\d+)")
 _LOADING = re.compile(rb"loading model\(s\) from (\S+)")
 _PIECE = re.compile("(?:@@ |@@$|\u2581)".encode())
-MIN_BYTES_PER_PROCESS = 8_000_000  # starting a process costs about as much as reading this
-SHARES_PER_PROCESS = 8  # so that no process is left with the largest files
 MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
 MAX_ARGUMENT_BYTES = 1 << 18
 
@@ -64,29 +56,6 @@ def read_log(path: Path) -> LogFile:
         refusal=reader.refusal,
         not_utf8_line=text.not_utf8_line,
     )
-
-
-def read_logs(folder: Path, paths: Sequence[str]) -> dict[str, LogFile]:
-    """Return the content of files below a folder; on several processes if they are large.
-
-    Raises:
-        RecordError: if a process dies.
-    """
-    sizes = {path: (folder / path).stat().st_size if os.access(folder / path, os.R_OK) else 0 for path in paths}
-    num_cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    num_processes = min(num_cpus, sum(sizes.values()) // MIN_BYTES_PER_PROCESS, len(paths))
-    if num_processes <= 1:
-        return {path: read_log(folder / path) for path in paths}
-    in_turn = sorted(paths, key=lambda path: -sizes[path])
-    share = max(1, len(paths) // (SHARES_PER_PROCESS * num_processes))
-    context = multiprocessing.get_context("spawn")  # a fork copies threads' locks in their present state
-    try:
-        with ProcessPoolExecutor(num_processes, context) as processes:
-            files = processes.map(read_log, map(folder.resolve().joinpath, in_turn), chunksize=share)
-            read = dict(zip(in_turn, files, strict=True))
-    except BrokenProcessPool as error:
-        raise RecordError(f"{folder}: a process that reads logs died; see its message above, run again") from error
-    return {path: read[path] for path in paths}
 
 
 def has_generation_event(line: bytes) -> bool:

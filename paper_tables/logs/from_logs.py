@@ -22,7 +22,7 @@ from analysis.findings import Finding
 from analysis.logs.folder import judge_folder
 from analysis.logs.listing import LeftOut, list_folder
 from analysis.logs.logged import LoggedFolder, PaperRow
-from analysis.logs.reader import read_logs
+from analysis.logs.reader import read_log
 from analysis.logs.rules import AveragedLine, average_trainings, broken
 from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
 from analysis.logs.types import LogFile, TrainingLog
@@ -107,7 +107,7 @@ def _read_files(folders: Sequence[Path]) -> tuple[Path, dict[str, LogFile], list
     file_by_path: dict[str, LogFile] = {}
     for folder, prefix in prefixes.items():
         own = [path for path in listings[folder].log_paths if f"{prefix}{path}" not in taken]
-        file_by_path |= {f"{prefix}{path}": one for path, one in read_logs(folder, own).items()}
+        file_by_path |= {f"{prefix}{path}": read_log(folder / path) for path in own}
         left_out += [msgspec.structs.replace(one, path=f"{prefix}{one.path}") for one in listings[folder].left_out]
     return folders[0] if len(folders) == 1 else Path(), file_by_path, left_out, of_wings
 

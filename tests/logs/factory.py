@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis.logs.listing import list_logs
-from analysis.logs.reader import read_logs
+from analysis.logs.reader import read_log
 from analysis.logs.types import LogFile
 
 Form = Literal["print", "namespace", "config"]
@@ -253,4 +253,4 @@ def write(folder: Path, text_by_name: Mapping[str, str]) -> Path:
 
 def read_folder(folder: Path) -> dict[str, LogFile]:
     """Return what each log below a folder holds, by its path there."""
-    return read_logs(folder, list_logs(folder))
+    return {path: read_log(folder / path) for path in list_logs(folder)}

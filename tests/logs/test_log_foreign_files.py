@@ -12,6 +12,7 @@ import pytest
 from aiayn.__main__ import main
 from analysis.findings import Finding
 from analysis.logs.folder import judge_folder
+from analysis.logs.listing import list_logs
 from analysis.logs.logged import LoggedFolder
 from analysis.logs.reader import read_log
 from analysis.logs.types import GenerationLog, TrainingLog
@@ -91,6 +92,12 @@ def test_a_training_that_translates_before_its_end_has_ended(tmp_path: Path) -> 
 
 
 # Names and packers
+
+
+def test_of_our_run_only_its_train_log_is_read(tmp_path: Path) -> None:
+    names = ("train.log", "attempts.jsonl", "rank0.lock", "submitit/1_0_log.out")
+    folder = write(tmp_path, {"a.log": ONE.text()} | {f"ours/{name}": "" for name in names})
+    assert list_logs(folder) == ["a.log", "ours/train.log"]
 
 
 def test_an_unreadable_file_is_named_and_the_others_are_read(
