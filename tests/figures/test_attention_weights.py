@@ -137,12 +137,11 @@ def test_a_wrong_flag_is_named(
     assert expected in capsys.readouterr().err
 
 
-def test_of_a_long_sentence_the_weights_are_written_and_no_picture(
-    results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_long_sentence_is_drawn_as_matrices(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sentence = "The boy sees the girl . " * 50
     assert main(["attention", "uninter", "--results", str(results), "--sentence", sentence]) == 0
     printed = capsys.readouterr().out
     assert "encoder_layer" in printed
-    assert ".svg" not in printed
+    assert "_heads.svg" in printed
+    assert "_lines.svg" not in printed
     assert "tokens" in printed
