@@ -35,7 +35,6 @@ logger = logging.getLogger(__name__)
 GRACE_SECONDS = 15.0  # for a restarted controller, a heartbeat, and a slow file system
 STARTING_GRACE_SECONDS = 60.0  # for a job that was still importing
 FILE_DELAY_SECONDS = 5.0  # for the file system alone, when the queue shows that the job has ended
-RECORD_SECONDS = 120.0  # for done.json, when attempts.jsonl says that the run is done
 RESUBMIT_SECONDS = 60.0  # between two attempts to submit
 REPEAT_SECONDS = 600.0  # between two equal lines of the log
 SECONDS_BETWEEN_SIGNALS = 5.0  # a job that is just starting may miss the first
@@ -144,12 +143,6 @@ class _Driver:
             update_before, num_events = folder.newest_update(), len(folder.events())
             end = self._supervise_job(num_earlier_jobs=num_jobs)
             new_events = folder.events()[num_events:]
-            if self._launcher.is_remote and new_events and not self._has_its_record():
-                raise RunError(
-                    f"{request.run}: {folder}: attempts.jsonl says that it is done, but after {RECORD_SECONDS:.0f} s "
-                    f"there is no {folder.done_path}; no further job was submitted; repeat the command: a job then "
-                    "writes the record from the last checkpoint"
-                )
             if folder.is_done():
                 return
             check_outcome(request, new_events, end, self._interruption, self._launcher)
@@ -176,22 +169,8 @@ class _Driver:
             while not self._folder.is_done() and self._is_alive_outside_queue(GRACE_SECONDS):
                 self._pause(self._launcher.poll_seconds)
         else:
-            if self._launcher.is_remote and not self._has_its_record():
-                self._log_change(f"it is done, but its {self._folder.done_path.name} is gone: a job writes it again")
             job = None if self._folder.is_done() else self._submit(num_earlier_jobs) or None
         return JobEnd(job="") if job is None or self._folder.is_done() else self._wait(job)
-
-    def _has_its_record(self) -> bool:
-        """Return False if attempts.jsonl says that a run is done, but no record appears within RECORD_SECONDS."""
-        deadline = self._clock.now() + RECORD_SECONDS
-        while not self._folder.is_done():
-            last = next(reversed(self._folder.events()), None)
-            if not isinstance(last, Ended) or last.outcome != "done":
-                return True
-            if self._clock.now() >= deadline:
-                return False
-            self._pause(STEP_SECONDS)
-        return True
 
     def _alive_jobs(self, jobs: list[QueuedJob]) -> list[QueuedJob]:
         return [queued for queued in jobs if queued.is_alive and queued.trains_in(self._folder.path)]
@@ -298,10 +277,14 @@ class _Driver:
                 return self._launcher.outcome(job, None)
 
     def _wait_for_files(self) -> None:
-        """Wait until the file system shows what the job wrote last, or for FILE_DELAY_SECONDS."""
+        """Wait until the file system shows what the job wrote last, or for FILE_DELAY_SECONDS.
+
+        After the end of the last attempt that is the record. Where rank 0 was killed before it, the next job writes it.
+        """
         deadline = self._clock.now() + FILE_DELAY_SECONDS
         while self._clock.now() < deadline and not self._folder.is_done():
-            if isinstance(next(reversed(self._folder.events()), None), Ended):
+            last = next(reversed(self._folder.events()), None)
+            if isinstance(last, Ended) and last.outcome != "done":
                 return
             self._pause(STEP_SECONDS)
 
