@@ -166,18 +166,14 @@ CASES = {
         ("7", "8", "9"), error=r"run: 3 jobs ended .*checkpoint.* job 9, ended as NODE_FAIL\n",
         before=cluster(max_num_jobs=20),
     ),
-    "two failures before an attempt, as without Python on the node": Case(
-        tuple(together(prints(job), squeue("FAILED", "NonZeroExitCode", job)) for job in ("7", "8")), ("7", "8"),
-        error=r"^run: job 8 ended as FAILED before its training began[\s\S]*\n  srun: job 8: python3: not found$",
-        before=cluster(max_num_jobs=20),
-    ),
-    "a failure before an attempt and a failed attempt are counted apart": Case(
-        (squeue("FAILED"), together(begin("8"), squeue("FAILED", job="8")), finish), ("7", "8", "9"),
-        before=cluster(max_num_jobs=20),
+    "three failures before an attempt, as without Python on the node": Case(
+        tuple(together(prints(job), squeue("FAILED", "NonZeroExitCode", job)) for job in ("7", "8", "9")),
+        ("7", "8", "9"), before=cluster(max_num_jobs=20),
+        error=r"^run: 3 jobs ended .* job 9, ended as FAILED\n[\s\S]*\n  srun: job 9: python3: not found$",
     ),
     "it lacked memory twice at one checkpoint": Case(
         tuple(together(begin(job, 100), squeue("OUT_OF_MEMORY", job=job)) for job in ("7", "8")),
-        ("7", "8"), error=r"run: job 8 ended as OUT_OF_MEMORY.*memory_gb_per_node .* 16\n",
+        ("7", "8"), error=r"run: 1 job ended .* job 8, ended as OUT_OF_MEMORY; .*memory_gb_per_node .* 16\n",
         before=cluster(memory_gb_per_node=16),
     ),
     # A job that may be alive is waited for, whoever submitted it and whatever squeue shows.

@@ -16,7 +16,7 @@ import msgspec
 
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import take_snapshot
-from aiayn.launch.job_outcome import Interruption, RetryPolicy, check_outcome, describe_progress
+from aiayn.launch.job_outcome import Interruption, check_outcome, describe_progress
 from aiayn.launch.launcher import QUEUES, JobEnd, Launcher, SubmissionError, make_launcher
 from aiayn.launch.progress import ProgressLine
 from aiayn.launch.submit import clean_submissions, recover_submission
@@ -138,15 +138,15 @@ class _Driver:
     def train_to_the_end(self) -> None:
         """Supervise one job after another until the run is done, or no further job may follow."""
         request, folder = self._request, self._folder
-        retries, num_jobs = RetryPolicy(request), 0
+        num_jobs = num_without_progress = 0
         while True:
             update_before, num_events = folder.newest_update(), len(folder.events())
             end = self._supervise_job(num_earlier_jobs=num_jobs)
             new_events = folder.events()[num_events:]
             if folder.is_done():
                 return
-            check_outcome(request, new_events, end, self._interruption, self._launcher)
-            retries.count(end, has_progress=folder.newest_update() > update_before)
+            num_without_progress = 0 if folder.newest_update() > update_before else num_without_progress + 1
+            check_outcome(request, new_events, end, self._interruption, self._launcher, num_without_progress)
             num_jobs += max(1, sum(isinstance(event, Started) for event in new_events))
             if limit := self._launcher.limit_reached(num_jobs):
                 progress = describe_progress(request)

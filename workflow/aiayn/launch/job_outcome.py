@@ -9,8 +9,7 @@ from aiayn.runs.attempts import Ended, Event
 from aiayn.train.request import NotedSignal, TrainingRequest
 
 logger = logging.getLogger(__name__)
-MAX_FAILURES_WITHOUT_PROGRESS = 3
-MAX_FAILURES_BEFORE_ATTEMPT = 2
+MAX_JOBS_WITHOUT_PROGRESS = 3
 SHOWN_LINES = 15  # of a failed run's log
 
 
@@ -32,51 +31,25 @@ class Interruption(NotedSignal):
         raise RunError(f"ended by {self.signal_number.name}; {state}")
 
 
-class RetryPolicy:
-    """Counts the failed jobs of a training and gives up when the next would most likely fail too."""
-
-    def __init__(self, request: TrainingRequest) -> None:
-        self._request = request
-        self._num_without_progress = 0
-        self._num_without_attempt = 0
-
-    def count(self, end: JobEnd, *, has_progress: bool) -> None:
-        """Count a failed job.
-
-        Raises:
-            RunError: after three jobs without a new checkpoint, two without an attempt, or one that lacked memory.
-        """
-        self._num_without_progress = 0 if has_progress else self._num_without_progress + 1
-        has_no_attempt = end.ending == "failed" and not self._request.folder.has_attempt(end.job)
-        self._num_without_attempt = self._num_without_attempt + 1 if has_no_attempt else 0
-        reason = ""
-        if end.advice and not has_progress:
-            reason = f"job {end.job} {end.words} before a new checkpoint, and so would the next; {end.advice}"
-        elif self._num_without_attempt == MAX_FAILURES_BEFORE_ATTEMPT:
-            reason = f"job {end.job} {end.words} before its training began, like the job before it"
-        elif self._num_without_progress == MAX_FAILURES_WITHOUT_PROGRESS:
-            last = f"; the last, job {end.job}, {end.words}" if end.words else ""
-            reason = f"{MAX_FAILURES_WITHOUT_PROGRESS} jobs ended without a new checkpoint{last}"
-        if reason:
-            raise RunError(_failure(self._request, reason, self._request.folder.job_output(end.job, SHOWN_LINES)))
-
-
 def describe_progress(request: TrainingRequest) -> str:
     """Return how far a training is: the update of the checkpoint that it resumes from."""
     return f"update {request.folder.newest_update()} of {request.training.updates}"
 
 
 def check_outcome(
-    request: TrainingRequest, new_events: list[Event], end: JobEnd, interruption: Interruption, launcher: Launcher
-) -> None:
+    request: TrainingRequest, new_events: list[Event], end: JobEnd, interruption: Interruption, launcher: Launcher,
+    num_without_progress: int,
+) -> None:  # fmt: skip
     """Raise if no job may follow the one that just ended unfinished; `new_events` are what it appended.
+
+    It is one of `num_without_progress` jobs in turn that ended without a new checkpoint; 0 if it made one.
 
     None follows a cancelled job. After preemption, time limit or the loss of a node one does, whether or not the job
     could save. A job that saved on TERM and that its launcher no longer knows was most likely cancelled, and so was a
     job of this machine that saved on any signal.
 
     Raises:
-        RunError: if it failed, or was stopped or cancelled.
+        RunError: if it failed, or was stopped or cancelled, or the next would most likely end as it did.
         KeyboardInterrupt: after Ctrl-C.
     """
     folder, where = request.folder, describe_progress(request)
@@ -96,6 +69,11 @@ def check_outcome(
         if not may_follow:
             raise RunError(f"{request.run}: stopped at {where}, {reason}; the same command resumes it")
     words = f"job {end.job} {end.words}" if end.words else "job ended early"
+    if num_without_progress >= (1 if end.advice else MAX_JOBS_WITHOUT_PROGRESS):
+        jobs = "1 job" if num_without_progress == 1 else f"{num_without_progress} jobs"
+        last = "; ".join(filter(None, [end.words and f"the last, job {end.job}, {end.words}", end.advice]))
+        problem = f"{jobs} ended without a new checkpoint{last and '; '}{last}"
+        raise RunError(_failure(request, problem, folder.job_output(end.job, SHOWN_LINES)))
     logger.info(f"{request.run}: its {words} ({reason}); resuming from {where}")
 
 
