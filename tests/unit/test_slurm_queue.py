@@ -13,21 +13,13 @@ from tests.fake_slurm import FakeSlurm
 QUEUE = SlurmQueue()
 SCRIPT = "/runs/run/submitit/a|b.sh"  # the last field may contain any character
 PENDING_REASONS_WITH_ADVICE = {
-    "PartitionTimeLimit": "lower time_limit_minutes",
-    "PartitionNodeLimit": "lower num_nodes",
-    "PartitionDown": "its partition is closed",
-    "PartitionInactive": "its partition is closed",
-    "BadConstraints": "no node has what it requests",
-    "InvalidAccount": "name yours (account)",
-    "InvalidQOS": "name yours (qos)",
-    "AssocMaxWallDurationPerJobLimit": "more than one job may have",
-    "QOSMaxWallDurationPerJobLimit": "more than one job may have",
-    "AssocMaxJobsLimit": "a limit of your account",
-    "AssocGrpGRES": "a limit of your account",
-    "QOSMaxGRESPerUser": "a limit of its QoS",
-    "QOSGrpNodeLimit": "a limit of its QoS",
-    "ReqNodeNotAvail, UnavailableNodes:n1": "scontrol show reservation",
-    "DependencyNeverSatisfied": "what it depends on has failed",
+    "PartitionTimeLimit": "change time_limit_minutes in the cluster's file",
+    "PartitionDown": "change partition",
+    "BadConstraints": "change constraint,",
+    "InvalidAccount": "change account",
+    "AssocGrpGRES": "change account",
+    "QOSMaxWallDurationPerJobLimit": "change qos",
+    "DependencyNeverSatisfied": "change sbatch_lines",
     "Dependency": "it waits for the end of 5 (/5.sh), of the same name",
 }
 
@@ -42,7 +34,7 @@ PENDING_REASONS_WITH_ADVICE = {
         ("PENDING", "JobHeldAdmin", "waiting", "JobHeldAdmin", "PENDING (JobHeldAdmin)", True, "`scontrol release 7`"),
         ("REQUEUE_HOLD", "None", "waiting", "REQUEUE_HOLD", "REQUEUE_HOLD", True, "`scontrol release 7`"),
         ("SPECIAL_EXIT", "None", "waiting", "SPECIAL_EXIT", "SPECIAL_EXIT", True, "`scontrol release 7`"),
-        ("RESV_DEL_HOLD", "None", "waiting", "RESV_DEL_HOLD", "RESV_DEL_HOLD", True, "ReservationName=ANOTHER` and `"),
+        ("RESV_DEL_HOLD", "None", "waiting", "RESV_DEL_HOLD", "RESV_DEL_HOLD", True, "`scontrol release 7`"),
         ("REQUEUED", "None", "waiting", "REQUEUED", "REQUEUED", False, ""),
         ("CONFIGURING", "PartitionDown", "waiting", "CONFIGURING", "CONFIGURING (PartitionDown)", False, ""),
         ("RUNNING", "None", "running", "", "RUNNING", False, ""),
