@@ -10,8 +10,8 @@ from pathlib import Path
 from aiayn.errors import RunError, StateError
 from aiayn.runs.locks import is_held
 from aiayn.runs.queue import JobQueue, QueuedJob, QueueError, Queues
-from aiayn.runs.run_folder import HEARTBEAT_WAIT_SECONDS, RunFolder
-from aiayn.runs.status import RunStatus, is_local_job_alive, read_statuses
+from aiayn.runs.run_folder import RunFolder
+from aiayn.runs.status import RunStatus, read_statuses
 
 POLL_SECONDS = 0.5
 QUEUE_POLL_SECONDS = 2.0
@@ -43,7 +43,11 @@ class _Cancellation:
         """Cancel it as its state asks, and return what was saved."""
         status, queue = self._status, self._queue
         if status.state == "unknown":
-            raise StateError(f"{self._run}: {self._why_unknown()}")
+            is_open = any(attempt.outcome == "" for attempt in status.attempts)
+            how = f"; if rank 0 is running, {self._how_to_end()}" if is_open else ""
+            raise StateError(
+                f"{self._run}: {status.reason}; nothing was done, repeat the command when that is known{how}"
+            )
         if not status.is_alive:
             reason = f", {status.reason}" if status.reason else ""
             raise StateError(f"{self._run}: nothing to end, it neither runs nor waits; it is {status.state}{reason}")
@@ -62,19 +66,6 @@ class _Cancellation:
         saved, total = self._folder.newest_update(), f" of {status.updates:,}" if status.updates else ""
         kept = f"saved at update {saved:,}{total}" if saved else "ended before anything was saved"
         return f"{self._run}: {kept}; the same command, `snakemake` or `aiayn train`, resumes it"
-
-    def _why_unknown(self) -> str:
-        """Return the way to end a run whose lock cannot be seen from here, if it has a heartbeat."""
-        status, reason = self._status, self._status.reason
-        is_open = any(attempt.outcome == "" for attempt in status.attempts)
-        if not is_open or (self._queue is not None and self._alive_jobs(self._queue) is None):
-            return f"{reason}; nothing was done, repeat the command when that is known"
-        if self._folder.is_heartbeat_advancing(HEARTBEAT_WAIT_SECONDS):
-            return f"{reason}, but rank 0 is running: {self._how_to_end()}"
-        return (
-            f"{reason}, but no heartbeat within {HEARTBEAT_WAIT_SECONDS:.0f} s; nothing was done; look at `aiayn "
-            f"status {self._run}` in a few minutes and repeat the command if the run is still unknown"
-        )
 
     def _how_to_end(self) -> str:
         """Return where a run is running, and the command that ends it there."""
@@ -146,14 +137,8 @@ class _Cancellation:
         self._wait(is_gone, POLL_SECONDS)
 
     def _owner(self) -> int | None:
-        """Return the process that saves and ends all ranks on TERM: rank 0, or before it the one that starts the ranks.
-
-        Rank 0 writes its number into the lock that it holds; a free lock names a process that has ended.
-        """
-        if is_held(self._folder.lock_path):
-            return self._folder.rank_zero_process()
-        jobs = self._folder.jobs()
-        return int(jobs[-1].job) if jobs and is_local_job_alive(jobs[-1]) else None
+        """Return rank 0's process, which saves and ends all ranks on TERM; None while it does not hold its lock."""
+        return self._folder.rank_zero_process() if is_held(self._folder.lock_path) else None
 
     def _wait(self, is_gone: Callable[[], bool], poll_seconds: float) -> None:
         if not _comes_true(is_gone, self._timeout_seconds, poll_seconds):
