@@ -107,7 +107,7 @@ def test_a_local_run_is_running_while_rank_0_holds_its_lock(runs: Path) -> None:
     with training_process(folder):
         status = status_of(folder)
     assert (status.state, status.update, status.updates, status.loss_bits) == ("running", 700, 3000, 4.0)
-    assert status.eta_seconds == 2300  # 600 updates in 600 s, 2300 are left
+    assert status.eta_seconds == 1150  # 2300 updates are left, 2 a second
     assert status.wall_hours == 1.0
     last_touched = seconds_between(EPOCH, at(45))
     os.utime(folder / RANK_LOCK_NAME, (last_touched, last_touched))
@@ -184,7 +184,7 @@ def test_a_log_is_read_from_its_two_ends(tmp_path: Path) -> None:
     write_log(tmp_path, lines)
     tail = read_log_tail(tmp_path / LOG_NAME)
     assert tail is not None
-    assert (tail.update, tail.loss_bits, tail.updates_per_second) == (20, 4.5, 0.5)
+    assert (tail.update, tail.loss_bits, tail.updates_per_second) == (20, 4.5, 2.0)
     assert len(tail.lines) <= 400
     assert read_max_update(tmp_path / LOG_NAME) == 77
 
