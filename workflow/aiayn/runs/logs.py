@@ -12,11 +12,11 @@ from typing import IO
 from aiayn.data.text.lines import open_bytes
 from aiayn.errors import RecordError
 from aiayn.packed import find_packed
-from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started
+from aiayn.runs.attempts import Event, Started
 from aiayn.runs.log import read_end, read_statistics, split_line
-from aiayn.runs.run_folder import JOBS_NAME, RunFolder, job_without_attempt
+from aiayn.runs.run_folder import RunFolder, job_without_attempt
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 1.0
 SECONDS_AFTER_DONE = 1.0  # rank 0 writes its record before its last lines
 MAX_MESSAGE_CHARACTERS = 300  # fairseq prints all its settings in one line of 8,000
 
@@ -100,9 +100,7 @@ def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) ->
     Raises:
         RecordError: if attempts.jsonl or jobs.jsonl is damaged.
     """
-    growing, events = _GrowingFile(folder.log_path, num_lines), folder.events()
-    num_events, events_size = len(events), _size_of(folder.path / ATTEMPTS_NAME)
-    jobs, jobs_size = folder.jobs(), _size_of(folder.path / JOBS_NAME)
+    growing, num_events = _GrowingFile(folder.log_path, num_lines), len(folder.events())
     printed: _GrowingFile | None = None  # by the newest job, before its attempt begins
     announced_job = ""
     while True:
@@ -110,17 +108,14 @@ def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) ->
         if has_ended:
             time.sleep(SECONDS_AFTER_DONE)
         yield from growing.new_lines()
-        # To read the two files each time is slow on a shared file system.
-        if _size_of(folder.path / ATTEMPTS_NAME) != events_size:
-            events_size, events = _size_of(folder.path / ATTEMPTS_NAME), folder.events()
-            for event in events[num_events if num_events <= len(events) else 0 :]:
-                note(describe_event(event))
-            num_events = len(events)
+        events = folder.events()
+        for event in events[num_events if num_events <= len(events) else 0 :]:
+            note(describe_event(event))
+        num_events = len(events)
         if has_ended:
             return
-        if _size_of(folder.path / JOBS_NAME) != jobs_size:
-            jobs_size, jobs = _size_of(folder.path / JOBS_NAME), folder.jobs()
-        if (job := job_without_attempt(events, jobs)) is None:
+        job = job_without_attempt(events, folder.jobs())
+        if job is None:
             printed = None
         elif printed is None or printed.path != folder.output_path(job.job):
             printed = _GrowingFile(folder.output_path(job.job), num_lines)
@@ -172,7 +167,3 @@ class _GrowingFile:
             return True
         then = os.fstat(self._open.fileno())
         return (now.st_dev, now.st_ino) != (then.st_dev, then.st_ino) or now.st_size < self._open.tell()
-
-
-def _size_of(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
