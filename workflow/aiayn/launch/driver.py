@@ -16,10 +16,10 @@ import msgspec
 
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import take_snapshot
+from aiayn.launch.job import clean_submissions, recover_submission
 from aiayn.launch.job_outcome import Interruption, check_outcome, describe_progress
 from aiayn.launch.launcher import QUEUES, JobEnd, Launcher, SubmissionError, make_launcher
 from aiayn.launch.progress import ProgressLine
-from aiayn.launch.submit import clean_submissions, recover_submission
 from aiayn.provenance import utc_now
 from aiayn.records import read_train_record, write_record
 from aiayn.runs.attempts import Ended, Started

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from aiayn.errors import LaunchError
-from aiayn.launch import submit
+from aiayn.launch.job import TrainingJob, job_variables
 from aiayn.launch.launcher import Launcher
 from aiayn.machine import gpu_names
 from aiayn.runs.clock import STEP_SECONDS
@@ -49,7 +49,7 @@ class LocalLauncher(Launcher):
             LaunchError: if a process could not be started.
         """
         num_gpus = 0 if request.training.device == "cpu" else len(gpu_names())
-        variables = submit.job_variables(request, is_on_cpu=num_gpus == 0)
+        variables = job_variables(request, is_on_cpu=num_gpus == 0)
         if code_folder is not None:
             paths = [str(code_folder), *filter(None, [os.environ.get("PYTHONPATH")])]
             variables |= {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
@@ -62,7 +62,7 @@ class LocalLauncher(Launcher):
                 gpus_per_node=num_gpus, stderr_to_stdout=True,
             )  # fmt: skip
             with _inherited(variables):
-                self._job = executor.submit(submit.TrainingJob(request))
+                self._job = executor.submit(TrainingJob(request))
         except (OSError, RuntimeError) as error:
             raise LaunchError(f"{request.run}: the {self.name} launcher could not start a job: {error}") from error
         return str(self._job.job_id)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from aiayn.errors import LaunchError
-from aiayn.launch import submit
+from aiayn.launch.job import TrainingJob, job_variables
 from aiayn.launch.launcher import JobEnd, SubmissionError
 from aiayn.launch.slurm.prologue import prologue_failure, prologue_lines
 from aiayn.launch.slurm.queue import SlurmQueue, is_held_by_slurm, run_slurm
@@ -68,7 +68,7 @@ class SlurmLauncher(SlurmQueue):
             # What sbatch prints, the error says.
             with without_foreign_variables(cluster), contextlib.redirect_stderr(io.StringIO()):
                 executor = _make_executor(request, cluster, folder)
-                return str(executor.submit(submit.TrainingJob(request)).job_id)
+                return str(executor.submit(TrainingJob(request)).job_id)
         except (OSError, RuntimeError) as error:
             is_passing = _PASSING_WORDS.search(str(error)) is not None
             reason = str(error) or "it printed nothing"
@@ -170,7 +170,7 @@ def _further_options(cluster: ClusterSpec) -> dict[str, Any]:
 
 def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> list[str]:
     """Return the shell lines before Python: the cluster's own, then the variables that they must not change."""
-    variables = submit.job_variables(request, is_on_cpu=cluster.gpus_per_node == 0) | {"PYTHONSAFEPATH": "1"}
+    variables = job_variables(request, is_on_cpu=cluster.gpus_per_node == 0) | {"PYTHONSAFEPATH": "1"}
     exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     path_line = f"export PYTHONPATH={shlex.quote(str(code_folder))}${{PYTHONPATH:+:$PYTHONPATH}}"
     return [*prologue_lines(cluster, request.folder.job_files_path), *exports, path_line]
