@@ -64,7 +64,6 @@ class TrainingJob:
             world_size=environment.num_tasks,
             job=str(environment.job_id),
             local_rank=environment.local_rank,
-            job_number=self.request.num_earlier_jobs + num_restarts + 1,
             num_restarts=num_restarts,
         )
         try:
@@ -74,7 +73,7 @@ class TrainingJob:
                 raise
             logger.exception(f"{self.request.run}: failed")  # submitit would open a debugger and wait at its prompt
         if remote and rank.rank == 0 and stop.agreed == signal.SIGUSR2:
-            remote.continue_later(self.request, rank.job, rank.job_number)
+            remote.continue_later(self.request, rank.job, self.request.num_earlier_jobs + num_restarts + 1)
 
 
 def require_own_code(code_folder: str | None) -> None:

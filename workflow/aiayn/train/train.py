@@ -168,7 +168,6 @@ class RankZero(RankTraining):
             with _log_added(folder.log_path):
                 for torn_path in self.torn_paths:
                     logger.warning(f"{torn_path}: torn; resuming from update {self.started.update} instead")
-                self._require_another_job()
                 check_node(self.group, self.device, folder.checkpoints_path)
                 self._require_same_machine()
                 self._train()
@@ -211,15 +210,6 @@ class RankZero(RankTraining):
         others = self.folder.rank_errors()
         lost = f"another rank was killed: {describe_error(error).partition('. ')[0]}"
         return ("failed", others[0]) if others else ("lost", lost)
-
-    def _require_another_job(self) -> None:
-        """Require that the cluster has not started this training more often than `max_num_jobs` allows."""
-        request, number = self.request, self.rank.job_number
-        if request.max_num_jobs is not None and number > request.max_num_jobs:
-            raise LaunchError(
-                f"{request.run}: the cluster started it {number} times, expected at most {request.max_num_jobs}; "
-                "repeat the command to resume it, or raise `max_num_jobs` in the cluster's file"
-            )
 
     def _require_same_machine(self) -> None:
         """Require the kind of device that the run began on."""
