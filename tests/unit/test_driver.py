@@ -23,7 +23,7 @@ from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import snapshot_folder, take_snapshot
 from aiayn.launch.driver import drive
 from aiayn.records import TrainRecord, read_record
-from aiayn.runs.attempts import DONE_NAME, RANK_LOCK_NAME, Outcome
+from aiayn.runs.attempts import DONE_NAME, Outcome
 from aiayn.runs.clock import Clock
 from aiayn.runs.run_folder import RunFolder
 from tests.driven_run import DrivenRun
@@ -207,13 +207,13 @@ CASES = {
     ),
     "done while squeue does not answer": Case((flag("down"), nothing, finish)),
     "a heartbeat of a job that squeue has lost": Case(
-        (together(begin(), squeue(""), beat), nothing, finish), logged=("its heartbeat for 15 s",)
+        (together(begin(), squeue(""), beat), nothing, finish), logged=("no longer knows job 7; looking",)
     ),
     "a job that reappears in the queue": Case(
         (together(begin(), reappear), nothing, finish), before=cluster(max_num_jobs=1)
     ),
     "a lost job without a heartbeat": Case((together(begin(), squeue("")), finish), ("7", "8")),
-    "a job lost before its attempt": Case((squeue(""), finish), ("7", "8"), logged=("its heartbeat for 60 s",)),
+    "a job lost before its attempt": Case((squeue(""), finish), ("7", "8"), logged=("no longer knows job 7; looking",)),
     "saved at its time limit, and lost": Case(
         (together(attempt("stopped", "asked by SIGUSR2"), queue()), finish), ("7", "8")
     ),
@@ -367,15 +367,12 @@ def test_no_job_is_submitted_while_rank_0_holds_its_lock_and_touches_it(driven: 
     assert driven.slurm.num_submitted() == 0
 
 
-def test_a_held_lock_without_a_heartbeat_is_of_a_machine_that_went_down(
-    driven: DrivenRun, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_held_lock_without_a_heartbeat_is_of_a_machine_that_went_down(driven: DrivenRun) -> None:
     """NFS 3 keeps it until that machine has booted, which may be never."""
     with training_process(driven.folder):
         driven.drive(driven.finish)
     assert 60 <= driven.clock.now() < 100
     assert driven.slurm.num_submitted() == 1
-    assert re.search(f"{RANK_LOCK_NAME}: .* 60 s", caplog.text)
 
 
 def test_a_squeue_that_does_not_understand_or_is_missing_ends_the_driver(

@@ -270,7 +270,8 @@ def copied_to_cpu(state: dict[str, Any]) -> dict[str, Any]:
     for tensor in _tensors_of(state):
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in storage_by_pointer:
-            storage_by_pointer[storage.data_ptr()] = torch.UntypedStorage(storage.nbytes()).copy_(storage)
+            new_storage = torch.UntypedStorage(storage.nbytes())  # type: ignore[no-untyped-call]
+            storage_by_pointer[storage.data_ptr()] = new_storage.copy_(storage)
         copied = torch.empty(0, dtype=tensor.dtype)
         copied.set_(storage_by_pointer[storage.data_ptr()], tensor.storage_offset(), tensor.shape, tensor.stride())
         copy_by_id[id(tensor)] = copied
