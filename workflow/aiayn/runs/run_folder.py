@@ -32,10 +32,11 @@ from aiayn.runs.attempts import (
     Event,
     Outcome,
     Started,
+    append_json_line,
     read_events,
+    read_json_lines,
 )
 from aiayn.runs.clock import MACHINE_CLOCK, Clock
-from aiayn.runs.json_lines import append_json_line, read_json_lines
 from aiayn.runs.locks import is_held
 from aiayn.runs.log import last_lines
 
