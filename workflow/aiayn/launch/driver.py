@@ -19,7 +19,7 @@ import msgspec
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import take_snapshot
 from aiayn.launch.job import clean_submissions, recover_submission
-from aiayn.launch.launcher import QUEUES, JobEnd, Launcher, SubmissionError, make_launcher
+from aiayn.launch.launcher import JobEnd, Launcher, SubmissionError, make_launcher
 from aiayn.progress import progress_bar
 from aiayn.provenance import utc_now
 from aiayn.records import read_train_record, write_record
@@ -28,7 +28,7 @@ from aiayn.runs.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.runs.locks import is_held, take_lock
 from aiayn.runs.log import LogTail, read_log_tail
 from aiayn.runs.queue import QueuedJob, QueueError
-from aiayn.runs.run_folder import HEARTBEAT_TIMEOUT_SECONDS, RunFolder, SubmittedJob
+from aiayn.runs.run_folder import HEARTBEAT_TIMEOUT_SECONDS, HEARTBEAT_WAIT_SECONDS, RunFolder, SubmittedJob
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import NotedSignal, TrainingRequest
 
@@ -83,12 +83,8 @@ def drive(
     folder.path.mkdir(parents=True, exist_ok=True)
     with Interruption().installed() as interruption, _driver_lock(request, interruption, clock):
         if fresh:
-            _require_no_queued_job(request, "end it before `--fresh`")
-            _set_aside(folder)
+            _set_aside(folder, clock)
         if not folder.is_done():
-            jobs = folder.jobs()
-            if jobs and jobs[-1].launcher != launcher:
-                _require_no_queued_job(request, f"wait for it there: `--launcher {jobs[-1].launcher}`")
             driver = _Driver(request, make_launcher(launcher, request, cluster), interruption, clock)
             driver.train_to_the_end()
     # Not copied byte by byte: its paths are relative to the record's folder.
@@ -110,31 +106,14 @@ def _driver_lock(request: TrainingRequest, interruption: Interruption, clock: Cl
         yield
 
 
-def _require_no_queued_job(request: TrainingRequest, advice: str) -> None:
-    """Require that the queue that had the newest job has none of this run, waiting or training.
+def _set_aside(folder: RunFolder, clock: Clock) -> None:
+    """Move the files of a run into a sub-folder: `--fresh` starts again and loses nothing.
 
     Raises:
-        LaunchError: naming the job; or if that queue does not answer.
+        LaunchError: if a job is training the run, perhaps on a machine whose locks are not seen here.
     """
-    jobs = request.folder.jobs()
-    queue = QUEUES.get(jobs[-1].launcher) if jobs else None
-    if queue is None or not queue.is_here():
-        return
-    try:
-        queued_jobs = queue.find(request.run)
-    except QueueError as error:
-        raise LaunchError(
-            f"{request.run}: {queue.title} job {jobs[-1].job} may train it, but {queue.asked} does not answer: "
-            f"{error.reason}; repeat the command later"
-        ) from error
-    alive = [queued.job for queued in queued_jobs if queued.is_alive and queued.trains_in(request.folder.path)]
-    if alive:
-        raise LaunchError(f"{request.run}: {queue.title} job {', '.join(alive)} trains it or waits; {advice}")
-
-
-def _set_aside(folder: RunFolder) -> None:
-    """Move the files of a run into a sub-folder: `--fresh` starts again and loses nothing."""
-    if folder.is_being_trained():
+    has_open_attempt = folder.open_attempt() is not None
+    if folder.is_being_trained() or (has_open_attempt and folder.is_heartbeat_advancing(HEARTBEAT_WAIT_SECONDS, clock)):
         raise LaunchError(f"{folder}: a job is training this run; end it before `--fresh`")
     kept = (folder.driver_lock_path.name, "aside-")
     old = [path for path in folder.path.iterdir() if not path.name.startswith(kept)]

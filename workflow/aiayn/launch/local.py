@@ -5,7 +5,6 @@
 
 import contextlib
 import os
-import platform
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -81,24 +80,16 @@ class LocalLauncher(Launcher):
         return [QueuedJob(job=jobs[-1].job if jobs else "", state="running", name=run)]
 
     def cancel(self, name: str) -> None:
-        """Send TERM to the job's controller, which passes it to every rank; or to rank 0 of an earlier driver's job.
+        """Send TERM to the job's controller, which passes it to every rank.
 
         Raises:
-            LaunchError: if that rank 0 runs on another machine, where its number may be another process's.
+            LaunchError: if it is the job of an earlier driver.
         """
-        if self._job is not None:
-            process = getattr(self._job, "_process", None)
-            if process is not None and process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-            return
-        jobs = self._folder.jobs()
-        if not jobs or jobs[-1].launcher != self.name or jobs[-1].host != platform.node():
-            host = jobs[-1].host if jobs else "another machine"
-            raise LaunchError(f"its job continues; it was started on {host}: end it there")
-        rank_zero = self._folder.rank_zero_process()
-        if rank_zero is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(rank_zero, signal.SIGTERM)
+        if self._job is None:
+            raise LaunchError(f"its job continues; to end it: `{self.cancel_command(name=name)}`")
+        process = getattr(self._job, "_process", None)
+        if process is not None and process.poll() is None:
+            process.send_signal(signal.SIGTERM)
 
     def cancel_command(self, *, name: str = "", jobs: tuple[str, ...] = ()) -> str:
         """Return the command by which a user ends a run's jobs."""
