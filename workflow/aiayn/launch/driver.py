@@ -253,7 +253,7 @@ class _Driver:
         """Return the jobs of this run's name, as soon as the queue answers; none when the run is done.
 
         Raises:
-            LaunchError: if the queue is not here, or does not understand the question.
+            LaunchError: if the queue is not here.
         """
         while True:
             try:
@@ -266,10 +266,6 @@ class _Driver:
                     raise LaunchError(
                         f"{self._request.run}: no {asked} on PATH: this machine has no {self._launcher.title}; run the "
                         "command on a login node, or train here: `--launcher local`"
-                    ) from error
-                if error.is_final:
-                    raise LaunchError(
-                        f"{self._request.run}: {error}; a job of this name, if there is one, continues"
                     ) from error
                 reason = error.reason.splitlines()[0]
                 self._log_change(f"{asked} does not answer: {reason}; the state of its job is unknown: asking again")

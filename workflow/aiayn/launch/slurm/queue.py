@@ -17,8 +17,6 @@ from aiayn.runs.queue import Ending, QueuedJob, QueueError
 _FORMAT = "%A|%T|%N|%L|%j|%r|%o"  # the path last: it may contain any character
 _NUM_FIELDS = 1 + _FORMAT.count("|")
 TIMEOUT_SECONDS = 20.0
-# Errors that a retry does not pass; squeue also prints `invalid` of a credential, which may pass.
-_USAGE_ERROR = re.compile(r"(unrecognized|unknown|invalid|ambiguous) (option|job state|job format)", re.IGNORECASE)
 # A job in one of these states has ended. In any other it continues, Slurm may start it again, or its processes are
 # still ending: an unknown state does not mean that a job has ended.
 _ENDING_BY_STATE: dict[str, Ending] = {
@@ -44,9 +42,8 @@ class SlurmError(QueueError):
     """One of Slurm's commands failed for a `reason`, or did not answer."""
 
     def __init__(self, command: Sequence[str], reason: str, *, has_answered: bool) -> None:
-        is_final = _USAGE_ERROR.search(reason) is not None
-        advice = "expected Slurm 20.02 or newer" if is_final else "repeat it when `squeue --me` answers"
-        super().__init__(f"`{' '.join(command)}` failed: {reason}; {advice}", reason=reason, is_final=is_final)
+        words = f"`{' '.join(command)}` failed: {reason}; repeat it when `squeue --me` answers"
+        super().__init__(words, reason=reason)
         self.has_answered = has_answered
 
 
