@@ -73,11 +73,9 @@ class RankTraining:
 
     def run(self) -> None:
         """Check this rank's node, and train from the checkpoint that rank 0 broadcasts."""
-        if not self.group.broadcast_start().is_needed:
-            return
-        check_node(self.group, self.device, self.folder.checkpoints_path)
         start = self.group.broadcast_start()
         if start.is_needed:
+            check_node(self.group, self.device)
             with contextlib.suppress(StopTraining):
                 self.train_with_fairseq(start)
 
@@ -119,33 +117,35 @@ class RankZero(RankTraining):
     """The training of rank 0, which holds the run's lock, finds the checkpoint to resume from, records the attempt."""
 
     started: Started
-    full_path: Path | None
     torn_paths: list[Path]
+    input_sha256_by_path: dict[PurePath, str]
 
     def run(self) -> None:
         """Train under the run's lock, if the run is not done.
 
-        Work that may take minutes precedes the first broadcast, because the check's time-outs begin there.
+        Work that may take minutes precedes the broadcast, because the check's time-outs begin there.
         """
         with contextlib.ExitStack() as stack:
             with rank_error_recorded(self.folder, self.rank):
                 stack.enter_context(rank_lock(self.folder))
-                is_needed = not self.folder.is_done()
-                input_sha256_by_path = self._prepare_attempt() if is_needed else {}
-                self.group.broadcast_start(Start(is_needed=is_needed))
-            if is_needed:
-                self._attempt(input_sha256_by_path)
+                is_done = self.folder.is_done()
+                start = self.group.broadcast_start(Start(is_needed=False) if is_done else self._prepare_attempt())
+            if not is_done:
+                self._attempt(start)
 
-    def _prepare_attempt(self) -> dict[PurePath, str]:
-        """Clean up after earlier attempts, find the checkpoint, record the start, and return the inputs' digests."""
+    def _prepare_attempt(self) -> Start:
+        """Clean up after earlier attempts, record the start, and return where training begins: at a checkpoint, or not.
+
+        It is not needed if that checkpoint is the last.
+        """
         folder = self.folder
         folder.checkpoints_path.mkdir(parents=True, exist_ok=True)
         remove_partial_files(folder.path)
         remove_partial_files(folder.checkpoints_path)
         folder.remove_rank_errors()
-        input_sha256_by_path = hash_inputs(self.request)
-        self.full_path, self.torn_paths = newest_whole_full(folder.checkpoints_path)
-        update = update_of(self.full_path) if self.full_path else 0
+        self.input_sha256_by_path = hash_inputs(self.request)
+        full_path, self.torn_paths = newest_whole_full(folder.checkpoints_path)
+        update = update_of(full_path) if full_path else 0
         folder.close_lost_attempt(update=update)
         self.started = Started(
             attempt=1 + sum(isinstance(event, Started) for event in folder.events()),
@@ -159,22 +159,24 @@ class RankZero(RankTraining):
             update=update,
         )
         folder.append_event(self.started)
-        return input_sha256_by_path
+        is_needed = not _is_finished(full_path, self.request)
+        return Start(is_needed=is_needed, full_path=str(full_path) if full_path else None)
 
-    def _attempt(self, input_sha256_by_path: dict[PurePath, str]) -> None:
+    def _attempt(self, start: Start) -> None:
         """Run one attempt and record its end."""
         folder, tally = self.folder, self.tally
         try:
             with _log_added(folder.log_path):
                 for torn_path in self.torn_paths:
                     logger.warning(f"{torn_path}: torn; resuming from update {self.started.update} instead")
-                check_node(self.group, self.device, folder.checkpoints_path)
-                self._require_same_machine()
-                self._train()
+                if start.is_needed:
+                    check_node(self.group, self.device)
+                    self._require_same_machine()
+                    self.train_with_fairseq(start)
             ended = utc_now()
             record = make_record(
                 self.request, self.started, num_ranks=self.rank.world_size, until=ended,
-                sha256_by_path=input_sha256_by_path, energy=tally.energy,
+                sha256_by_path=self.input_sha256_by_path, energy=tally.energy,
             )  # fmt: skip
         except StopTraining:
             reason = f"asked by {self.stop.agreed.name if self.stop.agreed else 'an unknown signal'}"
@@ -186,18 +188,6 @@ class RankZero(RankTraining):
             raise
         folder.end_attempt(update=record.updates, outcome="done", reason="", time=ended, energy=tally.energy)
         write_record(record, folder.done_path)
-
-    def _train(self) -> None:
-        """Broadcast the start and train from the checkpoint, or from nothing, unless the checkpoint is the last."""
-        self.stop.agreed = self.stop.signal_number
-        is_stopping = self.stop.agreed is not None
-        is_needed = not is_stopping and not _is_finished(self.full_path, self.request)
-        full_path = str(self.full_path) if self.full_path else None
-        start = self.group.broadcast_start(Start(is_needed=is_needed, full_path=full_path))
-        if is_stopping:
-            raise StopTraining
-        if start.is_needed:
-            self.train_with_fairseq(start)
 
     def _classify_failure(self, error: BaseException) -> tuple[Outcome, str]:
         """Return outcome and reason of an attempt that an error ended.
