@@ -3,7 +3,6 @@
 import fcntl
 import os
 import platform
-import time
 from pathlib import Path
 
 import pytest
@@ -148,17 +147,6 @@ def test_a_driver_before_its_job_is_a_run_that_starts(runs: Path) -> None:
             "queued", "starting", True,
         )  # fmt: skip
     assert status_of(folder).state == "lost"
-
-
-def test_a_hundred_runs_with_long_logs_take_less_than_two_seconds_of_a_core(runs: Path) -> None:
-    filling = [statistics_line(number, 4.0, "12:10:00") for number in range(2000)]
-    log = [settings_line(100_000), *filling]  # about half a megabyte
-    for number in range(100):
-        make_run(runs, f"demo_en_de-base-seed{number}-0a1b2c3d", events=[started(1, 0)], log=log)
-    begin = time.process_time()
-    statuses = read_statuses(list_run_folders(runs), QUEUES)
-    assert time.process_time() - begin < 2
-    assert [status.updates for status in statuses] == [100_000] * 100
 
 
 def test_asking_for_a_lock_does_not_try_to_take_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,14 +93,13 @@ def describe_event(event: Event) -> str:
 def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) -> Iterator[str]:
     """Yield the last lines of a run's log and then each new one, until the run is done.
 
-    `note` gets each new event of attempts.jsonl, and the output of a new job until its attempt begins. A missing log is
+    `note` gets each new event of attempts.jsonl, and where a new job prints until its attempt begins. A missing log is
     awaited; a replaced or cut log is read from its new beginning.
 
     Raises:
         RecordError: if attempts.jsonl or jobs.jsonl is damaged.
     """
     growing, num_events = _GrowingFile(folder.log_path, num_lines), len(folder.events())
-    printed: _GrowingFile | None = None  # by the newest job, before its attempt begins
     announced_job = ""
     while True:
         has_ended = folder.is_done()
@@ -114,15 +113,9 @@ def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) ->
         if has_ended:
             return
         job = job_without_attempt(events, folder.jobs())
-        if job is None:
-            printed = None
-        elif printed is None or printed.path != folder.output_path(job.job):
-            printed = _GrowingFile(folder.output_path(job.job), num_lines)
-        for line in printed.new_lines() if printed else ():
-            if job is not None and job.job != announced_job:
-                announced_job = job.job
-                note(f"== job {job.job} has begun no attempt yet; it prints, in {folder.output_path(job.job)}:")
-            note(line)
+        if job is not None and job.job != announced_job:
+            announced_job = job.job
+            note(f"== job {job.job} has begun no attempt yet; it prints into {folder.output_path(job.job)}")
         time.sleep(POLL_SECONDS)
 
 
