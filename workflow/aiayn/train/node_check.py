@@ -23,7 +23,6 @@ from aiayn.train.rendezvous import is_peer_loss
 TIMEOUT_SECONDS = 60.0
 CUDA_TIMEOUT_SECONDS = 120.0  # NCCL's communicator is made in it, by the first reduction of all
 SUM_FRACTION = 2 / 3  # of the second half's time, for the all-reduce; the rest is for the reports of it
-LOSS_SECONDS = 2.0  # for the other ranks' reports when one is gone
 # Rank 0, which alone can name the missing ranks, times out so much earlier than the others.
 _LEAD_SECONDS = 5.0
 NUM_REDUCED = 1 << 18  # 1 MiB of fp32
@@ -48,28 +47,12 @@ def check_node(group: RankGroup, device: str, *, timeout_seconds: float | None =
     problem = _problem_of(lambda: _check_layer(device), "a forward and backward step of a small layer")
     _require_sound(group, device, problem, within_seconds=timeout_seconds)
     if group.rank.world_size > 1:
-        _check_sum_of_all(group, device, timeout_seconds)
-
-
-def _check_sum_of_all(group: RankGroup, device: str, timeout_seconds: float) -> None:
-    """Check the all-reduce: the second half of the check."""
-    what, sum_seconds = "an all-reduce", timeout_seconds * SUM_FRACTION
-    began = time.monotonic()
-    try:
-        problem = _problem_of(lambda: _check_sum(group.rank, device, sum_seconds), what)
-    except RuntimeError as loss:  # of another rank, unless all are there to report
-        problem = f"{what}: {loss}; {NODE_ADVICE}"
-        try:
-            _require_sound(group, device, problem, within_seconds=LOSS_SECONDS, names_missing=False)
-        except RuntimeError:
-            raise loss from None
-    else:
+        began, sum_seconds = time.monotonic(), timeout_seconds * SUM_FRACTION
+        problem = _problem_of(lambda: _check_sum(group.rank, device, sum_seconds), "an all-reduce")
         _require_sound(group, device, problem, within_seconds=began + timeout_seconds - time.monotonic())
 
 
-def _require_sound(
-    group: RankGroup, device: str, problem: str, *, within_seconds: float, names_missing: bool = True
-) -> None:
+def _require_sound(group: RankGroup, device: str, problem: str, *, within_seconds: float) -> None:
     """Gather the problems of all ranks, and raise if there is one."""
     rank = group.rank
     where = device if device == "cpu" else f"{device}:{rank.local_rank}"
@@ -77,7 +60,7 @@ def _require_sound(
     try:
         problems = _within(within_seconds + _LEAD_SECONDS, lambda: group.gather(own, within_seconds=within_seconds))
     except RuntimeError as error:
-        if not names_missing or is_peer_loss(error):
+        if is_peer_loss(error):
             raise
         missing = error.missing if isinstance(error, MissingRankError) else [group.name(0)]
         problems = [own, *(f"{name}: no report within {within_seconds:.2g} s; {NODE_ADVICE}" for name in missing)]
