@@ -97,11 +97,6 @@ class CheckpointKeeper:
         """
         self._writing.result()
 
-    def require_no_failure(self) -> None:
-        """Raise the error of a write that has failed; do not wait."""
-        if self._writing.done():
-            self.wait()
-
     @contextlib.contextmanager
     def closed_at_end(self) -> Iterator[None]:
         """Wait for the last write at the end of the block, and raise its error unless the block raises one."""

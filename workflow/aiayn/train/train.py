@@ -91,14 +91,10 @@ class RankTraining:
             save_interval_updates=training.save_interval_updates,
         )  # fmt: skip
 
-        def is_due(num_updates: int) -> bool:
-            keeper.require_no_failure()
-            return keeper.is_due(num_updates)
-
         with metered(self.tally, request, self.rank, self.group, self.device):
             compat.install_saving(
                 keeper.save,
-                is_due=is_due,
+                is_due=keeper.is_due,
                 stop_is_requested=partial(any_rank_stopped, self.stop, self.rank),
                 stop=StopTraining,
             )
