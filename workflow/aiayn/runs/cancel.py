@@ -16,7 +16,6 @@ from aiayn.runs.status import RunStatus, read_statuses
 
 POLL_SECONDS = 0.5
 QUEUE_POLL_SECONDS = 2.0
-SECONDS_BETWEEN_SIGNALS = 5.0  # a job that is just starting may miss the first
 SECONDS_TO_FREE_A_LOCK = 5.0  # a shared file system may take so long after its owner's end
 DEFAULT_TIMEOUT_SECONDS = 180.0  # a queue may wait 30 s after TERM, then kills
 
@@ -58,7 +57,7 @@ class _Cancellation:
             self._wait(lambda: self._alive_jobs(queue) == [], QUEUE_POLL_SECONDS)
         # A controller may forget a job whose rank 0 is running.
         if queue is None or not _comes_true(self._is_unlocked, SECONDS_TO_FREE_A_LOCK, POLL_SECONDS):
-            self._terminate_until_gone()
+            self._terminate()
         elif not is_in_queue:
             reason = status.reason or "has no job in the queue at present"
             raise StateError(f"{self._run}: {reason}; nothing was done, repeat the command")
@@ -107,34 +106,20 @@ class _Cancellation:
     def _is_unlocked(self) -> bool:
         return not is_held(self._folder.lock_path)
 
-    def _terminate_until_gone(self) -> None:
-        """Send TERM to the run's process on this machine, again and again, until it has ended."""
+    def _terminate(self) -> None:
+        """Send TERM to rank 0 on this machine, which saves and ends all ranks, and wait until it has ended."""
         if self._status.host != platform.node():
             asked = f"{self._queue.asked} does not know of its job, but rank 0 is running: " if self._queue else ""
             raise StateError(f"{self._run}: {asked}{self._how_to_end()}")
-        if self._owner() is None:
+        process = None if self._is_unlocked() else self._folder.rank_zero_process()
+        if process is None:
             reason = "rank 0 has only just begun; nothing was done, repeat the command"
             if self._is_unlocked():
                 reason = "no job yet, its driver is about to submit one; end the driver with Ctrl-C"
             raise StateError(f"{self._run}: {reason}")
-        signalled_at = -SECONDS_BETWEEN_SIGNALS
-
-        def is_gone() -> bool:
-            nonlocal signalled_at
-            process = self._owner()
-            if process is None:
-                return self._is_unlocked()
-            if time.monotonic() - signalled_at >= SECONDS_BETWEEN_SIGNALS:
-                signalled_at = time.monotonic()
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGTERM)
-            return False
-
-        self._wait(is_gone, POLL_SECONDS)
-
-    def _owner(self) -> int | None:
-        """Return rank 0's process, which saves and ends all ranks on TERM; None while it does not hold its lock."""
-        return self._folder.rank_zero_process() if is_held(self._folder.lock_path) else None
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGTERM)
+        self._wait(self._is_unlocked, POLL_SECONDS)
 
     def _wait(self, is_gone: Callable[[], bool], poll_seconds: float) -> None:
         if not _comes_true(is_gone, self._timeout_seconds, poll_seconds):
