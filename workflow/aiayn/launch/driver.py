@@ -236,9 +236,11 @@ class _Driver:
             RunError, KeyboardInterrupt: on a signal, at once, while a remote job continues.
         """
         job: str | None = None
-        if alive := self._alive_jobs(self._ask_queue()):
+        jobs, attempt = self._ask_queue(), self._folder.open_attempt()
+        has_ended = attempt is not None and attempt.job in [queued.job for queued in jobs]  # if none is alive
+        if alive := self._alive_jobs(jobs):
             job = self._attach(alive[-1])
-        elif self._launcher.is_remote and self._is_alive_outside_queue():
+        elif self._launcher.is_remote and not has_ended and self._is_alive_outside_queue():
             self._log_change(f"a job that {self._launcher.asked} does not know trains this run; waiting for its end")
             while self._is_alive_outside_queue():
                 self._pause(self._launcher.poll_seconds)
