@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 MAX_JOBS_WITHOUT_PROGRESS = 3
 SHOWN_LINES = 15  # of a failed run's log
-GRACE_SECONDS = 15.0  # for a queue that sbatch did not answer for
+GRACE_SECONDS = 15.0  # after a submission without an answer
 FILE_DELAY_SECONDS = 5.0  # for the file system alone, when the queue shows that the job has ended
 RESUBMIT_SECONDS = 60.0  # between two attempts to submit
 REPEAT_SECONDS = 600.0  # between two equal lines of the log
