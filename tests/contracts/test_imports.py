@@ -87,7 +87,7 @@ def test_tables_and_analyses_load_nothing_heavy() -> None:
 
 def test_the_driver_of_a_training_loads_no_engine() -> None:
     assert (
-        loaded_by("import aiayn.launch.driver, aiayn.launch.submit, aiayn.plan.feasibility, aiayn.train.fairseq_args")
+        loaded_by("import aiayn.launch.driver, aiayn.launch.job, aiayn.plan.feasibility, aiayn.train.fairseq_args")
         == set()
     )
 

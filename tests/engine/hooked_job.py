@@ -167,7 +167,7 @@ def hooked(*hooks: Hook) -> Iterator[None]:
     # A job looks for modules in the copy of its code and in PYTHONPATH alone; this one is none of the code.
     path = os.pathsep.join([str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])
     with (
-        mock.patch("aiayn.launch.submit.TrainingJob", next_jobs(*hooks)),
+        mock.patch("aiayn.launch.local.TrainingJob", next_jobs(*hooks)),
         mock.patch.dict(os.environ, {"PYTHONPATH": path}),
     ):
         yield

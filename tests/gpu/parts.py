@@ -1,7 +1,7 @@
 """The parts of the GPU kit, each a process that `run.py` starts: python -m tests.gpu.parts NAME --device cuda ...
 
-A part prints what it likes and appends a row to FILE for each thing that it has measured, so that what it found before
-an error or its end is kept. On a CPU everything is smaller, and what needs a GPU says so.
+A part prints what it likes, and a row of the table for each thing that it has measured. Its exit code is 1 if one is
+beyond its bound. On a CPU everything is smaller, and what needs a GPU says so.
 """
 
 import argparse
@@ -49,6 +49,13 @@ class Row(NamedTuple):
     ratio: float | None = None
     ok: bool | None = None
     note: str = ""
+
+    def in_table(self, part: str) -> str:
+        """Return this row of the table."""
+        value = f"not measured: {self.note}" if self.value is None else f"{self.value} {self.unit}"
+        ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
+        is_ok = {None: "", True: "yes", False: "**no**"}[self.ok]
+        return f"| {part} | {self.what} | {value} | {self.bound} | {ratio} | {is_ok} |"
 
 
 class Work(NamedTuple):
@@ -397,16 +404,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--device", choices=("cuda", "cpu"), required=True)
-    for name in ("data", "out", "rows"):
+    for name in ("data", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     arguments = parser.parse_args()
     if arguments.device == "cuda" and not torch.cuda.is_available():
         print("torch sees no GPU here; see nvidia-smi and whether torch is a build for CUDA, or take --device cpu")
         return 1
-    with arguments.rows.open("a", encoding="utf-8", buffering=1) as rows:
-        for row in PARTS[arguments.part](Work(arguments.device, arguments.data, arguments.out)):
-            rows.write(json.dumps(row._asdict()) + "\n")
-    return 0
+    is_well = True
+    for row in PARTS[arguments.part](Work(arguments.device, arguments.data, arguments.out)):
+        print(row.in_table(arguments.part), flush=True)
+        is_well = is_well and row.ok is not False
+    return 0 if is_well else 1
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from aiayn.price.text import render_plan
 from aiayn.records import Hardware, Prediction, write_record
 from aiayn.spec.hardware import find_utilisation
 from aiayn.spec.system import CONFIG_FOLDER
-from tests.planned_scales import CPU, HARDWARE, PAPER, PLAIN, record_of
+from tests.planned_scales import HARDWARE, PAPER, PLAIN, record_of
 from tests.price.plans import H100, hours_of, plan_of
 from tests.records_factory import BINARIZED, EIGHT_P100, PAPER_TRAINING
 from tests.run_folders import ended, make_run, started
@@ -62,14 +62,6 @@ def test_no_update_is_planned_shorter_than_its_hosts_side(tmp_path: Path) -> Non
     one_gpu = choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="H100", num_gpus=1)
     base = plan_of(msgspec.structs.replace(PAPER, precision="bf16"), tmp_path, one_gpu).trainings[0]
     assert base.hours == pytest.approx(100_000 * 8 * 0.010 / 3600)  # 8 batches one after the other
-
-
-def test_ranks_without_gpus_are_planned_with_the_sum_of_their_gradients(tmp_path: Path) -> None:
-    """Base has 63.08 M parameters: each of 8 ranks sends 7/8 of 252 MB twice an update, 0.88 s at 0.5 GB/s."""
-    eight = choose_machine(CPU, HARDWARE, launcher="slurm", gpu=None, num_gpus=None)
-    alone = msgspec.structs.replace(eight, num_ranks=1)  # one rank with 8 threads
-    hours = [plan_of(PAPER, tmp_path, machine).trainings[0].speed.hours for machine in (eight, alone)]
-    assert hours[0] - hours[1] == pytest.approx(100_000 * 0.8831 / 3600, rel=1e-3)
 
 
 def test_no_line_of_a_plan_is_wider_than_a_hundred_columns(tmp_path: Path, paper_plan: Plan) -> None:

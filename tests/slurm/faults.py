@@ -1,6 +1,6 @@
 """Every fault once, on a test cluster of its own, and the table of what came of it.
 
-    python -m tests.slurm.faults [--table FILE] [--outcomes FOLDER] [NAME ...]
+    python -m tests.slurm.faults [--table FILE] [NAME ...]
 
 Each fault happens to the same tiny training of two ranks, and each must end with the same tensors as the undisturbed
 one, bit for bit, and the same state of the optimiser. Exit code 1 if any does not. tests/slurm/faults.md is the table
@@ -125,8 +125,8 @@ def table_of(outcomes: Sequence[Outcome], expected: Digests | None) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def try_faults(names: Sequence[str], cluster: Cluster, outcomes_folder: Path | None) -> list[Outcome]:
-    """Let faults happen, one after the other, and tell each; those that are kept already from an earlier call do not.
+def try_faults(names: Sequence[str], cluster: Cluster) -> list[Outcome]:
+    """Let faults happen, one after the other, and print each.
 
     The first is `undisturbed`: if that fails there is nothing to compare with, and it stays alone.
     """
@@ -135,16 +135,8 @@ def try_faults(names: Sequence[str], cluster: Cluster, outcomes_folder: Path | N
     data = make_tiny_data(scenes_folder / "corpus")
     outcomes: list[Outcome] = []
     for name in names:
-        kept_path = outcomes_folder / f"{name}.json" if outcomes_folder else None
-        if kept_path and kept_path.exists():
-            outcome = msgspec.json.decode(kept_path.read_bytes(), type=Outcome)
-        else:
-            outcome = try_fault(name, faults[name], cluster, scenes_folder / name, data)
+        outcome = try_fault(name, faults[name], cluster, scenes_folder / name, data)
         outcomes.append(outcome)
-        is_well = outcome.is_well(outcomes[0].digests)
-        if kept_path and is_well:  # another is tried again
-            kept_path.parent.mkdir(parents=True, exist_ok=True)
-            kept_path.write_bytes(msgspec.json.encode(outcome))
         line = " | ".join(outcome.cells(outcomes[0].digests))
         print(f"{line}\n{outcome.error or ''}", file=sys.stderr, flush=True)
         if not outcomes[0].digests:
@@ -172,10 +164,6 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.slurm.faults", description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(faults)}; default: all")
     parser.add_argument("--table", type=Path, help="a file for the table, too")
-    parser.add_argument(
-        "--outcomes", type=Path, metavar="FOLDER",
-        help="keep each good outcome there, and try none that an earlier call kept: one that was ended goes on",
-    )  # fmt: skip
     args = parser.parse_args(arguments)
     unknown = sorted(set(args.names) - set(faults))
     if unknown:
@@ -187,7 +175,7 @@ def main(arguments: Sequence[str]) -> int:
         start_seconds = time.monotonic() - begin
         print(f"the cluster is up after {start_seconds:.1f} s", file=sys.stderr, flush=True)
         slurm = cluster.daemons.output("sinfo", "--version").strip()
-        outcomes = try_faults(names, cluster, args.outcomes)
+        outcomes = try_faults(names, cluster)
     report = report_of(outcomes, slurm, start_seconds)
     print(report)
     if args.table:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import shlex
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,33 +11,26 @@ from tests.pipeline_copy import Pipeline
 from tests.slurm.cluster import Cluster
 from tests.slurm.cluster_layout import NODES
 from tests.slurm.cluster_processes import wait_until
-from tests.slurm.fault_scene import EXIT_INPUT_OR_RUN, LONGEST_WAIT_SECONDS, Scene
-from tests.slurm.faults_of_drivers import EXIT_INTERRUPTED
+from tests.slurm.fault_scene import LONGEST_WAIT_SECONDS, Scene
 from tests.slurm.snakemake_run import SnakemakeRun
 from tests.slurm.training_pipeline import make_training_pipeline, trained_record
 
 NUM_DRIVERS = 30
 MOST_RSS_MB = 80.0  # of a driver, as it imports no torch
 KEPT_SEED = 1  # the scene's own run, which trains in the end
-INTERRUPTED_SEEDS = range(KEPT_SEED, 16)
-SEEDS_CANCELLED_BY_VERB = range(16, 18)
-SEEDS_CANCELLED_BY_SLURM = range(18, 1 + NUM_DRIVERS)
-SEEDS = (*INTERRUPTED_SEEDS, *SEEDS_CANCELLED_BY_VERB, *SEEDS_CANCELLED_BY_SLURM)
+SEEDS = range(KEPT_SEED, KEPT_SEED + NUM_DRIVERS)
 LONGEST_END_SECONDS = 60.0
-ENDS_NAME = "ends"  # a line a driver: its exit code and its arguments
 
 
 def thirty_drivers(scene: Scene) -> None:
-    """All wait at once, each small; some jobs are cancelled, the others outlive Ctrl-C, and one goes on."""
+    """All wait at once, each small; their jobs outlive Ctrl-C, and one goes on."""
     scene.ask(poll_seconds=5.0)  # as a cluster's file has it: thirty ask the controller
     pipeline = make_training_pipeline(scene)
-    _note_ends(pipeline)
     with contextlib.ExitStack() as started:
         with _drained(scene.cluster):
             run = SnakemakeRun.start(pipeline, *map(trained_record, SEEDS))
             started.callback(run.kill)
             what = _wait_side_by_side(scene, pipeline, run)
-            _cancel_some(scene, pipeline)
             _interrupt(scene, pipeline, run)
             (job,) = scene.live_jobs()
             again = SnakemakeRun.start(pipeline, trained_record(KEPT_SEED))
@@ -58,26 +50,12 @@ def _wait_side_by_side(scene: Scene, pipeline: Pipeline, run: SnakemakeRun) -> s
     rss_mb = [_memory_mb(driver, "status", "VmRSS") for driver in drivers]
     pss_mb = [_memory_mb(driver, "smaps_rollup", "Pss") for driver in drivers]
     assert max(rss_mb) < MOST_RSS_MB, f"RSS of the drivers in MB: {sorted(rss_mb)}"
-    assert _ends(pipeline) == {}
     assert _queued(scene) == sorted((name, "PENDING") for name in _run_names(scene))
     assert len(_run_names(scene)) == NUM_DRIVERS
     return (
         f"{NUM_DRIVERS} drivers of one snakemake wait at once, RSS {max(rss_mb):.0f} MB at most, {sum(pss_mb):.0f} MB "
-        "in all (Pss); half of their jobs cancelled: exit 3; Ctrl-C: the other jobs stay; one started again"
+        "in all (Pss); Ctrl-C: their jobs stay; all but one cancelled, and that started again"
     )
-
-
-def _cancel_some(scene: Scene, pipeline: Pipeline) -> None:
-    """Cancel half of the jobs: each of their drivers ends with exit 3, and no job comes in their place."""
-    for seed in SEEDS_CANCELLED_BY_VERB:
-        scene.call("cancel", _run_name(scene, seed))
-    _scancel(scene, SEEDS_CANCELLED_BY_SLURM)
-    cancelled = (*SEEDS_CANCELLED_BY_VERB, *SEEDS_CANCELLED_BY_SLURM)
-    wait_until(lambda: len(_ends(pipeline)) >= len(cancelled), LONGEST_END_SECONDS, "the ends of cancelled runs")
-    assert _ends(pipeline) == dict.fromkeys(cancelled, EXIT_INPUT_OR_RUN)
-    assert all("was cancelled at update 0" in _log(pipeline, seed) for seed in cancelled)
-    wait_until(lambda: len(_drivers(scene)) == len(INTERRUPTED_SEEDS), LONGEST_END_SECONDS, "the others' drivers alone")
-    _require_queued(scene, INTERRUPTED_SEEDS)
 
 
 def _interrupt(scene: Scene, pipeline: Pipeline, run: SnakemakeRun) -> None:
@@ -85,11 +63,9 @@ def _interrupt(scene: Scene, pipeline: Pipeline, run: SnakemakeRun) -> None:
     os.killpg(run.process.pid, signal.SIGINT)
     assert run.wait(LONGEST_END_SECONDS) != 0
     assert _drivers(scene) == []
-    ends = _ends(pipeline)
-    assert {seed: ends[seed] for seed in INTERRUPTED_SEEDS} == dict.fromkeys(INTERRUPTED_SEEDS, EXIT_INTERRUPTED)
-    assert all("the same command attaches" in _log(pipeline, seed) for seed in INTERRUPTED_SEEDS)
-    _require_queued(scene, INTERRUPTED_SEEDS)
-    _scancel(scene, [seed for seed in INTERRUPTED_SEEDS if seed != KEPT_SEED])
+    assert all("the same command attaches" in _log(pipeline, seed) for seed in SEEDS)
+    _require_queued(scene, SEEDS)
+    _scancel(scene, [seed for seed in SEEDS if seed != KEPT_SEED])
     _require_queued(scene, [KEPT_SEED])
 
 
@@ -157,27 +133,6 @@ def _wait_for_words(pipeline: Pipeline, run: SnakemakeRun, seeds: Sequence[int],
 
     wait_until(have_said, LONGEST_WAIT_SECONDS, f"{words!r} of {len(seeds)} drivers")
     assert not left, f"seeds {sorted(left)} have not said {words!r}:\n{run.output}"
-
-
-def _note_ends(pipeline: Pipeline) -> None:
-    """Let each `aiayn` note its exit code: of a local rule snakemake tells only that it failed."""
-    command = pipeline.fake_folder / "bin" / "aiayn"
-    itself = command.rename(command.with_name("aiayn-itself"))
-    ends = shlex.quote(str(pipeline.fake_folder / ENDS_NAME))
-    command.write_text(
-        # It outlives what ends its child, to tell of it.
-        f'#!/bin/sh\ntrap : INT TERM HUP\n{shlex.quote(str(itself))} "$@"\n'
-        f'code=$?\necho "$code $*" >> {ends}\nexit $code\n'
-    )
-    command.chmod(0o755)
-
-
-def _ends(pipeline: Pipeline) -> dict[int, int]:
-    """Return the exit code of each driver that has ended, by its seed."""
-    path = pipeline.fake_folder / ENDS_NAME
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    words = [line.split() for line in lines]
-    return {int(line[1 + line.index("--seed")]): int(line[0]) for line in words if "--seed" in line}
 
 
 @contextlib.contextmanager

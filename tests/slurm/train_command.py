@@ -46,7 +46,8 @@ def run(settings: Settings, arguments: list[str]) -> int:
         contextlib.nullcontext() if settings.has_locks else no_locks(),
         mock.patch.object(aiayn.spec.system, "read_system", read_system),
         mock.patch.object(aiayn.spec.cluster, "read_cluster", read_cluster),
-        mock.patch("aiayn.launch.submit.TrainingJob", make_job),
+        mock.patch("aiayn.launch.slurm.launcher.TrainingJob", make_job),
+        mock.patch("aiayn.launch.local.TrainingJob", make_job),
     ):
         return main(arguments)
 

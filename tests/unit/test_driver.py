@@ -21,9 +21,8 @@ import aiayn.launch.driver
 import aiayn.runs.run_folder
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import snapshot_folder, take_snapshot
-from aiayn.launch.driver import drive
 from aiayn.records import TrainRecord, read_record
-from aiayn.runs.attempts import DONE_NAME, RANK_LOCK_NAME, Outcome
+from aiayn.runs.attempts import DONE_NAME, Outcome
 from aiayn.runs.clock import Clock
 from aiayn.runs.run_folder import RunFolder
 from tests.driven_run import DrivenRun
@@ -86,12 +85,8 @@ def rank_error(driven: DrivenRun) -> None:
     driven.request.folder.record_rank_error(5, LaunchError("n2: torch sees 7 GPUs, expected 8"))
 
 
-def prints(job: str) -> Step:  # its batch script, and then another rank
-    def step(driven: DrivenRun) -> None:
-        job_output(driven.folder, job, f"srun: job {job}: python3: not found\n")
-        (driven.folder / "submitit" / f"{job}_5_log.out").write_text("rank 5\n", encoding="utf-8")
-
-    return step
+def prints(job: str) -> Step:  # its batch script
+    return lambda driven: job_output(driven.folder, job, f"srun: job {job}: python3: not found\n")
 
 
 def log(*lines: str) -> Step:
@@ -166,18 +161,14 @@ CASES = {
         ("7", "8", "9"), error=r"run: 3 jobs ended .*checkpoint.* job 9, ended as NODE_FAIL\n",
         before=cluster(max_num_jobs=20),
     ),
-    "two failures before an attempt, as without Python on the node": Case(
-        tuple(together(prints(job), squeue("FAILED", "NonZeroExitCode", job)) for job in ("7", "8")), ("7", "8"),
-        error=r"^run: job 8 ended as FAILED before its training began[\s\S]*\n  srun: job 8: python3: not found$",
-        before=cluster(max_num_jobs=20),
-    ),
-    "a failure before an attempt and a failed attempt are counted apart": Case(
-        (squeue("FAILED"), together(begin("8"), squeue("FAILED", job="8")), finish), ("7", "8", "9"),
-        before=cluster(max_num_jobs=20),
+    "three failures before an attempt, as without Python on the node": Case(
+        tuple(together(prints(job), squeue("FAILED", "NonZeroExitCode", job)) for job in ("7", "8", "9")),
+        ("7", "8", "9"), before=cluster(max_num_jobs=20),
+        error=r"^run: 3 jobs ended .* job 9, ended as FAILED\n[\s\S]*\n  srun: job 9: python3: not found$",
     ),
     "it lacked memory twice at one checkpoint": Case(
         tuple(together(begin(job, 100), squeue("OUT_OF_MEMORY", job=job)) for job in ("7", "8")),
-        ("7", "8"), error=r"run: job 8 ended as OUT_OF_MEMORY.*memory_gb_per_node .* 16\n",
+        ("7", "8"), error=r"run: 1 job ended .* job 8, ended as OUT_OF_MEMORY; .*memory_gb_per_node .* 16\n",
         before=cluster(memory_gb_per_node=16),
     ),
     # A job that may be alive is waited for, whoever submitted it and whatever squeue shows.
@@ -211,13 +202,13 @@ CASES = {
     ),
     "done while squeue does not answer": Case((flag("down"), nothing, finish)),
     "a heartbeat of a job that squeue has lost": Case(
-        (together(begin(), squeue(""), beat), nothing, finish), logged=("its heartbeat for 15 s",)
+        (together(begin(), squeue(""), beat), nothing, finish), logged=("no longer knows job 7; looking",)
     ),
     "a job that reappears in the queue": Case(
         (together(begin(), reappear), nothing, finish), before=cluster(max_num_jobs=1)
     ),
     "a lost job without a heartbeat": Case((together(begin(), squeue("")), finish), ("7", "8")),
-    "a job lost before its attempt": Case((squeue(""), finish), ("7", "8"), logged=("its heartbeat for 60 s",)),
+    "a job lost before its attempt": Case((squeue(""), finish), ("7", "8"), logged=("no longer knows job 7; looking",)),
     "saved at its time limit, and lost": Case(
         (together(attempt("stopped", "asked by SIGUSR2"), queue()), finish), ("7", "8")
     ),
@@ -246,8 +237,8 @@ CASES = {
         (nothing, nothing, save(10), nothing, nothing, finish), ("7", "8", "9", "10", "11", "12"), launcher="local"
     ),
     "local: three ends without a new checkpoint, of which update 10's is new once": Case(
-        (save(10), nothing, nothing, together(save(10), prints("7"))), ("7", "8", "9", "10"), launcher="local",
-        error=r"run: 3 jobs ended without a new checkpoint\n[\s\S]*\n  rank 5$",  # what a job printed last
+        (save(10), nothing, nothing, together(save(10), prints("10"))), ("7", "8", "9", "10"), launcher="local",
+        error=r"run: 3 jobs ended without a new checkpoint\n[\s\S]*\n  srun: job 10: python3: not found$",
     ),
     "local: a failed training": Case(
         (together(log("epoch 1", "CUDA out of memory"), attempt("failed", "RuntimeError: out of memory")),),
@@ -353,27 +344,14 @@ def hide_record(driven: DrivenRun, seconds: float, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(aiayn.runs.run_folder.os, "listdir", list_late)
 
 
-def test_a_late_record_is_awaited_by_this_driver_and_the_next(
-    driven: DrivenRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A run that is done by attempts.jsonl is not trained again because its record is not seen yet."""
-    driven.drive(lambda: (end_without_record(driven), hide_record(driven, 100, monkeypatch)))
-    hide_record(driven, 100, monkeypatch)
-    driven.drive()
+def test_a_late_record_is_awaited(driven: DrivenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    driven.drive(lambda: (end_without_record(driven), hide_record(driven, 4, monkeypatch)))
     assert driven.slurm.num_submitted() == 1
 
 
-def test_a_record_that_does_not_appear_ends_the_driver_and_the_next_one_has_it_written_again(
-    driven: DrivenRun, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_record_that_does_not_appear_is_written_by_another_job(driven: DrivenRun) -> None:
     """Rank 0 was killed between the end of its attempt and its record."""
-    with pytest.raises(RunError) as raised:
-        driven.drive(lambda: end_without_record(driven))
-    assert f"120 s there is no {driven.folder / DONE_NAME}" in str(raised.value)
-    assert driven.slurm.num_submitted() == 1
-    with caplog.at_level("INFO"):
-        driven.drive(driven.finish)
-    assert "its done.json is gone" in caplog.text
+    driven.drive(lambda: end_without_record(driven), driven.finish)
     assert driven.slurm.num_submitted() == 2
 
 
@@ -384,47 +362,19 @@ def test_no_job_is_submitted_while_rank_0_holds_its_lock_and_touches_it(driven: 
     assert driven.slurm.num_submitted() == 0
 
 
-def test_a_held_lock_without_a_heartbeat_is_of_a_machine_that_went_down(
-    driven: DrivenRun, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_held_lock_without_a_heartbeat_is_of_a_machine_that_went_down(driven: DrivenRun) -> None:
     """NFS 3 keeps it until that machine has booted, which may be never."""
     with training_process(driven.folder):
         driven.drive(driven.finish)
     assert 60 <= driven.clock.now() < 100
     assert driven.slurm.num_submitted() == 1
-    assert re.search(f"{RANK_LOCK_NAME}: .* 60 s", caplog.text)
 
 
-def test_a_squeue_that_does_not_understand_or_is_missing_ends_the_driver(
-    driven: DrivenRun, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = "#!/bin/sh\necho \"squeue: unrecognized option '--me'\" >&2\nexit 1\n"
-    driven.slurm.replace_command("squeue", text)
-    with pytest.raises(LaunchError, match=r"squeue: unrecognized option '--me'; expected Slurm 20.02 or newer"):
-        driven.drive()
+def test_a_squeue_that_is_missing_ends_the_driver(driven: DrivenRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(driven.folder))
     with pytest.raises(LaunchError, match=r"run: no squeue on PATH: this machine has no Slurm; .* `--launcher local`"):
         driven.drive()
     assert driven.slurm.num_submitted() == 0
-
-
-def test_another_launcher_leaves_a_run_of_slurm_alone(driven: DrivenRun) -> None:
-    driven.drive(lambda: driven.slurm.set_state("7", "FAILED"), driven.finish)
-    (driven.folder / DONE_NAME).unlink()
-    with pytest.raises(LaunchError, match=r"Slurm job 8 .*`--launcher slurm`"):
-        drive(driven.request, launcher="local", record_path=driven.record_path)
-    with pytest.raises(LaunchError, match=r"Slurm job 8 .*`--fresh`"):
-        driven.drive(fresh=True)
-    driven.slurm.set_flag("down")
-    with pytest.raises(LaunchError, match=r"Slurm job 8 .*slurm_load_jobs error"):
-        drive(driven.request, launcher="local", record_path=driven.record_path)
-
-
-def test_a_job_of_the_same_name_in_another_folder_does_not_prevent_a_fresh_start(driven: DrivenRun) -> None:
-    driven.drive(driven.finish)
-    driven.slurm.set_queue(f"9|RUNNING|n1|1:00|{ELSEWHERE}")
-    driven.drive(driven.finish, fresh=True)
-    assert (driven.folder / "aside-1" / DONE_NAME).exists()
 
 
 @pytest.mark.parametrize("launcher", ["slurm", "local"])

@@ -10,13 +10,11 @@ import pytest
 import aiayn
 import aiayn.launch.job
 import aiayn.launch.local
-import aiayn.launch.submit
 from aiayn.errors import LaunchError
 from aiayn.launch.code_snapshot import take_snapshot
-from aiayn.launch.job import TrainingJob
+from aiayn.launch.job import ALLOCATOR_ENVIRONMENT, TrainingJob
 from aiayn.launch.launcher import Launcher, make_launcher
 from aiayn.launch.slurm.job import continue_later
-from aiayn.launch.submit import ALLOCATOR_ENVIRONMENT
 from aiayn.train.fairseq_args import TrainingData
 from aiayn.train.request import StopFlag, TrainingRequest
 from tests.fake_slurm import FakeSlurm
@@ -55,7 +53,7 @@ class EnvironmentJob(TrainingJob):
 
 
 def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aiayn.launch.submit, "TrainingJob", EnvironmentJob)
+    monkeypatch.setattr(aiayn.launch.local, "TrainingJob", EnvironmentJob)
     monkeypatch.setattr(aiayn.launch.local, "gpu_names", list)
     monkeypatch.setenv("OMP_NUM_THREADS", "17")
     monkeypatch.setenv(

@@ -1,9 +1,7 @@
 """The file that sbatch gets, to the byte, and what is kept from it; sbatch itself is a stand-in here."""
 
 import os
-import signal
 import sys
-import time
 from pathlib import Path
 
 import msgspec
@@ -165,30 +163,3 @@ def test_without_slurm_nothing_is_submitted(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LaunchError, match=r"run: sbatch failed: .*'sbatch'"):
         submit_to_slurm(make_request(tmp_path / "run"), plain, tmp_path / "code")
-
-
-def test_a_signal_waits_until_the_jobs_number_is_known(tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec) -> None:
-    """A driver that ended within sbatch could not tell which job it leaves behind."""
-    sbatch = slurm.commands / "sbatch"
-    text = sbatch.read_text(encoding="utf-8").replace("#!/bin/sh", f"#!/bin/sh\nkill -TERM {os.getpid()}")
-    sbatch.write_text(text, encoding="utf-8")
-    seen: list[int] = []
-    previous = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
-    try:
-        assert submit_to_slurm(make_request(tmp_path / "run"), plain, tmp_path / "code") == "7"
-        assert seen == [signal.SIGTERM]
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-
-
-def test_an_sbatch_that_hangs_is_ended(
-    tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Signals wait for it: without an end, Ctrl-C would have none either."""
-    slurm.replace_command("sbatch", "#!/bin/sh\nsleep 20\n")
-    monkeypatch.setattr("aiayn.launch.slurm.launcher._SBATCH_TIMEOUT_SECONDS", 0.5)
-    began = time.monotonic()
-    with pytest.raises(SubmissionError, match=r"run: sbatch failed: .*no answer within 0.5 s") as raised:
-        submit_to_slurm(make_request(tmp_path / "run"), plain, tmp_path / "code")
-    assert raised.value.is_passing
-    assert time.monotonic() - began < 15

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import aiayn.progress
-from aiayn.launch.progress import ProgressLine
+from aiayn.launch.driver import ProgressLine
 from aiayn.runs.log import LogTail
 
 

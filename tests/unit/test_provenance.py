@@ -24,7 +24,7 @@ from aiayn.provenance import (
     replace_outputs_on_success,
     require_free_space,
 )
-from aiayn.runs.json_lines import append_json_line
+from aiayn.runs.attempts import append_json_line
 
 Replace = Callable[[Path], contextlib.AbstractContextManager[Path]]
 

@@ -15,7 +15,6 @@ from aiayn.runs.logs import follow
 from aiayn.runs.run_folder import RunFolder
 from tests.run_folders import (
     ended,
-    job_output,
     make_run,
     started,
     statistics_line,
@@ -58,45 +57,6 @@ def test_last_lines_are_found_from_the_end(tmp_path: Path) -> None:
     assert last_lines(tmp_path / "no such log", 2) == []
 
 
-@pytest.fixture
-def resumed_in_vain(run_folder: Path) -> Path:
-    """Return the folder of a run whose second job has printed something, and has begun no attempt."""
-    write_log(run_folder, ["of the first job"])
-    job_output(run_folder, "4711", "of the first job\n")
-    for job in (submitted("slurm", "4711"), submitted("slurm", "23", minutes=9)):
-        RunFolder(run_folder).append_job(job)
-    job_output(run_folder, "23", "loading modules\nbash: module: command not found\n")
-    return run_folder
-
-
-def test_following_prints_the_output_of_a_job_until_its_attempt_begins(
-    resumed_in_vain: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = RunFolder(resumed_in_vain)
-
-    def print_late_and_early() -> None:
-        job_output(resumed_in_vain, "23", "of a job that is over\n")
-        job_output(resumed_in_vain, "24", "loading modules\n")
-
-    def print_twice() -> None:
-        job_output(resumed_in_vain, "24", "what is in the log as well\n")
-        add(resumed_in_vain, "2\n")
-
-    lines, notes = followed(
-        resumed_in_vain, monkeypatch,
-        lambda: run.append_job(submitted("slurm", "24", minutes=20)), print_late_and_early,
-        lambda: run.append_event(started(2, 21, job="24", host="n2", update=0)), print_twice,
-        num_lines=1,
-    )  # fmt: skip
-    assert lines == ["of the first job", "2"]
-    assert notes == [
-        f"== job 23 has begun no attempt yet; it prints, in {run.output_path('23')}:",
-        "bash: module: command not found",
-        f"== job 24 has begun no attempt yet; it prints, in {run.output_path('24')}:", "loading modules",
-        "== attempt 2 began 2026-01-01T12:21:00+00:00 on n2, job 24, at update 0",
-    ]  # fmt: skip
-
-
 def test_a_packed_log_is_printed_too(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_log(run_folder, ["first", statistics_line(10, 3.4, "12:00:00")])
     log_path = run_folder / LOG_NAME
@@ -132,15 +92,17 @@ def test_following_goes_on_through_a_stop_and_another_attempt(
     run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_log(run_folder, ["1"])
-    second = started(2, 6, job="23", host="n2", update=20)
+    run = RunFolder(run_folder)
     lines, notes = followed(
         run_folder, monkeypatch,
-        lambda: RunFolder(run_folder).append_event(ended(1, 5, "stopped", update=20, reason="asked by SIGUSR2")),
-        lambda: RunFolder(run_folder).append_event(second), lambda: add(run_folder, "2\n"),
+        lambda: run.append_event(ended(1, 5, "stopped", update=20, reason="asked by SIGUSR2")),
+        lambda: run.append_job(submitted("slurm", "23", minutes=5)),
+        lambda: run.append_event(started(2, 6, job="23", host="n2", update=20)), lambda: add(run_folder, "2\n"),
     )  # fmt: skip
     assert lines == ["1", "2"]
     assert notes == [
         "== attempt 1 stopped 2026-01-01T12:05:00+00:00, resumes from update 20: asked by SIGUSR2",
+        f"== job 23 has begun no attempt yet; it prints into {run.output_path('23')}",
         "== attempt 2 began 2026-01-01T12:06:00+00:00 on n2, job 23, at update 20",
     ]
 

@@ -13,7 +13,7 @@ ON_N1 = started(1, 2, job="22", host="n1")
 STOPPED: list[Event] = [started(1, 0, job="21"), ended(1, 5, "stopped", reason="asked")]
 FAILED: list[Event] = [started(1, 0, job="21"), ended(1, 5, "failed", reason="no space")]
 NOTHING = Evidence(
-    events=[], jobs=[], queued=None, has_rank=False, has_driver=False, has_local_job=False, host="here", now=at(60),
+    events=[], jobs=[], queued=None, has_rank=False, has_driver=False, host="here", now=at(60),
     last_activity=None,
 )  # fmt: skip
 FORGOTTEN = msgspec.structs.replace(
@@ -36,7 +36,6 @@ def queued(state: str, **changes: object) -> list[QueuedJob]:
     [
         # Without a queue: locks and processes of this machine, then the run's own events.
         (NOTHING, {"has_driver": True}, ("queued", "starting")),
-        (NOTHING, {"has_local_job": True}, ("queued", "starting")),
         (NOTHING, {"has_rank": True}, ("running", "")),
         (NOTHING, {}, ("lost", "its driver ended before it submitted a job")),
         (NOTHING, {"events": STOPPED, "has_driver": True}, ("stopped", "asked")),

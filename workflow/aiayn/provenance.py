@@ -148,47 +148,47 @@ def replace_on_success(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def _partial_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `path`; what is left of it at the end of the block is removed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(path)
+    partial_folder = partial_path_of(path)
+    shutil.rmtree(partial_folder, ignore_errors=True)  # left by a killed process of the same number
+    try:
+        partial_folder.mkdir()
+        yield partial_folder
+    finally:
+        shutil.rmtree(partial_folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
 def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
     """Yield an empty folder for a stage's outputs; if the block ends well, move all that it holds to beside the record.
 
     If the block fails, nothing beside the record has changed. The old record goes before the first output moves and the
     stage writes the new one after the last, so a record is never beside outputs of another run of its stage.
     """
-    folder = record_path.parent
-    folder.mkdir(parents=True, exist_ok=True)
-    remove_abandoned(record_path)
-    partial_folder = partial_path_of(record_path)
-    new_folder, old_folder = partial_folder / "new", partial_folder / "old"
-    shutil.rmtree(partial_folder, ignore_errors=True)  # left by a killed process of the same number
-    try:
-        for made in (partial_folder, new_folder, old_folder):
-            made.mkdir()
+    with _partial_folder(record_path) as partial_folder:
+        new_folder, old_folder = partial_folder / "new", partial_folder / "old"
+        new_folder.mkdir()
+        old_folder.mkdir()
         yield new_folder
         _write_to_disk(new_folder)
         record_path.unlink(missing_ok=True)
         for output_path in sorted(new_folder.iterdir()):
-            final_path = folder / output_path.name
+            final_path = record_path.parent / output_path.name
             if final_path.is_dir():  # a folder cannot be renamed over another
                 final_path.rename(old_folder / output_path.name)
             output_path.replace(final_path)
-    finally:
-        shutil.rmtree(partial_folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def new_folder_on_success(folder: Path) -> Iterator[Path]:
     """Yield an empty folder; rename it to `folder`, which must not exist, if the block ends well, remove it if not."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    remove_abandoned(folder)
-    partial_folder = partial_path_of(folder)
-    shutil.rmtree(partial_folder, ignore_errors=True)  # left by a killed process of the same number
-    try:
-        partial_folder.mkdir()
+    with _partial_folder(folder) as partial_folder:
         yield partial_folder
         _write_to_disk(partial_folder)
         partial_folder.rename(folder)
-    finally:
-        shutil.rmtree(partial_folder, ignore_errors=True)
 
 
 def _write_to_disk(folder: Path) -> None:

@@ -22,33 +22,14 @@
 #SBATCH --wckey=paper
 
 # setup
-# the cluster's prologue: a line that fails ends the job
-aiayn_cluster=plain
-aiayn_note=/scratch/runs/run/submitit/"$SLURM_JOB_ID"_prologue.txt
-aiayn_line=
-rm -f "$aiayn_note"  # of this job before it was requeued
+rm -f /scratch/runs/run/submitit/"$SLURM_JOB_ID"_prologue.txt  # of this job before it was requeued
 aiayn_fail() {
-    [ "$2" -eq 1 ] || return 0
-    if [ -z "$aiayn_line" ] || [ "$1" -eq 143 ]; then exit "$1"; fi
-    aiayn_told="prologue of cluster $aiayn_cluster, on $HOSTNAME: this line ended the job, with exit code $1; correct it in the cluster's file, or add '|| true' if it may fail: $aiayn_line"
-    aiayn_line=
-    printf '%s\n' "$aiayn_told" >&2
-    printf '%s\n' "$aiayn_told" > "$aiayn_note"
+    printf '%s\n' "prologue of cluster $1, on $HOSTNAME: this line ended the job, with exit code $3; correct it in the cluster's file, or add '|| true' if it may fail: $4" | tee "$2" >&2
     exit 78
 }
-trap 'aiayn_fail $? "${#BASH_SOURCE[@]}"' ERR
-trap 'aiayn_fail $? 1' EXIT
-trap 'aiayn_fail 143 1' TERM
-aiayn_line='module load cuda/12.4'
-eval "$aiayn_line"
-aiayn_line='export NCCL_SOCKET_IFNAME=ib0'
-eval "$aiayn_line"
-for aiayn_trap in ERR EXIT TERM; do
-    case $(trap -p "$aiayn_trap") in *aiayn_fail*) trap - "$aiayn_trap" ;; esac
-done
+eval 'module load cuda/12.4' || aiayn_fail plain /scratch/runs/run/submitit/"$SLURM_JOB_ID"_prologue.txt $? 'module load cuda/12.4'
+eval 'export NCCL_SOCKET_IFNAME=ib0' || aiayn_fail plain /scratch/runs/run/submitit/"$SLURM_JOB_ID"_prologue.txt $? 'export NCCL_SOCKET_IFNAME=ib0'
 unset -f aiayn_fail
-unset aiayn_cluster aiayn_line aiayn_note aiayn_trap
-# end of the prologue
 export AIAYN_COMMIT=abc+dirty
 export OMP_NUM_THREADS=3
 export PYTHONSAFEPATH=1

@@ -1,8 +1,8 @@
 """Print the end of a run's log, or follow it. Updates and validations become sentences; other lines are unchanged.
 
 What a job printed before the training began is shown too, with the name of its file: a job that failed in its
-prologue or at an import leaves nothing else. --follow continues through stops and new attempts, and ends when the run
-is done, or with Ctrl-C.
+prologue or at an import leaves nothing else. --follow names that file, continues through stops and new attempts, and
+ends when the run is done, or with Ctrl-C.
 """
 
 import logging

@@ -2,8 +2,8 @@
 
 The run is `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log, attempts.jsonl. Ctrl-C
 saves and ends; the same command resumes. On a cluster the job continues without this command, and the same command
-attaches to it again. --dry-run needs neither --binarized nor --record: it uses the pipeline's record of the data, or
-prints DIGEST in the run's name if there is none yet. Exit code 3: the run failed or was cancelled; there is no record.
+attaches to it again. --dry-run needs neither --binarized nor --record: in place of the 8 digits that the data decides
+it prints DIGEST in the run's name. Exit code 3: the run failed or was cancelled; there is no record.
 """
 
 import shlex
@@ -58,34 +58,26 @@ def _chosen_cluster(args: Flags) -> ClusterSpec | None:
         UsageError: if a cluster's launcher has no cluster, or another is to print what it would submit.
         ConfigError: if the cluster's file is at fault.
     """
-    if args.launcher not in CLUSTER_LAUNCHERS:
-        if args.dry_run:
-            known = ", ".join(CLUSTER_LAUNCHERS)
-            raise UsageError(
-                f"--dry-run with --launcher {args.launcher}, which submits no file; add --launcher {known}"
-            )
-        return None
-    if args.cluster is None:
-        needs = f"--launcher {args.launcher} needs a cluster"
-        raise UsageError(f"{needs}; add `--cluster NAME`, a file of workflow/config/clusters")
-    return read_cluster(args.cluster)
+    if args.launcher in CLUSTER_LAUNCHERS:
+        if args.cluster is None:
+            needs = f"--launcher {args.launcher} needs a cluster"
+            raise UsageError(f"{needs}; add `--cluster NAME`, a file of workflow/config/clusters")
+        return read_cluster(args.cluster)
+    if args.dry_run:
+        known = ", ".join(CLUSTER_LAUNCHERS)
+        raise UsageError(f"--dry-run with --launcher {args.launcher}, which submits no file; add --launcher {known}")
+    return None
 
 
 def run(args: Flags) -> None:
     """Drive the training to its end, or print what would be submitted."""
     cluster = _chosen_cluster(args)
-    if not args.dry_run and (args.binarized is None or args.record is None):
-        name = "--binarized" if args.binarized is None else "--record"
-        raise UsageError(f"{name} is missing; only --dry-run needs none; see `aiayn train --help`")
-    binarized_path = args.binarized or corpus_record(Path("results"), args.scale, "binarize", args.corpus)
     data = None
-    if args.dry_run and not binarized_path.exists():
-        print(
-            f"aiayn train: {binarized_path} does not exist yet; DIGEST replaces the 8 digits that its content "
-            "decides, and the rest is final",
-            file=sys.stderr,
-        )
-    else:
+    binarized_path = args.binarized or corpus_record(Path("results"), args.scale, "binarize", args.corpus)
+    if not args.dry_run:
+        if args.binarized is None or args.record is None:
+            name = "--binarized" if args.binarized is None else "--record"
+            raise UsageError(f"{name} is missing; only --dry-run needs none; see `aiayn train --help`")
         data = read_record(binarized_path, BinarizedCorpus)
         require_recorded_data_bin(data)
     request = make_request(
@@ -96,13 +88,11 @@ def run(args: Flags) -> None:
         threads_per_rank=cluster.cpus_per_rank if cluster else args.threads_per_rank,
         command=shlex.join(["aiayn", *sys.argv[1:]]),
     )  # fmt: skip
-    if args.dry_run:
+    if data is None or args.record is None:
         check_precision(request, cluster)
         launcher = make_launcher(args.launcher, request, cluster)
         print(launcher.preview(request, snapshot_folder(args.runs_folder)), end="")
         return
-    assert data is not None, "only a dry run goes without"
-    assert args.record is not None, "only a dry run goes without"
     if args.fresh or not request.folder.is_done():  # a finished run needs no machine: its record is copied
         prediction = check_feasible(
             request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster

@@ -9,36 +9,58 @@ import contextlib
 import logging
 import math
 import platform
+import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from aiayn.errors import LaunchError, RunError
 from aiayn.launch.code_snapshot import take_snapshot
-from aiayn.launch.job_outcome import Interruption, RetryPolicy, check_outcome, describe_progress
-from aiayn.launch.launcher import QUEUES, JobEnd, Launcher, SubmissionError, make_launcher
-from aiayn.launch.progress import ProgressLine
-from aiayn.launch.submit import clean_submissions, recover_submission
+from aiayn.launch.job import clean_submissions, recover_submission
+from aiayn.launch.launcher import JobEnd, Launcher, SubmissionError, make_launcher
+from aiayn.progress import progress_bar
 from aiayn.provenance import utc_now
 from aiayn.records import read_train_record, write_record
-from aiayn.runs.attempts import Ended, Started
+from aiayn.runs.attempts import Ended, Event, Started
 from aiayn.runs.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.runs.locks import is_held, take_lock
-from aiayn.runs.log import read_log_tail
+from aiayn.runs.log import LogTail, read_log_tail
 from aiayn.runs.queue import QueuedJob, QueueError
-from aiayn.runs.run_folder import HEARTBEAT_TIMEOUT_SECONDS, RunFolder, SubmittedJob
+from aiayn.runs.run_folder import HEARTBEAT_TIMEOUT_SECONDS, HEARTBEAT_WAIT_SECONDS, RunFolder, SubmittedJob
 from aiayn.spec.cluster import ClusterSpec
-from aiayn.train.request import TrainingRequest
+from aiayn.train.request import NotedSignal, TrainingRequest
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 logger = logging.getLogger(__name__)
-GRACE_SECONDS = 15.0  # for a restarted controller, a heartbeat, and a slow file system
-STARTING_GRACE_SECONDS = 60.0  # for a job that was still importing
+MAX_JOBS_WITHOUT_PROGRESS = 3
+SHOWN_LINES = 15  # of a failed run's log
+GRACE_SECONDS = 15.0  # after a submission without an answer
 FILE_DELAY_SECONDS = 5.0  # for the file system alone, when the queue shows that the job has ended
-RECORD_SECONDS = 120.0  # for done.json, when attempts.jsonl says that the run is done
 RESUBMIT_SECONDS = 60.0  # between two attempts to submit
 REPEAT_SECONDS = 600.0  # between two equal lines of the log
 SECONDS_BETWEEN_SIGNALS = 5.0  # a job that is just starting may miss the first
+
+
+class Interruption(NotedSignal):
+    """The first INT, TERM or HUP that the driver got."""
+
+    def raise_if_any(self, state: str) -> None:
+        """End the driver if it got a signal; `state` says what continues without it.
+
+        Raises:
+            KeyboardInterrupt: after INT.
+            RunError: after another signal; exit code 3.
+        """
+        if self.signal_number is None:
+            return
+        logger.info(state)
+        if self.signal_number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise RunError(f"ended by {self.signal_number.name}; {state}")
 
 
 def drive(
@@ -61,12 +83,8 @@ def drive(
     folder.path.mkdir(parents=True, exist_ok=True)
     with Interruption().installed() as interruption, _driver_lock(request, interruption, clock):
         if fresh:
-            _require_no_queued_job(request, "end it before `--fresh`")
-            _set_aside(folder)
+            _set_aside(folder, clock)
         if not folder.is_done():
-            jobs = folder.jobs()
-            if jobs and jobs[-1].launcher != launcher:
-                _require_no_queued_job(request, f"wait for it there: `--launcher {jobs[-1].launcher}`")
             driver = _Driver(request, make_launcher(launcher, request, cluster), interruption, clock)
             driver.train_to_the_end()
     # Not copied byte by byte: its paths are relative to the record's folder.
@@ -88,31 +106,14 @@ def _driver_lock(request: TrainingRequest, interruption: Interruption, clock: Cl
         yield
 
 
-def _require_no_queued_job(request: TrainingRequest, advice: str) -> None:
-    """Require that the queue that had the newest job has none of this run, waiting or training.
+def _set_aside(folder: RunFolder, clock: Clock) -> None:
+    """Move the files of a run into a sub-folder: `--fresh` starts again and loses nothing.
 
     Raises:
-        LaunchError: naming the job; or if that queue does not answer.
+        LaunchError: if a job is training the run, perhaps on a machine whose locks are not seen here.
     """
-    jobs = request.folder.jobs()
-    queue = QUEUES.get(jobs[-1].launcher) if jobs else None
-    if queue is None or not queue.is_here():
-        return
-    try:
-        queued_jobs = queue.find(request.run)
-    except QueueError as error:
-        raise LaunchError(
-            f"{request.run}: {queue.title} job {jobs[-1].job} may train it, but {queue.asked} does not answer: "
-            f"{error.reason}; repeat the command later"
-        ) from error
-    alive = [queued.job for queued in queued_jobs if queued.is_alive and queued.trains_in(request.folder.path)]
-    if alive:
-        raise LaunchError(f"{request.run}: {queue.title} job {', '.join(alive)} trains it or waits; {advice}")
-
-
-def _set_aside(folder: RunFolder) -> None:
-    """Move the files of a run into a sub-folder: `--fresh` starts again and loses nothing."""
-    if folder.is_being_trained():
+    has_open_attempt = folder.open_attempt() is not None
+    if folder.is_being_trained() or (has_open_attempt and folder.is_heartbeat_advancing(HEARTBEAT_WAIT_SECONDS, clock)):
         raise LaunchError(f"{folder}: a job is training this run; end it before `--fresh`")
     kept = (folder.driver_lock_path.name, "aside-")
     old = [path for path in folder.path.iterdir() if not path.name.startswith(kept)]
@@ -123,6 +124,30 @@ def _set_aside(folder: RunFolder) -> None:
         for path in old:
             path.rename(aside_path / path.name)
         logger.info(f"{folder}: starts again; the earlier run is in {aside_path}")
+
+
+class ProgressLine:
+    """Shows the progress of one run on standard error; speed and time left are measured by this driver."""
+
+    def __init__(self, run: str, updates: int) -> None:
+        self._run = run
+        self._updates = updates
+        self._bar: tqdm[Any] | None = None
+
+    def show(self, log: LogTail | None, *, is_last: bool = False) -> None:
+        """Show the statistics at the log's end, if it is time to or `is_last`."""
+        if log is None or log.update is None:
+            return
+        if self._bar is not None and log.update < self._bar.n:  # resumed from an earlier update
+            self._bar.close()
+            self._bar = None
+        if self._bar is None:
+            self._bar = progress_bar(self._run, self._updates, "update", initial=log.update, is_scaled=False)
+        statistics = f"loss {log.loss_bits:.2f} bits, {log.target_tokens_per_second:.0f} target tokens/s"
+        self._bar.set_postfix_str(statistics, refresh=False)
+        self._bar.update(log.update - self._bar.n)
+        if is_last:
+            self._bar.close()
 
 
 class _Driver:
@@ -139,25 +164,69 @@ class _Driver:
     def train_to_the_end(self) -> None:
         """Supervise one job after another until the run is done, or no further job may follow."""
         request, folder = self._request, self._folder
-        retries, num_jobs = RetryPolicy(request), 0
+        num_jobs = num_without_progress = 0
         while True:
             update_before, num_events = folder.newest_update(), len(folder.events())
             end = self._supervise_job(num_earlier_jobs=num_jobs)
             new_events = folder.events()[num_events:]
-            if self._launcher.is_remote and new_events and not self._has_its_record():
-                raise RunError(
-                    f"{request.run}: {folder}: attempts.jsonl says that it is done, but after {RECORD_SECONDS:.0f} s "
-                    f"there is no {folder.done_path}; no further job was submitted; repeat the command: a job then "
-                    "writes the record from the last checkpoint"
-                )
             if folder.is_done():
                 return
-            check_outcome(request, new_events, end, self._interruption, self._launcher)
-            retries.count(end, has_progress=folder.newest_update() > update_before)
+            num_without_progress = 0 if folder.newest_update() > update_before else num_without_progress + 1
+            self._require_that_a_job_may_follow(new_events, end, num_without_progress)
             num_jobs += max(1, sum(isinstance(event, Started) for event in new_events))
             if limit := self._launcher.limit_reached(num_jobs):
-                progress = describe_progress(request)
-                raise RunError(f"{request.run}: {progress} after {limit}; the same command resumes it")
+                raise RunError(f"{request.run}: {self._progress()} after {limit}; the same command resumes it")
+
+    def _progress(self) -> str:
+        """Return how far the training is: the update of the checkpoint that it resumes from."""
+        return f"update {self._folder.newest_update()} of {self._request.training.updates}"
+
+    def _failure(self, reason: str, tail: list[str]) -> RunError:
+        shown = "\n  ".join(tail[-SHOWN_LINES:])
+        return RunError(f"{self._request.run}: {reason}\n  last lines, more in {self._folder}:\n  {shown}")
+
+    def _require_that_a_job_may_follow(self, new_events: list[Event], end: JobEnd, num_without_progress: int) -> None:
+        """Raise if no job may follow the one that just ended unfinished; `new_events` are what it appended.
+
+        It is one of `num_without_progress` jobs in turn that ended without a new checkpoint; 0 if it made one. None
+        follows a cancelled job. After preemption, time limit or the loss of a node one does, whether or not the job
+        could save. A job that saved on TERM and that its launcher no longer knows was most likely cancelled, and so was
+        a job of this machine that saved on any signal. Where a rank recorded an error, the next job would repeat it,
+        also if rank 0 was killed before it could.
+
+        Raises:
+            RunError: if it failed, or was stopped or cancelled, or the next would most likely end as it did.
+            KeyboardInterrupt: after Ctrl-C.
+        """
+        run, folder, where = self._request.run, self._folder, self._progress()
+        output = folder.job_output(end.job, SHOWN_LINES)
+        last = new_events[-1] if new_events else None
+        if end.failure:
+            raise self._failure(end.failure, output)
+        if isinstance(last, Ended) and last.outcome == "failed":
+            raise self._failure(last.reason, last.log_tail)
+        if not isinstance(last, Ended) and (errors := folder.rank_errors()):
+            if last is not None:
+                folder.end_attempt(outcome="failed", reason=errors[0][:2000])
+            raise self._failure(errors[0], output)
+        self._interruption.raise_if_any(f"{run}: saved at {where}; the same command resumes it")
+        if end.ending == "cancelled":
+            cancelled = f"{self._launcher.title} job {end.job} was cancelled"
+            if folder.open_attempt():
+                folder.end_attempt(outcome="cancelled", reason=cancelled)
+            raise RunError(f"{run}: {cancelled} at {where}; the same command resumes it")
+        reason = last.reason if isinstance(last, Ended) else "no reason recorded"
+        if isinstance(last, Ended) and last.outcome == "stopped":
+            may_follow = self._launcher.is_remote and (end.ending != "unknown" or signal.SIGUSR2.name in reason)
+            if not may_follow:
+                raise RunError(f"{run}: stopped at {where}, {reason}; the same command resumes it")
+        if num_without_progress >= (1 if end.advice else MAX_JOBS_WITHOUT_PROGRESS):
+            jobs = "1 job" if num_without_progress == 1 else f"{num_without_progress} jobs"
+            last_job = end.words and f"the last, job {end.job}, {end.words}"
+            problem = "; ".join(filter(None, [f"{jobs} ended without a new checkpoint", last_job, end.advice]))
+            raise self._failure(problem, output)
+        words = f"job {end.job} {end.words}" if end.words else "job ended early"
+        logger.info(f"{run}: its {words} ({reason}); resuming from {where}")
 
     def _supervise_job(self, *, num_earlier_jobs: int) -> JobEnd:
         """Wait until the job that trains this run has ended or the run is done; submit a job if none is alive.
@@ -167,31 +236,17 @@ class _Driver:
             RunError, KeyboardInterrupt: on a signal, at once, while a remote job continues.
         """
         job: str | None = None
-        if alive := self._alive_jobs(self._ask_queue()):
+        jobs, attempt = self._ask_queue(), self._folder.open_attempt()
+        has_ended = attempt is not None and attempt.job in [queued.job for queued in jobs]  # if none is alive
+        if alive := self._alive_jobs(jobs):
             job = self._attach(alive[-1])
-        elif self._launcher.is_remote and self._is_alive_outside_queue(
-            GRACE_SECONDS if self._folder.open_attempt() else 0.0
-        ):
+        elif self._launcher.is_remote and not has_ended and self._is_alive_outside_queue():
             self._log_change(f"a job that {self._launcher.asked} does not know trains this run; waiting for its end")
-            while not self._folder.is_done() and self._is_alive_outside_queue(GRACE_SECONDS):
+            while self._is_alive_outside_queue():
                 self._pause(self._launcher.poll_seconds)
         else:
-            if self._launcher.is_remote and not self._has_its_record():
-                self._log_change(f"it is done, but its {self._folder.done_path.name} is gone: a job writes it again")
             job = None if self._folder.is_done() else self._submit(num_earlier_jobs) or None
         return JobEnd(job="") if job is None or self._folder.is_done() else self._wait(job)
-
-    def _has_its_record(self) -> bool:
-        """Return False if attempts.jsonl says that a run is done, but no record appears within RECORD_SECONDS."""
-        deadline = self._clock.now() + RECORD_SECONDS
-        while not self._folder.is_done():
-            last = next(reversed(self._folder.events()), None)
-            if not isinstance(last, Ended) or last.outcome != "done":
-                return True
-            if self._clock.now() >= deadline:
-                return False
-            self._pause(STEP_SECONDS)
-        return True
 
     def _alive_jobs(self, jobs: list[QueuedJob]) -> list[QueuedJob]:
         return [queued for queued in jobs if queued.is_alive and queued.trains_in(self._folder.path)]
@@ -200,7 +255,7 @@ class _Driver:
         """Return the jobs of this run's name, as soon as the queue answers; none when the run is done.
 
         Raises:
-            LaunchError: if the queue is not here, or does not understand the question.
+            LaunchError: if the queue is not here.
         """
         while True:
             try:
@@ -213,10 +268,6 @@ class _Driver:
                     raise LaunchError(
                         f"{self._request.run}: no {asked} on PATH: this machine has no {self._launcher.title}; run the "
                         "command on a login node, or train here: `--launcher local`"
-                    ) from error
-                if error.is_final:
-                    raise LaunchError(
-                        f"{self._request.run}: {error}; a job of this name, if there is one, continues"
                     ) from error
                 reason = error.reason.splitlines()[0]
                 self._log_change(f"{asked} does not answer: {reason}; the state of its job is unknown: asking again")
@@ -294,46 +345,35 @@ class _Driver:
             if ended := [queued for queued in jobs if queued.job == job]:
                 self._wait_for_files()
                 return self._launcher.outcome(job, ended[-1])
-            if not self._is_alive_outside_queue(self._grace_seconds(job)) and not self._alive_jobs(self._ask_queue()):
+            self._log_change(f"{self._launcher.asked} no longer knows job {job}; looking for a heartbeat")
+            is_alive = self._is_alive_outside_queue(may_begin=not self._folder.has_attempt(job))
+            if not is_alive and not self._alive_jobs(self._ask_queue()):
                 return self._launcher.outcome(job, None)
 
     def _wait_for_files(self) -> None:
-        """Wait until the file system shows what the job wrote last, or for FILE_DELAY_SECONDS."""
+        """Wait until the file system shows what the job wrote last, or for FILE_DELAY_SECONDS.
+
+        After the end of the last attempt that is the record. Where rank 0 was killed before it, the next job writes it.
+        """
         deadline = self._clock.now() + FILE_DELAY_SECONDS
         while self._clock.now() < deadline and not self._folder.is_done():
-            if isinstance(next(reversed(self._folder.events()), None), Ended):
+            last = next(reversed(self._folder.events()), None)
+            if isinstance(last, Ended) and last.outcome != "done":
                 return
             self._pause(STEP_SECONDS)
 
-    def _grace_seconds(self, job: str) -> float:
-        """Return how long to watch for the heartbeat of a job that the queue no longer knows."""
-        is_starting = not self._folder.has_attempt(job)
-        seconds = STARTING_GRACE_SECONDS if is_starting else GRACE_SECONDS
-        if not is_starting and self._folder.open_attempt() is None:
-            return 0.0
-        asked = self._launcher.asked
-        self._log_change(f"{asked} no longer knows job {job}; watching for its heartbeat for {seconds:.0f} s")
-        return seconds
-
-    def _is_alive_outside_queue(self, seconds: float) -> bool:
-        """Return whether rank 0 of the run, which is not done, has a heartbeat within so many seconds.
+    def _is_alive_outside_queue(self, *, may_begin: bool = False) -> bool:
+        """Return whether rank 0 of the run, which is not done, has a heartbeat within HEARTBEAT_TIMEOUT_SECONDS.
 
         The controller may have lost the job (it was killed while the job was new), its node may be unreachable, or it
         is a job of another launcher. A held lock proves nothing: on NFS 3 the lock of a crashed machine stays until it
-        has booted again. Where the lock is held, the heartbeat is awaited for longer.
+        has booted again. Unless a job `may_begin`, nothing is awaited where no attempt is open and no lock held.
         """
-        for timeout_seconds in (seconds, HEARTBEAT_TIMEOUT_SECONDS - seconds):
-            if self._folder.is_done():
-                return False
-            if self._folder.is_heartbeat_advancing(timeout_seconds, self._clock, self._end_if_interrupted):
-                return not self._folder.is_done()
-            if not is_held(self._folder.lock_path):
-                return False
-        logger.warning(
-            f"{self._folder.lock_path}: locked, but without a heartbeat for {HEARTBEAT_TIMEOUT_SECONDS:.0f} s: treated "
-            "as the lock of a machine that went down"
-        )
-        return False
+        folder = self._folder
+        if folder.is_done() or not (may_begin or folder.open_attempt() or is_held(folder.lock_path)):
+            return False
+        is_advancing = folder.is_heartbeat_advancing(HEARTBEAT_TIMEOUT_SECONDS, self._clock, self._end_if_interrupted)
+        return is_advancing and not folder.is_done()
 
     def _log_state(self, queued: QueuedJob) -> None:
         """Log each new state of the job, with progress while it runs."""

@@ -1,7 +1,7 @@
-"""Trains inside a submitted job, in every rank's process; a job whose time is nearly up is continued later.
+"""The job that submitit pickles: its environment, its files, and what it does in every rank's process.
 
-submitit imports it from the copy of the code that was taken when the job was submitted. Only here, in the job, is torch
-imported.
+submitit imports it from the copy of the code that was taken when the job was submitted. Only in the job is torch
+imported: the driver stays light.
 """
 
 import importlib
@@ -13,9 +13,12 @@ from pathlib import Path
 
 import aiayn
 from aiayn.errors import LaunchError
+from aiayn.runs.run_folder import RunFolder
 from aiayn.train.request import StopFlag, TrainingRequest
 
 logger = logging.getLogger(__name__)
+# By default glibc gives freed tensors back to the system, and faults their pages in again at every update.
+ALLOCATOR_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
 SURROUNDINGS = {"slurm": "aiayn.launch.slurm.job"}  # what jobs need there, by submitit's name of the place
 
 
@@ -61,7 +64,6 @@ class TrainingJob:
             world_size=environment.num_tasks,
             job=str(environment.job_id),
             local_rank=environment.local_rank,
-            job_number=self.request.num_earlier_jobs + num_restarts + 1,
             num_restarts=num_restarts,
         )
         try:
@@ -71,7 +73,7 @@ class TrainingJob:
                 raise
             logger.exception(f"{self.request.run}: failed")  # submitit would open a debugger and wait at its prompt
         if remote and rank.rank == 0 and stop.agreed == signal.SIGUSR2:
-            remote.continue_later(self.request, rank.job, rank.job_number)
+            remote.continue_later(self.request, rank.job, self.request.num_earlier_jobs + num_restarts + 1)
 
 
 def require_own_code(code_folder: str | None) -> None:
@@ -95,3 +97,33 @@ def _is_in_driver() -> bool:
     import submitit
 
     return bool(submitit.JobEnvironment().name() == "debug")
+
+
+def job_variables(request: TrainingRequest, *, is_on_cpu: bool) -> dict[str, str]:
+    """Return the environment variables of a job."""
+    variables = {"AIAYN_COMMIT": request.commit, "OMP_NUM_THREADS": str(request.threads_per_rank)}
+    return variables | ALLOCATOR_ENVIRONMENT if is_on_cpu else variables
+
+
+def recover_submission(folder: RunFolder, job: str) -> None:
+    """Name the pickled training of a job whose number its submission did not return: submitit finds it by that number.
+
+    It is the newest pickle without a number. The job waits a minute for it, then fails.
+    """
+    named_path = folder.job_files_path / f"{job}_submitted.pkl"
+    newest_path = max(_unnumbered_pickles(folder), key=lambda path: path.stat().st_mtime_ns, default=None)
+    if newest_path is not None and not named_path.exists():
+        newest_path.rename(named_path)
+
+
+def clean_submissions(folder: RunFolder) -> None:
+    """Remove the files of failed submissions: a driver may try for days."""
+    for path in _unnumbered_pickles(folder):
+        path.unlink()
+    for path in folder.job_files_path.glob(".submission_file_*.sh"):
+        if not path.is_symlink():  # which leads to a job's own
+            path.unlink()
+
+
+def _unnumbered_pickles(folder: RunFolder) -> list[Path]:
+    return [path for path in folder.job_files_path.glob("*.pkl") if "_" not in path.name]

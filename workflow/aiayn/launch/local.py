@@ -5,14 +5,13 @@
 
 import contextlib
 import os
-import platform
 import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from aiayn.errors import LaunchError
-from aiayn.launch import submit
+from aiayn.launch.job import TrainingJob, job_variables
 from aiayn.launch.launcher import Launcher
 from aiayn.machine import gpu_names
 from aiayn.runs.clock import STEP_SECONDS
@@ -49,7 +48,7 @@ class LocalLauncher(Launcher):
             LaunchError: if a process could not be started.
         """
         num_gpus = 0 if request.training.device == "cpu" else len(gpu_names())
-        variables = submit.job_variables(request, is_on_cpu=num_gpus == 0)
+        variables = job_variables(request, is_on_cpu=num_gpus == 0)
         if code_folder is not None:
             paths = [str(code_folder), *filter(None, [os.environ.get("PYTHONPATH")])]
             variables |= {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
@@ -62,7 +61,7 @@ class LocalLauncher(Launcher):
                 gpus_per_node=num_gpus, stderr_to_stdout=True,
             )  # fmt: skip
             with _inherited(variables):
-                self._job = executor.submit(submit.TrainingJob(request))
+                self._job = executor.submit(TrainingJob(request))
         except (OSError, RuntimeError) as error:
             raise LaunchError(f"{request.run}: the {self.name} launcher could not start a job: {error}") from error
         return str(self._job.job_id)
@@ -81,24 +80,16 @@ class LocalLauncher(Launcher):
         return [QueuedJob(job=jobs[-1].job if jobs else "", state="running", name=run)]
 
     def cancel(self, name: str) -> None:
-        """Send TERM to the job's controller, which passes it to every rank; or to rank 0 of an earlier driver's job.
+        """Send TERM to the job's controller, which passes it to every rank.
 
         Raises:
-            LaunchError: if that rank 0 runs on another machine, where its number may be another process's.
+            LaunchError: if it is the job of an earlier driver.
         """
-        if self._job is not None:
-            process = getattr(self._job, "_process", None)
-            if process is not None and process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-            return
-        jobs = self._folder.jobs()
-        if not jobs or jobs[-1].launcher != self.name or jobs[-1].host != platform.node():
-            host = jobs[-1].host if jobs else "another machine"
-            raise LaunchError(f"its job continues; it was started on {host}: end it there")
-        rank_zero = self._folder.rank_zero_process()
-        if rank_zero is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(rank_zero, signal.SIGTERM)
+        if self._job is None:
+            raise LaunchError(f"its job continues; to end it: `{self.cancel_command(name=name)}`")
+        process = getattr(self._job, "_process", None)
+        if process is not None and process.poll() is None:
+            process.send_signal(signal.SIGTERM)
 
     def cancel_command(self, *, name: str = "", jobs: tuple[str, ...] = ()) -> str:
         """Return the command by which a user ends a run's jobs."""

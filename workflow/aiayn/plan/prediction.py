@@ -5,7 +5,7 @@ Hours are computed from the operations of all updates; disk is the checkpoints'.
 
 import msgspec
 
-from aiayn.cost import FULL_CHECKPOINTS_KEPT, checkpoint_bytes, full_batch_flops, num_parameters
+from aiayn.cost import FULL_CHECKPOINTS_KEPT, checkpoint_bytes, full_batch_flops
 from aiayn.errors import ConfigError
 from aiayn.plan.machine import Machine
 from aiayn.spec.hardware import UtilisationSpec
@@ -14,9 +14,6 @@ from aiayn.spec.training import Precision, TrainingSpec
 # Assumption: what Python and the launch of kernels take for a batch of 6 + 6 layers, forward and backward, which no GPU
 # makes shorter. 9 to 11 ms of a CPU core were measured in fp32, with layers so narrow that their products cost nothing.
 HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS = 0.010, 6
-# What ranks without GPUs add up of gradients by gloo, as a ring of their node: 11 MB by two ranks took 21 ms
-# (tests/benchmarks/RESULTS.md). GPUs' shares of their rate are those of eight, with the sum in them.
-GLOO_BYTES_PER_SECOND = 0.5e9
 
 
 class Speed(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +55,6 @@ def predict_speed(
     flops = full_batch_flops(training, target_vocabulary_size)
     seconds = flops / (rate.value * machine.num_devices * used_fraction)
     host_seconds = _host_seconds(training, machine) if fraction is None else 0.0
-    if fraction is None:
-        seconds += _sum_seconds(training, target_vocabulary_size, machine)
     return Speed(
         precision=training.precision,
         hours=max(seconds, host_seconds) / 3600,
@@ -78,15 +73,6 @@ def _host_seconds(training: TrainingSpec, machine: Machine) -> float:
     batches_per_rank = max(1.0, training.batches_per_update / machine.num_ranks)
     per_batch = HOST_SECONDS_PER_BATCH * training.num_layers / LAYERS_OF_HOST_SECONDS
     return training.updates * batches_per_rank * per_batch
-
-
-def _sum_seconds(training: TrainingSpec, target_vocabulary_size: int, machine: Machine) -> float:
-    """Return how long several ranks without GPUs add up the gradients of all updates."""
-    if machine.gpu or machine.num_ranks == 1:
-        return 0.0
-    num_bytes = checkpoint_bytes(num_parameters(training, target_vocabulary_size, joint=True), has_optimizer=False)
-    sent_by_each = 2 * (machine.num_ranks - 1) / machine.num_ranks * num_bytes
-    return training.updates * sent_by_each / GLOO_BYTES_PER_SECOND
 
 
 def run_disk_bytes(num_parameters: int, num_models: int) -> int:

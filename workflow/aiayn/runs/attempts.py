@@ -1,17 +1,19 @@
 """The attempts of a run: the events of `attempts.jsonl` in its folder, one line each, and their sums.
 
-The next attempt closes a start without an end: outcome `lost`, at the time of the run's last log line.
+The next attempt closes a start without an end: outcome `lost`, at the time of the run's last log line. A last line that
+a crash tore is ignored, then dropped.
 """
 
 import datetime
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from aiayn.errors import RecordError
 from aiayn.records import Energy, total_energy
-from aiayn.runs.json_lines import read_json_lines
 
 ATTEMPTS_NAME = "attempts.jsonl"
 DONE_NAME = "done.json"
@@ -23,6 +25,9 @@ RANK_LOCK_NAME = "rank0.lock"
 LOST_REASON = "ended without a record: killed, or its machine went down"
 # stopped: it got a signal, and saved; cancelled: the user ended its job before it could save; lost: it was killed.
 Outcome = Literal["done", "failed", "stopped", "cancelled", "lost"]
+
+
+_Value = TypeVar("_Value")
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="started", tag_field="event"):
@@ -85,7 +90,7 @@ class AttemptSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_events(run_folder: Path) -> list[Event]:
-    """Return all events in order; none if the run never began. A torn last line (a crash while writing) is omitted.
+    """Return all events in order; none if the run never began.
 
     Raises:
         RecordError: naming the line, if any other line is not an event.
@@ -122,3 +127,33 @@ def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> 
 def seconds_between(begin: str, end: str) -> float:
     """Return the seconds from one ISO 8601 time to another."""
     return (datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(begin)).total_seconds()
+
+
+def read_json_lines(path: Path, type_: type[_Value] | Any, noun: str) -> list[_Value]:
+    """Return the value of each line, checked against a type; none if there is no file.
+
+    Raises:
+        RecordError: naming file and line, if any line but a torn last one is no such value; `noun` says what it is.
+    """
+    if not path.exists():
+        return []
+    *whole_lines, _ = path.read_bytes().split(b"\n")
+    values = []
+    for number, line in enumerate(whole_lines, start=1):
+        try:
+            values.append(msgspec.json.decode(line, type=type_))
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise RecordError(f"{path}:{number}: not {noun}: {error}; rename the file to start a new one") from error
+    return values
+
+
+def append_json_line(path: Path, value: object) -> None:
+    """Append a value and flush it to the disk; a torn line before it is dropped. One writer at a time."""
+    with path.open("a+b") as lines:
+        lines.seek(0)
+        text = lines.read()
+        if text and not text.endswith(b"\n"):
+            lines.truncate(text.rfind(b"\n") + 1)
+        lines.write(msgspec.json.encode(value) + b"\n")
+        lines.flush()
+        os.fsync(lines.fileno())

@@ -1,5 +1,6 @@
 """Cancels a run: its job saves at once and ends, and no job starts it again by itself."""
 
+import contextlib
 import os
 import platform
 import signal
@@ -10,12 +11,11 @@ from pathlib import Path
 from aiayn.errors import RunError, StateError
 from aiayn.runs.locks import is_held
 from aiayn.runs.queue import JobQueue, QueuedJob, QueueError, Queues
-from aiayn.runs.run_folder import HEARTBEAT_WAIT_SECONDS, RunFolder
-from aiayn.runs.status import RunStatus, is_local_job_alive, read_statuses
+from aiayn.runs.run_folder import RunFolder
+from aiayn.runs.status import RunStatus, read_statuses
 
 POLL_SECONDS = 0.5
 QUEUE_POLL_SECONDS = 2.0
-SECONDS_BETWEEN_SIGNALS = 5.0  # a job that is just starting may miss the first
 SECONDS_TO_FREE_A_LOCK = 5.0  # a shared file system may take so long after its owner's end
 DEFAULT_TIMEOUT_SECONDS = 180.0  # a queue may wait 30 s after TERM, then kills
 
@@ -43,7 +43,11 @@ class _Cancellation:
         """Cancel it as its state asks, and return what was saved."""
         status, queue = self._status, self._queue
         if status.state == "unknown":
-            raise StateError(f"{self._run}: {self._why_unknown()}")
+            is_open = any(attempt.outcome == "" for attempt in status.attempts)
+            how = f"; if rank 0 is running, {self._how_to_end()}" if is_open else ""
+            raise StateError(
+                f"{self._run}: {status.reason}; nothing was done, repeat the command when that is known{how}"
+            )
         if not status.is_alive:
             reason = f", {status.reason}" if status.reason else ""
             raise StateError(f"{self._run}: nothing to end, it neither runs nor waits; it is {status.state}{reason}")
@@ -53,7 +57,7 @@ class _Cancellation:
             self._wait(lambda: self._alive_jobs(queue) == [], QUEUE_POLL_SECONDS)
         # A controller may forget a job whose rank 0 is running.
         if queue is None or not _comes_true(self._is_unlocked, SECONDS_TO_FREE_A_LOCK, POLL_SECONDS):
-            self._terminate_until_gone()
+            self._terminate()
         elif not is_in_queue:
             reason = status.reason or "has no job in the queue at present"
             raise StateError(f"{self._run}: {reason}; nothing was done, repeat the command")
@@ -62,19 +66,6 @@ class _Cancellation:
         saved, total = self._folder.newest_update(), f" of {status.updates:,}" if status.updates else ""
         kept = f"saved at update {saved:,}{total}" if saved else "ended before anything was saved"
         return f"{self._run}: {kept}; the same command, `snakemake` or `aiayn train`, resumes it"
-
-    def _why_unknown(self) -> str:
-        """Return the way to end a run whose lock cannot be seen from here, if it has a heartbeat."""
-        status, reason = self._status, self._status.reason
-        is_open = any(attempt.outcome == "" for attempt in status.attempts)
-        if not is_open or (self._queue is not None and self._alive_jobs(self._queue) is None):
-            return f"{reason}; nothing was done, repeat the command when that is known"
-        if self._folder.is_heartbeat_advancing(HEARTBEAT_WAIT_SECONDS):
-            return f"{reason}, but rank 0 is running: {self._how_to_end()}"
-        return (
-            f"{reason}, but no heartbeat within {HEARTBEAT_WAIT_SECONDS:.0f} s; nothing was done; look at `aiayn "
-            f"status {self._run}` in a few minutes and repeat the command if the run is still unknown"
-        )
 
     def _how_to_end(self) -> str:
         """Return where a run is running, and the command that ends it there."""
@@ -115,45 +106,20 @@ class _Cancellation:
     def _is_unlocked(self) -> bool:
         return not is_held(self._folder.lock_path)
 
-    def _terminate_until_gone(self) -> None:
-        """Send TERM to the run's process on this machine, again and again, until it has ended."""
+    def _terminate(self) -> None:
+        """Send TERM to rank 0 on this machine, which saves and ends all ranks, and wait until it has ended."""
         if self._status.host != platform.node():
             asked = f"{self._queue.asked} does not know of its job, but rank 0 is running: " if self._queue else ""
             raise StateError(f"{self._run}: {asked}{self._how_to_end()}")
-        if self._owner() is None:
+        process = None if self._is_unlocked() else self._folder.rank_zero_process()
+        if process is None:
             reason = "rank 0 has only just begun; nothing was done, repeat the command"
             if self._is_unlocked():
                 reason = "no job yet, its driver is about to submit one; end the driver with Ctrl-C"
             raise StateError(f"{self._run}: {reason}")
-        signalled_at = -SECONDS_BETWEEN_SIGNALS
-
-        def is_gone() -> bool:
-            nonlocal signalled_at
-            process = self._owner()
-            if process is None:
-                return self._is_unlocked()
-            if time.monotonic() - signalled_at >= SECONDS_BETWEEN_SIGNALS:
-                signalled_at = time.monotonic()
-                try:
-                    os.kill(process, signal.SIGTERM)
-                except ProcessLookupError:
-                    return False
-                except PermissionError as error:
-                    words = f"process {process} is another user's; only that user can end it"
-                    raise StateError(f"{self._run}: {words}") from error
-            return False
-
-        self._wait(is_gone, POLL_SECONDS)
-
-    def _owner(self) -> int | None:
-        """Return the process that saves and ends all ranks on TERM: rank 0, or before it the one that starts the ranks.
-
-        Rank 0 writes its number into the lock that it holds; a free lock names a process that has ended.
-        """
-        if is_held(self._folder.lock_path):
-            return self._folder.rank_zero_process()
-        jobs = self._folder.jobs()
-        return int(jobs[-1].job) if jobs and is_local_job_alive(jobs[-1]) else None
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGTERM)
+        self._wait(self._is_unlocked, POLL_SECONDS)
 
     def _wait(self, is_gone: Callable[[], bool], poll_seconds: float) -> None:
         if not _comes_true(is_gone, self._timeout_seconds, poll_seconds):

@@ -15,7 +15,6 @@ from aiayn.packed import UNPACK_ERRORS, find_packed, open_unpacked
 
 HEAD_BYTES = 64 * 1024
 NUM_TAIL_LINES = 400
-NUM_STATISTICS_FOR_SPEED = 50
 _BLOCK_BYTES = 1 << 16
 _MAX_UPDATE = re.compile(rb"'max_update': (\d+)")
 _ATTEMPT_BEGINS = "| INFO | fairseq_cli.train | {'_name': None"  # fairseq prints all its settings first
@@ -37,9 +36,8 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
 class LogTail(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of the newest attempt, from the end of a log.
 
-    `update`, `loss_bits` (as fairseq prints it: label-smoothed, base 2) and `target_tokens_per_second` are of the
-    newest statistics, `updates_per_second` is over the newest `NUM_STATISTICS_FOR_SPEED` of them, pauses for
-    validation included; all are None if this attempt has none yet. `modified` is when the log last grew (UTC).
+    `update`, `loss_bits` (as fairseq prints it: label-smoothed, base 2) and the speeds, without pauses for validation,
+    are of the newest statistics; all are None if this attempt has none yet. `modified` is when the log last grew (UTC).
     """
 
     lines: list[str]
@@ -121,33 +119,18 @@ def read_log_tail(path: Path) -> LogTail | None:
 
 
 def _newest_statistics(lines: list[str]) -> dict[str, Any]:
-    newest_first: list[tuple[str, dict[str, Any]]] = []
     for text in reversed(lines):
-        if _ATTEMPT_BEGINS in text or len(newest_first) == NUM_STATISTICS_FOR_SPEED:
+        if _ATTEMPT_BEGINS in text:
             break
-        if "| train_inner |" not in text:
-            continue
-        line = split_line(text)
-        values = read_statistics(line, "train_inner")
+        values = read_statistics(split_line(text), "train_inner") if "| train_inner |" in text else None
         if values is not None and {"num_updates", "loss"} <= set(values):
-            newest_first.append((line.time, values))
-    if not newest_first:
-        return {}
-    newest = newest_first[0][1]
-    return {
-        "update": int(newest["num_updates"]),
-        "loss_bits": float(newest["loss"]),
-        "target_tokens_per_second": float(newest.get("wps", 0)),
-        "updates_per_second": _speed(newest_first[-1], newest_first[0]) or float(newest.get("ups", 0)),
-    }
-
-
-def _speed(oldest: tuple[str, dict[str, Any]], newest: tuple[str, dict[str, Any]]) -> float:
-    """Return updates a second between two lines, 0 if their times are equal."""
-    begin, end = (datetime.datetime.fromisoformat(time) for time, _ in (oldest, newest))
-    num_updates = int(newest[1]["num_updates"]) - int(oldest[1]["num_updates"])
-    seconds = (end - begin).total_seconds()
-    return num_updates / seconds if seconds > 0 and num_updates > 0 else 0.0
+            return {
+                "update": int(values["num_updates"]),
+                "loss_bits": float(values["loss"]),
+                "target_tokens_per_second": float(values.get("wps", 0)),
+                "updates_per_second": float(values.get("ups", 0)),
+            }
+    return {}
 
 
 def read_validations(log_path: Path) -> dict[int, float]:

@@ -5,18 +5,17 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
 
 from aiayn.data.text.lines import open_bytes
 from aiayn.errors import RecordError
 from aiayn.packed import find_packed
-from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started
+from aiayn.runs.attempts import Event, Started
 from aiayn.runs.log import read_end, read_statistics, split_line
-from aiayn.runs.run_folder import JOBS_NAME, RunFolder, job_without_attempt
+from aiayn.runs.run_folder import RunFolder, job_without_attempt
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 1.0
 SECONDS_AFTER_DONE = 1.0  # rank 0 writes its record before its last lines
 MAX_MESSAGE_CHARACTERS = 300  # fairseq prints all its settings in one line of 8,000
 
@@ -31,10 +30,10 @@ def show_end(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) 
         RecordError: if there is nothing to print, or jobs.jsonl or attempts.jsonl is damaged.
         CorpusError: if a packed log is torn.
     """
-    log_path = find_packed(folder.log_path)
+    log_path, jobs = find_packed(folder.log_path), folder.jobs()
     has_log = log_path is not None
-    path = log_path or folder.newest_output()
-    if path is None:
+    path = log_path or folder.output_path(jobs[-1].job if jobs else "")
+    if not path.exists():
         raise RecordError(f"{folder}: no log yet; `aiayn status {folder.run}` shows why it waits")
     if not has_log:
         note(f"== no {folder.log_path.name} yet; its newest job printed, in {path}:")
@@ -43,7 +42,7 @@ def show_end(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) 
             yield from (line.decode("utf-8", errors="replace").rstrip("\n") for line in deque(lines, num_lines))
     else:
         yield from read_end(path, num_lines).lines
-    job = job_without_attempt(folder.events(), folder.jobs())
+    job = job_without_attempt(folder.events(), jobs)
     if job is None or folder.is_done():
         return
     path = folder.output_path(job.job)
@@ -94,41 +93,29 @@ def describe_event(event: Event) -> str:
 def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) -> Iterator[str]:
     """Yield the last lines of a run's log and then each new one, until the run is done.
 
-    `note` gets each new event of attempts.jsonl, and the output of a new job until its attempt begins. A missing log is
+    `note` gets each new event of attempts.jsonl, and where a new job prints until its attempt begins. A missing log is
     awaited; a replaced or cut log is read from its new beginning.
 
     Raises:
         RecordError: if attempts.jsonl or jobs.jsonl is damaged.
     """
-    growing, events = _GrowingFile(folder.log_path, num_lines), folder.events()
-    num_events, events_size = len(events), _size_of(folder.path / ATTEMPTS_NAME)
-    jobs, jobs_size = folder.jobs(), _size_of(folder.path / JOBS_NAME)
-    printed: _GrowingFile | None = None  # by the newest job, before its attempt begins
+    growing, num_events = _GrowingFile(folder.log_path, num_lines), len(folder.events())
     announced_job = ""
     while True:
         has_ended = folder.is_done()
         if has_ended:
             time.sleep(SECONDS_AFTER_DONE)
         yield from growing.new_lines()
-        # To read the two files each time is slow on a shared file system.
-        if _size_of(folder.path / ATTEMPTS_NAME) != events_size:
-            events_size, events = _size_of(folder.path / ATTEMPTS_NAME), folder.events()
-            for event in events[num_events if num_events <= len(events) else 0 :]:
-                note(describe_event(event))
-            num_events = len(events)
+        events = folder.events()
+        for event in events[num_events if num_events <= len(events) else 0 :]:
+            note(describe_event(event))
+        num_events = len(events)
         if has_ended:
             return
-        if _size_of(folder.path / JOBS_NAME) != jobs_size:
-            jobs_size, jobs = _size_of(folder.path / JOBS_NAME), folder.jobs()
-        if (job := job_without_attempt(events, jobs)) is None:
-            printed = None
-        elif printed is None or printed.path != folder.output_path(job.job):
-            printed = _GrowingFile(folder.output_path(job.job), num_lines)
-        for line in printed.new_lines() if printed else ():
-            if job is not None and job.job != announced_job:
-                announced_job = job.job
-                note(f"== job {job.job} has begun no attempt yet; it prints, in {folder.output_path(job.job)}:")
-            note(line)
+        job = job_without_attempt(events, folder.jobs())
+        if job is not None and job.job != announced_job:
+            announced_job = job.job
+            note(f"== job {job.job} has begun no attempt yet; it prints into {folder.output_path(job.job)}")
         time.sleep(POLL_SECONDS)
 
 
@@ -137,42 +124,22 @@ class _GrowingFile:
 
     def __init__(self, path: Path, num_lines: int) -> None:
         self.path = path
-        self._torn = b""
-        self._open: IO[bytes] | None = None
         self._first: list[str] = []
+        self._read_until, self._file_number = 0, 0
         if path.exists():
             end = read_end(path, num_lines)
-            self._first, self._open = end.lines, path.open("rb")
-            self._open.seek(end.torn_at)
+            self._first, self._read_until, self._file_number = end.lines, end.torn_at, path.stat().st_ino
 
-    def new_lines(self) -> Iterable[str]:
-        """Yield the lines that were completed since the last call."""
-        yield from self._first
-        self._first = []
-        yield from self._read()
-        if self._is_replaced():
-            if self._open is not None:
-                self._open.close()
-            self._torn, self._open = b"", self.path.open("rb") if self.path.exists() else None
-            yield from self._read()
-
-    def _read(self) -> Iterable[str]:
-        if self._open is None:
-            return
-        *whole, self._torn = (self._torn + self._open.read()).split(b"\n")
-        for line in whole:
-            yield line.decode("utf-8", errors="replace")
-
-    def _is_replaced(self) -> bool:
-        try:
-            now = self.path.stat()
-        except FileNotFoundError:
-            return False  # set aside; the next attempt writes another
-        if self._open is None:
-            return True
-        then = os.fstat(self._open.fileno())
-        return (now.st_dev, now.st_ino) != (then.st_dev, then.st_ino) or now.st_size < self._open.tell()
-
-
-def _size_of(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
+    def new_lines(self) -> list[str]:
+        """Return the lines that were completed since the last call."""
+        lines, self._first = self._first, []
+        if self.path.exists():
+            with self.path.open("rb") as file:
+                now = os.fstat(file.fileno())
+                if now.st_ino != self._file_number or now.st_size < self._read_until:
+                    self._file_number, self._read_until = now.st_ino, 0
+                file.seek(self._read_until)
+                *whole, torn = file.read().split(b"\n")
+                self._read_until = file.tell() - len(torn)
+            lines += [line.decode("utf-8", errors="replace") for line in whole]
+        return lines

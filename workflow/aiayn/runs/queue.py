@@ -14,12 +14,11 @@ Ending = Literal["completed", "failed", "cancelled", "out of memory", "other"]
 
 
 class QueueError(LaunchError):
-    """A queue did not answer, for a `reason`; a retry does not help if that `is_final`."""
+    """A queue did not answer, for a `reason`."""
 
-    def __init__(self, message: str, *, reason: str, is_final: bool = False) -> None:
+    def __init__(self, message: str, *, reason: str) -> None:
         super().__init__(message)
         self.reason = reason
-        self.is_final = is_final
 
 
 class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):

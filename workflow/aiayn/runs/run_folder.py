@@ -32,10 +32,11 @@ from aiayn.runs.attempts import (
     Event,
     Outcome,
     Started,
+    append_json_line,
     read_events,
+    read_json_lines,
 )
 from aiayn.runs.clock import MACHINE_CLOCK, Clock
-from aiayn.runs.json_lines import append_json_line, read_json_lines
 from aiayn.runs.locks import is_held
 from aiayn.runs.log import last_lines
 
@@ -178,19 +179,9 @@ class RunFolder:
         """
         return self.job_files_path / f"{job}_0_log.out"
 
-    def newest_output(self) -> Path | None:
-        """Return the file into which any rank of any job printed last."""
-        return max(self.job_files_path.glob("*_log.out"), key=lambda path: path.stat().st_mtime, default=None)
-
     def job_output(self, job: str, num_lines: int) -> list[str]:
-        """Return the last lines that a job, '' for the newest, printed: all there is if it ended before it had a log.
-
-        They are rank 0's, and a batch script's before it; without them another rank's.
-        """
-        jobs = self.jobs()
-        own_path = self.output_path(job or (jobs[-1].job if jobs else ""))
-        path = own_path if own_path.exists() and own_path.stat().st_size else self.newest_output()
-        return [] if path is None else last_lines(path, num_lines)
+        """Return the last lines that rank 0 of a job printed, and a batch script before it."""
+        return last_lines(self.output_path(job), num_lines)
 
     # Errors of ranks.
 

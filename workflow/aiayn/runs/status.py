@@ -143,7 +143,6 @@ def _status_of(
         queued=queued,
         has_rank=bool(has_rank),
         has_driver=bool(has_driver),
-        has_local_job=bool(jobs) and is_local_job_alive(jobs[-1]),
         host=platform.node(),
         now=utc_now(),
         last_activity=max((sign for sign in (log and log.modified, beat) if sign), default=None),
@@ -172,16 +171,6 @@ def _status_of(
         **_progress(folder, state, saved, events, log, done),
         **_last_error(folder, state, reason, known, log),
     )
-
-
-def is_local_job_alive(job: SubmittedJob) -> bool:
-    """Return whether a job that was started as a process of this machine is still running."""
-    if job.launcher != "local" or job.host != platform.node() or not job.job.isdecimal():
-        return False
-    try:
-        return b"submitit" in Path(f"/proc/{job.job}/cmdline").read_bytes()  # else another process has its number
-    except OSError:
-        return False
 
 
 def _place(known: "Evidence", state: State) -> dict[str, Any]:
@@ -238,10 +227,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     `asked` is the command that lists that queue, '' where no queue has the job; `queued` are the jobs of the run's
     name, oldest first, None if the queue did not answer. `has_rank` and `has_driver`: a process holds rank 0's lock,
-    the driver's. `has_local_job`: a job that was started on this machine is running, perhaps before it takes the
-    lock. `last_activity` is when rank 0 last touched its lock or wrote to its log (UTC, by the file system's clock).
-    `has_locks` is False on a file system without locks, where no lock seems to be held. `rank_error` is the error of
-    a rank of the newest job.
+    the driver's. `last_activity` is when rank 0 last touched its lock or wrote to its log (UTC, by the file system's
+    clock). `has_locks` is False on a file system without locks, where no lock seems to be held. `rank_error` is the
+    error of a rank of the newest job.
     """
 
     events: list[Event]
@@ -249,7 +237,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     queued: list[QueuedJob] | None
     has_rank: bool
     has_driver: bool
-    has_local_job: bool
     host: str
     now: str
     last_activity: str | None
@@ -297,7 +284,7 @@ def judge_state(known: Evidence) -> tuple[State, str]:
     if not asked:
         rules = [
             (known.has_rank, "running", ""),
-            ((known.has_driver or known.has_local_job) and not known.has_ended, "queued", "starting"),
+            (known.has_driver and not known.has_ended, "queued", "starting"),
             (known.unseen != "", "unknown", known.unseen),
         ]
     elif known.has_rank:

@@ -1,7 +1,6 @@
 """Averages a training's last checkpoints (section 6.1: the last 5 of base, the last 20 of big)."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -52,21 +51,6 @@ def first_names(model: dict[str, torch.Tensor]) -> dict[str, str]:
     }
 
 
-def _checked_models(paths: Sequence[Path]) -> Iterator[dict[str, torch.Tensor]]:
-    """Yield the models of checkpoints; meanwhile a thread reads and verifies the next one.
-
-    Raises:
-        CheckpointError: if one is absent or torn.
-    """
-    with ThreadPoolExecutor(max_workers=1) as reader:
-        coming = reader.submit(load_checkpoint, paths[0], is_checked=True)
-        for following in [*paths[1:], None]:
-            state = coming.result()
-            if following is not None:
-                coming = reader.submit(load_checkpoint, following, is_checked=True)
-            yield state["model"]
-
-
 def average_checkpoints(train: TrainRecord, *, last: int, into: Path) -> CheckpointRecord:
     """Average the last `last` models of a training into one checkpoint and return its record.
 
@@ -80,7 +64,7 @@ def average_checkpoints(train: TrainRecord, *, last: int, into: Path) -> Checkpo
             "lower `average`, or train again with `aiayn train --fresh --num-models N`"
         )
     chosen = train.models[-last:]
-    means = average_tensors(_checked_models([model.path for model in chosen]))
+    means = average_tensors(load_checkpoint(model.path, is_checked=True)["model"] for model in chosen)
     newest = load_checkpoint(chosen[-1].path)
     dictionaries = newest["extra_state"].get(DICTIONARIES_KEY, {})
     save_whole(model_only_state(newest["cfg"], means, chosen[-1].update, dictionaries), into)

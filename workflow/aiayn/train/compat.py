@@ -14,6 +14,7 @@
 import argparse
 import functools
 import itertools
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -75,51 +76,29 @@ def batch_by_size(
         num_tokens_vec = (num_tokens_fn(index) for index in index_array)
     if not isinstance(num_tokens_vec, np.ndarray):
         num_tokens_vec = np.fromiter(num_tokens_vec, dtype=np.int64)
-    token_limit = int(max_tokens) if max_tokens is not None and max_tokens > 0 else None
+    token_limit = max_tokens if max_tokens is not None and max_tokens > 0 else math.inf
     sentence_limit = max_sentences if max_sentences is not None and max_sentences > 0 else len(index_array)
-    ends = _batch_ends(num_tokens_vec, token_limit, sentence_limit, required_batch_size_multiple)
+    ends = _batch_ends(num_tokens_vec.tolist(), token_limit, sentence_limit, required_batch_size_multiple)
     return [index_array[begin:end] for begin, end in itertools.pairwise(itertools.chain([0], ends))]
 
 
-def _batch_ends(num_tokens: np.ndarray, max_tokens: int | None, max_sentences: int, multiple: int) -> Iterator[int]:
-    """Yield where each batch ends.
-
-    A loop over sentences would take the better part of a minute for WMT14 En-Fr's 36 million, on every rank. Sorted,
-    they lie in long runs of one length, in which all batches are alike; numpy finds the end of a batch that spans runs.
-    """
-    num_sentences = len(num_tokens)
-    if max_tokens is None:
-        num_tokens, max_tokens = np.broadcast_to(np.int64(0), num_sentences), 0
-    if num_sentences and (longest := int(num_tokens.max())) > max_tokens:
+def _batch_ends(num_tokens: list[int], max_tokens: float, max_sentences: int, multiple: int) -> Iterator[int]:
+    """Yield where each batch ends."""
+    if (longest := max(num_tokens, default=0)) > max_tokens:
         raise ConfigError(
-            f"a sentence of {longest} tokens, expected at most the {max_tokens} of a batch (fairseq's --max-tokens, "
-            "max_tokens_per_batch in a system's file); raise the limit or drop longer sentences"
+            f"a sentence of {longest} tokens, expected at most the {max_tokens:.0f} of a batch (fairseq's "
+            "--max-tokens, max_tokens_per_batch in a system's file); raise the limit or drop longer sentences"
         )
-    run_ends = np.append(np.flatnonzero(num_tokens[1:] != num_tokens[:-1]) + 1, num_sentences)
-    begin, size = 0, 1
-    while begin < num_sentences:
-        first_num_tokens = int(num_tokens[begin])
-        most = min(max_sentences, max_tokens // first_num_tokens) if first_num_tokens else max_sentences
-        size_in_run = _rounded_down(most, multiple)
-        run_end = int(run_ends[run_ends.searchsorted(begin, side="right")])
-        if begin + size_in_run <= run_end:
-            yield from range(begin + size_in_run, run_end + 1, size_in_run)
-            begin = run_end - (run_end - begin) % size_in_run
-        else:
-            num_fitting = _num_that_fit(num_tokens[begin : begin + most], max_tokens, num_looked_at=2 * size)
-            size = _rounded_down(num_fitting, multiple)
-            begin += size
+    begin, longest = 0, 0
+    for index, length in enumerate(num_tokens):
+        longest = max(longest, length)
+        while index - begin == max_sentences or (index - begin + 1) * longest > max_tokens:
+            begin += _rounded_down(index - begin, multiple)
             yield begin
-
-
-def _num_that_fit(num_tokens: np.ndarray, max_tokens: int, num_looked_at: int) -> int:
-    """Return how many of the first sentences fit into one batch, looking at `num_looked_at` first and then at more."""
-    while True:
-        longest = np.maximum.accumulate(num_tokens[:num_looked_at])
-        num_fitting = int((longest * np.arange(1, len(longest) + 1)).searchsorted(max_tokens, side="right"))
-        if num_fitting < num_looked_at or num_looked_at >= len(num_tokens):
-            return num_fitting
-        num_looked_at *= 2
+            longest = max(num_tokens[begin : index + 1])
+    while begin < len(num_tokens):
+        begin += _rounded_down(len(num_tokens) - begin, multiple)
+        yield begin
 
 
 def _rounded_down(size: int, multiple: int) -> int:

@@ -1,15 +1,13 @@
-"""Checks each rank's device, the all-reduce of all ranks, and the disk, before a training begins.
+"""Checks each rank's device, and the all-reduce of all ranks, before a training begins.
 
 A bad node is found within seconds and named, not after hours by a loss that is not a number. The check draws no random
 number, so that the training after it is the same bit for bit.
 """
 
 import math
-import os
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -17,7 +15,6 @@ import torch.distributed
 from torch import Tensor
 
 from aiayn.errors import LaunchError
-from aiayn.provenance import replace_on_success
 from aiayn.train.ranks import MissingRankError, Rank, RankGroup
 from aiayn.train.rendezvous import is_peer_loss
 
@@ -26,19 +23,16 @@ from aiayn.train.rendezvous import is_peer_loss
 TIMEOUT_SECONDS = 60.0
 CUDA_TIMEOUT_SECONDS = 120.0  # NCCL's communicator is made in it, by the first reduction of all
 SUM_FRACTION = 2 / 3  # of the second half's time, for the all-reduce; the rest is for the reports of it
-LOSS_SECONDS = 2.0  # for the other ranks' reports when one is gone
 # Rank 0, which alone can name the missing ranks, times out so much earlier than the others.
 _LEAD_SECONDS = 5.0
 NUM_REDUCED = 1 << 18  # 1 MiB of fp32
-NUM_FILE_BYTES = 1 << 20
 TOLERANCE = 2e-2  # relative, of the layer's loss and gradient; wide enough for TF32's ten bits of mantissa
 NODE_ADVICE = "leave that node out (`sbatch_lines: {exclude: NODE}` in the cluster's file) and start the training again"
-DISK_ADVICE = "make room there, or name another disk (`--config runs_folder=...`)"
 _Value = TypeVar("_Value")
 
 
-def check_node(group: RankGroup, device: str, folder: Path, *, timeout_seconds: float | None = None) -> None:
-    """Check this rank's device (`cpu` or `cuda`), all ranks' sum and, on rank 0, a file in `folder`.
+def check_node(group: RankGroup, device: str, *, timeout_seconds: float | None = None) -> None:
+    """Check this rank's device (`cpu` or `cuda`), and all ranks' sum.
 
     `timeout_seconds` are by default the device's. Each rank reports to all others after each half, so that every
     rank's error names every bad one; rank 0 names a rank that does not report.
@@ -50,34 +44,15 @@ def check_node(group: RankGroup, device: str, folder: Path, *, timeout_seconds: 
     """
     if timeout_seconds is None:
         timeout_seconds = CUDA_TIMEOUT_SECONDS if device == "cuda" else TIMEOUT_SECONDS
-    step, file = "a forward and backward step of a small layer", f"a file written and read back in {folder}"
-    problems = [_problem_of(lambda: _check_layer(device), step, NODE_ADVICE)]
-    if group.rank.rank == 0:
-        problems.append(_problem_of(lambda: _check_file(folder), file, DISK_ADVICE))
-    _require_sound(group, device, "; ".join(filter(None, problems)), within_seconds=timeout_seconds)
+    problem = _problem_of(lambda: _check_layer(device), "a forward and backward step of a small layer")
+    _require_sound(group, device, problem, within_seconds=timeout_seconds)
     if group.rank.world_size > 1:
-        _check_sum_of_all(group, device, timeout_seconds)
-
-
-def _check_sum_of_all(group: RankGroup, device: str, timeout_seconds: float) -> None:
-    """Check the all-reduce: the second half of the check."""
-    what, sum_seconds = "an all-reduce", timeout_seconds * SUM_FRACTION
-    began = time.monotonic()
-    try:
-        problem = _problem_of(lambda: _check_sum(group.rank, device, sum_seconds), what, NODE_ADVICE)
-    except RuntimeError as loss:  # of another rank, unless all are there to report
-        problem = f"{what}: {loss}; {NODE_ADVICE}"
-        try:
-            _require_sound(group, device, problem, within_seconds=LOSS_SECONDS, names_missing=False)
-        except RuntimeError:
-            raise loss from None
-    else:
+        began, sum_seconds = time.monotonic(), timeout_seconds * SUM_FRACTION
+        problem = _problem_of(lambda: _check_sum(group.rank, device, sum_seconds), "an all-reduce")
         _require_sound(group, device, problem, within_seconds=began + timeout_seconds - time.monotonic())
 
 
-def _require_sound(
-    group: RankGroup, device: str, problem: str, *, within_seconds: float, names_missing: bool = True
-) -> None:
+def _require_sound(group: RankGroup, device: str, problem: str, *, within_seconds: float) -> None:
     """Gather the problems of all ranks, and raise if there is one."""
     rank = group.rank
     where = device if device == "cpu" else f"{device}:{rank.local_rank}"
@@ -85,7 +60,7 @@ def _require_sound(
     try:
         problems = _within(within_seconds + _LEAD_SECONDS, lambda: group.gather(own, within_seconds=within_seconds))
     except RuntimeError as error:
-        if not names_missing or is_peer_loss(error):
+        if is_peer_loss(error):
             raise
         missing = error.missing if isinstance(error, MissingRankError) else [group.name(0)]
         problems = [own, *(f"{name}: no report within {within_seconds:.2g} s; {NODE_ADVICE}" for name in missing)]
@@ -93,14 +68,14 @@ def _require_sound(
         raise LaunchError(f"job {rank.job} cannot train: " + "\n  ".join(filter(None, problems)))
 
 
-def _problem_of(check: Callable[[], None], what: str, advice: str) -> str:
+def _problem_of(check: Callable[[], None], what: str) -> str:
     """Return the problem that a check found, '' if none; an error of `is_peer_loss` is raised."""
     try:
         check()
-    except (RuntimeError, OSError, ValueError) as error:  # torch's errors are RuntimeErrors
+    except (RuntimeError, ValueError) as error:  # torch's errors are RuntimeErrors
         if is_peer_loss(error):
             raise
-        return f"{what}: {error}; {advice}"
+        return f"{what}: {error}; {NODE_ADVICE}"
     return ""
 
 
@@ -181,25 +156,3 @@ def _within(seconds: float, work: Callable[[], _Value]) -> _Value:
     if not results:
         raise RuntimeError(f"not done within {seconds:g} s: a rank or the network between the nodes hangs")
     return results[0]
-
-
-def _check_file(folder: Path) -> None:
-    """Write a file as checkpoints are written, and read it back, where possible from the disk instead of memory.
-
-    Its name is that of a partial file, so that the next job removes what a killed job leaves.
-    """
-    expected = bytes(range(256)) * (NUM_FILE_BYTES // 256)
-    path = folder / ".node_check.partial"
-    try:
-        with replace_on_success(path) as partial_path, partial_path.open("wb") as file:
-            file.write(expected)
-        with path.open("rb") as file:
-            if hasattr(os, "posix_fadvise"):
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            content = file.read()
-    except OSError as error:
-        raise OSError(f"{error.strerror or error}; expected free space and permission to write") from error
-    finally:
-        path.unlink(missing_ok=True)
-    if content != expected:
-        raise ValueError(f"the {len(content):,} bytes read differ from the {len(expected):,} written: the disk is bad")

@@ -31,16 +31,12 @@ SIGNALS_BY_WEIGHT = (None, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT, signal.
 
 
 class Rank(msgspec.Struct, frozen=True, kw_only=True):
-    """A process of a job, which is the `job_number`-th that trains the run, as far as its driver knows.
-
-    The cluster has started this job again `num_restarts` times.
-    """
+    """A process of a job, which the cluster has started again `num_restarts` times."""
 
     rank: int
     world_size: int
     job: str
     local_rank: int
-    job_number: int = 1
     num_restarts: int = 0
 
 

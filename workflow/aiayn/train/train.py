@@ -73,11 +73,9 @@ class RankTraining:
 
     def run(self) -> None:
         """Check this rank's node, and train from the checkpoint that rank 0 broadcasts."""
-        if not self.group.broadcast_start().is_needed:
-            return
-        check_node(self.group, self.device, self.folder.checkpoints_path)
         start = self.group.broadcast_start()
         if start.is_needed:
+            check_node(self.group, self.device)
             with contextlib.suppress(StopTraining):
                 self.train_with_fairseq(start)
 
@@ -93,14 +91,10 @@ class RankTraining:
             save_interval_updates=training.save_interval_updates,
         )  # fmt: skip
 
-        def is_due(num_updates: int) -> bool:
-            keeper.require_no_failure()
-            return keeper.is_due(num_updates)
-
         with metered(self.tally, request, self.rank, self.group, self.device):
             compat.install_saving(
                 keeper.save,
-                is_due=is_due,
+                is_due=keeper.is_due,
                 stop_is_requested=partial(any_rank_stopped, self.stop, self.rank),
                 stop=StopTraining,
             )
@@ -119,33 +113,35 @@ class RankZero(RankTraining):
     """The training of rank 0, which holds the run's lock, finds the checkpoint to resume from, records the attempt."""
 
     started: Started
-    full_path: Path | None
     torn_paths: list[Path]
+    input_sha256_by_path: dict[PurePath, str]
 
     def run(self) -> None:
         """Train under the run's lock, if the run is not done.
 
-        Work that may take minutes precedes the first broadcast, because the check's time-outs begin there.
+        Work that may take minutes precedes the broadcast, because the check's time-outs begin there.
         """
         with contextlib.ExitStack() as stack:
             with rank_error_recorded(self.folder, self.rank):
                 stack.enter_context(rank_lock(self.folder))
-                is_needed = not self.folder.is_done()
-                input_sha256_by_path = self._prepare_attempt() if is_needed else {}
-                self.group.broadcast_start(Start(is_needed=is_needed))
-            if is_needed:
-                self._attempt(input_sha256_by_path)
+                is_done = self.folder.is_done()
+                start = self.group.broadcast_start(Start(is_needed=False) if is_done else self._prepare_attempt())
+            if not is_done:
+                self._attempt(start)
 
-    def _prepare_attempt(self) -> dict[PurePath, str]:
-        """Clean up after earlier attempts, find the checkpoint, record the start, and return the inputs' digests."""
+    def _prepare_attempt(self) -> Start:
+        """Clean up after earlier attempts, record the start, and return where training begins: at a checkpoint, or not.
+
+        It is not needed if that checkpoint is the last.
+        """
         folder = self.folder
         folder.checkpoints_path.mkdir(parents=True, exist_ok=True)
         remove_partial_files(folder.path)
         remove_partial_files(folder.checkpoints_path)
         folder.remove_rank_errors()
-        input_sha256_by_path = hash_inputs(self.request)
-        self.full_path, self.torn_paths = newest_whole_full(folder.checkpoints_path)
-        update = update_of(self.full_path) if self.full_path else 0
+        self.input_sha256_by_path = hash_inputs(self.request)
+        full_path, self.torn_paths = newest_whole_full(folder.checkpoints_path)
+        update = update_of(full_path) if full_path else 0
         folder.close_lost_attempt(update=update)
         self.started = Started(
             attempt=1 + sum(isinstance(event, Started) for event in folder.events()),
@@ -159,23 +155,24 @@ class RankZero(RankTraining):
             update=update,
         )
         folder.append_event(self.started)
-        return input_sha256_by_path
+        is_needed = not _is_finished(full_path, self.request)
+        return Start(is_needed=is_needed, full_path=str(full_path) if full_path else None)
 
-    def _attempt(self, input_sha256_by_path: dict[PurePath, str]) -> None:
+    def _attempt(self, start: Start) -> None:
         """Run one attempt and record its end."""
         folder, tally = self.folder, self.tally
         try:
             with _log_added(folder.log_path):
                 for torn_path in self.torn_paths:
                     logger.warning(f"{torn_path}: torn; resuming from update {self.started.update} instead")
-                self._require_another_job()
-                check_node(self.group, self.device, folder.checkpoints_path)
-                self._require_same_machine()
-                self._train()
+                if start.is_needed:
+                    check_node(self.group, self.device)
+                    self._require_same_machine()
+                    self.train_with_fairseq(start)
             ended = utc_now()
             record = make_record(
                 self.request, self.started, num_ranks=self.rank.world_size, until=ended,
-                sha256_by_path=input_sha256_by_path, energy=tally.energy,
+                sha256_by_path=self.input_sha256_by_path, energy=tally.energy,
             )  # fmt: skip
         except StopTraining:
             reason = f"asked by {self.stop.agreed.name if self.stop.agreed else 'an unknown signal'}"
@@ -188,18 +185,6 @@ class RankZero(RankTraining):
         folder.end_attempt(update=record.updates, outcome="done", reason="", time=ended, energy=tally.energy)
         write_record(record, folder.done_path)
 
-    def _train(self) -> None:
-        """Broadcast the start and train from the checkpoint, or from nothing, unless the checkpoint is the last."""
-        self.stop.agreed = self.stop.signal_number
-        is_stopping = self.stop.agreed is not None
-        is_needed = not is_stopping and not _is_finished(self.full_path, self.request)
-        full_path = str(self.full_path) if self.full_path else None
-        start = self.group.broadcast_start(Start(is_needed=is_needed, full_path=full_path))
-        if is_stopping:
-            raise StopTraining
-        if start.is_needed:
-            self.train_with_fairseq(start)
-
     def _classify_failure(self, error: BaseException) -> tuple[Outcome, str]:
         """Return outcome and reason of an attempt that an error ended.
 
@@ -211,15 +196,6 @@ class RankZero(RankTraining):
         others = self.folder.rank_errors()
         lost = f"another rank was killed: {describe_error(error).partition('. ')[0]}"
         return ("failed", others[0]) if others else ("lost", lost)
-
-    def _require_another_job(self) -> None:
-        """Require that the cluster has not started this training more often than `max_num_jobs` allows."""
-        request, number = self.request, self.rank.job_number
-        if request.max_num_jobs is not None and number > request.max_num_jobs:
-            raise LaunchError(
-                f"{request.run}: the cluster started it {number} times, expected at most {request.max_num_jobs}; "
-                "repeat the command to resume it, or raise `max_num_jobs` in the cluster's file"
-            )
 
     def _require_same_machine(self) -> None:
         """Require the kind of device that the run began on."""

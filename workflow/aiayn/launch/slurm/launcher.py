@@ -8,8 +8,6 @@ import io
 import os
 import re
 import shlex
-import shutil
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from typing import Any
 import msgspec
 
 from aiayn.errors import LaunchError
-from aiayn.launch import submit
+from aiayn.launch.job import TrainingJob, job_variables
 from aiayn.launch.launcher import JobEnd, SubmissionError
 from aiayn.launch.slurm.prologue import prologue_failure, prologue_lines
 from aiayn.launch.slurm.queue import SlurmQueue, is_held_by_slurm, run_slurm
@@ -26,9 +24,6 @@ from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import TrainingRequest
 
 MAX_RELEASES = 3  # of a job that Slurm itself holds
-# Signals wait while sbatch runs, so it must not hang for ever; sbatch itself retries a busy controller for two minutes.
-_SBATCH_TIMEOUT_SECONDS = 300.0
-_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # by `timeout`, which then ends likewise
 # What sbatch prints when it may accept the same job later: the controller does not answer, or the user has the maximum
 # number of jobs. For a limit that the job itself exceeds it prints other words.
 _PASSING_WORDS = re.compile(
@@ -60,7 +55,7 @@ class SlurmLauncher(SlurmQueue):
         self.poll_seconds = cluster.poll_seconds
 
     def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
-        """Submit a job and return its number; a signal waits until the number is known.
+        """Submit a job and return its number.
 
         Raises:
             SubmissionError: if sbatch fails or gets no answer; look in the queue before submitting again.
@@ -69,19 +64,15 @@ class SlurmLauncher(SlurmQueue):
         request = msgspec.structs.replace(
             request, max_num_jobs=cluster.max_num_jobs, gpus_per_node=cluster.gpus_per_node, code_folder=str(folder)
         )
-        blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
         try:
             # What sbatch prints, the error says.
             with without_foreign_variables(cluster), contextlib.redirect_stderr(io.StringIO()):
                 executor = _make_executor(request, cluster, folder)
-                return str(executor.submit(submit.TrainingJob(request)).job_id)
+                return str(executor.submit(TrainingJob(request)).job_id)
         except (OSError, RuntimeError) as error:
-            reason = str(error) or f"it printed nothing, or had no answer within {_SBATCH_TIMEOUT_SECONDS:g} s"
-            has_hung = getattr(error.__cause__, "returncode", 0) in _KILLED
-            is_passing = has_hung or _PASSING_WORDS.search(reason) is not None
+            is_passing = _PASSING_WORDS.search(str(error)) is not None
+            reason = str(error) or "it printed nothing"
             raise SubmissionError(f"{request.run}: sbatch failed: {reason}", is_passing=is_passing) from error
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
 
     def preview(self, request: TrainingRequest, code_folder: Path) -> str:
         """Return the file that sbatch would get."""
@@ -127,22 +118,14 @@ def sbatch_text(request: TrainingRequest, cluster: ClusterSpec, code_folder: Pat
 def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> Any:
     from submitit import SlurmExecutor
 
-    class BoundedExecutor(SlurmExecutor):  # type: ignore[misc]
-        """An executor whose sbatch has a time limit, by coreutils' timeout: submitit's own has none."""
+    class Executor(SlurmExecutor):  # type: ignore[misc]
+        """An executor that does not look for srun: to print the file needs no Slurm, and sbatch fails by itself."""
 
         @classmethod
         def affinity(cls) -> int:
-            """Do not look for srun: to print the file needs no Slurm, and sbatch fails by itself without."""
             return 1
 
-        def _make_submission_command(self, submission_file_path: Path) -> list[str]:
-            command: list[str] = super()._make_submission_command(submission_file_path)
-            bound = ["timeout", "--signal=KILL", f"{_SBATCH_TIMEOUT_SECONDS:g}"]  # sbatch has TERM blocked, as we have
-            return [*bound, *command] if shutil.which("timeout") else command
-
-    executor = BoundedExecutor(
-        folder=request.folder.job_files_path, max_num_timeout=_MANY_TIMEOUTS, python=cluster.python
-    )
+    executor = Executor(folder=request.folder.job_files_path, max_num_timeout=_MANY_TIMEOUTS, python=cluster.python)
     executor.update_parameters(
         job_name=request.run,
         partition=cluster.partition,
@@ -187,7 +170,7 @@ def _further_options(cluster: ClusterSpec) -> dict[str, Any]:
 
 def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> list[str]:
     """Return the shell lines before Python: the cluster's own, then the variables that they must not change."""
-    variables = submit.job_variables(request, is_on_cpu=cluster.gpus_per_node == 0) | {"PYTHONSAFEPATH": "1"}
+    variables = job_variables(request, is_on_cpu=cluster.gpus_per_node == 0) | {"PYTHONSAFEPATH": "1"}
     exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     path_line = f"export PYTHONPATH={shlex.quote(str(code_folder))}${{PYTHONPATH:+:$PYTHONPATH}}"
     return [*prologue_lines(cluster, request.folder.job_files_path), *exports, path_line]
