@@ -25,7 +25,7 @@ from aiayn.spec.corpus import (
     check_corpus,
 )
 from aiayn.spec.strict_yaml import Document, convert, overlay, read_document
-from aiayn.spec.training import Check, DecodingSpec, Precision, Spec, TrainingSpec, check_decoding, check_training
+from aiayn.spec.training import Count, DecodingSpec, Precision, Spec, TrainingSpec, check_training
 
 __all__ = [
     "CONFIG_FOLDER", "FIRST_PROBE_SEED", "SCALES", "ArchiveSource", "CleanSpec", "CorpusSpec", "DecodingSpec",
@@ -110,7 +110,7 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     row_testsets: list[str] = msgspec.field(default_factory=list)
     probed_alpha: float | None = None
     has_claims: bool = False
-    updates: int | None = None
+    updates: Count | None = None
     precision: Precision | None = None
     mirror: str | None = None
     allow_long_runs: bool = False
@@ -176,16 +176,12 @@ def _converted_system(document: Document, own: Document) -> SystemSpec:
     """Turn a system's keys over its base's into a checked spec; `own` is its file alone."""
     _check_own_keys(own, "system")
     spec = convert(document, SystemSpec)
-    check_training(spec.training, _checker(document, "training", spec.training))
-    check_decoding(spec.decoding, _checker(document, "decoding", spec.decoding))
-    return spec
 
-
-def _checker(document: Document, part: str, values: Spec) -> Check:
     def check(key: str, is_right: bool, expected: str) -> None:
-        document.require(f"{part}.{key}", is_right, getattr(values, key), expected)
+        document.require(f"training.{key}", is_right, getattr(spec.training, key), expected)
 
-    return check
+    check_training(spec.training, check)
+    return spec
 
 
 def read_corpus(name: str, config_folder: Path = CONFIG_FOLDER) -> CorpusSpec:
@@ -246,7 +242,6 @@ def _checked_scale(document: Document, *, strict: bool = True) -> ScaleSpec:
         document.require(key, all(seed >= 1 for seed in seeds), seeds, "seeds of 1 or more")
         expected = f"seeds below {FIRST_PROBE_SEED}: from there on they are a probe's, by which a scale was chosen"
         document.require(key, all(seed < FIRST_PROBE_SEED for seed in seeds), seeds, expected)
-    document.require("updates", scale.updates is None or scale.updates >= 1, scale.updates, "null, or 1 or more")
     return scale
 
 
