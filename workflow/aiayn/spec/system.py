@@ -216,14 +216,14 @@ def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Docu
     """
     if path.exists():
         return read_document(path)
-    path_by_name = {
+    here = {
         other.stem: str(other.relative_to(Path.cwd()) if other.is_relative_to(Path.cwd()) else other)
         for other in sorted(config_folder.glob("[!.]*.yaml"))
-        if any(line.startswith("scale:") for line in other.read_text(encoding="utf-8").split("\n"))
+        if "\nscale:" in f"\n{other.read_text(encoding='utf-8')}"
     }
-    close = difflib.get_close_matches(path.stem, path_by_name, n=1)
-    advice = f"did you mean {path_by_name[close[0]]}?" if close else ""
-    raise ConfigError(f"{path}: no such file; {advice or 'existing configs: ' + ', '.join(path_by_name.values())}")
+    near = difflib.get_close_matches(path.stem, here, n=1)
+    advice = f"did you mean {here[near[0]]}?" if near else f"existing configs: {', '.join(here.values())}"
+    raise ConfigError(f"{path}: no such file; {advice}")
 
 
 def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
