@@ -13,10 +13,8 @@ from tabulate import tabulate
 
 from aiayn.errors import ScoreError, UsageError
 from aiayn.spec.system import DecodingSpec
-from aiayn.spec.training import check_decoding
 
 PAPERS_CHOICE = (4, 0.6)  # section 6.1
-FLAG_BY_KEY = {"beam_size": "--beam-sizes", "length_penalty_alpha": "--alphas"}
 CSV_COLUMNS = (
     "beam_size", "alpha", "value", "is_best", "is_papers_choice", "sentences_per_second", "metric", "testset",
     "num_lines", "run", "average", "hypotheses_sha256", "signature",
@@ -71,22 +69,17 @@ def pairs_to_try(decoding: DecodingSpec, beam_sizes: Sequence[int], alphas: Sequ
     Raises:
         UsageError: if a value is invalid, or occurs twice.
     """
-    for key, values in (("beam_size", list(beam_sizes)), ("length_penalty_alpha", list(alphas))):
+    for flag, values, least in (("--beam-sizes", list(beam_sizes), 1), ("--alphas", list(alphas), 0)):
         if not values or len(set(values)) != len(values):
-            raise UsageError(f"{FLAG_BY_KEY[key]} is {values}; expected one or more different values; correct the flag")
-
-    def check(key: str, is_right: bool, expected: str) -> None:
-        if not is_right:
-            value = getattr(tried, key)
-            raise UsageError(f"{FLAG_BY_KEY.get(key, key)} has {value!r}; expected {expected}; correct the flag")
-
-    searches = []
-    for beam_size in beam_sizes:
-        for alpha in alphas:
-            tried = msgspec.structs.replace(decoding, beam_size=beam_size, length_penalty_alpha=alpha)
-            check_decoding(tried, check)
-            searches.append(tried)
-    return searches
+            raise UsageError(f"{flag} is {values}; expected one or more different values; correct the flag")
+        for value in values:
+            if not value >= least:
+                raise UsageError(f"{flag} has {value!r}; expected {least} or more; correct the flag")
+    return [
+        msgspec.structs.replace(decoding, beam_size=beam_size, length_penalty_alpha=alpha)
+        for beam_size in beam_sizes
+        for alpha in alphas
+    ]
 
 
 def common_signature(table: SearchTable) -> str:

@@ -135,13 +135,7 @@ def test_a_gpu_is_found_by_a_whole_word_of_its_product_name() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (
-            "1.5e+12",
-            "2.5e+12",
-            r"yaml:3: .*\.value is 2500000000000\.0; expected at most the peak, 2e\+12",
-        ),
-        ("300.0", "0.0", r"yaml:7: gpu_by_name\.X1\.watts\.value is 0\.0; expected more than 0"),
-        ("0.3,", "1.3,", r"yaml:10: .*\.fraction\.value is 1\.3; expected above 0, at most 1"),
+        ("300.0", "0.0", r"yaml:7: gpu_by_name\.X1\.watts\.value: 0\.0: Expected `float` > 0\.0"),
         ("min_d_model: 1", "min_d_model: 2", r"yaml:9: .* expected one of fp32 with min_d_model 1 among them"),
     ],
 )

@@ -69,40 +69,28 @@ class MultiHeadAttention(nn.Module):
         q_BHQD = self._split(self.q_proj(query_BQM), self.d_k)
         k_BHKD = self._split(self.k_proj(memory_BKM), self.d_k)
         v_BHKE = self._split(self.v_proj(memory_BKM), self.d_v)
-        weights_BHQK = None
-        if needs_weights or self.score == "additive":
-            visible = attention_mask(
-                attention_mask_B11K, is_causal=is_causal, num_queries=q_BHQD.shape[2], device=q_BHQD.device
-            )
-            read_BHQE, weights_BHQK = self._attend_openly(q_BHQD, k_BHKD, v_BHKE, visible)
-        else:
-            read_BHQE = self._attend_fused(q_BHQD, k_BHKD, v_BHKE, attention_mask_B11K, is_causal=is_causal)
-        return self.out_proj(read_BHQE.transpose(1, 2).flatten(2)), weights_BHQK
-
-    def _split(self, heads_BKP: Tensor, width: int) -> Tensor:
-        """Cut (B, K, H * width) into heads (B, H, K, width)."""
-        return heads_BKP.view(*heads_BKP.shape[:2], self.num_heads, width).transpose(1, 2)
-
-    def _attend_fused(
-        self, q_BHQD: Tensor, k_BHKD: Tensor, v_BHKE: Tensor, attention_mask_B11K: Tensor | None, *, is_causal: bool
-    ) -> Tensor:
-        """Attend by torch's fused kernels, which never hold all weights at once."""
-        # Without padding the flag `is_causal` takes the place of the mask, because torch then has a faster kernel.
-        is_flag_enough = is_causal and attention_mask_B11K is None
+        is_open = needs_weights or self.score == "additive"  # else by torch's fused kernels, which hold no weights
+        # Without padding the flag `is_causal` takes the place of the mask there, as torch then has a faster kernel.
+        is_flag_enough = is_causal and attention_mask_B11K is None and not is_open
         visible = None
         if not is_flag_enough:
             visible = attention_mask(
                 attention_mask_B11K, is_causal=is_causal, num_queries=q_BHQD.shape[2], device=q_BHQD.device
             )
-        return functional.scaled_dot_product_attention(
-            q_BHQD / self.temperature if self.score == "temperature" else q_BHQD,
-            k_BHKD,
-            v_BHKE,
-            attn_mask=visible,
-            is_causal=is_flag_enough,
-            dropout_p=self.p_drop if self.training else 0.0,
-            scale=self.scale,
-        )
+        weights_BHQK = None
+        if is_open:
+            read_BHQE, weights_BHQK = self._attend_openly(q_BHQD, k_BHKD, v_BHKE, visible)
+        else:
+            read_BHQE = functional.scaled_dot_product_attention(
+                q_BHQD / self.temperature if self.score == "temperature" else q_BHQD, k_BHKD, v_BHKE,
+                attn_mask=visible, is_causal=is_flag_enough, dropout_p=self.p_drop if self.training else 0.0,
+                scale=self.scale,
+            )  # fmt: skip
+        return self.out_proj(read_BHQE.transpose(1, 2).flatten(2)), weights_BHQK
+
+    def _split(self, heads_BKP: Tensor, width: int) -> Tensor:
+        """Cut (B, K, H * width) into heads (B, H, K, width)."""
+        return heads_BKP.view(*heads_BKP.shape[:2], self.num_heads, width).transpose(1, 2)
 
     def _attend_openly(
         self, q_BHQD: Tensor, k_BHKD: Tensor, v_BHKE: Tensor, visible: Tensor | None

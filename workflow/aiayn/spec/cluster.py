@@ -5,17 +5,15 @@ Nothing here decides a tensor: an update is the same sentences on any number of 
 
 import re
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from aiayn.errors import ConfigError
 from aiayn.spec.strict_yaml import convert, read_document
 from aiayn.spec.system import CONFIG_FOLDER
-from aiayn.spec.training import Spec
+from aiayn.spec.training import Count, Spec
 
-_AT_LEAST_ONE = (
-    "num_nodes", "ranks_per_node", "cpus_per_rank", "time_limit_minutes", "max_num_jobs", "memory_gb_per_node",
-)  # fmt: skip
 # What a further sbatch line must not say: the run's identity and what a requeue needs, what has a key of its own, what
 # leaves submitit without sbatch's one line of answer, or a cluster that squeue and scancel would not ask.
 _NO_SBATCH_LINES = frozenset({
@@ -49,19 +47,19 @@ class ClusterSpec(Spec, frozen=True, kw_only=True):
     qos: str | None
     constraint: str | None
     gpu_type: str | None
-    num_nodes: int
+    num_nodes: Count
     gpus_per_node: int
-    ranks_per_node: int
-    cpus_per_rank: int
-    memory_gb_per_node: int | None
-    time_limit_minutes: int
+    ranks_per_node: Count
+    cpus_per_rank: Count
+    memory_gb_per_node: Count | None
+    time_limit_minutes: Count
     signal_seconds: int
-    max_num_jobs: int
+    max_num_jobs: Count
     prologue: list[str]
     sbatch_lines: dict[str, str]
     srun_options: dict[str, str] = msgspec.field(default_factory=dict)
     python: str | None = None
-    poll_seconds: float
+    poll_seconds: Annotated[float, msgspec.Meta(gt=0)]
 
     @property
     def num_ranks(self) -> int:
@@ -86,9 +84,6 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
         document.require(key, is_right, getattr(spec, key), expected)
 
     check("name", spec.name == path.stem, f"{path.stem!r}, as the file is called")
-    for key in _AT_LEAST_ONE:
-        value = getattr(spec, key)
-        check(key, value is None or value >= 1, "a whole number of 1 or more")
     check("gpus_per_node", spec.gpus_per_node in (0, spec.ranks_per_node), "0, or ranks_per_node: a GPU for each rank")
     check("gpu_type", spec.gpu_type is None or spec.gpus_per_node > 0, "null, as gpus_per_node is 0")
     for key, ours in (("sbatch_lines", _NO_SBATCH_LINES), ("srun_options", _NO_SRUN_OPTIONS)):
@@ -99,7 +94,6 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
             check(key, is_further, expected)
     is_command = spec.python is None or (spec.python.strip() != "" and "\n" not in spec.python)
     check("python", is_command, "null, or one command on one line, which Python's own arguments can follow")
-    check("poll_seconds", spec.poll_seconds > 0, "a number of seconds above 0")
     is_within_limit = 0 < spec.signal_seconds < 60 * spec.time_limit_minutes
     check("signal_seconds", is_within_limit, f"above 0 and below the time limit, {60 * spec.time_limit_minutes}")
     return spec

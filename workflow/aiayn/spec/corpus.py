@@ -8,11 +8,11 @@ reads it.
 import re
 from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
-from aiayn.spec.training import Spec
+from aiayn.spec.training import Count, Spec
 
 _CONTINUATION = "@@"  # at a word's end it would join the next one, once translations are put together
 UNKNOWN: Literal["unknown"] = "unknown"
@@ -38,8 +38,8 @@ class SubwordSpec(Spec, frozen=True, kw_only=True):
     vocabulary_size: int
     joint: bool
     method: Literal["sentencepiece", "subword_nmt"] = "sentencepiece"
-    sample_lines: int | None = None
-    sample_seed: int = 1
+    sample_lines: Count | None = None
+    sample_seed: Annotated[int, msgspec.Meta(ge=0)] = 1
 
 
 class CleanSpec(Spec, frozen=True, kw_only=True):
@@ -266,12 +266,9 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
         check("clean.unit", corpus.clean.unit in units, corpus.clean.unit, expected)
     if corpus.subword is not None:
         num_lines = corpus.subword.sample_lines
-        expected = "at least one line, or null for all"
-        check("subword.sample_lines", num_lines is None or num_lines > 0, num_lines, expected)
         expected = "null: subword_nmt learns from the counts of all words"
         is_sampled = num_lines is None or corpus.subword.method == "sentencepiece"
         check("subword.sample_lines", is_sampled, num_lines, expected)
-        check("subword.sample_seed", corpus.subword.sample_seed >= 0, corpus.subword.sample_seed, "0 or more")
     if isinstance(corpus.source, ParallelSource):
         for split in ("train", *corpus.testsets):
             languages = sorted(corpus.source.file_by_split.get(split, {}))

@@ -25,7 +25,7 @@ from aiayn.spec.corpus import (
     check_corpus,
 )
 from aiayn.spec.strict_yaml import Document, convert, overlay, read_document
-from aiayn.spec.training import Check, DecodingSpec, Precision, Spec, TrainingSpec, check_decoding, check_training
+from aiayn.spec.training import Count, DecodingSpec, Precision, Spec, TrainingSpec, check_training
 
 __all__ = [
     "CONFIG_FOLDER", "FIRST_PROBE_SEED", "SCALES", "ArchiveSource", "CleanSpec", "CorpusSpec", "DecodingSpec",
@@ -110,7 +110,7 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     row_testsets: list[str] = msgspec.field(default_factory=list)
     probed_alpha: float | None = None
     has_claims: bool = False
-    updates: int | None = None
+    updates: Count | None = None
     precision: Precision | None = None
     mirror: str | None = None
     allow_long_runs: bool = False
@@ -176,16 +176,12 @@ def _converted_system(document: Document, own: Document) -> SystemSpec:
     """Turn a system's keys over its base's into a checked spec; `own` is its file alone."""
     _check_own_keys(own, "system")
     spec = convert(document, SystemSpec)
-    check_training(spec.training, _checker(document, "training", spec.training))
-    check_decoding(spec.decoding, _checker(document, "decoding", spec.decoding))
-    return spec
 
-
-def _checker(document: Document, part: str, values: Spec) -> Check:
     def check(key: str, is_right: bool, expected: str) -> None:
-        document.require(f"{part}.{key}", is_right, getattr(values, key), expected)
+        document.require(f"training.{key}", is_right, getattr(spec.training, key), expected)
 
-    return check
+    check_training(spec.training, check)
+    return spec
 
 
 def read_corpus(name: str, config_folder: Path = CONFIG_FOLDER) -> CorpusSpec:
@@ -220,14 +216,14 @@ def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Docu
     """
     if path.exists():
         return read_document(path)
-    path_by_name = {
+    here = {
         other.stem: str(other.relative_to(Path.cwd()) if other.is_relative_to(Path.cwd()) else other)
         for other in sorted(config_folder.glob("[!.]*.yaml"))
-        if any(line.startswith("scale:") for line in other.read_text(encoding="utf-8").split("\n"))
+        if "\nscale:" in f"\n{other.read_text(encoding='utf-8')}"
     }
-    close = difflib.get_close_matches(path.stem, path_by_name, n=1)
-    advice = f"did you mean {path_by_name[close[0]]}?" if close else ""
-    raise ConfigError(f"{path}: no such file; {advice or 'existing configs: ' + ', '.join(path_by_name.values())}")
+    near = difflib.get_close_matches(path.stem, here, n=1)
+    advice = f"did you mean {here[near[0]]}?" if near else f"existing configs: {', '.join(here.values())}"
+    raise ConfigError(f"{path}: no such file; {advice}")
 
 
 def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
@@ -246,7 +242,6 @@ def _checked_scale(document: Document, *, strict: bool = True) -> ScaleSpec:
         document.require(key, all(seed >= 1 for seed in seeds), seeds, "seeds of 1 or more")
         expected = f"seeds below {FIRST_PROBE_SEED}: from there on they are a probe's, by which a scale was chosen"
         document.require(key, all(seed < FIRST_PROBE_SEED for seed in seeds), seeds, expected)
-    document.require("updates", scale.updates is None or scale.updates >= 1, scale.updates, "null, or 1 or more")
     return scale
 
 

@@ -5,16 +5,17 @@ Names are the paper's symbols in ASCII. fairseq's names appear in `train/fairseq
 
 import math
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
 Check = Callable[[str, bool, str], None]
 Precision = Literal["fp32", "tf32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-_COUNTS = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "warmup_steps", "updates",
-           "max_tokens_per_batch", "batches_per_update", "save_interval_updates", "patience_epochs")  # fmt: skip
-_FRACTIONS = ("p_drop", "p_drop_attention", "p_drop_ffn", "eps_ls", "adam_beta_1", "adam_beta_2")
+Count = Annotated[int, msgspec.Meta(ge=1)]
+_Fraction = Annotated[float, msgspec.Meta(ge=0, lt=1)]
+_AtLeastZero = Annotated[float, msgspec.Meta(ge=0, lt=1e9)]  # no infinity
+_Epsilon = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,38 +49,38 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
     """
 
     architecture: Literal["transformer", "fairseq_transformer", "lstm", "fconv"]
-    num_layers: int
-    d_model: int
-    d_ff: int
-    num_heads: int
-    d_k: int
-    d_v: int
+    num_layers: Count
+    d_model: Count
+    d_ff: Count
+    num_heads: Count
+    d_k: Count
+    d_v: Count
     norm_order: Literal["post", "pre"]
     norm: Literal["layer", "layer_std", "batch"]
-    norm_epsilon: float
+    norm_epsilon: _Epsilon
     attention: Literal["scaled", "unscaled", "sqrt_d_model", "temperature", "additive"]
     attention_biases: bool
     positions: Literal["sinusoidal", "sinusoidal_halves", "learned"]
     tied_embeddings: bool
     embeddings: Literal["d_model", "standard_normal", "vectors"]
     initialisation: Literal["tensor2tensor", "torch_nn", "xavier", "fairseq"]
-    p_drop: float
-    p_drop_attention: float
-    p_drop_ffn: float
-    eps_ls: float
-    adam_beta_1: float
-    adam_beta_2: float
-    adam_epsilon: float
-    clip_norm: float
+    p_drop: _Fraction
+    p_drop_attention: _Fraction
+    p_drop_ffn: _Fraction
+    eps_ls: _Fraction
+    adam_beta_1: _Fraction
+    adam_beta_2: _Fraction
+    adam_epsilon: _Epsilon
+    clip_norm: _AtLeastZero  # 0.0 is no clipping
     schedule: Literal["equation_3", "inverse_sqrt", "constant"]
-    warmup_steps: int
+    warmup_steps: Count
     peak_learning_rate: float | None
     initial_learning_rate: float | None
-    updates: int
-    max_tokens_per_batch: int
-    batches_per_update: int
-    save_interval_updates: int | None
-    patience_epochs: int | None
+    updates: Count
+    max_tokens_per_batch: Count
+    batches_per_update: Count
+    save_interval_updates: Count | None
+    patience_epochs: Count | None
     device: Literal["auto", "cpu", "cuda"]
     precision: Precision
 
@@ -94,12 +95,12 @@ class DecodingSpec(Spec, frozen=True, kw_only=True):
     finished, of which the best `beam_size` are kept.
     """
 
-    beam_size: int
-    length_penalty_alpha: float
+    beam_size: Count
+    length_penalty_alpha: _AtLeastZero
     length_penalty_form: Literal["len", "gnmt"]
     stop: Literal["fairseq", "tensor2tensor"]
-    max_length_per_source_token: float
-    max_extra_tokens: int
+    max_length_per_source_token: _AtLeastZero
+    max_extra_tokens: Count
 
 
 # Keys of which fairseq's own transformer has one value only; a system file must have it.
@@ -110,15 +111,7 @@ _FAIRSEQ_TRANSFORMER = {
 
 
 def check_training(training: TrainingSpec, check: Check) -> None:
-    """Call `check(key, is_right, expected)` for every rule that a training's values must keep, alone or together."""
-    for key in _COUNTS:
-        value = getattr(training, key)
-        check(key, value is None or value >= 1, "a whole number of 1 or more")
-    for key in _FRACTIONS:
-        check(key, 0.0 <= getattr(training, key) < 1.0, "a fraction of 0 or more and below 1")
-    check("adam_epsilon", 0.0 < training.adam_epsilon < 1.0, "a number above 0 and below 1, such as 1.0e-9")
-    check("norm_epsilon", 0.0 < training.norm_epsilon < 1.0, "a number above 0 and below 1, such as 1.0e-6")
-    check("clip_norm", 0.0 <= training.clip_norm < math.inf, "0.0 (no clipping) or more")
+    """Call `check(key, is_right, expected)` for every rule that a training's values must keep beyond their types."""
     expected = "d_model or standard_normal: a file of vectors is no longer supported"
     check("embeddings", training.embeddings != "vectors", expected)
     _check_schedule(training, check)
@@ -151,11 +144,3 @@ def _check_architecture(training: TrainingSpec, check: Check) -> None:
     elif training.architecture == "transformer":
         check("initialisation", training.initialisation != "fairseq", "tensor2tensor, torch_nn or xavier")
         check("d_model", training.d_model % 2 == 0 or training.positions == "learned", "even, for pairs of sinusoids")
-
-
-def check_decoding(decoding: DecodingSpec, check: Check) -> None:
-    """Call `check(key, is_right, expected)` for every rule that the values of a search must keep."""
-    check("beam_size", decoding.beam_size >= 1, "1 or more")
-    check("length_penalty_alpha", 0.0 <= decoding.length_penalty_alpha < math.inf, "0 or more")
-    check("max_length_per_source_token", 0.0 <= decoding.max_length_per_source_token < math.inf, "0 or more")
-    check("max_extra_tokens", decoding.max_extra_tokens >= 1, "1 or more")
