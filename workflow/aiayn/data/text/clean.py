@@ -1,8 +1,8 @@
 """Prepares text as the recipe says: punctuation and tokens of all splits, and which training pairs are kept.
 
 Training text is processed in chunks, over processes; the output depends on neither. Test sets are never filtered;
-where nothing is normalised or tokenised they are copied. Memory does not grow with the corpus, but for a digest of each
-pair, some 100 bytes, where duplicates are dropped.
+where nothing is normalised or tokenised they are copied. A pair's duplicates are found by digests on disk: memory does
+not grow with the corpus but for one byte a pair, where duplicates are dropped.
 
 The limits are those of Moses' clean-corpus-n.perl, but nothing else of it: it deletes `|` from every
 line (unless the first pair has one) and turns a no-break space into a blank. Here a pair is kept as it is or dropped.
@@ -11,13 +11,16 @@ line (unless the first pair has one) and turns a no-break space into a blank. He
 import contextlib
 import functools
 import hashlib
-import io
 import itertools
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from aiayn.data.text.chunks import Chunk, map_chunks
 from aiayn.data.text.lines import read_lines, require_corpus, text_pair, text_provenance, unchanged_paths, write_lines
@@ -30,6 +33,7 @@ from aiayn.spec.corpus import CleanSpec
 from aiayn.spec.system import CorpusSpec
 
 REASONS = ("empty_side", "too_long", "length_ratio", "long_word", "duplicate")
+PAIRS_PER_BUCKET = 1_000_000  # whose digests are sorted at once, 16 bytes each and as much again to sort them
 _DIGEST_BYTES = 16  # two of 40 million pairs collide with 2e-24
 _TOKENISED_BYTES_PER_BYTE = 1.25  # Moses' tokens of newstest take 1.03 to 1.10
 
@@ -166,19 +170,45 @@ def num_words(line: str) -> int:
 
 def _write_train(chunks: Iterable[CleanedChunk], path_by_language: Mapping[str, Path]) -> dict[str, int]:
     """Write all chunks' pairs without duplicates, and return how many pairs each of REASONS dropped."""
-    num_dropped_by_reason, seen = dict.fromkeys(REASONS, 0), set[bytes]()
+    num_dropped_by_reason = dict.fromkeys(REASONS, 0)
     with contextlib.ExitStack() as opened:
         texts = {language: opened.enter_context(path.open("wb")) for language, path in path_by_language.items()}
+        digests = opened.enter_context(tempfile.TemporaryFile(dir=next(iter(path_by_language.values())).parent))
         for chunk in chunks:
-            is_new = []
-            for begin in range(0, len(chunk.digests), _DIGEST_BYTES):
-                digest = chunk.digests[begin : begin + _DIGEST_BYTES]
-                is_new.append(digest not in seen)
-                seen.add(digest)
             for language, text in chunk.text_by_language.items():
-                kept = text if all(is_new) else b"".join(itertools.compress(io.BytesIO(text), is_new))
-                texts[language].write(kept)
+                texts[language].write(text)
+            digests.write(chunk.digests)
             for reason, count in chunk.num_dropped_by_reason.items():
                 num_dropped_by_reason[reason] += count
-            num_dropped_by_reason["duplicate"] += is_new.count(False)
+        is_kept = first_occurrences(digests)
+    num_dropped_by_reason["duplicate"] = int((~is_kept).sum())
+    if num_dropped_by_reason["duplicate"]:
+        for path in path_by_language.values():
+            kept_path = path.with_name(f"{path.name}.kept")
+            with path.open("rb") as lines, kept_path.open("wb") as kept:
+                kept.writelines(itertools.compress(lines, is_kept.tobytes()))
+            kept_path.replace(path)
     return num_dropped_by_reason
+
+
+def first_occurrences(digests_file: Any) -> npt.NDArray[np.bool_]:
+    """Return for each digest of a file whether it is its first occurrence.
+
+    The file is read once a bucket; a bucket, the digests of one remainder, is sorted in memory.
+    """
+    digests_file.seek(0, 2)
+    num_pairs = digests_file.tell() // _DIGEST_BYTES
+    is_kept = np.ones(num_pairs, np.bool_)
+    if num_pairs == 0:
+        return is_kept
+    digests = np.memmap(digests_file, "<u8", "r", shape=(num_pairs, 2))
+    num_buckets = -(-num_pairs // PAIRS_PER_BUCKET)
+    for bucket in range(num_buckets):
+        blocks = range(0, num_pairs, PAIRS_PER_BUCKET)
+        pairs = np.concatenate([
+            first + np.flatnonzero(digests[first : first + PAIRS_PER_BUCKET, 0] % num_buckets == bucket)
+            for first in blocks
+        ])  # fmt: skip
+        pairs = pairs[np.lexsort((digests[pairs, 1], digests[pairs, 0]))]  # stable: equal ones stay in order
+        is_kept[pairs[1:][(digests[pairs[1:]] == digests[pairs[:-1]]).all(axis=1)]] = False
+    return is_kept
