@@ -18,8 +18,8 @@ from aiayn.provenance import partial_path_of
 from aiayn.records import BinarizedCorpus, TrainRecord
 from aiayn.train.checkpoints import (
     CheckpointKeeper,
+    StateCopier,
     checkpoint_path,
-    copied_to_cpu,
     count_parameters,
     is_whole,
     list_checkpoints,
@@ -267,7 +267,7 @@ def test_a_write_error_names_the_file_and_keeps_its_cause(path: Path) -> None:
 def test_a_copy_shares_nothing_and_ties_what_was_tied() -> None:
     tied, moment = torch.arange(6.0).view(2, 3), torch.ones(3)
     state = {"model": {"in": tied, "out": tied, "turned": tied.t()}, "optimiser": [{"moment": moment}], "names": ["a"]}
-    copied = copied_to_cpu(state)
+    copied = StateCopier().copy(state)
     for tensor in (tied, moment):
         tensor.fill_(9.0)
     state["names"].append("b")  # type: ignore[attr-defined]
@@ -276,6 +276,16 @@ def test_a_copy_shares_nothing_and_ties_what_was_tied() -> None:
     assert copied["model"]["turned"].tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]
     assert copied["optimiser"][0]["moment"].tolist() == [1.0, 1.0, 1.0]
     assert len({copied["model"][name].data_ptr() for name in ("in", "out", "turned")}) == 1
+
+
+def test_a_copy_is_made_where_the_one_before_was() -> None:
+    """Even if the log has come to hold one number more in between."""
+    copier, weights = StateCopier(), {"a": torch.zeros(4000), "b": torch.zeros(3000)}
+    places = [
+        [tensor.data_ptr() for tensor in copier.copy({"logged": logged, "model": weights})["model"].values()]
+        for logged in ([], [torch.zeros(1)])
+    ]
+    assert places[0] == places[1]
 
 
 class WriteSlowly:

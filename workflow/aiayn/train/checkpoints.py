@@ -50,6 +50,7 @@ class CheckpointKeeper:
         self.num_models = num_models
         self.updates = updates
         self.save_interval_updates = save_interval_updates
+        self._copier = StateCopier()
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._writing: Future[None] = Future()
         self._writing.set_result(None)
@@ -75,7 +76,7 @@ class CheckpointKeeper:
         is_kept = self.is_due(num_updates) or (self.save_interval_updates is None and epoch_itr.end_of_epoch())
         dictionaries = dictionary_sha256s(trainer.task) if is_kept or num_updates == self.updates else None
         self.wait()
-        self._writing = self._writer.submit(self._write, copied_to_cpu(state), num_updates, dictionaries)
+        self._writing = self._writer.submit(self._write, self._copier.copy(state), num_updates, dictionaries)
 
     def _write(self, state: dict[str, Any], num_updates: int, dictionaries: dict[str, str] | None) -> None:
         """Write both, each whole or absent, then remove the oldest: in this order, whatever fails."""
@@ -255,22 +256,41 @@ def count_parameters(tensors: dict[str, torch.Tensor]) -> int:
     return sum(size_by_storage.values())
 
 
-def copied_to_cpu(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of a training's state, tensors on the CPU, that shares nothing with it.
+class StateCopier:
+    """Copies a training's state, tensors to the CPU, into buffers that are reused by the next copy.
 
-    Tensors that share a storage (tied matrices) share one in the copy, too.
+    New memory would cost more than the copy: a page fault for every 4 KB. The buffers of a GPU's tensors are pinned.
     """
-    copy_by_id: dict[int, Any] = {}
-    storage_by_pointer: dict[int, torch.UntypedStorage] = {}
-    for tensor in _tensors_of(state):
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in storage_by_pointer:
-            new_storage = torch.UntypedStorage(storage.nbytes())  # type: ignore[no-untyped-call]
-            storage_by_pointer[storage.data_ptr()] = new_storage.copy_(storage)
-        copied = torch.empty(0, dtype=tensor.dtype)
-        copied.set_(storage_by_pointer[storage.data_ptr()], tensor.storage_offset(), tensor.shape, tensor.stride())
-        copy_by_id[id(tensor)] = copied
-    return copy.deepcopy(state, copy_by_id)
+
+    def __init__(self) -> None:
+        self._buffers: list[torch.Tensor] = []
+
+    def copy(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return a copy that shares nothing with `state` and is valid until the next call.
+
+        Tensors that share a storage (tied matrices) share one in the copy, too.
+        """
+        tensors = list(_tensors_of(state))
+        storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in tensors}
+        # Largest first, so that each storage finds its buffer again.
+        largest_first = sorted(storages.items(), key=lambda item: -item[1].nbytes())
+        copies = {pointer: self._copy_storage(index, storage) for index, (pointer, storage) in enumerate(largest_first)}
+        if any(tensor.is_cuda for tensor in tensors):
+            torch.cuda.synchronize()
+        copy_by_id: dict[int, Any] = {}
+        for tensor in tensors:
+            storage = copies[tensor.untyped_storage().data_ptr()]
+            copied = torch.empty(0, dtype=tensor.dtype)
+            copied.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+            copy_by_id[id(tensor)] = copied
+        return copy.deepcopy(state, copy_by_id)
+
+    def _copy_storage(self, index: int, storage: torch.UntypedStorage) -> torch.UntypedStorage:
+        is_cuda, num_bytes = storage.device.type == "cuda", storage.nbytes()
+        if index == len(self._buffers) or self._buffers[index].numel() != num_bytes:
+            self._buffers[index : index + 1] = [torch.empty(num_bytes, dtype=torch.uint8, pin_memory=is_cuda)]
+        source = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+        return self._buffers[index].copy_(source, non_blocking=is_cuda).untyped_storage()
 
 
 def _tensors_of(value: Any) -> Iterator[torch.Tensor]:
