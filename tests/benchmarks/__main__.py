@@ -1,6 +1,7 @@
 """Runs every benchmark, one after the other, and prints one table in the form of RESULTS.md: python -m tests.benchmarks
 
 What a benchmark prints besides is in build/bench/NAME.log. One that fails is a row that says so; the others go on.
+bench_decode needs a finished run in results/, and says so where there is none.
 """
 
 import argparse

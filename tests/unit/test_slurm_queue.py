@@ -13,13 +13,21 @@ from tests.fake_slurm import FakeSlurm
 QUEUE = SlurmQueue()
 SCRIPT = "/runs/run/submitit/a|b.sh"  # the last field may contain any character
 PENDING_REASONS_WITH_ADVICE = {
-    "PartitionTimeLimit": "change time_limit_minutes in the cluster's file",
-    "PartitionDown": "change partition",
-    "BadConstraints": "change constraint,",
-    "InvalidAccount": "change account",
-    "AssocGrpGRES": "change account",
-    "QOSMaxWallDurationPerJobLimit": "change qos",
-    "DependencyNeverSatisfied": "change sbatch_lines",
+    "PartitionTimeLimit": "lower time_limit_minutes",
+    "PartitionNodeLimit": "lower num_nodes",
+    "PartitionDown": "its partition is closed",
+    "PartitionInactive": "its partition is closed",
+    "BadConstraints": "no node has what it requests",
+    "InvalidAccount": "name yours (account)",
+    "InvalidQOS": "name yours (qos)",
+    "AssocMaxWallDurationPerJobLimit": "more than one job may have",
+    "QOSMaxWallDurationPerJobLimit": "more than one job may have",
+    "AssocMaxJobsLimit": "a limit of your account",
+    "AssocGrpGRES": "a limit of your account",
+    "QOSMaxGRESPerUser": "a limit of its QoS",
+    "QOSGrpNodeLimit": "a limit of its QoS",
+    "ReqNodeNotAvail, UnavailableNodes:n1": "scontrol show reservation",
+    "DependencyNeverSatisfied": "what it depends on has failed",
     "Dependency": "it waits for the end of 5 (/5.sh), of the same name",
 }
 

@@ -40,6 +40,7 @@ MAX_JOBS_WITHOUT_PROGRESS = 3
 SHOWN_LINES = 15  # of a failed run's log
 GRACE_SECONDS = 15.0  # after a submission without an answer
 FILE_DELAY_SECONDS = 5.0  # for the file system alone, when the queue shows that the job has ended
+RECORD_SECONDS = 120.0  # for done.json after the end of a run's last attempt: an NFS client remembers absent files
 RESUBMIT_SECONDS = 60.0  # between two attempts to submit
 REPEAT_SECONDS = 600.0  # between two equal lines of the log
 SECONDS_BETWEEN_SIGNALS = 5.0  # a job that is just starting may miss the first
@@ -351,14 +352,16 @@ class _Driver:
                 return self._launcher.outcome(job, None)
 
     def _wait_for_files(self) -> None:
-        """Wait until the file system shows what the job wrote last, or for FILE_DELAY_SECONDS.
+        """Wait until the file system shows what the job wrote last: its end, and of a run that is done the record.
 
-        After the end of the last attempt that is the record. Where rank 0 was killed before it, the next job writes it.
+        Where rank 0 was killed before it wrote that, the next job does.
         """
-        deadline = self._clock.now() + FILE_DELAY_SECONDS
-        while self._clock.now() < deadline and not self._folder.is_done():
+        begin = self._clock.now()
+        while not self._folder.is_done():
             last = next(reversed(self._folder.events()), None)
-            if isinstance(last, Ended) and last.outcome != "done":
+            has_ended, is_done = isinstance(last, Ended), isinstance(last, Ended) and last.outcome == "done"
+            seconds = RECORD_SECONDS if is_done else FILE_DELAY_SECONDS
+            if (has_ended and not is_done) or self._clock.now() >= begin + seconds:
                 return
             self._pause(STEP_SECONDS)
 

@@ -26,15 +26,26 @@ _ENDING_BY_STATE: dict[str, Ending] = {
 _HELD_STATES = ("REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD")
 _WAITING_STATES = (*_HELD_STATES, "PENDING", "REQUEUED", "REQUEUE_FED", "CONFIGURING")
 _LAUNCH_FAILED = "launch_failed_requeued_held"
-# The keys of a cluster's file by why a job may wait for ever; the first match counts.
-_KEYS_BY_REASON = {
-    "PartitionTimeLimit": "time_limit_minutes",
-    "PartitionNodeLimit": "num_nodes",
-    "Partition(Down|Inactive)": "partition",
-    "BadConstraints": "constraint, gpu_type or num_nodes",
-    "InvalidAccount|Assoc": "account, or what a job requests,",
-    "InvalidQOS|QOS": "qos, or what a job requests,",
-    "DependencyNeverSatisfied": "sbatch_lines",
+_CLUSTER_FILE = "in the cluster's file"
+# The first match counts. A limit per job never passes; one of all jobs of an account or QoS may.
+_ADVICE_BY_REASON = {
+    r"PartitionTimeLimit": f"it requests more time than its partition has: lower time_limit_minutes {_CLUSTER_FILE}",
+    r"PartitionNodeLimit": f"it requests more nodes than its partition has: lower num_nodes {_CLUSTER_FILE}",
+    r"Partition(Down|Inactive)": f"its partition is closed: wait, or name another (partition) {_CLUSTER_FILE}",
+    r"BadConstraints": f"no node has what it requests: correct constraint, gpu_type or num_nodes {_CLUSTER_FILE}",
+    r"InvalidAccount": f"Slurm does not accept its account: name yours (account) {_CLUSTER_FILE}",
+    r"InvalidQOS|QOSNotAllowed": f"Slurm does not accept its QoS: name yours (qos) {_CLUSTER_FILE}",
+    r"(Assoc|QOS)(Max|Min).*PerJob": f"it requests more than one job may have: request less {_CLUSTER_FILE}",
+    r"Assoc(Max|Grp)|AssociationJobLimit|AssociationResourceLimit|AssociationTimeLimit": (
+        "a limit of your account: it starts when other jobs of the account have ended, if they fill it; else request "
+        f"less {_CLUSTER_FILE} (`sacctmgr show associations`)"
+    ),
+    r"QOS(Max|Min|Grp|JobLimit|ResourceLimit|TimeLimit|UsageThreshold)": (
+        "a limit of its QoS: it starts when other jobs of the QoS have ended, if they fill it; else request less, or "
+        f"name another (qos) {_CLUSTER_FILE} (`sacctmgr show qos`)"
+    ),
+    r"ReqNodeNotAvail": "nodes that it needs are down, or reserved for maintenance (`scontrol show reservation`): wait",
+    r"DependencyNeverSatisfied": f"what it depends on has failed: correct sbatch_lines {_CLUSTER_FILE}",
 }
 
 
@@ -141,5 +152,5 @@ def waiting_advice(queued: QueuedJob, alive: Sequence[QueuedJob]) -> str:
         same = [other for other in alive if other.name == queued.name and other.job != queued.job]
         others = ", ".join(f"{other.job} ({other.script})" for other in same)
         return f"it waits for the end of {others}, of the same name" if others else ""
-    keys = next((keys for pattern, keys in _KEYS_BY_REASON.items() if re.match(pattern, queued.reason)), None)
-    return f"unless it starts when other jobs have ended, change {keys} in the cluster's file" if keys else ""
+    matching = (advice for pattern, advice in _ADVICE_BY_REASON.items() if re.match(pattern, queued.reason))
+    return next(matching, "")
