@@ -8,6 +8,7 @@ The order of the includes is the order of the data flow; workflow/README.md has 
 """
 
 from aiayn.spec.system import CONFIG_FOLDER
+from aiayn.wings import asked_stages
 from snakemake.utils import min_version
 
 min_version("9.0")
@@ -25,9 +26,9 @@ include: "workflow/rules/evaluate.smk"  # average, decode, perplexity, score, ba
 include: "workflow/rules/tables.smk"  # tables
 
 
-if SCALE.has_claims:
+for stage in asked_stages(SCALE):  # the rules of wings
 
-    include: "workflow/rules/claims.smk"  # measure
+    include: str(CONFIG_FOLDER.parent / "aiayn" / stage.rules)
 
 
 rule all:

@@ -7,12 +7,13 @@ figures read a frame and nothing else. To follow a cell: a number of the page is
 
 import functools
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from aiayn.paths import CellKey
 from aiayn.printed import COMPARED_AVERAGE, COMPARED_ROLE
-from aiayn.records import BaselineRecords, MeasureRecord, TrainRecord, read_trained
+from aiayn.records import BaselineRecords, TrainRecord, read_trained
 from aiayn.runs.log import read_validations
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.system import CorpusSpec, SystemSpec, TrainingSpec
@@ -157,7 +158,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     known: dict[str, tuple[str, ...]] = {}
     baselines: tuple[BaselineRecords, ...] = ()
     translations: dict[CellKey, dict[int, Translations]] = {}  # by seed, of what is shown sentence by sentence
-    measured: MeasureRecord | None = None  # without a training
+    record_by_stage: dict[str, Any] = {}  # of wings' stages, by verb
     has_claims: bool = False
     runs_folder: str = ""
     num_row_seeds: int = 0  # that Table 3's rows are to have, and base beside them

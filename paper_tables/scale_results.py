@@ -26,13 +26,13 @@ from aiayn.experiment import (
     shown_evaluations,
 )
 from aiayn.packed import UNPACK_ERRORS, find_packed, open_unpacked, unpacked_sha256
-from aiayn.paths import Evaluation, baselines_record, corpus_record, evaluation_record, measure_record, train_record
+from aiayn.paths import Evaluation, baselines_record, corpus_record, evaluation_record, scale_record, train_record
 from aiayn.printed import REFERENCE_SYSTEM, is_asked_for, read_cells
 from aiayn.records import (
     BaselineRecords,
     BinarizedCorpus,
     Hypotheses,
-    MeasureRecord,
+    Record,
     ScoreRecords,
     TrainRecord,
     read_record,
@@ -50,6 +50,7 @@ from aiayn.spec.system import (
     read_corpus,
     read_scale,
 )
+from aiayn.wings import load, present_stages
 from analysis.scoring.runs import RunState, find_run_state
 from analysis.scoring.scores import (
     TrainingKey,
@@ -91,7 +92,7 @@ class ScaleResults(msgspec.Struct, frozen=True, kw_only=True):
     binarized_by_corpus: dict[str, BinarizedCorpus]  # those of the data-bins that there are
     hardware: HardwareSpec
     translations: dict[Evaluation, Translations]  # of those shown sentence by sentence
-    measured: MeasureRecord | None  # without a training, for Table 1 and the table of claims
+    record_by_stage: dict[str, Record]  # of wings' stages, by verb
 
 
 def gather_results(
@@ -164,8 +165,11 @@ def _gather(
     baseline_paths = [baselines_record(folder, scale, *one) for folder in folders for one in experiment.baselines]
     binarized_paths = [(name, corpus_record(folder, scale, "binarize", name))
                        for folder in reversed(folders) for name in experiment.corpora]  # fmt: skip
-    measured_paths = (measure_record(folder, scale) for folder in folders)
-    measured_path = next((path for path in measured_paths if path.exists()), None)
+    record_by_stage = {}
+    for stage in present_stages():
+        paths = (scale_record(folder, scale, stage.verb) for folder in folders)
+        if path := next((path for path in paths if path.exists()), None):
+            record_by_stage[stage.verb] = read_record(path, load(stage.record))
     return ScaleResults(
         experiment=experiment,
         scores=scores,
@@ -177,7 +181,7 @@ def _gather(
         },
         hardware=read_hardware(config_folder / "hardware.yaml"),
         translations=read_translations(shown, *place, so_far=so_far),
-        measured=None if measured_path is None else read_record(measured_path, MeasureRecord),
+        record_by_stage=record_by_stage,
     )
 
 

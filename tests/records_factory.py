@@ -14,7 +14,7 @@ from aiayn.paths import (
     baselines_record,
     corpus_record,
     evaluation_record,
-    measure_record,
+    scale_record,
     split_alpha,
     train_record,
 )
@@ -24,8 +24,6 @@ from aiayn.records import (
     BinarizedCorpus,
     Hardware,
     Hypotheses,
-    Measurement,
-    MeasureRecord,
     PerplexityRecord,
     Prediction,
     RawCorpus,
@@ -256,6 +254,7 @@ def write_baselines(site: Site, corpus: str, testset: str, value: float = 8.25) 
 
 def write_measured(site: Site, **estimate_by_name: tuple[float, float]) -> None:
     """Write measurements, each a value and its standard error by name; none by default."""
+    from aiayn.claims.records import Measurement, MeasureRecord
     from tests.claims.timed_layers import timed_layers  # absent where the wing of claims is
 
     measurements = [
@@ -263,7 +262,7 @@ def write_measured(site: Site, **estimate_by_name: tuple[float, float]) -> None:
         for name, (value, error) in estimate_by_name.items()
     ]
     record = MeasureRecord(provenance=PROVENANCE, seed=1, measurements=measurements, layers=timed_layers())
-    write_record(record, measure_record(site.results_folder, site.scale.scale))
+    write_record(record, scale_record(site.results_folder, site.scale.scale, "measure"))
 
 
 def write_binarized(site: Site, corpus: str, target_language: str = "de", size: int = 504) -> None:

@@ -16,7 +16,9 @@ from aiayn.packed import UNPACK_ERRORS, open_unpacked, unpacked_name
 from aiayn.paths import is_scale_folder
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME
 from aiayn.stages import STAGE_VERSIONS
+from aiayn.wings import present_stages
 
+_STAGES = {*STAGE_VERSIONS, *(stage.verb for stage in present_stages())}
 LOG_SUFFIXES = frozenset({"", ".err", ".log", ".out", ".stderr", ".stdout", ".txt"})
 OTHER_PACKERS = frozenset({".bz2", ".zst", ".lz4", ".zip", ".7z", ".rar", ".tar", ".tgz", ".txz"})
 # Documents and code may quote a line of a log, and are none.
@@ -92,7 +94,7 @@ class _Walk:
             is_scale = is_scale_folder(place)
             if is_scale:
                 self.scale_folders.append(place)
-                names[:] = [name for name in names if name not in STAGE_VERSIONS]
+                names[:] = [name for name in names if name not in _STAGES]
             is_ours = any(place.is_relative_to(one) for one in self.scale_folders)
             if ATTEMPTS_NAME in files and not is_scale:
                 names.clear()

@@ -20,9 +20,9 @@ from typing import Annotated, Literal
 import msgspec
 from scipy import stats
 
+from aiayn.claims.records import Measurement
 from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, PublishedCell, Text, printed_number, read_rows, read_sentences, read_table
-from aiayn.records import Measurement
 from aiayn.spec.system import ListedSource
 from analysis.scoring.seeds import CONFIDENCE, MIN_SEEDS_OF_INTERVAL, paired_differences, t_half_width
 from analysis.scoring.verdict import Outcome
@@ -217,7 +217,7 @@ def _remark(claim: PublishedClaim) -> str:
 
 
 def _judge_measurement(claim: PublishedClaim, frame: Frame) -> Judgement:
-    measurements = [] if frame.measured is None else frame.measured.measurements
+    measurements = [] if "measure" not in frame.record_by_stage else frame.record_by_stage["measure"].measurements
     one = next((one for one in measurements if one.name == claim.evidence), None)
     if one is None:
         return _not_run(claim)

@@ -13,9 +13,9 @@ from aiayn.claims.layer_cost import (
     maximum_path_length,
     sequential_operations,
 )
+from aiayn.claims.records import LayerTiming, LayerType, TimedLayers
 from aiayn.errors import TableError
 from aiayn.printed import read_table
-from aiayn.records import LayerTiming, LayerType, TimedLayers
 from analysis.scoring.seeds import CONFIDENCE
 from paper_tables.frame import Frame
 from paper_tables.layout import DASH, PLUS_MINUS, Cell, Column, Note, Row, Table, blank_cell, text_cell
@@ -36,7 +36,7 @@ MEASURED = (
 
 def lay_out_table1(frame: Frame) -> Table:
     """Return Table 1 of a scale."""
-    return lay_out_layers(frame.measured.layers if frame.measured else None)
+    return lay_out_layers(frame.record_by_stage["measure"].layers if "measure" in frame.record_by_stage else None)
 
 
 def lay_out_layers(layers: TimedLayers | None) -> Table:

@@ -26,8 +26,8 @@ from aiayn.paths import (
     baselines_record,
     corpus_record,
     evaluation_record,
-    measure_record,
     model_folder,
+    scale_record,
     train_record,
 )
 from aiayn.records import (
@@ -37,7 +37,6 @@ from aiayn.records import (
     CheckpointRecord,
     ExportRecord,
     Hypotheses,
-    MeasureRecord,
     PerplexityRecord,
     Record,
     ScoreRecords,
@@ -48,6 +47,7 @@ from aiayn.records import (
 from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME, Event, Started, read_events
 from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, PLACE, ScaleSpec
+from aiayn.wings import load, present_stages
 from analysis.scoring.scores import TrainingKey, read_trainings, training_key
 from paper_tables.make_frame import make_frame
 from paper_tables.render.drawn import FIGURES_FOLDER, has_figures
@@ -241,7 +241,8 @@ class _Packer:
         folders = (self.results_folder, self.earlier_folder)
         for corpus, testset in self.results.experiment.baselines:
             self._copy(baselines_record(Path(), self.scale, corpus, testset), BaselineRecords, *folders)
-        self._copy(measure_record(Path(), self.scale), MeasureRecord, *folders)
+        for stage in present_stages():
+            self._copy(scale_record(Path(), self.scale, stage.verb), load(stage.record), *folders)
         for key, train in self.results.train_by_key.items():
             is_kept = key in self.kept
             self._pack_run(self.earlier_folder / self.scale / RUNS_NAME if is_kept else self.runs_folder, train.run)

@@ -29,7 +29,8 @@ from aiayn.claims.layer_timing import (
 )
 from aiayn.claims.measure import layers_to_connect
 from aiayn.claims.random_draws import generator_of
-from aiayn.records import LayerType, MeasureRecord, read_record
+from aiayn.claims.records import LayerType, MeasureRecord
+from aiayn.records import read_record
 from paper_tables.claims.table1 import fit_layer
 from tests.claims.timed_layers import layer_flops
 

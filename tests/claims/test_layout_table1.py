@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from aiayn.claims.records import TimedLayers
 from aiayn.errors import TableError
-from aiayn.records import TimedLayers
 from paper_tables.claims.table1 import fit_power_law, lay_out_layers
 from paper_tables.layout import compact
 from tests.claims.timed_layers import timed_layers

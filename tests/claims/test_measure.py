@@ -24,8 +24,9 @@ from aiayn.claims.measure import (
     wavelength,
 )
 from aiayn.claims.random_draws import exact, generator_of, mean_of, ratio_of, seeded, variance_of
+from aiayn.claims.records import Measurement, MeasureRecord
 from aiayn.model.norms import BatchNorm, LayerNorm
-from aiayn.records import Measurement, MeasureRecord, read_record
+from aiayn.records import read_record
 from paper_tables.claims.layout import read_claims
 
 

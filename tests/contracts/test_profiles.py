@@ -28,7 +28,7 @@ def read_profile(name: str) -> dict[str, Any]:
 
 def rules() -> dict[str, str]:
     """Return the text of each rule by its name."""
-    paths = [CHECKOUT / "Snakefile", *sorted((CHECKOUT / "workflow/rules").glob("*.smk"))]
+    paths = [CHECKOUT / "Snakefile", *sorted((CHECKOUT / "workflow").rglob("*.smk"))]
     return {name: body for path in paths for name, body in RULE.findall(path.read_text(encoding="utf-8"))}
 
 

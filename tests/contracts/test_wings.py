@@ -119,6 +119,8 @@ def test_without_a_wings_folders_the_rest_works(wing: Wing, tmp_path: Path) -> N
     assert "\n  train " in shown
     planned = pipeline.planned()
     assert {"tables", "train/demo_en_de/base/seed1"} <= planned
+    asked = {one.stage.verb for one in WINGS if one.stage and one not in hidden}
+    assert {one.stage.verb for one in WINGS if one.stage} & planned == asked
     made = aiayn("tables", "--from-logs", "paper_tables/measured/multi30k", "--output", str(tmp_path / "out"))
     assert made.returncode == 0, made.stderr
     assert str(tmp_path / "out" / "multi30k" / "report.html") in made.stdout

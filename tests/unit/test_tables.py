@@ -8,7 +8,7 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.errors import TableError
-from aiayn.paths import measure_record, train_record
+from aiayn.paths import scale_record, train_record
 from aiayn.records import write_record
 from paper_tables.render.tables import make_tables
 from tests.golden_files import GOLDEN_FOLDER
@@ -74,7 +74,7 @@ def test_without_claims_no_record_of_theirs_is_needed(tmp_path: Path) -> None:
     folder = site.results_folder / "demo"
     assert "Exponent in seconds" in (folder / "tables" / "table1.md").read_text(encoding="utf-8")  # measured by itself
     assert not (folder / "tables" / "claims.md").exists()
-    measure_record(site.results_folder, "demo").unlink()
+    scale_record(site.results_folder, "demo", "measure").unlink()
     make_tables(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
     assert "Exponent in seconds" not in (folder / "tables" / "table1.md").read_text(encoding="utf-8")
 

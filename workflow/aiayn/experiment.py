@@ -17,8 +17,8 @@ from aiayn.paths import (
     Evaluation,
     baselines_record,
     evaluation_record,
-    measure_record,
     num_averaged,
+    scale_record,
     train_record,
 )
 from aiayn.printed import (
@@ -41,6 +41,7 @@ from aiayn.spec.system import (
     read_scale,
     read_system,
 )
+from aiayn.wings import asked_stages
 
 ALL_COMPARED = CONFIG_FOLDER / "variants.yaml"  # the scale that names every variant and architecture
 
@@ -92,7 +93,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             *(train_record(results_folder, scale, *training.key) for training in self.trainings),
             *(evaluation_record(results_folder, scale, verb, e) for verb, some in of_evaluations.items() for e in some),
             *(baselines_record(results_folder, scale, corpus, testset) for corpus, testset in self.baselines),
-            *([measure_record(results_folder, scale)] if self.scale.has_claims else []),
+            *(scale_record(results_folder, scale, stage.verb) for stage in asked_stages(self.scale)),
         ]
 
 

@@ -82,9 +82,9 @@ def baselines_record(results_folder: Path, scale: str, corpus: str, testset: str
     return results_folder / scale / "baselines" / corpus / f"{testset}.json"
 
 
-def measure_record(results_folder: Path, scale: str) -> Path:
-    """Return the record of what is measured without a training."""
-    return results_folder / scale / "measure" / RECORD_NAME
+def scale_record(results_folder: Path, scale: str, verb: str) -> Path:
+    """Return the record of a stage that has one a scale."""
+    return results_folder / scale / verb / RECORD_NAME
 
 
 def model_folder(packs_folder: Path, scale: str, run: str) -> Path:

@@ -19,7 +19,6 @@ from aiayn.provenance import Provenance, replace_on_success
 from aiayn.spec.training import DecodingSpec, TrainingSpec
 
 SCHEMA_VERSION = 1
-LayerType = Literal["self_attention", "recurrent", "convolutional", "self_attention_restricted"]  # rows of Table 1
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record"):
@@ -321,61 +320,6 @@ class BaselineRecords(Record, frozen=True, kw_only=True, tag="BaselineRecords"):
     corpus: str
     testset: str
     scores_by_baseline: dict[str, list[ScoreRecord]]
-
-
-class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A number measured without a training. `standard_error` is over its draws, 0 if there were none."""
-
-    name: str
-    value: float
-    unit: str
-    standard_error: float
-    signature: str
-
-
-class LayerTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One layer of Table 1 at one size: operations as counted by torch, seconds forward, the least of all rounds.
-
-    `n`, `d`, `k` and `r` are Table 1's; what a type of layer does not have is 1.
-    """
-
-    layer: LayerType
-    n: int
-    d: int
-    k: int
-    r: int
-    flops: int
-    seconds: float
-    median_seconds: float
-
-
-class TimedLayers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Layers of Table 1 timed on one device; `clock` says what the seconds are of."""
-
-    device: str
-    device_name: str
-    dtype: str
-    num_threads: int
-    clock: str
-    num_rounds: int
-    torch_version: str
-    timings: list[LayerTiming]
-
-    @property
-    def signature(self) -> str:
-        """All that could change the seconds."""
-        return (
-            f"device:{self.device}|{self.device_name}|dtype:{self.dtype}|threads:{self.num_threads}|batch:1|"
-            f"pass:forward|clock:{self.clock}|rounds:{self.num_rounds}|torch:{self.torch_version}"
-        )
-
-
-class MeasureRecord(Record, frozen=True, kw_only=True, tag="MeasureRecord"):
-    """All measurements of one seed, each name once; and the layers of Table 1, unless an earlier version wrote it."""
-
-    seed: int
-    measurements: list[Measurement]
-    layers: TimedLayers | None = None
 
 
 def total_energy(energies: Iterable[Energy | None]) -> Energy | None:

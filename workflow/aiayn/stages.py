@@ -15,6 +15,5 @@ STAGE_VERSIONS = {
     "perplexity": 2,
     "score": 3,
     "baselines": 3,
-    "measure": 2,
     "tables": 5,
 }

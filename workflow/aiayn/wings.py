@@ -24,6 +24,18 @@ class WingTable(msgspec.Struct, frozen=True):
     after: str
 
 
+class WingStage(msgspec.Struct, frozen=True, kw_only=True):
+    """A stage that a wing adds to the DAG where a scale's key `asked_by` is true, with one record a scale.
+
+    `rules` is its file below the package `aiayn`; `record` is `module:type`, read into the frame under the verb.
+    """
+
+    verb: str
+    asked_by: str
+    rules: str
+    record: str
+
+
 class Wing(msgspec.Struct, frozen=True, kw_only=True):
     """A wing: its packages, one line on what it is for, and what it registers.
 
@@ -43,6 +55,7 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     packages: tuple[str, ...]
     verbs: dict[str, str] = msgspec.field(default_factory=dict)
     tables: tuple[WingTable, ...] = ()
+    stage: WingStage | None = None
     make_logs_page: str = ""
     write_figures: str = ""
     scale_figures: str = ""
@@ -133,6 +146,12 @@ WINGS = (
         summary="what others say of the paper",
         packages=("aiayn.claims", "aiayn.cli.claims", "paper_tables.claims"),
         verbs={"measure": "measure properties of attention and layers that claims are about, without training"},
+        stage=WingStage(
+            verb="measure",
+            asked_by="has_claims",
+            rules="claims/measure.smk",
+            record="aiayn.claims.records:MeasureRecord",
+        ),
         tables=(
             WingTable("paper_tables.claims.toy_en_es:lay_out_toy", after="replications"),
             WingTable("paper_tables.claims.layout:lay_out_claims", after="verdicts"),
@@ -179,6 +198,16 @@ def find_target(kind: Literal["make_logs_page", "write_figures"]) -> str:
     """Return what a wing that is there registers as this, for `load`; '' if there is none."""
     targets = (str(getattr(wing, kind)) for wing in present_wings())
     return next(filter(None, targets), "")
+
+
+def present_stages() -> list[WingStage]:
+    """Return the stages of the wings that are there."""
+    return [wing.stage for wing in present_wings() if wing.stage is not None]
+
+
+def asked_stages(scale: Any) -> list[WingStage]:
+    """Return those that a scale (`aiayn.spec.system.ScaleSpec`) asks for."""
+    return [stage for stage in present_stages() if getattr(scale, stage.asked_by)]
 
 
 def tables_after(name: str) -> Iterator[Any]:

@@ -20,8 +20,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from aiayn.claims.layer_cost import LAYER_TYPES, LayerSize
 from aiayn.claims.random_draws import generator_of
+from aiayn.claims.records import LayerTiming, LayerType, TimedLayers
 from aiayn.machine import cpu_name
-from aiayn.records import LayerTiming, LayerType, TimedLayers
 from aiayn.train.device import resolve_device
 
 NUM_ROUNDS = 7

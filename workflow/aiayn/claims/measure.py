@@ -15,10 +15,10 @@ from torch.nn import functional
 
 from aiayn.claims.layer_timing import one_thread
 from aiayn.claims.random_draws import exact, generator_of, mean_of, ratio_of, seeded, variance_of
+from aiayn.claims.records import Measurement
 from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.norms import BatchNorm, LayerNorm, StdLayerNorm
 from aiayn.model.positions import sinusoids
-from aiayn.records import Measurement
 
 VARIANCE_WIDTHS = (4, 16, 64, 256, 512)
 GRADIENT_WIDTHS = (16, 64, 256, 512)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from aiayn.records import Measurement
+from aiayn.claims.records import Measurement
 
 
 def generator_of(seed: int, name: str) -> torch.Generator:

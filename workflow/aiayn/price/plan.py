@@ -33,6 +33,7 @@ from aiayn.price.limits import exceeded_limit, why_unsupported
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.system import Overrides, overridden
 from aiayn.spec.training import PRECISIONS, Precision, TrainingSpec
+from aiayn.wings import asked_stages
 
 DECODING_FLOPS_PER_SECOND = 3.0e10  # assumption: what one CPU core reaches in beam search
 UNKNOWN_TEST_PAIRS = 3000  # assumption, about newstest's, where a corpus's file does not say
@@ -239,7 +240,7 @@ def count_jobs(experiment: Experiment) -> dict[str, int]:
         "perplexity": sum(evaluation.has_perplexity for evaluation in evaluations),
         "score": len(evaluations),
         "baselines": len(experiment.baselines),
-        "measure": int(experiment.scale.has_claims),
+        **{stage.verb: 1 for stage in asked_stages(experiment.scale)},
         "tables": 1,
     }
     return {rule: number for rule, number in num_jobs.items() if number}

@@ -6,9 +6,10 @@ Needs no corpus and takes seconds. paper_tables/published/claims.csv has the val
 
 from pathlib import Path
 
+from aiayn.claims.records import MeasureRecord
 from aiayn.cli.flags import RECORD, Device, flag
 from aiayn.provenance import gather_provenance
-from aiayn.records import MeasureRecord, write_record
+from aiayn.records import write_record
 from paper_tables.claims.table1 import lay_out_layers
 from paper_tables.render.render import render_markdown
 

@@ -4,6 +4,8 @@ reads: nothing
 writes: results/<scale>/measure/record.json
 """
 
+from aiayn.claims.records import STAGE_VERSION as MEASURE_VERSION
+
 
 rule measure:
     """Measure dot products, gradients, entropies, norms and initial weights on random vectors; time the layers of Table 1."""
@@ -11,14 +13,14 @@ rule measure:
         record=STAGE / "measure/record.json",
     params:
         seed=1,
-        stage_version=STAGE_VERSIONS["measure"],
+        stage_version=MEASURE_VERSION,
     threads: 1
     log:
         f"logs/{SCALE.scale}/measure.log",
     benchmark:
         f"benchmarks/{SCALE.scale}/measure.tsv"
     conda:
-        "../../environment.yml"
+        "../../../environment.yml"
     shell:
         """
         aiayn measure \
