@@ -173,9 +173,10 @@ def test_status_and_logs_tell_of_the_run(capsys: pytest.CaptureFixture[str]) -> 
 def test_where_follows_a_cell_to_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     (seed,) = json.loads(printed_by(capsys, "where", CELL, "--configfile", "short.yaml", "--json"))["seeds"]
     assert (seed["status"], problems_of(seed)) == ("finished", [])
-    assert seed["log_line"]["update"] == 2
-    assert seed["hypotheses"]["state"] == "as recorded"
-    assert seed["checkpoint"]["is_there"]
+    facts = dict(seed["facts"])
+    assert facts["log"].endswith(", update 2")
+    assert facts["hypotheses"].endswith(" (as recorded)")
+    assert " (there), " in facts["checkpoint"]
 
 
 def test_the_doctor_reads_log_data_and_translations(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
