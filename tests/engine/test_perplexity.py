@@ -117,7 +117,7 @@ def test_without_queries_every_head_reads_its_source_evenly_and_loses_nothing(
 ) -> None:
     found = measure(random_model(tmp_path, data, "encoder_attn.q_proj", **changes), data)
     assert found.cross_attention_entropy == [[pytest.approx(1.0, abs=1e-6)] * 2] * 2
-    assert found.bits_lost_uniform == pytest.approx(0.0, abs=1e-6)
+    assert found.bits_lost_uniform == pytest.approx(0.0, abs=1e-5)  # fp32: 1.2e-6 on a CPU with AVX-512
 
 
 @pytest.mark.parametrize("changes", [{}, FAIRSEQS], ids=["ours", "fairseqs"])

@@ -127,6 +127,10 @@ CASES: dict[str, tuple[Callable[[], pd.DataFrame], str, Callable[[pd.DataFrame],
         curve_frame, "hours: 6; value: 7.5; series: base; update: 10; seeds: 2",
         lambda frame: changed(frame, "hours", 0.2, row=0),
     ),
+    "curves_by_update": (
+        curve_frame, "update: 10; value: 7.5; series: base; hours: 0.100; seeds: 2",
+        lambda frame: changed(frame, "value", 9.0, row=0),
+    ),
     "verdict_strip": (
         strip_frame, "difference: -1.1; label: Table 2 big; outcome: NOT REPRODUCED; printed: 28.4; mean: 27.3;",
         lambda frame: changed(frame, "outcome", "REPRODUCED"),
@@ -143,10 +147,10 @@ CASES: dict[str, tuple[Callable[[], pd.DataFrame], str, Callable[[pd.DataFrame],
     ),
 }  # fmt: skip
 FIGURE_BY_NAME = {
-    one.name: one
+    figure.name: figure
     for module in (forest, results, curves, attention)
-    for one in vars(module).values()
-    if isinstance(one, Figure)
+    for figure in vars(module).values()
+    if isinstance(figure, Figure)
 }
 
 
