@@ -42,9 +42,9 @@ def draw_figures(
 
     The list is empty if no wing draws; without the extra that draws it is None, and a line is logged.
     """
+    folder.mkdir(parents=True, exist_ok=True)  # rule tables declares it, also where nothing is drawn
     if not (writer := find_target("write_figures")):
         return []
-    folder.mkdir(parents=True, exist_ok=True)
     if not has_figures():
         logger.info(f"no figures: the extra is not installed; {INSTALL_COMMAND}")
         return None

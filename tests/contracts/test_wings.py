@@ -12,6 +12,7 @@ import pytest
 
 from aiayn.errors import RecordError
 from aiayn.wings import WINGS, Wing, find_target, load, registered
+from paper_tables.render.drawn import draw_figures
 from paper_tables.render.from_logs import make_tables_from_logs
 from tests.logs.factory import TrainingText
 from tests.pipeline_copy import make_pipeline
@@ -95,6 +96,14 @@ def test_without_the_wing_a_folder_of_foreign_logs_is_answered_by_a_sentence(
     with pytest.raises(RecordError, match=r"logs: no results of runs of ours .* read by the wing `logs`, which is not"):
         make_tables_from_logs([tmp_path / "logs"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_without_the_wing_of_figures_their_folder_is_there_and_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiayn.wings.present_wings", lambda: ())
+    assert draw_figures("scale_figures", tmp_path / "figures") == []
+    assert list((tmp_path / "figures").iterdir()) == []
 
 
 @pytest.mark.slow
