@@ -19,7 +19,7 @@ from tests.pipeline_copy import make_pipeline
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MULTI30K = CHECKOUT / "paper_tables" / "measured" / "multi30k"
-RENDERED = ("scores.tsv", "verdicts.tsv", "tables/table2.md", "tables/table3.md", "tables/conclusions.md")
+RENDERED = ("scores.tsv", "verdicts.tsv", "tables/table2.md", "tables/table3.md")
 # An editable installation would find what is hidden in the copy in the checkout itself; and drawing takes seconds.
 SITE = (
     "import sys\n"
@@ -129,7 +129,8 @@ def test_without_a_wings_folders_the_rest_works(wing: Wing, tmp_path: Path) -> N
     planned = pipeline.planned()
     assert {"tables", "train/demo_en_de/base/seed1"} <= planned
     asked = {one.stage.verb for one in WINGS if one.stage and one not in hidden}
-    assert {one.stage.verb for one in WINGS if one.stage} & planned == asked
+    stages = {name.partition("/")[0] for name in planned}
+    assert {one.stage.verb for one in WINGS if one.stage} & stages == asked
     made = aiayn("tables", "--from-logs", "paper_tables/measured/multi30k", "--output", str(tmp_path / "out"))
     assert made.returncode == 0, made.stderr
     assert str(tmp_path / "out" / "multi30k" / "report.html") in made.stdout
