@@ -92,7 +92,7 @@ def make_frame(results: ScaleResults) -> Frame:
         known={"variants": tuple(known.variants), "architectures": tuple(known.architectures)},
         baselines=tuple(results.baseline_records),
         translations=translations,
-        record_by_stage=dict(results.record_by_stage),
+        record_by_stage=results.record_by_stage,
         has_claims=scale.has_claims,
         runs_folder=scale.runs_folder,
         num_row_seeds=len(scale.ablation_seeds),

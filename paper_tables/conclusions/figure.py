@@ -12,7 +12,7 @@ from analysis.scoring.scores import BITS_METRIC
 from paper_tables.conclusions.contrasts import draw_contrasts
 from paper_tables.figures.figure import FAINT, OURS, PALETTE, PRINTED, WARNING, WIDTH, Figure
 from paper_tables.figures.registry import Drawable
-from paper_tables.figures.results import LABEL_WIDTH, OURS_NAME, PRINTED_NAME, ROW_HEIGHT, axis_of_names
+from paper_tables.figures.results import LABEL_WIDTH, OURS_NAME, PRINTED_NAME, ROW_HEIGHT, SIGNED, axis_of_names
 from paper_tables.frame import Frame, is_bleu
 from paper_tables.tables.table3 import BLEU_METRIC, SYMBOL_BY_COLUMN, group_of
 
@@ -23,7 +23,6 @@ MARK_BY_ANSWER = {  # shape, stroke, fill: a difference that is not decided is h
     "reversed": ("square", WARNING, WARNING), "undecided": ("circle", OURS, "transparent"),
     NOT_CALLED: ("circle", PALETTE[3], "transparent"),
 }  # fmt: skip
-SIGNED = "datum.value > 0 ? '+' + format(datum.value, '~g') : format(datum.value, '~g')"
 NO_SD = "base has fewer than two seeds: no interval"
 FOREST_COLUMNS = ("group", "row", "label", "source", "scale", "metric", "num_seeds", "difference", "low", "high",
                   "spread", "answer")  # fmt: skip

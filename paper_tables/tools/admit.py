@@ -25,10 +25,8 @@ from analysis.logs.types import TrainingLog
 from analysis.scoring.score import default_metrics, lines_sha256, score_hypotheses
 from analysis.scoring.scores import training_key
 from paper_tables.doctor.diagnoses import diagnose_run
-from paper_tables.make_frame import make_frame
-from paper_tables.render.tables import make_recorded_tables, write_text
 from paper_tables.scale_results import REQUEST_NAME, RUNS_NAME, RecordedResults, gather_from_records
-from paper_tables.tools.readme import README_NAME, render_readme
+from paper_tables.tools.readme import write_tables_of_pack
 
 MAX_BYTES = 20_000_000
 SUFFIXES = (".csv", ".html", ".json", ".jsonl", ".md", ".svg", ".tex", ".tsv", ".xz")
@@ -211,8 +209,7 @@ def _table_faults(folder: Path, recorded: RecordedResults) -> Iterator[str]:
     """Yield the tables that do not follow from the files, byte for byte."""
     with tempfile.TemporaryDirectory() as name:
         again = Path(name)
-        tables = make_recorded_tables(recorded, make_frame(recorded.results), again)
-        write_text(render_readme(recorded, tables), again / README_NAME)
+        write_tables_of_pack(recorded, again)
         made = {path.relative_to(again) for path in again.rglob("*") if path.is_file()}
         there = {path.relative_to(folder) for path in (*folder.glob("*.*"), *folder.glob("tables/*"))}
         there.discard(Path(REQUEST_NAME))

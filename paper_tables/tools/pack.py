@@ -49,10 +49,8 @@ from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, PLACE, ScaleSpec
 from aiayn.wings import load, present_stages
 from analysis.scoring.scores import TrainingKey, read_trainings, training_key
-from paper_tables.make_frame import make_frame
 from paper_tables.render.drawn import FIGURES_FOLDER, has_figures
 from paper_tables.render.from_logs import make_tables_from_logs
-from paper_tables.render.tables import make_recorded_tables, write_text
 from paper_tables.scale_results import (
     REQUEST_NAME,
     RUNS_NAME,
@@ -61,7 +59,7 @@ from paper_tables.scale_results import (
     gather_results,
     text_fault,
 )
-from paper_tables.tools.readme import README_NAME, render_readme
+from paper_tables.tools.readme import write_tables_of_pack
 
 NOTICE_NAME = "NOTICE"  # beside a shipped model: where its text is from, and its terms
 NO_MODELS: Mapping[str, Callable[[Path], object]] = MappingProxyType({})
@@ -126,8 +124,7 @@ def pack_scale(
         packer.pack()
         packer.pack_models(export_by_run, config_folder / "corpora")
         recorded = gather_from_records(scale.scale, [staging], config_folder)
-        tables = make_recorded_tables(recorded, make_frame(recorded.results), staging / scale.scale)
-        write_text(render_readme(recorded, tables), staging / scale.scale / README_NAME)
+        write_tables_of_pack(recorded, staging / scale.scale)
         if has_figures():
             _add_figures(staging / scale.scale, staging / "again", config_folder)
         packed = _summary(results, staging / scale.scale, target, len(kept), packer.num_translations)

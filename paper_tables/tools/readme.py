@@ -4,19 +4,27 @@ It follows from records alone, not from the time or the checkout that renders it
 """
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from aiayn.paths import RECORD_NAME, corpus_record
 from aiayn.printed import PAPER_SCALE
 from aiayn.records import RawCorpus, TrainRecord, read_record
 from aiayn.spec.system import CorpusSpec, ParallelSource
 from paper_tables.layout import MARK_BY_SCALE, Table
-from paper_tables.make_frame import commit_words
+from paper_tables.make_frame import commit_words, make_frame
 from paper_tables.render.render import render_markdown
+from paper_tables.render.tables import make_recorded_tables, write_text
 from paper_tables.scale_results import REQUEST_NAME, RecordedResults
 
 README_NAME = "README.md"
 SHOWN_TABLES = ("table2", "table3", "conclusions", "replications")  # in full; the others are named
 HOURS = 3600.0
+
+
+def write_tables_of_pack(recorded: RecordedResults, folder: Path) -> None:
+    """Write what follows from a pack's files: frames, tables, and the README of them."""
+    tables = make_recorded_tables(recorded, make_frame(recorded.results), folder)
+    write_text(render_readme(recorded, tables), folder / README_NAME)
 
 
 def render_readme(recorded: RecordedResults, tables: Sequence[Table]) -> str:
