@@ -17,6 +17,7 @@ from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER
 from analysis.conclusions.contrasts import Call
 from analysis.scoring.scores import BITS_METRIC
 from paper_tables.conclusions.contrasts import PrintedContrast, draw_contrasts
+from paper_tables.conclusions.rates import read_rate_probes
 from paper_tables.frame import Frame
 from paper_tables.layout import SACRE_METRIC, format_value
 from paper_tables.make_frame import make_frame
@@ -32,7 +33,7 @@ def pages_of(pack: Path, config_folder: Path = CONFIG_FOLDER) -> dict[str, str]:
     """Return each page as it should be: with what follows from a pack between its marks."""
     results = gather_from_records(pack.name, [pack.parent], config_folder).results
     frame = make_frame(results)
-    blocks = {part.__name__: part(frame) for part in (picture, effects, runs)}
+    blocks = {part.__name__: part(frame) for part in (picture, effects, rates, runs)}
     blocks["answer"] = answer(frame, parameters_a_token(results))
     texts = {name: (CHECKOUT / name).read_text(encoding="utf-8") for name in PAGES}
     return {name: BLOCK.sub(lambda m: m[1] + blocks[m[2]] + m[4], text) for name, text in texts.items()}
@@ -126,9 +127,26 @@ def effects(frame: Frame) -> str:
     )  # fmt: skip
 
 
+def rates(frame: Frame) -> str:
+    """Return a row for each contrast that was probed at other learning rates; a sentence if none was."""
+    probes = read_rate_probes(frame.scale)
+    drawn = [(one, one.at_rates) for one in draw_contrasts(frame).primary if one.at_rates]
+    if probes is None or not drawn:
+        return "No probe at another rate is in yet.\n"
+    times = list(drawn[0][1].by_times_peak)
+    rows = [
+        (one.name, *(f"{at_rates.by_times_peak[t]:+.3f}" if t in at_rates.by_times_peak else "" for t in times),
+         f"{at_rates.at_best:+.3f}", "at this rate" if one.is_of_rate else "the same")
+        for one, at_rates in drawn
+    ]  # fmt: skip
+    head = (f"bits after {probes.updates:,} updates", *(f"at {t:g} x the peak" for t in times))
+    return table((*head, "each at its best", "sign"), rows)
+
+
 def runs(frame: Frame) -> str:
-    """Return a row for each system: its values in order of seed, and the hours planned and taken by each run."""
+    """Return a row for each system: its values in order of seed, and the hours taken, and planned if one was."""
     rows = []
+    has_plan = any(run.train and run.train.prediction for run in frame.runs)
     for (corpus, system), asked in frame.runs_by_system.items():
         trains = [run.train for run in asked if run.train]
         keys = [key for key in frame.keys if (key.corpus, key.system) == (corpus, system)]
@@ -142,25 +160,19 @@ def runs(frame: Frame) -> str:
         if trains:
             rows.append((
                 f"{corpus} {system}", ", ".join(str(train.seed) for train in trains), values(dev, BITS_METRIC),
-                values(dev, SACRE_METRIC), values(test, SACRE_METRIC, "bleu_as_given"), hours(trains, is_planned=True),
-                hours(trains, is_planned=False),
+                values(dev, SACRE_METRIC), values(test, SACRE_METRIC, "bleu_as_given"),
+                *([planned_hours(trains)] if has_plan else []),
+                ", ".join(f"{train.wall_seconds / 3600:.2f}" for train in trains),
             ))  # fmt: skip
-    trains = [run.train for run in frame.runs if run.train]
-    planned = [train for train in trains if train.prediction]
-    taken = math.fsum(train.wall_seconds for train in trains) / 3600
-    head = ("system", "seeds", "val, bits a subword", "val, BLEU (13a)", "test, BLEU (13a), averaged", "hours planned",
-            "hours taken")  # fmt: skip
-    return table(head, rows) + (
-        f"\n{taken:.1f} hours in all. {len(planned)} of {len(trains)} records hold the hours that were "
-        "planned before the training began; older ones do not.\n"
-    )
+    taken = math.fsum(run.train.wall_seconds for run in frame.runs if run.train) / 3600
+    head = ("system", "seeds", "val, bits a subword", "val, BLEU (13a)", "test, BLEU (13a), averaged",
+            *(["hours planned"] if has_plan else []), "hours taken")  # fmt: skip
+    return table(head, rows) + f"\n{taken:.1f} hours in all.\n"
 
 
-def hours(trains: Iterable[TrainRecord], *, is_planned: bool) -> str:
-    """Return the hours of trainings, planned or taken; a dash where no plan is recorded."""
-    if is_planned:
-        return ", ".join(f"{train.prediction.hours:.2f}" if train.prediction else "-" for train in trains)
-    return ", ".join(f"{train.wall_seconds / 3600:.2f}" for train in trains)
+def planned_hours(trains: Iterable[TrainRecord]) -> str:
+    """Return the hours that trainings were planned to take; a dash where no plan is recorded."""
+    return ", ".join(f"{train.prediction.hours:.2f}" if train.prediction else "-" for train in trains)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -4,7 +4,6 @@ The rule is in `analysis.conclusions.contrasts`. Table, forest and page show wha
 """
 
 import math
-import statistics
 from collections.abc import Mapping
 from decimal import Decimal
 
@@ -22,7 +21,7 @@ from analysis.conclusions.contrasts import (
 )
 from analysis.scoring.scores import BITS_LOST_METRIC, BITS_METRIC, ENTROPY_METRIC
 from paper_tables.conclusions.published import PublishedConclusion, PublishedFinding, read_conclusions, read_findings
-from paper_tables.conclusions.rates import RateEffects, effects_at_rates, read_rate_probes
+from paper_tables.conclusions.rates import RateEffects, RateProbes, effects_at_rates, read_rate_probes
 from paper_tables.conclusions.testsets import further_testsets
 from paper_tables.frame import Frame, Number, PrintedCell
 
@@ -33,7 +32,6 @@ CALLS_BY_ANSWER = {
     "Undecided": (Call.TOO_CLOSE, Call.FEW_CONTROLS),
     "Did not start": (Call.NOT_STARTED, Call.CONTROL_NOT_STARTED),
 }
-Probes = Mapping[str, dict[float, float]]  # bits on dev by system and times of equation (3)'s rate
 
 
 class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +76,7 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_of_rate(self) -> bool:
         """Whether the effect has another sign where each side has the best rate that was tried."""
-        return self.ours is not None and self.at_rates is not None and self.ours.difference * self.at_rates.at_best < 0
+        return self.at_rates is not None and self.at_rates.changes_sign
 
     @property
     def is_primary(self) -> bool:
@@ -110,7 +108,7 @@ class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
         return answers
 
 
-def draw_contrasts(frame: Frame, rate_probes: Probes | None = None) -> Contrasts:
+def draw_contrasts(frame: Frame, rate_probes: RateProbes | None = None) -> Contrasts:
     """Return every contrast, called by the rule; `rate_probes` are those that are shipped, unless they are given."""
     rate_probes = read_rate_probes(frame.scale) if rate_probes is None else rate_probes
     drawn = _printed_contrasts(frame)
@@ -128,7 +126,7 @@ def draw_contrasts(frame: Frame, rate_probes: Probes | None = None) -> Contrasts
                 contrast,
                 ours=_our_contrast(contrast, runs_by_place[contrast.place], spread_by_place[contrast.place]),
                 beside=_contrasts_beside(frame, contrast),
-                at_rates=_effects_at_rates(contrast, rate_probes),
+                at_rates=_effects_at_rates(contrast, runs_by_place[contrast.place], rate_probes),
             )
     family = {i: contrast.ours for i, contrast in enumerate(drawn) if contrast.is_primary and contrast.ours is not None}
     for index, ours in zip(family, correct_family(list(family.values())), strict=True):
@@ -151,14 +149,14 @@ def _contrasts_beside(frame: Frame, asked: PrintedContrast) -> dict[str, Contras
     return beside
 
 
-def _effects_at_rates(asked: PrintedContrast, rate_probes: Probes) -> RateEffects | None:
+def _effects_at_rates(
+    asked: PrintedContrast, runs_by_system: Mapping[str, list[SeedRun]], rate_probes: RateProbes | None
+) -> RateEffects | None:
     """Return a row's effects at other learning rates; None in BLEU, and where none was probed."""
-    values = [[value for _, value in number.values] for number in asked.numbers]
-    if asked.metric != BITS_METRIC or not all(values):
+    if asked.metric != BITS_METRIC or rate_probes is None:
         return None
-    row, control = (
-        (number.key.system, statistics.mean(bits)) for number, bits in zip(asked.numbers, values, strict=True)
-    )
+    systems = (number.key.system for number in asked.numbers)
+    row, control = ((system, runs_by_system.get(system, [])) for system in systems)
     return effects_at_rates(row, control, rate_probes)
 
 

@@ -2,11 +2,12 @@
 
 Equation (3) fixes the rate. A probe is trained with the same schedule at half or twice its peak, by a system of its
 own: `rate_half_<system>` or `rate_twice_<system>`. `paper_tables/measured/rates/<scale>.csv` has a line a probe, and
-its log lies beside it. Probes have seeds that no table has, and stand in none.
+its log lies beside it. Probes have seeds that no table has, and stand in none. The schedule has no horizon, so a probe
+may be shorter than the tables' trainings: all sides are compared after as many updates as the probes had.
 """
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,8 +15,10 @@ import msgspec
 from aiayn.errors import TableError
 from aiayn.printed import read_rows
 from aiayn.spec.system import FIRST_PROBE_SEED
+from analysis.conclusions.contrasts import SeedRun
 
 RATES_FOLDER = Path(__file__).parents[1] / "measured" / "rates"
+PRINTED_RATE = 1.0
 
 
 class RateProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,43 +31,69 @@ class RateProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     bits: float
 
 
+class RateProbes(msgspec.Struct, frozen=True):
+    """Bits a subword on dev by system and times of the peak, each the mean of its probes, all of so many updates."""
+
+    updates: int
+    bits_by_system: Mapping[str, Mapping[float, float]]
+
+
 class RateEffects(msgspec.Struct, frozen=True):
-    """A row minus its control in bits, by times of the peak, and each at the rate at which it is best of all tried."""
+    """A row minus its control in bits, by times of the peak, and each at the rate at which it is best of all tried.
+
+    That of equation (3), 1.0, is of the tables' own seeds, after as many updates as the probes had.
+    """
 
     by_times_peak: dict[float, float]
     at_best: float
 
+    @property
+    def changes_sign(self) -> bool:
+        """Whether the effect at equation (3)'s rate has another sign where each side has its best rate."""
+        return self.by_times_peak[PRINTED_RATE] * self.at_best < 0
 
-def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> dict[str, dict[float, float]]:
-    """Return bits a subword on dev by system and times of the peak, each the mean over its probes; {} without a file.
+
+def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> RateProbes | None:
+    """Return the probes of a scale; None without a file of them.
 
     Raises:
-        TableError: the file is malformed, or a line is of the printed rate or of a seed that tables have.
+        TableError: the file is malformed, a line is of the printed rate or of a seed that tables have, or the probes
+            do not all have one number of updates.
     """
     path = folder / f"{scale}.csv"
-    bits: dict[tuple[str, float], list[float]] = {}
-    for place, probe in read_rows(path, RateProbe) if path.exists() else []:
-        if probe.seed < FIRST_PROBE_SEED or probe.times_peak == 1.0:
+    if not path.exists():
+        return None
+    values: dict[tuple[str, float], list[float]] = {}
+    updates: int | None = None
+    for place, probe in read_rows(path, RateProbe):
+        if probe.seed < FIRST_PROBE_SEED or probe.times_peak == PRINTED_RATE:
             raise TableError(f"{place}: seed {probe.seed} at {probe.times_peak:g} times the peak; expected a seed of "
                              f"{FIRST_PROBE_SEED} or above and another rate than equation (3)'s")  # fmt: skip
-        bits.setdefault((probe.system, probe.times_peak), []).append(probe.bits)
-    by_system: dict[str, dict[float, float]] = {}
-    for (system, times_peak), values in sorted(bits.items()):
-        by_system.setdefault(system, {})[times_peak] = statistics.mean(values)
-    return by_system
+        if updates not in (None, probe.updates):
+            raise TableError(f"{place}: {probe.updates:,} updates; expected {updates:,}, as in the lines above: probes "
+                             "are compared after equal numbers of updates")  # fmt: skip
+        updates = probe.updates
+        values.setdefault((probe.system, probe.times_peak), []).append(probe.bits)
+    bits_by_system: dict[str, dict[float, float]] = {}
+    for (system, times_peak), bits in sorted(values.items()):
+        bits_by_system.setdefault(system, {})[times_peak] = statistics.mean(bits)
+    return None if updates is None else RateProbes(updates, bits_by_system)
 
 
 def effects_at_rates(
-    row: tuple[str, float], control: tuple[str, float], probes: Mapping[str, dict[float, float]]
+    row: tuple[str, Sequence[SeedRun]], control: tuple[str, Sequence[SeedRun]], probes: RateProbes
 ) -> RateEffects | None:
-    """Return the effects of a row at each rate at which both sides were probed; None if there is no such rate.
+    """Return the effects of a row at each rate at which both sides were trained; None if only one was probed.
 
-    Each side is its system and its bits at equation (3)'s rate.
+    Each side is its system and its seeds at equation (3)'s rate, all of which have a validation after as many updates
+    as the probes, or there is no effect to speak of.
     """
-    (system, bits), (control_system, control_bits) = row, control
-    at_rates, control_at_rates = probes.get(system, {}), probes.get(control_system, {})
-    both = {times: at_rates[times] - control_at_rates[times] for times in at_rates if times in control_at_rates}
-    if not both:
-        return None
-    at_best = min(bits, *at_rates.values()) - min(control_bits, *control_at_rates.values())
-    return RateEffects(by_times_peak=both, at_best=at_best)
+    sides = []
+    for system, runs in (row, control):
+        bits = [run.bits_by_update.get(probes.updates) for run in runs]
+        known = [value for value in bits if value is not None]
+        if system not in probes.bits_by_system or not known or len(known) < len(bits):
+            return None
+        sides.append({**probes.bits_by_system[system], PRINTED_RATE: statistics.mean(known)})
+    both = {times: sides[0][times] - sides[1][times] for times in sorted(sides[0]) if times in sides[1]}
+    return RateEffects(by_times_peak=both, at_best=min(sides[0].values()) - min(sides[1].values()))

@@ -23,7 +23,8 @@ from analysis.conclusions.contrasts import (
 )
 from analysis.scoring.scores import BITS_METRIC
 from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MAX_SEEDS_ADVISED, PooledSd
-from paper_tables.conclusions.contrasts import Contrasts, PrintedContrast, Probes, draw_contrasts
+from paper_tables.conclusions.contrasts import Contrasts, PrintedContrast, draw_contrasts
+from paper_tables.conclusions.rates import RateProbes
 from paper_tables.conclusions.testsets import further_testsets, heading_of
 from paper_tables.frame import Frame
 from paper_tables.layout import (
@@ -72,12 +73,13 @@ RULE_NOTES = (
     "reach between the last two.",
 )
 RATES_NOTE = (
-    "At other rates: of single probes at so many times the rate of equation (3), which stand in no other table. An "
-    "effect whose sign is another where each side has the best rate that was tried holds at this rate alone."
+    "At other rates: of single probes at so many times the rate of equation (3), which stand in no other table, and of "
+    "our seeds at that rate, all after as many updates as the probes had. An effect whose sign is another where each "
+    "side has the best rate that was tried holds at this rate alone."
 )
 
 
-def lay_out_conclusions(frame: Frame, rate_probes: Probes | None = None) -> Table:
+def lay_out_conclusions(frame: Frame, rate_probes: RateProbes | None = None) -> Table:
     """Return one row a contrast: those in bits a subword, then those in BLEU."""
     drawn = draw_contrasts(frame, rate_probes)
     rates_note = [RATES_NOTE] if any(contrast.at_rates for contrast in drawn.contrasts) else []
@@ -233,8 +235,7 @@ def _at_rates_cell(contrast: PrintedContrast) -> Cell:
     if contrast.at_rates is None:
         return blank_cell()
     at_each = [
-        f"{_shown(contrast, bits, '+')} at {times:g} x"
-        for times, bits in sorted(contrast.at_rates.by_times_peak.items())
+        f"{_shown(contrast, bits, '+')} at {times:g} x" for times, bits in contrast.at_rates.by_times_peak.items()
     ]
     return text_cell(
         f"{', '.join(at_each)}; each at its best {_shown(contrast, contrast.at_rates.at_best, '+')}", "ours"

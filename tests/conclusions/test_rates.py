@@ -6,32 +6,48 @@ import pytest
 
 from aiayn.errors import TableError
 from aiayn.spec.system import CONFIG_FOLDER, read_system
-from paper_tables.conclusions.rates import effects_at_rates, read_rate_probes
+from analysis.conclusions.contrasts import SeedRun
+from paper_tables.conclusions.rates import RateProbes, effects_at_rates, read_rate_probes
 
 HEADER = "system,times_peak,seed,updates,bits\n"
 TIMES_BY_WORD = {"half": 0.5, "twice": 2.0}
 
 
-def test_probes_of_one_rate_are_averaged_and_effects_taken_where_both_sides_were_probed(tmp_path: Path) -> None:
-    lines = ("base,0.5,101,8000,2.60", "base,0.5,102,8000,2.70", "base,2.0,101,8000,2.40", "big,0.5,101,16000,2.30")
+def seed_run(bits_by_update: dict[int, float]) -> SeedRun:
+    return SeedRun(value=bits_by_update[max(bits_by_update)], bits_by_update=bits_by_update, updates=8000)
+
+
+def test_effects_are_those_after_as_many_updates_as_the_probes_had(tmp_path: Path) -> None:
+    lines = ("base,0.5,101,4000,3.00", "base,0.5,102,4000,3.25", "base,2.0,101,4000,2.80", "big,0.5,101,4000,2.70")
     (tmp_path / "multi30k.csv").write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")
     probes = read_rate_probes("multi30k", tmp_path)
-    assert probes == {"base": {0.5: pytest.approx(2.65), 2.0: 2.40}, "big": {0.5: 2.30}}
-    effects = effects_at_rates(("big", 2.60), ("base", 2.50), probes)
+    assert probes == RateProbes(4000, {"base": {0.5: 3.125, 2.0: 2.80}, "big": {0.5: 2.70}})
+    base, big = [seed_run({4000: 2.90, 8000: 2.50})], [seed_run({4000: bits, 8000: 2.40}) for bits in (2.96, 2.98)]
+    effects = effects_at_rates(("big", big), ("base", base), probes)
     assert effects is not None
-    assert effects.by_times_peak == {0.5: pytest.approx(-0.35)}
-    assert effects.at_best == pytest.approx(2.30 - 2.40)  # at equation (3)'s rate +0.10
-    assert effects_at_rates(("table3_c_n2", 2.60), ("base", 2.50), probes) is None
+    assert effects.by_times_peak == {0.5: pytest.approx(-0.425), 1.0: pytest.approx(0.07)}
+    assert effects.at_best == pytest.approx(2.70 - 2.80)
+    assert effects.changes_sign
+    assert effects_at_rates(("table3_c_n2", big), ("base", base), probes) is None
+    assert effects_at_rates(("big", [*big, seed_run({8000: 2.40})]), ("base", base), probes) is None
+    assert effects_at_rates(("big", []), ("base", base), probes) is None
 
 
 def test_without_a_file_nothing_was_probed(tmp_path: Path) -> None:
-    assert read_rate_probes("demo", tmp_path) == {}
+    assert read_rate_probes("demo", tmp_path) is None
 
 
-@pytest.mark.parametrize("line", ["base,0.5,5,8000,2.6", "base,1.0,101,8000,2.6"])
-def test_a_seed_of_the_tables_or_the_printed_rate_is_no_probe(tmp_path: Path, line: str) -> None:
-    (tmp_path / "multi30k.csv").write_text(HEADER + line + "\n", encoding="utf-8")
-    with pytest.raises(TableError, match=r"multi30k.csv:2: seed \d+ at \d.*; expected a seed of 101 or above"):
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("base,0.5,5,8000,2.6", "seed 5 at 0.5 times the peak; expected a seed of 101 or above"),
+        ("base,1.0,101,8000,2.6", "seed 101 at 1 times the peak; expected a seed of 101 or above"),
+        ("big,0.5,101,16000,2.6", "16,000 updates; expected 8,000, as in the lines above"),
+    ],
+)
+def test_a_line_that_cannot_be_compared_is_refused(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "multi30k.csv").write_text(f"{HEADER}base,2.0,101,8000,2.5\n{line}\n", encoding="utf-8")
+    with pytest.raises(TableError, match=f"multi30k.csv:3: {message}"):
         read_rate_probes("multi30k", tmp_path)
 
 
