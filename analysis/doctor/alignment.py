@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy import sparse, stats
 
 from analysis.doctor.data_bin import UNKNOWN, Side
-from analysis.scoring.line_match import num_in_worse_half
+from analysis.outputs.line_match import num_in_worse_half
 
 NUM_COUNTED = 40_000  # pairs that are counted at most; half of them if there are fewer
 NUM_COMPARED = 4_000  # pairs that are compared at most

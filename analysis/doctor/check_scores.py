@@ -15,8 +15,7 @@ from analysis.doctor.plain import letters, only_letters, plain
 from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation, fact, make_finding, outcome_of
 from analysis.findings import Cost, Evidence, Finding
 from analysis.logs.rules import DEV_PAIRS, TEST_PAIRS
-from analysis.scoring.definitions import CASE_SUFFIX
-from analysis.scoring.line_match import (
+from analysis.outputs.line_match import (
     MAX_OUT_OF_ORDER,
     MIN_DISTINCT,
     MIN_LANGUAGE,
@@ -26,7 +25,8 @@ from analysis.scoring.line_match import (
     variety,
     words_share,
 )
-from analysis.scoring.system_output import Share, form_of, joined
+from analysis.outputs.system_output import Share, form_of, joined
+from analysis.scoring.definitions import CASE_SUFFIX
 
 AS_GIVEN = "bleu_as_given"
 PREFERRED_METRICS = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_fairseq", AS_GIVEN, "bleu_sacre_13a")

@@ -49,7 +49,7 @@ from analysis.logs.reader import read_log
 from analysis.logs.statistics import parse_statistics
 from analysis.logs.symbols import symbols_of_arguments
 from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
-from analysis.scoring.system_output import generated_sentences, joined, read_output, read_text
+from analysis.outputs.system_output import generated_sentences, joined, read_output, read_text
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
@@ -294,7 +294,7 @@ def _sacrebleu_scores(folder: Path) -> Iterator[Reported]:
 
 
 def read_lines(path: Path, *, may_be_blank: bool = False) -> tuple[str, ...]:
-    """Return the lines of a text, whatever it is packed in (see `analysis.scoring.system_output`).
+    """Return the lines of a text, whatever it is packed in (see `analysis.outputs.system_output`).
 
     Raises:
         ScoreError: if it is empty, torn, binary or no UTF-8.

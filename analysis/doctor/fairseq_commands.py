@@ -22,7 +22,7 @@ import msgspec
 from aiayn.errors import CommandError
 from analysis.logs.arguments import parse_value
 from analysis.logs.types import Argument, BleuLine, LogStruct
-from analysis.scoring.system_output import read_text
+from analysis.outputs.system_output import read_text
 
 OPTIONS_PATH = Path(__file__).with_name("fairseq_options.csv")
 ARCHITECTURES_PATH = Path(__file__).with_name("fairseq_architectures.csv")

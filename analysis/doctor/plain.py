@@ -7,7 +7,7 @@ import msgspec
 
 from aiayn.spec.system import CorpusSpec
 from analysis.doctor.types import Translation
-from analysis.scoring.system_output import Treatment, form_of, joined, prepare
+from analysis.outputs.system_output import Treatment, form_of, joined, prepare
 
 # What Moses' tokenizer writes in place of characters, and of hyphens with -a.
 _ESCAPES = (

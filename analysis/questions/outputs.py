@@ -13,7 +13,7 @@ from aiayn.paths import corpus_record, num_averaged, split_alpha
 from aiayn.records import Hypotheses, RawCorpus, read_record
 from aiayn.runs.names import match_run
 from aiayn.spec.system import read_corpus
-from analysis.scoring.system_output import Treatment, find_form_mismatch, read_output
+from analysis.outputs.system_output import Treatment, find_form_mismatch, read_output
 
 
 class Decoded(msgspec.Struct, frozen=True, kw_only=True):

@@ -126,6 +126,9 @@ def test_without_a_wings_folders_the_rest_works(wing: Wing, tmp_path: Path) -> N
     named = {verb for one in WINGS for verb in one.verbs if f"\n  {verb} " in shown}
     assert named == {verb for one in WINGS if one not in hidden for verb in one.verbs}
     assert "\n  train " in shown
+    scoring = aiayn("score", "--help").stdout  # of the core, and more of the wing `outputs`
+    assert "--decoded" in scoring
+    assert ("--hypotheses" in scoring) == ("outputs" not in {one.name for one in hidden})
     planned = pipeline.planned()
     assert {"tables", "train/demo_en_de/base/seed1"} <= planned
     asked = {one.stage.verb for one in WINGS if one.stage and one not in hidden}

@@ -26,7 +26,7 @@ from analysis.doctor.collect import collect_folder
 from analysis.doctor.diagnose import CHECKS, diagnose, without_lone_symptoms
 from analysis.doctor.types import Answer, Case, Claim, LoggedRate, Reported, Trained
 from analysis.logs.types import TrainingLog
-from analysis.scoring.line_match import share_out_of_order
+from analysis.outputs.line_match import share_out_of_order
 from paper_tables.doctor.costs import rank
 from tests.doctor.fixtures import assemble
 

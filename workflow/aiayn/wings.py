@@ -39,7 +39,8 @@ class WingStage(msgspec.Struct, frozen=True, kw_only=True):
 class Wing(msgspec.Struct, frozen=True, kw_only=True):
     """A wing: its packages, one line on what it is for, and what it registers.
 
-    A verb's module is `aiayn.cli.NAME.VERB`. The others are `module:function`. Of these there is one in all wings:
+    A verb's module is `aiayn.cli.NAME.VERB`; so is that of each of the core's verbs that it `replaces` by one that does
+    more. The others are `module:function`. Of these there is one in all wings:
     `make_logs_page` of (what was read, output folder, config folder), which makes the page of logs that are not ours
     and returns its path and a sentence for each file not read; `write_figures` of (figures, folder). Each wing may
     have: `scale_figures` of (frame of a scale, log path by run or None for where the runs lie, attention folder or
@@ -54,6 +55,7 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     packages: tuple[str, ...]
     verbs: dict[str, str] = msgspec.field(default_factory=dict)
+    replaces: tuple[str, ...] = ()
     tables: tuple[WingTable, ...] = ()
     stage: WingStage | None = None
     make_logs_page: str = ""
@@ -66,6 +68,12 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 WINGS = (
+    Wing(
+        name="outputs",
+        summary="translations that are not ours: `aiayn score` of anybody's",
+        packages=("analysis.outputs", "aiayn.cli.outputs"),
+        replaces=("score",),
+    ),
     Wing(
         name="logs",
         summary="logs that are not ours: `aiayn tables --from-logs` of anybody's fairseq",
@@ -184,8 +192,8 @@ def _is_there(package: str) -> bool:
 
 
 def wing_of_verb(verb: str) -> Wing | None:
-    """Return the wing that a verb belongs to, or None."""
-    return next((wing for wing in present_wings() if verb in wing.verbs), None)
+    """Return the wing that has the module of a verb, or None."""
+    return next((wing for wing in present_wings() if verb in wing.verbs or verb in wing.replaces), None)
 
 
 def load(target: str) -> Any:

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Literal
 
 from aiayn.cli.flags import DEVICE, LANGUAGE_PAIR, Device, flag, positive
-from aiayn.cli.score import print_scores, score_sides
+from aiayn.cli.outputs.score import print_scores, score_sides
 from aiayn.cli.tools.search_flags import changed_search
 from aiayn.data.sources.testsets import public_references, target_language_of
 from aiayn.data.text.detokenise import join_pieces, remove_marks
 from aiayn.errors import CorpusError, ScoreError, UsageError
 from aiayn.provenance import replace_on_success
 from aiayn.spec.system import read_system
+from analysis.outputs.system_output import Treatment, find_form_mismatch, read_output
 from analysis.scoring.score import lines_sha256
-from analysis.scoring.system_output import Treatment, find_form_mismatch, read_output
 
 EXAMPLE = (
     "aiayn evaluate --checkpoint checkpoint_best.pt --data data-bin/wmt14_en_de --testset newstest2014 "

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from analysis.scoring.system_output import joined
+from analysis.outputs.system_output import joined
 
 Score = Callable[[int, Sequence[int]], Sequence[float]]  # how well each of some items fits one
 NUM_DECOYS = 19

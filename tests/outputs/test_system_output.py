@@ -11,8 +11,7 @@ import pytest
 from aiayn.__main__ import main
 from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.errors import ScoreError
-from analysis.scoring.score import score_hypotheses
-from analysis.scoring.system_output import (
+from analysis.outputs.system_output import (
     SystemOutput,
     Treatment,
     check_num_lines,
@@ -21,6 +20,7 @@ from analysis.scoring.system_output import (
     joined,
     read_output,
 )
+from analysis.scoring.score import score_hypotheses
 from tests.text_forms import FORMS, GENERATED, OTHER, PLAIN, pieces, sentence_pieces, tokens
 
 

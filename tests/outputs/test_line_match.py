@@ -8,7 +8,7 @@ import pytest
 from aiayn.__main__ import main
 from aiayn.packed import open_unpacked
 from aiayn.spec.system import CHECKOUT
-from analysis.scoring.line_match import find_doubt
+from analysis.outputs.line_match import find_doubt
 from analysis.scoring.score import score_hypotheses
 
 NOUNS = ("Der Mann", "Die alte Frau", "Ein Kind", "Unser Nachbar", "Das kleine Haus", "Jeder Fluss", "Kein Hund")
