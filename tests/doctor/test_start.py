@@ -7,6 +7,7 @@ The thresholds were fixed on every second of them.
 import csv
 import lzma
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from aiayn.spec.system import read_corpus, read_system
 from analysis.doctor.check_training import MAX_PLATEAU_FALL, MIN_PLATEAU, check_start
 from analysis.doctor.collect import read_trained
 from analysis.doctor.types import Attending, Case, Claim
-from analysis.logs.types import Validation
+from analysis.logs.types import EpochEnd, Validation
 from tests.doctor.fixtures import FIXTURES_FOLDER
 
 ROWS = list(csv.DictReader((FIXTURES_FOLDER / "curves.csv").open(encoding="utf-8")))
@@ -34,14 +35,32 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Case:
     return Case(claim, read_trained(path), None, (), lambda hypotheses, references: {})
 
 
-def with_curve(case: Case, vocabulary: int, warmup_steps: int, curve: list[tuple[int, float]]) -> Case:
+def with_curve(
+    case: Case,
+    vocabulary: int,
+    warmup_steps: int,
+    curve: list[tuple[int, float]],
+    bleu: float | None = None,
+    trained: Sequence[tuple[int, float]] = (),
+) -> Case:
+    """Return a case with other validations; `trained` are the bits of training at the ends of epochs."""
     assert case.trained is not None
     assert case.trained.log is not None
     validations = [
-        Validation(line=number, epoch=1, update=update, subset="valid", loss_bits=None, nll_bits=bits, bleu=None)
+        Validation(line=number, epoch=1, update=update, subset="valid", loss_bits=None, nll_bits=bits, bleu=bleu)
         for number, (update, bits) in enumerate(curve, 1)
     ]
-    log = replace(case.trained.log, validations=tuple(validations), vocabulary_sizes=(vocabulary, vocabulary))
+    epochs = [
+        EpochEnd(line=0, epoch=1, update=update, loss_bits=None, nll_bits=bits, target_tokens_per_update=None,
+                 wall_seconds=None)
+        for update, bits in trained
+    ]  # fmt: skip
+    log = replace(
+        case.trained.log,
+        validations=tuple(validations),
+        epochs=tuple(epochs),
+        vocabulary_sizes=(vocabulary, vocabulary),
+    )
     symbols = case.trained.symbols | {"warmup_steps": warmup_steps}
     return replace(case, trained=replace(case.trained, log=log, symbols=symbols))
 
@@ -86,6 +105,42 @@ def test_a_curve_within_its_warm_up_or_of_few_validations_is_not_judged(big: Cas
     assert not check_start(with_curve(big, 8000, 4000, flat)).findings
     assert check_start(with_curve(big, 8000, 400, flat[:5])).missing
     assert check_start(with_curve(big, 8000, 400, [])).missing == "the log has no validation"
+    resumed = check_start(with_curve(big, 8000, 400, [(update, 4.3) for update in range(9100, 10000, 100)]))
+    assert resumed.missing.endswith("no validation before two thirds of the updates")
+
+
+# facebookresearch/flores #7, Nepali-English, 5,000 subwords, 7.6 BLEU: the end of its log, and a fall of our own to it.
+FLORES = [(1440 * k, bits) for k, bits in enumerate((7.4, 5.6, 5.0, 4.72, 4.64, 4.62), 1)] + [
+    (10092, 4.610), (10164, 4.625), (10236, 4.629),
+]  # fmt: skip
+FLORES_TRAINED = [(1440, 7.3), (2880, 5.1), (4320, 4.0), (5760, 3.1), (7200, 2.5), (8640, 2.2), (10092, 2.123)]
+
+
+def test_over_fitting_of_a_hard_text_is_no_plateau(big: Case) -> None:
+    answer = check_start(with_curve(big, 5000, 4000, FLORES, trained=FLORES_TRAINED))
+    assert not answer.findings
+    assert answer.seen.endswith("but training was at 3.10 when it came there: it over-fits")
+    level = [(update, bits) for update, bits in FLORES if update > 4320]
+    assert check_start(with_curve(big, 5000, 4000, FLORES, trained=level)).findings  # training as high as validation
+
+
+def test_a_training_whose_validations_have_bleu_translates(big: Case) -> None:
+    """A non-autoregressive model, En-Ro: its bits are no likelihood of a language, its BLEU is 29 to 30."""
+    curve = [(13432 * k, bits) for k, bits in enumerate((11.9, 11.5), 1)] + [
+        (40297, 11.546), (40579, 11.518), (41142, 11.417), (41424, 11.461),
+    ]  # fmt: skip
+    answer = check_start(with_curve(big, 34983, 4000, curve, bleu=29.52))
+    assert not answer.findings
+    assert answer.seen.endswith("but a validation's BLEU is 29.5")
+    assert check_start(with_curve(big, 34983, 4000, curve, bleu=0.4)).findings
+
+
+def test_a_curve_that_falls_at_the_height_of_a_plateau_is_not_judged(big: Case) -> None:
+    """As fairseq #514, of which three validations are known: unrelated sentences at 5.1 bits of 10,000 subwords."""
+    curve = [(2737 * k, bits) for k, bits in enumerate((7.68, 6.7, 6.2, 5.85, 5.65, 5.48, 5.35, 5.233, 5.147), 1)]
+    answer = check_start(with_curve(big, 10162, 4000, curve))
+    assert not answer.findings
+    assert answer.missing.endswith("it may not read its source yet")
 
 
 def test_a_record_of_attention_decides_over_the_curve(big: Case) -> None:
