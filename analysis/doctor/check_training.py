@@ -340,7 +340,8 @@ def _sign_of_start(log: TrainingLog, known: Sequence[tuple[int, float]], best: f
 
 
 def _unstarted(evidence: Evidence) -> Answer:
-    cost = Cost(words="most of the score: without its source the decoder writes what is likely in its language")
+    words = "most of the score: without its source the decoder writes what is likely in its language"
+    cost = Cost(words=words, source="0.0 BLEU for 93.8 in the demo, 11.8 for 34.5 on Multi30k (docs/doctor.md)")
     return Answer(findings=(make_finding("unstarted", [evidence], costs=(cost,)),))
 
 

@@ -21,13 +21,17 @@ class Edit(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What is planted: `stage` is where, `cause` the doctor's name of it ('' for the clean run)."""
+    """What is planted: `stage` is where, `cause` the doctor's name of it ('' for the clean run).
+
+    `beside` are further checks that find it, rightly.
+    """
 
     name: str
     words: str
     stage: Literal["train", "data", "decode", "average", "text", "references", "score"]
     cause: str
     edits: tuple[Edit, ...] = ()
+    beside: tuple[str, ...] = ()
 
 
 CLEAN = Fault("clean", "none", "train", "")
@@ -36,6 +40,8 @@ FAULTS = (
           (Edit(BASE, "max_tokens_per_batch: 500", "max_tokens_per_batch: 62"),)),
     Fault("warmup_tenfold", "warm-up ten times", "train", "schedule",
           (Edit(BASE, "warmup_steps: 400 ", "warmup_steps: 4000 "),)),
+    Fault("peak_threefold", "three times the peak of the rate", "train", "start",
+          (Edit(BASE, "warmup_steps: 400 ", "warmup_steps: 44 "),), beside=("schedule",)),
     Fault("pre_norm", "pre-norm", "train", "norm_order", (Edit(BASE, "norm_order: post", "norm_order: pre"),)),
     Fault("dropout_zero", "dropout 0", "train", "dropout", (Edit(BASE, "p_drop: 0.1 ", "p_drop: 0.0 "),)),
     Fault("smoothing_zero", "smoothing 0", "train", "smoothing", (Edit(BASE, "eps_ls: 0.1", "eps_ls: 0.0"),)),

@@ -1,6 +1,6 @@
 """Trains base at the scale of the demo with each fault of faults.py in it, keeps the fixtures, and writes the table.
 
-    make doctor-faults        nine trainings of a minute or two; what is done is not done again
+    make doctor-faults        ten trainings of a minute or two; what is done is not done again
 
 `--multi30k-results FOLDER` makes the fixture of Multi30k anew, from a base trained there with `updates: 500`;
 `--table-only` writes the table from the fixtures as they are.

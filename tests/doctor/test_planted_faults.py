@@ -18,10 +18,10 @@ answer_of = functools.cache(Answer)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
-def test_the_true_cause_is_the_first_and_only_one_found_with_evidence_fix_and_cost(fault: Fault) -> None:
+def test_the_true_cause_is_the_first_and_nothing_else_is_found_with_evidence_fix_and_cost(fault: Fault) -> None:
     answer = answer_of(fault.name)
     assert answer.rank_of(fault) == 1, answer.findings
-    assert [one["check"] for one in answer.findings if not one["is_symptom"]] == [fault.cause]
+    assert [one["check"] for one in answer.findings if not one["is_symptom"]] == [fault.cause, *fault.beside]
     assert answer.exit_code == 1
     first = answer.findings[0]
     assert first["evidence"]
@@ -62,6 +62,7 @@ def test_the_table_of_planted_faults_is_what_the_doctor_says() -> None:
 
 def test_planted_costs_are_those_of_the_fixtures() -> None:
     clean = answer_of(CLEAN.name).bleu or 0.0
-    losses = {(one.cause, one.words): clean - (answer_of(one.name).bleu or 0.0) for one in FAULTS}
+    with_numbers = [one for one in FAULTS if one.cause != "start"]  # whose cost is said in words
+    losses = {(one.cause, one.words): clean - (answer_of(one.name).bleu or 0.0) for one in with_numbers}
     planted = {(one.check, one.fault): one.loss for one in PLANTED_COSTS}
     assert losses == pytest.approx(planted, abs=0.05)
