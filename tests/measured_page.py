@@ -64,7 +64,8 @@ def answer(frame: Frame, ratio: float | None) -> str:
     by_holm = {"Held": corrected.count(Call.HOLDS), "Reversed": corrected.count(Call.REVERSED)}
     for name, some in drawn.by_answer.items():
         number = f"{len(some)} ({by_holm[name]})" if name in by_holm else f"{len(some)}"
-        lines.append(f"* **{name}: {number}**" + (f": {named(some)}." if some and name != NOT_MEASURED else "."))
+        told = f": {named(some, with_seeds=name == 'Undecided')}." if some and name != NOT_MEASURED else "."
+        lines.append(f"* **{name}: {number}**{told}")
     spread = next((s for (_, metric), s in drawn.spread_by_place.items() if metric == BITS_METRIC), None)
     pooled = None if spread is None else spread.started or spread.everything
     if pooled is not None:
@@ -79,11 +80,11 @@ def answer(frame: Frame, ratio: float | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def named(contrasts: Iterable[PrintedContrast]) -> str:
-    """Return the statements of contrasts, each with what it takes to decide it if it is not."""
+def named(contrasts: Iterable[PrintedContrast], *, with_seeds: bool) -> str:
+    """Return the statements of contrasts, each with what it takes to decide it if that is asked and known."""
     words = []
     for one in contrasts:
-        seeds = one.ours.num_seeds_to_decide if one.ours else None
+        seeds = one.ours.num_seeds_to_decide if one.ours and with_seeds else None
         statement = one.conclusion.statement if one.conclusion else one.name
         words.append(f"{statement} ({seeds} seeds would decide)" if seeds else statement)
     return "; ".join(words)
