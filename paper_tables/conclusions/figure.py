@@ -93,7 +93,8 @@ def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
         tooltip = ["label:N", "source:N", "answer:N", "scale:N", alt.Tooltip("difference:Q", format="+.2f"), "low:Q",
                    "high:Q", "num_seeds:Q", "spread:N"]  # fmt: skip
         zero = alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(opacity=FAINT, aria=False).encode(x)
-        points = alt.Chart(part).mark_point(opacity=1, size=62).encode(x, y, *answer, tooltip=tooltip)
+        ours_first = part.iloc[::-1]  # where both agree, the printed diamond stands on our mark
+        points = alt.Chart(ours_first).mark_point(opacity=1, size=62).encode(x, y, *answer, tooltip=tooltip)
         layers = [zero, points]
         with_ends = part.dropna(subset=["low"])
         if not with_ends.empty:
