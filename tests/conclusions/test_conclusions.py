@@ -10,6 +10,7 @@ from aiayn.printed import PUBLISHED_FOLDER, read_cells, read_rows
 from aiayn.records import PerplexityRecord, ScoreRecords, read_record, write_record
 from paper_tables.conclusions.contrasts import draw_contrasts
 from paper_tables.conclusions.published import PublishedFinding, read_conclusions, read_findings
+from paper_tables.conclusions.rates import RateProbes
 from paper_tables.conclusions.table import lay_out_conclusions
 from paper_tables.conclusions.testsets import lay_out_testsets
 from paper_tables.layout import Table, compact
@@ -151,21 +152,26 @@ def test_further_test_sets_stand_beside_uncalled_and_a_change_of_sign_is_marked(
     assert lay_out_testsets(frame_of(make_site(tmp_path / "other"))) is None
 
 
-def test_an_effect_of_another_sign_at_the_better_rate_is_called_so(tmp_path: Path) -> None:
-    """At equation (3)'s rate the row has 3.6 bits and base 3.0; at twice the rate 2.7 and 2.8."""
+def test_an_effect_of_another_sign_at_the_better_rate_is_called_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At equation (3)'s rate the row has 3.6 bits and base 3.0 after 4,000 updates; at twice the rate 2.7 and 2.8."""
     site = three_against_three(tmp_path)
     write_dev_scores(site, "table3_c_n2", 1, 23.9, 2**3.6)
     frame = frame_of(site)
+    monkeypatch.setattr(
+        "paper_tables.frame.read_validations", lambda path: {4000: 3.6 if "table3_c_n2" in str(path) else 3.0}
+    )
     assert "at_rates" not in laid_out.rows_of(compact(lay_out_conclusions(frame)))[0]
-    probes = {"base": {0.5: 3.3, 2.0: 2.8}, "table3_c_n2": {0.5: 3.9, 2.0: 2.7}}
+    probes = RateProbes(4000, {"base": {0.5: 3.3, 2.0: 2.8}, "table3_c_n2": {0.5: 3.9, 2.0: 2.7}})
     table = lay_out_conclusions(frame, probes)
     row = rows_of(table)[("table3_c_n2 minus base", BITS)]
     assert (row["call"], row["at_rates"]) == (
-        "holds here; at this rate", "+0.600 at 0.5 x, -0.100 at 2 x; each at its best -0.100",
+        "holds here; at this rate", "+0.600 at 0.5 x, +0.600 at 1 x, -0.100 at 2 x; each at its best -0.100",
     )  # fmt: skip
     assert rows_of(table)[("table3_c_n2 minus base", BLEU)]["at_rates"] == ""
     assert "holds at this rate alone" in notes_of(table)
-    kept = lay_out_conclusions(frame, {name: {0.5: 9.0} for name in probes})
+    kept = lay_out_conclusions(frame, RateProbes(4000, {name: {0.5: 9.0} for name in probes.bits_by_system}))
     assert rows_of(kept)[("table3_c_n2 minus base", BITS)]["call"] == "holds here"
 
 
