@@ -29,8 +29,11 @@ def run(args: Flags) -> None:
     score_run(args.decoded, args.raw, args.record)
 
 
-def score_run(decoded_path: Path, raw_path: Path, record_path: Path) -> None:
-    """Score a run's translations by their record, with the references of fetch's, and write the record."""
+def score_run(decoded_path: Path, raw_path: Path, record_path: Path) -> tuple[list[str], list[str], bool]:
+    """Score a run's translations by their record, with the references of fetch's, and write the record.
+
+    Returns both texts as they were scored, and whether they are tokens, as the corpus came.
+    """
     decoded = read_record(decoded_path, Hypotheses)
     raw = read_record(raw_path, RawCorpus)
     corpus = read_corpus(raw.corpus)
@@ -51,3 +54,4 @@ def score_run(decoded_path: Path, raw_path: Path, record_path: Path) -> None:
     write_record(
         ScoreRecords(provenance=provenance, run=decoded.run, testset=decoded.testset, scores=signed), record_path
     )
+    return hypotheses, references, corpus.is_segmented

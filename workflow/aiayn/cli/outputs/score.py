@@ -8,6 +8,7 @@ The definitions need plain text. If either file is tokens, subword pieces or low
 says what each file is, and the right command.
 """
 
+import logging
 import shlex
 import sys
 from pathlib import Path
@@ -59,7 +60,12 @@ class Flags:
 def run(args: Flags) -> None:
     """Score, and write the record or print the numbers."""
     if args.decoded is not None and args.raw is not None and args.record is not None:
-        scores_of_runs.score_run(args.decoded, args.raw, args.record)
+        hypotheses, references, is_as_given = scores_of_runs.score_run(args.decoded, args.raw, args.record)
+        mismatch = find_form_mismatch({"hyp": hypotheses, "ref": references}, Treatment(is_as_given=is_as_given))
+        if mismatch is not None:  # a model's output is scored whatever it is
+            logging.getLogger(__name__).warning(
+                "%s: hypotheses and references differ in kind: %s; scored as they are", args.decoded, mismatch
+            )
     elif args.as_given and args.detokenise:
         raise UsageError("--as-given keeps tokens, --detokenise turns them into plain text; choose one")
     elif args.hypotheses is not None:
