@@ -318,7 +318,7 @@ def _start_by_curve(case: Case, trained: Trained, log: TrainingLog) -> Answer:
     is_warm = not isinstance(warmup, int) or begin > warmup
     if not is_warm or level <= MIN_PLATEAU or check_divergence(case).findings:
         return Answer(seen=seen)
-    started = _sign_of_start(log, [(update, bits) for update, bits, _ in known], best)
+    started = _sign_of_start(log, known, best)
     if started:
         return Answer(seen=f"{seen}; {started}")
     if fall >= MAX_PLATEAU_FALL:
@@ -327,16 +327,16 @@ def _start_by_curve(case: Case, trained: Trained, log: TrainingLog) -> Answer:
     return _unstarted(fact(trained.path, "validation", seen, expected, known[-1][2]))
 
 
-def _sign_of_start(log: TrainingLog, known: Sequence[tuple[int, float]], best: float) -> str:
+def _sign_of_start(log: TrainingLog, known: Sequence[tuple[int, float, int]], best: float) -> str:
     """Return what shows that a training on a plateau reads its source for all that; '' if nothing does."""
     bleu = max((one.bleu for one in log.validations if one.bleu is not None), default=0.0)
     if bleu > MAX_UNSTARTED_BLEU:
         return f"but a validation's BLEU is {bleu:.1f}"
-    reached = next(point for point in known if point[1] <= best + MAX_PLATEAU_FALL)
-    then = next((epoch for epoch in log.epochs if epoch.update >= reached[0] and epoch.nll_bits is not None), None)
-    if then is None or then.nll_bits is None or reached[1] - then.nll_bits <= MAX_PLATEAU_GAP:
-        return ""
-    return f"but training was at {then.nll_bits:.2f} when it came there: it over-fits"
+    reached, bits, _ = next(one for one in known if one[1] <= best + MAX_PLATEAU_FALL)
+    trained = (one.nll_bits for one in log.epochs if one.update >= reached and one.nll_bits is not None)
+    trained_bits = next(trained, math.inf)
+    is_far_below = bits - trained_bits > MAX_PLATEAU_GAP
+    return f"but training was at {trained_bits:.2f} when it came there: it over-fits" if is_far_below else ""
 
 
 def _unstarted(evidence: Evidence) -> Answer:
