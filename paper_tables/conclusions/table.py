@@ -106,11 +106,11 @@ def lay_out_conclusions(frame: Frame, rate_probes: RateProbes | None = None) -> 
         )
 
     fields: tuple[Field[PrintedContrast], ...] = (
-        label_field("sentence", "section: sentence", sentence),
         label_field(
-            "statement", "of the rows", lambda contrast: contrast.conclusion.statement if contrast.conclusion else ""
+            "statement",
+            "of the rows",
+            lambda contrast: contrast.conclusion.statement if contrast.conclusion else contrast.name,
         ),
-        label_field("rows", "difference", lambda contrast: contrast.name),
         label_field("metric", "metric", lambda contrast: contrast.metric),
         printed_field("printed", "printed", lambda contrast: f"{contrast.printed_difference:+}"),
         printed_field("printed_bits", "printed, in bits", printed_bits),
@@ -131,6 +131,8 @@ def lay_out_conclusions(frame: Frame, rate_probes: RateProbes | None = None) -> 
         our_field("starts", "starts", lambda contrast: _words(contrast, _starts)),
         our_field("same_seeds", "as seen by the same seeds", _same_seeds_cell),
         our_field("seeds_to_decide", "seeds that would decide", lambda contrast: _words(contrast, _seeds_to_decide)),
+        label_field("rows", "difference", lambda contrast: contrast.name),
+        label_field("sentence", "section: sentence", sentence),
         label_field("elsewhere", "elsewhere", elsewhere),
     )
     table = Table(

@@ -47,12 +47,12 @@ main > section > section, main > section > figure { margin: 0; padding: 1.1rem 0
 .glance dd { margin: 0; } .glance dd strong { font-size: 1.35rem; line-height: 1.25; display: block; }
 .glance ul { margin: .3rem 0 0; padding: 0; list-style: none; font-size: .92rem; }
 .answer { display: flex; flex-wrap: wrap; gap: 1.2rem 2rem; align-items: start; margin-bottom: 1.2rem; }
-.answer > .glance { flex: 1 1 26rem; } .answer > figure { flex: 0 1 27rem; }
+.answer > .glance { flex: 1 1 26rem; align-items: start; } .answer > figure { flex: 0 1 27rem; }
 .bad { color: var(--warn); } .good { color: var(--good); }
 .figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 25rem), 1fr)); gap: 1.6rem 2.4rem;
   align-items: start; padding: .6rem 0; }
 figure { margin: 0; break-inside: avoid; min-width: 0; }
-figure svg { max-width: 100%; height: auto; display: block; }
+figure svg { max-width: 100%; height: auto; display: block; overflow: visible; } /* fonts differ in width */
 figcaption { color: var(--soft); font-size: .88rem; margin-top: .4rem; max-width: 30rem; }
 .scroll { overflow-x: auto; border: 1px solid var(--line); border-radius: 8px; }
 table { border-collapse: separate; border-spacing: 0; width: 100%; font-size: .88rem;
@@ -66,6 +66,7 @@ thead th.group { text-align: center; color: var(--ink); }
 thead th.group:empty { border-bottom-color: transparent; }
 tbody th, td.label, thead th.label { text-align: left; }
 tbody th, td.label { white-space: normal; overflow-wrap: anywhere; min-width: 8rem; max-width: 34rem; }
+td.long { white-space: normal; text-align: left; min-width: 19rem; }
 th[scope=row] { position: sticky; left: 0; background: var(--paper); font-weight: 500; }
 td.ours, thead th.ours, tr.ours th, tr.ours td { background: var(--ours); }
 td.state { color: var(--warn); font-style: italic; }

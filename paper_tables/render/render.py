@@ -27,6 +27,7 @@ from paper_tables.layout import (
 )
 
 SPANNED = "(spanned)"
+LONG_CELL = 40  # characters; a cell of more wraps on a page, at a width that does not make its row tall
 MAX_NOTES = 3  # more of them are folded on a page of several tables
 Places = set[tuple[int, int, int]]  # row, column, part of a cell
 _BEFORE_SPREAD = re.compile(rf" (?={PLUS_MINUS}|\(n=)")  # interval and number of seeds get a line of their own
@@ -242,7 +243,8 @@ def _html_row(table: Table, row_index: int, best: Places, popovers: Popovers | N
     for cell in row.cells:
         tag = "th scope='row'" if column_index == 0 else "td"
         side = columns[column_index].side
-        classes = " ".join(dict.fromkeys((side if row.side == "printed" else "ours", cell.kind)))
+        long = ["long"] if sum(len(part.text) for part in cell.parts) > LONG_CELL else []
+        classes = " ".join(dict.fromkeys((side if row.side == "printed" else "ours", cell.kind, *long)))
         span = f' colspan="{cell.num_columns}"' if cell.num_columns > 1 else ""
         parts = []
         for part_index, part in enumerate(cell.parts):
