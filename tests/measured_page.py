@@ -129,18 +129,20 @@ def effects(frame: Frame) -> str:
 
 
 def rates(frame: Frame) -> str:
-    """Return a row for each contrast that was probed at other learning rates; a sentence if none was."""
+    """Return base's bits at each rate that was probed, and each probed row's with its difference; or a sentence."""
     probes = read_rate_probes(frame.scale)
     drawn = [(one, one.at_rates) for one in draw_contrasts(frame).primary if one.at_rates]
     if probes is None or not drawn:
         return "No probe at another rate is in yet.\n"
-    times = list(drawn[0][1].by_times_peak)
-    rows = [
-        (one.name, *(f"{at_rates.by_times_peak[t]:+.3f}" if t in at_rates.by_times_peak else "" for t in times),
-         f"{at_rates.at_best:+.3f}", "at this rate" if one.is_of_rate else "the same")
-        for one, at_rates in drawn
-    ]  # fmt: skip
-    head = (f"bits after {probes.updates:,} updates", *(f"at {t:g} x the peak" for t in times))
+    _, first = drawn[0]
+    times = sorted(first.control)
+    rows: list[tuple[str, ...]] = [("base", *(f"{first.control[one]:.3f}" for one in times), "", "")]
+    for contrast, at_rates in drawn:
+        both = at_rates.by_times_peak
+        cells = (f"{at_rates.row[one]:.3f} ({both[one]:+.3f})" if one in both else "" for one in times)
+        sign = "at this rate" if contrast.is_of_rate else "the same"
+        rows.append((contrast.row_name, *cells, f"{at_rates.at_best:+.3f}", sign))
+    head = (f"bits after {probes.updates:,} updates (minus base)", *(f"at {one:g} x the peak" for one in times))
     return table((*head, "each at its best", "sign"), rows)
 
 

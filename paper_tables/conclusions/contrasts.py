@@ -75,8 +75,13 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_of_rate(self) -> bool:
-        """Whether the effect has another sign where each side has the best rate that was tried."""
-        return self.at_rates is not None and self.at_rates.changes_sign
+        """Whether the effect that is called has another sign where each side has the best rate that was tried.
+
+        It must have it after the probes' updates too, or its sign changes with the updates, not with the rate.
+        """
+        if self.at_rates is None or self.ours is None:
+            return False
+        return self.at_rates.changes_sign and self.ours.difference * self.at_rates.at_best < 0
 
     @property
     def is_primary(self) -> bool:

@@ -39,13 +39,23 @@ class RateProbes(msgspec.Struct, frozen=True):
 
 
 class RateEffects(msgspec.Struct, frozen=True):
-    """A row minus its control in bits, by times of the peak, and each at the rate at which it is best of all tried.
+    """Bits of a row and of its control by times of the peak, each at all rates at which it was trained.
 
-    That of equation (3), 1.0, is of the tables' own seeds, after as many updates as the probes had.
+    Those of equation (3), 1.0, are of the tables' own seeds, after as many updates as the probes had.
     """
 
-    by_times_peak: dict[float, float]
-    at_best: float
+    row: dict[float, float]
+    control: dict[float, float]
+
+    @property
+    def by_times_peak(self) -> dict[float, float]:
+        """The row minus its control, by times of the peak, where both were trained."""
+        return {times: self.row[times] - self.control[times] for times in sorted(self.row) if times in self.control}
+
+    @property
+    def at_best(self) -> float:
+        """The row minus its control, each at the rate at which it is best of all tried."""
+        return min(self.row.values()) - min(self.control.values())
 
     @property
     def changes_sign(self) -> bool:
@@ -95,5 +105,4 @@ def effects_at_rates(
         if system not in probes.bits_by_system or not known or len(known) < len(bits):
             return None
         sides.append({**probes.bits_by_system[system], PRINTED_RATE: statistics.mean(known)})
-    both = {times: sides[0][times] - sides[1][times] for times in sorted(sides[0]) if times in sides[1]}
-    return RateEffects(by_times_peak=both, at_best=min(sides[0].values()) - min(sides[1].values()))
+    return RateEffects(*sides)

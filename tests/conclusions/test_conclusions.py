@@ -173,6 +173,12 @@ def test_an_effect_of_another_sign_at_the_better_rate_is_called_so(
     assert "holds at this rate alone" in notes_of(table)
     kept = lay_out_conclusions(frame, RateProbes(4000, {name: {0.5: 9.0} for name in probes.bits_by_system}))
     assert rows_of(kept)[("table3_c_n2 minus base", BITS)]["call"] == "holds here"
+    later = RateProbes(4000, {"base": {2.0: 2.8}, "table3_c_n2": {2.0: 2.9}})  # the called sign, at the best rates
+    monkeypatch.setattr(
+        "paper_tables.frame.read_validations", lambda path: {4000: 3.0 if "table3_c_n2" in str(path) else 3.6}
+    )
+    row = rows_of(lay_out_conclusions(frame_of(site), later))[("table3_c_n2 minus base", BITS)]
+    assert (row["call"], row["at_rates"]) == ("holds here", "-0.600 at 1 x, +0.100 at 2 x; each at its best +0.100")
 
 
 def test_a_control_of_one_seed_calls_nothing_and_says_why(tmp_path: Path) -> None:
