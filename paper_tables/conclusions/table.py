@@ -75,7 +75,7 @@ RULE_NOTES = (
 RATES_NOTE = (
     "At other rates: of single probes at so many times the rate of equation (3), which stand in no other table, and of "
     "our seeds at that rate, all after as many updates as the probes had. An effect that has one sign then and at the "
-    "end, and another where each side has the best rate that was tried holds at this rate alone."
+    "end, and another where each side has the best rate that was tried, holds at this rate alone."
 )
 
 
