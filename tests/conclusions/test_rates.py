@@ -5,12 +5,15 @@ from pathlib import Path
 import pytest
 
 from aiayn.errors import TableError
+from aiayn.printed import read_rows
+from aiayn.runs.log import read_validations
 from aiayn.spec.system import CONFIG_FOLDER, read_system
 from analysis.conclusions.contrasts import SeedRun
-from paper_tables.conclusions.rates import RateProbes, effects_at_rates, read_rate_probes
+from paper_tables.conclusions.rates import RATES_FOLDER, RateProbe, RateProbes, effects_at_rates, read_rate_probes
 
 HEADER = "system,times_peak,seed,updates,bits\n"
 TIMES_BY_WORD = {"half": 0.5, "twice": 2.0}
+SHIPPED = [line for path in sorted(RATES_FOLDER.glob("*.csv")) for line in read_rows(path, RateProbe)]
 
 
 def seed_run(bits_by_update: dict[int, float]) -> SeedRun:
@@ -62,3 +65,14 @@ def test_a_probes_system_is_another_but_for_the_peak_of_its_rate(path: Path) -> 
     )
     own = {"schedule", "peak_learning_rate", "initial_learning_rate"}
     assert {key for key in probe.__struct_fields__ if getattr(probe, key) != getattr(system, key)} == own
+
+
+@pytest.mark.parametrize(
+    ("place", "probe"), SHIPPED, ids=[f"{probe.system}-{probe.times_peak:g}" for _, probe in SHIPPED]
+)
+def test_a_shipped_probe_has_the_bits_of_its_log(place: str, probe: RateProbe) -> None:
+    word = {times: word for word, times in TIMES_BY_WORD.items()}[probe.times_peak]
+    scale = Path(place.rpartition(":")[0]).stem
+    log = RATES_FOLDER / scale / f"rate_{word}_{probe.system}-seed{probe.seed}.log.xz"
+    bits_by_update = read_validations(log)
+    assert (max(bits_by_update), bits_by_update[probe.updates]) == (probe.updates, probe.bits)
