@@ -14,9 +14,9 @@ from pathlib import Path
 from aiayn.paths import CellKey
 from aiayn.records import TrainRecord
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER
-from analysis.conclusions.contrasts import Call
+from analysis.conclusions.contrasts import DECIDED, Call, SeedRun, draw_contrast, measure_spread, reach_of
 from analysis.scoring.scores import BITS_METRIC
-from paper_tables.conclusions.contrasts import PrintedContrast, draw_contrasts
+from paper_tables.conclusions.contrasts import Contrasts, PrintedContrast, draw_contrasts
 from paper_tables.conclusions.rates import read_rate_probes
 from paper_tables.frame import Frame
 from paper_tables.layout import SACRE_METRIC, format_value
@@ -72,12 +72,37 @@ def answer(frame: Frame, ratio: float | None) -> str:
         lines.append(
             f"* Pooled over all systems, the sd of seeds is {pooled.sd:.3f} bits (df {pooled.degrees_of_freedom})."
         )
+        lines.append(by_base_alone(drawn))
     if ratio is not None:
         lines.append(
             f"* Base has {ratio:.1f} parameters for each target token of its training text, the paper's about 0.5:\n"
             "  where bigger is not better here, the text may be too small for it."
         )
     return "\n".join(lines) + "\n"
+
+
+def by_base_alone(drawn: Contrasts) -> str:
+    """Return a line on what would be undecided if the sd were that of base's own seeds, which the rule pools."""
+    left: list[PrintedContrast] = []
+    controls: list[SeedRun] = []
+    for one in drawn.primary:
+        if one.ours is None or one.row is None or one.control is None or one.conclusion is None:
+            continue
+        runs, controls = (
+            [SeedRun(value=value) for value in number.value_by_seed.values()] for number in (one.row, one.control)
+        )
+        alone = draw_contrast(
+            one.conclusion.relation, runs, controls, measure_spread({"base": controls}), is_in_bits=True
+        )
+        left += [one] if one.ours.call in DECIDED and alone.call not in DECIDED else []
+    pooled = measure_spread({"base": controls}).everything
+    if pooled is None:
+        return "* Base's own sd is not known."
+    reach, names = reach_of(pooled, 2, len(controls)), named(left, with_seeds=False) or "none"
+    return (
+        f"* Base's own sd is {pooled.sd:.3f} (df {pooled.degrees_of_freedom}). By it alone two seeds of a row reach "
+        f"{reach:.3f}, and these would be undecided:\n  {names}."
+    )
 
 
 def named(contrasts: Iterable[PrintedContrast], *, with_seeds: bool) -> str:
