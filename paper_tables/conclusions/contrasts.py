@@ -77,7 +77,7 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     def is_of_rate(self) -> bool:
         """Whether the effect that is called has another sign where each side has the best rate that was tried.
 
-        It must have it after the probes' updates too, or its sign changes with the updates, not with the rate.
+        At equation (3)'s rate it must have its sign after the probes' updates already: else the updates change it.
         """
         if self.at_rates is None or self.ours is None:
             return False
