@@ -66,17 +66,3 @@ def test_another_pipe_that_breaks_is_an_error_with_words(
     monkeypatch.setattr("aiayn.cli.price.describe.run", break_pipe)
     assert main(["describe", "base"]) == 1
     assert capsys.readouterr().err.startswith("aiayn describe: : Broken pipe;")
-
-
-@pytest.mark.parametrize(
-    ("verb", "words"),
-    [
-        ("recipes", "the verb 'recipes' is gone: the recipes stand side by side in docs/wmt14.md"),
-        ("unlock", "docs/cluster.md, section 'After a killed snakemake'"),
-    ],
-)
-def test_a_removed_verb_is_answered_by_what_to_do_instead(
-    verb: str, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([verb, "--dry-run"]) == 2
-    assert words in capsys.readouterr().err

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from aiayn.cli.flags import add_flags
 from aiayn.errors import AiaynError, ConfigError
+from aiayn.removed import explain_removed_flag, explain_removed_verb
 from aiayn.wings import present_wings, wing_of_verb
 
 # The verbs of the core, in the order of the data flow; those of the wings are in `aiayn.wings`.
@@ -33,11 +34,6 @@ CORE_VERBS = {
     "baselines": "score translations that need no training: a copy, a dictionary, the nearest sentence",
     "tables": "render the paper's tables with our numbers, from records or from logs",
     "translate": "translate sentences from standard input with a trained run",
-}
-# What to do in place of a verb that there was once.
-REMOVED = {
-    "recipes": "the recipes stand side by side in docs/wmt14.md",
-    "unlock": "after a killed snakemake paste the lines of docs/cluster.md, section 'After a killed snakemake'",
 }
 EXIT_INTERRUPTED = 130
 EXIT_UNREAD = 141  # 128 + SIGPIPE, as a shell reports it
@@ -108,8 +104,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     verb = arguments[0]
     if verb not in verbs():
         unknown = f"no verb {verb!r}; expected one of {', '.join(verbs())}"
-        gone = f"the verb {verb!r} is gone: {REMOVED[verb]}" if verb in REMOVED else ""
-        print(f"aiayn: {gone or unknown}", file=sys.stderr)
+        print(f"aiayn: {explain_removed_verb(verb) or unknown}", file=sys.stderr)
+        return 2
+    if removed := explain_removed_flag(verb, arguments[1:]):
+        print(f"aiayn {verb}: {removed}", file=sys.stderr)
         return 2
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # its progress belongs in a training's log
