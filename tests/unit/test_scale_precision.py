@@ -27,7 +27,7 @@ from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
 from tests.unit.test_feasibility import DATA
 from tests.unit.test_launch import make_request
 
-SCALES = ("demo", "multi30k", "paper", "variants", "claims")
+SCALES = ("demo", "multi30k", "paper", "variants", "toy_en_es")
 NOTHING, BF16 = Overrides(), Overrides(precision="bf16")
 
 

@@ -150,23 +150,6 @@ WINGS = (
         verbs={"doctor": "find out why a run's BLEU is too low, from its log, data-bin and translations"},
     ),
     Wing(
-        name="claims",
-        summary="what others say of the paper",
-        packages=("aiayn.claims", "aiayn.cli.claims", "paper_tables.claims"),
-        verbs={"measure": "measure properties of attention and layers that claims are about, without training"},
-        stage=WingStage(
-            verb="measure",
-            asked_by="has_claims",
-            rules="claims/measure.smk",
-            record="aiayn.claims.records:MeasureRecord",
-        ),
-        tables=(
-            WingTable("paper_tables.claims.toy_en_es:lay_out_toy", after="replications"),
-            WingTable("paper_tables.claims.layout:lay_out_claims", after="verdicts"),
-            WingTable("paper_tables.claims.table1:lay_out_table1", after="runs"),
-        ),
-    ),
-    Wing(
         name="tools",
         summary="what a run is used for besides",
         packages=("aiayn.tools", "aiayn.cli.tools", "analysis.tools", "paper_tables.tools"),
@@ -175,7 +158,18 @@ WINGS = (
             "search": "try beam sizes and length penalties on the development set (section 6.1)",
             "pack": "pack what finished runs left, small enough to ship, with the tables of these files",
             "export": "export a run's averaged model to safetensors or CTranslate2",
+            "measure": "time the layers of Table 1, without a training",
         },
+        stage=WingStage(
+            verb="measure",
+            asked_by="has_layer_timing",
+            rules="tools/measure.smk",
+            record="aiayn.tools.records:MeasureRecord",
+        ),
+        tables=(
+            WingTable("paper_tables.tools.toy_en_es:lay_out_toy", after="replications"),
+            WingTable("paper_tables.tools.table1:lay_out_table1", after="runs"),
+        ),
     ),
 )
 

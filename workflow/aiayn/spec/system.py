@@ -87,7 +87,7 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     the speed of a GPU's tensor cores.
     `row_testsets` are test sets of the En-De corpus on which the systems of Table 3 are evaluated as on dev, uncalled;
     `probed_alpha` is a length penalty's alpha that was chosen on a probe, with which they are decoded on dev once more.
-    With `has_claims`, what others say of the paper is measured and judged (`paper_tables.claims`).
+    With `has_layer_timing`, the layers of Table 1 are timed (rule measure).
     """
 
     scale: Literal["demo", "multi30k", "paper"]
@@ -109,7 +109,7 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     replication_seeds: list[int] | None = None
     row_testsets: list[str] = msgspec.field(default_factory=list)
     probed_alpha: float | None = None
-    has_claims: bool = False
+    has_layer_timing: bool = False
     updates: Count | None = None
     precision: Precision | None = None
     mirror: str | None = None

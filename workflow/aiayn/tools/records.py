@@ -1,4 +1,4 @@
-"""What rule measure writes: numbers measured without a training, and the layers of Table 1 timed."""
+"""The record of rule measure: the layers of Table 1, timed."""
 
 from typing import Literal
 
@@ -6,18 +6,8 @@ import msgspec
 
 from aiayn.records import Record
 
-STAGE_VERSION = 2  # as those of `aiayn.stages`
+STAGE_VERSION = 3  # as those of `aiayn.stages`
 LayerType = Literal["self_attention", "recurrent", "convolutional", "self_attention_restricted"]  # rows of Table 1
-
-
-class Measurement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A number measured without a training. `standard_error` is over its draws, 0 if there were none."""
-
-    name: str
-    value: float
-    unit: str
-    standard_error: float
-    signature: str
 
 
 class LayerTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,8 +48,6 @@ class TimedLayers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class MeasureRecord(Record, frozen=True, kw_only=True, tag="MeasureRecord"):
-    """All measurements of one seed, each name once; and the layers of Table 1, unless an earlier version wrote it."""
+    """The timed layers of Table 1."""
 
-    seed: int
-    measurements: list[Measurement]
-    layers: TimedLayers | None = None
+    layers: TimedLayers

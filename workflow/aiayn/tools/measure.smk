@@ -1,18 +1,17 @@
-"""What readers claim of attention and layers, and Table 1, measured without a training; included by `has_claims`.
+"""Times the layers of Table 1, without a training; included where a scale has `has_layer_timing: true`.
 
 reads: nothing
 writes: results/<scale>/measure/record.json
 """
 
-from aiayn.claims.records import STAGE_VERSION as MEASURE_VERSION
+from aiayn.tools.records import STAGE_VERSION as MEASURE_VERSION
 
 
 rule measure:
-    """Measure dot products, gradients, entropies, norms and initial weights on random vectors; time the layers of Table 1."""
+    """Time the layers of Table 1 on random vectors."""
     output:
         record=STAGE / "measure/record.json",
     params:
-        seed=1,
         stage_version=MEASURE_VERSION,
     threads: 1
     log:
@@ -24,6 +23,5 @@ rule measure:
     shell:
         """
         aiayn measure \
-            --seed {params.seed:q} \
             --record {output.record:q} 2>&1 | tee -i {log:q}
         """

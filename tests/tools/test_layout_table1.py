@@ -7,12 +7,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from aiayn.claims.records import TimedLayers
 from aiayn.errors import TableError
-from paper_tables.claims.table1 import fit_power_law, lay_out_layers
+from aiayn.tools.records import TimedLayers
 from paper_tables.layout import compact
-from tests.claims.timed_layers import timed_layers
+from paper_tables.tools.table1 import fit_power_law, lay_out_layers
 from tests.laid_out import rows_of
+from tests.tools.timed_layers import timed_layers
 
 POINTS: list[dict[str, float]] = [
     *({"n": n, "d": 64.0} for n in (32.0, 64.0, 128.0, 256.0)),

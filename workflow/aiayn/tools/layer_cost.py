@@ -5,7 +5,7 @@ Pure: nothing is measured here. A layer maps a sequence of n vectors of width d 
 
 from typing import NamedTuple, get_args
 
-from aiayn.claims.records import LayerType
+from aiayn.tools.records import LayerType
 
 LAYER_TYPES: tuple[LayerType, ...] = get_args(LayerType)  # the rows of Table 1, in print order
 VARIABLES_BY_TYPE: dict[LayerType, tuple[str, ...]] = {

@@ -8,6 +8,7 @@ Shapes are in the names: N = n tokens, D = d, K = k, R = r.
 
 import random
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import median
@@ -18,10 +19,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from aiayn.claims.layer_cost import LAYER_TYPES, LayerSize
-from aiayn.claims.random_draws import generator_of
-from aiayn.claims.records import LayerTiming, LayerType, TimedLayers
 from aiayn.machine import cpu_name
+from aiayn.tools.layer_cost import LAYER_TYPES, LayerSize
+from aiayn.tools.records import LayerTiming, LayerType, TimedLayers
 from aiayn.train.device import resolve_device
 
 NUM_ROUNDS = 7
@@ -111,7 +111,7 @@ def convolutional(x_1DN: Tensor, kernel_DDK: Tensor) -> Tensor:
 
 def make_call(layer: LayerType, size: LayerSize, device: str) -> Callable[[], Tensor]:
     """Return a call of one layer of this size on random vectors; the same size draws the same."""
-    rng = generator_of(1, f"{layer} {size}")
+    rng = torch.Generator().manual_seed(zlib.crc32(f"1 {layer} {size}".encode()))
 
     def draw(*shape: int) -> Tensor:
         return torch.randn(shape, generator=rng).to(device)
@@ -153,7 +153,7 @@ def time_layers(
     """
     device = resolve_device(device)
     take = stopwatch or (_cuda_seconds if device == "cuda" else _cpu_seconds)
-    with one_thread(), _full_fp32():
+    with _one_thread(), _full_fp32():
         asked = [(layer, size) for layer in LAYER_TYPES for size in (sweeps or SWEEPS_BY_DEVICE[device])[layer].sizes()]
         calls = [make_call(layer, size, device) for layer, size in asked]
         flops = [counted_flops(call) for call in calls]  # also warms up
@@ -198,7 +198,7 @@ def _cuda_seconds(call: Callable[[], object], times: int) -> float:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def _one_thread() -> Iterator[None]:
     """Compute in one thread of the CPU, so that CPU seconds are those of the work."""
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)

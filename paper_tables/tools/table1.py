@@ -6,21 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
 
-from aiayn.claims.layer_cost import (
+from aiayn.errors import TableError
+from aiayn.printed import read_table
+from aiayn.tools.layer_cost import (
     LAYER_TYPES,
     VARIABLES_BY_TYPE,
     LayerSize,
     maximum_path_length,
     sequential_operations,
 )
-from aiayn.claims.records import LayerTiming, LayerType, TimedLayers
-from aiayn.errors import TableError
-from aiayn.printed import read_table
+from aiayn.tools.records import LayerTiming, LayerType, TimedLayers
 from analysis.scoring.seeds import CONFIDENCE
 from paper_tables.frame import Frame
 from paper_tables.layout import DASH, PLUS_MINUS, Cell, Column, Note, Row, Table, blank_cell, text_cell
 
-COMMAND = "aiayn measure --seed 1 --record results/<scale>/measure/record.json"
+COMMAND = "aiayn measure --record results/<scale>/measure/record.json"
 DERIVED_AT = LayerSize(n=512, d=512, k=5, r=32)
 EXPONENTS = ("n", "d", "k_or_r")
 HEADING_BY_VARIABLE = {"n": "of n", "d": "of d", "k_or_r": "of k or r"}
