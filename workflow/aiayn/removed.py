@@ -8,6 +8,7 @@ from collections.abc import Iterable
 # One row a line, in alphabetical order.
 # fmt: off
 REMOVED = {
+    "describe": "`aiayn plan --system NAME` prints size, cost and the fairseq-train command",
     "has_claims:": "set has_layer_timing, which times the layers of Table 1; the statements are in docs/claims.md",
     "measure --seed": "layers are always timed on the same random vectors; omit it",
     "recipes": "the recipes stand side by side in docs/wmt14.md",

@@ -85,8 +85,7 @@ WINGS = (
         summary="the price before the start",
         packages=("aiayn.price", "aiayn.cli.price", "paper_tables.price"),
         verbs={
-            "describe": "show what a system is and what it costs, from its file alone",
-            "plan": "predict what a config will take: hours, GPU-hours, money, disk, memory",
+            "plan": "predict what a config or a system takes: hours, GPU-hours, money, disk, memory",
             "preflight": "check what a config needs before it is started: mirrors, disk, GPUs, Slurm, versions",
         },
         tables=(WingTable("paper_tables.price.costs:lay_out_costs", after="table3"),),
