@@ -75,7 +75,9 @@ def test_the_verb_prints_one_object(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["system"] == "table3_b_dk16"
     (row,) = found["plan"]["trainings"]
-    assert row["num_parameters"] == 63_082_496 - 18 * 2 * 8 * 48 * 513  # base, without the columns of W^Q and W^K that d_k 16 lacks
+    assert (
+        row["num_parameters"] == 63_082_496 - 18 * 2 * 8 * 48 * 513
+    )  # base, without the columns of W^Q and W^K that d_k 16 lacks
     assert found["command_by_corpus"]["wmt14_en_de"][0] == "fairseq-train"
 
 
