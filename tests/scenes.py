@@ -195,7 +195,7 @@ def write_pair(site: Site, path: Path) -> None:
 
 
 def make_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make this a machine without GPU and mirror: 40 GB free, packages as pinned, the code of a commit."""
+    """Make this a machine without GPU and mirror: 40 GB free, packages as pinned."""
     from aiayn.price.preflight import checks  # of a wing, which may be absent
 
     pins = dict(line.split("==") for line in (CHECKOUT / "constraints.txt").read_text().split("\n") if "==" in line)
@@ -205,7 +205,6 @@ def make_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name, *rest: None if name == "nvidia-smi" else which(name, *rest))
     monkeypatch.delenv("AIAYN_MIRROR", raising=False)
     monkeypatch.setenv("SACREBLEU", str(folder / "no cache"))
-    monkeypatch.setattr(checks, "commit_label", lambda: "0123456789abcdef")
     monkeypatch.setattr(platform, "python_version", lambda: "3.11.0")
     leave_free(40 * 10**9, monkeypatch)
 

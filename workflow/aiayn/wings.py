@@ -86,7 +86,7 @@ WINGS = (
         packages=("aiayn.price", "aiayn.cli.price", "paper_tables.price"),
         verbs={
             "plan": "predict what a config or a system takes: hours, GPU-hours, money, disk, memory",
-            "preflight": "check what a config needs before it is started: mirrors, disk, GPUs, Slurm, versions",
+            "preflight": "check what a config needs before it is started: mirrors, disk, Slurm, versions",
         },
         tables=(WingTable("paper_tables.price.costs:lay_out_costs", after="table3"),),
     ),
