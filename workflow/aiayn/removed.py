@@ -8,6 +8,7 @@ from collections.abc import Iterable
 # One row a line, in alphabetical order.
 # fmt: off
 REMOVED = {
+    "compare": "`sacrebleu REFERENCES -i BASELINE SYSTEM --paired-bs`; docs/tables.md says how to read it",
     "describe": "`aiayn plan --system NAME` prints size, cost and the fairseq-train command",
     "has_claims:": "set has_layer_timing, which times the layers of Table 1; the statements are in docs/claims.md",
     "measure --seed": "layers are always timed on the same random vectors; omit it",

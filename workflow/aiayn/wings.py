@@ -134,11 +134,10 @@ WINGS = (
     Wing(
         name="questions",
         summary="one question about a number",
-        packages=("aiayn.cli.questions", "analysis.questions", "paper_tables.questions"),
+        packages=("aiayn.cli.questions", "paper_tables.questions"),
         verbs={
             "explain": "explain what a BLEU means beside the paper's, without any run",
             "where": "show where a cell of a table comes from: runs, digests, commit, commands",
-            "compare": "test whether the difference between two systems is significant",
         },
         tables=(WingTable("paper_tables.questions.tables:lay_out_reference", after="table4"),),
     ),
