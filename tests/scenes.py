@@ -182,7 +182,7 @@ def make_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a Slurm before the other commands: each prints what slurm/NAME.txt holds."""
+    """Put an sbatch before the other commands."""
     path = os.environ["PATH"]
     FakeCluster().install(folder / "slurm", monkeypatch)
     monkeypatch.setenv("PATH", f"{folder / 'slurm'}{os.pathsep}{path}")
