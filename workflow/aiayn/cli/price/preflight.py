@@ -115,7 +115,7 @@ def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
 
 
 def _choose_machine(cluster: ClusterSpec, launcher: str, precisions: set[Precision]) -> tuple[Machine, list[Check]]:
-    """Return what each training runs on; another GPU stands in for one that hardware.yaml does not have."""
+    """Return what each training runs on; for a GPU that hardware.yaml lacks, figures of another GPU are used."""
     hardware = read_hardware()
     try:
         machine = choose_machine(cluster, hardware, launcher=launcher, gpu=None, num_gpus=None, precisions=precisions)
