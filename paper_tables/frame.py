@@ -163,7 +163,6 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     baselines: tuple[BaselineRecords, ...] = ()
     translations: dict[CellKey, dict[int, Translations]] = {}  # by seed, of what is shown sentence by sentence
     record_by_stage: dict[str, Any] = {}  # of wings' stages, by verb
-    has_claims: bool = False
     runs_folder: str = ""
     num_row_seeds: int = 0  # that Table 3's rows are to have, and base beside them
     num_base_seeds: int = 0

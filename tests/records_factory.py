@@ -137,7 +137,7 @@ def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:
         "en_de_corpus": corpus_by_pair["en-de"], "en_fr_corpus": corpus_by_pair["en-fr"],
         "en_de_systems": ["base", "big"], "en_fr_systems": ["base", "big_enfr"], "ablation_systems": ["table3_c_n2"],
         "replications": [], "variants": [], "architectures": [], "variant_seeds": [1], "seeds": [1, 2],
-        "ablation_seeds": [1], "has_baselines": True, "has_claims": True, "cluster": "local",
+        "ablation_seeds": [1], "has_baselines": True, "has_layer_timing": True, "cluster": "local",
     }  # fmt: skip
     return Site(msgspec.convert(values | changes, ScaleSpec), config_folder, folder / "results")
 
@@ -252,16 +252,12 @@ def write_baselines(site: Site, corpus: str, testset: str, value: float = 8.25) 
     write_record(record, baselines_record(site.results_folder, site.scale.scale, corpus, testset))
 
 
-def write_measured(site: Site, **estimate_by_name: tuple[float, float]) -> None:
-    """Write measurements, each a value and its standard error by name; none by default."""
-    from aiayn.claims.records import Measurement, MeasureRecord
-    from tests.claims.timed_layers import timed_layers  # absent where the wing of claims is
+def write_measured(site: Site) -> None:
+    """Write the record of rule measure, with timings that follow Table 1."""
+    from aiayn.tools.records import MeasureRecord
+    from tests.tools.timed_layers import timed_layers  # deleted together with the wing `tools`
 
-    measurements = [
-        Measurement(name=name, value=value, unit="1", standard_error=error, signature=f"draws:100|of:{name}")
-        for name, (value, error) in estimate_by_name.items()
-    ]
-    record = MeasureRecord(provenance=PROVENANCE, seed=1, measurements=measurements, layers=timed_layers())
+    record = MeasureRecord(provenance=PROVENANCE, layers=timed_layers())
     write_record(record, scale_record(site.results_folder, site.scale.scale, "measure"))
 
 

@@ -49,7 +49,7 @@ CHAPTERS = (
     Chapter("trainings", "Trainings", ("curves", "plan_actual"), ("costs", "runs", "logs")),
     Chapter("model", "The model", ("attention",), ("table1",)),
     Chapter("claims_of_others", "What others say", ("public_runs",),
-            ("claims", "reference_replications", "public_runs")),
+            ("reference_replications", "public_runs")),
     Chapter("printed", "Printed alone", (), ("table4",)),
 )  # fmt: skip
 FURTHER = Chapter("further", "Further", ("",), ())  # what no other chapter names

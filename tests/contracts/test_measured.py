@@ -121,7 +121,7 @@ def test_readme_and_measured_md_say_what_the_shipped_pack_gives() -> None:
 
 def test_with_rows_the_readme_has_its_picture_with_two_lines_and_is_no_longer(tmp_path: Path) -> None:
     """Base and big have 3.0 and 3.02 bits, the row of fewer layers 3.5 twice."""
-    site = make_site(tmp_path / "made", "multi30k", ablation_seeds=[1, 2], has_claims=False)
+    site = make_site(tmp_path / "made", "multi30k", ablation_seeds=[1, 2], has_layer_timing=False)
     write_left(site)
     for system, bits in (("base", (3.0, 3.02)), ("big", (3.0, 3.02)), ("table3_c_n2", (3.5, 3.5))):
         for seed, value in enumerate(bits, start=1):

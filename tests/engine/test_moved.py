@@ -204,10 +204,8 @@ def test_export_writes_the_model(there: Path, tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.usefixtures("there")
-def test_describe_and_compare_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    assert SYSTEM in printed_by(capsys, "describe", SYSTEM, "--scale", "demo")
-    both = ["--baseline", RUN, "--system", RUN, "--resamples", "20"]
-    assert RUN in printed_by(capsys, "compare", *both)
+def test_plan_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert SYSTEM in printed_by(capsys, "plan", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--system", SYSTEM)
 
 
 def test_a_training_that_is_done_is_not_made_again(there: Path, capsys: pytest.CaptureFixture[str]) -> None:

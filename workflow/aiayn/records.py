@@ -394,19 +394,6 @@ def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:
     )
 
 
-class _AnyRecordsProvenance(msgspec.Struct):
-    provenance: Provenance
-
-
-def read_provenance(path: Path) -> Provenance:
-    """Read how a record of any type was made.
-
-    Raises:
-        RecordError: if the file is absent, torn or no record.
-    """
-    return _decode(path, _AnyRecordsProvenance, "a record").provenance
-
-
 def _decode(path: Path, type_: type[_Decoded], expected: str) -> _Decoded:
     try:
         return msgspec.json.decode(path.read_bytes(), type=type_, dec_hook=partial(_decode_path, path.parent))

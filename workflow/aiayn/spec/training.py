@@ -26,9 +26,9 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
     """All that decides a model's tensors, apart from data and seed; it makes the run's digest (sections 3 and 5).
 
     `architecture` is ours (`transformer`, model/transformer.py) or one of fairseq's own: its `transformer`
-    unchanged (`fairseq_transformer`), `lstm` or `fconv`. The last two have no heads, norms, positions or
-    initialisation of ours (`aiayn describe` names the keys that they ignore); their `d_model` is the width of
-    embeddings, `d_ff` that of hidden states.
+    unchanged (`fairseq_transformer`), `lstm` or `fconv`. The last two ignore the keys on heads, norms,
+    attention, positions, embeddings, initialisation and further dropout; their `d_model` is the width of embeddings,
+    `d_ff` that of hidden states.
 
     `norm_order: pre` normalises before each sub-layer and once more at the end of either stack. `norm` is layer
     normalisation, the same with the unbiased standard deviation and epsilon added to it (`layer_std`), or batch
