@@ -9,6 +9,9 @@ from collections.abc import Iterable
 # fmt: off
 REMOVED = {
     "doctor --command": "`aiayn doctor FOLDER` and `aiayn tables --from-logs` read the same arguments from a log",
+    "export --format ctranslate2": "`--format safetensors` exports every system",
+    "export --length-penalty-form": "config.json names the system's own search; omit it",
+    "export --stop": "config.json names the system's own search; omit it",
     "recipes": "the recipes stand side by side in docs/wmt14.md",
     "tables --log-cache": "logs are read anew each time, and nothing of them is kept; omit it",
     "unlock": "after a killed snakemake paste the lines of docs/cluster.md, section 'After a killed snakemake'",

@@ -174,7 +174,7 @@ WINGS = (
             "evaluate": "translate a test set with any fairseq model, and score it",
             "search": "try beam sizes and length penalties on the development set (section 6.1)",
             "pack": "pack what finished runs left, small enough to ship, with the tables of these files",
-            "export": "export a run's averaged model to safetensors or CTranslate2",
+            "export": "export a run's averaged model to safetensors",
         },
     ),
 )

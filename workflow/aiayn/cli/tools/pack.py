@@ -65,7 +65,7 @@ def run(args: Flags) -> None:
     for name in args.model:
         finished = find_finished(args.results, name, None)
         made = finished.checkpoint.provenance  # of the average
-        export_by_run[finished.checkpoint.run] = partial(export_model, finished, format="safetensors", provenance=made)
+        export_by_run[finished.checkpoint.run] = partial(export_model, finished, provenance=made)
     max_bytes = round(args.max_mb * 1e6)
     packed = pack_scale(scale, args.results, args.output, max_bytes=max_bytes, export_by_run=export_by_run)
     kept = f" ({packed.num_kept} kept from the pack before)" if packed.num_kept else ""
