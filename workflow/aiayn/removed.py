@@ -12,6 +12,7 @@ REMOVED = {
     "export --format ctranslate2": "`--format safetensors` exports every system",
     "export --length-penalty-form": "config.json names the system's own search; omit it",
     "export --stop": "config.json names the system's own search; omit it",
+    "pack --check": "make its tables again by `aiayn tables --from-logs FOLDER`, and compare them byte for byte",
     "recipes": "the recipes stand side by side in docs/wmt14.md",
     "tables --log-cache": "logs are read anew each time, and nothing of them is kept; omit it",
     "unlock": "after a killed snakemake paste the lines of docs/cluster.md, section 'After a killed snakemake'",
