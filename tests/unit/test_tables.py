@@ -32,10 +32,8 @@ FIGURE_FILES = {
     f"figures/{name}.{suffix}"
     for name in (  # a demo has no value to judge, and these records no logs
         "bleu_cost",
-        "bleu_definitions",
         "forest_bleu",
         "forest_bits",
-        "plan_actual",
         "public_runs",
     )
     for suffix in ("svg", "pdf", "tex", "tsv")

@@ -237,7 +237,7 @@ class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
     all tensors, those tied included.
     """
 
-    format: Literal["safetensors", "ctranslate2"]
+    format: Literal["safetensors"]
     run: str
     average: str
     averaged_updates: list[int]

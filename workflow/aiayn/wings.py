@@ -155,7 +155,7 @@ WINGS = (
             "evaluate": "translate a test set with any fairseq model, and score it",
             "search": "try beam sizes and length penalties on the development set (section 6.1)",
             "pack": "pack what finished runs left, small enough to ship, with the tables of these files",
-            "export": "export a run's averaged model to safetensors or CTranslate2",
+            "export": "export a run's averaged model to safetensors",
             "measure": "time the layers of Table 1, without a training",
         },
         stage=WingStage(

@@ -1,12 +1,11 @@
-"""Builds a model for CTranslate2 from our tensors; CTranslate2's own converter reads fairseq's stock models alone.
+"""Builds a model for CTranslate2 from our tensors, so that its speed and its translations can be compared with ours.
 
-CTranslate2 has post- and pre-norm, any epsilon beside the variance, biases or none, any factor before the softmax
-(`queries_scale`), and positions as a table, so that either form of sinusoids and learned positions are alike to it. It
-has one width of heads, d_model / h, for queries, keys and values; layer normalisation; `n^alpha`; and a search that
-ends a sentence when beam_size hypotheses have ended. What is not among these is refused.
+CTranslate2's own converter reads fairseq's stock models only. CTranslate2 has one width of heads, d_model / h, for
+queries, keys and values; layer normalisation; the length penalty `n^alpha`; and a search that ends a sentence when
+beam_size hypotheses have ended. `build_spec` is for systems within these limits.
 
-Scores and translations are those of `aiayn translate`, but at three edges: our search never chooses <pad>; it forbids
-a translation of no tokens after the softmax, CTranslate2 (`min_decoding_length`, 1 unless given) before it, which
+Scores and translations are those of `aiayn translate`, with three exceptions: our search never chooses <pad>; it
+forbids a translation of no tokens after the softmax, CTranslate2 (`min_decoding_length`, 1 by default) before it, which
 raises all scores of a sentence a little; and at the limit of length ours ends with </s>, where CTranslate2's is cut.
 """
 
@@ -18,59 +17,15 @@ import ctranslate2
 import torch
 from ctranslate2.specs import TransformerSpec
 
-from aiayn.errors import ConfigError
 from aiayn.model.positions import Positions
-from aiayn.spec.system import DecodingSpec, TrainingSpec
+from aiayn.spec.system import TrainingSpec
 from aiayn.train.fairseq_args import MAX_POSITIONS
 
 Tensors = dict[str, torch.Tensor]
 
 
-def reasons_against(training: TrainingSpec, decoding: DecodingSpec) -> list[str]:
-    """Return, a sentence each, why CTranslate2 cannot express a system or its search; nothing if it can."""
-    if training.architecture in ("lstm", "fconv"):
-        return [f"architecture: {training.architecture}; it has the transformer's encoder and decoder alone"]
-    reasons = []
-    for key in ("d_k", "d_v"):
-        width = getattr(training, key) * training.num_heads
-        if width != training.d_model:
-            reasons.append(
-                f"{key}: {getattr(training, key)} in {training.num_heads} heads makes {width}, d_model is "
-                f"{training.d_model}; its heads divide d_model among them, for queries, keys and values alike"
-            )
-    if training.attention == "additive":
-        reasons.append("attention: additive; it compares queries and keys by dot products alone")
-    if training.norm != "layer":
-        reasons.append(f"norm: {training.norm}; it has layer normalisation with the variance's root alone")
-    if decoding.length_penalty_form != "len":
-        reasons.append(
-            f"length_penalty_form: {decoding.length_penalty_form}; it divides by n^alpha alone; "
-            "`--length-penalty-form len` exports the system with that, and some translations will be others"
-        )
-    if decoding.stop != "fairseq":
-        reasons.append(
-            f"stop: {decoding.stop}; it ends a sentence when beam_size hypotheses have ended; "
-            "`--stop fairseq` exports the system with that, and some translations will be others"
-        )
-    return reasons
-
-
-def refuse_inexpressible(run: str, training: TrainingSpec, decoding: DecodingSpec) -> None:
-    """Refuse what CTranslate2 cannot express, rather than approximate it.
-
-    Raises:
-        ConfigError: naming the run and every reason.
-    """
-    reasons = reasons_against(training, decoding)
-    if reasons:
-        listed = "".join(f"\n  {reason}" for reason in reasons)
-        raise ConfigError(
-            f"{run}: CTranslate2 cannot express it:{listed}\n`--format safetensors` exports every system as it is"
-        )
-
-
 def save_ctranslate2(model: Any, task: Any, training: TrainingSpec, folder: Path) -> None:
-    """Write `model.bin`, `config.json` and the vocabularies of a model that `reasons_against` has nothing against."""
+    """Write `model.bin`, `config.json` and the vocabularies of a model."""
     spec = build_spec(model, training, end_of_sentence=task.target_dictionary.eos())
     spec.register_source_vocabulary(task.source_dictionary.symbols)
     spec.register_target_vocabulary(task.target_dictionary.symbols)
