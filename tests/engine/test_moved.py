@@ -105,11 +105,6 @@ def files_of_the_doctor(capsys: pytest.CaptureFixture[str], *flags: str) -> dict
     return files
 
 
-def problems_of(seed: dict[str, Any]) -> list[str]:
-    """Return what `where` finds wrong with a seed, apart from a checkout with changes: these tests are run in one."""
-    return [problem for problem in seed["problems"] if "+dirty" not in problem]
-
-
 def test_every_path_of_a_record_is_there(moved: Path) -> None:
     train = read_train_record(moved / TRAINED, moved / "runs")
     data = read_record(moved / DATA.format("binarize"), BinarizedCorpus)
@@ -144,13 +139,11 @@ def test_status_and_logs_tell_of_the_run(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.usefixtures("there")
-def test_where_follows_a_cell_to_the_log(capsys: pytest.CaptureFixture[str]) -> None:
-    (seed,) = json.loads(printed_by(capsys, "where", CELL, "--configfile", "short.yaml", "--json"))["seeds"]
-    assert (seed["status"], problems_of(seed)) == ("finished", [])
-    facts = dict(seed["facts"])
-    assert facts["log"].endswith(", update 2")
-    assert facts["hypotheses"].endswith(" (as recorded)")
-    assert " (there), " in facts["checkpoint"]
+def test_where_follows_a_cell_to_its_run(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(printed_by(capsys, "where", CELL, "--configfile", "short.yaml", "--json"))
+    (source,) = found["sources"]
+    assert source["run"].startswith(RUN)
+    assert found["missing"] == []
 
 
 def test_the_doctor_reads_log_data_and_translations(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,8 +197,8 @@ def test_from_another_folder_results_and_runs_are_named(
     files = files_of_the_doctor(capsys, *flags, "--runs-folder", str(runs))
     assert all(Path(path).is_relative_to(tmp_path) and Path(path).exists() for path in files.values()), files
     flags += ["--configfile", str(moved / "short.yaml"), "--config", f"runs_folder={runs}"]
-    (seed,) = json.loads(printed_by(capsys, "where", CELL, "--json", *flags))["seeds"]
-    assert problems_of(seed) == []
+    found = json.loads(printed_by(capsys, "where", CELL, "--json", *flags))
+    assert (len(found["sources"]), found["missing"]) == (1, [])
 
 
 def test_a_run_that_was_not_copied_is_named_with_the_flag_that_says_where_it_is(
