@@ -61,29 +61,6 @@ def make_demo(folder: Path) -> None:
     (folder / "short.yaml").write_text(yaml.safe_dump(short | {"ablation_seeds": [1]}), encoding="utf-8")
 
 
-def name_as_before(value: Any, record_folder: Path, made_in: Path, now_in: Path) -> Any:
-    """Return what a record held in version 0.3: paths from the working directory, but of a run absolute ones."""
-    if isinstance(value, dict):
-        pairs = [(name_as_before(k, record_folder, made_in, now_in), v) for k, v in value.items()]
-        return {key: name_as_before(entry, record_folder, made_in, now_in) for key, entry in pairs}
-    if isinstance(value, list):
-        return [name_as_before(one, record_folder, made_in, now_in) for one in value]
-    if not isinstance(value, str) or value.split("/")[0] not in (".", ".."):
-        return value
-    path = Path(os.path.normpath(record_folder / value)).relative_to(now_in)
-    return str(made_in / path if path.parts[0] == "runs" else path)
-
-
-def write_as_before(made_in: Path, now_in: Path) -> None:
-    """Rewrite all records of a copy as version 0.3 would have written them where they were made."""
-    paths = [*now_in.glob("results/**/*.json"), *now_in.glob("runs/*/done.json")]
-    assert len(paths) == 10
-    for path in paths:
-        times, record = path.stat(), json.loads(path.read_bytes())
-        path.write_text(json.dumps(name_as_before(record, path.parent, made_in, now_in)), encoding="utf-8")
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-
-
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder in which the demo was made. It is gone; `kept` beside it is what is copied."""
@@ -98,13 +75,10 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["as this version writes", "as version 0.3 wrote"])
-def moved(first: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+@pytest.fixture(scope="module")
+def moved(first: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder to which results and runs were copied with their times."""
-    folder = shutil.copytree(first.with_name("kept"), tmp_path_factory.mktemp("laptop") / "second")
-    if request.param == "as version 0.3 wrote":
-        write_as_before(first, folder)
-    return folder
+    return Path(shutil.copytree(first.with_name("kept"), tmp_path_factory.mktemp("laptop") / "second"))
 
 
 @pytest.fixture
