@@ -38,7 +38,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def trained_as(self) -> TrainingSpec | None:
-        """The spec that it was trained as; None if it was recorded before a key came or went."""
+        """The spec that it was trained as; None if this version does not know its keys and values."""
         return read_trained(self.train) if self.train else None
 
     @functools.cached_property

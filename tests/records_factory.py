@@ -22,6 +22,7 @@ from aiayn.provenance import Provenance
 from aiayn.records import (
     BaselineRecords,
     BinarizedCorpus,
+    Energy,
     Hardware,
     Hypotheses,
     PerplexityRecord,
@@ -97,6 +98,7 @@ TRAINED = TrainRecord(
     gpu_seconds=0, hardware=CPU, tokens=1, num_attempts=1, num_parameters=1, run_folder=Path(), log_path=Path(),
     models=[], tensors_sha256="", training_json="{}",
 )  # fmt: skip
+UNMETERED = Energy(joules=None, reason="NVML: Not Supported")  # a P100 has no counter
 PREDICTION = Prediction(hours=0.05, basis="at 30% of 1 CPU core")
 EIGHT_P100 = Hardware(
     device="cuda", cpu="a CPU", gpu="Tesla P100-SXM2-16GB", num_gpus=8, num_ranks=8, threads_per_rank=1
@@ -187,7 +189,7 @@ def write_training(
         hardware=hardware, tokens=1_000_000, num_parameters=412_345,
         run_folder=run_folder, log_path=run_folder / "train.log", models=models, tensors_sha256="0" * 64,
         training_json=msgspec.json.encode(training, order="deterministic").decode(),
-        prediction=prediction,
+        prediction=prediction, energy=UNMETERED if hardware.num_gpus else None,
     )  # fmt: skip
     write_record(train, train_record(site.results_folder, site.scale.scale, corpus, system, seed))
     return train
@@ -209,7 +211,7 @@ def write_scores(site: Site, evaluation: Evaluation, value_by_metric: dict[str, 
         perplexity = PerplexityRecord(
             provenance=PROVENANCE, run=run, average=evaluation.average, testset=evaluation.testset,
             value=value_by_metric["ppl_per_subword"], unit="ppl_per_subword", num_tokens=1000,
-            signature="eos:yes|ls:no",
+            signature="eos:yes|ls:no", num_words=0, cross_attention_entropy=None, bits_lost_uniform=None,
         )  # fmt: skip
         write_record(perplexity, evaluation_record(site.results_folder, scale, "perplexity", evaluation))
 

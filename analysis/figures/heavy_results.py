@@ -51,8 +51,8 @@ BY_FORMULA = "model FLOPs: operations a token x tokens"
 Align = Literal["left", "right", "center"]
 SHIFT_BY_ALIGN: dict[Align, int] = {"left": 7, "right": -7, "center": 0}
 LINE_PIXELS = 11
-# Where a label stands: on which side of its dot, and how many lines above it. The printed labels that would overlap on
-# the right of their dots have places of their own.
+# Where a label is drawn: on which side of its dot, and how many lines above it. Printed labels that would overlap on
+# the right of their dots are listed.
 RIGHT_OF_THE_DOT: tuple[Align, int] = ("left", 0)
 LABEL_PLACES: dict[tuple[str, str], tuple[Align, int]] = {
     ("EN-DE", "ConvS2S Ensemble"): ("right", 0),
@@ -152,7 +152,7 @@ def draw_cost(frame: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def _place_labels(part: pd.DataFrame, bleu_of_a_line: float) -> pd.DataFrame:
-    """Return a panel's systems, the highest BLEU first, with the side and the height at which each label stands."""
+    """Return a panel's systems, the highest BLEU first, with the side and the height of each label."""
     ordered = part.sort_values("bleu", ascending=False, kind="stable")
     places = [
         LABEL_PLACES.get((panel.split(",")[0], label), RIGHT_OF_THE_DOT)

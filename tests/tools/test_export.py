@@ -141,7 +141,7 @@ def test_loaded_again_it_translates_alike(
         {"architecture": "fairseq_transformer", "norm_epsilon": 1e-5, "positions": "sinusoidal_halves",
          "initialisation": "fairseq"},
         {"d_k": 4, "attention": "additive", "norm": "batch", "norm_order": "pre", "tied_embeddings": False},
-        {"norm": "layer_std", "attention_biases": False, "embeddings": "vectors"},
+        {"norm": "layer_std", "attention_biases": False, "embeddings": "standard_normal"},
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )  # fmt: skip

@@ -23,7 +23,6 @@ PYTHON_VERSIONS = ((3, 11), (3, 12), (3, 13))  # pyproject.toml: requires-python
 NEEDED_PACKAGES = ("torch", "fairseq-fixed", "sentencepiece", "snakemake", "submitit", "sacrebleu", "msgspec")
 SLURM_PACKAGE = "snakemake-executor-plugin-slurm"
 _PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+)", re.MULTILINE)
-_MAX_NAMED = 6
 EVIDENCE_WIDTH = 90
 
 
@@ -99,14 +98,14 @@ def _held_bytes(folder: Path) -> int:
 
 def check_plan(plan: Plan) -> list[Check]:
     """Check that each training can be shared by its ranks, and ends within `max_num_jobs` Slurm jobs."""
-    checks = []
-    refusals = [row.refusal for row in plan.trainings if row.refusal]
-    for fault in (*refusals[:1], plan.overrun):
-        if fault:
-            evidence, _, advice = fault.partition("; ")
-            checks.append(Check("trainings", "FAIL", evidence, advice or "`aiayn plan` has all of them"))
-    if checks:
-        return checks
+    faults = [row.refusal for row in plan.trainings if row.refusal]
+    if len(faults) > 1:
+        faults = [faults[0].replace("; ", f" (and {len(faults) - 1} more); ", 1)]
+    if plan.overrun:
+        faults.append(plan.overrun)
+    if faults:
+        parts = [fault.partition("; ") for fault in faults]
+        return [Check("trainings", "FAIL", evidence, advice) for evidence, _, advice in parts]
     machine = plan.machine
     ranks = f"{machine.num_ranks} rank{'' if machine.num_ranks == 1 else 's'}"
     return [Check("trainings", "OK", f"{ranks} each, on {machine.words}: {machine.chosen_by}")]
@@ -143,7 +142,7 @@ def check_packages(constraints_path: Path, installed: Mapping[str, str], *, need
             others.append(f"{name} {version} (pinned {pin['version']})")
     if others:
         advice = "numbers may differ: run `make install`, or report the versions with the numbers"
-        return Check("packages", "WARN", f"{len(others)} other versions: {', '.join(others[:_MAX_NAMED])}", advice)
+        return Check("packages", "WARN", f"{len(others)} other versions: {', '.join(others)}", advice)
     return Check("packages", "OK", f"{num_pinned} installed, all as {constraints_path.name} pins them")
 
 

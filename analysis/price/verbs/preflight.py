@@ -94,10 +94,10 @@ def _gather_checks(args: Flags) -> list[Check]:
 
 
 def _check_versions(launcher: str | None) -> list[Check]:
-    pins_path, installed = CHECKOUT / "constraints.txt", preflight.installed_versions()
+    installed = preflight.installed_versions()
     return [
         preflight.check_python(sys.version_info[:2]),
-        preflight.check_packages(pins_path, installed, needs_slurm=launcher == "slurm"),
+        preflight.check_packages(CHECKOUT / "constraints.txt", installed, needs_slurm=launcher == "slurm"),
     ]
 
 
