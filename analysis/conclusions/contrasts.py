@@ -46,7 +46,7 @@ from typing import Literal
 
 import msgspec
 
-from analysis.scoring.verdict import (
+from aiayn.scoring.verdict import (
     ALPHA,
     MARGIN_BLEU,
     Outcome,

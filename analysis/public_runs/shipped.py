@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, read_rows, require_unique
+from aiayn.scoring.verdict import PooledSd, pool_sd
 from analysis.public_runs.mlperf import PublicEvaluation, PublicRun, PublicTraining
-from analysis.scoring.verdict import PooledSd, pool_sd
 
 RUNS_NAME, EVALUATIONS_NAME = "public_runs.csv", "public_run_evaluations.csv"
 DEFINITION = "uncased BLEU on newstest2014 as MLPerf defines it; training data of WMT17; a run stops at 25.0"

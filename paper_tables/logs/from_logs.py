@@ -12,25 +12,25 @@ from typing import Any
 import msgspec
 import pandas as pd
 
+from aiayn.logs.findings import Finding
+from aiayn.logs.folder import judge_folder
+from aiayn.logs.listing import LeftOut, list_folder
+from aiayn.logs.logged import LoggedFolder, PaperRow
+from aiayn.logs.reader import read_log
+from aiayn.logs.rules import AveragedLine, average_trainings, broken
+from aiayn.logs.symbols import Symbols, is_ours, symbols_of_spec
+from aiayn.logs.types import LogFile, TrainingLog
 from aiayn.printed import PAPER_SCALE, read_cells
 from aiayn.provenance import commit_label, utc_now
 from aiayn.records import TrainRecord
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_system
 from aiayn.wings import registered
-from analysis.findings import Finding
-from analysis.logs.folder import judge_folder
-from analysis.logs.listing import LeftOut, list_folder
-from analysis.logs.logged import LoggedFolder, PaperRow
-from analysis.logs.reader import read_log
-from analysis.logs.rules import AveragedLine, average_trainings, broken
-from analysis.logs.symbols import Symbols, is_ours, symbols_of_spec
-from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.layout import Table, compact
 from paper_tables.logs.frame import frame_of_logs
+from paper_tables.logs.pages import Read
 from paper_tables.logs.tables import file_problems, lay_out_logs
 from paper_tables.render.drawn import FIGURES_FOLDER, DrawnFigure, draw_figures
-from paper_tables.render.from_logs import Read
 from paper_tables.render.render import Popovers
 from paper_tables.render.report import Origin, card_words, render_cards, render_page
 from paper_tables.render.tables import REPORT_NAME, write_frame, write_table, write_text

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 from aiayn.printed import PAPER_SCALE
+from aiayn.scoring.verdict import MARGIN_BLEU, Outcome
 from aiayn.wings import registered
-from analysis.scoring.verdict import MARGIN_BLEU, Outcome
 from paper_tables.frame import Frame
 from paper_tables.layout import MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
 from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure

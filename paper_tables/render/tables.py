@@ -5,9 +5,9 @@ from pathlib import Path
 import pandas as pd
 
 from aiayn.provenance import commit_label, replace_on_success, utc_now
+from aiayn.scoring.scores import summarise_frame
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
 from aiayn.wings import tables_after
-from analysis.scoring.scores import summarise_frame
 from paper_tables.frame import Frame
 from paper_tables.layout import Table, compact
 from paper_tables.make_frame import make_frame

@@ -7,8 +7,8 @@ from typing import Literal
 import pandas as pd
 
 from aiayn.printed import PAPER_SCALE, read_replications
+from aiayn.scoring.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Outcome, PooledSd, Verdict, judge_family
 from aiayn.wings import registered
-from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Outcome, PooledSd, Verdict, judge_family
 from paper_tables.frame import Frame, PrintedCell
 from paper_tables.layout import (
     DASH,

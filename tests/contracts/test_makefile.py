@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from aiayn.price.preflight.checks import PYTHON_VERSIONS
+from analysis.price.preflight.checks import PYTHON_VERSIONS
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 # Calls itself another version: answers questions (-c), makes environments of itself (-m venv), notes what pip is to do.

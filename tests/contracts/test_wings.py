@@ -12,8 +12,8 @@ import pytest
 
 from aiayn.errors import RecordError
 from aiayn.wings import WINGS, Wing, find_target, load, registered
+from paper_tables.logs.pages import make_tables_from_logs
 from paper_tables.render.drawn import draw_figures
-from paper_tables.render.from_logs import make_tables_from_logs
 from tests.logs.factory import TrainingText
 from tests.pipeline_copy import make_pipeline
 

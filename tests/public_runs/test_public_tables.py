@@ -9,10 +9,10 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.wings import registered, tables_after
+from analysis.public_runs.logs import read_public_logs
 from analysis.public_runs.mlperf import read_result
+from analysis.public_runs.table import lay_out_public_runs, lay_out_shipped_runs
 from paper_tables.layout import compact
-from paper_tables.public_runs.logs import read_public_logs
-from paper_tables.public_runs.table import lay_out_public_runs, lay_out_shipped_runs
 from tests.laid_out import DASH, notes_of, rows_of
 from tests.public_runs.test_mlperf import FIXTURES, GNMT, V05, V06_GOOGLE, V07
 
@@ -84,13 +84,13 @@ def test_the_wing_is_registered() -> None:
     assert lay_out_shipped_runs in list(tables_after("table4"))
     assert read_public_logs in list(registered("log_reader"))
     modules = [make.__module__ for make in registered("scale_figures")]
-    assert modules[-1] == "paper_tables.public_runs.figure"
+    assert modules[-1] == "analysis.public_runs.heavy_figure"
 
 
 @pytest.mark.figures
 def test_the_figure_shows_every_run_and_names_the_spread(tmp_path: Path) -> None:
-    from paper_tables.figures.figure import write_figure
-    from paper_tables.public_runs.figure import PUBLIC_RUNS, batch_group, describe_public_runs, public_runs_frame
+    from analysis.public_runs.heavy_figure import PUBLIC_RUNS, batch_group, describe_public_runs, public_runs_frame
+    from paper_tables.render.figure import write_figure
 
     frame = public_runs_frame()
     assert (frame["run"].nunique(), frame["label"].nunique(), frame["is_common"].sum()) == (330, 33, 330)
@@ -122,7 +122,7 @@ def test_tables_from_logs_read_the_files_and_table_2_never_has_them(
 
 
 def test_without_the_reader_a_file_of_nvidias_would_be_taken_for_fairseqs() -> None:
-    from analysis.logs.reader import read_log
+    from aiayn.logs.reader import read_log
 
     assert read_log(V05).entries != ()
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from aiayn.launch.slurm.launcher import sbatch_text
-from aiayn.price.preflight.slurm import check_slurm
 from aiayn.spec.cluster import read_cluster
+from analysis.price.preflight.slurm import check_slurm
 from tests.slurm.cluster import Cluster
 from tests.slurm.cluster_layout import CPUS_PER_NODE, GPUS_PER_NODE, MEMORY_MIB_PER_NODE, NODES
 from tests.unit.test_launch import make_request

@@ -46,7 +46,7 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
     have: `scale_figures` of (frame of a scale, log path by run or None for where the runs lie, attention folder or
     None) and `logs_figures` of (root of the logs, log file by path, averaged lines, further figures), which yield
     figures and what makes their frames; `log_reader` of the paths of logs by name, which returns the logs that are the
-    wing's alone (as `paper_tables.public_runs.logs.PublicLogs`); `answer` of (frame, drawn figures), HTML that stands
+    wing's alone (as `analysis.public_runs.logs.PublicLogs`); `answer` of (frame, drawn figures), HTML that stands
     first on the page of a scale; `cited` of nothing, which returns a sentence to be cited beside verdicts at the
     paper's scale.
     """
@@ -71,86 +71,86 @@ WINGS = (
     Wing(
         name="outputs",
         summary="translations that are not ours: `aiayn score` of anybody's",
-        packages=("analysis.outputs", "aiayn.cli.outputs"),
+        packages=("aiayn.scoring.outputs", "aiayn.cli.outputs"),
         replaces=("score",),
     ),
     Wing(
         name="logs",
         summary="logs that are not ours: `aiayn tables --from-logs` of anybody's fairseq",
-        packages=("analysis.logs", "paper_tables.logs"),
+        packages=("aiayn.logs", "paper_tables.logs"),
         make_logs_page="paper_tables.logs.from_logs:make_page_of_logs",
     ),
     Wing(
         name="price",
         summary="the price before the start",
-        packages=("aiayn.price", "aiayn.cli.price", "paper_tables.price"),
+        packages=("analysis.price", "analysis.price.verbs", "analysis.price"),
         verbs={
             "plan": "predict what a config or a system takes: hours, GPU-hours, money, disk, memory",
             "preflight": "check what a config needs before it is started: mirrors, disk, Slurm, versions",
         },
-        tables=(WingTable("paper_tables.price.costs:lay_out_costs", after="table3"),),
+        tables=(WingTable("analysis.price.tables.costs:lay_out_costs", after="table3"),),
     ),
     Wing(
         name="figures",
         summary="drawings",
-        packages=("aiayn.figures", "aiayn.cli.figures", "paper_tables.figures"),
+        packages=("analysis.figures", "analysis.figures.verbs", "analysis.figures"),
         verbs={
             "plot": "draw the curves of runs, live or done, or of any fairseq logs",
             "attention": "draw what a trained run attends to in a sentence (Figures 3 to 5)",
         },
-        write_figures="paper_tables.figures.registry:write_figures",
-        scale_figures="paper_tables.figures.registry:figures_of_scale",
-        logs_figures="paper_tables.figures.registry:figures_of_logs",
+        write_figures="analysis.figures.heavy_registry:write_figures",
+        scale_figures="analysis.figures.heavy_registry:figures_of_scale",
+        logs_figures="analysis.figures.heavy_registry:figures_of_logs",
     ),
     Wing(
         name="conclusions",
         summary="which of the paper's conclusions hold here",
-        packages=("analysis.conclusions", "paper_tables.conclusions"),
+        packages=("analysis.conclusions", "analysis.conclusions"),
         tables=(
-            WingTable("paper_tables.conclusions.table:lay_out_conclusions", after="table3"),
-            WingTable("paper_tables.conclusions.testsets:lay_out_testsets", after="table3"),
+            WingTable("analysis.conclusions.tables.conclusions:lay_out_conclusions", after="table3"),
+            WingTable("analysis.conclusions.tables.testsets:lay_out_testsets", after="table3"),
         ),
-        scale_figures="paper_tables.conclusions.figure:figures_of_scale",
-        answer="paper_tables.conclusions.answer:answer_of_scale",
+        scale_figures="analysis.conclusions.heavy_forest:figures_of_scale",
+        answer="analysis.conclusions.answer:answer_of_scale",
     ),
     Wing(
         name="variants",
         summary="other readings of the paper's model, recurrence and convolution, beside base",
-        packages=("paper_tables.variants",),
+        packages=("analysis.conclusions",),
         tables=(
-            WingTable("paper_tables.variants.compared:lay_out_variants", after="table3"),
-            WingTable("paper_tables.variants.compared:lay_out_architectures", after="table3"),
+            WingTable("analysis.conclusions.tables.variants:lay_out_variants", after="table3"),
+            WingTable("analysis.conclusions.tables.variants:lay_out_architectures", after="table3"),
         ),
     ),
     Wing(
         name="public_runs",
         summary="how much seeds vary at the paper's scale: MLPerf's runs",
-        packages=("analysis.public_runs", "paper_tables.public_runs"),
-        tables=(WingTable("paper_tables.public_runs.table:lay_out_shipped_runs", after="table4"),),
-        scale_figures="paper_tables.public_runs.figure:figures_of_scale",
-        log_reader="paper_tables.public_runs.logs:read_public_logs",
+        packages=("analysis.public_runs", "analysis.public_runs"),
+        tables=(WingTable("analysis.public_runs.table:lay_out_shipped_runs", after="table4"),),
+        scale_figures="analysis.public_runs.heavy_figure:figures_of_scale",
+        log_reader="analysis.public_runs.logs:read_public_logs",
         cited="analysis.public_runs.shipped:spread_sentence",
     ),
     Wing(
         name="questions",
         summary="one question about a number",
-        packages=("aiayn.cli.questions", "paper_tables.questions"),
+        packages=("analysis.questions.verbs", "analysis.questions"),
         verbs={
             "explain": "explain what a BLEU means beside the paper's, without any run",
             "where": "show where a cell of a table comes from: runs, digests, commit, commands",
         },
-        tables=(WingTable("paper_tables.questions.tables:lay_out_reference", after="table4"),),
+        tables=(WingTable("analysis.questions.tables.reference:lay_out_reference", after="table4"),),
     ),
     Wing(
         name="doctor",
         summary="why is BLEU too low",
-        packages=("aiayn.cli.doctor", "analysis.doctor", "paper_tables.doctor"),
+        packages=("analysis.doctor.verbs", "analysis.doctor", "analysis.doctor"),
         verbs={"doctor": "find out why a run's BLEU is too low, from its log, data-bin and translations"},
     ),
     Wing(
         name="tools",
         summary="what a run is used for besides",
-        packages=("aiayn.tools", "aiayn.cli.tools", "analysis.tools", "paper_tables.tools"),
+        packages=("analysis.tools", "analysis.tools.verbs", "analysis.tools", "analysis.tools"),
         verbs={
             "evaluate": "translate a test set with any fairseq model, and score it",
             "search": "try beam sizes and length penalties on the development set (section 6.1)",
@@ -162,11 +162,11 @@ WINGS = (
             verb="measure",
             asked_by="has_layer_timing",
             rules="tools/measure.smk",
-            record="aiayn.tools.records:MeasureRecord",
+            record="analysis.tools.records:MeasureRecord",
         ),
         tables=(
-            WingTable("paper_tables.tools.toy_en_es:lay_out_toy", after="replications"),
-            WingTable("paper_tables.tools.table1:lay_out_table1", after="runs"),
+            WingTable("analysis.tools.tables.toy_en_es:lay_out_toy", after="replications"),
+            WingTable("analysis.tools.tables.table1:lay_out_table1", after="runs"),
         ),
     ),
 )

@@ -12,8 +12,8 @@ from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines
 from aiayn.provenance import gather_provenance
 from aiayn.records import Hypotheses, RawCorpus, ScoreRecords, read_record, write_record
+from aiayn.scoring.score import default_metrics, score_hypotheses
 from aiayn.spec.system import read_corpus
-from analysis.scoring.score import default_metrics, score_hypotheses
 
 EXAMPLE = "aiayn score --decoded DECODED.json --raw FETCHED.json --record SCORES.json"
 

@@ -22,7 +22,7 @@ from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, RESULTS, flag
 from aiayn.errors import UsageError
 from aiayn.spec.system import convert_scale
-from paper_tables.render.from_logs import make_tables_from_logs
+from paper_tables.logs.pages import make_tables_from_logs
 from paper_tables.render.tables import make_tables
 
 EXAMPLE = "aiayn tables --so-far --configfile workflow/config/demo.yaml"
