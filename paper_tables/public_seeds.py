@@ -147,5 +147,5 @@ def noise_sentence() -> str:
         f"{algoperf.num_runs} De-En runs of {learned.num_systems} settings {learned.sd:.2f} ({learned.smallest_sd:.2f} "
         f"to {learned.largest_sd:.2f}; sacreBLEU, {FULL_UPDATES:,} updates). Other systems and definitions than the "
         "paper's: they enter no verdict. Source: mlcommons/training_results_v0.5 to v0.7, "
-        "mlcommons/submissions_algorithms (table seed_noise)."
+        "mlcommons/submissions_algorithms (paper_tables/published/public_seeds.csv)."
     )

@@ -10,10 +10,23 @@ from aiayn.printed import PAPER_SCALE, PublishedCell, read_table
 from aiayn.scoring.scores import BITS_METRIC
 from analysis.conclusions.contrasts import Call
 from analysis.conclusions.scale_contrasts import draw_contrasts
-from analysis.figures.heavy_registry import Drawable
-from analysis.figures.heavy_results import LABEL_WIDTH, OURS_NAME, PRINTED_NAME, ROW_HEIGHT, SIGNED, axis_of_names
 from paper_tables.frame import Frame, is_bleu
-from paper_tables.render.figure import FAINT, OURS, PALETTE, PRINTED, WARNING, WIDTH, Figure
+from paper_tables.render.figure import (
+    FAINT,
+    LABEL_WIDTH,
+    OURS,
+    OURS_NAME,
+    PALETTE,
+    PRINTED,
+    PRINTED_NAME,
+    ROW_HEIGHT,
+    SIGNED,
+    WARNING,
+    WIDTH,
+    Drawable,
+    Figure,
+    axis_of_names,
+)
 from paper_tables.tables.table3 import BLEU_METRIC, SYMBOL_BY_COLUMN, group_of
 
 ANSWER_BY_CALL = {Call.HOLDS: "holds", Call.REVERSED: "reversed", Call.TOO_CLOSE: "undecided"}

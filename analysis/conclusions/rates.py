@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 
 from aiayn.errors import TableError
-from aiayn.printed import read_rows
+from aiayn.printed import PUBLISHED_FOLDER, read_rows
 from aiayn.spec.system import FIRST_PROBE_SEED
 from analysis.conclusions.contrasts import SeedRun
 
-RATES_FOLDER = Path(__file__).parents[1] / "measured" / "rates"
+RATES_FOLDER = PUBLISHED_FOLDER.parent / "measured" / "rates"
 PRINTED_RATE = 1.0
 
 

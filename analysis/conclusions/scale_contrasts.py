@@ -22,7 +22,6 @@ from analysis.conclusions.contrasts import (
 )
 from analysis.conclusions.published import PublishedConclusion, PublishedFinding, read_conclusions, read_findings
 from analysis.conclusions.rates import RateEffects, RateProbes, effects_at_rates, read_rate_probes
-from analysis.conclusions.tables.testsets import further_testsets
 from paper_tables.frame import Frame, Number, PrintedCell
 
 CONTROL = "base"  # of the rows of which the text concludes nothing
@@ -249,3 +248,8 @@ def _seed_runs(frame: Frame, number: Number) -> list[SeedRun]:
         for run, value in number.values
         if run.seed is not None and run.train is not None
     ]
+
+
+def further_testsets(frame: Frame) -> list[str]:
+    """Return the test sets beside dev and test, and dev by another alpha, on which rows of Table 3 are evaluated."""
+    return list(dict.fromkeys(key.testset for key in frame.keys if key.role in ("further", "alpha")))

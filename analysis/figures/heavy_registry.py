@@ -1,7 +1,7 @@
-"""Lists all figures of a results page in order, makes each one's frame, and writes them into a folder."""
+"""Lists the figures of a results page and of a page of logs, and the function that makes the frame of each."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,20 +9,13 @@ import pandas as pd
 
 from aiayn.logs.rules import AveragedLine
 from aiayn.logs.types import LogFile
-from aiayn.provenance import replace_on_success
 from analysis.figures import heavy_attention as attention
 from analysis.figures import heavy_curves as curves
 from analysis.figures import heavy_results as results
 from paper_tables.frame import Frame
-from paper_tables.latex import escape_latex
-from paper_tables.render.drawn import INDEX_NAME
-from paper_tables.render.figure import Figure, FigureError, Format, write_figure
+from paper_tables.render.figure import Drawable, FigureError
 
-INDEX_COLUMNS = ("name", "title", "caption", "alternative_text", "reason")
-FORMATS: tuple[Format, ...] = ("svg", "pdf")
 NO_ATTENTION = "Attention: nothing is written yet; `aiayn attention RUN` takes the weights from a trained model."
-# A figure, and what makes its frame; where nothing can be drawn that raises FigureError with the reason.
-Drawable = tuple[Figure, Callable[[], pd.DataFrame]]
 
 
 def figures_of_scale(
@@ -48,52 +41,13 @@ def figures_of_scale(
 
 
 def figures_of_logs(
-    root: Path, file_by_path: Mapping[str, LogFile], lines: Sequence[AveragedLine], further: Iterable[Drawable]
+    root: Path, file_by_path: Mapping[str, LogFile], lines: Sequence[AveragedLine]
 ) -> Iterator[Drawable]:
-    """Yield the curves of logs, and the `further` figures."""
+    """Yield the curves of logs."""
     frame = curves.curve_frame(curves.curves_of_folder(root, file_by_path, lines))
     yield curves.CURVES_BY_UPDATE, lambda: frame
     yield curves.CURVES_BY_HOURS, lambda: frame
-    yield from further
 
 
 def _no_attention() -> pd.DataFrame:
     raise FigureError(NO_ATTENTION)
-
-
-def write_figures(figures: Iterable[Drawable], folder: Path) -> None:
-    r"""Write every figure that there is, and `figures.tsv`: title, caption, alternative text, or why there is none.
-
-    A PDF comes with a `.tex` to be \input. Files of an earlier call for a figure that is now absent are removed.
-    """
-    lines = []
-    for figure, make in figures:
-        text = reason = ""
-        try:
-            frame = make()
-            write_figure(figure, frame, folder, FORMATS)
-            with replace_on_success(folder / f"{figure.name}.tex") as partial_path:
-                partial_path.write_text(render_latex_figure(figure), encoding="utf-8", newline="\n")
-            text = figure.describe(frame)
-        except FigureError as error:
-            for suffix in ("tsv", "tex", *FORMATS):
-                (folder / f"{figure.name}.{suffix}").unlink(missing_ok=True)
-            reason = str(error)
-        lines.append((figure.name, figure.title, figure.caption, text, reason))
-    with replace_on_success(folder / INDEX_NAME) as partial_path:
-        index = pd.DataFrame(lines, columns=list(INDEX_COLUMNS))
-        index.to_csv(partial_path, sep="\t", index=False, lineterminator="\n", encoding="utf-8")
-
-
-def render_latex_figure(figure: Figure) -> str:
-    r"""Return a `figure` environment around a PDF, to be \input: \graphicspath names the PDF's folder."""
-    return "\n".join((
-        r"% needs \usepackage{graphicx} and \graphicspath{{<this folder>/}}",
-        r"\begin{figure}",
-        r"\centering",
-        rf"\includegraphics[width=0.7\linewidth]{{{figure.name}.pdf}}",
-        rf"\caption{{{escape_latex(figure.title)}. {escape_latex(figure.caption)}}}",
-        rf"\label{{fig:{figure.name}}}",
-        r"\end{figure}",
-        "",
-    ))  # fmt: skip

@@ -23,26 +23,23 @@ from paper_tables.layout import NAME_BY_PAIR
 from paper_tables.render.figure import (
     FAINT,
     INK,
+    LABEL_WIDTH,
     OURS,
+    OURS_NAME,
     PALETTE,
     PRINTED,
+    PRINTED_NAME,
+    ROW_HEIGHT,
+    SIGNED,
     WARNING,
     WIDTH,
     Figure,
     FigureError,
+    axis_of_names,
 )
 
-ROW_HEIGHT = 17
-LABEL_WIDTH = 128  # of the names left of a plot
-OURS_NAME, PRINTED_NAME = "ours", "printed"
 BOTH = alt.Scale(domain=[PRINTED_NAME, OURS_NAME], range=[PRINTED, OURS])
 SHAPES = alt.Scale(domain=[PRINTED_NAME, OURS_NAME], range=["diamond", "circle"])
-SIGNED = "datum.value > 0 ? '+' + format(datum.value, '~g') : format(datum.value, '~g')"
-
-
-def axis_of_names(width: int) -> alt.Axis:
-    """Return the axis of names left of a plot, of one width for all plots of a figure."""
-    return alt.Axis(domain=False, ticks=False, labelPadding=8, grid=False, minExtent=width, maxExtent=width)
 
 
 # ---- Table 2: BLEU against training cost --------------------------------------------------------------------------

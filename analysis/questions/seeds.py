@@ -38,7 +38,6 @@ from aiayn.scoring.verdict import (
 )
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_scale
 from aiayn.terminal import sections, titled, wrapped
-from analysis.public_runs.shipped import spread_sentence
 from analysis.questions.explain import (
     INDENT,
     Explanation,
@@ -51,6 +50,7 @@ from analysis.questions.explain import (
 from paper_tables.layout import PLUS_MINUS, format_difference, format_interval, format_value
 from paper_tables.logs.from_logs import averaged_lines
 from paper_tables.make_frame import make_frame
+from paper_tables.public_seeds import noise_sentence
 from paper_tables.scale_results import gather_from_records
 from paper_tables.tables.verdicts import MEANINGS, format_p
 
@@ -238,7 +238,7 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber], given: t
         rule={"margin_bleu": MARGIN_BLEU, "alpha": ALPHA, "min_seeds": MIN_SEEDS, "sd_from": sd_from},
         verdicts=tuple(judged),
         evidence=evidence,
-        public_spread=spread_sentence() if is_papers else "",
+        public_spread=noise_sentence() if is_papers else "",
         version=importlib.metadata.version("aiayn"),
     )
 

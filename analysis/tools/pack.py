@@ -51,7 +51,8 @@ from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER, PLACE, ScaleSpec
 from aiayn.wings import load, present_stages
 from analysis.tools.readme import write_tables_of_pack
 from paper_tables.logs.pages import make_tables_from_logs
-from paper_tables.render.drawn import FIGURES_FOLDER, has_figures
+from paper_tables.render.draw import has_figures
+from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.scale_results import (
     REQUEST_NAME,
     RUNS_NAME,

@@ -1,7 +1,7 @@
 """Makes tables and pages from folders of records and logs of our runs (`aiayn tables --from-logs`).
 
 It needs no checkpoints, GPU, torch or fairseq: every value is in a record or a log. Runs of ours whose records are
-there fill the tables of their scale, by the layouts of the DAG. Any other log is given to the wing that reads them.
+there fill the tables of their scale, by the layouts of the DAG. `from_logs` reads any other log.
 """
 
 import os
@@ -15,12 +15,13 @@ from aiayn.paths import is_scale_folder
 from aiayn.provenance import commit_label, utc_now
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
-from aiayn.wings import find_target, load
+from paper_tables.logs.from_logs import Read, make_page_of_logs
 from paper_tables.make_frame import make_frame
-from paper_tables.render.drawn import FIGURES_FOLDER, draw_figures
+from paper_tables.render.draw import draw_figures
+from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.render.report import Origin, render_report
 from paper_tables.render.tables import REPORT_NAME, make_recorded_tables, write_text
-from paper_tables.scale_results import RecordedResults, RecordFault, gather_from_records
+from paper_tables.scale_results import RecordFault, gather_from_records
 
 
 class Made(NamedTuple):
@@ -31,23 +32,11 @@ class Made(NamedTuple):
     not_read: tuple[str, ...] = ()
 
 
-class Read(NamedTuple):
-    """The folders asked for, each once, and the results of each scale that lie below them."""
-
-    folders: tuple[Path, ...]
-    recorded_by_scale: dict[str, RecordedResults]
-
-    @property
-    def faults(self) -> list[RecordFault]:
-        """The records that are left out."""
-        return [fault for recorded in self.recorded_by_scale.values() for fault in recorded.faults]
-
-
 def make_tables_from_logs(folders: Sequence[Path], output_folder: Path, config_folder: Path = CONFIG_FOLDER) -> Made:
     """Write the tables of each scale below `<output_folder>/<scale>/`, and those of other logs below `output_folder`.
 
     Raises:
-        RecordError: if there is no such folder, a record is torn, or there are no results and no wing reads other logs.
+        RecordError: if there is no such folder, or a record is torn.
         ConfigError: if a system or the hardware file cannot be read.
     """
     folders = [folder for index, folder in enumerate(folders) if not _is_read_with(folder, index, folders)]
@@ -56,17 +45,8 @@ def make_tables_from_logs(folders: Sequence[Path], output_folder: Path, config_f
         scale: gather_from_records(scale, results_folders_by_scale[scale], config_folder)
         for scale in SCALES if scale in results_folders_by_scale
     })  # fmt: skip
-    pages, not_read = [], ()
-    if target := find_target("make_logs_page"):
-        page, not_read = load(target)(read, output_folder, config_folder)
-        pages.append(page)
-    elif not read.recorded_by_scale:
-        named = ", ".join(map(str, folders))
-        raise RecordError(
-            f"{named}: no results of runs of ours (results/SCALE/, or a pack of them); logs of others are read by the "
-            "wing `logs`, which is not installed here; name a folder of results, or restore workflow/aiayn/logs and "
-            "paper_tables/logs"
-        )
+    page, not_read = make_page_of_logs(read, output_folder, config_folder)
+    pages = [page]
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
     for scale, recorded in read.recorded_by_scale.items():
         folder = output_folder / scale

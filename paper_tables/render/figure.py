@@ -10,7 +10,7 @@ light page and light on a dark one, alone or within a page. PNG and PDF, which c
 import html
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +21,8 @@ import vl_convert
 
 from aiayn.errors import AiaynError
 from aiayn.provenance import replace_on_success
+from paper_tables.latex import escape_latex
+from paper_tables.render.drawn import INDEX_NAME
 
 INK = "#1d2733"
 # Okabe and Ito (2008), without black and yellow, which vanish on a dark and on a light page.
@@ -30,6 +32,10 @@ FAINT = 0.55  # opacity of secondary text
 WIDTH = 350  # of a plot without its axis; with it about 420
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
 PIXELS_PER_UNIT = 2  # of a PNG
+ROW_HEIGHT = 17
+LABEL_WIDTH = 128  # of the names left of a plot
+OURS_NAME, PRINTED_NAME = "ours", "printed"
+SIGNED = "datum.value > 0 ? '+' + format(datum.value, '~g') : format(datum.value, '~g')"
 ADAPTING_STYLE = (
     "<style>svg.figure{color:#1d2733}"
     "@media (prefers-color-scheme: dark){svg.figure{color:#e8ecf1}}"
@@ -43,6 +49,8 @@ PAGE_STYLE = (
 _LONG_FRACTION = re.compile(r"(?<=[ ,\"(A-Za-z-])([0-9]*\.[0-9]{2})[0-9]{4,}(?=[ ,\")A-Za-z-])")
 
 Format = Literal["svg", "html", "png", "pdf"]
+INDEX_COLUMNS = ("name", "title", "caption", "alternative_text", "reason")
+FORMATS: tuple[Format, ...] = ("svg", "pdf")
 
 
 class FigureError(AiaynError):
@@ -75,6 +83,10 @@ class Figure:
         return chart
 
 
+# A figure, and the function that makes its frame or raises FigureError with the reason why nothing can be drawn.
+Drawable = tuple[Figure, Callable[[], pd.DataFrame]]
+
+
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
     """Return a chart as Vega-Lite, in the one style; frames of any length go whole into it."""
     with alt.data_transformers.enable("default", max_rows=None):
@@ -103,6 +115,11 @@ def _style() -> dict[str, Any]:
         "point": {"size": 55, "strokeWidth": 1.8},
         "line": {"strokeWidth": 1.8},
     }  # fmt: skip
+
+
+def axis_of_names(width: int) -> alt.Axis:
+    """Return the axis of names left of a plot, of one width for all plots of a figure."""
+    return alt.Axis(domain=False, ticks=False, labelPadding=8, grid=False, minExtent=width, maxExtent=width)
 
 
 def round_ticks(low: float, high: float) -> list[float]:
@@ -184,3 +201,41 @@ def write_figure(
 def _write(content: bytes, path: Path) -> None:
     with replace_on_success(path) as partial_path:
         partial_path.write_bytes(content)
+
+
+def write_figures(figures: Iterable[Drawable], folder: Path) -> None:
+    r"""Write every figure that there is, and `figures.tsv`: title, caption, alternative text, or why there is none.
+
+    A PDF comes with a `.tex` to be \input. Files of an earlier call for a figure that is now absent are removed.
+    """
+    lines = []
+    for figure, make in figures:
+        text = reason = ""
+        try:
+            frame = make()
+            write_figure(figure, frame, folder, FORMATS)
+            with replace_on_success(folder / f"{figure.name}.tex") as partial_path:
+                partial_path.write_text(render_latex_figure(figure), encoding="utf-8", newline="\n")
+            text = figure.describe(frame)
+        except FigureError as error:
+            for suffix in ("tsv", "tex", *FORMATS):
+                (folder / f"{figure.name}.{suffix}").unlink(missing_ok=True)
+            reason = str(error)
+        lines.append((figure.name, figure.title, figure.caption, text, reason))
+    with replace_on_success(folder / INDEX_NAME) as partial_path:
+        index = pd.DataFrame(lines, columns=list(INDEX_COLUMNS))
+        index.to_csv(partial_path, sep="\t", index=False, lineterminator="\n", encoding="utf-8")
+
+
+def render_latex_figure(figure: Figure) -> str:
+    r"""Return a `figure` environment around a PDF, to be \input: \graphicspath names the PDF's folder."""
+    return "\n".join((
+        r"% needs \usepackage{graphicx} and \graphicspath{{<this folder>/}}",
+        r"\begin{figure}",
+        r"\centering",
+        rf"\includegraphics[width=0.7\linewidth]{{{figure.name}.pdf}}",
+        rf"\caption{{{escape_latex(figure.title)}. {escape_latex(figure.caption)}}}",
+        rf"\label{{fig:{figure.name}}}",
+        r"\end{figure}",
+        "",
+    ))  # fmt: skip

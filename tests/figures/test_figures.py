@@ -17,9 +17,19 @@ from analysis.conclusions import heavy_forest as forest
 from analysis.figures import heavy_attention as attention
 from analysis.figures import heavy_curves as curves
 from analysis.figures import heavy_results as results
-from analysis.figures.heavy_registry import INDEX_NAME, NO_ATTENTION, figures_of_scale, write_figures
+from analysis.figures.heavy_registry import NO_ATTENTION, figures_of_scale
 from paper_tables.frame import Frame
-from paper_tables.render.figure import INK, Figure, FigureError, render_html, render_svg, specification, write_figure
+from paper_tables.render.drawn import INDEX_NAME
+from paper_tables.render.figure import (
+    INK,
+    Figure,
+    FigureError,
+    render_html,
+    render_svg,
+    specification,
+    write_figure,
+    write_figures,
+)
 from tests import laid_out
 from tests.records_factory import (
     BASE_TRAINING,

@@ -1,4 +1,4 @@
-"""Every rule of workflow/aiayn/logs/rules.py broken once by changing one key of a clean log, with what the user then sees."""
+"""Every rule of aiayn/logs/rules.py broken once by changing one key of a clean log, with what the user then sees."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from aiayn.scoring.scores import BITS_METRIC
+from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
 from aiayn.scoring.verdict import ALPHA, MARGIN_BLEU, MAX_SEEDS_ADVISED, PooledSd
 from analysis.conclusions.contrasts import (
     DECIDED,
@@ -17,15 +18,13 @@ from analysis.conclusions.contrasts import (
     MAX_REACH_BITS,
     SHARES,
     STARTED_BITS,
-    UNIFORM_BITS,
-    UNIFORM_ENTROPY,
     Call,
     Contrast,
     reach_of,
 )
 from analysis.conclusions.rates import RateProbes
-from analysis.conclusions.scale_contrasts import Contrasts, PrintedContrast, draw_contrasts
-from analysis.conclusions.tables.testsets import further_testsets, heading_of
+from analysis.conclusions.scale_contrasts import Contrasts, PrintedContrast, draw_contrasts, further_testsets
+from analysis.conclusions.tables.testsets import heading_of
 from paper_tables.frame import Frame
 from paper_tables.layout import (
     BITS_DECIMALS,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from aiayn.paths import CellKey, split_alpha
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.scoring.scores import BITS_METRIC, brevity_metric
+from analysis.conclusions.scale_contrasts import further_testsets
 from paper_tables.frame import Frame
 from paper_tables.layout import SEEDS_WORDS, Aside, Cell, Column, Row, Table, label, row_by_column
 from paper_tables.tables.ours import complete, our_cell
@@ -51,11 +52,6 @@ def heading_of(testset: str) -> str:
     """Return how a test set is headed; one by another search says so."""
     name, alpha = split_alpha(testset)
     return name if alpha is None else f"{name}, alpha {alpha:g}"
-
-
-def further_testsets(frame: Frame) -> list[str]:
-    """Return the test sets beside dev and test, and dev by another alpha, on which rows of Table 3 are evaluated."""
-    return list(dict.fromkeys(key.testset for key in frame.keys if key.role in ("further", "alpha")))
 
 
 def _cells(frame: Frame, key: CellKey) -> dict[str, Cell]:

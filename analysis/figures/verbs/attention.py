@@ -44,7 +44,8 @@ def run(args: Flags) -> None:
     from aiayn.train.device import resolve_device
     from analysis.figures import PAPER_SENTENCES
     from analysis.figures.heavy_attention_weights import attention_weights, write_weights
-    from paper_tables.render.drawn import INSTALL_COMMAND, has_figures
+    from paper_tables.render.draw import has_figures
+    from paper_tables.render.drawn import INSTALL_COMMAND
 
     if args.target is not None and (args.sentence is None or args.kind == "encoder"):
         raise UsageError("--target needs --sentence and --kind decoder or cross; the encoder reads no target")

@@ -27,7 +27,8 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Draw the curves and print the path of each picture."""
-    from paper_tables.render.drawn import INSTALL_COMMAND, has_figures
+    from paper_tables.render.draw import has_figures
+    from paper_tables.render.drawn import INSTALL_COMMAND
 
     if not has_figures():
         raise StateError(f"the extra `figures`, which draws, is not installed; {INSTALL_COMMAND}")

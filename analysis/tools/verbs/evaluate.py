@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from aiayn.cli.flags import DEVICE, LANGUAGE_PAIR, Device, flag, positive
-from aiayn.cli.score_outputs import print_scores, score_sides
+from aiayn.cli.score import print_scores, score_sides
 from aiayn.data.sources.testsets import public_references, target_language_of
 from aiayn.data.text.detokenise import join_pieces, remove_marks
 from aiayn.errors import CorpusError, ScoreError, UsageError

@@ -62,13 +62,11 @@ def run(args: Flags) -> None:
 
 def _search(args: Flags, finished: FinishedRun) -> SearchTable:
     """Decode and score the dev set once a search."""
-    import torch
-
     from aiayn.decode.decode import Translator, decoding_signature, load_source_lines
-    from aiayn.train.device import resolve_device
+    from aiayn.train.device import limit_threads, resolve_device
 
     searches = pairs_to_try(changed_search(finished.decoding, args), args.beam_sizes, args.alphas)
-    torch.set_num_threads(args.threads)
+    limit_threads(args.threads)
     corpus = read_corpus(finished.data.corpus)
     metric = args.metric or ("bleu_as_given" if corpus.is_segmented else METRIC_BY_PAIR[corpus.language_pair])
     references = read_references(args.results, finished.scale, corpus.name, corpus.dev_testset)

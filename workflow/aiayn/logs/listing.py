@@ -18,7 +18,6 @@ from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME
 from aiayn.stages import STAGE_VERSIONS
 from aiayn.wings import present_stages
 
-_STAGES = {*STAGE_VERSIONS, *(stage.verb for stage in present_stages())}
 LOG_SUFFIXES = frozenset({"", ".err", ".log", ".out", ".stderr", ".stdout", ".txt"})
 OTHER_PACKERS = frozenset({".bz2", ".zst", ".lz4", ".zip", ".7z", ".rar", ".tar", ".tgz", ".txz"})
 # Documents and code may quote a line of a log, and are none.
@@ -89,12 +88,13 @@ class _Walk:
 
     def listing(self) -> Listing:
         """Walk, and return what was found."""
+        stages = {*STAGE_VERSIONS, *(stage.verb for stage in present_stages())}
         for parent, names, files in os.walk(self.folder, onerror=self._unreadable, followlinks=True):
             place = Path(parent)
             is_scale = is_scale_folder(place)
             if is_scale:
                 self.scale_folders.append(place)
-                names[:] = [name for name in names if name not in _STAGES]
+                names[:] = [name for name in names if name not in stages]
             is_ours = any(place.is_relative_to(one) for one in self.scale_folders)
             if ATTEMPTS_NAME in files and not is_scale:
                 names.clear()

@@ -5,7 +5,7 @@ The paper's Tables 2 and 3 print tokenised BLEU, later work sacreBLEU. On one fi
 definitions are never subtracted.
 
 The definitions are in `aiayn.scoring.definitions`. Hypotheses and references are detokenised lines, but for
-`bleu_as_given`: see `aiayn.scoring.outputs.system_output`. Our signatures follow sacreBLEU's grammar: `tok` and `lang` are
+`bleu_as_given`: see `outputs.system_output`. Our signatures follow sacreBLEU's grammar: `tok` and `lang` are
 the tokenizer and its language, `split` is what becomes of hyphens, `ref` and `hyp` are how each text was changed
 before, `count` is whose definition of a word and of an empty line (see `count_ngrams`), `refs` is the beginning of the
 references' sha256.
