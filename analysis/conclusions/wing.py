@@ -20,6 +20,18 @@ WING = Wing(
             chapter="variations",
             place=40,
         ),
+        WingTable(
+            "one_run",
+            "analysis.conclusions.tables.one_run:lay_out_one_run",
+            chapter="claims_of_others",
+            place=30,
+        ),
+        WingTable(
+            "seed_noise",
+            "analysis.conclusions.tables.seed_noise:lay_out_seed_noise",
+            chapter="claims_of_others",
+            place=40,
+        ),
     ),
     figures=(WingFigure("forest", chapter="variations", place=10),),
     scale_figures="analysis.conclusions.heavy_forest:figures_of_scale",
