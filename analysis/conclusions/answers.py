@@ -1,30 +1,31 @@
-"""Answers two questions about each contrast: is there a difference, and is the effect smaller than a margin?
+"""Answers two questions about each contrast: is there a difference, is it smaller than a margin.
 
-Decision 0012 has the rule. An estimate is a difference with its standard error and degrees of freedom. With the paper's
-relation and its printed effect, both in bits a subword, the answer is
+Decision 0012 has the rule. An estimate is a difference with its standard error and degrees of
+freedom. With the paper's relation and its printed effect, both in bits a subword, the answer is
 
 | answer | if |
 |---|---|
 | as printed, reversed | the 95 % interval excludes 0, with or against the printed sign |
 | differs | the paper prints the two as equal, and the interval excludes 0 |
-| as printed | the paper prints the two as equal, the interval includes 0, and the effect is within the margin |
-| absent | the interval includes 0 and excludes the printed effect, and the effect is within the margin |
-| too small to tell | the interval includes 0 and the printed effect, and the effect is within the margin |
+| as printed | they are printed as equal, the interval includes 0, the effect is within the margin |
+| absent | the interval includes 0, not the printed effect; the effect is within the margin |
+| too small to tell | the interval includes 0 and the printed effect; the effect is within the margin |
 | undecided | anything else |
 
-The effect is within the margin if two one-sided t-tests at ALPHA reject an effect of the margin or more. The smallest
-margin that would pass is the larger absolute end of the 90 % interval. It is a bound and is never tested.
+The effect is within the margin if two one-sided t-tests at ALPHA reject an effect of the margin or
+more. The smallest margin that would pass is the larger absolute end of the 90 % interval. It is a
+bound and is never tested.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Literal
 
 import msgspec
 from scipy import special  # type: ignore[import-untyped, unused-ignore]
 
-from analysis.scoring.verdict import ALPHA, PooledSd, holm_adjusted, reaches, tail
+from analysis.scoring.verdict import ALPHA, PooledSd, holm_adjusted, tail
 
 MARGIN_OF_ABSENCE = 0.05  # bits a subword; chosen after the runs of decision 0009 were seen (decision 0012)
 
@@ -92,8 +93,9 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """The answer for one contrast, with what stands next to it.
 
-    The `holm_` values are p-values after Holm's correction: of difference and of equivalence, each over the contrasts
-    that were answered together. The smallest margins are in bits; the corrected margin is for that many contrasts.
+    The `holm_` values are p-values after Holm's correction: of difference and of equivalence, each
+    over the contrasts that were answered together. The smallest margins are in bits; the corrected
+    margin is for that many contrasts.
     """
 
     answer: Answer
@@ -112,9 +114,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
         return self.holm_difference < ALPHA
 
 
-def estimate_difference(
-    difference: float, pooled: PooledSd, num_seeds: int, num_control_seeds: int
-) -> Estimate:
+def estimate_difference(difference: float, pooled: PooledSd, num_seeds: int, num_control_seeds: int) -> Estimate:
     """Return the estimate of a difference of means by an sd that is pooled over systems."""
     return Estimate(
         difference=difference,

@@ -1,8 +1,8 @@
 """Repeats the question of difference with one change at a time: decision 0012's readings of a contrast.
 
-A quantity has values by system and seed. Each reading gives an estimate for every contrast, row minus control, and from
-it a direction: better, worse, or no difference. A contrast's line names the readings whose direction is not that of
-decision 0009's own estimate. No reading changes an answer.
+A quantity has values by system and seed. Each reading gives an estimate for every contrast, row
+minus control, and from it a direction: better, worse, or no difference. A contrast's line names the
+readings whose direction is not that of decision 0009's own estimate. No reading changes an answer.
 """
 
 import math
@@ -22,8 +22,9 @@ ValuesBySystem = Mapping[str, Mapping[int, float]]  # by system, then by seed
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """One reading of all contrasts: by row, the estimate against the control.
 
-    `holm_by_row` has the corrected p-values of a reading by Holm's correction, else it is None. `note` says in a
-    sentence what the reader must know, `missing` by row why a contrast has no estimate.
+    `holm_by_row` has the corrected p-values of a reading by Holm's correction, else it is None.
+    `note` says in a sentence what the reader must know, `missing` by row why a contrast has no
+    estimate.
     """
 
     kind: Kind

@@ -213,9 +213,7 @@ def _effects_at_rates(
     return effects_at_rates(row, control, rate_probes)
 
 
-def _our_contrast(
-    asked: PrintedContrast, runs: Mapping[str, list[SeedRun]], spread: Spread
-) -> Contrast | None:
+def _our_contrast(asked: PrintedContrast, runs: Mapping[str, list[SeedRun]], spread: Spread) -> Contrast | None:
     """Return a contrast whose two rows are run here; None if one of them has no value."""
     row_runs, control_runs = (runs.get(number.key.system, []) for number in asked.numbers)
     relation = None if asked.conclusion is None else asked.conclusion.relation

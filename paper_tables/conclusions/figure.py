@@ -7,6 +7,7 @@ import altair as alt
 import pandas as pd
 
 from aiayn.printed import PAPER_SCALE, PublishedCell, read_table
+from analysis.conclusions.answers import Answer
 from analysis.conclusions.contrasts import Call
 from analysis.scoring.scores import BITS_METRIC
 from paper_tables.conclusions.contrasts import draw_contrasts
@@ -16,11 +17,13 @@ from paper_tables.figures.results import LABEL_WIDTH, OURS_NAME, PRINTED_NAME, R
 from paper_tables.frame import Frame, is_bleu
 from paper_tables.tables.table3 import BLEU_METRIC, SYMBOL_BY_COLUMN, group_of
 
-ANSWER_BY_CALL = {Call.HOLDS: "holds", Call.REVERSED: "reversed", Call.TOO_CLOSE: "undecided"}
+ANSWER_BY_CALL = {Call.HOLDS: "holds", Call.REVERSED: "reversed", Call.TOO_CLOSE: "undecided"}  # of BLEU
 NOT_CALLED = "not called"
-MARK_BY_ANSWER = {  # shape, stroke, fill: a difference that is not decided is hollow
-    PRINTED_NAME: ("diamond", PRINTED, PRINTED), "holds": ("circle", OURS, OURS),
-    "reversed": ("square", WARNING, WARNING), "undecided": ("circle", OURS, "transparent"),
+MARK_BY_ANSWER = {  # shape, stroke, fill: where the interval includes 0 the mark is hollow
+    PRINTED_NAME: ("diamond", PRINTED, PRINTED), Answer.AS_PRINTED.value: ("circle", OURS, OURS),
+    Answer.REVERSED.value: ("square", WARNING, WARNING), Answer.DIFFERS.value: ("triangle-up", WARNING, WARNING),
+    Answer.ABSENT.value: ("circle", OURS, "transparent"), Answer.TOO_SMALL.value: ("square", OURS, "transparent"),
+    Answer.UNDECIDED.value: ("cross", OURS, "transparent"), "holds": ("circle", OURS, OURS),
     NOT_CALLED: ("circle", PALETTE[3], "transparent"),
 }  # fmt: skip
 NO_SD = "base has fewer than two seeds: no interval"
@@ -46,7 +49,8 @@ def forest_frame(cells: Frame, metric: str) -> pd.DataFrame:
         if ours is not None:
             spread = NO_SD if ours.interval is None else "95 % t-interval by the pooled sd"
             values = (ours.num_compared, ours.difference, *(ours.interval or (None, None)), spread)
-            values += (ANSWER_BY_CALL.get(ours.call, NOT_CALLED),)
+            answer = one.answered.answer.value if one.answered else ANSWER_BY_CALL.get(ours.call, NOT_CALLED)
+            values += (answer,)
             lines.append((*head, OURS_NAME, cells.scale, metric, *values))
     return pd.DataFrame(lines, columns=list(FOREST_COLUMNS)).astype({"num_seeds": "Int64"})
 

@@ -1,8 +1,8 @@
 """Makes the readings of decision 0012 from the frame of a scale: what each contrast says if it is read otherwise.
 
-`analysis.conclusions.readings` has the arithmetic. A reading here is a quantity of the pack: bits on another test set,
-BLEU, the mean of the last validations, an earlier or a later update. Every run that is known not to have started is
-left out, as decision 0009 leaves it out.
+`analysis.conclusions.readings` has the arithmetic. A reading here is a quantity of the pack: bits
+on another test set, BLEU, the mean of the last validations, an earlier or a later update. Every run
+that is known not to have started is left out, as decision 0009 leaves it out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,8 +35,9 @@ RunsBySystem = dict[str, list[SeedRun]]
 class Readings(msgspec.Struct, frozen=True, kw_only=True):
     """All readings of a scale's contrasts, by row; `slopes` and `training_bits` are of their own kind.
 
-    `slopes` asks whether an effect still moves, with Holm's correction. `training_bits` are exploratory and tested by
-    nobody; their rows are those whose dropout and smoothing are the control's.
+    `slopes` asks whether an effect still moves, with Holm's correction. `training_bits` are
+    exploratory and tested by nobody; their rows are those whose dropout and smoothing are the
+    control's.
     """
 
     readings: tuple[Reading, ...]
@@ -53,7 +54,10 @@ def make_readings(frame: Frame, rows: Sequence[str], control: str = REFERENCE_SY
     runs = _started_by_system(frame, frame.numbers)
     later = _started_by_system(frame, frame.later_numbers)
     bits = _values(runs, lambda run: run.value)
-    pooled, welch = read_pooled("variance", "", bits, rows, control), read_welch(bits, rows, control, "Welch")
+    pooled, welch = (
+        read_pooled("variance", "", bits, rows, control),
+        read_welch(bits, rows, control, "Welch"),
+    )
     readings = [correct_by_holm(pooled, "Holm"), welch, correct_by_holm(welch, "Welch with Holm")]
     readings += leave_seeds_out(bits, rows, control)
     later_bits = {system: some for system, some in _values(later, lambda run: run.value).items() if system in bits}
@@ -84,7 +88,8 @@ def make_readings(frame: Frame, rows: Sequence[str], control: str = REFERENCE_SY
 
 def _keys_by_testset(frame: Frame) -> dict[str, list[CellKey]]:
     """Return the cells of last checkpoints of the En-De corpus by test set: dev first, then the further ones."""
-    corpus, found = frame.corpus_by_pair["en-de"], {}
+    corpus = frame.corpus_by_pair["en-de"]
+    found: dict[str, list[CellKey]] = {}
     for role in ("dev", "further"):
         for key in frame.keys:
             if (key.corpus, key.average, key.role) == (corpus, COMPARED_AVERAGE, role):

@@ -11,8 +11,8 @@ from paper_tables.frame import Frame, Number, Numbers
 def runs_by_system(frame: Frame, judged: Sequence[Number]) -> dict[str, list[SeedRun]]:
     """Return the runs of every system on the test set of some numbers, in their metric.
 
-    A judged system is represented by its judged number, any other system by its first number of the same kind: an
-    averaged model or a last checkpoint, as the judged numbers are.
+    A judged system is represented by its judged number, any other system by its first number of the
+    same kind: an averaged model or a last checkpoint, as the judged numbers are.
     """
     first = judged[0]
     number_by_system: dict[str, Number] = {}

@@ -109,6 +109,8 @@ WINGS = (
         packages=("analysis.conclusions", "paper_tables.conclusions"),
         tables=(
             WingTable("paper_tables.conclusions.table:lay_out_conclusions", after="table3"),
+            WingTable("paper_tables.conclusions.readings_table:lay_out_readings", after="table3"),
+            WingTable("paper_tables.conclusions.horizon:lay_out_horizon", after="table3"),
             WingTable("paper_tables.conclusions.testsets:lay_out_testsets", after="table3"),
         ),
         scale_figures="paper_tables.conclusions.figure:figures_of_scale",

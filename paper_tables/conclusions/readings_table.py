@@ -1,0 +1,132 @@
+"""Lays out the readings of decision 0012, a row a reading and a column a contrast: table `readings`."""
+
+from collections.abc import Mapping
+
+from analysis.conclusions.readings import Kind, Reading
+from analysis.scoring.scores import BITS_METRIC
+from paper_tables.conclusions.contrasts import PrintedContrast, draw_contrasts
+from paper_tables.conclusions.readings import ADDED_AFTER_A_LOOK, Readings
+from paper_tables.conclusions.runs import seed_runs
+from paper_tables.frame import Frame
+from paper_tables.layout import (
+    BITS_DECIMALS,
+    BLEU_DECIMALS,
+    PLUS_MINUS,
+    Cell,
+    Field,
+    Note,
+    Table,
+    blank_cell,
+    columns_of,
+    label_field,
+    our_field,
+    rows_of,
+    text_cell,
+)
+
+OTHER = "*"  # marks a reading that gives another direction
+KIND_WORDS: dict[Kind, str] = {
+    "variance": "variance", "seeds": "seeds of base", "text": "another text", "metric": "another metric",
+    "horizon": "earlier updates",
+}  # fmt: skip
+NOTES = (
+    f"A reading repeats the question of difference with one change. {OTHER}: it gives a contrast "
+    "another direction (better, worse, no difference) than the answer has. No reading changes an "
+    "answer. All readings were chosen after a look at the runs of decision 0009: they are "
+    "exploratory.",
+    "Holm: Holm's correction over the contrasts. Welch: two variances, base's own and that pooled "
+    "over all other systems. Each other reading has an sd of its own, pooled over the systems as in "
+    "decision 0009.",
+    "Bits on training batches, from the logs: the mean over the last fifth of the updates, with "
+    "dropout. They are shown for rows whose dropout and smoothing are base's, and are neither "
+    "tested nor counted. A row that fits its training text worse, but not dev, is consistent with "
+    "over-fitting.",
+)
+ADDED_NOTE = f"All seeds ({ADDED_AFTER_A_LOOK}): those of decision 0012 next to those of 0009."
+
+
+def lay_out_readings(frame: Frame) -> Table | None:
+    """Return a row for each reading; None unless a primary contrast is answered."""
+    drawn = draw_contrasts(frame)
+    if drawn.readings is None:
+        return None
+    answered = {contrast.numbers[0].key.system: contrast for contrast in drawn.primary if contrast.answered}
+    all_readings = drawn.readings
+    readings = list(all_readings.readings)
+    if all_readings.training_bits.estimate_by_row:
+        readings.append(all_readings.training_bits)
+    fields: list[Field[Reading]] = [
+        label_field("kind", "what is changed", lambda reading: KIND_WORDS[reading.kind]),
+        label_field("reading", "reading", lambda reading: reading.name),
+        our_field(
+            "num_other",
+            "contrasts with another direction",
+            lambda reading: _num_other_cell(reading, all_readings, answered),
+        ),
+    ]
+    for system, contrast in answered.items():
+        fields.append(_contrast_field(system, contrast))
+    has_later = any(ADDED_AFTER_A_LOOK in reading.name for reading in readings)
+    notes = [*NOTES, *([ADDED_NOTE] if has_later else [])]
+    notes += [*_missing_notes(readings), *_dirty_notes(frame)]
+    return Table(
+        name="readings",
+        title="Readings",
+        caption="The contrasts of table `conclusions` in bits a subword, read otherwise: the difference to base with "
+        "half of its 95 % interval, in bits or in BLEU.",
+        columns=columns_of(fields),
+        rows=rows_of(fields, readings, "ours"),
+        notes=tuple(Note("", text) for text in notes),
+    )
+
+
+def _contrast_field(system: str, contrast: PrintedContrast) -> Field[Reading]:
+    return our_field(system, contrast.statement, lambda reading: _estimate_cell(reading, system, contrast))
+
+
+def _estimate_cell(reading: Reading, system: str, contrast: PrintedContrast) -> Cell:
+    """Return the difference and its reach; a star where the reading gives another direction."""
+    estimate, answered = reading.estimate_by_row.get(system), contrast.answered
+    if estimate is None or answered is None:
+        return blank_cell()
+    decimals = BITS_DECIMALS if reading.less_is_better else BLEU_DECIMALS
+    star = f" {OTHER}" if reading.name in contrast.differing else ""
+    return text_cell(
+        f"{estimate.difference:+.{decimals}f} {PLUS_MINUS} {estimate.reach:.{decimals}f}{star}",
+        "ours",
+    )
+
+
+def _num_other_cell(reading: Reading, readings: Readings, answered: Mapping[str, PrintedContrast]) -> Cell:
+    """Return how many contrasts a reading gives another direction; training bits are not counted."""
+    if reading is readings.training_bits:
+        return text_cell("not counted", "state")
+    return text_cell(str(sum(reading.name in contrast.differing for contrast in answered.values())), "ours")
+
+
+def _missing_notes(readings: list[Reading]) -> list[str]:
+    """Return a sentence for each reading that lacks a contrast."""
+    notes = []
+    for reading in readings:
+        if reading.missing:
+            problems = "; ".join(dict.fromkeys(reading.missing.values()))
+            notes.append(f"Without a value in reading {reading.name!r}: {problems}.")
+    return notes
+
+
+def _dirty_notes(frame: Frame) -> list[str]:
+    """Return a sentence on evaluations from a changed working tree: whose, and how far record and log differ."""
+    trainings = list(dict.fromkeys((key.system, seed) for key, seed in frame.dirty_evaluations))
+    if not trainings:
+        return []
+    differences = []
+    for (key, metric), number in frame.numbers.items():
+        if metric == BITS_METRIC and key.role == "dev":
+            differences += [
+                abs(run.value - run.bits_by_update[run.updates])
+                for run in seed_runs(frame, number)
+                if (key.system, run.seed) in trainings and run.updates in run.bits_by_update
+            ]
+    agreement = f"; on dev record and log differ by at most {max(differences):.4f} bits" if differences else ""
+    names = ", ".join(f"{system} seed {seed}" for system, seed in trainings)
+    return [f"Evaluated from a changed working tree (`is_dirty` in the records): {names}{agreement}."]
