@@ -17,14 +17,14 @@ from paper_tables.figures.results import LABEL_WIDTH, OURS_NAME, PRINTED_NAME, R
 from paper_tables.frame import Frame, is_bleu
 from paper_tables.tables.table3 import BLEU_METRIC, SYMBOL_BY_COLUMN, group_of
 
-ANSWER_BY_CALL = {Call.HOLDS: "holds", Call.REVERSED: "reversed", Call.TOO_CLOSE: "undecided"}  # of BLEU
+ANSWER_BY_CALL = {Call.HOLDS: "holds", Call.REVERSED: "reversed", Call.TOO_CLOSE: Call.TOO_CLOSE.value}  # in BLEU
 NOT_CALLED = "not called"
 MARK_BY_ANSWER = {  # shape, stroke, fill: where the interval includes 0 the mark is hollow
     PRINTED_NAME: ("diamond", PRINTED, PRINTED), Answer.AS_PRINTED.value: ("circle", OURS, OURS),
     Answer.REVERSED.value: ("square", WARNING, WARNING), Answer.DIFFERS.value: ("triangle-up", WARNING, WARNING),
     Answer.ABSENT.value: ("circle", OURS, "transparent"), Answer.TOO_SMALL.value: ("square", OURS, "transparent"),
     Answer.UNDECIDED.value: ("cross", OURS, "transparent"), "holds": ("circle", OURS, OURS),
-    NOT_CALLED: ("circle", PALETTE[3], "transparent"),
+    Call.TOO_CLOSE.value: ("circle", OURS, "transparent"), NOT_CALLED: ("circle", PALETTE[3], "transparent"),
 }  # fmt: skip
 NO_SD = "base has fewer than two seeds: no interval"
 FOREST_COLUMNS = ("group", "row", "label", "source", "scale", "metric", "num_seeds", "difference", "low", "high",
@@ -126,10 +126,11 @@ def describe_forest(frame: pd.DataFrame) -> str:
 
 
 _FOREST_CAPTION = (
-    "A diamond is the printed row minus the printed base; beside it the mean of ours minus that of our base, filled if "
-    "the table of conclusions calls it decided. Bars are its 95 % t-intervals, by an sd pooled over all systems of two "
-    "seeds or more; those that leave the plot are cut. At a smaller scale than the paper's a row keeps its ratio to "
-    "base, and the two compare in direction, not in size."
+    "A diamond is the printed row minus the printed base; next to it is the mean of ours minus that of our base. The "
+    "mark is hollow where the interval includes 0, and a triangle where the paper prints the two as equal and ours "
+    "differ. Bars are 95 % t-intervals by an sd pooled over all systems of two seeds or more; a bar that leaves the "
+    "plot is cut. At a smaller scale than the paper's a row keeps its ratio to base, and the two compare in direction, "
+    "not in size."
 )
 FOREST_BLEU = Figure(
     name="forest_bleu",

@@ -7,6 +7,7 @@ both. Systems whose own file has so many updates, as big, stand for themselves.
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -14,7 +15,7 @@ from aiayn.printed import COMPARED_AVERAGE, REFERENCE_SYSTEM
 from analysis.conclusions.answers import Estimate, estimate_difference
 from analysis.scoring.scores import BITS_METRIC
 from analysis.scoring.verdict import PooledSd, pool_sd
-from paper_tables.frame import Frame, Run
+from paper_tables.frame import Frame, Number, Run
 from paper_tables.layout import (
     BITS_DECIMALS,
     Cell,
@@ -29,6 +30,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
+from paper_tables.tables.ours import complete
 
 HORIZON_UPDATES = 16_000
 CONTINUED_PREFIX = f"updates{HORIZON_UPDATES}_"
@@ -54,11 +56,12 @@ NOTES = (
 
 
 class LongRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of a system to the horizon: bits on dev by update, and the value of its last checkpoint."""
+    """A run of a system to the horizon: bits on dev by update, those of its last checkpoint, and its number."""
 
     seed: int
     bits: float
     bits_by_update: Mapping[int, float]
+    number: Number | None = None
 
 
 class HorizonContrast(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +75,7 @@ class HorizonContrast(msgspec.Struct, frozen=True, kw_only=True):
     estimate: Estimate | None
     best_difference: float
     difference_by_update: Mapping[int, float]
+    numbers: tuple[Number, ...] = ()
 
 
 def long_runs(frame: Frame) -> dict[str, list[LongRun]]:
@@ -87,7 +91,9 @@ def long_runs(frame: Frame) -> dict[str, list[LongRun]]:
         for run, value in number.values:
             if run.seed is not None and run.train is not None and run.train.updates == HORIZON_UPDATES:
                 curve = {**_curve_of(run_by_key.get((system, run.seed))), **run.bits_by_update}
-                found.setdefault(system, {})[run.seed] = LongRun(seed=run.seed, bits=value, bits_by_update=curve)
+                found.setdefault(system, {})[run.seed] = LongRun(
+                    seed=run.seed, bits=value, bits_by_update=curve, number=number
+                )
     return {system: [by_seed[seed] for seed in sorted(by_seed)] for system, by_seed in found.items()}
 
 
@@ -142,6 +148,7 @@ def _contrast(
             )
             for update in shown
         },
+        numbers=tuple(run.number for run in (runs[0], controls[0]) if run.number is not None),
     )
 
 
@@ -166,7 +173,7 @@ def lay_out_horizon(frame: Frame) -> Table | None:
         our_field("best", "best validation", lambda contrast: _bits_cell(contrast.best_difference)),
     ]
     fields += [_update_field(update) for update in updates]
-    return Table(
+    table = Table(
         name="horizon",
         title="Longer trainings",
         caption=f"Whether bigger models stay better than base when all train to {HORIZON_UPDATES:,} updates.",
@@ -177,6 +184,7 @@ def lay_out_horizon(frame: Frame) -> Table | None:
             *(Note("", text) for text in _missing_words(runs)),
         ),
     )
+    return complete(frame, table, has_states=False)
 
 
 def _seeds_words(contrast: HorizonContrast) -> str:
@@ -189,13 +197,15 @@ def _bits_cell(value: float) -> Cell:
 
 def _estimate_cell(contrast: HorizonContrast) -> Cell:
     if contrast.estimate is None:
-        return _bits_cell(contrast.difference)
+        return replace(_bits_cell(contrast.difference), shows=contrast.numbers)
     ends = (
         contrast.difference - contrast.estimate.reach,
         contrast.difference + contrast.estimate.reach,
     )
     interval = " to ".join(f"{end:+.{BITS_DECIMALS}f}" for end in ends)
-    return text_cell(f"{contrast.difference:+.{BITS_DECIMALS}f} ({interval})", "ours")
+    text = f"{contrast.difference:+.{BITS_DECIMALS}f} ({interval})"
+    marks = contrast.numbers[0].marks if contrast.numbers else ()
+    return replace(text_cell(text, "ours", *marks), shows=contrast.numbers)
 
 
 def _outlives_cell(contrast: HorizonContrast) -> Cell:

@@ -11,6 +11,7 @@ import msgspec
 
 from aiayn.paths import CellKey
 from aiayn.printed import COMPARED_AVERAGE, METRIC_BY_PAIR, REFERENCE_SYSTEM
+from analysis.conclusions.answers import Estimate
 from analysis.conclusions.contrasts import SHARES, SeedRun, started_runs
 from analysis.conclusions.readings import (
     Reading,
@@ -23,6 +24,7 @@ from analysis.conclusions.readings import (
 )
 from analysis.scoring.scores import BITS_METRIC
 from analysis.scoring.verdict import ALPHA
+from paper_tables.conclusions.horizon import HORIZON_UPDATES, compare_at_horizon, long_runs
 from paper_tables.conclusions.runs import seed_runs
 from paper_tables.frame import Frame, Numbers, Run
 
@@ -35,14 +37,15 @@ RunsBySystem = dict[str, list[SeedRun]]
 class Readings(msgspec.Struct, frozen=True, kw_only=True):
     """All readings of a scale's contrasts, by row; `slopes` and `training_bits` are of their own kind.
 
+    `place_by_name` has the test set and the metric of a reading of other numbers than bits on dev.
     `slopes` asks whether an effect still moves, with Holm's correction. `training_bits` are
-    exploratory and tested by nobody; their rows are those whose dropout and smoothing are the
-    control's.
+    exploratory and not tested; their rows have the control's dropout and smoothing.
     """
 
     readings: tuple[Reading, ...]
     slopes: Reading
     training_bits: Reading
+    place_by_name: Mapping[str, tuple[str, str]]
 
     def moves(self, row: str) -> bool:
         """Return whether the effect of a row still moves at the end of the updates."""
@@ -65,25 +68,40 @@ def make_readings(frame: Frame, rows: Sequence[str], control: str = REFERENCE_SY
         name = f"all seeds ({ADDED_AFTER_A_LOOK})"
         readings.append(read_pooled("seeds", name, merge_seeds(bits, later_bits), rows, control))
     keys = _keys_by_testset(frame)
+    place_by_name: dict[str, tuple[str, str]] = {}
     for testset in keys:
         if testset != _dev_testset(frame):
             values = _numbers_on(frame, testset, BITS_METRIC, runs)
-            readings.append(read_pooled("text", f"bits on {testset}", values, rows, control))
+            name = f"bits on {testset}"
+            place_by_name[name] = (testset, BITS_METRIC)
+            readings.append(read_pooled("text", name, values, rows, control))
     last = _values(runs, lambda run: run.mean_of_last)
     readings.append(read_pooled("metric", "mean of the last three validations", last, rows, control))
     for testset in keys:
         values = _numbers_on(frame, testset, BLEU_METRIC, runs)
         name = f"BLEU on {testset}"
+        place_by_name[name] = (testset, BLEU_METRIC)
         readings.append(read_pooled("metric", name, values, rows, control, less_is_better=False))
     for share in SHARES:
         values = _values(runs, lambda run, share=share: run.bits_at(share))  # type: ignore[misc]
         readings.append(read_pooled("horizon", f"{share * 100:.0f} % of the updates", values, rows, control))
+    readings.append(_reading_at_horizon(frame, rows))
     slopes = read_pooled("horizon", "slopes", _values(runs, lambda run: run.slope_at_end), rows, control)
     return Readings(
         readings=tuple(reading for reading in readings if reading.estimate_by_row),
         slopes=correct_by_holm(slopes, "slopes"),
         training_bits=_training_bits(frame, rows, control),
+        place_by_name=place_by_name,
     )
+
+
+def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
+    """Return the reading at 16,000 updates, of the rows that have a run so long next to base's."""
+    estimates: dict[str, Estimate] = {}
+    for contrast in compare_at_horizon(long_runs(frame)):  # confirmatory seeds come first
+        if contrast.system in rows and contrast.estimate is not None:
+            estimates.setdefault(contrast.system, contrast.estimate)
+    return Reading(kind="horizon", name=f"{HORIZON_UPDATES:,} updates", estimate_by_row=estimates)
 
 
 def _keys_by_testset(frame: Frame) -> dict[str, list[CellKey]]:

@@ -1,13 +1,14 @@
 """Lays out the readings of decision 0012, a row a reading and a column a contrast: table `readings`."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from analysis.conclusions.readings import Kind, Reading
 from analysis.scoring.scores import BITS_METRIC
 from paper_tables.conclusions.contrasts import PrintedContrast, draw_contrasts
 from paper_tables.conclusions.readings import ADDED_AFTER_A_LOOK, Readings
 from paper_tables.conclusions.runs import seed_runs
-from paper_tables.frame import Frame
+from paper_tables.frame import Frame, Number
 from paper_tables.layout import (
     BITS_DECIMALS,
     BLEU_DECIMALS,
@@ -23,11 +24,12 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
+from paper_tables.tables.ours import complete
 
 OTHER = "*"  # marks a reading that gives another direction
 KIND_WORDS: dict[Kind, str] = {
     "variance": "variance", "seeds": "seeds of base", "text": "another text", "metric": "another metric",
-    "horizon": "earlier updates",
+    "horizon": "updates",
 }  # fmt: skip
 NOTES = (
     f"A reading repeats the question of difference with one change. {OTHER}: it gives a contrast "
@@ -64,12 +66,11 @@ def lay_out_readings(frame: Frame) -> Table | None:
             lambda reading: _num_other_cell(reading, all_readings, answered),
         ),
     ]
-    for system, contrast in answered.items():
-        fields.append(_contrast_field(system, contrast))
+    fields += [_contrast_field(frame, system, contrast, all_readings) for system, contrast in answered.items()]
     has_later = any(ADDED_AFTER_A_LOOK in reading.name for reading in readings)
     notes = [*NOTES, *([ADDED_NOTE] if has_later else [])]
     notes += [*_missing_notes(readings), *_dirty_notes(frame)]
-    return Table(
+    table = Table(
         name="readings",
         title="Readings",
         caption="The contrasts of table `conclusions` in bits a subword, read otherwise: the difference to base with "
@@ -78,23 +79,39 @@ def lay_out_readings(frame: Frame) -> Table | None:
         rows=rows_of(fields, readings, "ours"),
         notes=tuple(Note("", text) for text in notes),
     )
+    return complete(frame, table, has_states=False)
 
 
-def _contrast_field(system: str, contrast: PrintedContrast) -> Field[Reading]:
-    return our_field(system, contrast.statement, lambda reading: _estimate_cell(reading, system, contrast))
+def _contrast_field(frame: Frame, system: str, contrast: PrintedContrast, readings: Readings) -> Field[Reading]:
+    def cell(reading: Reading) -> Cell:
+        return _estimate_cell(reading, system, contrast, _numbers_of(frame, contrast, readings, reading.name))
+
+    return our_field(system, contrast.statement, cell)
 
 
-def _estimate_cell(reading: Reading, system: str, contrast: PrintedContrast) -> Cell:
+def _numbers_of(frame: Frame, contrast: PrintedContrast, readings: Readings, name: str) -> tuple[Number, ...]:
+    """Return the numbers behind a reading: bits on dev, or the same runs on another test set or in BLEU."""
+    if name not in readings.place_by_name:
+        return contrast.numbers
+    testset, metric = readings.place_by_name[name]
+    wanted = {(number.key.corpus, number.key.system, number.key.average) for number in contrast.numbers}
+    return tuple(
+        number
+        for (key, number_metric), number in frame.numbers.items()
+        if (key.testset, number_metric) == (testset, metric) and (key.corpus, key.system, key.average) in wanted
+    )
+
+
+def _estimate_cell(reading: Reading, system: str, contrast: PrintedContrast, numbers: tuple[Number, ...]) -> Cell:
     """Return the difference and its reach; a star where the reading gives another direction."""
-    estimate, answered = reading.estimate_by_row.get(system), contrast.answered
-    if estimate is None or answered is None:
+    estimate = reading.estimate_by_row.get(system)
+    if estimate is None:
         return blank_cell()
     decimals = BITS_DECIMALS if reading.less_is_better else BLEU_DECIMALS
     star = f" {OTHER}" if reading.name in contrast.differing else ""
-    return text_cell(
-        f"{estimate.difference:+.{decimals}f} {PLUS_MINUS} {estimate.reach:.{decimals}f}{star}",
-        "ours",
-    )
+    text = f"{estimate.difference:+.{decimals}f} {PLUS_MINUS} {estimate.reach:.{decimals}f}{star}"
+    marks = contrast.row.marks if contrast.row else ()
+    return replace(text_cell(text, "ours", *marks), shows=numbers)
 
 
 def _num_other_cell(reading: Reading, readings: Readings, answered: Mapping[str, PrintedContrast]) -> Cell:

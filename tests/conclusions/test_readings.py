@@ -129,9 +129,9 @@ def test_the_table_stars_a_reading_with_another_direction_and_names_dirty_evalua
     table = lay_out_readings(frame_of(site))
     assert table is not None
     rows = {row["reading"]: row for row in rows_of(table)}
-    assert rows["Holm"]["table3_c_n2"] == "+0.600 \u00b1 0.497"
+    assert rows["Holm"]["table3_c_n2"] == "+0.600 \u00b1 0.497 [\u2020]"
     assert rows["Holm"]["num_other"] == "0"
-    assert rows["BLEU on demo_dev"]["table3_c_n2"] == "-0.40 \u00b1 0.99 *"
+    assert rows["BLEU on demo_dev"]["table3_c_n2"] == "-0.40 \u00b1 0.99 * [\u2020]"
     assert rows["BLEU on demo_dev"]["num_other"] == "1"
     assert "Evaluated from a changed working tree (`is_dirty` in the records): table3_c_n2 seed 1." in notes_of(table)
 
