@@ -15,6 +15,7 @@ import msgspec
 from analysis.conclusions.answers import Direction, Estimate, estimate_difference
 from analysis.scoring.verdict import ALPHA, PooledSd, holm_adjusted, pool_sd
 
+MIN_CONTROL_SEEDS = 2  # as decision 0009 has it
 Kind = Literal["variance", "seeds", "text", "metric", "horizon"]
 ValuesBySystem = Mapping[str, Mapping[int, float]]  # by system, then by seed
 
@@ -83,8 +84,6 @@ def read_welch(values: ValuesBySystem, rows: Sequence[str], control: str, name: 
     estimates, missing = {}, {}
     for row in rows:
         problem = _problem_of(values, row, control, pooled_rows)
-        if not problem and own is None:
-            problem = f"{control} has one seed, so its own variance is not known"
         if problem or pooled_rows is None or own is None:
             missing[row] = problem
         else:
@@ -125,8 +124,9 @@ def _problem_of(values: ValuesBySystem, row: str, control: str, pooled: PooledSd
     """Return why a row cannot be compared with the control in a quantity, in a sentence; '' if it can."""
     if not values.get(row):
         return f"{row} has no value"
-    if not values.get(control):
-        return f"{control} has no value"
+    num_controls = len(values.get(control, {}))
+    if num_controls < MIN_CONTROL_SEEDS:
+        return f"{control} has {num_controls} seed(s), expected {MIN_CONTROL_SEEDS} or more"
     if pooled is None:
         return "no system has two seeds, so there is no sd"
     return ""

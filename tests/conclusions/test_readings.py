@@ -58,9 +58,9 @@ def test_one_seed_on_a_side_has_the_rows_variance_and_a_control_of_one_seed_has_
     assert single.standard_error == pytest.approx(math.sqrt(rows**2 + 0.02**2 / 3))
     reading = read_welch({**VALUES, "base": {5: 2.5}}, ROWS, "base", "Welch")
     assert reading.estimate_by_row == {}
-    assert set(reading.missing.values()) == {"base has one seed, so its own variance is not known"}
+    assert set(reading.missing.values()) == {"base has 1 seed(s), expected 2 or more"}
     alone = read_pooled("text", "bits", {"base": {5: 2.5}, "single": {5: 2.3}}, ["single"], "base")
-    assert alone.missing == {"single": "no system has two seeds, so there is no sd"}
+    assert alone.missing == {"single": "base has 1 seed(s), expected 2 or more"}
 
 
 def test_a_row_without_a_value_is_named() -> None:
