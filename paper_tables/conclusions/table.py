@@ -57,7 +57,7 @@ RULE_NOTES = (
     "standard deviation over seeds, pooled over the systems of this test set and metric with 2 seeds or more, all "
     "measured on averaged models or all on last checkpoints, with df degrees of freedom. Reach: "
     "t(0.975, df) sd sqrt(1/n1 + 1/n2), half of the 95 % interval.",
-    "Answers (decision 0012, written after a look at the runs of scale multi30k). As printed and reversed: the interval "
+    "Answers (decision 0012, written after a look at the runs of scale multi30k). As printed, reversed: the interval "
     "excludes 0, with or against the printed sign. Differs: the two are printed as equal, and the interval excludes 0; "
     "they are as printed if it includes 0 and the effect is within the margin. Absent: the interval includes 0 and "
     f"excludes the printed effect, and two one-sided tests at {ALPHA} reject an effect of {MARGIN_OF_ABSENCE} bits or "
