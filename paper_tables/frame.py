@@ -147,10 +147,11 @@ class Translations(msgspec.Struct, frozen=True):
 class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All of one scale that tables and figures show.
 
-    `numbers` are by cell and metric, `runs` in the order of the scale's lists. Of `variants` and `architectures` the
+    `numbers` are by cell and metric, `runs` in the order of the scale's lists. `later_numbers` and `later_runs` belong
+    to the scale's `later_seeds`, which were added after the others had been looked at: no printed row, conclusion or
+    verdict uses them. Of `variants` and `architectures` the
     scale names some of those that are `known`. What `is_of_logs` has lines alone, and `notes` by table.
-    `later_runs` and `later_numbers` belong to seeds that were added after the tables' rule; only the readings, the
-    table of longer runs and the table of runs use them. `dirty_evaluations` were made from a changed working tree.
+    `dirty_evaluations` were made from a changed working tree.
     """
 
     scale: str

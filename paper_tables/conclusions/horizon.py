@@ -33,7 +33,6 @@ from paper_tables.layout import (
 from paper_tables.tables.ours import complete
 
 HORIZON_UPDATES = 16_000
-CONTINUED_PREFIX = f"updates{HORIZON_UPDATES}_"
 SHOWN_UPDATES = (8_000, 10_400, 12_800, 15_200, 16_000)  # at which both base and big are validated
 CONFIRMATORY_SEEDS = {
     "base": (11, 12, 13),
@@ -87,7 +86,8 @@ def long_runs(frame: Frame) -> dict[str, list[LongRun]]:
         is_dev = (key.corpus, key.average, key.role) == (corpus, COMPARED_AVERAGE, "dev")
         if not is_dev or metric != BITS_METRIC:
             continue
-        system = key.system.removeprefix(CONTINUED_PREFIX)
+        spec = frame.system_by_name.get(key.system)
+        system = spec.begins_from if spec and spec.begins_from else key.system
         for run, value in number.values:
             if run.seed is not None and run.train is not None and run.train.updates == HORIZON_UPDATES:
                 curve = {**_curve_of(run_by_key.get((system, run.seed))), **run.bits_by_update}

@@ -70,7 +70,11 @@ def with_runs_to_16000(frame: Frame, bits_by_system: Mapping[str, Mapping[int, f
             for seed, bits in by_seed.items()
         )
         numbers[own_key, "bits_per_subword"] = msgspec.structs.replace(number, key=own_key, values=values)
-    return msgspec.structs.replace(frame, later_numbers=numbers)
+    system_by_name = frame.system_by_name | {
+        system: msgspec.structs.replace(frame.system_by_name["base"], begins_from=system.removeprefix("updates16000_"))
+        for system in bits_by_system
+    }
+    return msgspec.structs.replace(frame, later_numbers=numbers, system_by_name=system_by_name)
 
 
 def test_the_table_says_what_was_predicted_what_came_and_which_seeds_are_missing(tmp_path: Path) -> None:

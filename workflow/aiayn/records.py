@@ -174,6 +174,14 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     basis: str
 
 
+class Beginning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a training began that continues a shorter training: the run, its last update, the digest of its model."""
+
+    run: str
+    update: int
+    tensors_sha256: str
+
+
 class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     """A finished training. Seconds are sums over all attempts; `gpu_seconds` counts each GPU.
 
@@ -182,7 +190,8 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     of the last model's sorted tensors. `energy` is None without a GPU, and in records of version 0.3 and before.
     `kernels` says by what attention was computed on a GPU, where it rounds otherwise than on a CPU; '' there.
     `prediction` is that of its newest attempt; None where the machine was not known beforehand, and in records of
-    version 0.4 and before.
+    version 0.4 and before. `beginning` is None unless the training continues a shorter training; seconds and energy
+    are then those since that update, while `tokens` and `updates` count from the first update.
     """
 
     run: str
@@ -204,6 +213,7 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     energy: Energy | None = None
     kernels: str = ""
     prediction: Prediction | None = None
+    beginning: Beginning | None = None
 
 
 class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"):
