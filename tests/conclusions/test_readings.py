@@ -20,9 +20,14 @@ from analysis.conclusions.readings import (
 )
 from paper_tables.conclusions.readings import make_readings
 from paper_tables.conclusions.readings_table import lay_out_readings
+from paper_tables.conclusions.table import lay_out_conclusions
 from paper_tables.frame import Frame
+from paper_tables.make_frame import make_frame
+from paper_tables.render.tables import write_frames
+from paper_tables.tables.further import lay_out_runs
+from paper_tables.tables.table3 import lay_out_table3
 from tests.conclusions.test_conclusions import three_against_three
-from tests.laid_out import frame_of, notes_of, rows_of
+from tests.laid_out import frame_of, notes_of, results_of, rows_of
 from tests.records_factory import make_site, write_dev_scores
 
 VALUES = {
@@ -113,6 +118,30 @@ def test_later_seeds_make_a_reading_of_their_own_and_touch_no_other(tmp_path: Pa
     added = after.pop("all seeds (added after a look)")
     assert added.estimate_by_row["table3_c_n2"].difference == pytest.approx(0.4)
     assert before == after
+
+
+def test_later_seeds_of_a_config_are_in_the_readings_and_runs_but_in_no_conclusion_or_summary(tmp_path: Path) -> None:
+    """Base has 2.9, 3.0 and 3.1 bits; its later seed 11 has 3.8."""
+    tables = {}
+    for name, later_seeds in (("without", []), ("with", ["base:11"])):
+        site = three_against_three(tmp_path / name, later_seeds=later_seeds)
+        write_dev_scores(site, "table3_c_n2", 1, 23.9, 2**3.6)
+        if later_seeds:
+            write_dev_scores(site, "base", 11, 20.0, 2**3.8)
+        results = results_of(site)
+        frame = make_frame(results)
+        write_frames(results, frame, tmp_path / name / "frames")
+        summary = (tmp_path / name / "frames/summary.tsv").read_text(encoding="utf-8")
+        tables[name] = (rows_of(lay_out_table3(frame)), rows_of(lay_out_conclusions(frame)), summary)
+    assert tables["without"][0] == tables["with"][0]
+    assert tables["without"][2] == tables["with"][2]
+    for before, after in zip(tables["without"][1], tables["with"][1], strict=True):
+        assert before | {"differing": ""} == after | {"differing": ""}
+    table = lay_out_readings(frame)
+    assert table is not None
+    (row,) = [row for row in rows_of(table) if row["reading"] == "all seeds (added after a look)"]
+    assert row["table3_c_n2"].startswith("+0.400")
+    assert [row["training"] for row in rows_of(lay_out_runs(frame))][-1] == "demo_en_de base seed 11"
 
 
 def test_the_table_stars_a_reading_with_another_direction_and_names_dirty_evaluations(tmp_path: Path) -> None:
