@@ -77,8 +77,8 @@ def picture(frame: Frame, drawn: Contrasts) -> str:
     updates = frame.system_by_name["base"].training.updates
     return (
         f'<img src="{PACK}/figures/forest_bits.svg" width="400" alt="Table 3, printed and ours">'
-        f"<br>\nSmall scale, bits a subword: {counts}. BLEU: {bleu_count(drawn)}.<br>\n"
-        f"{updates:,} updates. Left is better. Diamond: printed; filled: as printed; hollow: includes 0; triangle: differs.\n"
+        f"<br>\nSmall scale, {updates:,} updates, bits: {counts}. BLEU: {bleu_count(drawn)}.<br>\n"
+        f"Left is better. Diamond: printed; filled: as printed; hollow: includes 0; triangle: differs.\n"
     )
 
 

@@ -135,7 +135,7 @@ def test_with_rows_the_readme_has_its_picture_with_two_lines_and_is_no_longer(tm
     image, *caption = picture.splitlines()
     assert image.startswith(f'<img src="{PACK}/figures/forest_bits.svg" width="400"')
     assert len(caption) == 2
-    assert "bits a subword: 1 as printed, 1 absent, 13 not measured yet. BLEU: " in caption[0]
+    assert "bits: 1 as printed, 1 absent, 13 not measured yet. BLEU: " in caption[0]
     lines = pages["README.md"].splitlines()
     assert len(lines) <= MAX_README_LINES
     assert max(map(len, lines)) <= 120
