@@ -17,14 +17,15 @@ from paper_tables.figures.results import LABEL_WIDTH, OURS_NAME, PRINTED_NAME, R
 from paper_tables.frame import Frame, is_bleu
 from paper_tables.tables.table3 import BLEU_METRIC, SYMBOL_BY_COLUMN, group_of
 
-ANSWER_BY_CALL = {Call.HOLDS: "holds", Call.REVERSED: "reversed", Call.TOO_CLOSE: Call.TOO_CLOSE.value}  # in BLEU
+TOO_CLOSE = "too close to call"
+ANSWER_BY_CALL = {Call.HOLDS: "holds", Call.REVERSED: "reversed", Call.TOO_CLOSE: TOO_CLOSE}  # in BLEU
 NOT_CALLED = "not called"
 MARK_BY_ANSWER = {  # shape, stroke, fill: where the interval includes 0 the mark is hollow
     PRINTED_NAME: ("diamond", PRINTED, PRINTED), Answer.AS_PRINTED.value: ("circle", OURS, OURS),
     Answer.REVERSED.value: ("square", WARNING, WARNING), Answer.DIFFERS.value: ("triangle-up", WARNING, WARNING),
     Answer.ABSENT.value: ("circle", OURS, "transparent"), Answer.TOO_SMALL.value: ("square", OURS, "transparent"),
     Answer.UNDECIDED.value: ("cross", OURS, "transparent"), "holds": ("circle", OURS, OURS),
-    Call.TOO_CLOSE.value: ("circle", OURS, "transparent"), NOT_CALLED: ("circle", PALETTE[3], "transparent"),
+    TOO_CLOSE: ("circle", OURS, "transparent"), NOT_CALLED: ("circle", PALETTE[3], "transparent"),
 }  # fmt: skip
 NO_SD = "base has fewer than two seeds: no interval"
 FOREST_COLUMNS = ("group", "row", "label", "source", "scale", "metric", "num_seeds", "difference", "low", "high",
@@ -89,7 +90,11 @@ def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
         )  # fmt: skip
         x = alt.X("difference:Q", scale=scale, axis=axis)
         y = alt.Y("label:N", sort=list(dict.fromkeys(part["label"])), title=None, axis=axis_of_names(LABEL_WIDTH))
-        legend = alt.Legend(title=None, columns=3, symbolOpacity=1, symbolStrokeWidth=1.6) if index == 0 else None
+        legend = (
+            alt.Legend(title=None, columns=3, columnPadding=4, symbolOpacity=1, symbolStrokeWidth=1.6)
+            if index == 0
+            else None
+        )
         answer = (
             alt.Shape("answer:N", scale=shapes, legend=legend), alt.Stroke("answer:N", scale=strokes, legend=legend),
             alt.Fill("answer:N", scale=fills, legend=legend),

@@ -30,7 +30,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
-from paper_tables.tables.ours import complete
+from paper_tables.tables.ours import complete, difference_provenance
 
 HORIZON_UPDATES = 16_000
 SHOWN_UPDATES = (8_000, 10_400, 12_800, 15_200, 16_000)  # at which both base and big are validated
@@ -205,7 +205,8 @@ def _estimate_cell(contrast: HorizonContrast) -> Cell:
     interval = " to ".join(f"{end:+.{BITS_DECIMALS}f}" for end in ends)
     text = f"{contrast.difference:+.{BITS_DECIMALS}f} ({interval})"
     marks = contrast.numbers[0].marks if contrast.numbers else ()
-    return replace(text_cell(text, "ours", *marks), shows=contrast.numbers)
+    provenance = difference_provenance(contrast.numbers[0], contrast.numbers[1]) if len(contrast.numbers) > 1 else None
+    return replace(text_cell(text, "ours", *marks), provenance=provenance, shows=contrast.numbers)
 
 
 def _outlives_cell(contrast: HorizonContrast) -> Cell:

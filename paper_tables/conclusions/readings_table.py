@@ -24,7 +24,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
-from paper_tables.tables.ours import complete
+from paper_tables.tables.ours import complete, difference_provenance
 
 OTHER = "*"  # marks a reading that gives another direction
 KIND_WORDS: dict[Kind, str] = {
@@ -60,11 +60,7 @@ def lay_out_readings(frame: Frame) -> Table | None:
     fields: list[Field[Reading]] = [
         label_field("kind", "what is changed", lambda reading: KIND_WORDS[reading.kind]),
         label_field("reading", "reading", lambda reading: reading.name),
-        our_field(
-            "num_other",
-            "contrasts with another direction",
-            lambda reading: _num_other_cell(reading, all_readings, answered),
-        ),
+        label_field("num_other", "with another direction", lambda reading: _num_other(reading, all_readings, answered)),
     ]
     fields += [_contrast_field(frame, system, contrast, all_readings) for system, contrast in answered.items()]
     has_later = any(ADDED_AFTER_A_LOOK in reading.name for reading in readings)
@@ -90,16 +86,17 @@ def _contrast_field(frame: Frame, system: str, contrast: PrintedContrast, readin
 
 
 def _numbers_of(frame: Frame, contrast: PrintedContrast, readings: Readings, name: str) -> tuple[Number, ...]:
-    """Return the numbers behind a reading: bits on dev, or the same runs on another test set or in BLEU."""
+    """Return the numbers behind a reading, row and control: bits on dev, or the same runs on another set or in BLEU."""
     if name not in readings.place_by_name:
         return contrast.numbers
     testset, metric = readings.place_by_name[name]
-    wanted = {(number.key.corpus, number.key.system, number.key.average) for number in contrast.numbers}
-    return tuple(
-        number
+    number_by_system = {
+        (key.corpus, key.system, key.average): number
         for (key, number_metric), number in frame.numbers.items()
-        if (key.testset, number_metric) == (testset, metric) and (key.corpus, key.system, key.average) in wanted
-    )
+        if (key.testset, number_metric) == (testset, metric)
+    }
+    keys = [(number.key.corpus, number.key.system, number.key.average) for number in contrast.numbers]
+    return tuple(number_by_system[key] for key in keys)
 
 
 def _estimate_cell(reading: Reading, system: str, contrast: PrintedContrast, numbers: tuple[Number, ...]) -> Cell:
@@ -111,14 +108,16 @@ def _estimate_cell(reading: Reading, system: str, contrast: PrintedContrast, num
     star = f" {OTHER}" if reading.name in contrast.differing else ""
     text = f"{estimate.difference:+.{decimals}f} {PLUS_MINUS} {estimate.reach:.{decimals}f}{star}"
     marks = contrast.row.marks if contrast.row else ()
-    return replace(text_cell(text, "ours", *marks), shows=numbers)
+    return replace(
+        text_cell(text, "ours", *marks), provenance=difference_provenance(numbers[0], numbers[1]), shows=numbers
+    )
 
 
-def _num_other_cell(reading: Reading, readings: Readings, answered: Mapping[str, PrintedContrast]) -> Cell:
+def _num_other(reading: Reading, readings: Readings, answered: Mapping[str, PrintedContrast]) -> str:
     """Return how many contrasts a reading gives another direction; training bits are not counted."""
     if reading is readings.training_bits:
-        return text_cell("not counted", "state")
-    return text_cell(str(sum(reading.name in contrast.differing for contrast in answered.values())), "ours")
+        return "not counted"
+    return str(sum(reading.name in contrast.differing for contrast in answered.values()))
 
 
 def _missing_notes(readings: list[Reading]) -> list[str]:

@@ -45,7 +45,7 @@ CHAPTERS = (
     Chapter("results", "Results", ("verdict_strip", "bleu_cost", "bleu_definitions"),
             ("table2", "conclusions", "replications", "toy_en_es", "baselines", "verdicts")),
     Chapter("variations", "Variations on the model", ("forest",),
-            ("table3", "testsets", "variants", "architectures")),
+            ("table3", "readings", "horizon", "testsets", "variants", "architectures")),
     Chapter("trainings", "Trainings", ("curves", "plan_actual"), ("costs", "runs", "logs")),
     Chapter("model", "The model", ("attention",), ("table1",)),
     Chapter("claims_of_others", "What others say", ("public_runs",),

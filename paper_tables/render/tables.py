@@ -77,7 +77,7 @@ def write_frames(results: ScaleResults, frame: Frame, folder: Path) -> None:
     trainings = results.scores[["corpus", "system", "seed"]].itertuples(index=False, name=None)
     is_of_tables = [training not in later for training in trainings]
     write_frame(results.scores, folder / "scores.tsv")
-    write_frame(summarise_frame(results.scores[is_of_tables]), folder / "summary.tsv")
+    write_frame(summarise_frame(results.scores.loc[is_of_tables]), folder / "summary.tsv")
     write_frame(verdict_frame(frame.judged), folder / "verdicts.tsv")
 
 
