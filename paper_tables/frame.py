@@ -38,7 +38,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def trained_as(self) -> TrainingSpec | None:
-        """The spec that it was trained as; None if it was recorded before a key came or went."""
+        """The spec that it was trained as; None if this version does not know its keys and values."""
         return read_trained(self.train) if self.train else None
 
     @functools.cached_property
@@ -173,7 +173,6 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     baselines: tuple[BaselineRecords, ...] = ()
     translations: dict[CellKey, dict[int, Translations]] = {}  # by seed, of what is shown sentence by sentence
     record_by_stage: dict[str, Any] = {}  # of wings' stages, by verb
-    has_claims: bool = False
     runs_folder: str = ""
     num_row_seeds: int = 0  # that Table 3's rows are to have, and base beside them
     num_base_seeds: int = 0

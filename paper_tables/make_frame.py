@@ -98,7 +98,6 @@ def make_frame(results: ScaleResults) -> Frame:
         baselines=tuple(results.baseline_records),
         translations=translations,
         record_by_stage=results.record_by_stage,
-        has_claims=scale.has_claims,
         runs_folder=scale.runs_folder,
         num_row_seeds=len(scale.ablation_seeds),
         num_base_seeds=len(scale.seeds if scale.base_seeds is None else scale.base_seeds),

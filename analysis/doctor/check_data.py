@@ -27,7 +27,7 @@ NOT_JOINT, UNENDED = "dictionaries of both languages", "lines without their end 
 def check_data(case: Case) -> Answer:
     """Compare numbers of pairs: log, data-bin, and what the corpus holds."""
     if case.trained and re.search(r"wmt.?17", case.trained.data.lower()) and case.claim.corpus.name == "wmt14_en_de":
-        wrong = [fact(case.trained.path, "data", "WMT17's text", "WMT14's", case.trained.line_of("data"))]
+        wrong = [fact(case.trained.path, "data", "WMT17's text", "WMT14's", case.trained.log.first_line)]
         return Answer(findings=(make_finding("wmt17", wrong),))
     if wrong := list(_language_pair(case)):
         return Answer(findings=(make_finding("other-languages", wrong),))

@@ -42,12 +42,9 @@ MIN_SENTENCE, MAX_COPIED = 4, 0.05  # words from which a line is a sentence, and
 def check_pieces(case: Case) -> Answer:
     """Check that translations are text as the references: no pieces, tokens, escapes, unknown words or source."""
     given = [output for output in case.translations if output.lines]
-    left = [output for output in case.translations if output.leaves_pieces and not output.lines]
-    if not given and not left:
+    if not given:
         return Answer(missing=NO_TRANSLATIONS)
     findings = []
-    for output in left:
-        findings.append(make_finding("leaves-pieces", [fact(output.path, "pieces", "left in", "joined", output.line)]))
     for output in given:
         wrong_by_name = {
             "in-pieces": list(_marks(output)),
@@ -289,7 +286,7 @@ def check_definition(case: Case) -> Answer:
     printed = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
     for output in case.translations:
         if not output.lines and output.metric not in ("", printed) and case.claim.is_papers_corpus:
-            evidence = [fact(output.path, "definition of the score", output.metric, printed, output.line)]
+            evidence = [fact(output.path, "definition of the score", output.metric, printed)]
             what, metric = f"definition {output.metric}", output.metric
             finding = make_finding("other-definition", evidence, what=what, metric=metric, printed=printed)
             return Answer(findings=(finding,))

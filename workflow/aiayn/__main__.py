@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from aiayn.cli.flags import add_flags
 from aiayn.errors import AiaynError, ConfigError
+from aiayn.removed import explain_removed_flag, explain_removed_verb
 from aiayn.wings import present_wings, wing_of_verb
 
 # The verbs of the core, in the order of the data flow; those of the wings are in `aiayn.wings`.
@@ -33,11 +34,6 @@ CORE_VERBS = {
     "baselines": "score translations that need no training: a copy, a dictionary, the nearest sentence",
     "tables": "render the paper's tables with our numbers, from records or from logs",
     "translate": "translate sentences from standard input with a trained run",
-}
-# What to do in place of a verb that there was once.
-REMOVED = {
-    "recipes": "the recipes stand side by side in docs/wmt14.md",
-    "unlock": "after a killed snakemake paste the lines of docs/cluster.md, section 'After a killed snakemake'",
 }
 EXIT_INTERRUPTED = 130
 EXIT_UNREAD = 141  # 128 + SIGPIPE, as a shell reports it
@@ -106,10 +102,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(_overview())
         return 0 if arguments else 2
     verb = arguments[0]
-    if verb not in verbs():
-        unknown = f"no verb {verb!r}; expected one of {', '.join(verbs())}"
-        gone = f"the verb {verb!r} is gone: {REMOVED[verb]}" if verb in REMOVED else ""
-        print(f"aiayn: {gone or unknown}", file=sys.stderr)
+    if refusal := _explain_refusal(verb, arguments[1:]):
+        print(refusal, file=sys.stderr)
         return 2
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # its progress belongs in a training's log
@@ -132,6 +126,15 @@ def _run(arguments: Sequence[str] | None) -> int:
         )
         return 1
     return exit_code or 0
+
+
+def _explain_refusal(verb: str, arguments: Sequence[str]) -> str:
+    """Return why a verb or one of its flags does not exist, or "" if argparse can read the command line."""
+    if verb not in verbs():
+        unknown = f"no verb {verb!r}; expected one of {', '.join(verbs())}"
+        return f"aiayn: {explain_removed_verb(verb) or unknown}"
+    removed = explain_removed_flag(verb, arguments)
+    return f"aiayn {verb}: {removed}" if removed else ""
 
 
 def _check_checkout() -> None:

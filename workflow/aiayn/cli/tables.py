@@ -14,7 +14,6 @@ MLPerf's Transformer benchmark (v0.5 to v0.7) become rows of the table public_ru
   aiayn tables --from-logs runs results --output results/from-logs
 """
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -43,13 +42,10 @@ class Flags:
     results: Path = RESULTS
     so_far: bool = flag("render what exists; name what is missing")
     output: Path | None = flag("for --from-logs: where to write (default: results/from-logs)", "FOLDER")
-    log_cache: str | None = flag(argparse.SUPPRESS)  # removed
 
 
 def run(args: Flags) -> None:
     """Render everything and print where the page is."""
-    if args.log_cache is not None:
-        raise UsageError("--log-cache: logs are read anew each time, and nothing of them is kept; omit it")
     if args.from_logs is not None:
         if args.so_far:
             raise UsageError("--so-far: belongs to --configfile; --from-logs always takes what there is; omit it")

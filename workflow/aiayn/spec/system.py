@@ -95,10 +95,10 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     the speed of a GPU's tensor cores.
     `row_testsets` are test sets of the En-De corpus on which the systems of Table 3 are evaluated as on dev, uncalled;
     `probed_alpha` is a length penalty's alpha that was chosen on a probe, with which they are decoded on dev once more.
-    With `has_claims`, what others say of the paper is measured and judged (`paper_tables.claims`).
     `later_seeds` are trainings that were added after the tables' seeds had been looked at, on the En-De corpus. Each
     entry is text, a system and its seeds, as `base:11,12,13`. They enter no printed row, conclusion or verdict, and
     are left out where `updates` shortens the scale.
+    With `has_layer_timing`, the layers of Table 1 are timed (rule measure).
     """
 
     scale: Literal["demo", "multi30k", "paper"]
@@ -121,7 +121,7 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     row_testsets: list[str] = msgspec.field(default_factory=list)
     probed_alpha: float | None = None
     later_seeds: list[str] = msgspec.field(default_factory=list)
-    has_claims: bool = False
+    has_layer_timing: bool = False
     updates: Count | None = None
     precision: Precision | None = None
     mirror: str | None = None

@@ -6,11 +6,6 @@ Each finding has its evidence (file, line, value, expected value), its cost in B
 are published ones, of the run's own corpus and a difference of that size; their sum never exceeds what the run lacks to
 the printed number. The likeliest cause comes first.
 
-Before a training: --command FILE compares a fairseq-train command (averaging, generation and scoring too) with the
-paper's configuration of the nearest system, the costliest difference first. Commands are read with their values; of a
-script with variables give what `bash -x` prints. Give the GPUs of the training with --num-gpus if the file does not say
-them. With --bleu, or a BLEU line in FILE, costs share what is missing, and the likeliest difference comes first.
-
 Exit code 0: nothing was found. 1: something was found, or an input is at fault. 2: usage.
 """
 
@@ -18,21 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aiayn.cli.config import read_changed_scale
-from aiayn.cli.flags import CONFIG, JSON, RESULTS, flag, positive
+from aiayn.cli.flags import CONFIG, JSON, RESULTS, flag
 from aiayn.errors import AiaynError, UsageError
 from aiayn.runs.attempts import ATTEMPTS_NAME
 from aiayn.runs.names import match_run
 from aiayn.spec.system import Overrides
 from aiayn.terminal import json_text
 from analysis.doctor.types import Diagnosis
-from analysis.scoring.definitions import METRICS
-from paper_tables.doctor.diagnoses import (
-    diagnose_commands,
-    diagnose_folder,
-    diagnose_run,
-    list_run_names,
-    make_claim,
-)
+from paper_tables.doctor.diagnoses import diagnose_folder, diagnose_run, list_run_names, make_claim
 from paper_tables.doctor.text import headline, render_diagnosis
 
 EXAMPLE = "aiayn doctor my_run/ --system base --corpus wmt14_en_de --hypotheses my_run/newstest2014.de"
@@ -45,16 +33,12 @@ class Flags:
         "where to look for RUN's log if it is not where its record says (default: runs)", "FOLDER", default=Path("runs")
     )
     scale: str | None = flag("for FOLDER: demo, multi30k or paper (default: paper)")
-    system: str | None = flag("for FOLDER, --command: the system that it should be, such as base")
-    corpus: str | None = flag("for FOLDER, --command: the corpus of the training, as wmt14_en_de")
+    system: str | None = flag("for FOLDER: the system that it should be, such as base")
+    corpus: str | None = flag("for FOLDER: the corpus of the training, as wmt14_en_de")
     hypotheses: Path | None = flag("for FOLDER: translations of the test set", "FILE")
     references: Path | None = flag("for FOLDER: references of the test set", "FILE")
     configfile: Path | None = flag("the scale's config file, needed if it sets `updates` or `precision`", "FILE")
     config: list[str] = CONFIG
-    command: Path | None = flag("a fairseq command or script, see above", "FILE")
-    num_gpus: int | None = flag("for --command: GPUs of the training, all nodes", "N", parse=positive)
-    bleu: float | None = flag("for --command: BLEU on newstest2014, in percent", "BLEU")
-    metric: str | None = flag("for --bleu: its definition (default: that of the scoring in FILE)")
     json: bool = JSON
 
 
@@ -64,10 +48,6 @@ def run(args: Flags) -> None:
     Raises:
         AiaynError: if something was found, so that the exit code is 1.
     """
-    if args.command is not None:
-        _diagnose_command(args, args.command)
-        return
-    _refuse(args, ("num_gpus", "bleu", "metric"), "--command FILE; omit it, or name that file")
     folder = Path(args.what) if args.what is not None and Path(args.what).is_dir() else None
     if folder is not None and args.system is None and (folder / ATTEMPTS_NAME).is_file():  # a run of ours
         args.what, folder = folder.resolve().name, None
@@ -83,22 +63,6 @@ def _refuse(args: Flags, fields: Sequence[str], place: str) -> None:
         if getattr(args, field) is not None:
             name = "WHAT" if field == "what" else f"--{field.replace('_', '-')}"
             raise UsageError(f"{name}: belongs to {place}")
-
-
-def _diagnose_command(args: Flags, path: Path) -> None:
-    of_folders = ("what", "scale", "hypotheses", "references", "configfile")
-    _refuse(args, of_folders, "a run or folder; --command FILE reads the command alone: omit it")
-    if args.bleu is not None and not 1 <= args.bleu <= 100:
-        raise UsageError(f"--bleu {args.bleu:g}: expected percent, from 1 to 100")
-    if args.metric is not None and args.metric not in METRICS:
-        raise UsageError(f"--metric {args.metric}: unknown; expected one of {', '.join(METRICS)}")
-    diagnoses = diagnose_commands(
-        path, num_gpus=args.num_gpus, system=args.system, corpus=args.corpus, bleu=args.bleu,
-        metric=args.metric,
-    )  # fmt: skip
-    print(json_text(diagnoses) if args.json else "\n".join(map(render_diagnosis, diagnoses)), end="")
-    if found := [diagnosis for diagnosis in diagnoses if diagnosis.findings]:
-        raise AiaynError("; ".join(headline(diagnosis) for diagnosis in found))
 
 
 def _diagnose_run(args: Flags) -> Diagnosis:
