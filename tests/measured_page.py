@@ -72,7 +72,7 @@ def pages_of(pack: Path, config_folder: Path = CONFIG_FOLDER) -> dict[str, str]:
 def picture(frame: Frame, drawn: Contrasts) -> str:
     """Return README's picture, the forest in bits, with two lines below it; a sentence as long as no row is in."""
     if not any(contrast.ours for contrast in drawn.primary):
-        return "As soon as rows of Table 3 are trained, a picture of their effects stands here.\n"
+        return "As soon as rows of Table 3 are trained, a picture of their effects appears here.\n"
     counts = ", ".join(f"{len(some)} {name}" for name, some in drawn.by_answer.items() if some)
     updates = frame.system_by_name["base"].training.updates
     return (
@@ -227,7 +227,7 @@ def parameters_a_token(results: ScaleResults) -> float | None:
 
 
 def effects(drawn: Contrasts) -> str:
-    """Return a row for each primary contrast: printed, ours, answer, what stands next to it, and what differs."""
+    """Return a row for each primary contrast: printed, ours, answer, p-values, margins and differing readings."""
     rows = []
     for contrast in drawn.primary:
         ours, own = contrast.ours, contrast.answered
@@ -254,7 +254,7 @@ def _short_reading(name: str) -> str:
 
 
 def readings(drawn: Contrasts) -> str:
-    """Return a line for each reading: its reach, and the contrasts with another direction; seeds left out as one."""
+    """Return a line for each reading: its reach, and the contrasts with another direction. Left-out seeds share one."""
     if drawn.readings is None:
         return "No contrast is answered yet.\n"
     rows, left_out = [], [one for one in drawn.readings.readings if one.name.startswith("without ")]

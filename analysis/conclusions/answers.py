@@ -33,7 +33,7 @@ Relation = Literal["above", "below", "equivalent"]
 
 
 class Answer(StrEnum):
-    """The six answers, in the order in which pages list them."""
+    """The six answers, in the order that pages list them."""
 
     AS_PRINTED = "as printed"
     REVERSED = "reversed"
@@ -81,7 +81,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         return abs(self.difference - effect) <= self.reach
 
     def direction(self, *, less_is_better: bool) -> Direction:
-        """Return whether the 95 % interval excludes 0, and on which side."""
+        """Return better or worse if the 95 % interval excludes 0, else no difference."""
         if self.includes(0.0):
             return Direction.NEITHER
         return Direction.BETTER if (self.difference < 0) == less_is_better else Direction.WORSE
@@ -91,7 +91,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer for one contrast, with what stands next to it.
+    """The answer for a contrast, and the numbers that are shown next to it.
 
     The `holm_` values are p-values after Holm's correction: of difference and of equivalence, each
     over the contrasts that were answered together. The smallest margins are in bits; the corrected
@@ -110,7 +110,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_difference_by_holm(self) -> bool:
-        """Whether the corrected p-value still rejects that there is no difference."""
+        """Whether the corrected p-value still rejects equality."""
         return self.holm_difference < ALPHA
 
 

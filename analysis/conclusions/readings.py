@@ -110,7 +110,7 @@ def leave_seeds_out(values: ValuesBySystem, rows: Sequence[str], control: str) -
 
 
 def merge_seeds(values: ValuesBySystem, later: ValuesBySystem) -> dict[str, dict[int, float]]:
-    """Return all values, those of later seeds added to their systems."""
+    """Return all values by system, the later seeds included."""
     systems = list(dict.fromkeys([*values, *later]))
     return {system: {**values.get(system, {}), **later.get(system, {})} for system in systems}
 
@@ -128,7 +128,7 @@ def _problem_of(values: ValuesBySystem, row: str, control: str, pooled: PooledSd
     if num_controls < MIN_CONTROL_SEEDS:
         return f"{control} has {num_controls} seed(s), expected {MIN_CONTROL_SEEDS} or more"
     if pooled is None:
-        return "no system has two seeds, so there is no sd"
+        return "no system has two seeds, so the sd is not known"
     return ""
 
 

@@ -30,7 +30,7 @@ from paper_tables.conclusions.runs import runs_by_system
 from paper_tables.conclusions.testsets import further_testsets
 from paper_tables.frame import Frame, Number, PrintedCell
 
-CONTROL = "base"  # of the rows of which the text concludes nothing
+CONTROL = "base"  # for rows about which the text concludes nothing
 NOT_ANSWERED, NOT_MEASURED = "cannot be answered", "not measured yet"
 
 
@@ -94,14 +94,14 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_primary(self) -> bool:
-        """Whether it is one of those that are counted: in bits, and of something that the paper concludes."""
+        """Whether it is counted: it is in bits, and the paper concludes something from it."""
         return self.metric == BITS_METRIC and self.conclusion is not None
 
 
 class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
     """All contrasts of a scale, those in bits first, and the standard deviations by test set and metric.
 
-    `readings` are those of the primary contrasts that are answered, by system; None if none is.
+    `readings` has the further readings of the answered contrasts, by system; None without an answer.
     """
 
     contrasts: tuple[PrintedContrast, ...]
@@ -214,7 +214,7 @@ def _effects_at_rates(
 
 
 def _our_contrast(asked: PrintedContrast, runs: Mapping[str, list[SeedRun]], spread: Spread) -> Contrast | None:
-    """Return a contrast whose two rows are run here; None if one of them has no value."""
+    """Return a contrast whose two rows are run here; None if a row has no value."""
     row_runs, control_runs = (runs.get(number.key.system, []) for number in asked.numbers)
     relation = None if asked.conclusion is None else asked.conclusion.relation
     if not row_runs or not control_runs:

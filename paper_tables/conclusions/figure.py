@@ -35,8 +35,8 @@ FOREST_COLUMNS = ("group", "row", "label", "source", "scale", "metric", "num_see
 def forest_frame(cells: Frame, metric: str) -> pd.DataFrame:
     """Return the differences to base of Table 3's rows, printed and ours, in order of print.
 
-    Ours are those of the table of conclusions, each with its 95 % interval. A row that is not run, or not yet, has its
-    printed difference alone. `metric` is bits a subword, or BLEU as Table 3 has it.
+    Ours come from the table of conclusions, each with its 95 % interval. A row that is not measured has only its
+    printed difference. `metric` is bits a subword, or BLEU as Table 3 has it.
     """
     printed = read_table(3)
     rows = list(dict.fromkeys(cell.row for cell in printed))
@@ -102,7 +102,7 @@ def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
         tooltip = ["label:N", "source:N", "answer:N", "scale:N", alt.Tooltip("difference:Q", format="+.2f"), "low:Q",
                    "high:Q", "num_seeds:Q", "spread:N"]  # fmt: skip
         zero = alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(opacity=FAINT, aria=False).encode(x)
-        ours_first = part.iloc[::-1]  # where both agree, the printed diamond stands on our mark
+        ours_first = part.iloc[::-1]  # where both agree, the printed diamond is drawn over our mark
         points = alt.Chart(ours_first).mark_point(opacity=1, size=62).encode(x, y, *answer, tooltip=tooltip)
         layers = [zero, points]
         with_ends = part.dropna(subset=["low"])
@@ -117,12 +117,12 @@ def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
 
 
 def describe_forest(frame: pd.DataFrame) -> str:
-    """Return which rows of ours are above and below base, beside the printed ones."""
+    """Describe each row of ours, next to the printed difference."""
     metric = str(frame["metric"].iloc[0])
     ours = frame[frame["source"] == OURS_NAME]
     words = [f"Forest plot of Table 3: difference to base in {metric}, {frame['row'].nunique()} rows."]
     if ours.empty:
-        words.append("Printed differences alone; none of ours is there yet.")
+        words.append("Printed differences only; ours are not measured yet.")
     for line in ours.to_dict("records"):
         printed = frame[(frame["row"] == line["row"]) & (frame["source"] == PRINTED_NAME)]["difference"]
         shown = f", printed {printed.iloc[0]:+.2f}" if len(printed) else ""
@@ -131,7 +131,7 @@ def describe_forest(frame: pd.DataFrame) -> str:
 
 
 _FOREST_CAPTION = (
-    "A diamond is the printed row minus the printed base; next to it is the mean of ours minus that of our base. The "
+    "A diamond is the printed row minus the printed base; next to it is our row minus our base. The "
     "mark is hollow where the interval includes 0, and a triangle where the paper prints the two as equal and ours "
     "differ. Bars are 95 % t-intervals by an sd pooled over all systems of two seeds or more; a bar that leaves the "
     "plot is cut. At a smaller scale than the paper's a row keeps its ratio to base, and the two compare in direction, "

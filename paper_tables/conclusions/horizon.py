@@ -1,8 +1,8 @@
 """Lays out what longer trainings say about "bigger is better": table `horizon`, at 16,000 updates (decision 0012).
 
-Equation (3) has no horizon, so a longer run contains the shorter run. A run of
-`updates16000_<system>` continues a run of `<system>` from its last update; its curve is that of
-both. Systems whose own file has so many updates, as big, stand for themselves.
+Equation (3) has no horizon, so a longer run contains the shorter run. A system that `begins_from`
+another continues its runs from their last update; the curve joins both runs. Big needs no such
+system, because its own file has 16,000 updates.
 """
 
 import statistics
@@ -55,7 +55,7 @@ NOTES = (
 
 
 class LongRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of a system to the horizon: bits on dev by update, those of its last checkpoint, and its number."""
+    """A run to the horizon: bits on dev of its last checkpoint and by update, and the number that it belongs to."""
 
     seed: int
     bits: float
@@ -104,8 +104,8 @@ def _curve_of(run: Run | None) -> Mapping[int, float]:
 def compare_at_horizon(runs_by_system: Mapping[str, Sequence[LongRun]]) -> list[HorizonContrast]:
     """Return the contrasts of decision 0012 that have a run on both sides, then those of seeds that were seen before.
 
-    A side with one seed has the sd of the other systems; without any system of two seeds there is
-    no interval.
+    A side with one seed takes the sd of the other systems. If no system has two seeds, no
+    interval is given.
     """
     confirmatory = {
         system: [run for run in runs_by_system.get(system, []) if run.seed in seeds]

@@ -35,7 +35,7 @@ RunsBySystem = dict[str, list[SeedRun]]
 
 
 class Readings(msgspec.Struct, frozen=True, kw_only=True):
-    """All readings of a scale's contrasts, by row; `slopes` and `training_bits` are of their own kind.
+    """All readings of a scale's contrasts, by row, with two special ones: `slopes` and `training_bits`.
 
     `place_by_name` has the test set and the metric of a reading of other numbers than bits on dev.
     `slopes` asks whether an effect still moves, with Holm's correction. `training_bits` are
@@ -105,7 +105,7 @@ def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
 
 
 def _keys_by_testset(frame: Frame) -> dict[str, list[CellKey]]:
-    """Return the cells of last checkpoints of the En-De corpus by test set: dev first, then the further ones."""
+    """Return the cells of last checkpoints of the En-De corpus by test set: dev first, then the further test sets."""
     corpus = frame.corpus_by_pair["en-de"]
     found: dict[str, list[CellKey]] = {}
     for role in ("dev", "further"):
@@ -133,7 +133,7 @@ def _started_by_system(frame: Frame, numbers: Numbers) -> RunsBySystem:
 def _values(
     runs: Mapping[str, Sequence[SeedRun]], value_of: Callable[[SeedRun], float | None]
 ) -> dict[str, dict[int, float]]:
-    """Return a quantity by system and seed; a system of which a seed has no value has no values."""
+    """Return a quantity by system and seed; no values for a system with a seed that has no value."""
     values = {}
     for system, some in runs.items():
         by_seed = {run.seed: value_of(run) for run in some}

@@ -44,7 +44,7 @@ NOTES = (
     "tested nor counted. A row that fits its training text worse, but not dev, is consistent with "
     "over-fitting.",
 )
-ADDED_NOTE = f"All seeds ({ADDED_AFTER_A_LOOK}): those of decision 0012 next to those of 0009."
+ADDED_NOTE = f"All seeds ({ADDED_AFTER_A_LOOK}): the seeds of decision 0009 and the later seeds of decision 0012."
 
 
 def lay_out_readings(frame: Frame) -> Table | None:

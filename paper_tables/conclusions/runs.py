@@ -25,7 +25,7 @@ def runs_by_system(frame: Frame, judged: Sequence[Number]) -> dict[str, list[See
 
 
 def seed_runs(frame: Frame, number: Number, numbers: Numbers | None = None) -> list[SeedRun]:
-    """Return the seeds of a number; whether they started is recorded on dev, whichever the test set.
+    """Return the seeds of a number; the record of dev says whether they started, for every test set.
 
     `numbers` are those that the number comes from, the frame's own unless they are given.
     """

@@ -57,27 +57,27 @@ RULE_NOTES = (
     "standard deviation over seeds, pooled over the systems of this test set and metric with 2 seeds or more, all "
     "measured on averaged models or all on last checkpoints, with df degrees of freedom. Reach: "
     "t(0.975, df) sd sqrt(1/n1 + 1/n2), half of the 95 % interval.",
-    "Answers (decision 0012, written after a look at the runs of scale multi30k). As printed, reversed: the interval "
-    "excludes 0, with or against the printed sign. Differs: the two are printed as equal, and the interval excludes 0; "
-    "they are as printed if it includes 0 and the effect is within the margin. Absent: the interval includes 0 and "
-    f"excludes the printed effect, and two one-sided tests at {ALPHA} reject an effect of {MARGIN_OF_ABSENCE} bits or "
-    "more. Too small to tell: the same, but the interval includes the printed effect. Undecided: anything else. Holm's "
-    "correction runs twice, over the p-values of difference and over those of equivalence. The smallest margin is the "
-    "larger absolute end of the 90 % interval, and the same with alpha divided by the number of contrasts; it is a "
-    "bound and is never tested. Other readings: those of table `readings` that give another direction; no reading "
-    "changes an answer.",
+    "Answers (decision 0012, written after a look at the runs of scale multi30k). As printed, reversed: the "
+    "interval excludes 0, with or against the printed sign. Differs: the two are printed as equal, and the "
+    "interval excludes 0; they are as printed if it includes 0 and the effect is within the margin. Absent: the "
+    f"interval includes 0 and excludes the printed effect, and two one-sided tests at {ALPHA} reject an effect of "
+    f"{MARGIN_OF_ABSENCE} bits or more. Too small to tell: the same, but the interval includes the printed effect. "
+    "Undecided: anything else. Holm's correction runs twice, over the p-values of difference and over the "
+    "p-values of equivalence. The smallest margin is the larger absolute end of the 90 % interval, and the same "
+    "with alpha divided by the number of contrasts; it is a bound and is never tested. Other readings: the "
+    "entries of table `readings` that give another direction; no reading changes an answer.",
     "Calls (decision 0009, fixed before seeds 5 and above of scale multi30k were trained; its seeds 1 to 4 had been "
     "looked at): higher or lower holds here if the difference in the paper's direction is more than the reach, is "
     "reversed if it is as large the other way, and is else too close to call. Equivalent holds here if two one-sided "
     f"tests at {ALPHA} reject a difference of {MARGIN_BITS:.2f} bits, about what a single head costs as printed, or "
     f"of {MARGIN_BLEU} BLEU; it is reversed if the whole 95 % interval is outside of that. Call by Holm: corrected "
     "over the contrasts in bits that are called, each by its p-value (two-sided, of no difference; for an equivalence "
-    "that of its tests). As seen by the same seeds: the number of seeds of both rows whose difference has the paper's "
+    "from its two tests). As seen by the same seeds: the number of seeds of both rows whose difference has the paper's "
     "direction. Elsewhere: what others found, at scales of their own; no reproduction of Table 3 with seeds and "
     "intervals is known to us. Further test sets, and dev by the alpha that a probe of base chose, are not called; a "
     "change of sign is marked.",
     f"Did not start: every head of the decoder reads its source evenly (entropy over log S above {UNIFORM_ENTROPY}), "
-    f"and a subword loses less than {UNIFORM_BITS} bits if all of them are made to. Such a row is neither called nor "
+    f"and a subword loses less than {UNIFORM_BITS} bits if all of them are made to. Such a row is not called and not "
     "answered; its difference is that of the seeds that started, and another column calls with all runs in. Late: the "
     f"first validation below {STARTED_BITS} bits came after {LATE_SHARE * 100:.0f} % of the updates; it counts as any "
     f"other. Still moving: the least-squares slopes of the validations over the last {(1 - SLOPE_FROM) * 100:.0f} % of "
@@ -85,9 +85,9 @@ RULE_NOTES = (
     f"{SHARES_WORDS} % of each system's updates.",
 )
 RATES_NOTE = (
-    "At other rates: of single probes at so many times the rate of equation (3), which stand in no other table, and of "
-    "our seeds at that rate, all after as many updates as the probes had. An effect that has one sign then and at the "
-    "end, and another where each side has the best rate that was tried, holds at this rate alone."
+    "At other rates: each probe is a single training at so many times the rate of equation (3), and is in no other "
+    "table. Probes and our own seeds are compared after the probes' number of updates. An effect holds at this rate "
+    "only if it has one sign there and at the end, and the other sign where each side has its best rate."
 )
 
 
@@ -234,7 +234,7 @@ def _shown(contrast: PrintedContrast, value: float | None, sign: str = "") -> st
 
 
 def _words(contrast: PrintedContrast, words_of: Callable[[Contrast], str]) -> Cell:
-    """Return a cell of words on our contrast; blank without one, or without words."""
+    """Return a cell of words on our contrast; blank without a contrast, or without words."""
     text = "" if contrast.ours is None else words_of(contrast.ours)
     return text_cell(text, "ours") if text else blank_cell()
 

@@ -54,7 +54,7 @@ def heading_of(testset: str) -> str:
 
 
 def further_testsets(frame: Frame) -> list[str]:
-    """Return the test sets beside dev and test, and dev by another alpha, on which rows of Table 3 are evaluated."""
+    """Return the further test sets of Table 3's rows, and dev by another alpha."""
     return list(dict.fromkeys(key.testset for key in frame.keys if key.role in ("further", "alpha")))
 
 

@@ -169,7 +169,7 @@ def test_an_effect_of_another_sign_at_the_better_rate_is_called_so(
         "holds here; at this rate", "+0.600 at 0.5 x, +0.600 at 1 x, -0.100 at 2 x; each at its best -0.100",
     )  # fmt: skip
     assert rows_of(table)[("table3_c_n2 minus base", BLEU)]["at_rates"] == ""
-    assert "holds at this rate alone" in notes_of(table)
+    assert "An effect holds at this rate only if" in notes_of(table)
     kept = lay_out_conclusions(frame, RateProbes(4000, {name: {0.5: 9.0} for name in probes.bits_by_system}))
     assert rows_of(kept)[("table3_c_n2 minus base", BITS)]["call"] == "holds here"
     later = RateProbes(4000, {"base": {2.0: 2.8}, "table3_c_n2": {2.0: 2.9}})  # the called sign, at the best rates
