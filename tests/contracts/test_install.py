@@ -54,6 +54,7 @@ PROJECT_NEEDS = "".join(
         ("workflow", "snakemake"),
         ("train", "fairseq-fixed"),
         ("dev", "pytest"),
+        ("dev", "numpy"),
     )
 )
 
