@@ -32,7 +32,7 @@ from paper_tables.conclusions.horizon import (
 from paper_tables.conclusions.rates import read_rate_probes
 from paper_tables.conclusions.readings import BLEU_METRIC
 from paper_tables.frame import Frame, group_runs
-from paper_tables.layout import PLUS_MINUS, SACRE_METRIC, format_value
+from paper_tables.layout import SACRE_METRIC, format_value
 from paper_tables.make_frame import make_frame
 from paper_tables.scale_results import TRAIN_SPLIT, ScaleResults, gather_from_records
 
@@ -154,7 +154,7 @@ def _reach(drawn: Contrasts, metric: str) -> str:
         for contrast in drawn.contrasts
         if contrast.metric == metric and contrast.table == 3 and contrast.ours and contrast.ours.reach
     ]
-    return f", {PLUS_MINUS} {statistics.median_low(reached):.{3 if metric == BITS_METRIC else 1}f}" if reached else ""
+    return f", +- {statistics.median_low(reached):.{3 if metric == BITS_METRIC else 1}f}" if reached else ""
 
 
 def noise(frame: Frame, drawn: Contrasts, ratio: float | None) -> str:
