@@ -10,13 +10,17 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import msgspec
+
+from aiayn.packed import find_packed, open_unpacked
 from aiayn.paths import CellKey
+from aiayn.records import CheckpointRecord, read_record
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER
 from analysis.conclusions.answers import Answer
-from analysis.conclusions.contrasts import Call
+from analysis.conclusions.contrasts import Call, Contrast
 from analysis.conclusions.readings import Reading
 from analysis.scoring.scores import BITS_METRIC
 from analysis.scoring.verdict import reaches
@@ -31,7 +35,7 @@ from paper_tables.conclusions.horizon import (
 )
 from paper_tables.conclusions.rates import read_rate_probes
 from paper_tables.conclusions.readings import BLEU_METRIC
-from paper_tables.frame import Frame, group_runs
+from paper_tables.frame import Frame, Numbers, Run, group_runs
 from paper_tables.layout import SACRE_METRIC, format_value
 from paper_tables.make_frame import make_frame
 from paper_tables.scale_results import TRAIN_SPLIT, ScaleResults, gather_from_records
@@ -39,6 +43,7 @@ from paper_tables.scale_results import TRAIN_SPLIT, ScaleResults, gather_from_re
 PACK = Path("paper_tables/measured/multi30k")
 PAGES = ("README.md", "docs/measured.md")
 BLOCK = re.compile(r"(<!-- measured: (\w+) -->\n)(.*?)(<!-- /measured -->\n)", re.DOTALL)
+SHORT_WORDS = 3
 ROW = re.compile(r"table3_[a-e]_([a-z_]+?)(\d+)")
 SYMBOL_BY_WORD = {"h": "h", "dk": "d_k", "n": "N", "dmodel": "d_model", "dff": "d_ff"}
 NAME_BY_ROW = {
@@ -64,6 +69,7 @@ def pages_of(pack: Path, config_folder: Path = CONFIG_FOLDER) -> dict[str, str]:
         "horizon": horizon(frame),
         "rates": rates(frame, drawn),
         "runs": runs(frame),
+        "anomalies": anomalies(frame, drawn, pack),
     }
     texts = {name: (CHECKOUT / name).read_text(encoding="utf-8") for name in PAGES}
     return {name: BLOCK.sub(lambda m: m[1] + blocks[m[2]] + m[4], text) for name, text in texts.items()}
@@ -239,7 +245,8 @@ def effects(drawn: Contrasts) -> str:
         if own is not None:
             cells[1] = f"{own.answer}{', moving' if contrast.is_moving else ''}"
             cells[2] = f"{own.holm_difference:.2g}; {own.holm_within:.2g}"
-            cells[3] = f"{own.smallest_margin:.3f}; {own.corrected_smallest_margin:.3f}"
+            if own.is_within_margin:
+                cells[3] = f"{own.smallest_margin:.3f}; {own.corrected_smallest_margin:.3f}"
             cells[5] = ", ".join(map(_short_reading, contrast.differing))
         rows.append((short_name(contrast.row_name), f"{contrast.printed_effect:+.3f}", *cells))
     head = ("row", "printed", "ours", "answer", "p by Holm: difference; within 0.05", "smallest margin: plain; for 15",
@@ -257,15 +264,23 @@ def readings(drawn: Contrasts) -> str:
     """Return a line for each reading: its reach, and the contrasts with another direction. Left-out seeds share one."""
     if drawn.readings is None:
         return "No contrast is answered yet.\n"
-    rows, left_out = [], [one for one in drawn.readings.readings if one.name.startswith("without ")]
+    rows, agreeing = [], []
+    left_out = [reading for reading in drawn.readings.readings if reading.name.startswith("without ")]
     for reading in drawn.readings.readings:
         if reading in left_out[1:]:
             continue
-        names = [one.name for one in left_out] if reading in left_out else [reading.name]
-        others = [short_name(contrast.row_name) for contrast in drawn.primary if {*names} & {*contrast.differing}]
+        together = left_out if reading in left_out else [reading]
+        names = {one.name for one in together}
+        others = [short_name(contrast.row_name) for contrast in drawn.primary if names & {*contrast.differing}]
         name = f"a seed of base left out, {len(left_out)} ways" if reading in left_out else _short_reading(reading.name)
-        rows.append((name, _reaches_of(left_out if reading in left_out else [reading]), ", ".join(others) or "none"))
-    return table(("reading", "reach of a row", "another direction"), rows)
+        if others:
+            rows.append((name, _reaches_of(together), ", ".join(others)))
+        else:
+            agreeing.append(f"{name} ({_reaches_of(together)})")
+    text = table(("reading", "reach of a row", "another direction"), rows) if rows else ""
+    return text + (
+        f"\nNo contrast has another direction in these (reach): {'; '.join(agreeing)}.\n" if agreeing else ""
+    )
 
 
 def _reaches_of(some: Sequence[Reading]) -> str:
@@ -324,31 +339,79 @@ def rates(frame: Frame, drawn: Contrasts) -> str:
 
 def runs(frame: Frame) -> str:
     """Return a row for each system: its values in order of seed, and the hours taken; later seeds in rows below."""
-    rows, has_later = [], bool(frame.later_runs)
-    every = [(frame.runs, frame.numbers, ""), (frame.later_runs, frame.later_numbers, "later: " if has_later else "")]
-    taken: list[float] = []
-    for all_runs, numbers, mark in every:
-        for (corpus, system), asked in group_runs(all_runs).items():
-            trains = [run.train for run in asked if run.train]
-            keys = [key for key, _ in numbers if (key.corpus, key.system) == (corpus, system)]
-            dev = next((key for key in keys if key.role == "dev"), None)
-            test = next((key for key in keys if key.role == "test"), None)
+    rows = _rows_of_runs(frame.runs, frame.numbers, "")
+    rows += _rows_of_runs(frame.later_runs, frame.later_numbers, "later: ")
+    every = (*frame.runs, *frame.later_runs)
+    hours = math.fsum(run.train.wall_seconds for run in every if run.train) / 3600
+    return table(("system", "seeds", "dev, bits", "dev, BLEU (13a)", "hours"), rows) + f"\n{hours:.1f} hours in all.\n"
 
-            def values(key: CellKey | None, *metrics: str, numbers: Mapping = numbers) -> str:  # type: ignore[type-arg]
-                found = [numbers[key, metric] for metric in metrics if key and (key, metric) in numbers]
-                shown = next((number for number in found if number.values), None)
-                return ", ".join(format_value(value, metrics[0]) for _, value in shown.values) if shown else ""
 
-            if trains:
-                hours = [train.wall_seconds / 3600 for train in trains]
-                taken += hours
-                rows.append((
-                    f"{mark}{short_name(system)}", ", ".join(str(train.seed) for train in trains),
-                    values(dev, BITS_METRIC), values(dev, SACRE_METRIC), values(test, SACRE_METRIC, "bleu_as_given"),
-                    ", ".join(f"{one:.1f}" for one in hours),
-                ))  # fmt: skip
-    head = ("system", "seeds", "dev, bits", "dev, BLEU (13a)", "test, averaged", "hours")
-    return table(head, rows) + f"\n{math.fsum(taken):.1f} hours in all.\n"
+def _rows_of_runs(all_runs: Iterable[Run], numbers: Numbers, mark: str) -> list[tuple[str, ...]]:
+    rows = []
+    for (corpus, system), asked in group_runs(all_runs).items():
+        trains = [run.train for run in asked if run.train]
+        dev = next((key for key, _ in numbers if (key.corpus, key.system, key.role) == (corpus, system, "dev")), None)
+        if trains:
+            rows.append((
+                f"{mark}{short_name(system)}", ", ".join(str(train.seed) for train in trains),
+                *(_values(numbers, dev, metric) for metric in (BITS_METRIC, SACRE_METRIC)),
+                ", ".join(f"{train.wall_seconds / 3600:.1f}" for train in trains),
+            ))  # fmt: skip
+    return rows
+
+
+def _values(numbers: Numbers, key: CellKey | None, metric: str) -> str:
+    """Return the values of a number in order of seed; '' without any."""
+    number = None if key is None else numbers.get((key, metric))
+    return "" if number is None else ", ".join(format_value(value, metric) for _, value in number.values)
+
+
+def anomalies(frame: Frame, drawn: Contrasts, pack: Path) -> str:
+    """Return why a seed of d_model 256 and big's average look odd; a sentence without their files."""
+    lines = [*_short_translations(frame, pack), *_averaging(frame, drawn, pack)]
+    return "\n".join(lines) + "\n" if lines else "Neither d_model 256 nor big is in.\n"
+
+
+def _short_translations(frame: Frame, pack: Path) -> list[str]:
+    key = frame.compared("table3_c_dmodel256")
+    folder = pack / "decode" / key.corpus / key.system
+    texts = {}
+    for seed in (5, 6):
+        path = find_packed(folder / f"seed{seed}" / key.average / f"{key.testset}.txt")
+        if path is None:
+            return []
+        with open_unpacked(path) as lines:
+            texts[seed] = [line.decode("utf-8").split() for line in lines]
+    short = {seed: sum(len(words) <= SHORT_WORDS for words in text) for seed, text in texts.items()}
+    bleu = frame.numbers[key, BLEU_METRIC].value_by_seed
+    return [
+        f"* **d_model 256, seed 6**, has the bits of seed 5 and {bleu[5] - bleu[6]:.1f} BLEU less: {short[6]} of its "
+        f"{len(texts[6]):,} translations have at most three words (seed 5: {short[5]}), and "
+        f"{sum(not words for words in texts[6])} are empty."
+    ]
+
+
+def _averaging(frame: Frame, drawn: Contrasts, pack: Path) -> list[str]:
+    test = frame.find("en-de", "big", "last20", "test")
+    (path, *_) = [*sorted((pack / "average" / test.corpus / "big").glob("seed*/last20.json")), None]
+    last = frame.numbers.get((msgspec.structs.replace(test, average="last1", role="further"), BLEU_METRIC))
+    averages = [contrast.ours for contrast in drawn.contrasts if (contrast.row_name, contrast.table) == ("big", 2)]
+    on_last = next((one.beside.get(test.testset) for one in drawn.contrasts
+                    if (one.row_name, one.table, one.metric) == ("big", 3, BLEU_METRIC)), None)  # fmt: skip
+    if path is None or last is None or averages[0] is None or on_last is None:
+        return []
+    updates = read_record(path, CheckpointRecord).averaged_updates
+    gain = averages[0].difference - on_last.difference
+    share = (updates[-1] - updates[0]) / updates[-1]
+    return [
+        f"* **Big's average of 20** covers updates {updates[0]:,} to {updates[-1]:,}, {100 * share:.0f} % of its run "
+        f"(the paper's: 200 minutes of 3.5 days). Big minus base on {test.testset} is {_with_reach(on_last)} BLEU by last "
+        f"checkpoints and {_with_reach(averages[0])} by averages: averaging helps base more, by {-gain:.2f}."
+    ]
+
+
+def _with_reach(contrast: Contrast) -> str:
+    return f"{contrast.difference:+.2f}" + ("" if contrast.reach is None else f" +- {contrast.reach:.2f}")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
