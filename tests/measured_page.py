@@ -405,8 +405,8 @@ def _averaging(frame: Frame, drawn: Contrasts, pack: Path) -> list[str]:
     share = (updates[-1] - updates[0]) / updates[-1]
     return [
         f"* **Big's average of 20** covers updates {updates[0]:,} to {updates[-1]:,}, {100 * share:.0f} % of its run "
-        f"(the paper's: 200 minutes of 3.5 days). Big minus base on {test.testset} is {_with_reach(on_last)} BLEU by last "
-        f"checkpoints and {_with_reach(averages[0])} by averages: averaging helps base more, by {-gain:.2f}."
+        f"(the paper's: 200 minutes of 3.5 days). Big minus base on {test.testset} is {_with_reach(on_last)} BLEU by "
+        f"last checkpoints and {_with_reach(averages[0])} by averages: averaging helps base more, by {-gain:.2f}."
     ]
 
 

@@ -14,6 +14,7 @@ from paper_tables.conclusions.rates import RateProbes
 from paper_tables.conclusions.table import lay_out_conclusions
 from paper_tables.conclusions.testsets import lay_out_testsets
 from paper_tables.layout import Table, compact
+from paper_tables.make_frame import pooled_sd
 from tests import laid_out
 from tests.laid_out import frame_of, notes_of
 from tests.records_factory import Site, make_site, write_dev_scores, write_everything, write_scores
@@ -178,6 +179,26 @@ def test_an_effect_of_another_sign_at_the_better_rate_is_called_so(
     )
     row = rows_of(lay_out_conclusions(frame_of(site), later))[("table3_c_n2 minus base", BITS)]
     assert (row["call"], row["at_rates"]) == ("holds here", "-0.600 at 1 x, +0.100 at 2 x; each at its best +0.100")
+
+
+def test_the_sd_of_averaged_models_leaves_out_last_checkpoints_on_the_same_test_set(tmp_path: Path) -> None:
+    """Table 2 averages base and big on the test set, where the rows of Table 3 have last checkpoints, too."""
+    site = make_site(tmp_path, seeds=[1, 2], ablation_seeds=[1, 2], row_testsets=["demo_test"])
+    write_everything(site)
+    for one in site.experiment.evaluations:
+        if one.testset == "demo_test":
+            step = 0.1 if one.average != "last1" else 10.0
+            write_scores(site, one, {BLEU: 20 + step * one.seed, "ppl_per_subword": 8.0})
+    frame = frame_of(site)
+    (judged,) = [number for (key, metric), number in frame.numbers.items()
+                 if (key.system, key.average, key.testset, metric) == ("base", "last5", "demo_test", BLEU)]  # fmt: skip
+    of_verdict = pooled_sd(frame.numbers.values(), judged)
+    assert of_verdict is not None
+    assert of_verdict.sd == pytest.approx(0.1 / 2**0.5)
+    spread = draw_contrasts(frame).spread_by_place["demo_test", BLEU]
+    assert spread.everything is not None
+    assert spread.everything.sd == pytest.approx(0.1 / 2**0.5)
+    assert {system for system, _ in spread.largest} == {"base", "big"}
 
 
 def test_a_control_of_one_seed_calls_nothing_and_says_why(tmp_path: Path) -> None:
