@@ -190,8 +190,7 @@ def test_the_sd_of_averaged_models_leaves_out_last_checkpoints_on_the_same_test_
             step = 0.1 if one.average != "last1" else 10.0
             write_scores(site, one, {BLEU: 20 + step * one.seed, "ppl_per_subword": 8.0})
     frame = frame_of(site)
-    (judged,) = [number for (key, metric), number in frame.numbers.items()
-                 if (key.system, key.average, key.testset, metric) == ("base", "last5", "demo_test", BLEU)]  # fmt: skip
+    judged = frame.numbers[frame.find("en-de", "base", "last5", "test"), BLEU]
     of_verdict = pooled_sd(frame.numbers.values(), judged)
     assert of_verdict is not None
     assert of_verdict.sd == pytest.approx(0.1 / 2**0.5)
