@@ -82,7 +82,7 @@ RULE_NOTES = (
     f"first validation below {STARTED_BITS} bits came after {LATE_SHARE * 100:.0f} % of the updates; it counts as any "
     f"other. Still moving: the least-squares slopes of the validations over the last {(1 - SLOPE_FROM) * 100:.0f} % of "
     f"the updates differ between row and base, by Holm's correction at {ALPHA}. The effect itself is shown after "
-    f"{SHARES_WORDS} % of each system's updates.",
+    f"{SHARES_WORDS} % of each system's updates, from the logs, which have three digits.",
 )
 RATES_NOTE = (
     "At other rates: each probe is a single training at so many times the rate of equation (3), and is in no other "
