@@ -18,14 +18,12 @@ import msgspec
 from aiayn.packed import find_packed, open_unpacked
 from aiayn.paths import CellKey
 from aiayn.records import CheckpointRecord, read_record
+from aiayn.scoring.scores import BITS_METRIC
+from aiayn.scoring.verdict import reaches
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER
 from analysis.conclusions.answers import Answer
 from analysis.conclusions.contrasts import Call, Contrast
-from analysis.conclusions.readings import Reading
-from analysis.scoring.scores import BITS_METRIC
-from analysis.scoring.verdict import reaches
-from paper_tables.conclusions.contrasts import NOT_MEASURED, Contrasts, PrintedContrast, draw_contrasts
-from paper_tables.conclusions.horizon import (
+from analysis.conclusions.horizon import (
     CONFIRMATORY_SEEDS,
     HORIZON_UPDATES,
     PREDICTED_BITS,
@@ -33,8 +31,10 @@ from paper_tables.conclusions.horizon import (
     compare_at_horizon,
     long_runs,
 )
-from paper_tables.conclusions.rates import read_rate_probes
-from paper_tables.conclusions.readings import BLEU_METRIC
+from analysis.conclusions.rates import read_rate_probes
+from analysis.conclusions.readings import Reading
+from analysis.conclusions.scale_contrasts import NOT_MEASURED, Contrasts, PrintedContrast, draw_contrasts
+from analysis.conclusions.scale_readings import BLEU_METRIC
 from paper_tables.frame import Frame, Numbers, Run, group_runs
 from paper_tables.layout import SACRE_METRIC, format_value
 from paper_tables.make_frame import make_frame

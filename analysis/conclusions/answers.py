@@ -25,7 +25,7 @@ from typing import Literal
 import msgspec
 from scipy import special  # type: ignore[import-untyped, unused-ignore]
 
-from analysis.scoring.verdict import ALPHA, PooledSd, holm_adjusted, tail
+from aiayn.scoring.verdict import ALPHA, PooledSd, holm_adjusted, tail
 
 MARGIN_OF_ABSENCE = 0.05  # bits a subword; chosen after the runs of decision 0009 were seen (decision 0012)
 

@@ -12,8 +12,8 @@ from typing import Literal
 
 import msgspec
 
+from aiayn.scoring.verdict import ALPHA, PooledSd, holm_adjusted, pool_sd
 from analysis.conclusions.answers import Direction, Estimate, estimate_difference
-from analysis.scoring.verdict import ALPHA, PooledSd, holm_adjusted, pool_sd
 
 MIN_CONTROL_SEEDS = 2  # as decision 0009 has it
 Kind = Literal["variance", "seeds", "text", "metric", "horizon"]

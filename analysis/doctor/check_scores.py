@@ -7,15 +7,11 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from aiayn.logs.findings import Cost, Evidence, Finding
+from aiayn.logs.rules import DEV_PAIRS, TEST_PAIRS
 from aiayn.printed import METRIC_BY_PAIR
-from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR
-from analysis.doctor.check_search import NO_TRANSLATIONS
-from analysis.doctor.check_training import check_divergence
-from analysis.doctor.plain import letters, only_letters, plain
-from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation, fact, make_finding, outcome_of
-from analysis.findings import Cost, Evidence, Finding
-from analysis.logs.rules import DEV_PAIRS, TEST_PAIRS
-from analysis.outputs.line_match import (
+from aiayn.scoring.definitions import CASE_SUFFIX
+from aiayn.scoring.outputs.line_match import (
     MAX_OUT_OF_ORDER,
     MIN_DISTINCT,
     MIN_LANGUAGE,
@@ -25,8 +21,12 @@ from analysis.outputs.line_match import (
     variety,
     words_share,
 )
-from analysis.outputs.system_output import Share, form_of, joined
-from analysis.scoring.definitions import CASE_SUFFIX
+from aiayn.scoring.outputs.system_output import Share, form_of, joined
+from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR
+from analysis.doctor.check_search import NO_TRANSLATIONS
+from analysis.doctor.check_training import check_divergence
+from analysis.doctor.plain import letters, only_letters, plain
+from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation, fact, make_finding, outcome_of
 
 AS_GIVEN = "bleu_as_given"
 PREFERRED_METRICS = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_fairseq", AS_GIVEN, "bleu_sacre_13a")

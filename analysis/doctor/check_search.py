@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
+from aiayn.logs.findings import Cost, Evidence, Finding
 from aiayn.paths import num_averaged
 from aiayn.spec.system import DecodingSpec
 from analysis.doctor.check_training import NO_LOG
 from analysis.doctor.plain import plain
 from analysis.doctor.types import Answer, Case, Claim, Search, Translation, fact, make_finding, outcome_of
-from analysis.findings import Cost, Evidence, Finding
 
 NO_TRANSLATIONS = "no translations were given"
 MIN_RATIO, MAX_RATIO = 0.94, 1.06  # length ratios at which published replications had a fault: 0.946, 1.062, 1.138

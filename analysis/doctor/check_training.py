@@ -8,16 +8,16 @@ import msgspec
 import numpy as np
 
 from aiayn.cost import target_tokens_per_full_update
+from aiayn.logs.findings import Cost, Evidence, Finding
+from aiayn.logs.logged import dev_subset
+from aiayn.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_spec
+from aiayn.logs.types import TrainingLog
 from aiayn.printed import PUBLISHED_FOLDER, Text, read_rows
 from aiayn.schedule import learning_rate
+from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
 from aiayn.spec.system import TrainingSpec
-from analysis.conclusions.contrasts import UNIFORM_BITS, UNIFORM_ENTROPY
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.types import Answer, Attending, Case, Claim, LoggedRate, Trained, fact, make_finding, outcome_of
-from analysis.findings import Cost, Evidence, Finding
-from analysis.logs.logged import dev_subset
-from analysis.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_spec
-from analysis.logs.types import TrainingLog
 
 NO_LOG = "no log of a training was given"
 NO_VALIDATION = "the log has no validation"
@@ -32,7 +32,7 @@ MAX_WRONG_RATES = 0.05  # of the printed ones
 DIVERGED_TRAIN_BITS, DIVERGED_DEV_BITS = 10.0, 2.0
 SYMBOL_CHECKS = ("model", "norm_order", "dropout", "smoothing")  # which compare symbols alone
 # A decoder that never began to read the source: by a record, each head's entropy over log S and the bits lost without
-# attention (decision 0009, `analysis.conclusions.contrasts`); by a curve, a plateau: the best validation, in bits over
+# attention (decision 0009, `aiayn.scoring.start`); by a curve, a plateau: the best validation, in bits over
 # log2 of the vocabulary, and its fall over the last third of the updates. These thresholds lie between trainings that
 # started and others in one half of our logs, and hold in the other half (tests/doctor/test_start.py): plateaus at 0.31
 # that fall by 0.05, while started trainings end below 0.25 or still fall by 0.4. A small or hard text has a plateau as

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
+from aiayn.logs.findings import Cost, Evidence, Finding
+from aiayn.logs.symbols import Symbols
+from aiayn.logs.types import Argument, BleuLine, TrainingLog
 from aiayn.printed import read_rows
 from aiayn.spec.system import CorpusSpec, DecodingSpec, TrainingSpec
 from analysis.doctor.data_bin import DataBin
-from analysis.findings import Cost, Evidence, Finding
-from analysis.logs.symbols import Symbols
-from analysis.logs.types import Argument, BleuLine, TrainingLog
 
 # Turns hypotheses and references into values in percent by metric, under every definition that applies.
 Scorer = Callable[[Sequence[str], Sequence[str]], dict[str, float]]

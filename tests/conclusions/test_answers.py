@@ -2,6 +2,7 @@
 
 import pytest
 
+from aiayn.scoring.verdict import PooledSd
 from analysis.conclusions.answers import (
     Answer,
     Direction,
@@ -11,7 +12,6 @@ from analysis.conclusions.answers import (
     answer_family,
     estimate_difference,
 )
-from analysis.scoring.verdict import PooledSd
 
 # The experiment's own: sd 0.0161, df 19, two seeds against six. t(0.975, 19) = 2.093, t(0.95, 19) = 1.729.
 POOLED = PooledSd(sd=0.0161, degrees_of_freedom=19, num_systems=15, smallest_sd=0.0, largest_sd=0.03, bartlett_p=None)

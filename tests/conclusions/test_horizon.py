@@ -6,13 +6,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from paper_tables.conclusions.horizon import (
+from analysis.conclusions.horizon import (
     CONFIRMATORY,
     READING,
     LongRun,
     compare_at_horizon,
-    lay_out_horizon,
 )
+from analysis.conclusions.tables.horizon import lay_out_horizon
 from paper_tables.frame import Frame
 from tests.conclusions.test_conclusions import three_against_three
 from tests.laid_out import frame_of, notes_of, rows_of

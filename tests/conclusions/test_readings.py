@@ -18,9 +18,9 @@ from analysis.conclusions.readings import (
     read_pooled,
     read_welch,
 )
-from paper_tables.conclusions.readings import make_readings
-from paper_tables.conclusions.readings_table import lay_out_readings
-from paper_tables.conclusions.table import lay_out_conclusions
+from analysis.conclusions.scale_readings import make_readings
+from analysis.conclusions.tables.conclusions import lay_out_conclusions
+from analysis.conclusions.tables.readings import lay_out_readings
 from paper_tables.frame import Frame
 from paper_tables.make_frame import make_frame
 from paper_tables.render.tables import write_frames
