@@ -12,8 +12,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from analysis.doctor.fairseq_commands import ARCHITECTURES_PATH, DEFAULTED_KEYS, GENERATION_KEYS, OPTIONS_PATH
+import analysis.doctor
 
+OPTIONS_PATH = Path(analysis.doctor.__file__).with_name("fairseq_options.csv")
+ARCHITECTURES_PATH = Path(analysis.doctor.__file__).with_name("fairseq_architectures.csv")
+# The training's own options, and the generation's, whose defaults count where a flag is absent.
+DEFAULTED_KEYS = (
+    "task", "criterion", "lr_scheduler", "lr", "clip_norm", "update_freq", "max_update", "max_epoch", "label_smoothing",
+    "adam_betas", "adam_eps", "weight_decay", "warmup_updates", "warmup_init_lr", "fp16", "bf16",
+    "memory_efficient_fp16", "seed",
+)  # fmt: skip
+GENERATION_KEYS = ("beam", "lenpen", "max_len_a", "max_len_b", "gen_subset", "sacrebleu", "scoring", "post_process")
 ARCHITECTURES = (
     "transformer", "transformer_tiny", "transformer_iwslt_de_en", "transformer_wmt_en_de",
     "transformer_vaswani_wmt_en_de_big", "transformer_vaswani_wmt_en_fr_big", "transformer_wmt_en_de_big",

@@ -1,4 +1,4 @@
 """The rule by which a difference between two systems of ours holds, a wing.
 
-May import `analysis.scoring`.
+May import `aiayn.scoring`.
 """

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from aiayn.logs.findings import Evidence
+from aiayn.logs.rules import DEV_PAIRS, TRAINING_PAIRS_BY_LANGUAGE_PAIR
 from aiayn.spec.system import ShippedSource
 from analysis.doctor.alignment import CLEAN_SHARE, MAX_SHARE, alarm_rate, estimate_misaligned
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
 from analysis.doctor.types import Answer, Case, Claim, fact, make_finding
-from analysis.findings import Evidence
-from analysis.logs.rules import DEV_PAIRS, TRAINING_PAIRS_BY_LANGUAGE_PAIR
 
 PAPER_VOCABULARY = {"en-de": (30_000, 42_000), "en-fr": (28_000, 36_000)}  # section 5.1: about 37,000; 32,000
 NUM_LINES_LOOKED_AT = 2000
@@ -27,7 +27,7 @@ NOT_JOINT, UNENDED = "dictionaries of both languages", "lines without their end 
 def check_data(case: Case) -> Answer:
     """Compare numbers of pairs: log, data-bin, and what the corpus holds."""
     if case.trained and re.search(r"wmt.?17", case.trained.data.lower()) and case.claim.corpus.name == "wmt14_en_de":
-        wrong = [fact(case.trained.path, "data", "WMT17's text", "WMT14's", case.trained.line_of("data"))]
+        wrong = [fact(case.trained.path, "data", "WMT17's text", "WMT14's", case.trained.log.first_line)]
         return Answer(findings=(make_finding("wmt17", wrong),))
     if wrong := list(_language_pair(case)):
         return Answer(findings=(make_finding("other-languages", wrong),))

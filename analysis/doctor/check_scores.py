@@ -7,15 +7,11 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from aiayn.logs.findings import Cost, Evidence, Finding
+from aiayn.logs.rules import DEV_PAIRS, TEST_PAIRS
 from aiayn.printed import METRIC_BY_PAIR
-from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR
-from analysis.doctor.check_search import NO_TRANSLATIONS
-from analysis.doctor.check_training import check_divergence
-from analysis.doctor.plain import letters, only_letters, plain
-from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation, fact, make_finding, outcome_of
-from analysis.findings import Cost, Evidence, Finding
-from analysis.logs.rules import DEV_PAIRS, TEST_PAIRS
-from analysis.outputs.line_match import (
+from aiayn.scoring.definitions import CASE_SUFFIX
+from aiayn.scoring.outputs.line_match import (
     MAX_OUT_OF_ORDER,
     MIN_DISTINCT,
     MIN_LANGUAGE,
@@ -25,8 +21,12 @@ from analysis.outputs.line_match import (
     variety,
     words_share,
 )
-from analysis.outputs.system_output import Share, form_of, joined
-from analysis.scoring.definitions import CASE_SUFFIX
+from aiayn.scoring.outputs.system_output import Share, form_of, joined
+from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR
+from analysis.doctor.check_search import NO_TRANSLATIONS
+from analysis.doctor.check_training import check_divergence
+from analysis.doctor.plain import letters, only_letters, plain
+from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation, fact, make_finding, outcome_of
 
 AS_GIVEN = "bleu_as_given"
 PREFERRED_METRICS = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_fairseq", AS_GIVEN, "bleu_sacre_13a")
@@ -42,12 +42,9 @@ MIN_SENTENCE, MAX_COPIED = 4, 0.05  # words from which a line is a sentence, and
 def check_pieces(case: Case) -> Answer:
     """Check that translations are text as the references: no pieces, tokens, escapes, unknown words or source."""
     given = [output for output in case.translations if output.lines]
-    left = [output for output in case.translations if output.leaves_pieces and not output.lines]
-    if not given and not left:
+    if not given:
         return Answer(missing=NO_TRANSLATIONS)
     findings = []
-    for output in left:
-        findings.append(make_finding("leaves-pieces", [fact(output.path, "pieces", "left in", "joined", output.line)]))
     for output in given:
         wrong_by_name = {
             "in-pieces": list(_marks(output)),
@@ -289,7 +286,7 @@ def check_definition(case: Case) -> Answer:
     printed = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
     for output in case.translations:
         if not output.lines and output.metric not in ("", printed) and case.claim.is_papers_corpus:
-            evidence = [fact(output.path, "definition of the score", output.metric, printed, output.line)]
+            evidence = [fact(output.path, "definition of the score", output.metric, printed)]
             what, metric = f"definition {output.metric}", output.metric
             finding = make_finding("other-definition", evidence, what=what, metric=metric, printed=printed)
             return Answer(findings=(finding,))

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
+from aiayn.logs.findings import Cost, Evidence, Finding
 from aiayn.paths import num_averaged
 from aiayn.spec.system import DecodingSpec
 from analysis.doctor.check_training import NO_LOG
 from analysis.doctor.plain import plain
 from analysis.doctor.types import Answer, Case, Claim, Search, Translation, fact, make_finding, outcome_of
-from analysis.findings import Cost, Evidence, Finding
 
 NO_TRANSLATIONS = "no translations were given"
 MIN_RATIO, MAX_RATIO = 0.94, 1.06  # length ratios at which published replications had a fault: 0.946, 1.062, 1.138
@@ -57,15 +57,13 @@ def check_average(case: Case) -> Answer:
         if wanted & set(had):
             seen.append(f"{testset}: {', '.join(had)}")
         else:
-            expected, words = f"{' or '.join(sorted(wanted))} (section 6)", first.average_words or ", ".join(had)
-            wrong.append(fact(first.path, f"average of {testset}", words, expected, first.line))
+            expected = f"{' or '.join(sorted(wanted))} (section 6)"
+            wrong.append(fact(first.path, f"average of {testset}", ", ".join(had), expected))
             number = num_averaged(had[0])
     if wrong:
         last = num_averaged(wrong[0].expected.split()[0])
         return Answer(findings=(make_finding("other-average", wrong, amount=float(number) or None, last=last),))
-    words = next((output.average_words for output in case.translations if output.average_words), "")
-    missing = f"how many checkpoints {words} averages is not known" if words else "the decoded average is not recorded"
-    return outcome_of((), seen, missing)
+    return outcome_of((), seen, "the decoded average is not recorded")
 
 
 def check_search(case: Case) -> Answer:
@@ -104,11 +102,11 @@ def _wrong_search(claim: Claim, translation: Translation) -> Iterator[Evidence]:
         value, papers = getattr(search, key), getattr(expected, key)
         if value is not None and value != papers:
             here, there = (f"{one:g}" if isinstance(one, float) else str(one) for one in (value, papers))
-            yield fact(search.place, key, here, there, search.line)
+            yield fact(search.place, key, here, there)
     limits = [(one.max_length_per_source_token, one.max_extra_tokens) for one in (search, expected)]
     if None not in limits[0] and limits[0] not in (FAIRSEQ_LIMIT, limits[1]):
         here, there = (f"{factor:g} x source + {extra}" for factor, extra in limits)
-        yield fact(search.place, "max_length", here, there, search.line)
+        yield fact(search.place, "max_length", here, there)
 
 
 def _cut_lines(translation: Translation) -> Iterator[Evidence]:

@@ -1,4 +1,4 @@
-"""Checks of the training, from its log or its command: batch, schedule, model, regularisation, updates."""
+"""Checks of the training, from its log: batch, schedule, model, regularisation, updates."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -8,18 +8,18 @@ import msgspec
 import numpy as np
 
 from aiayn.cost import target_tokens_per_full_update
+from aiayn.logs.findings import Cost, Evidence, Finding
+from aiayn.logs.logged import dev_subset
+from aiayn.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_spec
+from aiayn.logs.types import TrainingLog
 from aiayn.printed import PUBLISHED_FOLDER, Text, read_rows
 from aiayn.schedule import learning_rate
+from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
 from aiayn.spec.system import TrainingSpec
-from analysis.conclusions.contrasts import UNIFORM_BITS, UNIFORM_ENTROPY
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.types import Answer, Attending, Case, Claim, LoggedRate, Trained, fact, make_finding, outcome_of
-from analysis.findings import Cost, Evidence, Finding
-from analysis.logs.logged import dev_subset
-from analysis.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_spec
-from analysis.logs.types import TrainingLog
 
-NO_LOG, NO_TRAINING = "no log of a training was given", "no log and no command of a training was given"
+NO_LOG = "no log of a training was given"
 NO_VALIDATION = "the log has no validation"
 TOLERANCE = 0.05  # a learning rate further off than that is another one
 PAPER_TOKENS_PER_UPDATE = 25_000  # section 5.1, of each language
@@ -32,7 +32,7 @@ MAX_WRONG_RATES = 0.05  # of the printed ones
 DIVERGED_TRAIN_BITS, DIVERGED_DEV_BITS = 10.0, 2.0
 SYMBOL_CHECKS = ("model", "norm_order", "dropout", "smoothing")  # which compare symbols alone
 # A decoder that never began to read the source: by a record, each head's entropy over log S and the bits lost without
-# attention (decision 0009, `analysis.conclusions.contrasts`); by a curve, a plateau: the best validation, in bits over
+# attention (decision 0009, `aiayn.scoring.start`); by a curve, a plateau: the best validation, in bits over
 # log2 of the vocabulary, and its fall over the last third of the updates. These thresholds lie between trainings that
 # started and others in one half of our logs, and hold in the other half (tests/doctor/test_start.py): plateaus at 0.31
 # that fall by 0.05, while started trainings end below 0.25 or still fall by 0.4. A small or hard text has a plateau as
@@ -41,8 +41,6 @@ SYMBOL_CHECKS = ("model", "norm_order", "dropout", "smoothing")  # which compare
 MIN_PLATEAU, MAX_PLATEAU_FALL, MIN_VALIDATIONS = 0.28, 0.14, 6
 MAX_PLATEAU_GAP, MAX_UNSTARTED_BLEU = 1.0, 15.0
 MAX_PAIR_RATIO = 1.3  # between tokens an update of two trainings whose rates can be compared
-# Target tokens of an epoch of WMT14, for trainings that count epochs: fairseq #512, #1331; OpenNMT-tf #40.
-EPOCH_TOKENS = {"en-de": 138e6, "en-fr": 1.2e9}
 
 
 def expected_tokens_per_update(claim: Claim, data: DataBin | None) -> tuple[float, str] | None:
@@ -67,26 +65,25 @@ def check_batch(case: Case) -> Answer:
     """Compare the real target tokens of an update (fairseq's wpb: all GPUs, no padding) with the spec's."""
     trained = case.trained
     if trained is None:
-        return Answer(missing=NO_TRAINING)
+        return Answer(missing=NO_LOG)
     line, number = tokens_per_update(trained)
     expected = expected_tokens_per_update(case.claim, case.data)
     if not number:
-        return Answer(missing=trained.tokens_words or "no epoch's end with its wpb in the log")
+        return Answer(missing="no epoch's end with its wpb in the log")
     if expected is None:
         return Answer(missing="no data-bin to work out what the spec's batches hold")
     ratio = number / expected[0]
     lowest = MIN_BATCH_RATIO if case.data is not None else MIN_PAPER_BATCH_RATIO
-    found_words = f"{number:,.0f}" + (f" ({trained.tokens_words})" if trained.tokens_words else "")
     if lowest <= ratio <= MAX_BATCH_RATIO:
-        return Answer(seen=f"{found_words} target tokens an update, expected about {expected[0]:,.0f}")
-    what = "target tokens an update (wpb)" if trained.log else "target tokens an update"
-    evidence = [fact(trained.path, what, found_words, f"about {expected[0]:,.0f}: {expected[1]}", line)]
+        return Answer(seen=f"{number:,.0f} target tokens an update, expected about {expected[0]:,.0f}")
+    what, expected_words = "target tokens an update (wpb)", f"about {expected[0]:,.0f}: {expected[1]}"
+    evidence = [fact(trained.path, what, f"{number:,.0f}", expected_words, line)]
     requested, positions = trained.symbols.get("tokens_per_update"), target_tokens_per_full_update(case.claim.training)
-    if trained.log and isinstance(requested, int) and requested != positions:
+    if isinstance(requested, int) and requested != positions:
         what = "max_tokens x update_freq x GPUs"
         evidence.append(fact(trained.path, what, f"{requested:,}", f"{positions:,}", trained.log.first_line))
-    total = ratio * (trained.log.last_update if trained.log else 0) / case.claim.training.updates
-    if trained.log and ratio < 1 and total < MIN_UPDATES_RATIO:
+    total = ratio * trained.log.last_update / case.claim.training.updates
+    if ratio < 1 and total < MIN_UPDATES_RATIO:
         evidence.append(fact(trained.path, "target tokens in all", f"{total:.0%} of the spec's", "all of them"))
     finding = make_finding(
         "smaller-batch" if ratio < 1 else "larger-batch", evidence, amount=ratio, times=max(ratio, 1 / ratio),
@@ -96,12 +93,10 @@ def check_batch(case: Case) -> Answer:
 
 
 def tokens_per_update(trained: Trained) -> tuple[int | None, float]:
-    """Return the line that states the target tokens of an update, and their number; 0 if nothing states it.
+    """Return the last line that states the target tokens of an update, and their mean; 0 if no line states them.
 
-    Of a log it is the last such line, and their mean over all updates: the last epoch may be a few updates only.
+    The mean is over all updates: the last epoch may be a few updates only.
     """
-    if trained.log is None:
-        return trained.line_of("tokens_per_update"), trained.target_tokens_per_update or 0.0
     ends = [epoch for epoch in trained.log.epochs if epoch.target_tokens_per_update]
     if not ends:
         return None, 0.0
@@ -111,10 +106,10 @@ def tokens_per_update(trained: Trained) -> tuple[int | None, float]:
 
 
 def check_schedule(case: Case) -> Answer:
-    """Compare each printed learning rate with that of the spec at its update; of a command, peak and warm-up."""
+    """Compare each printed learning rate with that of the spec at its update."""
     trained, training = case.trained, case.claim.training
     if trained is None:
-        return Answer(missing=NO_TRAINING)
+        return Answer(missing=NO_LOG)
     rates, of_spec = trained.rates, symbols_of_spec(training)
     evidence = list(_differences(trained, of_spec, ("schedule", "warmup_steps", "peak_learning_rate")).values())
     wrong = wrong_rates(training, rates)
@@ -349,12 +344,12 @@ def check_symbols(case: Case, check: str) -> Answer:
     """Compare the arguments of the training, in the paper's symbols, with the spec's."""
     trained = case.trained
     if trained is None or not trained.symbols:
-        return Answer(missing=NO_TRAINING if trained is None else "the log prints no arguments")
+        return Answer(missing=NO_LOG if trained is None else "the log prints no arguments")
     of_spec = symbols_of_spec(case.claim.training)
     names = tuple(name for name in of_spec if SYMBOL_RULES[name].check == check)
     findings = list(_symbol_findings(check, trained, of_spec, names))
     if check == "model" and trained.symbols.get("precision") == "fp16":
-        evidence = [fact(trained.path, "precision", "fp16", "fp32", trained.line_of("precision"))]
+        evidence = [fact(trained.path, "precision", "fp16", "fp32", trained.log.first_line)]
         findings.append(make_finding("model", evidence, what="precision_fp16", words="precision", flags="none needed"))
     known = [f"{name} {trained.symbols[name]}" for name in names if name in trained.symbols]
     seen = f"{len(known)} symbols as in the spec" if check == "model" and known else ", ".join(known)
@@ -382,7 +377,7 @@ def _differences(trained: Trained, of_spec: Symbols, names: Sequence[str]) -> di
         tolerance = TOLERANCE if name == "peak_learning_rate" else 0.0
         if value is not None and expected is not None and not are_equal(value, expected, tolerance):
             words = SYMBOL_RULES[name].words
-            wrong[name] = fact(trained.path, words, _shown(value), _shown(expected), trained.line_of(name))
+            wrong[name] = fact(trained.path, words, _shown(value), _shown(expected), trained.log.first_line)
     return wrong
 
 
@@ -398,34 +393,29 @@ def check_updates(case: Case) -> Answer:
     """
     trained, claim = case.trained, case.claim
     if trained is None:
-        return Answer(missing=NO_TRAINING)
+        return Answer(missing=NO_LOG)
     log, spec_updates = trained.log, claim.training.updates
     asked = trained.symbols.get("updates")
-    updates = log.last_update if log else asked if isinstance(asked, int) else 0
+    updates = log.last_update
     _, number = tokens_per_update(trained)
     expected = expected_tokens_per_update(claim, case.data)
     tokens_ratio = updates * number / (spec_updates * expected[0]) if number and expected else None
-    words = f"{updates:,}"
     if not updates:
-        if not trained.num_epochs or claim.corpus.language_pair not in EPOCH_TOKENS:
-            return Answer(missing="not stated; give --max-update")
-        epoch_tokens, words = EPOCH_TOKENS[claim.corpus.language_pair], f"{trained.num_epochs:g} epochs"
-        tokens_ratio = trained.num_epochs * epoch_tokens / (spec_updates * PAPER_TOKENS_PER_UPDATE)
-    ratio = updates / spec_updates if updates else tokens_ratio or 0.0
-    seen = f"{words} of {spec_updates:,}" + ("" if tokens_ratio is None else f", {tokens_ratio:.0%} of the tokens")
+        return Answer(missing="the log has no update")
+    ratio = updates / spec_updates
+    seen = f"{updates:,} of {spec_updates:,}" + ("" if tokens_ratio is None else f", {tokens_ratio:.0%} of the tokens")
     both = (ratio, ratio if tokens_ratio is None else tokens_ratio)
     is_short, is_long = max(both) < MIN_UPDATES_RATIO, min(both) > MAX_UPDATES_RATIO
     patience = claim.training.patience_epochs
-    if log and is_short and patience and log.is_stopped_early and log.arguments.get("patience") == patience:
+    if is_short and patience and log.is_stopped_early and log.arguments.get("patience") == patience:
         seen += f": stopped early, after {patience} epochs without a better validation loss, as the spec has it"
         is_short = False
     if not is_short and not is_long:
         return Answer(seen=seen)
-    line = log.last_line if log else trained.line_of("updates")
-    evidence = [fact(trained.path, "updates", words, f"{spec_updates:,}", line)]
+    evidence = [fact(trained.path, "updates", f"{updates:,}", f"{spec_updates:,}", log.last_line)]
     if tokens_ratio is not None:
         evidence.append(fact(trained.path, "target tokens in all", f"{tokens_ratio:.0%} of the spec's", "100%"))
-    if log and isinstance(asked, int) and asked and asked != spec_updates:
+    if isinstance(asked, int) and asked and asked != spec_updates:
         evidence.append(fact(trained.path, "max_update", f"{asked:,}", f"{spec_updates:,}", log.first_line))
     name, amount = "too-few-updates" if is_short else "too-many-updates", both[1]
     return Answer(findings=(make_finding(name, evidence, amount=amount, ratio=ratio, updates=spec_updates),))

@@ -15,6 +15,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from aiayn.errors import RecordError, UsageError
+from aiayn.logs.folder import average_of, metric_of_generation
+from aiayn.logs.lines import LogText
+from aiayn.logs.listing import list_logs
+from aiayn.logs.reader import read_log
+from aiayn.logs.statistics import parse_statistics
+from aiayn.logs.symbols import symbols_of_arguments
+from aiayn.logs.types import AveragingLog, GenerationLog, TrainingLog
 from aiayn.packed import find_packed
 from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, num_averaged, split_alpha
 from aiayn.records import (
@@ -28,6 +35,7 @@ from aiayn.records import (
     TrainRecord,
     read_record,
 )
+from aiayn.scoring.outputs.system_output import generated_sentences, joined, read_output, read_text
 from aiayn.spec.system import CorpusSpec
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.types import (
@@ -42,14 +50,6 @@ from analysis.doctor.types import (
     Translation,
     search_of_arguments,
 )
-from analysis.logs.folder import average_of, metric_of_generation
-from analysis.logs.lines import LogText
-from analysis.logs.listing import list_logs
-from analysis.logs.reader import read_log
-from analysis.logs.statistics import parse_statistics
-from analysis.logs.symbols import symbols_of_arguments
-from analysis.logs.types import AveragingLog, GenerationLog, TrainingLog
-from analysis.outputs.system_output import generated_sentences, joined, read_output, read_text
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
@@ -294,7 +294,7 @@ def _sacrebleu_scores(folder: Path) -> Iterator[Reported]:
 
 
 def read_lines(path: Path, *, may_be_blank: bool = False) -> tuple[str, ...]:
-    """Return the lines of a text, whatever it is packed in (see `analysis.outputs.system_output`).
+    """Return the lines of a text, whatever it is packed in (see `aiayn.scoring.outputs.system_output`).
 
     Raises:
         ScoreError: if it is empty, torn, binary or no UTF-8.

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
+from aiayn.logs.findings import Cost, Evidence, Finding
+from aiayn.logs.symbols import Symbols
+from aiayn.logs.types import Argument, BleuLine, TrainingLog
 from aiayn.printed import read_rows
 from aiayn.spec.system import CorpusSpec, DecodingSpec, TrainingSpec
 from analysis.doctor.data_bin import DataBin
-from analysis.findings import Cost, Evidence, Finding
-from analysis.logs.symbols import Symbols
-from analysis.logs.types import Argument, BleuLine, TrainingLog
 
 # Turns hypotheses and references into values in percent by metric, under every definition that applies.
 Scorer = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
@@ -43,30 +43,17 @@ class LoggedRate(msgspec.Struct, frozen=True):
 
 
 class Trained(msgspec.Struct, frozen=True):
-    """A training, from its log or from the command that starts it: the paper's symbols in its arguments.
-
-    Of a command `log` is None, `line_by_symbol` has the lines of its flags, and `target_tokens_per_update` is an
-    estimate (None where the GPUs are not known); `tokens_words` tell how it comes about. `num_epochs` is set where
-    epochs end the training, and `data` names its data-bin.
-    """
+    """A training by its log: the paper's symbols in its arguments, the printed rates, and the name of its data-bin."""
 
     path: str
     symbols: Symbols
-    log: TrainingLog | None = None
+    log: TrainingLog
     rates: tuple[LoggedRate, ...] = ()
-    line_by_symbol: Mapping[str, int] = {}
-    target_tokens_per_update: float | None = None
-    tokens_words: str = ""
-    num_epochs: float | None = None
     data: str = ""
-
-    def line_of(self, symbol: str) -> int | None:
-        """Return the line that sets a symbol: that of its flag, or of a log's arguments."""
-        return self.line_by_symbol.get(symbol) or (self.log.first_line if self.log else None)
 
 
 class Search(msgspec.Struct, frozen=True):
-    """The known settings of the search; `place` is the file (and `line`) that states them."""
+    """The known settings of the search; `place` is the file, or the line of it, that states them."""
 
     place: str
     beam_size: int | None = None
@@ -75,17 +62,13 @@ class Search(msgspec.Struct, frozen=True):
     stop: str | None = None
     max_length_per_source_token: float | None = None
     max_extra_tokens: int | None = None
-    line: int | None = None
 
 
-def search_of_arguments(
-    arguments: Mapping[str, Argument], place: str, beam_size: int | None = None, *, line: int | None = None
-) -> Search:
+def search_of_arguments(arguments: Mapping[str, Argument], place: str, beam_size: int | None = None) -> Search:
     """Return the search that arguments of fairseq-generate set; `beam_size` where these have none."""
     beam, alpha, factor, extra = (arguments.get(key) for key in ("beam", "lenpen", "max_len_a", "max_len_b"))
     return Search(
         place=place,
-        line=line,
         beam_size=beam if isinstance(beam, int) else beam_size,
         length_penalty_alpha=float(alpha) if isinstance(alpha, int | float) else None,
         max_length_per_source_token=float(factor) if isinstance(factor, int | float) else None,
@@ -108,8 +91,7 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
     `averaged_updates` are those of the averaged checkpoints, by the record at `averaged_path` ('': not recorded).
     `pieces` are the lines as they left the model; `references` those of the score; both are as found;
     `plain.plain` normalises them. `logged` is the BLEU line of the generate log at `path`; `lines` are empty if it
-    holds no more, or if `path` is a script. `metric` is the definition in which it is scored; `leaves_pieces`: by its
-    arguments, pieces are left in the output.
+    holds no more. `metric` is the definition in which it is scored.
     """
 
     path: str
@@ -119,7 +101,6 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
     pieces: tuple[str, ...] | None = None
     split: str = ""
     average: str = ""
-    average_words: str = ""
     averaged_path: str = ""
     averaged_updates: tuple[int, ...] = ()
     search: Search | None = None
@@ -128,9 +109,7 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
     reported: tuple[Reported, ...] = ()
     source_lines: tuple[str, ...] | None = None
     logged: BleuLine | None = None
-    line: int | None = None
     metric: str = ""
-    leaves_pieces: bool = False
 
     @property
     def can_be_scored(self) -> bool:
@@ -167,7 +146,7 @@ class Case(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """The data-bin's folder, else the path of the log or command; '' without either."""
+        """The data-bin's folder, else the path of the log; '' without either."""
         return str(self.data.folder) if self.data else self.trained.path if self.trained else ""
 
 

@@ -1,4 +1,4 @@
-"""Answers whether the difference between two system outputs is significant.
+"""Answers to one question each: explain a number, trace a cell, compare two outputs, print a diagnosis.
 
-Wing `questions`.
+May import all else of `paper_tables`.
 """

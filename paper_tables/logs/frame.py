@@ -7,11 +7,11 @@ of another definition.
 from collections.abc import Iterable, Iterator, Sequence
 
 from aiayn.cost import training_flops
+from aiayn.logs.rules import AveragedLine
 from aiayn.paths import CellKey
 from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC, read_cells
+from aiayn.scoring.runs import RunState
 from aiayn.spec.hardware import HardwareSpec
-from analysis.logs.rules import AveragedLine
-from analysis.scoring.runs import RunState
 from paper_tables.frame import Frame, Line, Number, Run
 from paper_tables.layout import MARK_BY_SCALE
 

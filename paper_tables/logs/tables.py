@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from analysis.findings import Finding
-from analysis.logs.folder import entries_by_name
-from analysis.logs.listing import LeftOut
-from analysis.logs.logged import Difference, LoggedFolder, LoggedTraining
-from analysis.logs.symbols import reasons_unknown
-from analysis.logs.types import AveragingLog, GenerationLog, LogEntry, LogFile, TrainingLog
+from aiayn.logs.findings import Finding
+from aiayn.logs.folder import entries_by_name
+from aiayn.logs.listing import LeftOut
+from aiayn.logs.logged import Difference, LoggedFolder, LoggedTraining
+from aiayn.logs.symbols import reasons_unknown
+from aiayn.logs.types import AveragingLog, GenerationLog, LogEntry, LogFile, TrainingLog
 from paper_tables.layout import DASH, Column, Row, Table, anchor_of, format_value, text_cell
 
 MAX_DIFFERENCES = 6  # from a row, that are named

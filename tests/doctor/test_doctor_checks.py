@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from aiayn.logs.types import TrainingLog
+from aiayn.scoring.outputs.line_match import share_out_of_order
 from aiayn.spec.system import read_corpus, read_system
 from analysis.doctor.check_data import check_data, check_vocabulary
 from analysis.doctor.check_scores import check_definition, check_pieces, check_reference_order, check_testset
@@ -23,11 +25,9 @@ from analysis.doctor.check_training import (
     wrong_rates,
 )
 from analysis.doctor.collect import collect_folder
+from analysis.doctor.costs import rank
 from analysis.doctor.diagnose import CHECKS, diagnose, without_lone_symptoms
 from analysis.doctor.types import Answer, Case, Claim, LoggedRate, Reported, Trained
-from analysis.logs.types import TrainingLog
-from analysis.outputs.line_match import share_out_of_order
-from paper_tables.doctor.costs import rank
 from tests.doctor.fixtures import assemble
 
 LINES = ("Der Mann sieht das Haus.", "Eine Frau liest heute.", "Wir gehen zum Fluss, weil er ruft.")

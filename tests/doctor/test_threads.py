@@ -1,15 +1,16 @@
 """Each complete public thread as a case: its causes are found with their published costs, and never surer than it."""
 
-from pathlib import Path
-
 import pytest
 from msgspec.structs import replace
 
-from analysis.doctor.types import Diagnosis, Missing, Reported, Trained, Translation
-from analysis.findings import Finding
-from paper_tables.doctor.costs import read_costs
-from paper_tables.doctor.diagnoses import diagnose_commands, diagnose_like_the_papers
-from tests.doctor.threads import CASES, ThreadCase
+from aiayn.logs.findings import Finding
+from aiayn.logs.symbols import Symbols
+from aiayn.spec.system import Overrides
+from analysis.doctor.costs import PAPER_CORPORA, add_costs, read_costs
+from analysis.doctor.diagnose import diagnose
+from analysis.doctor.diagnoses import make_claim
+from analysis.doctor.types import Case, Diagnosis, Missing, Reported
+from tests.doctor.threads import CASES, Settings, ThreadCase, settings
 
 # What a thread's mark allows the doctor to say of a cause.
 ALLOWED = {
@@ -20,32 +21,34 @@ ALLOWED = {
 IDS = [case.name for case in CASES]
 
 
-def diagnosed(case: ThreadCase, folder: Path) -> Diagnosis:
+def diagnosed(case: ThreadCase) -> Diagnosis:
     missing = None
     if case.reference is not None and case.bleu is not None:
         lost = case.reference - case.bleu
         missing = Missing(low=lost, high=lost, words=f"{case.reference} against {case.bleu}")
-    if case.settings is not None:
-        trained, translation = case.settings
-        return of_settings(trained, translation, case.corpus, case.bleu, case.system, case.role, missing)
-    path = folder / "pasted.txt"
-    path.write_text(case.text, encoding="utf-8")
-    (diagnosis,) = diagnose_commands(path, num_gpus=case.num_gpus, bleu=case.bleu, missing=missing)
-    return diagnosis
+    return of_settings(case.settings, case.corpus, case.bleu, case.role, missing)
 
 
 def of_settings(
-    trained: Trained,
-    translation: Translation,
+    settings: Settings,
     corpus: str,
     bleu: float | None = None,
-    system: str | None = None,
     role: str = "test",
     missing: Missing | None = None,
 ) -> Diagnosis:
-    reported = () if bleu is None else (Reported("thread", translation.metric or "bleu_tok_compound_split", bleu, ""),)
-    translation = replace(translation, reported=reported, role=role)
-    return diagnose_like_the_papers("thread", corpus, trained, (translation,), system=system, missing=missing)
+    """Return the differences from the system of the paper that is nearest.
+
+    A corpus that the paper does not have is compared with the settings of En-De, and has none of their costs.
+    """
+    claimed_corpus = corpus if corpus in PAPER_CORPORA else "wmt14_en_de"
+    claim = make_claim("thread", "paper", settings.system, claimed_corpus, Overrides())
+    translations = []
+    for translation in settings.translations:
+        metric = translation.metric or "bleu_tok_compound_split"
+        reported = () if bleu is None else (Reported("thread", metric, bleu, ""),)
+        translations.append(replace(translation, reported=reported, role=role))
+    case = Case(claim, settings.trained, None, tuple(translations), lambda hypotheses, references: {})
+    return add_costs(replace(diagnose(case), corpus=corpus), missing)
 
 
 def published_bounds(finding: Finding) -> tuple[float | None, float | None]:
@@ -58,8 +61,8 @@ def published_bounds(finding: Finding) -> tuple[float | None, float | None]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_the_causes_of_a_thread_are_found_with_their_published_costs(case: ThreadCase, tmp_path: Path) -> None:
-    finding_by_what = {one.what: one for one in diagnosed(case, tmp_path).findings}
+def test_the_causes_of_a_thread_are_found_with_their_published_costs(case: ThreadCase) -> None:
+    finding_by_what = {one.what: one for one in diagnosed(case).findings}
     for expected in case.expected:
         assert expected.what in finding_by_what
         bounds = published_bounds(finding_by_what[expected.what])
@@ -69,9 +72,9 @@ def test_the_causes_of_a_thread_are_found_with_their_published_costs(case: Threa
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_the_doctor_is_no_surer_than_the_thread_and_its_ranking_and_costs_fit_together(
-    case: ThreadCase, tmp_path: Path
+    case: ThreadCase,
 ) -> None:
-    diagnosis = diagnosed(case, tmp_path)
+    diagnosis = diagnosed(case)
     findings, missing = diagnosis.findings, diagnosis.missing
     assert {finding.likelihood for finding in findings} <= set(ALLOWED[case.mark])
     if missing is None:
@@ -88,40 +91,62 @@ def test_the_doctor_is_no_surer_than_the_thread_and_its_ranking_and_costs_fit_to
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_causes_are_found_by_what_other_threads_cost(
-    case: ThreadCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_causes_are_found_by_what_other_threads_cost(case: ThreadCase, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread's own numbers are taken out of the published costs: its causes stay, with others' costs or none."""
     number = case.thread.split(",")[0].split(";")[0]
     others = [cost for cost in read_costs() if number not in cost.source]
-    monkeypatch.setattr("paper_tables.doctor.costs.read_costs", lambda: others)
-    findings = {one.what: one for one in diagnosed(case, tmp_path).findings}
+    monkeypatch.setattr("analysis.doctor.costs.read_costs", lambda: others)
+    findings = {one.what: one for one in diagnosed(case).findings}
     assert {expected.what for expected in case.expected} - {"slip"} <= findings.keys()
     costs = [cost for one in findings.values() if one.check != "definition" for cost in one.costs]  # of gaps.csv
     assert all(number not in cost.source for cost in costs)
 
 
-def test_before_a_training_differences_stand_in_the_order_of_published_cost(tmp_path: Path) -> None:
-    path = tmp_path / "train.sh"
-    flags = "--arch transformer_wmt_en_de --share-all-embeddings --optimizer adam --adam-betas '(0.9, 0.98)' "
-    flags += "--lr 7e-4 --lr-scheduler inverse_sqrt --dropout 0.2 --max-tokens 4096 --weight-decay 0.1"
-    path.write_text(f"fairseq-train data-bin/wmt16_en_de_bpe32k {flags}", encoding="utf-8")
-    (diagnosis,) = diagnose_commands(path, num_gpus=1)
+def test_without_a_score_differences_stand_in_the_order_of_published_cost() -> None:
+    changes = {"eps_ls": 0.0, "p_drop": 0.2, "weight_decay": 0.1, "peak_learning_rate": 7e-4, "updates": 0}
+    diagnosis = of_settings(settings("base", 4096 * 0.9, changes), "wmt14_en_de")
     names = ["tokens_per_update", "eps_ls", "p_drop", "weight_decay"]  # 1.7 to 8, 0.5 to 1.05, 0.3, unknown
     assert [one.what for one in diagnosis.findings] == names
 
 
+CHANGED: list[tuple[Symbols, str, float | None, float | None]] = [
+    ({"p_drop": 0.0}, "p_drop", 1.2, 1.2),
+    ({"p_drop": 0.2}, "p_drop", 0.3, 0.3),
+    ({"eps_ls": 0.0}, "eps_ls", 0.5, 1.05),
+    ({"norm_order": "pre"}, "norm_order", 1.0, 1.1),
+    ({"positions": "learned"}, "positions", 0.1, 0.1),
+    ({"num_layers": 2}, "num_layers", 2.1, 2.1),
+    ({"num_heads": 1, "d_k": 512, "d_v": 512}, "num_heads", 0.9, 0.9),
+    ({"p_drop_attention": 0.1}, "p_drop_attention", None, None),
+    ({"warmup_steps": 16_000}, "warmup_steps", None, None),
+    ({"weight_decay": 1e-4}, "weight_decay", None, None),
+    ({"updates": 30_000}, "updates", None, None),
+    ({"peak_learning_rate": 5e-4}, "peak_learning_rate", None, None),
+]
+
+
+@pytest.mark.parametrize(("changes", "what", "low", "high"), CHANGED)
+def test_one_changed_setting_is_one_difference_with_its_published_cost(
+    changes: Symbols, what: str, low: float | None, high: float | None
+) -> None:
+    (finding,) = of_settings(settings("base", 25_000.0, changes), "wmt14_en_de").findings
+    (cost,) = finding.costs
+    assert finding.what == what
+    assert (cost.low, cost.high) == (pytest.approx(low), pytest.approx(high))
+    assert finding.fix
+    assert bool(cost.source) == (low is not None)
+
+
 @pytest.mark.parametrize("name", ["A2", "A4", "A5", "A7", "D3", "E1", "F2", "F5"])
-def test_the_threads_own_cause_comes_first(name: str, tmp_path: Path) -> None:
+def test_the_threads_own_cause_comes_first(name: str) -> None:
     case = next(case for case in CASES if case.name == name)
-    first = diagnosed(case, tmp_path).findings[0].what
+    first = diagnosed(case).findings[0].what
     assert first in {expected.what for expected in case.expected}
 
 
-def test_on_the_papers_corpora_no_cost_of_another_corpus_enters(tmp_path: Path) -> None:
+def test_on_the_papers_corpora_no_cost_of_another_corpus_enters() -> None:
     greedy = next(case for case in CASES if case.name == "E1")
-    assert greedy.settings is not None
-    here = of_settings(*greedy.settings, "wmt14_en_de", 25.0)
-    there = of_settings(*greedy.settings, "iwslt14_de_en")
+    here = of_settings(greedy.settings, "wmt14_en_de", 25.0)
+    there = of_settings(greedy.settings, "iwslt14_de_en")
     costs = [{one.what: one.costs[0].low for one in diagnosis.findings}["beam_size"] for diagnosis in (here, there)]
     assert costs == [None, pytest.approx(2.0)]

@@ -7,15 +7,15 @@ positions (8 GPUs of base) 25,000 are real target tokens.
 
 from typing import Literal, NamedTuple
 
-from msgspec.structs import replace
-
+from aiayn.logs.symbols import Symbols, symbols_of_spec
+from aiayn.logs.types import BleuLine, EpochEnd, TrainingLog
 from aiayn.spec.system import read_system
 from analysis.doctor.types import Search, Trained, Translation
-from analysis.logs.symbols import Symbols, symbols_of_spec
-from analysis.logs.types import BleuLine
 
 Mark = Literal["confirmed", "measured", "guess"]
 T2T = 25_000 / 32_768  # real tokens of a position
+EPOCH_TOKENS = 138e6  # target tokens of an epoch of WMT14 En-De: fairseq #512, #1331
+FAIRSEQ = {"precision": "fp16", "adam_epsilon": 1e-8, "updates": 0}  # in its threads; their last update is not stated
 
 
 class Expected(NamedTuple):
@@ -26,8 +26,16 @@ class Expected(NamedTuple):
     high: float | None = None
 
 
+class Settings(NamedTuple):
+    """A training and its translations of the test set, as a thread states them; `system` is the nearest."""
+
+    system: str
+    trained: Trained | None
+    translations: tuple[Translation, ...]
+
+
 class ThreadCase(NamedTuple):
-    """One case. `text` is what a user has in a file; without one training and translation are another toolkit's.
+    """One case: the settings of a thread, and what it says of their causes and costs.
 
     `bleu` is the thread's score and `reference` what it was held against ('': the printed number counts); `role` is
     the test set's.
@@ -37,11 +45,8 @@ class ThreadCase(NamedTuple):
     thread: str
     mark: Mark
     expected: tuple[Expected, ...]
-    text: str = ""
-    settings: tuple[Trained, Translation] | None = None
-    corpus: str = ""
-    system: str | None = None
-    num_gpus: int | None = None
+    settings: Settings
+    corpus: str
     bleu: float | None = None
     reference: float | None = None
     role: str = "test"
@@ -61,35 +66,65 @@ def settings(
     average: int | None = None,
     metric: str = "",
     length_ratio: float | None = None,
+    data: str = "",
     **search: float | None,
-) -> tuple[Trained, Translation]:
-    """Return another toolkit's run of a system, and its translation of the test set; a BLEU line has penalty 1."""
-    trained = Trained("thread", of_system(system, **(changes or {})))
-    trained = replace(trained, target_tokens_per_update=tokens, num_epochs=num_epochs)
-    logged = None
-    if length_ratio is not None:
-        logged = BleuLine(
-            line=1, subset="test", beam_size=4, name="BLEU", value=0.0, brevity_penalty=1.0,
-            hypothesis_length=round(1000 * length_ratio), reference_length=1000,
-        )  # fmt: skip
-    return trained, Translation(
+) -> Settings:
+    """Return a run of a system, and its translation of the test set; a BLEU line has penalty 1.
+
+    `tokens` are the real target tokens of an update, None where the thread does not state them.
+    """
+    symbols = of_system(system, **(changes or {}))
+    updates = int(symbols["updates"] or 0)
+    if num_epochs is not None and tokens is not None:
+        updates = round(num_epochs * EPOCH_TOKENS / tokens)
+    trained = Trained("thread", symbols, log_of(updates, tokens), data=data)
+    logged = bleu_line(1, 0.0, 1.0, round(1000 * length_ratio), 1000) if length_ratio is not None else None
+    translation = Translation(
         path="thread", testset="newstest2014", role="test", average=f"last{average}" if average else "",
         search=Search("thread", **search), metric=metric, logged=logged,
     )  # type: ignore[arg-type] # fmt: skip
+    return Settings(system, trained, (translation,))
 
 
-BASE = (
-    "fairseq-train data-bin/{data} --arch transformer_wmt_en_de --share-all-embeddings --optimizer adam "
-    "--adam-betas '(0.9, 0.98)' --clip-norm 0.0 --lr-scheduler inverse_sqrt --warmup-updates 4000 "
-    "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 --fp16 "
-)
-BIG = BASE.replace("transformer_wmt_en_de", "transformer_vaswani_wmt_en_de_big")
-GENERATE = "fairseq-generate data-bin/{data} --path {path} --beam {beam} --lenpen 0.6 --remove-bpe\n"
+def log_of(updates: int, tokens: float | None) -> TrainingLog:
+    """Return the log of a training in one epoch, with its updates and their target tokens only."""
+    end = EpochEnd(
+        line=1, epoch=1, update=updates, loss_bits=None, nll_bits=None, target_tokens_per_update=tokens,
+        wall_seconds=None,
+    )  # fmt: skip
+    return TrainingLog(
+        first_line=1, last_line=1, form="", log_format="", arguments={}, arguments_digest="", starts=(), validations=(),
+        epochs=(end,), last_update=updates, first_update=1, num_parameters=None, num_gpus=None, gpu="", languages=(),
+        vocabulary_sizes=(), num_pairs_by_split={}, is_done=True, is_stopped_early=False, num_repeated_lines=0,
+        damaged_lines=(), truncated_line=None, conflict=None, notes=(),
+    )  # fmt: skip
+
+
+def bleu_line(line: int, value: float, penalty: float, hypothesis_length: int, reference_length: int) -> BleuLine:
+    """Return the last line of fairseq-generate."""
+    return BleuLine(
+        line=line, subset="test", beam_size=4, name="BLEU", value=value, brevity_penalty=penalty,
+        hypothesis_length=hypothesis_length, reference_length=reference_length,
+    )  # fmt: skip
+
+
+def of_two_lengths() -> Settings:
+    """Return fairseq-generate's two scores of one output whose references have two lengths."""
+    lines = (bleu_line(2, 33.39, 0.966, 67_656, 70_005), bleu_line(3, 30.27, 0.914, 67_696, 73_759))
+    search = Search("thread", beam_size=4, length_penalty_alpha=1.0)
+    first, second = (
+        Translation(
+            path="thread", testset="newstest2014", role="test", search=search, metric="bleu_fairseq", logged=line
+        )
+        for line in lines
+    )
+    return Settings("base", None, (first, second))
+
 
 CASES = (
     ThreadCase(
         "A1", "tensor2tensor #444", "confirmed", (Expected("tokens_per_update", 1.0, 1.0),), corpus="wmt14_en_fr",
-        system="base", settings=settings("base", 12_288 * T2T, {"warmup_steps": 8000, "updates": 160_000}),
+        settings=settings("base", 12_288 * T2T, {"warmup_steps": 8000, "updates": 160_000}),
     ),
     ThreadCase(
         "A2", "tensor2tensor #455", "guess", (Expected("tokens_per_update", 1.7, 8.0), Expected("warmup_steps")),
@@ -125,12 +160,12 @@ CASES = (
         corpus="wmt14_en_de", bleu=27.65, reference=28.3,
     ),
     ThreadCase(
-        "B1", "fairseq #512, #515", "guess", (Expected("tokens_per_update", -0.9, 0.0),), num_gpus=8,
-        text=BIG.format(data="wmt16_en_de_bpe32k") + "--dropout 0.3 --lr 1e-3 --max-tokens 5120 --update-freq 10",
+        "B1", "fairseq #512, #515", "guess", (Expected("tokens_per_update", -0.9, 0.0),),
+        settings=settings("big", 10 * 8 * 5120 * 0.9, FAIRSEQ | {"peak_learning_rate": 1e-3}), corpus="wmt14_en_de",
     ),
     ThreadCase(
-        "B2", "fairseq #1331", "guess", (Expected("tokens_per_update", -0.9, 0.0),), num_gpus=8,
-        text=BIG.format(data="wmt16_en_de_bpe32k") + "--dropout 0.3 --lr 1e-3 --max-tokens 4000 --update-freq 16",
+        "B2", "fairseq #1331", "guess", (Expected("tokens_per_update", -0.9, 0.0),),
+        settings=settings("big", 16 * 8 * 4000 * 0.9, FAIRSEQ | {"peak_learning_rate": 1e-3}), corpus="wmt14_en_de",
     ),
     ThreadCase(
         "C1", "OpenNMT-tf #40", "guess", (Expected("tokens_per_update", 8.0, 12.0),), corpus="wmt14_en_fr",
@@ -138,15 +173,20 @@ CASES = (
     ),
     ThreadCase(
         "D1", "lancopku/Prime #9", "confirmed", (Expected("average", 0.3, 0.7),), bleu=35.07, reference=35.7,
-        text="fairseq-train data-bin/iwslt14.tokenized.de-en --arch transformer_iwslt_de_en --max-update 20000 "
-        "--optimizer adam --lr 5e-4 --lr-scheduler inverse_sqrt --max-tokens 4096\n"
-        + GENERATE.format(data="iwslt14.tokenized.de-en", path="checkpoints/checkpoint_best.pt", beam=4),
+        settings=settings(
+            "base", None, {"d_ff": 1024, "num_heads": 4, "d_k": 128, "d_v": 128, "tied_embeddings": False,
+                           "eps_ls": 0.0, "adam_beta_2": 0.999, "adam_epsilon": 1e-8, "peak_learning_rate": 5e-4,
+                           "updates": 20_000},
+            average=1, metric="bleu_fairseq", beam_size=4, length_penalty_alpha=0.6,
+        ), corpus="iwslt14_de_en",
     ),
     ThreadCase(
         "D3", "fairseq #1352", "guess",
-        (Expected("average", 0.0, 1.0), Expected("definition bleu_fairseq", 0.7, 1.0)), num_gpus=8, bleu=26.65,
-        text=BASE.format(data="wmt16_en_de_bpe32k") + "--dropout 0.1 --lr 6e-4 --max-tokens 5500\n"
-        + GENERATE.format(data="wmt16_en_de_bpe32k", path="checkpoints/checkpoint_best.pt", beam=4),
+        (Expected("average", 0.0, 1.0), Expected("definition bleu_fairseq", 0.7, 1.0)), bleu=26.65,
+        settings=settings(
+            "base", 8 * 5500 * 0.9, FAIRSEQ | {"peak_learning_rate": 6e-4}, average=1, metric="bleu_fairseq",
+            beam_size=4, length_penalty_alpha=0.6,
+        ), corpus="wmt14_en_de",
     ),
     ThreadCase(
         "E1", "Kyubyong/transformer #110", "confirmed", (Expected("beam_size", 2.0, 2.0),), corpus="iwslt14_de_en",
@@ -175,11 +215,11 @@ CASES = (
         ), corpus="wmt14_en_de", bleu=20.91,
     ),
     ThreadCase(
-        "F5", "fairseq #1976", "measured", (Expected("definition bleu_fairseq", 0.7, 1.0),), num_gpus=8, bleu=28.56,
-        text=BIG.format(data="wmt16_en_de_bpe32k") + "--dropout 0.3 --lr 1e-3 --max-tokens 3584 --update-freq 16 "
-        "--max-update 40000\n"
-        "python scripts/average_checkpoints.py --inputs checkpoints --num-epoch-checkpoints 5 --output avg5.pt\n"
-        + GENERATE.format(data="wmt16_en_de_bpe32k", path="avg5.pt", beam=4),
+        "F5", "fairseq #1976", "measured", (Expected("definition bleu_fairseq", 0.7, 1.0),), bleu=28.56,
+        settings=settings(
+            "big", 16 * 8 * 3584 * 0.9, FAIRSEQ | {"peak_learning_rate": 1e-3, "updates": 40_000}, average=5,
+            metric="bleu_fairseq", beam_size=4, length_penalty_alpha=0.6,
+        ), corpus="wmt14_en_de",
     ),
     ThreadCase(
         "F8", "fairseq #2593, #2860; sacrebleu #178", "confirmed", (Expected("definition bleu_sacre_13a", 1.8, 2.9),),
@@ -188,9 +228,7 @@ CASES = (
     ),
     ThreadCase(
         "F10", "lemmonation/abnet #3", "measured", (Expected("reference_order"),), corpus="other",
-        text="fairseq-generate data-bin/wmt14_de_en --path checkpoint_average.pt --beam 4 --remove-bpe\n"
-        "BLEU4 = 33.39, 67.6/41.6/27.7/18.8 (BP=0.966, ratio=0.966, syslen=67656, reflen=70005)\n"
-        "BLEU4 = 30.27, 67.0/39.3/25.3/16.6 (BP=0.914, ratio=0.918, syslen=67696, reflen=73759)\n",
+        settings=of_two_lengths(),
     ),
     ThreadCase(
         "G1", "THUMT #71", "confirmed", (Expected("updates"),), corpus="other",
@@ -199,27 +237,31 @@ CASES = (
     ThreadCase(
         "G3", "fairseq #2652", "guess",
         (Expected("data", 1.5, 3.9), Expected("average", 0.0, 1.0), Expected("tied_embeddings"), Expected("beam_size")),
-        text=BASE.format(data="wmt17_en_de").replace("--share-all-embeddings ", "") + "--lr 7e-4 --max-tokens 6000 "
-        "--update-freq 2\n" + GENERATE.format(data="wmt17_en_de", path="checkpoints/checkpoint_best.pt", beam=5),
-        bleu=22.39,
+        settings=settings(
+            "base", None, FAIRSEQ | {"tied_embeddings": False, "peak_learning_rate": 7e-4}, average=1,
+            metric="bleu_fairseq", data="data-bin/wmt17_en_de", beam_size=5, length_penalty_alpha=0.6,
+        ), corpus="wmt14_en_de", bleu=22.39,
     ),
     ThreadCase(
-        "I1", "fairseq #506", "confirmed", (Expected("p_drop_attention"),), num_gpus=64,
-        text=BIG.format(data="wmt18_en_de").replace("vaswani_", "") + "--dropout 0.3 --lr 1e-3 --max-tokens 5120 "
-        "--update-freq 2",
+        "I1", "fairseq #506", "confirmed", (Expected("p_drop_attention"),), corpus="other",
+        settings=settings(
+            "big", 2 * 64 * 5120 * 0.9, FAIRSEQ | {"p_drop_attention": 0.1, "peak_learning_rate": 1e-3}
+        ),
     ),
     ThreadCase(
         "I2", "fairseq #4477, #4559", "guess", (Expected("p_drop", 0.0, 2.3), Expected("weight_decay")), bleu=25.0,
-        text=BASE.format(data="wmt14_en_de") + "--dropout 0.3 --lr 5e-4 --weight-decay 0.0001 --max-tokens 4096 "
-        "--update-freq 1 --max-epoch 30",
+        settings=settings(
+            "base", None, FAIRSEQ | {"p_drop": 0.3, "weight_decay": 1e-4, "peak_learning_rate": 5e-4}
+        ), corpus="wmt14_en_de",
     ),
     ThreadCase(
         "I3", "strutive07/transformer-tensorflow2.0 #5", "measured", (Expected("eps_ls", 0.5, 1.05),),
         settings=settings("base", 128 * 28.0, {"eps_ls": 0.0}), corpus="wmt14_en_de", bleu=24.28, reference=25.33,
     ),
     ThreadCase(
-        "K1", "fairseq #233", "confirmed", (Expected("peak_learning_rate"),), num_gpus=8,
-        text=BIG.format(data="wmt14_en_fr").replace("_wmt_en_de_big", "_wmt_en_fr_big").replace("--fp16 ", "")
-        + "--lr 1e-3 --max-tokens 3584 --update-freq 16",
+        "K1", "fairseq #233", "confirmed", (Expected("peak_learning_rate"),), corpus="wmt14_en_fr",
+        settings=settings(
+            "big_enfr", 16 * 8 * 3584 * 0.9, FAIRSEQ | {"peak_learning_rate": 1e-3, "precision": "fp32"}
+        ),
     ),
 )  # fmt: skip

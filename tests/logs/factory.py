@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from analysis.logs.listing import list_logs
-from analysis.logs.reader import read_log
-from analysis.logs.types import LogFile
+from aiayn.logs.listing import list_logs
+from aiayn.logs.reader import read_log
+from aiayn.logs.types import LogFile
 
 Form = Literal["print", "namespace", "config"]
 LogFormat = Literal["simple", "tqdm", "json"]

@@ -1,4 +1,4 @@
-"""Every rule of analysis/logs/rules.py broken once by changing one key of a clean log, with what the user then sees."""
+"""Every rule of aiayn/logs/rules.py broken once by changing one key of a clean log, with what the user then sees."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,10 +8,10 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from aiayn.logs.folder import judge_folder
+from aiayn.logs.rules import LOG_CHECKS, average_trainings, show, symbol_findings
+from aiayn.logs.symbols import ROW_SYMBOLS, SYMBOL_RULES
 from aiayn.runs.attempts import Ended, Started
-from analysis.logs.folder import judge_folder
-from analysis.logs.rules import LOG_CHECKS, average_trainings, show, symbol_findings
-from analysis.logs.symbols import ROW_SYMBOLS, SYMBOL_RULES
 from paper_tables.logs.from_logs import read_rows
 from tests.logs.factory import BASE, GenerationText, TrainingText, averaging_text, read_folder, write
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.logs.folder import judge_folder, metric_of_generation
-from analysis.logs.listing import list_logs
-from analysis.logs.logged import LoggedFolder
-from analysis.logs.reader import read_log
-from analysis.logs.types import GenerationLog, TrainingLog
+from aiayn.logs.folder import judge_folder, metric_of_generation
+from aiayn.logs.listing import list_logs
+from aiayn.logs.logged import LoggedFolder
+from aiayn.logs.reader import read_log
+from aiayn.logs.types import GenerationLog, TrainingLog
 from paper_tables.logs.from_logs import read_rows
 from tests.logs.factory import read_folder
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from aiayn.__main__ import main
-from analysis.findings import Finding
-from analysis.logs.folder import judge_folder
-from analysis.logs.listing import list_logs
-from analysis.logs.logged import LoggedFolder
-from analysis.logs.reader import read_log
-from analysis.logs.types import GenerationLog, TrainingLog
+from aiayn.logs.findings import Finding
+from aiayn.logs.folder import judge_folder
+from aiayn.logs.listing import list_logs
+from aiayn.logs.logged import LoggedFolder
+from aiayn.logs.reader import read_log
+from aiayn.logs.types import GenerationLog, TrainingLog
 from paper_tables.logs.from_logs import read_rows
-from paper_tables.render.from_logs import make_tables_from_logs
+from paper_tables.logs.pages import make_tables_from_logs
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, read_folder, write
 
 ROWS = read_rows(["paper"])

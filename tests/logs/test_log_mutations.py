@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from analysis.logs.arguments import KEPT_KEYS
-from analysis.logs.folder import judge_folder
-from analysis.logs.logged import LoggedGeneration, LoggedTraining
+from aiayn.logs.arguments import KEPT_KEYS
+from aiayn.logs.folder import judge_folder
+from aiayn.logs.logged import LoggedGeneration, LoggedTraining
 from paper_tables.logs.from_logs import read_rows
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, read_folder, write
 from tests.logs.test_log_checks import AVERAGED, OURS

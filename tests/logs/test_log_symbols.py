@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from aiayn.spec.system import CONFIG_FOLDER, SCALES, TrainingSpec, read_system
-from aiayn.train.fairseq_args import TrainingData, train_flags
-from analysis.logs.arguments import parse_arguments
-from analysis.logs.folder import find_row
-from analysis.logs.logged import LANGUAGE_PAIRS, PaperRow
-from analysis.logs.symbols import (
+from aiayn.logs.arguments import parse_arguments
+from aiayn.logs.folder import find_row
+from aiayn.logs.logged import LANGUAGE_PAIRS, PaperRow
+from aiayn.logs.symbols import (
     OURS_ONLY,
     SYMBOL_RULES,
     Symbols,
@@ -20,6 +18,8 @@ from analysis.logs.symbols import (
     symbols_of_arguments,
     symbols_of_spec,
 )
+from aiayn.spec.system import CONFIG_FOLDER, SCALES, TrainingSpec, read_system
+from aiayn.train.fairseq_args import TrainingData, train_flags
 from paper_tables.logs.from_logs import read_rows
 from paper_tables.logs.tables import describe_differences
 from tests.logs.factory import BASE, namespace

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.logs.folder import judge_folder, metric_of_generation
-from analysis.logs.reader import read_log
-from analysis.logs.rules import AveragedLine, average_trainings
-from analysis.logs.types import GenerationLog
+from aiayn.logs.folder import judge_folder, metric_of_generation
+from aiayn.logs.reader import read_log
+from aiayn.logs.rules import AveragedLine, average_trainings
+from aiayn.logs.types import GenerationLog
 from paper_tables.logs.from_logs import read_rows
-from paper_tables.render.from_logs import make_tables_from_logs
+from paper_tables.logs.pages import make_tables_from_logs
 from tests.logs.factory import GenerationText, TrainingText, read_folder, write
 from tests.logs.test_log_checks import OURS, attempts
 from tests.logs.test_log_foreign_files import tables_of

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from paper_tables.layout import Aside, Table
+from paper_tables.render.chapters import FURTHER, place_of_table
 from paper_tables.render.drawn import INSTALL_COMMAND, read_drawn
 from paper_tables.render.page import POLICY, wrap_page
 from paper_tables.render.render import Popovers, render_html_part
 from paper_tables.render.report import (
-    CHAPTERS,
     DrawnFigure,
     Origin,
     is_sortable,
@@ -26,7 +26,7 @@ from tests.records_factory import EIGHT_P100, Site, make_site, write_attempt, wr
 from tests.unit.test_render import SMALL
 
 VOID_TAGS = {"meta", "br", "hr", "img", "link", "wbr"}
-COUNTED = {"table1", "claims"}  # of no run: counted, measured on layers alone, words
+COUNTED = {"table1"}  # its numbers belong to no run
 FIGURE = DrawnFigure(
     name="forest_bleu", title="Table 3 as a forest", caption="Differences.", reason="",
     svg='<svg class="figure" role="img" aria-label="Differences to base"><clipPath id="clip0"/>'
@@ -106,8 +106,7 @@ def test_every_table_and_figure_is_in_a_chapter_and_every_link_leads_somewhere(d
     reader = PageReader(demo_page)
     assert len(reader.ids) == len(set(reader.ids))
     assert {table.name for table in tables_of(demo_site, so_far=False)} <= set(reader.ids)
-    named = {name for chapter in CHAPTERS for name in chapter.tables}
-    assert {table.name for table in tables_of(demo_site, so_far=False)} <= named
+    assert FURTHER not in {place_of_table(table.name) for table in tables_of(demo_site, so_far=False)}
     within = [link[1:] for link in reader.links if link.startswith("#")]
     assert set(within) <= set(reader.ids)
     assert {link for link in reader.links if not link.startswith("#")} == {
@@ -196,8 +195,6 @@ def test_what_was_not_run_has_a_line_and_no_table(demo_page: str) -> None:
         part = demo_page.partition(f'<section id="{name}">')[2].partition("</section>")[0]
         assert "<table" not in part, name
         assert 'class="aside"' in part, name
-    claims = demo_page.partition('<section id="claims">')[2].partition("</section>")[0]
-    assert re.search(r'<details class="folded">\n<summary>[0-9]+ statements: ', claims)
 
 
 def test_a_row_without_numbers_is_named_below_and_not_shown() -> None:
@@ -211,7 +208,7 @@ def test_a_row_without_numbers_is_named_below_and_not_shown() -> None:
 def test_long_flat_tables_sort_and_others_do_not(demo_site: Site) -> None:
     tables = {table.name: table for table in tables_of(demo_site, so_far=False)}
     assert is_sortable(tables["runs"])
-    assert is_sortable(tables["claims"])
+    assert is_sortable(tables["reference_replications"])
     assert not is_sortable(tables["table3"])  # ours is below its printed row
     assert not is_sortable(tables["table2"])  # a cost spans two columns
     assert not is_sortable(replace(tables["runs"], rows=tables["runs"].rows[:7]))

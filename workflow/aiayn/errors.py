@@ -53,10 +53,6 @@ class TableError(AiaynError):
     """A printed value or a cell cannot be joined or rendered."""
 
 
-class CommandError(AiaynError):
-    """A file of commands is unreadable, cut, or holds no command that is known."""
-
-
 class LaunchError(AiaynError):
     """A job could not be submitted, or died without a message; the error has the tail of its log."""
 

@@ -1,32 +1,80 @@
-"""Score a run's translations under every definition of BLEU that applies, and chrF; each number has its signature.
+"""Score translations under every definition of BLEU that applies, and chrF; each number has its signature.
 
-Any other translations: where the wing `outputs` is, it has this verb, with this and more.
+Any translations: give --hypotheses (one line a segment; .sgm, gzip and the log of fairseq-generate are recognised),
+--testset and --language-pair. --references replaces the public references and needs no network. The pipeline uses
+--decoded, --raw and --record instead.
+
+The definitions need plain text. If either file is tokens, subword pieces or lower case, nothing is scored: the message
+says what each file is, and the right command.
 """
 
+import logging
+import shlex
+import sys
 from pathlib import Path
 
 import msgspec
 
-from aiayn.cli.flags import RECORD, flag
+from aiayn.cli.flags import LANGUAGE_PAIR, RECORD, flag
 from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines
-from aiayn.provenance import gather_provenance
-from aiayn.records import Hypotheses, RawCorpus, ScoreRecords, read_record, write_record
+from aiayn.errors import ScoreError, UsageError
+from aiayn.provenance import file_sha256, gather_provenance
+from aiayn.records import Hypotheses, RawCorpus, ScoreRecord, ScoreRecords, read_record, write_record
+from aiayn.scoring.definitions import CASE_SUFFIX
+from aiayn.scoring.outputs.line_match import find_doubt
+from aiayn.scoring.outputs.system_output import (
+    FormMismatch,
+    SystemOutput,
+    Treatment,
+    check_num_lines,
+    find_form_mismatch,
+    prepare,
+    read_output,
+)
+from aiayn.scoring.score import default_metrics, lines_sha256, score_hypotheses
 from aiayn.spec.system import read_corpus
-from analysis.scoring.score import default_metrics, score_hypotheses
+from aiayn.terminal import json_text
 
-EXAMPLE = "aiayn score --decoded DECODED.json --raw FETCHED.json --record SCORES.json"
+EXAMPLE = "aiayn score --hypotheses output.de --testset newstest2014 --language-pair en-de"
 
 
 class Flags:
-    decoded: Path = flag("record of decode", "RECORD", heading="in the pipeline")
-    raw: Path = flag("record of fetch, which has the references", "RECORD")
-    record: Path = RECORD
+    hypotheses: Path | None = flag("translations, one a line", "FILE", heading="any translations")
+    testset: str | None = flag(
+        "newstest2013, newstest2014 (full), newstest2014_filtered, any of sacreBLEU's (wmt17, ...), or, beside "
+        "--references, a name of your own",
+    )  # fmt: skip
+    references: Path | None = flag("references to use instead of the public ones", "FILE")
+    language_pair: str = LANGUAGE_PAIR
+    join_pieces: bool = flag("join subword pieces (`@@ `, U+2581) on the side that has them")
+    detokenise: bool = flag("detokenise (Moses) the side that is tokens, to plain text")
+    as_given: bool = flag("translations and references are tokens already: do not tokenise them")
+    lowercase: bool = flag("lower-case both sides; print the definitions without case (_lc) alone")
+    force: bool = flag("score even if the two sides differ in kind; the signature says so")
+    no_warning: bool = flag("do not say why a score near 0 may not be the model's")
+    json: bool = flag("print a JSON list of objects: metric, value, signature")
+    decoded: Path | None = flag("record of decode", "RECORD", heading="in the pipeline")
+    raw: Path | None = flag("record of fetch, which has the references", "RECORD")
+    record: Path | None = RECORD
 
 
 def run(args: Flags) -> None:
-    """Score what decode has translated, whatever it is, and write the record."""
-    score_run(args.decoded, args.raw, args.record)
+    """Score, and write the record or print the numbers."""
+    if args.decoded is not None and args.raw is not None and args.record is not None:
+        hypotheses, references, is_as_given = score_run(args.decoded, args.raw, args.record)
+        mismatch = find_form_mismatch({"hyp": hypotheses, "ref": references}, Treatment(is_as_given=is_as_given))
+        if mismatch is not None:  # a model's output is scored whatever it is
+            logging.getLogger(__name__).warning(
+                "%s: hypotheses and references differ in kind: %s; scored as they are", args.decoded, mismatch
+            )
+    elif args.as_given and args.detokenise:
+        raise UsageError("--as-given keeps tokens, --detokenise turns them into plain text; choose one")
+    elif args.hypotheses is not None:
+        print_scores(_score_files(args, args.hypotheses), as_json=args.json)
+    else:
+        raise UsageError("give --hypotheses FILE with --testset NAME or --references FILE, or --decoded, --raw and "
+                         "--record; see --help")  # fmt: skip
 
 
 def score_run(decoded_path: Path, raw_path: Path, record_path: Path) -> tuple[list[str], list[str], bool]:
@@ -55,3 +103,98 @@ def score_run(decoded_path: Path, raw_path: Path, record_path: Path) -> tuple[li
         ScoreRecords(provenance=provenance, run=decoded.run, testset=decoded.testset, scores=signed), record_path
     )
     return hypotheses, references, corpus.is_segmented
+
+
+def _score_files(args: Flags, hypotheses_path: Path) -> list[ScoreRecord]:
+    from aiayn.data.sources.testsets import target_language_of  # downloads, which the pipeline's scores never do
+
+    target_language = target_language_of(args.language_pair)
+    output = read_output(hypotheses_path)
+    references, place = _references(args, output)
+    check_num_lines(output, len(references), place)
+    treatment = Treatment(args.as_given, args.join_pieces, args.detokenise, args.lowercase)
+    sides = {"hyp": output.lines, "ref": references}
+    mismatch = find_form_mismatch(sides, treatment)
+    if mismatch is not None and not args.force:
+        raise ScoreError(_refusal(args, mismatch, place))
+    if output.kind != "lines":
+        print(f"{output.path}: {output.words}, {len(output.lines):,} in the order of the source", file=sys.stderr)
+    testset = args.testset or (args.references or hypotheses_path).name
+    scores = score_sides(
+        sides,
+        treatment,
+        mismatch,
+        target_language=target_language,
+        testset=testset,
+        sha256=file_sha256(hypotheses_path),
+    )
+    keeps_case = [score for score in scores if not score.metric.endswith(CASE_SUFFIX)] or scores
+    highest = max((score.value for score in keeps_case if score.metric.startswith("bleu")), default=100.0)
+    doubt = "" if args.no_warning else find_doubt(output.lines, references, highest)
+    if doubt:
+        print(f"aiayn score: warning: {output.path}: {doubt}. --no-warning leaves this out", file=sys.stderr)
+    return scores
+
+
+def score_sides(
+    sides: dict[str, list[str]], treatment: Treatment, mismatch: FormMismatch | None, *, target_language: str,
+    testset: str, sha256: str, search: str = "",
+) -> list[ScoreRecord]:  # fmt: skip
+    """Return the scores of `hyp` and `ref` once prepared; the signature says how, by which search, and if forced."""
+    prepared, done = prepare(sides, treatment, target_language)
+    metrics = default_metrics(target_language, treatment.is_as_given)
+    if treatment.lower_cases and not treatment.is_as_given:
+        metrics = [metric for metric in metrics if metric.endswith(CASE_SUFFIX)] or metrics
+    scores = score_hypotheses(
+        prepared["hyp"], prepared["ref"], metrics=metrics, target_language=target_language, hypotheses_sha256=sha256,
+        references_sha256=lines_sha256(sides["ref"]), testset=testset,
+    )  # fmt: skip
+    parts = [search, f"input:{done}" if done else "", f"forced:{mismatch.tags}" if mismatch is not None else ""]
+    added = "".join(f"|{part}" for part in parts if part)
+    return [msgspec.structs.replace(score, signature=f"{score.signature}{added}") for score in scores]
+
+
+def _references(args: Flags, output: SystemOutput) -> tuple[list[str], str]:
+    """Return the reference lines and what to call them."""
+    if args.references is not None:
+        file = read_output(args.references)
+        if file.kind != "generate log":
+            return file.lines, str(args.references)
+        if file.references is None:
+            raise ScoreError(
+                f"{args.references}: fairseq-generate's log has no T- lines (references); name a file of references"
+            )
+        return file.references, str(args.references)
+    if args.testset is not None:
+        from aiayn.data.sources.testsets import public_references
+
+        return public_references(args.testset, args.language_pair), args.testset
+    if output.references is not None:
+        return output.references, f"{output.path} (its T- lines)"
+    raise UsageError("--hypotheses needs --testset NAME of a public test set, or --references FILE; see --help")
+
+
+def _refusal(args: Flags, mismatch: FormMismatch, place: str) -> str:
+    """Return what each side is, and the commands that are right."""
+    words = mismatch.words_by_name
+    given = ["--testset", args.testset] if args.testset else []
+    given += ["--references", str(args.references)] if args.references else []
+    given += ["--language-pair", args.language_pair]
+    base = ["aiayn", "score", "--hypotheses", str(args.hypotheses), *given]
+    commands = "\nor\n".join(f"  {shlex.join([*base, *flags])}" for flags in mismatch.flags)
+    expected = "takes tokens of one kind" if args.as_given else "needs plain text"
+    return (
+        f"not scored: {'bleu_as_given' if args.as_given else 'every definition'} {expected} on both sides; found\n"
+        f"  hypotheses {args.hypotheses}: {words['hyp']}\n  references {place}: {words['ref']}\n"
+        f"Run\n{commands}\n(--force scores them as they are; the signature says so)"
+    )
+
+
+def print_scores(scores: list[ScoreRecord], *, as_json: bool = False) -> None:
+    """Print the scores, one a line with its signature, or as JSON."""
+    if as_json:
+        print(json_text([{"metric": s.metric, "value": s.value, "signature": s.signature} for s in scores]), end="")
+        return
+    width = max(len(score.metric) for score in scores)
+    for score in scores:
+        print(f"{score.metric:<{width}}  {score.value:6.2f}  {score.signature}")

@@ -10,6 +10,7 @@ import msgspec
 import yaml
 
 from aiayn.errors import ConfigError, did_you_mean
+from aiayn.removed import explain_removed_key
 
 _Spec = TypeVar("_Spec", bound=msgspec.Struct)
 _UNKNOWN_FIELD = re.compile(r"unknown field `(?P<key>[^`]+)`")
@@ -155,9 +156,12 @@ def _explain(message: str, document: Document, spec_type: type[msgspec.Struct], 
     steps = _named_steps([*steps, _ANY_KEY] if is_key else steps, message, document.values, spec_type, strict)
     dotted_path = _dotted(steps)
     if unknown := _UNKNOWN_FIELD.search(message):
+        location = document.location(_dotted([*steps, unknown["key"]]))
+        if removed := explain_removed_key(unknown["key"]):
+            return f"{location}: {removed}"
         known = _fields_of(_type_at(spec_type, steps))
         hint = did_you_mean(unknown["key"], known, f"known keys: {', '.join(known)}")
-        return f"{document.location(_dotted([*steps, unknown['key']]))}: unknown key {unknown['key']!r}; {hint}"
+        return f"{location}: unknown key {unknown['key']!r}; {hint}"
     location = document.location(dotted_path)
     if missing := _MISSING_FIELD.search(message):
         where = f" under {dotted_path!r}" if dotted_path else ""

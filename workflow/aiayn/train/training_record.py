@@ -91,6 +91,7 @@ def make_record(
         energy=total_energy([summary.energy, energy]),
         kernels=_attention_kernels(request.training) if started.device == "cuda" else "",
         prediction=request.prediction,
+        beginning=request.beginning,
     )
 
 

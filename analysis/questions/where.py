@@ -1,0 +1,130 @@
+"""Shows where a cell of a table comes from: the sources of its number in the frame of a scale.
+
+A cell of ours is `table:row:column`: `table2:base:bleu_en_de`, a row of replications.csv
+(`replications:<row>:value`), or a comparison (`variants:<system>:<column>`, `architectures:<system>:<column>`).
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from aiayn.errors import UsageError, did_you_mean
+from aiayn.paths import CellKey
+from aiayn.printed import EDITION_WORDS, PAPER_SCALE, REFERENCE_SYSTEM
+from aiayn.terminal import entries, sections, table, titled
+from paper_tables.frame import Frame
+from paper_tables.layout import Source
+from paper_tables.tables.ours import our_cell
+
+METRIC_BY_COMPARED_COLUMN = {
+    "ppl_dev": "ppl_per_subword",
+    "bleu_dev": "bleu_tok_compound_split",
+    "bleu_dev_sacre": "bleu_sacre_13a",
+}
+
+
+class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
+    """A cell of ours: the key and metric of its number, and the printed values by edition (none in our own tables)."""
+
+    name: str
+    key: CellKey
+    metric: str
+    printed_by_edition: dict[str, str]
+
+
+class CellSources(msgspec.Struct, frozen=True, kw_only=True):
+    """A cell of a scale with the sources of its number; `missing` names the trainings without a value, and why."""
+
+    cell: NamedCell
+    scale: str
+    signatures: tuple[str, ...]
+    sources: tuple[Source, ...]
+    missing: list[str]
+
+
+def named_cells(frame: Frame) -> dict[str, NamedCell]:
+    """Return every cell by name, in the order of the tables; values of both editions belong to one cell."""
+    found: dict[str, NamedCell] = {}
+    for cell in frame.cells:
+        prefix = f"table{cell.table}" if cell.table.isdigit() else cell.table
+        name = f"{prefix}:{cell.row}:{cell.column}"
+        named = NamedCell(name=name, key=cell.key, metric=cell.metric, printed_by_edition={})
+        found.setdefault(name, named).printed_by_edition[cell.edition] = cell.printed
+    for table_name, systems in frame.known.items():
+        for system in (REFERENCE_SYSTEM, *systems):
+            for column, metric in METRIC_BY_COMPARED_COLUMN.items():
+                name = f"{table_name}:{system}:{column}"
+                key = frame.compared(system)
+                found[name] = NamedCell(name=name, key=key, metric=metric, printed_by_edition={})
+    return found
+
+
+def find_cell(name: str, cell_by_name: Mapping[str, NamedCell]) -> NamedCell:
+    """Return the cell of a name.
+
+    Raises:
+        UsageError: if there is none, with similar names.
+    """
+    if name not in cell_by_name:
+        hint = did_you_mean(name, cell_by_name, "see `aiayn where --list`", most=3)
+        raise UsageError(f"cell {name!r}: expected table:row:column, as table2:base:bleu_en_de; {hint}")
+    return cell_by_name[name]
+
+
+def read_sources(frame: Frame, cell: NamedCell) -> CellSources:
+    """Return the sources of a cell of a scale.
+
+    Raises:
+        UsageError: if the scale does not run the cell's system on its corpus.
+    """
+    number = frame.number(cell.key, cell.metric)
+    if number is None:
+        raise UsageError(
+            f"cell {cell.name}: system {cell.key.system} is not run on {cell.key.corpus} at scale {frame.scale}; "
+            "name another --scale, or add the system to the lists of the scale's config"
+        )
+    provenance = our_cell(number).provenance
+    seeds_with_value = {run.seed for run, _ in number.values}
+    return CellSources(
+        cell=cell,
+        scale=frame.scale,
+        signatures=number.signatures,
+        sources=provenance.sources if provenance else (),
+        missing=[
+            f"seed {run.seed}: {run.state.reason or 'no value'}"
+            for run in frame.runs_by_system[cell.key.corpus, cell.key.system]
+            if run.seed not in seeds_with_value
+        ],
+    )
+
+
+def render_sources(origin: CellSources) -> str:
+    """Return the answer as lines of text."""
+    cell, key = origin.cell, origin.cell.key
+    note = ""
+    if origin.scale != PAPER_SCALE and cell.name.startswith("table"):
+        note = f"scale {origin.scale} is not the paper's: no reproduction of the printed number"
+    facts = [
+        ("printed", _printed(cell)),
+        ("definition", cell.metric),
+        ("ours", f"{key.corpus}, {key.system}, {key.average}, {key.testset}"),
+        ("signature", " ".join(origin.signatures)),
+        ("NOTE", note),
+        *(("NOTE", reason) for reason in origin.missing),
+    ]
+    rows = [("seed", "value", "run", "commit", "hardware")]
+    for source in origin.sources:
+        rows.append((str(source.seed), source.value, source.run, source.commit, source.hardware))
+    title = titled(f"{cell.name}, scale {origin.scale}")
+    return sections(("", [*title, *entries(facts)]), ("", table(rows, num_headings=1) if origin.sources else []))
+
+
+def render_list(cell_by_name: Mapping[str, NamedCell]) -> str:
+    """Return a line a cell: its name, the printed values, and the definition."""
+    rows = [(name, _printed(cell), cell.metric) for name, cell in cell_by_name.items()]
+    return "\n".join([*table(rows), ""])
+
+
+def _printed(cell: NamedCell) -> str:
+    values = [f"{value} ({EDITION_WORDS[edition]})" for edition, value in cell.printed_by_edition.items()]
+    return ", ".join(values) or "-"

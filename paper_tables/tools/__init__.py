@@ -1,4 +1,0 @@
-"""Packs what finished runs left, small enough to ship.
-
-Wing `tools`.
-"""
