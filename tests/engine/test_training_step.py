@@ -1,7 +1,7 @@
 """The product's training step against an independent one, written from the paper (tests/oracle/training_step.py).
 
-Both start from the same weights and make 20 updates with one batch of sentences of unlike lengths, in float64 and
-without dropout. The product's side is what `aiayn train` runs: its flags, fairseq's trainer, our task, model, loss,
+Both start from the same weights and make 20 updates with one batch of sentences of different lengths, in float64
+and without dropout. The product's side is what `aiayn train` runs: its flags, fairseq's trainer, our task, model, loss,
 optimiser and schedule.
 """
 
@@ -83,7 +83,7 @@ def make_pairs(seed: int = 1) -> Pairs:
 @pytest.fixture
 def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trainer]:
     """Return fairseq's trainer as `aiayn train` makes it, with a float64 model that has noise on all parameters."""
-    # Without clipping the norm of the gradients is only logged. On CPUs fairseq computes it, for fp32 gradients alone.
+    # Without clipping the norm of the gradients is only logged. On CPUs fairseq computes it, and accepts only fp32.
     monkeypatch.setattr("fairseq.utils.clip_grad_norm_", lambda params, norm, _: clip_on_device(list(params), norm))
     data = TrainingData(folder=str(tmp_path), source_language="en", target_language="de", is_joint=True)
     cfg = compat.training_config(train_flags(TRAINING, data, seed=1, save_folder=str(tmp_path), device="cpu"))
@@ -117,7 +117,7 @@ def oracle_name(name: str) -> str:
 
 
 def parameters_of(model: torch.nn.Module) -> list[tuple[str, Array]]:
-    """Return copies of the parameters with the oracle's names and shapes; the tied matrix stands there three times."""
+    """Return copies of the parameters with the oracle's names and shapes; the tied matrix appears three times."""
     parameters = []
     for product_name, parameter in model.named_parameters(remove_duplicate=False):
         name, array = oracle_name(product_name), parameter.detach().numpy().copy()
