@@ -89,6 +89,7 @@ def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trainer
     cfg = compat.training_config(train_flags(TRAINING, data, seed=1, save_folder=str(tmp_path), device="cpu"))
     dictionary = make_dictionary()
     task = AiaynTranslationTask(cfg.task, dictionary, dictionary)
+    torch.set_num_threads(1)  # as a rank with one thread does; more are slower with matrices as small as these
     torch.manual_seed(1)
     model = randomise(task.build_model(cfg.model).double(), std=0.05)
     with metrics.aggregate(new_root=True):
