@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aiayn.model.attention import compute_dtype
+
 TOKENS_PER_CHUNK_BY_DEVICE = {"cpu": 128, "cuda": 4096}  # a CPU's logits stay in its cache
 
 
@@ -46,12 +48,6 @@ def label_smoothed_nll(
     return sums
 
 
-def _compute_dtype(device_type: str, weight_VM: Tensor) -> torch.dtype:
-    if torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type):
-        return torch.get_autocast_dtype(device_type)
-    return weight_VM.dtype
-
-
 class _FusedLoss(torch.autograd.Function):
     """The loss with its gradients, which are made on the way and multiplied by the incoming one in backward."""
 
@@ -60,7 +56,7 @@ class _FusedLoss(torch.autograd.Function):
         ctx: Any, features_NM: Tensor, weight_VM: Tensor, target_N: Tensor, eps_ls: float, needs_gradient: bool
     ) -> tuple[Tensor, Tensor]:
         device = features_NM.device.type
-        dtype = _compute_dtype(device, weight_VM)
+        dtype = compute_dtype(device, weight_VM.dtype)
         with torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext():
             loss, nll, gradients = _chunked_loss(
                 features_NM.to(dtype), weight_VM.to(dtype), target_N, eps_ls, needs_gradient=needs_gradient

@@ -5,6 +5,7 @@ import platform
 import torch
 
 from aiayn.errors import ConfigError, LaunchError
+from aiayn.model.attention import refuse_cudnn
 from aiayn.spec.hardware import CPU, CPU_PRECISIONS, FIRST_CAPABILITY, precision_refusal
 from aiayn.spec.training import PRECISIONS
 from aiayn.train.request import TrainingRequest
@@ -24,6 +25,12 @@ def resolve_device(device: str) -> str:
     if device == "cuda" and not torch.cuda.is_available():
         raise LaunchError("device: cuda, but torch sees no GPU here; set `device: auto`, or run on a machine with one")
     return available_device(device)
+
+
+def prepare_device(device: str) -> None:
+    """Set for this process what all computation on a `cuda` device needs, whether it trains or evaluates."""
+    if device == "cuda":
+        refuse_cudnn()
 
 
 def require_promised_gpus(request: TrainingRequest) -> None:
