@@ -26,7 +26,7 @@ from tests.measured_page import BLOCK, PACK, pages_of
 from tests.records_factory import make_site, write_dev_scores, write_left, write_translations
 
 pytestmark = pytest.mark.figures
-MAX_PAGE_BYTES = 12_000
+MAX_PAGE_BYTES = 12 * 1024
 CHECKOUT = Path(__file__).resolve().parents[2]
 MEASURED_FOLDER = CHECKOUT / "paper_tables" / "measured"
 SHIPPED = sorted(path.parent.name for path in MEASURED_FOLDER.glob("*/asked.json"))
