@@ -1,4 +1,1 @@
-"""Finds why BLEU is missing: compares log, data-bin and hypotheses of a run with the spec of its system.
-
-May import `aiayn.logs`, `aiayn.scoring` and `aiayn.logs.findings`.
-"""
+"""Finds why BLEU is missing: compares log, data-bin and hypotheses of a run with the spec of its system."""

@@ -1,8 +1,7 @@
 """The figures: curves of trainings, results beside the printed ones, and the paper's own figures.
 
-A figure is a function from a tidy frame to an Altair chart, without any state: `figure.py` defines it, `registry.py`
-lists all. May import `render.drawn`, `tables` and the modules of `paper_tables` itself, and the wing `logs`. Altair is
-an extra, imported here alone.
+A figure is a function from a tidy frame to an Altair chart, without any state: `paper_tables/render/figure.py` defines
+it, `heavy_registry.py` lists all. Only modules called `heavy_*.py` import Altair, which is an extra, or torch.
 """
 
 # Figures 3 and 4 of the paper: the sentences, and the word of each whose attention they follow.

@@ -1,4 +1,1 @@
-"""What trainings cost, counted and metered, of the wing `price`: a table.
-
-May import of `paper_tables` `tables` and what is below them.
-"""
+"""Predicts what a config costs, checks what it needs, and lays out what trainings cost."""

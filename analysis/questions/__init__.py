@@ -1,4 +1,1 @@
-"""Answers to one question each: explain a number, trace a cell, compare two outputs, print a diagnosis.
-
-May import all else of `paper_tables`.
-"""
+"""Answers one question about a number: what it means, and which runs it comes from."""

@@ -17,7 +17,7 @@ _MATRIX_SIZE = 768
 class Gpu(NamedTuple):
     """A GPU as nvidia-smi lists it."""
 
-    index: str
+    number: str
     uuid: str
     name: str
 
@@ -30,7 +30,7 @@ def list_gpus() -> list[Gpu]:
         return gpus
     named = [name.strip() for name in visible.split(",") if name.strip()]
     # CUDA takes a UUID's unambiguous beginning, too.
-    return [gpu for name in named for gpu in gpus if gpu.index == name or _is_beginning(name, gpu.uuid)]
+    return [gpu for name in named for gpu in gpus if gpu.number == name or _is_beginning(name, gpu.uuid)]
 
 
 def gpu_names() -> list[str]:

@@ -1,4 +1,4 @@
-"""Any logs of fairseq, of training and generation: read, joined into runs, checked by rules.
+"""Reads any logs of fairseq, of training and generation: joined into runs, checked by rules.
 
-May import `aiayn.scoring`, `aiayn.logs.findings`, and of `aiayn` what needs neither torch nor fairseq.
+Needs neither torch nor fairseq (pyproject.toml, contract `core`).
 """

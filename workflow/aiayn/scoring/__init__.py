@@ -1,4 +1,4 @@
-"""From scores to seeds, significance and verdicts.
+"""From translations to scores, seeds and verdicts.
 
-May import `aiayn.logs.findings`, and of `aiayn` what needs neither torch nor fairseq.
+Needs neither torch nor fairseq (pyproject.toml, contract `core`).
 """
