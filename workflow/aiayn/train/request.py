@@ -5,6 +5,7 @@ The request is pickled with the job, and unpickled by the copy of the code that 
 
 import contextlib
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -85,6 +86,13 @@ class StopFlag(NotedSignal):
 
     numbers = (*NotedSignal.numbers, signal.SIGUSR2)
     agreed: signal.Signals | None = None
+
+    def wait_for_signal(self, seconds: float) -> signal.Signals | None:
+        """Return the signal, as soon as there is one, at most after so many seconds."""
+        deadline = time.monotonic() + seconds
+        while self.signal_number is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return self.signal_number
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.signal_number is None or number != signal.SIGUSR2:
