@@ -25,7 +25,7 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     `training`, `seed` and the data-bin decide its tensors. On a cluster `num_earlier_jobs` of this training ran before
     this one, of at most `max_num_jobs`; each of its nodes must have `gpus_per_node`, and the job must run the code in
     `code_folder`, unless that is None. `prediction` goes into its record, and so does `beginning`, which is None unless
-    the training continues a shorter training from the checkpoint at `beginning_path`.
+    the training continues a shorter training, of the system `begins_from`, from the checkpoint at `beginning_path`.
     """
 
     run: str
@@ -46,6 +46,7 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     gpus_per_node: int = 0
     code_folder: str | None = None
     prediction: Prediction | None = None
+    begins_from: str | None = None
     beginning: Beginning | None = None
     beginning_path: str | None = None
 
