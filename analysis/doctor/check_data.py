@@ -10,7 +10,7 @@ from analysis.doctor.alignment import CLEAN_SHARE, MAX_SHARE, alarm_rate, estima
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
 from analysis.doctor.types import Answer, Case, Claim, fact, make_finding
 from analysis.findings import Evidence
-from analysis.logs.rules import DEV_PAIRS, TRAINING_PAIRS_BY_LANGUAGE_PAIR
+from paper_tables.compare.training import DEV_PAIRS, TRAINING_PAIRS_BY_LANGUAGE_PAIR
 
 PAPER_VOCABULARY = {"en-de": (30_000, 42_000), "en-fr": (28_000, 36_000)}  # section 5.1: about 37,000; 32,000
 NUM_LINES_LOOKED_AT = 2000

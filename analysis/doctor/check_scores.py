@@ -14,7 +14,6 @@ from analysis.doctor.check_training import check_divergence
 from analysis.doctor.plain import letters, only_letters, plain
 from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation, fact, make_finding, outcome_of
 from analysis.findings import Cost, Evidence, Finding
-from analysis.logs.rules import DEV_PAIRS, TEST_PAIRS
 from analysis.outputs.line_match import (
     MAX_OUT_OF_ORDER,
     MIN_DISTINCT,
@@ -27,6 +26,8 @@ from analysis.outputs.line_match import (
 )
 from analysis.outputs.system_output import Share, form_of, joined
 from analysis.scoring.definitions import CASE_SUFFIX
+from paper_tables.compare.decoding import TEST_PAIRS
+from paper_tables.compare.training import DEV_PAIRS
 
 AS_GIVEN = "bleu_as_given"
 PREFERRED_METRICS = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_fairseq", AS_GIVEN, "bleu_sacre_13a")

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from aiayn.cost import target_tokens_per_full_update
+from aiayn.logs.evidence import dev_subset
 from aiayn.printed import PUBLISHED_FOLDER, Text, read_rows
 from aiayn.schedule import learning_rate
 from aiayn.spec.system import TrainingSpec
@@ -15,7 +16,6 @@ from analysis.conclusions.contrasts import UNIFORM_BITS, UNIFORM_ENTROPY
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.types import Answer, Attending, Case, Claim, LoggedRate, Trained, fact, make_finding, outcome_of
 from analysis.findings import Cost, Evidence, Finding
-from analysis.logs.logged import dev_subset
 from analysis.logs.symbols import SYMBOL_RULES, Symbol, Symbols, are_equal, symbols_of_spec
 from analysis.logs.types import TrainingLog
 

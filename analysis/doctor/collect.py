@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from aiayn.errors import RecordError, UsageError
+from aiayn.logs.evidence import average_of, metric_of_generation
 from aiayn.packed import find_packed
 from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, num_averaged, split_alpha
 from aiayn.records import (
@@ -42,7 +43,6 @@ from analysis.doctor.types import (
     Translation,
     search_of_arguments,
 )
-from analysis.logs.folder import average_of, metric_of_generation
 from analysis.logs.lines import LogText
 from analysis.logs.listing import list_logs
 from analysis.logs.reader import read_log
@@ -239,7 +239,7 @@ def _generations(
     averagings = [entry for _, entry in entries if isinstance(entry, AveragingLog)]
     for path, entry in entries:
         if isinstance(entry, GenerationLog) and (entry.num_hypotheses or entry.bleu):
-            average = average_of(entry, averagings, None)
+            average = average_of(entry, averagings, None).name
             average = average if num_averaged(average) else ""
             yield _generated(folder / path, entry, claim, average, references_path)
 

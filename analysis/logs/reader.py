@@ -9,7 +9,7 @@ import contextlib
 import re
 from pathlib import Path
 
-from analysis.logs.arguments import ParsedArguments, is_open, parse_arguments
+from aiayn.logs.arguments import ParsedArguments, is_open, parse_arguments
 from analysis.logs.lines import LogText
 from analysis.logs.training import Part, has_event, join_parts
 from analysis.logs.types import AveragingLog, BleuLine, GenerationLog, LogEntry, LogFile, Refusal
@@ -24,15 +24,16 @@ _AVERAGING = re.compile(rb"averaging checkpoints: +(\[.*\])")
 _AVERAGED = re.compile(rb"Finished writing averaged checkpoint to (\S+?)\.?\s*$")
 # fairseq-generate: 0.9 prints these to the end of its lines of hypotheses; later versions log the first, with commas of
 # thousands, and print the second bare. A score by sacreBLEU reads `BLEU = 27.3 58.3/32.1/... (BP = 1.000 ratio = ...)`.
-_TRANSLATED = re.compile(rb"Translated ([\d,]+) sentences \(")
+_TRANSLATED = re.compile(rb"Translated ([\d,]{1,20}) sentences \(")
 _GENERATE = re.compile(
-    rb"Generate (\S+) with beam=(\d+): "
-    rb"(?:(BLEU4?)(?:\|[^=]*)? = ([\d.]+),? .*\(BP ?= ?([\d.]+),? .*\)|(bleu_score)=([\d.]+))"
+    rb"Generate (\S+) with beam=(\d{1,9}): "
+    rb"(?:(BLEU4?)(?:\|[^=]*)? = (\d+(?:\.\d+)?),? .*\(BP ?= ?(\d+(?:\.\d+)?),? .*\)|(bleu_score)=(\d+(?:\.\d+)?))"
 )  # the second is of MLPerf's submissions
 _BEFORE_SCORE = re.compile(rb"Generate \S+ with beam=\d+:\s*$")  # a terminal, or a paste, has broken the line before it
-_LENGTHS = re.compile(rb"(?:syslen|hyp_len) ?= ?(\d+),? (?:reflen|ref_len) ?= ?(\d+)")
+_LENGTHS = re.compile(rb"(?:syslen|hyp_len) ?= ?(\d{1,15}),? (?:reflen|ref_len) ?= ?(\d{1,15})")
 _LOADING = re.compile(rb"loading model\(s\) from (\S+)")
 _PIECE = re.compile("(?:@@ |@@$|\u2581)".encode())
+OTHER_TOOLKIT = "another toolkit"  # whose start line is a Namespace as well
 MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
 MAX_ARGUMENT_BYTES = 1 << 18
 
@@ -55,6 +56,7 @@ def read_log(path: Path) -> LogFile:
         entries=tuple(sorted(reader.entries, key=lambda entry: entry.first_line)),
         refusal=reader.refusal,
         not_utf8_line=text.not_utf8_line,
+        other_programs=tuple(reader.other_programs),
     )
 
 
@@ -134,6 +136,7 @@ class _Reader:
         self._averaged: tuple[int, tuple[str, ...]] | None = None  # the line of an averaging, and its files
         self._pending: list[bytes] = []  # the lines of arguments that are not yet closed
         self._pending_line = 0
+        self.other_programs: dict[str, None] = {}
 
     def read(self, number: int, line: bytes) -> None:
         """Take in one line."""
@@ -215,11 +218,12 @@ class _Reader:
 
     def _begin(self, number: int, line: bytes, arguments: ParsedArguments, *, is_config: bool) -> None:
         """Begin a training or a generation, or count another rank of the training that has begun."""
-        if arguments.get("path"):
+        if arguments.program == "generate":
             self._begin_generation(number, arguments)
             return
-        if arguments.get("arch") is None and arguments.get("criterion") is None and arguments.get("lr") is None:
-            return  # another program's arguments: preprocessing, scoring, averaging
+        if arguments.program != "train":
+            self.other_programs[arguments.program or OTHER_TOOLKIT] = None
+            return
         self._generation = None
         last = self._parts[-1] if self._parts else None
         is_rank = (

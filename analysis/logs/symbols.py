@@ -21,7 +21,6 @@ from aiayn.printed import read_rows
 from aiayn.schedule import learning_rate
 from aiayn.spec.system import TrainingSpec
 from analysis.findings import Severity
-from analysis.logs.arguments import plain_values
 from analysis.logs.types import Argument
 
 Symbol = bool | int | float | str
@@ -137,7 +136,7 @@ def _fairseq_model(arguments: Mapping[str, Argument]) -> Symbols:
     name = str(arguments.get("arch") or "")
     symbols: Symbols = {}
     if name:
-        symbols["architecture"] = _architecture(name, arguments)
+        symbols["architecture"] = _architecture(name)
     for symbol in _OF_BOTH_SIDES:
         value = _common_value(arguments, SYMBOL_RULES[symbol].key)
         if value is not None:
@@ -157,13 +156,9 @@ def _fairseq_model(arguments: Mapping[str, Argument]) -> Symbols:
     return symbols
 
 
-def _architecture(name: str, arguments: Mapping[str, Argument]) -> str:
-    """Return `transformer`, or another model's name; what is changed in a transformer is named with it."""
-    if not _TRANSFORMER.fullmatch(name):
-        return name
-    plain_by_key = plain_values("architecture")
-    changed = [f"{key} {arguments[key]}" for key, [plain] in plain_by_key.items() if arguments.get(key, plain) != plain]
-    return "transformer" if not changed else f"transformer with {', '.join(changed)}"
+def _architecture(name: str) -> str:
+    """Return `transformer` for fairseq's names of it, else the model's own name."""
+    return "transformer" if _TRANSFORMER.fullmatch(name) else name
 
 
 def _common_value(arguments: Mapping[str, Argument], encoder_key: str) -> Symbol | None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from aiayn.provenance import replace_on_success
-from analysis.logs.rules import AveragedLine
 from analysis.logs.types import LogFile
+from paper_tables.compare.lines import AveragedLine
 from paper_tables.figures import attention, curves, results
 from paper_tables.figures.figure import Figure, FigureError, Format, write_figure
 from paper_tables.frame import Frame

@@ -186,20 +186,20 @@ def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) 
     lines = [
         line
         for line in averaged_lines(folder)
-        if (line.row.system, line.language_pair) == wanted and line.evaluations(printed.role)
+        if (line.system.system, line.language_pair) == wanted and line.scored(printed.role)
     ]
     if not lines:
         raise RecordError(f"{place}: no BLEU in these logs; `aiayn tables --from-logs` lists what each log is of")
     if len(lines) > 1:
         named = " and ".join("; ".join(line.configuration) or "as the row" for line in lines)
         raise RecordError(f"{place}: values of several configurations, {named}; name a folder with one of them")
-    by_definition = lines[0].evaluations(printed.role)
+    by_definition = lines[0].scored(printed.role)
     chosen = [(key[0], values) for key, values in by_definition.items() if metric in (None, key[0])]
     if len(chosen) != 1:
         named = " and ".join(" ".join(filter(None, key)) for key in by_definition)
         raise RecordError(f"{place}: values of unlike definitions, {named}; expected one; name it with --metric")
-    conditions = msgspec.structs.replace(printed.conditions, metric=chosen[0][0], scale=lines[0].row.scale)
-    return SeedQuestion(values=tuple(one.value for one in chosen[0][1]), conditions=conditions)
+    conditions = msgspec.structs.replace(printed.conditions, metric=chosen[0][0], scale=lines[0].system.scale)
+    return SeedQuestion(values=tuple(one.value for one in chosen[0][1] if one.value is not None), conditions=conditions)
 
 
 def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber], given: tuple[float, int] | None) -> SeedAnswer:

@@ -96,7 +96,7 @@ def log_of(updates: int, tokens: float | None) -> TrainingLog:
         first_line=1, last_line=1, form="", log_format="", arguments={}, arguments_digest="", starts=(), validations=(),
         epochs=(end,), last_update=updates, first_update=1, num_parameters=None, num_gpus=None, gpu="", languages=(),
         vocabulary_sizes=(), num_pairs_by_split={}, is_done=True, is_stopped_early=False, num_repeated_lines=0,
-        damaged_lines=(), truncated_line=None, conflict=None, notes=(),
+        damaged_lines=(), truncated_line=None, conflict=None, notes=(), rates=(),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.logs.arguments import is_open, parse_arguments
+from aiayn.logs.arguments import is_open, parse_arguments
 from analysis.logs.reader import read_log
 from analysis.logs.statistics import parse_statistics
 from analysis.logs.types import AveragingLog, BleuLine, GenerationLog, LogFile, TrainingLog
