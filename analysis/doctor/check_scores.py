@@ -9,10 +9,20 @@ import numpy as np
 
 from aiayn.printed import METRIC_BY_PAIR
 from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR
-from analysis.doctor.check_search import NO_TRANSLATIONS
+from analysis.doctor.check_search import NO_TRANSLATIONS, generation_judgements
 from analysis.doctor.check_training import check_divergence
 from analysis.doctor.plain import letters, only_letters, plain
-from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation, fact, make_finding, outcome_of
+from analysis.doctor.types import (
+    Answer,
+    Case,
+    Reported,
+    Scorer,
+    Translation,
+    evidence_of,
+    fact,
+    make_finding,
+    outcome_of,
+)
 from analysis.findings import Cost, Evidence, Finding
 from analysis.outputs.line_match import (
     MAX_OUT_OF_ORDER,
@@ -30,6 +40,7 @@ from paper_tables.compare.decoding import TEST_PAIRS
 from paper_tables.compare.training import DEV_PAIRS
 
 AS_GIVEN = "bleu_as_given"
+TESTSET_QUANTITIES = ("num_sentences", "reference_tokens")
 PREFERRED_METRICS = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_fairseq", AS_GIVEN, "bleu_sacre_13a")
 MAX_MARKED = 0.01  # of lines
 MIN_EQUAL = 0.9
@@ -284,6 +295,8 @@ def _against_translations(case: Case, output: Translation) -> Finding | None:
 
 def check_definition(case: Case) -> Answer:
     """Check each reported score against its name, by signature and by scoring again, and that case is kept."""
+    if impossible := list(_impossible(case)):
+        return Answer(findings=tuple(impossible))
     printed = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
     for output in case.translations:
         if not output.lines and output.metric not in ("", printed) and case.claim.is_papers_corpus:
@@ -307,6 +320,18 @@ def check_definition(case: Case) -> Answer:
             names = ", ".join(dict.fromkeys(score.metric for score in output.reported))
             seen.append(f"{output.testset}: {len(output.reported)} scores match their names, scored again ({names})")
     return outcome_of((), seen, "no reported scores with references to score again")
+
+
+def _impossible(case: Case) -> Iterator[Finding]:
+    """Yield a finding for each BLEU that is none in percent, and for arguments that change what is scored."""
+    for output in case.translations:
+        for one in generation_judgements(case, output):
+            if one.quantity == "bleu" and not one.is_good:
+                value = output.logged.value if output.logged else 0.0
+                yield make_finding("impossible-bleu", [evidence_of(one)], value=value)
+            elif one.group == "scoring" and one.verdict == "different" and one.fix == "leave it out":
+                values = {"words": one.words or one.quantity, "found": one.found, "fix": one.fix}
+                yield make_finding("other-scoring", [evidence_of(one)], what=one.quantity, **values)
 
 
 def _case_or_name(
@@ -375,6 +400,7 @@ def check_testset(case: Case) -> Answer:
     if not case.translations:
         return Answer(missing=NO_TRANSLATIONS)
     wrong, seen = [], []
+    claimed_languages = (case.claim.corpus.source_language, case.claim.corpus.target_language)
     for output in case.translations:
         expected: int | None = None
         if case.claim.is_papers_corpus:
@@ -384,9 +410,17 @@ def check_testset(case: Case) -> Answer:
         elif case.data is not None and output.split in case.data.sides_by_split:
             expected = len(case.data.sides_by_split[output.split][1])
         num_lines = len(output.lines)
+        of_log = [one for one in generation_judgements(case, output) if one.quantity in TESTSET_QUANTITIES]
+        if not num_lines and of_log:  # a quiet log: its own lines state the size of the test set
+            wrong += [evidence_of(one) for one in of_log if one.verdict == "different"]
+            seen += [f"{output.testset}: {one.found} {one.words}" for one in of_log if one.is_good]
+            if output.generation and output.generation.log.languages[:2] not in ((), claimed_languages):
+                here = "-".join(output.generation.log.languages[:2])
+                wrong.append(fact(output.path, "languages", here, case.claim.corpus.language_pair))
         if expected is not None and num_lines and num_lines != expected:
             wrong.append(fact(output.path, f"lines of {output.testset}", len(output.lines), expected))
         elif expected is not None and num_lines:
             seen.append(f"{output.testset}: {expected:,} lines")
-    findings = [make_finding("other-testset", wrong, amount=float(wrong[0].found))] if wrong else []
+    amount = float(wrong[0].found.replace(",", "")) if wrong and wrong[0].found.replace(",", "").isdigit() else None
+    findings = [make_finding("other-testset", wrong, amount=amount)] if wrong else []
     return outcome_of(findings, seen, "the test set's number of lines is not known")

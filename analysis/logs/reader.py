@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aiayn.logs.arguments import ParsedArguments, is_open, parse_arguments
 from analysis.logs.lines import LogText
-from analysis.logs.training import Part, has_event, join_parts
+from analysis.logs.training import DICTIONARY, Part, has_event, join_parts
 from analysis.logs.types import AveragingLog, BleuLine, GenerationLog, LogEntry, LogFile, Refusal
 
 _ARGUMENTS = re.compile(rb"Namespace\(|\{'_name': None, 'common'")
@@ -62,7 +62,8 @@ def read_log(path: Path) -> LogFile:
 
 def has_generation_event(line: bytes) -> bool:
     """Return whether a line may be one that `Generation.read_event` reads."""
-    return b"Translated " in line or b"with beam=" in line or b"loading model(s)" in line
+    is_event = b"Translated " in line or b"with beam=" in line or b"loading model(s)" in line
+    return is_event or b"] dictionary: " in line
 
 
 class Generation:
@@ -77,6 +78,7 @@ class Generation:
         self.has_piece_marks = False
         self.bleu: BleuLine | None = None
         self.before_score = b""
+        self.size_by_language: dict[str, int] = {}
         self._last_sentence = b""
 
     def read_sentence(self, number: int, line: bytes) -> None:
@@ -97,6 +99,8 @@ class Generation:
             self.before_score = line.rstrip() + b" "
         elif found := _TRANSLATED.search(line):
             self.num_sentences = int(found[1].replace(b",", b""))
+        elif found := DICTIONARY.search(line):
+            self.size_by_language.setdefault(found[1].decode(errors="replace"), int(found[2]))
         elif found := _LOADING.search(line):
             self.model_path = found[1].decode(errors="replace")
         elif found := _GENERATE.search(line):
@@ -119,9 +123,15 @@ class Generation:
 
     def as_log(self, truncated_line: int | None) -> GenerationLog:
         """Return what was read."""
-        names = set(GenerationLog.__struct_fields__) - {"arguments", "truncated_line"}
-        values = {name: getattr(self, name) for name in names}
-        return GenerationLog(**values, arguments=dict(self.arguments or {}), truncated_line=truncated_line)
+        others = {"arguments", "truncated_line", "languages", "vocabulary_sizes"}
+        values = {name: getattr(self, name) for name in set(GenerationLog.__struct_fields__) - others}
+        return GenerationLog(
+            **values,
+            arguments=dict(self.arguments or {}),
+            truncated_line=truncated_line,
+            languages=tuple(self.size_by_language),
+            vocabulary_sizes=tuple(self.size_by_language.values()),
+        )
 
 
 class _Reader:
@@ -171,6 +181,9 @@ class _Reader:
             self._parts[-1].read_event(number, line)
         elif b"averaging checkpoints:" in line or b"Finished writing averaged checkpoint" in line:
             self._read_averaging(number, line)
+        elif b"] dictionary: " in line and (self._generation is None or self._generation.is_ended):
+            if self._parts and self._generation is None:
+                self._parts[-1].read_event(number, line)
         elif has_generation_event(line) or (self._generation is not None and self._generation.before_score):
             generation = self._generation
             if generation is None or (generation.is_ended and b"loading" in line):

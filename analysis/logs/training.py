@@ -24,7 +24,7 @@ _NO_CHECKPOINT = re.compile(rb"[Nn]o existing checkpoint found")
 _DONE = re.compile(rb"done training in ([\d.]+) seconds")
 _PARAMETERS = re.compile(rb"num\.(?: shared)? model params: ([\d,]{1,20})")
 _DEVICES = re.compile(rb"training on (\d{1,9}) (?:GPUs|devices)")
-_DICTIONARY = re.compile(rb"\[([\w-]+)\] dictionary: (\d{1,15}) types")
+DICTIONARY = re.compile(rb"\[([\w-]+)\] dictionary: (\d{1,15}) types")
 # `| data-bin/wmt14 train en-de 4500966 examples` up to 0.9, `loaded 4500966 examples from: <path>` from 0.8.
 _EXAMPLES = re.compile(rb"loaded ([\d,]{1,20}) examples from: (.+?)\s*$")
 _OLD_EXAMPLES = re.compile(rb"^\| (\S+) (\w+)(?: [\w.]+-[\w.]+)? (\d{1,15}) examples$")
@@ -180,7 +180,7 @@ class Part:
             self.printed.setdefault("num_parameters", _whole_number(found[1]))
         elif found := _DEVICES.search(line):
             self.printed["num_gpus"] = int(found[1])
-        elif found := _DICTIONARY.search(line):
+        elif found := DICTIONARY.search(line):
             self.printed.setdefault("vocabularies", {}).setdefault(found[1].decode(), int(found[2]))
         elif found := _EXAMPLES.search(line):
             self._loaded(found[2].decode(errors="replace").rpartition("/")[2].partition(".")[0], found[1])

@@ -124,7 +124,8 @@ class GenerationLog(LogStruct, frozen=True, kw_only=True, tag="generation"):
     """One `fairseq-generate`: which checkpoint, how many sentences, and its BLEU line.
 
     `num_hypotheses` are the best hypotheses printed, 0 with `--quiet`. `has_piece_marks`: they still hold `@@ ` or
-    word-boundary marks of subwords, so the BLEU is of pieces.
+    word-boundary marks of subwords, so the BLEU counts pieces. `languages` and `vocabulary_sizes` are those of the
+    dictionaries that it loaded, source first.
     """
 
     first_line: int
@@ -135,6 +136,8 @@ class GenerationLog(LogStruct, frozen=True, kw_only=True, tag="generation"):
     num_hypotheses: int
     has_piece_marks: bool
     bleu: BleuLine | None
+    languages: tuple[str, ...] = ()
+    vocabulary_sizes: tuple[int, ...] = ()
     truncated_line: int | None
 
 

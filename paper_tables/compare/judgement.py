@@ -79,10 +79,12 @@ def apart(judgements: Iterable[Judgement], groups: Sequence[str]) -> tuple[Judge
     return tuple(one for one in judgements if one.group in groups and not one.is_good)
 
 
-def not_judged(judgements: Iterable[Judgement], groups: Sequence[str]) -> tuple[str, ...]:
-    """Return the groups of which nothing was judged: no quantity is equal, harmless, different or contradictory."""
-    judged = {one.group for one in judgements if one.verdict != "not stated"}
-    return tuple(group for group in groups if group not in judged)
+def unjudged(judgements: Iterable[Judgement], groups: Sequence[Group]) -> tuple[Group, ...]:
+    """Return the groups of which nothing was judged, or of which some quantity is not stated."""
+    verdicts_by_group: dict[str, set[Verdict]] = {}
+    for one in judgements:
+        verdicts_by_group.setdefault(one.group, set()).add(one.verdict)
+    return tuple(group for group in groups if "not stated" in verdicts_by_group.get(group, {"not stated"}))
 
 
 def label_of_texts(labels: Iterable[str]) -> str:

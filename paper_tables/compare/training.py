@@ -2,7 +2,6 @@
 
 import math
 import posixpath
-import statistics
 from collections.abc import Iterator, Mapping
 
 from aiayn.logs.arguments import KNOWN_ARGUMENTS
@@ -18,7 +17,7 @@ from analysis.logs.symbols import (
     is_ours,
     symbols_of_arguments,
 )
-from analysis.logs.types import Argument, Start
+from analysis.logs.types import Argument, Start, TrainingLog
 from paper_tables.compare.judgement import Group, Judgement, Verdict, show
 from paper_tables.compare.systems import PaperSystem
 
@@ -32,6 +31,8 @@ LEAST_FILLED, MOST_FILLED = (
     0.5,
     1.05,
 )  # target tokens of a batch over its positions: sentences of WMT14 fill 0.8 to 0.96
+PAPER_TOKENS_PER_UPDATE = 25_000.0  # section 5.1, of each language
+MIN_BATCH_RATIO, MAX_BATCH_RATIO = 0.8, 1.4  # to the system's tokens: batches are never quite full
 RATE_TOLERANCE = 0.05
 MAX_WRONG_RATES = 0.05  # of the printed rates
 PARAMETERS_TOLERANCE = 0.005
@@ -49,14 +50,22 @@ HARMLESS_VALUES: dict[str, tuple[tuple[Symbol, ...], str, str]] = {
 }
 
 
-def compare_training(training: LoggedTraining, system: PaperSystem) -> tuple[Judgement, ...]:
-    """Return the judgement on each quantity of a training; the first judgement on a quantity that differs counts."""
+def compare_training(
+    training: LoggedTraining, system: PaperSystem, expected_tokens: float | None = None
+) -> tuple[Judgement, ...]:
+    """Return the judgement on each quantity of a training; the first judgement on a quantity that differs counts.
+
+    `expected_tokens` are the target tokens that the system's batches hold, if a data-bin tells; those of the paper's
+    scale are 25,000 (section 5.1).
+    """
+    if system.has_papers_corpus and expected_tokens is None:
+        expected_tokens = PAPER_TOKENS_PER_UPDATE
     found = [
         *_compare_symbols(training, system),
         *_compare_starts(training, system),
         *_compare_beginning(training),
         *_compare_gpus(training),
-        *_compare_batch(training, system),
+        *_compare_tokens(training, system, expected_tokens),
         *_compare_printed_rates(training),
         *_compare_parameters(training),
         *_compare_divergence(training),
@@ -67,6 +76,8 @@ def compare_training(training: LoggedTraining, system: PaperSystem) -> tuple[Jud
         known = first_by_quantity.get(judgement.quantity)
         if known is None or (known.is_good and not judgement.is_good):
             first_by_quantity[judgement.quantity] = judgement
+    if "tokens_per_update" in first_by_quantity and not first_by_quantity["tokens_per_update"].is_good:
+        first_by_quantity.pop("wpb", None)  # one difference, by its cause
     return tuple(first_by_quantity.values())
 
 
@@ -114,7 +125,9 @@ def _compare_symbols(training: LoggedTraining, system: PaperSystem) -> Iterator[
     for symbol, expected in system.symbols.items():
         if symbol in OURS_ONLY and not is_ours(log.arguments):
             continue  # fairseq's own models have no choice of these
-        judgement = judge_symbol(symbol, symbols.get(symbol), expected, path, log.first_line)
+        value = symbols.get(symbol)
+        is_unknown = symbol == "updates" and value == 0  # fairseq's default: no limit
+        judgement = judge_symbol(symbol, None if is_unknown else value, expected, path, log.first_line)
         if judgement.group in ("batch", "rate", "updates") and _num_gpus(training) is None:
             reason = "the log does not state the number of GPUs, without which a batch and its rate cannot be judged"
             judgement = _judged(
@@ -125,9 +138,8 @@ def _compare_symbols(training: LoggedTraining, system: PaperSystem) -> Iterator[
 
 
 def _updates_done(training: LoggedTraining) -> Symbols:
-    """Return the updates of a training that ended, which --max-epoch or --patience may do before --max-update."""
-    log = training.log
-    return {"updates": log.last_update} if log.is_done and log.last_update else {}
+    """Return the updates that a training made, which --max-epoch or --patience may end before --max-update."""
+    return {"updates": training.log.last_update} if training.log.last_update else {}
 
 
 def _num_gpus(training: LoggedTraining) -> int | None:
@@ -248,20 +260,42 @@ def _compare_gpus(training: LoggedTraining) -> Iterator[Judgement]:
     )  # fmt: skip
 
 
-def _compare_batch(training: LoggedTraining, system: PaperSystem) -> Iterator[Judgement]:
-    """Yield a contradiction between the printed target tokens of an update (wpb) and the positions asked for."""
-    ends = [epoch for epoch in training.log.epochs if epoch.target_tokens_per_update]
+def tokens_per_update(log: TrainingLog) -> tuple[int | None, float]:
+    """Return the last line that states the target tokens of an update (fairseq's wpb), and their mean; 0 without any.
+
+    The mean is over all updates: the last epoch may be a few updates only.
+    """
+    ends = [epoch for epoch in log.epochs if epoch.target_tokens_per_update]
+    if not ends:
+        return None, 0.0
+    previous, total, num_updates = log.first_update, 0.0, 0
+    for end in ends:
+        total += (end.target_tokens_per_update or 0.0) * max(1, end.update - previous)
+        num_updates += max(1, end.update - previous)
+        previous = end.update
+    return ends[-1].line, total / num_updates
+
+
+def _compare_tokens(
+    training: LoggedTraining, system: PaperSystem, expected_tokens: float | None
+) -> Iterator[Judgement]:
+    """Yield the judgement on the printed target tokens of an update, beside the positions asked for and the system's."""
+    line, tokens = tokens_per_update(training.log)
     asked = training.symbols.get("tokens_per_update", system.symbols.get("tokens_per_update"))
-    if not ends or not isinstance(asked, int | float) or not asked:
+    if not tokens or not isinstance(asked, int | float) or not asked:
         return
-    tokens = statistics.median(epoch.target_tokens_per_update or 0.0 for epoch in ends)
+    ratio = tokens / (expected_tokens or float(system.symbols.get("tokens_per_update", asked)))
+    verdict: Verdict = "equal"
+    expected, reason = f"about {show(round(expected_tokens or 0))}", ""
     if not LEAST_FILLED <= tokens / asked <= MOST_FILLED:
+        verdict, expected = "contradictory", f"{show(asked)} positions"
         reason = "another batch: --update-freq, the GPUs or --batch-size are other than the arguments say"
-        yield _judged(
-            training, "wpb", "batch", "contradictory", found=show(round(tokens)), expected=f"{show(asked)} positions",
-            line=ends[-1].line, words="target tokens an update, printed,", reason=reason,
-            ratio=tokens / float(system.symbols.get("tokens_per_update", asked)),
-        )  # fmt: skip
+    elif expected_tokens is not None and not MIN_BATCH_RATIO <= ratio <= MAX_BATCH_RATIO:
+        verdict = "different"
+    yield _judged(
+        training, "wpb", "batch", verdict, found=show(round(tokens)), expected=expected, line=line,
+        words="target tokens an update, printed,", reason=reason, ratio=ratio,
+    )  # fmt: skip
 
 
 def _compare_printed_rates(training: LoggedTraining) -> Iterator[Judgement]:
