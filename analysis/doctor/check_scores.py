@@ -330,8 +330,10 @@ def _impossible(case: Case) -> Iterator[Finding]:
                 value = output.logged.value if output.logged else 0.0
                 yield make_finding("impossible-bleu", [evidence_of(one)], value=value)
             elif one.group == "scoring" and one.verdict == "different" and one.fix == "leave it out":
-                values = {"words": one.words or one.quantity, "found": one.found, "fix": one.fix}
-                yield make_finding("other-scoring", [evidence_of(one)], what=one.quantity, **values)
+                yield make_finding(
+                    "other-scoring", [evidence_of(one)], what=one.quantity, words=one.words or one.quantity,
+                    found=one.found, fix=one.fix,
+                )  # fmt: skip
 
 
 def _case_or_name(

@@ -116,7 +116,8 @@ def check_batch(case: Case) -> Answer:
 
 
 def _as_seen(judgement: Judgement) -> Judgement:
-    reason = "as many tokens in updates of another size"
+    is_near = judgement.ratio is not None and MIN_UPDATES_RATIO <= judgement.ratio <= MAX_UPDATES_RATIO
+    reason = "within 5 %" if is_near else "as many tokens in updates of another size"
     return msgspec.structs.replace(judgement, verdict="harmless", reason=reason, source="")
 
 

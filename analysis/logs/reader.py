@@ -9,8 +9,10 @@ import contextlib
 import re
 from pathlib import Path
 
+from aiayn.data.text.detokenise import PIECE_PATTERN
 from aiayn.logs.arguments import ParsedArguments, is_open, parse_arguments
 from analysis.logs.lines import LogText
+from analysis.logs.statistics import parse_statistics
 from analysis.logs.training import DICTIONARY, Part, has_event, join_parts
 from analysis.logs.types import AveragingLog, BleuLine, GenerationLog, LogEntry, LogFile, Refusal
 
@@ -32,7 +34,8 @@ _GENERATE = re.compile(
 _BEFORE_SCORE = re.compile(rb"Generate \S+ with beam=\d+:\s*$")  # a terminal, or a paste, has broken the line before it
 _LENGTHS = re.compile(rb"(?:syslen|hyp_len) ?= ?(\d{1,15}),? (?:reflen|ref_len) ?= ?(\d{1,15})")
 _LOADING = re.compile(rb"loading model\(s\) from (\S+)")
-_PIECE = re.compile("(?:@@ |@@$|\u2581)".encode())
+_PIECE = re.compile(PIECE_PATTERN.encode())
+MIN_PIECE_SHARE = 0.05  # of the hypotheses
 OTHER_TOOLKIT = "another toolkit"  # whose start line is a Namespace as well
 MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
 MAX_ARGUMENT_BYTES = 1 << 18
@@ -75,7 +78,7 @@ class Generation:
         self.model_path = "" if arguments is None else str(arguments.get("path") or "")
         self.num_sentences: int | None = None
         self.num_hypotheses = 0
-        self.has_piece_marks = False
+        self.num_marked = 0
         self.bleu: BleuLine | None = None
         self.before_score = b""
         self.size_by_language: dict[str, int] = {}
@@ -89,7 +92,7 @@ class Generation:
             if sentence != self._last_sentence:
                 self._last_sentence = sentence
                 self.num_hypotheses += 1
-                self.has_piece_marks = self.has_piece_marks or _PIECE.search(line) is not None
+                self.num_marked += _PIECE.search(line) is not None
 
     def read_event(self, number: int, line: bytes) -> None:
         """Take in any other line."""
@@ -115,6 +118,11 @@ class Generation:
                 hypothesis_length=int(lengths[1]) if lengths else 0,
                 reference_length=int(lengths[2]) if lengths else 0,
             )
+
+    @property
+    def has_piece_marks(self) -> bool:
+        """Whether hypotheses still hold marks of subwords: more of them than a text about such marks has."""
+        return self.num_marked > MIN_PIECE_SHARE * self.num_hypotheses
 
     @property
     def is_ended(self) -> bool:
@@ -157,13 +165,14 @@ class _Reader:
         elif self._pending:
             self._read_pending(number, line)
         elif b"num_updates" in line or b'{"epoch"' in line or b" valid on '" in line:
-            self._part(number, line).read_statistics(number, line)
+            if self._parts or parse_statistics(line) is not None:  # else another trainer's
+                self._part(number, line).read_statistics(number, line)
         elif line[1:2] == b"-" and _SENTENCE.match(line):
             generation = self._generation
             if generation is None or generation.is_ended:
                 generation = self._begin_generation(number, None)
             generation.read_sentence(number, line)
-        elif line[:2] != b"  " or b"INFO" in line:  # else a line of the printed model
+        elif line[:2] != b"  " or b"INFO" in line or b"with beam=" in line:  # else a line of the printed model
             self._read_event(number, line)
 
     def _part(self, number: int, line: bytes) -> Part:

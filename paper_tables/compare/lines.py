@@ -35,9 +35,10 @@ class JudgedGeneration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def value(self) -> float | None:
-        """Its BLEU in percent; None if there is none, or if a check keeps it out."""
+        """Its BLEU in percent; None if there is none, if it is impossible, or if a check keeps it out."""
         bleu = self.generation.log.bleu
         is_kept_out = any(finding.severity == "error" for finding in self.findings)
+        is_kept_out = is_kept_out or any(one.quantity == "bleu" and not one.is_good for one in self.judgements)
         return None if bleu is None or is_kept_out else bleu.value
 
     @property

@@ -5,7 +5,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 
 from aiayn.logs.arguments import KNOWN_ARGUMENTS
-from aiayn.logs.evidence import LoggedTraining, dev_subset, diverged_after, whole_number
+from aiayn.logs.evidence import LoggedTraining, dev_subset, diverged_after, final_validation, whole_number
 from analysis.logs.symbols import (
     MAX_FIRST_RATE,
     MIN_POSITIONS,
@@ -102,10 +102,10 @@ def judge_symbol(symbol: str, value: Symbol | None, expected: Symbol, path: str,
     reason, source = "", rule.source
     if value is None:
         verdict = "not stated"
-    elif are_equal(value, expected, 1e-9 if symbol == "peak_learning_rate" else rule.tolerance):
+    elif are_equal(value, expected, rule.tolerance):
         verdict, source = "equal", ""
     elif symbol == "peak_learning_rate" and are_equal(value, expected, RATE_TOLERANCE):
-        verdict, reason = "harmless", "within 5 % of the schedule's peak: fairseq's usual 7e-4 is equation 3's 6.99e-4"
+        verdict, reason = "harmless", "within 5 % of the schedule's peak"
     elif symbol in HARMLESS_VALUES and value in HARMLESS_VALUES[symbol][0]:
         verdict, (_, reason, source) = "harmless", HARMLESS_VALUES[symbol]
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -279,7 +279,7 @@ def tokens_per_update(log: TrainingLog) -> tuple[int | None, float]:
 def _compare_tokens(
     training: LoggedTraining, system: PaperSystem, expected_tokens: float | None
 ) -> Iterator[Judgement]:
-    """Yield the judgement on the printed target tokens of an update, beside the positions asked for and the system's."""
+    """Yield the judgement on the printed target tokens of an update, by the positions asked for and the system's."""
     line, tokens = tokens_per_update(training.log)
     asked = training.symbols.get("tokens_per_update", system.symbols.get("tokens_per_update"))
     if not tokens or not isinstance(asked, int | float) or not asked:
@@ -363,8 +363,13 @@ def count_parameters(symbols: Mapping[str, Symbol], vocabulary_sizes: tuple[int,
 
 
 def _compare_divergence(training: LoggedTraining) -> Iterator[Judgement]:
-    update = diverged_after(training.log)
-    if update is not None:
+    update, last = diverged_after(training.log), final_validation(training.log)
+    if last is not None and last.nll_bits is not None and last.nll_bits < 0:
+        yield _judged(
+            training, "nll_loss", "dev set", "contradictory", found=show(last.nll_bits), expected="0 or more",
+            line=last.line, words="the last nll_loss", reason="no loss of this kind is negative",
+        )  # fmt: skip
+    elif update is not None:
         yield _judged(
             training, "diverged", "model", "different", found=f"after update {update:,}", expected="a finite loss",
             line=training.log.validations[-1].line, fix="find where the loss stops being a number; resume before it "
@@ -400,10 +405,11 @@ def _compare_corpus(training: LoggedTraining) -> Iterator[Judgement]:
 
 def _pairs(training: LoggedTraining, expected: int) -> Judgement:
     splits = training.log.num_pairs_by_split
-    number = sum(count for split, count in splits.items() if split.rstrip("0123456789") == "train") or None
     folders = str(training.log.arguments.get("data") or "").replace(":\\", "").split(":")
     verdict: Verdict = "different"
-    reason = "" if len(splits.keys() - {"valid", "test"}) < 2 else f"{', '.join(splits)} are read as one corpus"
+    parts = [split for split in splits if split.rstrip("0123456789") == "train"]
+    reason = f"{', '.join(parts)} are read as one corpus" if len(parts) > 1 else ""
+    number = sum(splits[split] for split in parts) or None
     if number is None:
         verdict = "not stated"
     elif len(folders) > 1:

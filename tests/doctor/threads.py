@@ -94,7 +94,9 @@ def log_of(updates: int, tokens: float | None, data: str = "") -> TrainingLog:
         wall_seconds=None,
     )  # fmt: skip
     return TrainingLog(
-        first_line=1, last_line=1, form="", log_format="", arguments={"data": data} if data else {}, arguments_digest="", starts=(), validations=(),
+        first_line=1, last_line=1, form="", log_format="",
+        arguments={"data": data} if data else {},
+        arguments_digest="", starts=(), validations=(),
         epochs=(end,), last_update=updates, first_update=0, num_parameters=None, num_gpus=8, gpu="", languages=(),
         vocabulary_sizes=(), num_pairs_by_split={}, is_done=True, is_stopped_early=False, num_repeated_lines=0,
         damaged_lines=(), truncated_line=None, conflict=None, notes=(), rates=(),

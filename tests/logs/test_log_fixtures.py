@@ -52,7 +52,7 @@ def test_json_without_times_whose_validations_name_no_update(judged: JudgedFolde
     assert (logged.system.system, logged.training.language_pair) == ("big_enfr", "en-fr")
     assert rules_of(judged, logged.path, "error") == []
     assert [one.quantity for one in logged.judgements if not one.is_good] == [
-        "peak_learning_rate", "updates", "tokens_per_update", "wpb", "printed_rates",
+        "peak_learning_rate", "updates", "tokens_per_update", "printed_rates",
     ]  # fmt: skip
 
 

@@ -37,7 +37,8 @@ SYMBOL_CHANGES: dict[str, tuple[Any, str]] = {
     "adam_betas": ("(0.9, 0.999)", "adam_beta_2"), "adam_eps": (1e-7, "adam_epsilon"),
     "weight_decay": (0.0001, "weight_decay"), "clip_norm": (25.0, "clip_norm"),
     "lr": ([0.001], "peak_learning_rate"), "lr_scheduler": ("polynomial_decay", "schedule"),
-    "warmup_updates": (8000, "warmup_steps"), "max_update": (50_000, "updates"), "max_tokens": (8192, "wpb"),
+    "warmup_updates": (8000, "warmup_steps"), "max_update": (50_000, "updates"),
+    "max_tokens": (8192, "tokens_per_update"),
     "update_freq": ([4], "tokens_per_update"), "distributed_world_size": (1, "tokens_per_update"),
     # The activation_dropout and share_all_embeddings that stand beside them count.
     "relu_dropout": (0.1, ""), "share_decoder_input_output_embed": (True, ""),
