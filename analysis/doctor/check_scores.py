@@ -34,6 +34,7 @@ from analysis.outputs.line_match import (
     variety,
     words_share,
 )
+from analysis.outputs.repairs import best_repair
 from analysis.outputs.system_output import Share, form_of, joined
 from analysis.scoring.definitions import CASE_SUFFIX
 from paper_tables.compare.decoding import TEST_PAIRS
@@ -69,12 +70,37 @@ def check_pieces(case: Case) -> Answer:
             # Published costs do not matter where the cost is measured on these lines.
             rank, what = ("", "form") if costs else (None, "")
             findings.append(make_finding(names[0], wrong, rank=rank, what=what, costs=costs))
+        else:
+            findings += _repairable(case, output)
         findings += _unknown_words(case, output)
         findings += _not_translated(case, output)
     first_by_title = {finding.title: finding for finding in reversed(findings)}
     files = ", ".join(f"{len(output.lines):,} lines of {output.testset}" for output in given)
     seen = f"{files}: no marks of pieces, no more tokens apart than in the references"
     return outcome_of(tuple(reversed(first_by_title.values())), [seen], "")
+
+
+def _repairable(case: Case, output: Translation) -> Iterator[Finding]:
+    """Yield the repair that raises the score, as `aiayn score` names it, with both numbers."""
+    if output.references is None:
+        return
+    scores = case.scorer(output.lines, output.references) if output.can_be_scored else {}
+    metric = AS_GIVEN if output.logged else next((name for name in PREFERRED_METRICS if name in scores), AS_GIVEN)
+
+    def score(lines: Sequence[str], references: Sequence[str]) -> float:
+        return case.scorer(lines, references).get(metric, 0.0)
+
+    language, given = case.claim.corpus.target_language, scores.get(metric)
+    helpful = best_repair(output.lines, output.references, language, score, given)
+    if helpful is not None and given is not None:
+        repaired, value = helpful
+        source = f"these lines, {metric}: {given:.2f} as given, {value:.2f} with {repaired.words}"
+        evidence = fact(output.path, metric, f"{given:.2f}", f"{value:.2f} with {repaired.words}")
+        costs = (Cost(low=value - given, high=value - given, source=source),)
+        names = " ".join(repaired.name.split("+"))
+        yield make_finding(
+            "repairable", [evidence], rank="", what="form", costs=costs, words=repaired.words, names=names
+        )
 
 
 def _marks(output: Translation) -> Iterator[Evidence]:

@@ -16,6 +16,7 @@ Plain text: 451 outputs of WMT 2021 and 2023 in 15 languages beside their refere
 rsennrich/lingeval97, tensorflow/nmt's test data. The limits are between.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -122,6 +123,7 @@ class SystemOutput(NamedTuple):
     lines: list[str]
     kind: Literal["lines", "sgm", "generate log"]
     references: list[str] | None = None
+    sha256: str = ""  # of the file's unpacked bytes
 
     @property
     def words(self) -> str:
@@ -139,15 +141,16 @@ def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
         ScoreError: naming file and line, if it is absent, empty, torn, no UTF-8, or binary.
     """
     text = read_text(path, may_be_blank=may_be_blank)
+    sha256 = hashlib.sha256(text.encode("utf-8")).hexdigest()
     if _SGM.match(text):
         lines = list(read_segments(text, str(path)))
         if not lines:
             raise ScoreError(f"{path}: an sgm file without <seg>; expected one a sentence; is it cut?")
-        return SystemOutput(str(path), lines, "sgm")
+        return SystemOutput(str(path), lines, "sgm", sha256=sha256)
     lines = text.removesuffix("\n").split("\n")
     if any(line.startswith(("H-", "D-")) and _SENTENCE.match(line) for line in lines):
-        return generated_output(lines, str(path))
-    return SystemOutput(str(path), lines, "lines")
+        return generated_output(lines, str(path))._replace(sha256=sha256)
+    return SystemOutput(str(path), lines, "lines", sha256=sha256)
 
 
 def read_text(path: Path, *, may_be_blank: bool = False, expected: str = "one line a segment") -> str:

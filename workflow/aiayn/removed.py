@@ -10,6 +10,7 @@ from collections.abc import Iterable
 REMOVED = {
     "doctor --command": "`aiayn doctor FOLDER` and `aiayn tables --from-logs` read the same arguments from a log",
     "recipes": "the recipes stand side by side in docs/wmt14.md",
+    "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",
     "tables --log-cache": "logs are read anew each time, and nothing of them is kept; omit it",
     "unlock": "after a killed snakemake paste the lines of docs/cluster.md, section 'After a killed snakemake'",
 }
