@@ -38,7 +38,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def trained_as(self) -> TrainingSpec | None:
-        """The spec that it was trained as; None if it was recorded before a key came or went."""
+        """The spec that it was trained as; None if this version does not know its keys and values."""
         return read_trained(self.train) if self.train else None
 
     @functools.cached_property
@@ -139,7 +139,9 @@ class Translations(msgspec.Struct, frozen=True):
 class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All of one scale that tables and figures show.
 
-    `numbers` are by cell and metric, `runs` in the order of the scale's lists. Of `variants` and `architectures` the
+    `numbers` are by cell and metric, `runs` in the order of the scale's lists. `later_numbers` and `later_runs` belong
+    to the scale's `later_seeds`, which were added after the others had been looked at: no printed row, conclusion or
+    verdict uses them. Of `variants` and `architectures` the
     scale names some of those that are `known`. What `is_of_logs` has lines alone, and `notes` by table.
     """
 
@@ -149,6 +151,8 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     lines: tuple[Line, ...] = ()
     numbers: dict[tuple[CellKey, str], Number] = {}
     runs: tuple[Run, ...] = ()
+    later_numbers: dict[tuple[CellKey, str], Number] = {}
+    later_runs: tuple[Run, ...] = ()
     system_by_name: dict[str, SystemSpec] = {}
     corpora: dict[str, CorpusSpec] = {}
     corpus_by_pair: dict[str, str] = {}
@@ -159,7 +163,6 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     baselines: tuple[BaselineRecords, ...] = ()
     translations: dict[CellKey, dict[int, Translations]] = {}  # by seed, of what is shown sentence by sentence
     record_by_stage: dict[str, Any] = {}  # of wings' stages, by verb
-    has_claims: bool = False
     runs_folder: str = ""
     num_row_seeds: int = 0  # that Table 3's rows are to have, and base beside them
     num_base_seeds: int = 0

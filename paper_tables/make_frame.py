@@ -31,6 +31,7 @@ from analysis.scoring.scores import (
     WORD_BITS_METRIC,
     TrainingKey,
     brevity_metric,
+    training_key,
     values_by_number,
 )
 from analysis.scoring.verdict import (
@@ -68,7 +69,9 @@ def make_frame(results: ScaleResults) -> Frame:
     """Return the frame of a scale; a system of the paper's that the scale does not run has cells without a number."""
     experiment, known = results.experiment, all_compared()
     scale = experiment.scale
-    runs = tuple(_run(key, results) for key in results.state_by_key)
+    later_keys = {training.key for training in experiment.later_trainings}
+    runs = tuple(_run(key, results) for key in results.state_by_key if key not in later_keys)
+    later_runs = tuple(_run(key, results) for key in results.state_by_key if key in later_keys)
     numbers = _numbers(results, runs)
     corpus_by_pair = {"en-de": scale.en_de_corpus, "en-fr": scale.en_fr_corpus}
     translations: dict[CellKey, dict[int, Translations]] = {}
@@ -81,6 +84,8 @@ def make_frame(results: ScaleResults) -> Frame:
         hardware=results.hardware,
         numbers=numbers,
         runs=runs,
+        later_numbers=_numbers(results, later_runs),
+        later_runs=later_runs,
         system_by_name=experiment.system_by_name,
         corpora=experiment.corpora,
         corpus_by_pair=corpus_by_pair,
@@ -93,7 +98,6 @@ def make_frame(results: ScaleResults) -> Frame:
         baselines=tuple(results.baseline_records),
         translations=translations,
         record_by_stage=results.record_by_stage,
-        has_claims=scale.has_claims,
         runs_folder=scale.runs_folder,
         num_row_seeds=len(scale.ablation_seeds),
         num_base_seeds=len(scale.seeds if scale.base_seeds is None else scale.base_seeds),
@@ -135,7 +139,7 @@ def _run(key: TrainingKey, results: ScaleResults) -> Run:
 
 
 def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
-    """Return every number of ours: each metric of each cell, also those that have no value yet."""
+    """Return every number of these runs: each metric of each cell, also those that have no value yet."""
     experiment, scores = results.experiment, values_by_number(results.scores)
     scale = experiment.scale.scale
     metrics = dict.fromkeys((
@@ -152,7 +156,9 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
         if run.train is not None
     }
     numbers: Numbers = {}
-    for key in dict.fromkeys(evaluation.key for evaluation in experiment.evaluations):
+    trainings = {(run.corpus, run.system, run.seed) for run in runs}
+    evaluations = [one for one in experiment.evaluations if training_key(one) in trainings]
+    for key in dict.fromkeys(evaluation.key for evaluation in evaluations):
         asked = runs_by_system[key.corpus, key.system]
         ours = Conditions(scale=scale, corpus=key.corpus, testset=key.testset, metric="")
         paper = _paper_conditions(key.language_pair, key.role, "")  # in whichever definition

@@ -20,6 +20,7 @@ from aiayn.experiment import (
     Training,
     all_compared,
     expand,
+    expand_later_trainings,
     expand_trainings,
     read_experiment,
     repeated_runs,
@@ -49,6 +50,7 @@ from aiayn.spec.system import (
     convert_scale,
     read_corpus,
     read_scale,
+    read_system,
 )
 from aiayn.wings import load, present_stages
 from analysis.scoring.runs import RunState, find_run_state
@@ -338,8 +340,12 @@ def _request_of_trained(
     """
     default = read_scale(config_folder / f"{scale}.yaml")
     trained: dict[tuple[str, str], set[int]] = {}
-    for corpus, system, seed in sorted(found):
+    later = _later_among(found, default, config_folder)
+    for corpus, system, seed in sorted(set(found) - later):
         trained.setdefault((corpus, system), set()).add(seed)
+    later_by_system: dict[str, list[int]] = {}
+    for _, system, seed in sorted(later):
+        later_by_system.setdefault(system, []).append(seed)
     repeated = repeated_runs()
     replications = {row: run for row, run in repeated.items() if (run.corpus, run.system) in trained}
     own_corpora = sorted({corpus for corpus, _ in trained} - {run.corpus for run in repeated.values()})
@@ -384,10 +390,20 @@ def _request_of_trained(
         replication_seeds=seeds_of(repeated_corpora, repeated_systems),
         ablation_seeds=seeds_of([corpus_by_pair["en-de"]], ablations),
         variant_seeds=seeds_of([corpus_by_pair["en-de"]], [*variants, *architectures]),
+        later_seeds=[f"{system}:{','.join(map(str, seeds))}" for system, seeds in later_by_system.items()],
         has_baselines=has_baselines,
         updates=None,
         precision=None,
     )  # fmt: skip
+
+
+def _later_among(found: Iterable[TrainingKey], default: ScaleSpec, config_folder: Path) -> set[TrainingKey]:
+    """Return the trainings that are later seeds: those in the scale's own file, and those that continue a training."""
+    keys = set(found)
+    later = {training.key for training in expand_later_trainings(default)} & keys
+    systems = {system for corpus, system, _ in keys if corpus == default.en_de_corpus}
+    continued = {name for name in systems if read_system(name, default.scale, config_folder).begins_from is not None}
+    return later | {key for key in keys if key[1] in continued}
 
 
 def _as_trained(experiment: Experiment, found: Mapping[TrainingKey, TrainRecord]) -> dict[str, SystemSpec]:

@@ -22,6 +22,7 @@ from aiayn.provenance import Provenance
 from aiayn.records import (
     BaselineRecords,
     BinarizedCorpus,
+    Energy,
     Hardware,
     Hypotheses,
     PerplexityRecord,
@@ -97,6 +98,7 @@ TRAINED = TrainRecord(
     gpu_seconds=0, hardware=CPU, tokens=1, num_attempts=1, num_parameters=1, run_folder=Path(), log_path=Path(),
     models=[], tensors_sha256="", training_json="{}",
 )  # fmt: skip
+UNMETERED = Energy(joules=None, reason="NVML: Not Supported")  # a P100 has no counter
 PREDICTION = Prediction(hours=0.05, basis="at 30% of 1 CPU core")
 EIGHT_P100 = Hardware(
     device="cuda", cpu="a CPU", gpu="Tesla P100-SXM2-16GB", num_gpus=8, num_ranks=8, threads_per_rank=1
@@ -137,7 +139,7 @@ def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:
         "en_de_corpus": corpus_by_pair["en-de"], "en_fr_corpus": corpus_by_pair["en-fr"],
         "en_de_systems": ["base", "big"], "en_fr_systems": ["base", "big_enfr"], "ablation_systems": ["table3_c_n2"],
         "replications": [], "variants": [], "architectures": [], "variant_seeds": [1], "seeds": [1, 2],
-        "ablation_seeds": [1], "has_baselines": True, "has_claims": True, "cluster": "local",
+        "ablation_seeds": [1], "has_baselines": True, "has_layer_timing": True, "cluster": "local",
     }  # fmt: skip
     return Site(msgspec.convert(values | changes, ScaleSpec), config_folder, folder / "results")
 
@@ -187,7 +189,7 @@ def write_training(
         hardware=hardware, tokens=1_000_000, num_parameters=412_345,
         run_folder=run_folder, log_path=run_folder / "train.log", models=models, tensors_sha256="0" * 64,
         training_json=msgspec.json.encode(training, order="deterministic").decode(),
-        prediction=prediction,
+        prediction=prediction, energy=UNMETERED if hardware.num_gpus else None,
     )  # fmt: skip
     write_record(train, train_record(site.results_folder, site.scale.scale, corpus, system, seed))
     return train
@@ -209,7 +211,7 @@ def write_scores(site: Site, evaluation: Evaluation, value_by_metric: dict[str, 
         perplexity = PerplexityRecord(
             provenance=PROVENANCE, run=run, average=evaluation.average, testset=evaluation.testset,
             value=value_by_metric["ppl_per_subword"], unit="ppl_per_subword", num_tokens=1000,
-            signature="eos:yes|ls:no",
+            signature="eos:yes|ls:no", num_words=0, cross_attention_entropy=None, bits_lost_uniform=None,
         )  # fmt: skip
         write_record(perplexity, evaluation_record(site.results_folder, scale, "perplexity", evaluation))
 
@@ -252,16 +254,12 @@ def write_baselines(site: Site, corpus: str, testset: str, value: float = 8.25) 
     write_record(record, baselines_record(site.results_folder, site.scale.scale, corpus, testset))
 
 
-def write_measured(site: Site, **estimate_by_name: tuple[float, float]) -> None:
-    """Write measurements, each a value and its standard error by name; none by default."""
-    from aiayn.claims.records import Measurement, MeasureRecord
-    from tests.claims.timed_layers import timed_layers  # absent where the wing of claims is
+def write_measured(site: Site) -> None:
+    """Write the record of rule measure, with timings that follow Table 1."""
+    from aiayn.tools.records import MeasureRecord
+    from tests.tools.timed_layers import timed_layers  # deleted together with the wing `tools`
 
-    measurements = [
-        Measurement(name=name, value=value, unit="1", standard_error=error, signature=f"draws:100|of:{name}")
-        for name, (value, error) in estimate_by_name.items()
-    ]
-    record = MeasureRecord(provenance=PROVENANCE, seed=1, measurements=measurements, layers=timed_layers())
+    record = MeasureRecord(provenance=PROVENANCE, layers=timed_layers())
     write_record(record, scale_record(site.results_folder, site.scale.scale, "measure"))
 
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 import aiayn.runs.status
-from aiayn.paths import average_record, corpus_record, evaluation_record, train_record
-from aiayn.records import CheckpointRecord, Hypotheses, RawCorpus, TextPair, TrainRecord, read_record, write_record
+from aiayn.paths import average_record, corpus_record, train_record
+from aiayn.records import CheckpointRecord, RawCorpus, TrainRecord, read_record, write_record
 from aiayn.runs.attempts import ATTEMPTS_NAME, DONE_NAME, LOG_NAME
 from aiayn.spec.system import CHECKOUT, read_system
 from tests.fake_cluster import FakeCluster
@@ -152,32 +152,11 @@ def make_paper_results(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_left(make_site(Path(), "paper", seeds=[1, 2, 3], has_baselines=False))
 
 
-REFERENCE = [f"the cat number {index} sits on a mat and looks at the {index} dogs outside" for index in range(30)]
-BASELINE = [line.replace("sits on", "was at").replace("dogs", "dog") for line in REFERENCE]
-SYSTEM = [line.replace("dogs", "dog") if index % 3 else line for index, line in enumerate(REFERENCE)]
-
-
 def write_lines(lines: list[str], path: Path) -> Path:
     """Write a text, a line each."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
     return path
-
-
-def make_translations(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make ref.de, base.de and big.de, big's the better; and results of two runs with the same translations."""
-    for name, lines in (("base.de", BASELINE), ("big.de", SYSTEM), ("ref.de", REFERENCE)):
-        write_lines(lines, Path(name))
-    site = make_site(Path(), en_fr_systems=[], ablation_systems=[], seeds=[1], has_baselines=False)
-    write_everything(site)
-    write_pair(site, write_lines(REFERENCE, Path("text/demo_test.de")))
-    for evaluation in site.experiment.evaluations:
-        if evaluation.role == "test":
-            lines = BASELINE if evaluation.system == "base" else SYSTEM
-            write_translations(site, evaluation, "".join(f"{line}\n" for line in lines))
-            path = evaluation_record(site.results_folder, "demo", "decode", evaluation)
-            decoded = read_record(path, Hypotheses)
-            write_record(msgspec.structs.replace(decoded, path=path.with_suffix(".txt")), path)
 
 
 def make_forms(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,15 +166,8 @@ def make_forms(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_lines(lines, Path(f"{name.replace(',', '').replace(' ', '_')}.de"))
 
 
-def write_pair(site: Site, path: Path) -> None:
-    """Write the record of fetch: this text is both sides of both test sets."""
-    pair = TextPair(path_by_language={"en": path, "de": path}, num_lines=len(REFERENCE), sha256_by_language={})
-    raw = RawCorpus(provenance=PROVENANCE, corpus="demo_en_de", pair_by_split={"demo_test": pair, "demo_dev": pair})
-    write_record(raw, corpus_record(site.results_folder, "demo", "fetch", "demo_en_de"))
-
-
 def make_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make this a machine without GPU and mirror: 40 GB free, packages as pinned, the code of a commit."""
+    """Make this a machine without GPU and mirror: 40 GB free, packages as pinned."""
     from aiayn.price.preflight import checks  # of a wing, which may be absent
 
     pins = dict(line.split("==") for line in (CHECKOUT / "constraints.txt").read_text().split("\n") if "==" in line)
@@ -205,13 +177,12 @@ def make_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name, *rest: None if name == "nvidia-smi" else which(name, *rest))
     monkeypatch.delenv("AIAYN_MIRROR", raising=False)
     monkeypatch.setenv("SACREBLEU", str(folder / "no cache"))
-    monkeypatch.setattr(checks, "commit_label", lambda: "0123456789abcdef")
     monkeypatch.setattr(platform, "python_version", lambda: "3.11.0")
     leave_free(40 * 10**9, monkeypatch)
 
 
 def make_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a Slurm before the other commands: each prints what slurm/NAME.txt holds."""
+    """Put an sbatch before the other commands."""
     path = os.environ["PATH"]
     FakeCluster().install(folder / "slurm", monkeypatch)
     monkeypatch.setenv("PATH", f"{folder / 'slurm'}{os.pathsep}{path}")
@@ -231,7 +202,6 @@ SCENES: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "runs": make_runs,
     "results": lambda folder, monkeypatch: write_demo_results(Path()) and None,
     "results of the paper": make_paper_results,
-    "translations": make_translations,
     "text forms": make_forms,
     "odd logs": make_odd_logs,
     "folders for the doctor": make_doctor_folders,

@@ -74,7 +74,7 @@ def make_demo(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = ["table3_c_n2", "table3_c_n4", "table3_d_els0", "table3_e_learned", "table3_c_dff1024"]
     site = make_site(
         Path(), en_de_systems=["base"], en_fr_systems=["base"], ablation_systems=rows, variants=["pre_norm", "untied"],
-        architectures=["lstm"], seeds=[1, 2, 3], ablation_seeds=[1, 2], variant_seeds=[1, 2, 3], has_claims=False,
+        architectures=["lstm"], seeds=[1, 2, 3], ablation_seeds=[1, 2], variant_seeds=[1, 2, 3], has_layer_timing=False,
     )  # fmt: skip
     write_everything(site)
     write_config(site)
@@ -108,7 +108,7 @@ def make_paper(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own_specs("paper", monkeypatch)
     rows = ["table3_a_h1", "table3_a_h4", "table3_a_h16", "table3_a_h32", "table3_b_dk16", "table3_b_dk32"]
     site = make_site(Path(), "paper", ablation_systems=rows, seeds=[1, 2, 3], ablation_seeds=[1], has_baselines=False,
-                     has_claims=False)  # fmt: skip
+                     has_layer_timing=False)  # fmt: skip
     write_everything(site, base_bleu=27.1, hardware=EIGHT_P100)
     write_config(site)
     for seed, tokens in ((1, 900_000), (2, 1_000_000), (3, 1_100_000)):

@@ -1,7 +1,7 @@
 """Makes the environment `.venv` of this checkout, or adds to it. `make` calls it; Python's own library is enough.
 
     python3.11 workflow/install.py demo            torch, fairseq, and the extras workflow, train and figures
-    python3.11 workflow/install.py all             the extras export and dev too
+    python3.11 workflow/install.py all             the extra dev too
     python3.11 workflow/install.py all --dry-run   prints the commands
 
 fairseq is installed after torch, which its setup.py imports, and without its extensions: that file leaves them out
@@ -30,7 +30,7 @@ TORCH_INDEX = VENV / "torch-index"  # the index that was asked for, read by the 
 
 CPU_INDEX_URL = "https://download.pytorch.org/whl/cpu"
 PROBE_SECONDS = 5
-EXTRAS_BY_PART = {"demo": "workflow,train,figures", "all": "workflow,train,figures,export,dev"}
+EXTRAS_BY_PART = {"demo": "workflow,train,figures", "all": "workflow,train,figures,dev"}
 NEEDED_GB = "2 GB with torch's CPU build, 8 GB with CUDA's"  # downloads included
 
 

@@ -15,10 +15,9 @@ import functools
 import hashlib
 from collections.abc import Callable, Hashable, Sequence
 
-import numpy as np
 import sacremoses  # type: ignore[import-untyped, unused-ignore]
 from sacrebleu import __version__ as sacrebleu_version
-from sacrebleu.metrics.base import Metric, Score
+from sacrebleu.metrics.base import Score
 from sacrebleu.metrics.bleu import BLEU, BLEUScore
 from sacrebleu.metrics.chrf import CHRF
 
@@ -139,27 +138,6 @@ def sacrebleu_scorer(metric: str) -> BLEU | CHRF:
 def procedure_bleu(procedure: Procedure, hypotheses: Text, references: Text) -> BLEUScore:
     """BLEU of a corpus with precisions, brevity penalty and lengths, whether or not the procedure is a metric there."""
     return corpus_bleu(_procedure_statistics(procedure, hypotheses, references))
-
-
-def make_scorer(metric: str) -> Metric:
-    """Return sacreBLEU's object that turns a metric's summed statistics into its score."""
-    if metric in PROCEDURE_BY_METRIC:
-        return BLEU(tokenize="none", smooth_method="none", force=True)
-    return sacrebleu_scorer(metric)
-
-
-def count_segments(
-    metric: str, hypotheses: Sequence[str], references: Sequence[str], *, target_language: str
-) -> Statistics:
-    """Return what a metric counts in each segment, from which sacreBLEU's paired tests resample.
-
-    The shape is (num_segments, num_statistics): 10 columns of BLEU in sacreBLEU's order (see `count_ngrams`), 18 of
-    chrF. The score of the summed rows is the one that `score_hypotheses` returns.
-    """
-    if metric not in PROCEDURE_BY_METRIC:
-        return np.array(make_scorer(metric)._extract_corpus_statistics(list(hypotheses), [list(references)]))
-    sides = Text(hypotheses, target_language), Text(references, target_language)
-    return _procedure_statistics(PROCEDURE_BY_METRIC[metric], *sides)
 
 
 def _procedure_statistics(procedure: Procedure, hypotheses: Text, references: Text) -> Statistics:

@@ -1,8 +1,8 @@
 """Turns the records of score and perplexity into one tidy frame, scores.tsv: a line a number.
 
-A record of perplexity gives bits a subword, too (log2 of it) and, unless an earlier version wrote it, bits a word, the
-lowest entropy of any head of the decoder over the source, and the bits lost without that attention. A BLEU gives its
-brevity penalty, too.
+A record of perplexity gives bits a subword, too (log2 of it), bits a word and, for a model with attention over the
+source, the lowest entropy of any of its heads and the bits lost without that attention. A BLEU gives its brevity
+penalty, too.
 
 A number enters only together with the training that it belongs to: a score of an earlier run of the same name, left on
 disk while the system is trained again, is not shown as the new one's.

@@ -1,4 +1,4 @@
-"""Holds the results of a search over beam sizes and length penalties.
+"""Holds the results of a search over beam sizes and length penalties; reads the references of a test set.
 
 Wing `tools`.
 """

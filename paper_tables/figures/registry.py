@@ -34,10 +34,8 @@ def figures_of_scale(
     curve_frame = functools.cache(lambda: curves.curve_frame(runs))
     yield results.VERDICT_STRIP, lambda: results.strip_frame(cells.judged, cells.scale)
     yield results.BLEU_COST, lambda: results.cost_frame(cells)
-    yield results.BLEU_DEFINITIONS, lambda: results.definition_frame(cells)
     yield curves.CURVES_BY_UPDATE, curve_frame
     yield curves.CURVES_BY_HOURS, curve_frame
-    yield results.PLAN_ACTUAL, lambda: results.plan_frame(cells)
     paths = sorted(attention_folder.glob("*/*.tsv")) if attention_folder else []
     for path in paths:
         for figure in (attention.ATTENTION_LINES, attention.ATTENTION_HEADS):

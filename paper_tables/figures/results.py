@@ -1,11 +1,10 @@
-"""Draws results beside the printed ones: Table 3 as a forest plot, BLEU against cost, verdicts, definitions, plan.
+"""Draws results next to the printed ones: BLEU against training cost, and verdicts.
 
 The frames are made of the same data as the tables: `ScaleResults`, judged cells and the printed values.
 """
 
 import itertools
 import math
-import statistics
 from collections.abc import Sequence
 from typing import Literal
 
@@ -29,9 +28,8 @@ from paper_tables.figures.figure import (
     WIDTH,
     Figure,
     FigureError,
-    round_ticks,
 )
-from paper_tables.frame import Frame, PrintedCell, is_bleu
+from paper_tables.frame import Frame, PrintedCell
 from paper_tables.layout import NAME_BY_PAIR
 
 ROW_HEIGHT = 17
@@ -53,8 +51,21 @@ COST_COLUMNS = ("panel", "label", "source", "bleu", "low", "high", "flops", "flo
 BY_FOOTNOTE = "footnote 5: seconds x GPUs x sustained rate"
 BY_FORMULA = "model FLOPs: operations a token x tokens"
 
-
-SHIFT_BY_ALIGN: dict[Literal["left", "right", "center"], int] = {"left": 7, "right": -7, "center": 0}
+Align = Literal["left", "right", "center"]
+SHIFT_BY_ALIGN: dict[Align, int] = {"left": 7, "right": -7, "center": 0}
+LINE_PIXELS = 11
+# Where a label is drawn: on which side of its dot, and how many lines above it. Printed labels that would overlap on
+# the right of their dots are listed.
+RIGHT_OF_THE_DOT: tuple[Align, int] = ("left", 0)
+LABEL_PLACES: dict[tuple[str, str], tuple[Align, int]] = {
+    ("EN-DE", "ConvS2S Ensemble"): ("right", 0),
+    ("EN-DE", "GNMT + RL Ensemble"): ("center", 1),
+    ("EN-FR", "ConvS2S Ensemble"): ("right", 1),
+    ("EN-FR", "GNMT + RL Ensemble"): ("right", 0),
+    ("EN-FR", "MoE"): ("right", 0),
+    ("EN-FR", "Deep-Att + PosUnk Ensemble"): ("center", -2),
+    ("EN-FR", "GNMT + RL"): ("right", 0),
+}
 
 
 def cost_frame(cells: Frame) -> pd.DataFrame:
@@ -110,7 +121,8 @@ def draw_cost(frame: pd.DataFrame) -> alt.TopLevelMixin:
         low, high = float(part["flops"].min()) / 1.6, float(part["flops"].max()) * 1.6
         decades = range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)
         height = 170 if len(part) > 3 else 70
-        placed = _with_label_places(part, low, high, height)
+        bleu_range = float(part["bleu"].max()) - float(part["bleu"].min())
+        placed = _place_labels(part, LINE_PIXELS * max(bleu_range, 0.1) / (height - 24))
         kind = "footnote 5" if is_printed else "model FLOPs by formula"
         x = alt.X(
             "flops:Q",
@@ -142,38 +154,18 @@ def draw_cost(frame: pd.DataFrame) -> alt.TopLevelMixin:
     return stacked
 
 
-def _with_label_places(part: pd.DataFrame, low: float, high: float, height: float) -> pd.DataFrame:
-    """Return the frame with an alignment and a height for each label: the nearest place that is free.
-
-    `low` and `high` are the ends of the axis of costs, `height` that of the panel in pixels. Boxes are in pixels from
-    the panel's lower left corner.
-    """
-    top, bottom = float(part["bleu"].max()), float(part["bleu"].min())
-    pixels_a_bleu = (height - 24) / max(top - bottom, 0.1)
-    pixels_a_decade = WIDTH / math.log10(high / low)
+def _place_labels(part: pd.DataFrame, bleu_of_a_line: float) -> pd.DataFrame:
+    """Return a panel's systems, the highest BLEU first, with the side and the height of each label."""
     ordered = part.sort_values("bleu", ascending=False, kind="stable")
-    dots = [(math.log10(flops / low) * pixels_a_decade, (bleu - bottom) * pixels_a_bleu)
-            for flops, bleu in zip(ordered["flops"], ordered["bleu"], strict=True)]  # fmt: skip
-    taken = [(x - 5, x + 5, y - 5, y + 5) for x, y in dots]
-    aligns, heights = [], []
-    for (x, y), label in zip(dots, ordered["label"], strict=True):
-        width = 5.7 * len(label)
-        for step, align in itertools.product((0, 1, -1, 2, -2), ("left", "right", "center")):
-            start = {"left": x + 7, "right": x - 7 - width, "center": x - width / 2}[align]
-            box = (start, start + width, y + 11 * step - 5, y + 11 * step + 5)
-            is_inside = box[0] > 0 and box[1] < WIDTH + 25
-            if is_inside and not any(_overlap(box, other) for other in taken):
-                break
-        taken.append(box)
-        aligns.append(align)
-        heights.append(bottom + (y + 11 * step) / pixels_a_bleu)
-    is_transformer = ordered["label"].str.startswith(("base", "big"))
-    return ordered.assign(label_bleu=heights, align=aligns, is_transformer=is_transformer)
-
-
-def _overlap(box: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    """Return whether two boxes (left, right, bottom, top) have points in common."""
-    return box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3]
+    places = [
+        LABEL_PLACES.get((panel.split(",")[0], label), RIGHT_OF_THE_DOT)
+        for panel, label in zip(ordered["panel"], ordered["label"], strict=True)
+    ]
+    return ordered.assign(
+        label_bleu=ordered["bleu"] + [bleu_of_a_line * line for _, line in places],
+        align=[align for align, _ in places],
+        is_transformer=ordered["label"].str.startswith(("base", "big")),
+    )
 
 
 def describe_cost(frame: pd.DataFrame) -> str:
@@ -254,132 +246,6 @@ def describe_strip(frame: pd.DataFrame) -> str:
     return " ".join([f"Verdicts on {len(frame)} printed values, margin {MARGIN_BLEU} BLEU.", *words])
 
 
-# ---- definitions of BLEU ------------------------------------------------------------------------------------------
-
-DEFINITION_COLUMNS = ("output", "metric", "value", "is_printed_definition")
-
-
-def definition_frame(cells: Frame) -> pd.DataFrame:
-    """Return one and the same output under every definition of BLEU: of each language pair, Table 2's last system.
-
-    Raises:
-        FigureError: if nothing is scored yet.
-    """
-    lines: list[tuple[object, ...]] = []
-    for pair in NAME_BY_PAIR:
-        of_pair = [cell for cell in cells.judged if (cell.table, cell.key.language_pair) == ("2", pair) and cell.number]
-        for cell in reversed(of_pair):
-            found = {
-                metric: number.value_by_seed
-                for (key, metric), number in cells.numbers.items()
-                if key == cell.key and is_bleu(metric) and number.values
-            }
-            if found:
-                seed = min(seed for by_seed in found.values() for seed in by_seed)
-                output = f"{NAME_BY_PAIR[pair]}, {cell.key.system} seed {seed}, {cell.key.testset}"
-                lines += [
-                    (output, metric, by_seed[seed], metric == cell.metric)
-                    for metric, by_seed in found.items()
-                    if seed in by_seed
-                ]
-                break
-    if not lines:
-        raise FigureError("BLEU by definition: no output of Table 2's systems is scored yet.")
-    return pd.DataFrame(lines, columns=list(DEFINITION_COLUMNS)).sort_values(
-        ["output", "value"], ascending=[True, False], kind="stable"
-    )
-
-
-def draw_definitions(frame: pd.DataFrame) -> alt.TopLevelMixin:
-    """Return one line a definition, the highest first; the printed number's definition is filled."""
-    charts = []
-    span = max(part["value"].max() - part["value"].min() for _, part in frame.groupby("output"))
-    for output, part in frame.groupby("output", sort=False):
-        middle = (float(part["value"].min()) + float(part["value"].max())) / 2
-        y = alt.Y("metric:N", sort=list(part["metric"]), title=None, axis=axis_of_names(170))
-        half = max(float(span), 0.5) * 0.55  # panels have the same BLEU a pixel, each about its own middle
-        scale = alt.Scale(domain=[middle - half, middle + 1.5 * half], nice=False)
-        x = alt.X("value:Q", scale=scale, axis=alt.Axis(title="BLEU of the same output", grid=False, tickCount=5))
-        base = alt.Chart(part)
-        fill = alt.condition(alt.datum.is_printed_definition, alt.value(OURS), alt.value("transparent"))
-        dot = base.mark_point(size=70, stroke=OURS, opacity=1).encode(x, y, fill=fill, tooltip=["metric:N", "value:Q"])
-        text = base.mark_text(align="left", dx=9).encode(x, y, alt.Text("value:Q", format=".2f"))
-        title = alt.TitleParams(str(output), frame="group", fontSize=11)
-        plot = alt.layer(dot, text).properties(width=WIDTH - 150, height=alt.Step(ROW_HEIGHT), title=title)
-        charts.append(plot)
-    stacked: alt.VConcatChart = alt.vconcat(*charts, spacing=12).resolve_scale(x="independent")
-    return stacked
-
-
-def describe_definitions(frame: pd.DataFrame) -> str:
-    """Return the range of each output over the definitions."""
-    words = [
-        f"{output}: from {part['value'].min():.2f} ({part['metric'].iloc[-1]}) to {part['value'].max():.2f} "
-        f"({part['metric'].iloc[0]})."
-        for output, part in frame.groupby("output", sort=False)
-    ]
-    return " ".join(["One and the same output under every definition of BLEU.", *words])
-
-
-# ---- plan against actual ------------------------------------------------------------------------------------------
-
-PLAN_COLUMNS = ("label", "planned_hours", "actual_hours", "num_finished", "basis")
-
-
-def plan_frame(cells: Frame) -> pd.DataFrame:
-    """Return for each system the hours that its records predicted before they began, and those that they took.
-
-    Both are means over the finished trainings whose records have a prediction.
-
-    Raises:
-        FigureError: if there is none.
-    """
-    lines: list[tuple[object, ...]] = []
-    for (corpus, system), runs in cells.runs_by_system.items():
-        trains = [run.train for run in runs if run.train and run.train.prediction]
-        if trains:
-            predicted = statistics.fmean(train.prediction.hours for train in trains if train.prediction)
-            taken = statistics.fmean(train.wall_seconds for train in trains) / 3600
-            bases = "; ".join(dict.fromkeys(train.prediction.basis for train in trains if train.prediction))
-            lines.append((f"{corpus} {system}", predicted, taken, len(trains), bases))
-    if not lines:
-        raise FigureError(
-            "Plan against actual: nothing to compare yet; expected a finished training with predicted hours in its "
-            "record."
-        )
-    return pd.DataFrame(lines, columns=list(PLAN_COLUMNS))
-
-
-def draw_plan(frame: pd.DataFrame) -> alt.TopLevelMixin:
-    """Return one line a system, on a log axis: a ring where the plan was, a dot at what a training took."""
-    is_short = float(frame[["planned_hours", "actual_hours"]].max().max()) < 1.0
-    unit, factor = ("minutes", 60) if is_short else ("hours", 1)
-    done = frame.assign(planned=frame["planned_hours"] * factor, actual=frame["actual_hours"] * factor)
-    low = max(float(done[["planned", "actual"]].min().min()), 1e-9)
-    high = max(float(done[["planned", "actual"]].max().max()), low)
-    scale = alt.Scale(type="log", domain=[low / 1.4, high * 1.4], nice=False)
-    axis = alt.Axis(title=f"{unit} a training (log axis)", values=round_ticks(low / 1.4, high * 1.4),
-                    labelExpr="format(datum.value, '~g')")  # fmt: skip
-    x = alt.X("planned:Q", scale=scale, axis=axis)
-    y = alt.Y("label:N", sort=list(done["label"]), title=None, axis=axis_of_names(165))
-    long = done.melt(["label", "num_finished", "basis"], ["planned", "actual"], "kind", "time")
-    kinds = alt.Scale(domain=["planned", "actual"], range=["transparent", OURS])
-    legend = alt.Legend(title=None, symbolType="circle", symbolStrokeColor=OURS, symbolOpacity=1)
-    tooltip = ["label:N", "kind:N", alt.Tooltip("time:Q", format=".3g", title=unit), "num_finished:Q", "basis:N"]
-    between = alt.Chart(done).mark_rule(color=OURS, opacity=FAINT, aria=False).encode(x, y, alt.X2("actual:Q"))
-    dots = alt.Chart(long).mark_point(stroke=OURS, opacity=1).encode(
-        alt.X("time:Q", scale=scale, axis=axis), y, alt.Fill("kind:N", scale=kinds, legend=legend), tooltip=tooltip
-    )  # fmt: skip
-    return alt.layer(between, dots).properties(width=WIDTH - 150, height=alt.Step(ROW_HEIGHT + 3))
-
-
-def describe_plan(frame: pd.DataFrame) -> str:
-    """Return how far each system was off its plan."""
-    words = [f"{line['label']}: {line['actual_hours'] / line['planned_hours']:.2f} times its plan ({line['basis']})."
-             for line in frame[frame["actual_hours"] > 0].to_dict("records")]  # fmt: skip
-    return " ".join(["Hours taken against hours planned.", *words])
-
-
 BLEU_COST = Figure(
     name="bleu_cost",
     title="BLEU against training cost",
@@ -396,20 +262,4 @@ VERDICT_STRIP = Figure(
     "printed value: an equivalent mean lies within it, a value that is not reproduced has its whole interval outside.",
     draw=draw_strip,
     describe=describe_strip,
-)
-BLEU_DEFINITIONS = Figure(
-    name="bleu_definitions",
-    title="BLEU by definition",
-    caption="The same translations under every definition. The filled dot is the definition that the paper's number is "
-    "printed in; numbers of different dots are different quantities.",
-    draw=draw_definitions,
-    describe=describe_definitions,
-)
-PLAN_ACTUAL = Figure(
-    name="plan_actual",
-    title="Plan against actual",
-    caption="Time of a training as `aiayn train` predicted it before it began, every batch full, at the share of the "
-    "machine's rate that hardware.yaml has; against the mean time that it took.",
-    draw=draw_plan,
-    describe=describe_plan,
 )

@@ -37,7 +37,6 @@ TEXT_BY_MARK = {
     PART_MARK: "Of {fraction:.0%} of the GPU-seconds: an attempt that was killed, or a node, left no reading.",
     NO_TEXT_MARK: "No record of the data-bin, or of the spec that it was trained as, so no lengths to count with.",
 }
-NOT_METERED_THEN = "trained by version 0.3 or before"
 SIGNATURE = (
     "6 operations a multiplication of matrices (2 forward, 4 backward)|tokens without padding|attention over the mean "
     "lengths of training sentences|source tokens from target tokens by these lengths|no element-wise work, optimiser, "
@@ -126,7 +125,7 @@ def _row(frame: Frame, key: CellKey, notes_by_mark: dict[str, str]) -> Row:
         if not has_gpu:
             return dash(NO_GPU_MARK)
         if not metered:
-            reasons = dict.fromkeys(train.energy.reason if train.energy else NOT_METERED_THEN for train in trains)
+            reasons = dict.fromkeys(train.energy.reason for train in trains if train.energy)
             return dash(NO_METER_MARK, reasons="; ".join(reasons))
         fraction = min(
             train.energy.gpu_seconds / train.gpu_seconds if train.energy and train.gpu_seconds else 1.0

@@ -42,14 +42,14 @@ class Chapter(NamedTuple):
 
 
 CHAPTERS = (
-    Chapter("results", "Results", ("verdict_strip", "bleu_cost", "bleu_definitions"),
+    Chapter("results", "Results", ("verdict_strip", "bleu_cost"),
             ("table2", "conclusions", "replications", "toy_en_es", "baselines", "verdicts")),
     Chapter("variations", "Variations on the model", ("forest",),
             ("table3", "testsets", "variants", "architectures")),
-    Chapter("trainings", "Trainings", ("curves", "plan_actual"), ("costs", "runs", "logs")),
+    Chapter("trainings", "Trainings", ("curves",), ("costs", "runs", "logs")),
     Chapter("model", "The model", ("attention",), ("table1",)),
     Chapter("claims_of_others", "What others say", ("public_runs",),
-            ("claims", "reference_replications", "public_runs")),
+            ("reference_replications", "public_runs")),
     Chapter("printed", "Printed alone", (), ("table4",)),
 )  # fmt: skip
 FURTHER = Chapter("further", "Further", ("",), ())  # what no other chapter names

@@ -1,4 +1,4 @@
 """The tables: what each has in its rows and columns.
 
-May import the modules of `paper_tables` itself (layout, results, verdicts), not `figures`, `claims`, `render`.
+May import the modules of `paper_tables` itself (layout, results, verdicts), not `figures`, `render`.
 """

@@ -26,7 +26,7 @@ from aiayn.decode.decode import Translator, load_source_lines
 from aiayn.errors import AiaynError
 from aiayn.runs.finished import find_finished
 from aiayn.spec.system import DecodingSpec, TrainingSpec, read_system
-from aiayn.tools.export_ctranslate2 import save_ctranslate2
+from tests.benchmarks.ctranslate2_model import save_ctranslate2
 from tests.benchmarks.table import tell
 from tests.engine.reference_search import search_by_generator, unequal
 

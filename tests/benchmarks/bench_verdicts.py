@@ -1,4 +1,4 @@
-"""Error rates and power of the verdict's rule, and error rates of the paired tests, on data whose truth is known.
+"""Error rates and power of the verdict's rule, on data whose truth is known.
 
     python tests/benchmarks/bench_verdicts.py          about a minute of one core
 
@@ -9,13 +9,10 @@ judged one varies four times as much as those that its sd is pooled with.
 
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from sacrebleu.metrics.bleu import BLEU
 
-from analysis.questions.significance import Method, compare_segments
 from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, Outcome, judge_family
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -33,7 +30,6 @@ SDS_BY_POOLING = {
 }
 DIFFERENCES = (0.0, MARGIN_BLEU, 1.0, 2.0)
 NUM_CELLS, NUM_TABLES = 14, 1000
-NUM_CORPORA, NUM_SEGMENTS, NUM_RESAMPLES = 300, 100, 300
 
 
 def print_rates() -> None:
@@ -82,42 +78,11 @@ def print_family_rates() -> None:
     )
 
 
-def print_paired_rates() -> None:
-    """Print how often each paired test calls two equally good systems different."""
-    methods: tuple[Method, ...] = ("bootstrap", "randomisation")
-    num_significant: Counter[str] = Counter()
-    rng = np.random.default_rng(1706)
-    for _ in range(NUM_CORPORA):
-        sides = [_counted_segments(rng) for _ in range(2)]
-        for method in methods:
-            comparison = compare_segments(
-                *sides, scorer=BLEU(smooth_method="none"), metric="bleu", signature="nrefs:1", method=method,
-                num_resamples=NUM_RESAMPLES, seed=1,
-            )  # fmt: skip
-            num_significant[method] += comparison.is_significant
-            num_significant[f"{method}, sacreBLEU's own p"] += comparison.sacrebleu_p_value < ALPHA
-    for test, count in num_significant.items():
-        print(f"{test}: {count} of {NUM_CORPORA} pairs of equal systems called different at {ALPHA}")
-
-
-def _counted_segments(rng: np.random.Generator) -> np.ndarray:
-    """Return BLEU's statistics of segments of 20 words, each right with chance 0.6; shape (NUM_SEGMENTS, 10)."""
-    is_right = rng.random((NUM_SEGMENTS, 20)) < 0.6
-    lengths = np.full((NUM_SEGMENTS, 2), 20)
-    matches = [
-        np.stack([is_right[:, start : 20 - order + start + 1] for start in range(order)]).all(axis=0).sum(axis=1)
-        for order in range(1, 5)
-    ]
-    totals = np.tile(20 - np.arange(4), (NUM_SEGMENTS, 1))
-    return np.concatenate([lengths, np.stack(matches, axis=1), totals], axis=1)
-
-
 def main() -> None:
-    """Print all three, and the processor's seconds that they took."""
+    """Print both, and the processor's seconds that they took."""
     begin = time.process_time()
     print_rates()
     print_family_rates()
-    print_paired_rates()
     print(f"{time.process_time() - begin:.0f} s of one core")
 
 

@@ -206,6 +206,7 @@ def test_every_scale_has_the_shared_systems_and_names_those_of_its_own(scale: st
     configs = [scale_of(path.stem) for path in CONFIG_FOLDER.glob("*.yaml") if path.stem != "hardware"]
     own = {name for config in configs if config.scale == scale for name in config.variants}
     assert shared <= names
+    own |= {name for config in configs if config.scale == scale for name in config.later_seeds_by_system}
     own |= {name for name in names if name.startswith("rate_")}  # probes: tests/unit/test_rates.py
     assert names - shared - SYSTEMS_OF_REPLICATIONS[scale] <= own, "name it in `variants` of a config of this scale"
 

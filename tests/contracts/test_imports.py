@@ -34,7 +34,7 @@ VIOLATIONS = [
      "import aiayn.data.sources.fetch"),
     ("fairseq is the training's and the decoding's", "workflow/aiayn/machine.py", "import fairseq"),
     ("torch is theirs and the model's; verbs may set threads", "analysis/scoring/score.py", "import torch"),
-    ("ctranslate2 and safetensors are the exports'", "workflow/aiayn/decode/decode.py", "import safetensors"),
+    ("safetensors is the export's", "workflow/aiayn/decode/decode.py", "import safetensors"),
     ("altair and vl_convert are the figures'", "paper_tables/render/render.py", "import altair"),
     ("submitit is the launcher's", "workflow/aiayn/machine.py", "import submitit"),
     ("Slurm is one launcher: the driver and the runs know it by a protocol", "workflow/aiayn/launch/driver.py",

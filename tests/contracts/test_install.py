@@ -53,8 +53,8 @@ PROJECT_NEEDS = "".join(
     for extra, package in (
         ("workflow", "snakemake"),
         ("train", "fairseq-fixed"),
-        ("export", "numpy"),
         ("dev", "pytest"),
+        ("dev", "numpy"),
     )
 )
 
@@ -351,7 +351,7 @@ def test_the_commands_can_be_printed(checkout: Path) -> None:
     lines = printed_commands(checkout)
     assert " -m venv --clear " in lines[0]
     assert [line.split()[-1] for line in lines[1:]] == ["torch", "wheel", "fairseq-fixed==0.12.3.1",
-                                                        "'.[workflow,train,figures,export,dev]'"]  # fmt: skip
+                                                        "'.[workflow,train,figures,dev]'"]  # fmt: skip
     assert lines[3].startswith("READTHEDOCS=1 ")
     assert not (checkout / ".venv" / "install.log").exists()
 

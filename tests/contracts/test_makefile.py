@@ -36,7 +36,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")' "$0" "$@" ;;
 esac
 """
 
-WHOLE = ".[workflow,train,figures,export,dev]"
+WHOLE = ".[workflow,train,figures,dev]"
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 

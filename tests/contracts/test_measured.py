@@ -12,7 +12,10 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.cli.tools.pack import MAX_MB
-from aiayn.records import TrainRecord, read_record
+from aiayn.packed import find_packed, unpacked_sha256
+from aiayn.paths import Evaluation, average_record, evaluation_record, train_record
+from aiayn.records import CheckpointRecord, Hypotheses, ScoreRecords, TrainRecord, read_record, read_train_record
+from aiayn.runs.attempts import list_attempts, read_events
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from paper_tables.render.from_logs import make_tables_from_logs
 from paper_tables.scale_results import gather_from_records
@@ -97,19 +100,25 @@ def test_a_shipped_number_is_followed_through_every_stage_to_its_packed_log_and_
     config = CONFIG_FOLDER / f"{scale}.yaml"
     arguments = ["--configfile", str(config), "--results", str(MEASURED_FOLDER), "--json"]
     assert main(["where", "table2:base:bleu_en_de", *arguments]) == 0
-    trace = json.loads(capsys.readouterr().out)
-    assert [step["verb"] for step in trace["data_steps"]] == ["fetch", "clean", "segment", "binarize"]
-    seeds = [seed for seed in trace["seeds"] if seed["value"] is not None]
-    assert seeds
-    for seed in seeds:
-        assert [step["verb"] for step in seed["steps"]] == ["train", "average", "decode", "score"]
-        # Trained at one commit, all runs of a scale alike, and evaluated at a later one: `where` names both.
-        assert [problem for problem in seed["problems"] if not problem.startswith("made at different commits")] == []
-        facts = "\n".join(f"{label} {text}" for label, text in seed["facts"])
-        assert re.search(r"sha256 of its tensors [0-9a-f]{64}\n", facts)
-        assert re.search(r"^hypotheses .*\(as recorded\)$", facts, re.MULTILINE)
-        (update,) = re.findall(r"^log .*train\.log\.xz:\d+, update ([\d,]+)$", facts, re.MULTILINE)
-        assert re.search(rf"^attempt .*, update {update}, done", facts, re.MULTILINE)
+    found = json.loads(capsys.readouterr().out)
+    assert found["sources"]
+    for source in found["sources"]:
+        evaluation = Evaluation(**found["cell"]["key"], seed=source["seed"])
+        training = (evaluation.corpus, evaluation.system, evaluation.seed)
+        train = read_train_record(train_record(MEASURED_FOLDER, scale, *training), MEASURED_FOLDER / scale / "runs")
+        averaged = read_record(average_record(MEASURED_FOLDER, scale, *training, evaluation.average), CheckpointRecord)
+        decoded = read_record(evaluation_record(MEASURED_FOLDER, scale, "decode", evaluation), Hypotheses)
+        scored = read_record(evaluation_record(MEASURED_FOLDER, scale, "score", evaluation), ScoreRecords)
+        assert {train.run, averaged.run, decoded.run, scored.run} == {source["run"]}
+        assert re.fullmatch("[0-9a-f]{64}", averaged.tensors_sha256)
+        translations_path = find_packed(decoded.path)
+        assert translations_path is not None
+        assert unpacked_sha256(translations_path) == decoded.hypotheses_sha256
+        assert {score.hypotheses_sha256 for score in scored.scores} == {decoded.hypotheses_sha256}
+        assert list_attempts(read_events(train.run_folder))[-1].last_update == train.updates
+        assert f'"num_updates": "{train.updates}"' in lzma.decompress(
+            train.log_path.with_name("train.log.xz").read_bytes()
+        ).decode("utf-8")
 
 
 def test_readme_and_measured_md_say_what_the_shipped_pack_gives() -> None:
@@ -121,7 +130,7 @@ def test_readme_and_measured_md_say_what_the_shipped_pack_gives() -> None:
 
 def test_with_rows_the_readme_has_its_picture_with_two_lines_and_is_no_longer(tmp_path: Path) -> None:
     """Base and big have 3.0 and 3.02 bits, the row of fewer layers 3.5 twice."""
-    site = make_site(tmp_path / "made", "multi30k", ablation_seeds=[1, 2], has_claims=False)
+    site = make_site(tmp_path / "made", "multi30k", ablation_seeds=[1, 2], has_layer_timing=False)
     write_left(site)
     for system, bits in (("base", (3.0, 3.02)), ("big", (3.0, 3.02)), ("table3_c_n2", (3.5, 3.5))):
         for seed, value in enumerate(bits, start=1):

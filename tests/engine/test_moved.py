@@ -9,7 +9,6 @@ import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import yaml
@@ -61,29 +60,6 @@ def make_demo(folder: Path) -> None:
     (folder / "short.yaml").write_text(yaml.safe_dump(short | {"ablation_seeds": [1]}), encoding="utf-8")
 
 
-def name_as_before(value: Any, record_folder: Path, made_in: Path, now_in: Path) -> Any:
-    """Return what a record held in version 0.3: paths from the working directory, but of a run absolute ones."""
-    if isinstance(value, dict):
-        pairs = [(name_as_before(k, record_folder, made_in, now_in), v) for k, v in value.items()]
-        return {key: name_as_before(entry, record_folder, made_in, now_in) for key, entry in pairs}
-    if isinstance(value, list):
-        return [name_as_before(one, record_folder, made_in, now_in) for one in value]
-    if not isinstance(value, str) or value.split("/")[0] not in (".", ".."):
-        return value
-    path = Path(os.path.normpath(record_folder / value)).relative_to(now_in)
-    return str(made_in / path if path.parts[0] == "runs" else path)
-
-
-def write_as_before(made_in: Path, now_in: Path) -> None:
-    """Rewrite all records of a copy as version 0.3 would have written them where they were made."""
-    paths = [*now_in.glob("results/**/*.json"), *now_in.glob("runs/*/done.json")]
-    assert len(paths) == 10
-    for path in paths:
-        times, record = path.stat(), json.loads(path.read_bytes())
-        path.write_text(json.dumps(name_as_before(record, path.parent, made_in, now_in)), encoding="utf-8")
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-
-
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder in which the demo was made. It is gone; `kept` beside it is what is copied."""
@@ -98,13 +74,10 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["as this version writes", "as version 0.3 wrote"])
-def moved(first: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+@pytest.fixture(scope="module")
+def moved(first: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder to which results and runs were copied with their times."""
-    folder = shutil.copytree(first.with_name("kept"), tmp_path_factory.mktemp("laptop") / "second")
-    if request.param == "as version 0.3 wrote":
-        write_as_before(first, folder)
-    return folder
+    return Path(shutil.copytree(first.with_name("kept"), tmp_path_factory.mktemp("laptop") / "second"))
 
 
 @pytest.fixture
@@ -129,11 +102,6 @@ def files_of_the_doctor(capsys: pytest.CaptureFixture[str], *flags: str) -> dict
     assert main(["doctor", RUN, "--json", *flags]) in (0, 1)
     files: dict[str, str] = json.loads(capsys.readouterr().out)["files"]
     return files
-
-
-def problems_of(seed: dict[str, Any]) -> list[str]:
-    """Return what `where` finds wrong with a seed, apart from a checkout with changes: these tests are run in one."""
-    return [problem for problem in seed["problems"] if "+dirty" not in problem]
 
 
 def test_every_path_of_a_record_is_there(moved: Path) -> None:
@@ -170,13 +138,11 @@ def test_status_and_logs_tell_of_the_run(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.usefixtures("there")
-def test_where_follows_a_cell_to_the_log(capsys: pytest.CaptureFixture[str]) -> None:
-    (seed,) = json.loads(printed_by(capsys, "where", CELL, "--configfile", "short.yaml", "--json"))["seeds"]
-    assert (seed["status"], problems_of(seed)) == ("finished", [])
-    facts = dict(seed["facts"])
-    assert facts["log"].endswith(", update 2")
-    assert facts["hypotheses"].endswith(" (as recorded)")
-    assert " (there), " in facts["checkpoint"]
+def test_where_follows_a_cell_to_its_run(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(printed_by(capsys, "where", CELL, "--configfile", "short.yaml", "--json"))
+    (source,) = found["sources"]
+    assert source["run"].startswith(RUN)
+    assert found["missing"] == []
 
 
 def test_the_doctor_reads_log_data_and_translations(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,10 +170,8 @@ def test_export_writes_the_model(there: Path, tmp_path: Path, capsys: pytest.Cap
 
 
 @pytest.mark.usefixtures("there")
-def test_describe_and_compare_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    assert SYSTEM in printed_by(capsys, "describe", SYSTEM, "--scale", "demo")
-    both = ["--baseline", RUN, "--system", RUN, "--resamples", "20"]
-    assert RUN in printed_by(capsys, "compare", *both)
+def test_plan_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert SYSTEM in printed_by(capsys, "plan", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--system", SYSTEM)
 
 
 def test_a_training_that_is_done_is_not_made_again(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -232,8 +196,8 @@ def test_from_another_folder_results_and_runs_are_named(
     files = files_of_the_doctor(capsys, *flags, "--runs-folder", str(runs))
     assert all(Path(path).is_relative_to(tmp_path) and Path(path).exists() for path in files.values()), files
     flags += ["--configfile", str(moved / "short.yaml"), "--config", f"runs_folder={runs}"]
-    (seed,) = json.loads(printed_by(capsys, "where", CELL, "--json", *flags))["seeds"]
-    assert problems_of(seed) == []
+    found = json.loads(printed_by(capsys, "where", CELL, "--json", *flags))
+    assert (len(found["sources"]), found["missing"]) == (1, [])
 
 
 def test_a_run_that_was_not_copied_is_named_with_the_flag_that_says_where_it_is(

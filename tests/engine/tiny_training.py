@@ -23,6 +23,9 @@ from tests.engine.hooked_job import Hook
 from tests.engine.tiny_spec import TRAINING
 from tests.forks import fork, free_port
 
+# Wide and long enough that translations end, and differ from line to line.
+LEARNT = {"d_model": 32, "d_ff": 64, "d_k": 16, "d_v": 16, "warmup_steps": 50, "updates": 150}
+
 
 def make_request(run_folder: Path, data: BinarizedCorpus, **changes: Any) -> TrainingRequest:
     """Return a request to train in a folder; `changes` are of the request, or else of its training."""

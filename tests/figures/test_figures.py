@@ -13,7 +13,6 @@ import pytest
 
 from aiayn.cost import SentenceLengths, model_flops
 from aiayn.errors import AiaynError
-from aiayn.records import Prediction
 from paper_tables.conclusions import figure as forest
 from paper_tables.figures import attention, curves, results
 from paper_tables.figures.figure import INK, Figure, FigureError, render_html, render_svg, specification, write_figure
@@ -27,7 +26,6 @@ from tests.records_factory import (
     make_site,
     write_everything,
     write_scores,
-    write_training,
 )
 
 LABEL = re.compile(r'<(?:path|text|line)[^>]*? aria-label="([^"]*)"')
@@ -84,17 +82,6 @@ def strip_frame() -> pd.DataFrame:
     return pd.DataFrame(lines, columns=list(results.VERDICT_COLUMNS))
 
 
-def definition_frame() -> pd.DataFrame:
-    """Return one output in two definitions."""
-    lines = [("EN-DE, base", "bleu_tok_compound_split", 27.3, True), ("EN-DE, base", "bleu_sacre_13a", 26.3, False)]
-    return pd.DataFrame(lines, columns=list(results.DEFINITION_COLUMNS))
-
-
-def plan_frame() -> pd.DataFrame:
-    """Return a system that took twice its plan."""
-    return pd.DataFrame([("demo base", 2.0, 4.0, 3, "others")], columns=list(results.PLAN_COLUMNS))
-
-
 def attention_frame(num_tokens: int = 4, num_heads: int = 2) -> pd.DataFrame:
     """Return a head that copies (head 1: each token attends to itself), others that attend to all alike."""
     lines = [
@@ -134,12 +121,6 @@ CASES: dict[str, tuple[Callable[[], pd.DataFrame], str, Callable[[pd.DataFrame],
     "verdict_strip": (
         strip_frame, "difference: -1.1; label: Table 2 big; outcome: NOT REPRODUCED; printed: 28.4; mean: 27.3;",
         lambda frame: changed(frame, "outcome", "REPRODUCED"),
-    ),
-    "bleu_definitions": (
-        definition_frame, "value: 26.3; metric: bleu_sacre_13a", lambda frame: changed(frame, "value", 27.3),
-    ),
-    "plan_actual": (
-        plan_frame, "time: 4; label: demo base; kind: actual;", lambda frame: changed(frame, "actual_hours", 2.0),
     ),
     "attention_lines": (
         attention_frame, "query_index: 2; end: 1; key_end: 1.925; name: head 1; weight: 1; query: w2; key: w2",
@@ -340,31 +321,6 @@ def test_printed_costs_are_the_papers(tmp_path: Path) -> None:
     big = frame[(frame["panel"] == "EN-FR, printed") & frame["label"].str.startswith("big")]
     assert dict(zip(big["label"], big["bleu"], strict=True)) == {"big (NeurIPS)": 41.0, "big (arXiv)": 41.8}
     assert set(big["flops"]) == {2.3e19}
-
-
-def test_a_plan_is_what_the_records_predicted(tmp_path: Path) -> None:
-    """Base's seed 1 was predicted to take 2 hours; what was trained before there were predictions is left out."""
-    site = make_site(tmp_path)
-    write_everything(site)
-    for corpus, system, seed in laid_out.results_of(site).train_by_key:
-        write_training(site, corpus, system, seed, prediction=None)
-    with pytest.raises(FigureError, match="expected a finished training with predicted hours in its record"):
-        results.plan_frame(laid_out.frame_of(site))
-    prediction = Prediction(hours=2.0, basis="at 30% of 1 CPU core")
-    write_training(site, "demo_en_de", "base", 1, wall_seconds=1200.0, prediction=prediction)
-    (line,) = results.plan_frame(laid_out.frame_of(site)).to_dict("records")
-    assert line == {
-        "label": "demo_en_de base", "planned_hours": 2.0, "actual_hours": pytest.approx(1200 / 3600),
-        "num_finished": 1, "basis": "at 30% of 1 CPU core",
-    }  # fmt: skip
-
-
-def test_definitions_are_of_one_output(tmp_path: Path) -> None:
-    frame = results.definition_frame(results_of(tmp_path))
-    en_de = frame[frame["output"].str.startswith("EN-DE")]
-    assert set(en_de["output"]) == {"EN-DE, big seed 1, demo_test"}
-    values = dict(zip(en_de["metric"], en_de["value"], strict=True))
-    assert values["bleu_tok_compound_split"] - values["bleu_sacre_13a"] == pytest.approx(1.0)  # as the records have it
 
 
 def test_without_any_run_what_is_printed_is_drawn_and_the_rest_has_a_reason(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """What each training cost, worked out by hand from its record; what is not known is a dash that says why."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +92,3 @@ def test_what_was_not_trained_takes_one_line(tmp_path: Path) -> None:
     assert table.rows == ()
     assert [note.text.split(":")[0] for note in table.notes] == ["Not finished"]
     assert table.signatures == ()
-
-
-def test_a_record_of_an_earlier_version_is_shown(tmp_path: Path) -> None:
-    """A record without the field of energy, as version 0.3 wrote it, is read and shown."""
-    site = site_of(tmp_path, EIGHT_P100)
-    path = train_record(site.results_folder, "paper", "wmt14_en_de", "base", 1)
-    values = json.loads(path.read_text(encoding="utf-8"))
-    del values["energy"]
-    path.write_text(json.dumps(values), encoding="utf-8")
-    assert row_of(lay_out_costs(frame_of(site)))["estimated_flops"] == "7.6e15"

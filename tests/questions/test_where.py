@@ -1,54 +1,47 @@
-"""`aiayn where`: what its transcripts do not show: packed files, costs as printed, cells that editions differ in."""
+"""`aiayn where` shows the sources of a cell in the frame, and names every cell once."""
 
 from pathlib import Path
 
 import pytest
 
-from aiayn.errors import CorpusError
-from aiayn.packed import packed_bytes
-from aiayn.runs.attempts import LOG_NAME
-from paper_tables.questions.where import SeedTrace, last_update_line, named_cells, render_list, trace_cell
+from aiayn.errors import UsageError
+from paper_tables.questions.where import CellSources, find_cell, named_cells, read_sources, render_list
 from tests.laid_out import frame_of
 from tests.records_factory import EIGHT_P100, Site, write_training
-from tests.scenes import LOG, write_demo_results
+from tests.scenes import write_demo_results
 
 
-def first_seed(site: Site, cell: str = "table2:base:bleu_en_de") -> SeedTrace:
+def sources_of(site: Site, cell: str) -> CellSources:
+    """Return the sources of a cell of the demo."""
     frame = frame_of(site)
-    return trace_cell(frame, named_cells(frame)[cell], site.results_folder).seeds[0]
+    return read_sources(frame, named_cells(frame)[cell])
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    """Everything of the demo, and of base's first seed the run's folder, data and translations too."""
+    """Return everything of the demo."""
     return write_demo_results(tmp_path)
 
 
-def test_torn_packed_translations_are_named(site: Site) -> None:
-    (translations,) = (site.results_folder / "demo/decode/demo_en_de/base/seed1").rglob("*.txt")
-    packed = translations.with_name(f"{translations.name}.xz")
-    packed.write_bytes(packed_bytes(translations.read_bytes())[:-30])
-    translations.unlink()
-    assert f"{packed}: changed; rerun `decode`" in first_seed(site).problems
+def test_each_value_has_its_run_commit_and_hardware(site: Site) -> None:
+    found = sources_of(site, "table2:big:bleu_en_de")
+    assert [(source.seed, source.value) for source in found.sources] == [(1, "70.10"), (2, "70.20")]
+    assert found.sources[0].run == "demo_en_de-big-seed1-0a1b2c3d"
+    assert found.sources[0].commit == "0123456789ab"
+    assert found.signatures == ("case:mixed|of:bleu_tok_compound_split",)
+    assert found.missing == []
+
+
+def test_a_training_without_a_value_is_named_with_the_reason(site: Site) -> None:
+    found = sources_of(site, "table2:base:bleu_en_de")
+    assert found.sources == ()
+    assert found.missing[0].startswith("seed 1: trained under another spec")
 
 
 def test_parameters_steps_and_costs_are_of_the_training_alone(site: Site) -> None:
-    assert first_seed(site, "table3:base:params").value == 412_345
-    assert first_seed(site, "table3:base:train_steps").value == 3000
-    write_training(site, "demo_en_de", "base", 1, hardware=EIGHT_P100, wall_seconds=12 * 3600)
-    assert first_seed(site, "table2:base:flops_en_de").value == pytest.approx(3.3e18, rel=0.01)  # as printed
-
-
-def test_the_last_update_is_found_past_validation_and_torn_lines(tmp_path: Path) -> None:
-    path = tmp_path / LOG_NAME
-    path.write_bytes(LOG.encode() + b'| train_inner | {"epoch": 2, "num_upd')
-    assert (last_update_line(path) or ())[:2] == (2, 3000)
-    path.write_text("nothing yet\n", encoding="utf-8")
-    assert last_update_line(path) is None
-    packed = path.with_name(f"{LOG_NAME}.xz")
-    packed.write_bytes(packed_bytes(LOG.encode())[:-30])
-    with pytest.raises(CorpusError, match=r"train\.log\.xz: not a whole \.xz file"):
-        last_update_line(packed)
+    assert sources_of(site, "table3:big:train_steps").sources[0].value == "3,000"
+    write_training(site, "demo_en_de", "big", 1, hardware=EIGHT_P100, wall_seconds=12 * 3600)
+    assert sources_of(site, "table2:big:flops_en_de").sources[0].value == "3.3e18"  # as printed
 
 
 def test_a_number_that_the_editions_print_differently_is_one_cell_with_both(site: Site) -> None:
@@ -59,5 +52,12 @@ def test_a_number_that_the_editions_print_differently_is_one_cell_with_both(site
 
 def test_variants_and_replications_are_cells_too(site: Site) -> None:
     cells = named_cells(frame_of(site))
-    assert cells["variants:pre_norm:bleu_dev"].average == "last1"
+    assert cells["variants:pre_norm:bleu_dev"].key.average == "last1"
     assert cells["replications:revisit_tiny:value"].printed_by_edition == {"": "41.02"}
+
+
+def test_a_cell_that_is_not_run_here_or_has_another_name_is_refused(site: Site) -> None:
+    with pytest.raises(UsageError, match="table3_a_h1 is not run on demo_en_de at scale demo"):
+        sources_of(site, "table3:table3_a_h1:bleu_dev")
+    with pytest.raises(UsageError, match=r"did you mean 'table2:base:bleu_en_de'"):
+        find_cell("table2:base:bleu_en_ed", named_cells(frame_of(site)))

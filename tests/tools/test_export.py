@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ctranslate2
 import msgspec
 import pytest
 import safetensors.torch
@@ -21,7 +20,7 @@ import aiayn.tools.export
 from aiayn.__main__ import main
 from aiayn.decode.decode import Translator, load_source_lines
 from aiayn.decode.exported import load_exported
-from aiayn.errors import CheckpointError, ConfigError, RecordError, SpaceError, UsageError
+from aiayn.errors import CheckpointError, RecordError, SpaceError, UsageError
 from aiayn.provenance import gather_provenance
 from aiayn.records import (
     BinarizedCorpus,
@@ -35,16 +34,12 @@ from aiayn.records import (
 from aiayn.runs.finished import FinishedRun
 from aiayn.spec.system import TrainingSpec
 from aiayn.tools.export import export_model
-from aiayn.tools.export_ctranslate2 import reasons_against
-from aiayn.train.average import average_checkpoints, first_names
-from aiayn.train.checkpoints import load_checkpoint, tensors_sha256
-from aiayn.train.fairseq_args import training_data
-from aiayn.train.model import load_model, save_untrained
+from aiayn.train.average import average_checkpoints
+from aiayn.train.checkpoints import tensors_sha256
+from aiayn.train.model import load_model
+from tests.engine.random_checkpoint import SOURCE, TARGET, log_probabilities, save_random
 from tests.engine.tiny_spec import DECODING, TRAINING
-from tests.engine.tiny_training import make_request, train, write_results
-
-# Wide and long enough that translations end, and differ from line to line.
-LEARNT = {"d_model": 32, "d_ff": 64, "d_k": 16, "d_v": 16, "warmup_steps": 50, "updates": 150}
+from tests.engine.tiny_training import LEARNT, make_request, train, write_results
 
 
 @pytest.fixture(scope="module")
@@ -75,34 +70,24 @@ def translator(run: FinishedRun) -> Translator:
 def exported(tmp_path_factory: pytest.TempPathFactory, run: FinishedRun) -> Path:
     """Return the folder of its safetensors export."""
     folder = tmp_path_factory.mktemp("exports") / "exported"
-    export_model(run, format="safetensors", into=folder)
+    export_model(run, into=folder)
     return folder
 
 
-def untrained_run(folder: Path, data: BinarizedCorpus, training: TrainingSpec) -> FinishedRun:
-    """Return a run whose every parameter is drawn at random: a bias of 0 or a gain of 1 would hide what is lost."""
-    save_untrained(training, training_data(data), seed=1, into=folder / "untrained.pt")
-    state = torch.load(folder / "untrained.pt", weights_only=True)
-    generator = torch.Generator().manual_seed(1)
-    tensors: dict[str, torch.Tensor] = state["model"]
-    for name in sorted(set(first_names(tensors).values())):
-        if tensors[name].is_floating_point() and not name.endswith("running_var"):
-            tensors[name] += 0.2 * torch.randn(tensors[name].shape, generator=generator)
-    torch.save(state, folder / "random.pt")
+def random_run(folder: Path, data: BinarizedCorpus, training: TrainingSpec) -> FinishedRun:
+    """Return a run whose every parameter is drawn at random."""
+    path = save_random(folder, data, training)
     checkpoint = CheckpointRecord(
         provenance=gather_provenance(),
         run="random",
         average="last1",
-        path=folder / "random.pt",
+        path=path,
         averaged_updates=[0],
-        tensors_sha256=tensors_sha256(tensors),
+        tensors_sha256=tensors_sha256(torch.load(path, weights_only=True)["model"]),
     )
     return FinishedRun(
         scale="demo", checkpoint=checkpoint, data=data, segmented=None, decoding=DECODING, training=training
     )
-
-
-# --- safetensors
 
 
 @pytest.mark.slow
@@ -156,14 +141,14 @@ def test_loaded_again_it_translates_alike(
         {"architecture": "fairseq_transformer", "norm_epsilon": 1e-5, "positions": "sinusoidal_halves",
          "initialisation": "fairseq"},
         {"d_k": 4, "attention": "additive", "norm": "batch", "norm_order": "pre", "tied_embeddings": False},
-        {"norm": "layer_std", "attention_biases": False, "embeddings": "vectors"},
+        {"norm": "layer_std", "attention_biases": False, "embeddings": "standard_normal"},
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )  # fmt: skip
 def test_every_system_comes_back_as_it_was(tmp_path: Path, data: BinarizedCorpus, changes: dict[str, Any]) -> None:
     training = msgspec.structs.replace(TRAINING, **changes)
-    run = untrained_run(tmp_path, data, training)
-    export_model(run, format="safetensors", into=tmp_path / "exported")
+    run = random_run(tmp_path, data, training)
+    export_model(run, into=tmp_path / "exported")
     model, task = load_model(Path(run.checkpoint.path), Path(data.folder), device="cpu")
     again, _ = load_exported(tmp_path / "exported")
     assert tensors_sha256(again.state_dict()) == tensors_sha256(model.state_dict())
@@ -237,7 +222,7 @@ def test_a_folder_that_is_no_export_is_refused(tmp_path: Path) -> None:
 def test_a_folder_that_exists_is_left_alone(tmp_path: Path, run: FinishedRun) -> None:
     (tmp_path / "mine").mkdir()
     with pytest.raises(UsageError, match="exists already; remove it, or name another folder"):
-        export_model(run, format="safetensors", into=tmp_path / "mine")
+        export_model(run, into=tmp_path / "mine")
     assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
 
 
@@ -248,7 +233,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path, run: FinishedRun, monkeypatch:
 
     monkeypatch.setattr(aiayn.tools.export, name, fail)
     with pytest.raises(OSError, match="No space left"):
-        export_model(run, format="safetensors", into=tmp_path / "exported")
+        export_model(run, into=tmp_path / "exported")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -260,135 +245,8 @@ def test_a_disk_that_cannot_hold_the_tensors_is_named(
 
     monkeypatch.setattr(safetensors.torch, "save_file", fail)
     with pytest.raises(SpaceError, match=r"model\.safetensors: I/O error: No space left .* make room"):
-        export_model(run, format="safetensors", into=tmp_path / "exported")
+        export_model(run, into=tmp_path / "exported")
     assert list(tmp_path.iterdir()) == []
-
-
-# --- CTranslate2
-
-SOURCE = ["\u2581the", "<unk>", "\u2581", "s", "e", "e"]
-TARGET = ["\u2581", "d", "i", "e", "<unk>", "\u2581", "a", "n"]
-# CTranslate2 multiplies in another order; the largest difference found among the variants below was 2.4e-6 nats.
-NATS = 1e-5
-
-
-def log_probabilities(model: Any, task: Any, source: list[str], target: list[str]) -> list[float]:
-    """Return our log-probability of each target piece after those before it, and of the end of sentence."""
-    source_ids, target_ids = (
-        dictionary.encode_line(" ".join(pieces), add_if_not_exist=False).long()[None]
-        for dictionary, pieces in ((task.source_dictionary, source), (task.target_dictionary, target))
-    )
-    begun = torch.cat([target_ids[:, -1:], target_ids[:, :-1]], dim=1)
-    with torch.no_grad():
-        logits, _ = model(source_ids, torch.tensor([source_ids.shape[1]]), begun)
-    found: list[float] = logits[0].log_softmax(dim=-1).gather(1, target_ids[0][:, None])[:, 0].tolist()
-    return found
-
-
-FAIRSEQS = {"architecture": "fairseq_transformer", "norm_epsilon": 1e-5, "initialisation": "fairseq"}
-EXPRESSIBLE = {
-    "post-norm": {"num_layers": 2},
-    "pre-norm, learned positions": {"num_layers": 2, "norm_order": "pre", "positions": "learned"},
-    "sines, then cosines, no attention biases": {"positions": "sinusoidal_halves", "attention_biases": False},
-    "three matrices, a large epsilon, unscaled": {
-        "tied_embeddings": False,
-        "norm_epsilon": 0.1,
-        "attention": "unscaled",
-    },
-    "over sqrt(d_model), a large epsilon": {"attention": "sqrt_d_model", "norm_epsilon": 0.1},
-    "learned temperature": {"attention": "temperature"},
-    "fairseq's own, post-norm": {**FAIRSEQS, "positions": "sinusoidal_halves"},
-    "fairseq's own, pre-norm": {**FAIRSEQS, "positions": "learned", "norm_order": "pre"},
-}
-
-
-def largest_difference(folder: Path, run: FinishedRun) -> float:
-    """Return the largest difference between our log-probabilities and those of an export, in nats."""
-    model, task = load_model(Path(run.checkpoint.path), Path(run.data.folder), device="cpu")
-    reader = ctranslate2.Translator(str(folder), intra_threads=1)
-    differences: list[float] = []
-    for source, target in ((SOURCE, TARGET), (TARGET * 9, SOURCE * 8), ([], [])):
-        (scored,) = reader.score_batch([source], [target])
-        ours = log_probabilities(model, task, source, target)
-        differences += [abs(one - other) for one, other in zip(scored.log_probs, ours, strict=True)]
-    assert len(differences) == len(TARGET) + 8 * len(SOURCE) + 3
-    return max(differences)
-
-
-@pytest.mark.parametrize("changes", EXPRESSIBLE.values(), ids=EXPRESSIBLE.keys())
-def test_ctranslate2_gives_each_token_the_same_probability(
-    tmp_path: Path, data: BinarizedCorpus, changes: dict[str, Any]
-) -> None:
-    training = msgspec.structs.replace(TRAINING, **changes)
-    run = untrained_run(tmp_path, data, training)
-    export_model(run, format="ctranslate2", into=tmp_path / "exported")
-    assert largest_difference(tmp_path / "exported", run) < NATS
-
-
-def test_ctranslate2_translates_alike(tmp_path: Path, run: FinishedRun, translator: Translator) -> None:
-    """The same tokens and scores for every line of the test set, long ones beside short ones."""
-    export_model(run, format="ctranslate2", into=tmp_path / "exported")
-    reader = ctranslate2.Translator(str(tmp_path / "exported"), intra_threads=1)
-    sources = load_source_lines(translator.task, "test")
-    pieces = [[translator.task.source_dictionary[int(index)] for index in source[:-1]] for source in sources]
-    search = {"beam_size": 4, "length_penalty": 0.6, "max_decoding_length": 60, "return_scores": True}
-    as_usual = reader.translate_batch(pieces, **search)
-    results = reader.translate_batch(pieces, **search, min_decoding_length=0)  # takes no </s> out of the first softmax
-    ours = translator.translate(sources)
-    for source, hypothesis, usual, result in zip(sources, ours, as_usual, results, strict=True):
-        assert len(hypothesis.pieces) < len(source) + DECODING.max_extra_tokens  # not ended by force
-        assert usual.hypotheses[0] == result.hypotheses[0] == hypothesis.pieces
-        assert result.scores[0] == pytest.approx(hypothesis.score, abs=NATS)
-    assert len({tuple(hypothesis.pieces) for hypothesis in ours}) > 10
-    assert len({len(hypothesis.pieces) for hypothesis in ours}) > 5
-
-
-def test_a_ctranslate2_export_says_whose_it_is(tmp_path: Path, run: FinishedRun) -> None:
-    record = export_model(run, format="ctranslate2", into=tmp_path / "exported")
-    assert sorted(path.name for path in (tmp_path / "exported").iterdir()) == [
-        "aiayn.json", "config.json", "model.bin", "shared_vocabulary.json", "subword_joint.model",
-    ]  # fmt: skip
-    assert read_record(tmp_path / "exported" / "aiayn.json", ExportRecord) == record
-    assert record.tensors_sha256 == tensors_sha256(load_checkpoint(Path(run.checkpoint.path))["model"])
-    config = json.loads((tmp_path / "exported" / "config.json").read_text(encoding="utf-8"))
-    assert config["layer_norm_epsilon"] == 1e-6
-    assert config["decoder_start_token"] == "</s>"
-
-
-REFUSED = [
-    ({"d_k": 4}, "d_k: 4 in 2 heads makes 8, d_model is 16"),
-    ({"d_v": 16}, "d_v: 16 in 2 heads makes 32, d_model is 16"),
-    ({"attention": "additive"}, "attention: additive; it compares queries and keys by dot products alone"),
-    ({"norm": "batch"}, "norm: batch; it has layer normalisation"),
-    ({"norm": "layer_std"}, "norm: layer_std; it has layer normalisation"),
-    ({"architecture": "lstm"}, "architecture: lstm; it has the transformer's encoder"),
-    ({"architecture": "fconv"}, "architecture: fconv; it has"),
-    ({"length_penalty_form": "gnmt"}, "length_penalty_form: gnmt; it divides by n^alpha alone"),
-    ({"stop": "tensor2tensor"}, "stop: tensor2tensor; it ends a sentence when beam_size hypotheses have ended"),
-]
-
-
-@pytest.mark.parametrize(("changes", "reason"), REFUSED)
-def test_what_ctranslate2_cannot_express_is_refused(
-    tmp_path: Path, run: FinishedRun, changes: dict[str, Any], reason: str
-) -> None:
-    own = {key: value for key, value in changes.items() if key in TrainingSpec.__struct_fields__}
-    decoding = msgspec.structs.replace(DECODING, **{key: changes[key] for key in changes.keys() - own.keys()})
-    training = msgspec.structs.replace(TRAINING, **own)
-    (seen,) = reasons_against(training, decoding)
-    assert seen.startswith(reason)
-    changed = msgspec.structs.replace(run, training=training, decoding=decoding)
-    with pytest.raises(ConfigError, match=r"(?s)learnt: CTranslate2 cannot express it:.*`--format safetensors`"):
-        export_model(changed, format="ctranslate2", into=tmp_path / "exported")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_all_reasons_are_listed_at_once() -> None:
-    """Rows B as the paper decodes: neither the width of the keys nor the penalty can be expressed."""
-    row_b = msgspec.structs.replace(TRAINING, d_k=4)
-    reasons = reasons_against(row_b, msgspec.structs.replace(DECODING, length_penalty_form="gnmt"))
-    assert [reason.split(":")[0] for reason in reasons] == ["d_k", "length_penalty_form"]
-    assert reasons_against(TRAINING, DECODING) == []
 
 
 # --- the command
@@ -413,27 +271,6 @@ def test_the_command_writes_the_newest_run(
     assert record.decoding.length_penalty_form == "gnmt"
 
 
-def test_the_command_refuses_the_papers_search_unless_flags_change_it(
-    tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["learnt", "--average", "last2", "--results", str(results), "--format", "ctranslate2"]
-    arguments += ["--output", str(tmp_path / "exported")]
-    assert main(["export", *arguments]) == 1
-    printed = capsys.readouterr().err
-    assert "length_penalty_form: gnmt; it divides by n^alpha alone; `--length-penalty-form len`" in printed
-    assert "stop: tensor2tensor; it ends a sentence when beam_size hypotheses have ended; `--stop fairseq`" in printed
-    arguments += ["--length-penalty-form", "len"]
-    assert main(["export", *arguments]) == 1
-    assert "length_penalty_form" not in capsys.readouterr().err
-    assert not (tmp_path / "exported").exists()
-    arguments += ["--stop", "fairseq"]
-    assert main(["export", *arguments]) == 0
-    record = read_record(tmp_path / "exported" / "aiayn.json", ExportRecord)
-    assert (record.decoding.length_penalty_form, record.decoding.stop) == ("len", "fairseq")
-    assert main(["export", *arguments]) == 2
-    assert "exists already" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("changes", [{"run": "another"}, {"training_json": '{"d_model": 512}'}])
 def test_a_run_without_a_training_record_is_refused(
     tmp_path: Path, results: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, str]
@@ -448,11 +285,8 @@ def test_a_run_without_a_training_record_is_refused(
 def test_a_missing_package_is_named_with_the_extra_that_has_it(
     tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    monkeypatch.setitem(sys.modules, "safetensors", None)
     monkeypatch.delitem(sys.modules, "aiayn.tools.export")
-    monkeypatch.delitem(sys.modules, "aiayn.tools.export_ctranslate2")
     arguments = ["--results", str(results), "--format", "safetensors", "--output", str(tmp_path / "exported")]
     assert main(["export", *arguments]) == 2
-    assert (
-        "the package ctranslate2 is not installed; run `pip install 'aiayn[train,export]'`" in capsys.readouterr().err
-    )
+    assert "the package safetensors is not installed; run `pip install 'aiayn[train]'`" in capsys.readouterr().err

@@ -33,7 +33,7 @@ def _tiny_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
         assert name == CORPUS.name
         return CORPUS
 
-    for module in ("aiayn.cli.tools.search", "analysis.questions.outputs"):
+    for module in ("aiayn.cli.tools.search", "analysis.tools.references"):
         monkeypatch.setattr(f"{module}.read_corpus", read_corpus)
 
 

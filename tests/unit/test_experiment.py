@@ -4,11 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from aiayn.errors import ConfigError
 from aiayn.experiment import Experiment, Training, all_compared, expand_trainings, read_experiment
 from aiayn.paths import split_alpha
+from aiayn.spec.system import CONFIG_FOLDER, read_scale
 from tests.records_factory import make_site
 
 
@@ -158,3 +160,23 @@ def test_a_replication_brings_its_own_corpus_and_average(tmp_path: Path) -> None
 def test_the_snakefile_can_ask_without_pandas() -> None:
     code = "import sys, aiayn.experiment; sys.exit('pandas' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_later_seeds_are_trained_and_evaluated_as_rows_but_kept_apart(tmp_path: Path) -> None:
+    experiment = experiment_of(tmp_path, later_seeds=["table3_c_n2:11"], row_testsets=["demo_test"])
+    later = Training(corpus="demo_en_de", system="table3_c_n2", seed=11)
+    assert experiment.later_trainings == {later}
+    assert later in experiment.trainings
+    assert {one[3:] for one in asked(experiment) if one[2] == 11} == {("last1", "dev"), ("last1", "further")}
+    with pytest.raises(ConfigError, match="later_seeds has seed 1 of table3_c_n2, which the tables use already"):
+        experiment_of(tmp_path / "again", later_seeds=["table3_c_n2:1"])
+
+
+def test_a_training_that_continues_another_needs_that_other_in_the_scale() -> None:
+    scale = read_scale(CONFIG_FOLDER / "multi30k.yaml")
+    experiment = read_experiment(scale)
+    assert len(experiment.later_trainings) == 10
+    only_longer = msgspec.structs.replace(scale, later_seeds=["updates16000_base:11"])
+    with pytest.raises(ConfigError, match="updates16000_base with seed 11 continues the training of base with that"):
+        read_experiment(only_longer)
+    assert read_experiment(msgspec.structs.replace(scale, updates=8000)).later_trainings == set()

@@ -13,8 +13,10 @@ from aiayn.__main__ import main
 from aiayn.errors import RecordError
 from aiayn.paths import Evaluation, evaluation_record, train_record
 from aiayn.records import TrainRecord, read_record, write_record
+from paper_tables.make_frame import make_frame
 from paper_tables.render.from_logs import Made, make_tables_from_logs
 from paper_tables.render.tables import make_tables
+from paper_tables.scale_results import gather_results
 from tests.logs.factory import TrainingText
 from tests.records_factory import BASE_TRAINING, Site, make_site, run_of, write_left, write_training
 
@@ -198,3 +200,15 @@ def test_the_verb_takes_several_folders_and_names_what_is_left_out(
     printed = capsys.readouterr()
     assert printed.out == f"{output / 'report.html'}\n{output / 'demo' / 'report.html'}\n"
     assert "cannot be checked" in printed.err
+
+
+def test_later_seeds_are_in_no_number_of_the_tables(tmp_path: Path) -> None:
+    site = make_site(tmp_path / "made", later_seeds=["base:11"])
+    write_left(site)
+    results = gather_results(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
+    frame = make_frame(results)
+    key = frame.compared("base")
+    assert frame.numbers[key, "ppl_per_subword"].value_by_seed.keys() == {1, 2}
+    assert frame.later_numbers[key, "ppl_per_subword"].value_by_seed.keys() == {11}
+    assert [(run.system, run.seed) for run in frame.later_runs] == [("base", 11)]
+    assert all(run.seed != 11 for run in frame.runs)

@@ -29,7 +29,7 @@ def end_unread(arguments: Sequence[str], *, unbuffered: str = "") -> tuple[int, 
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("arguments", [("--help",), ("describe", "base")])
+@pytest.mark.parametrize("arguments", [("--help",), ("plan", "--system", "base")])
 def test_a_reader_that_has_left_ends_the_command_without_a_word(arguments: tuple[str, ...], unbuffered: str) -> None:
     """As `| head` does; 141 is what a shell says of a program that SIGPIPE ended. Unbuffered it is seen at once."""
     assert end_unread(arguments, unbuffered=unbuffered) == (EXIT_UNREAD, "")
@@ -44,11 +44,11 @@ def test_a_verbs_help_that_nobody_reads_ends_without_a_word() -> None:
 def test_a_copy_installed_without_the_checkouts_files_says_so(tmp_path: Path) -> None:
     shutil.copytree(Path(aiayn.__file__).parent, tmp_path / "aiayn")
     ended = subprocess.run(
-        [sys.executable, "-m", "aiayn", "describe", "base"], cwd=tmp_path, capture_output=True, text=True, check=False,
+        [sys.executable, "-m", "aiayn", "plan"], cwd=tmp_path, capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert re.fullmatch(r"aiayn describe: /.*config: no such folder: .* --editable \.`, or .*\n", ended.stderr)
+    assert re.fullmatch(r"aiayn plan: /.*config: no such folder: .* --editable \.`, or .*\n", ended.stderr)
 
 
 def test_a_failure_keeps_its_exit_code_where_nobody_reads() -> None:
@@ -63,6 +63,6 @@ def test_another_pipe_that_breaks_is_an_error_with_words(
     def break_pipe(args: object) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr("aiayn.cli.price.describe.run", break_pipe)
-    assert main(["describe", "base"]) == 1
-    assert capsys.readouterr().err.startswith("aiayn describe: : Broken pipe;")
+    monkeypatch.setattr("aiayn.cli.price.plan.run", break_pipe)
+    assert main(["plan"]) == 1
+    assert capsys.readouterr().err.startswith("aiayn plan: : Broken pipe;")

@@ -26,7 +26,7 @@ from tests.records_factory import EIGHT_P100, Site, make_site, write_attempt, wr
 from tests.unit.test_render import SMALL
 
 VOID_TAGS = {"meta", "br", "hr", "img", "link", "wbr"}
-COUNTED = {"table1", "claims"}  # of no run: counted, measured on layers alone, words
+COUNTED = {"table1"}  # its numbers belong to no run
 FIGURE = DrawnFigure(
     name="forest_bleu", title="Table 3 as a forest", caption="Differences.", reason="",
     svg='<svg class="figure" role="img" aria-label="Differences to base"><clipPath id="clip0"/>'
@@ -196,8 +196,6 @@ def test_what_was_not_run_has_a_line_and_no_table(demo_page: str) -> None:
         part = demo_page.partition(f'<section id="{name}">')[2].partition("</section>")[0]
         assert "<table" not in part, name
         assert 'class="aside"' in part, name
-    claims = demo_page.partition('<section id="claims">')[2].partition("</section>")[0]
-    assert re.search(r'<details class="folded">\n<summary>[0-9]+ statements: ', claims)
 
 
 def test_a_row_without_numbers_is_named_below_and_not_shown() -> None:
@@ -211,7 +209,7 @@ def test_a_row_without_numbers_is_named_below_and_not_shown() -> None:
 def test_long_flat_tables_sort_and_others_do_not(demo_site: Site) -> None:
     tables = {table.name: table for table in tables_of(demo_site, so_far=False)}
     assert is_sortable(tables["runs"])
-    assert is_sortable(tables["claims"])
+    assert is_sortable(tables["reference_replications"])
     assert not is_sortable(tables["table3"])  # ours is below its printed row
     assert not is_sortable(tables["table2"])  # a cost spans two columns
     assert not is_sortable(replace(tables["runs"], rows=tables["runs"].rows[:7]))

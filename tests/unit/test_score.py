@@ -10,7 +10,7 @@ import sacremoses  # type: ignore[import-untyped, unused-ignore]
 from aiayn.errors import ScoreError
 from aiayn.records import ScoreRecord
 from analysis.scoring.definitions import METRICS
-from analysis.scoring.score import count_segments, default_metrics, make_scorer, score_hypotheses
+from analysis.scoring.score import default_metrics, score_hypotheses
 
 SENTENCE = "Der alte Mann liest heute ein gutes Buch"
 TYPOGRAPHIC = "Der alte Mann liest \u201cheute\u201d ein gutes Buch"
@@ -88,22 +88,6 @@ def test_tokens_as_given_are_neither_tokenised_nor_escaped() -> None:
     assert values(tokens, tokens.replace(".", " ."), "bleu_as_given")[0] < 80
     assert values(tokens, tokens.replace(".", " ."), "bleu_tok_moses") == pytest.approx([100])
     assert values("a b &amp; d e", "a b & d e", "bleu_as_given") == [0]
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_the_summed_segments_give_the_score_of_every_definition(metric: str) -> None:
-    references = [TYPOGRAPHIC, "Es regnet heute nicht mehr in der Rich-Text-Stadt, sagt er.", ""]
-    hypotheses = [SENTENCE, "Es Regnet heute nicht mehr in der Rich-Text-Stadt.", ""]
-    rows = count_segments(metric, hypotheses, references, target_language="de")
-    (scored,) = scores(hypotheses, references, metric)
-    assert len(rows) == 3
-    assert make_scorer(metric)._compute_score_from_stats(rows.sum(axis=0)).score == scored.value
-    assert 30 < scored.value < 100
-
-
-def test_a_row_of_segment_counts_is_lengths_then_matches_then_ngrams() -> None:
-    rows = count_segments("bleu_as_given", ["a b c"], ["a b d"], target_language="de")
-    assert rows.tolist() == [[3, 3, 2, 1, 0, 0, 3, 2, 1, 0]]
 
 
 def test_sacrebleus_own_classes_give_the_values() -> None:

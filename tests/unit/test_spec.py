@@ -116,3 +116,32 @@ def test_a_corpus_knows_its_languages_and_test_sets() -> None:
     assert corpus.testsets == ("val", "test_2016_flickr", "test_2017_flickr")
     assert (corpus.testset_of("dev"), corpus.testset_of("test")) == ("val", "test_2016_flickr")
     assert (corpus.is_segmented, spec.read_corpus("toy_en_es").is_segmented) == (False, True)
+
+
+def test_a_system_may_continue_a_shorter_training_that_differs_in_updates_only(config_folder: Path) -> None:
+    def begins(name: str, training: str) -> str:
+        return f"name: {name}\ninherits: base\nbegins_from: base\ndescription: Longer\ntraining:\n  {training}\n"
+
+    write_system(config_folder, "longer", begins("longer", "updates: 9000"))
+    assert spec.read_system("longer", "demo", config_folder).begins_from == "base"
+    write_system(config_folder, "other", begins("other", "p_drop: 0.0\n  updates: 9000"))
+    with pytest.raises(ConfigError, match=r"other\.yaml:3: other differs from base, .* in more than `updates`"):
+        spec.read_system("other", "demo", config_folder)
+    write_system(config_folder, "shorter", begins("shorter", "updates: 20"))
+    with pytest.raises(ConfigError, match=r"shorter\.yaml:3: shorter has 20 updates, base has \d+; expected more"):
+        spec.read_system("shorter", "demo", config_folder)
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ("base", "a system and its seeds, as `base:11,12,13`"),
+        ("base:11,11", "different seeds of base from 1 to 100"),
+        ("base:101", "different seeds of base from 1 to 100"),
+    ],
+)
+def test_later_seeds_are_text_of_system_and_seeds(entry: str, expected: str) -> None:
+    config = yaml.safe_load(SCALE)
+    assert spec.convert_scale(config | {"later_seeds": ["base:11,12"]}, "c").later_seeds_by_system == {"base": [11, 12]}
+    with pytest.raises(ConfigError, match=f"later_seeds is .*{expected}"):
+        spec.convert_scale(config | {"later_seeds": [entry]}, "c")

@@ -32,10 +32,8 @@ FIGURE_FILES = {
     f"figures/{name}.{suffix}"
     for name in (  # a demo has no value to judge, and these records no logs
         "bleu_cost",
-        "bleu_definitions",
         "forest_bleu",
         "forest_bits",
-        "plan_actual",
         "public_runs",
     )
     for suffix in ("svg", "pdf", "tex", "tsv")
@@ -67,13 +65,12 @@ def test_without_any_record_the_tables_so_far_are_still_rendered(tmp_path: Path)
     assert names_below(tmp_path / "results" / "demo") == {f"so-far/{name}" for name in ALL_FILES - FIGURE_FILES}
 
 
-def test_without_claims_no_record_of_theirs_is_needed(tmp_path: Path) -> None:
-    site = make_site(tmp_path, has_claims=False)
+def test_without_layer_timing_no_record_of_it_is_needed(tmp_path: Path) -> None:
+    site = make_site(tmp_path, has_layer_timing=False)
     write_everything(site)
     make_tables(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
     folder = site.results_folder / "demo"
     assert "Exponent in seconds" in (folder / "tables" / "table1.md").read_text(encoding="utf-8")  # measured by itself
-    assert not (folder / "tables" / "claims.md").exists()
     scale_record(site.results_folder, "demo", "measure").unlink()
     make_tables(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
     assert "Exponent in seconds" not in (folder / "tables" / "table1.md").read_text(encoding="utf-8")

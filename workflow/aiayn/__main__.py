@@ -102,12 +102,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(_overview())
         return 0 if arguments else 2
     verb = arguments[0]
-    if verb not in verbs():
-        unknown = f"no verb {verb!r}; expected one of {', '.join(verbs())}"
-        print(f"aiayn: {explain_removed_verb(verb) or unknown}", file=sys.stderr)
-        return 2
-    if removed := explain_removed_flag(verb, arguments[1:]):
-        print(f"aiayn {verb}: {removed}", file=sys.stderr)
+    if refusal := _explain_refusal(verb, arguments[1:]):
+        print(refusal, file=sys.stderr)
         return 2
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # its progress belongs in a training's log
@@ -130,6 +126,15 @@ def _run(arguments: Sequence[str] | None) -> int:
         )
         return 1
     return exit_code or 0
+
+
+def _explain_refusal(verb: str, arguments: Sequence[str]) -> str:
+    """Return why a verb or one of its flags does not exist, or "" if argparse can read the command line."""
+    if verb not in verbs():
+        unknown = f"no verb {verb!r}; expected one of {', '.join(verbs())}"
+        return f"aiayn: {explain_removed_verb(verb) or unknown}"
+    removed = explain_removed_flag(verb, arguments)
+    return f"aiayn {verb}: {removed}" if removed else ""
 
 
 def _check_checkout() -> None:

@@ -5,7 +5,7 @@ systems include the scale's overrides. Imports no pandas, so that the Snakefile 
 """
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -81,6 +81,11 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         pairs = _asked_pairs(self.scale, self.corpora[corpus], system)
         return max(num_averaged(average) for average, _ in pairs)
 
+    @functools.cached_property
+    def later_trainings(self) -> frozenset[Training]:
+        """The trainings of `later_seeds`, which no printed row, conclusion or verdict uses."""
+        return frozenset(expand_later_trainings(self.scale))
+
     def records(self, results_folder: Path) -> list[Path]:
         """Return every record that the tables are made of, each once: the inputs of rule tables."""
         scale = self.scale.scale
@@ -126,6 +131,7 @@ def expand(
         name: overridden(read_system(name, scale.scale, config_folder), scale.overrides)
         for name in sorted({training.system for training in trainings})
     }
+    _check_beginnings(scale, trainings, system_by_name)
     evaluations = [
         Evaluation(
             corpus=training.corpus, system=training.system, seed=training.seed, average=average, role=role,
@@ -152,8 +158,11 @@ def expand(
 def expand_trainings(scale: ScaleSpec) -> list[Training]:
     """Return every training of a scale, once.
 
-    `ScaleSpec` says which list of seeds is whose. Of variants and architectures, the base that they are compared with
-    has `variant_seeds`, too.
+    `ScaleSpec` sets the seeds per role. Base, with which variants and architectures are compared, also runs with
+    `variant_seeds`. The trainings of `later_seeds` come last.
+
+    Raises:
+        ConfigError: if `later_seeds` names a seed that the tables use already.
     """
     base_seeds = scale.seeds if scale.base_seeds is None else scale.base_seeds
     replication_seeds = scale.seeds if scale.replication_seeds is None else scale.replication_seeds
@@ -171,7 +180,23 @@ def expand_trainings(scale: ScaleSpec) -> list[Training]:
         for system in systems
         for seed in seeds
     ]
+    for training in expand_later_trainings(scale):
+        if training in trainings:
+            raise ConfigError(
+                f"scale {scale.scale}: later_seeds has seed {training.seed} of {training.system}, which the tables "
+                "use already; name another seed"
+            )
+        trainings.append(training)
     return list(dict.fromkeys(trainings))
+
+
+def expand_later_trainings(scale: ScaleSpec) -> list[Training]:
+    """Return the trainings of `later_seeds`, all on the En-De corpus."""
+    return [
+        Training(corpus=scale.en_de_corpus, system=system, seed=seed)
+        for system, seeds in scale.later_seeds_by_system.items()
+        for seed in seeds
+    ]
 
 
 def chosen_replications(scale: ScaleSpec) -> dict[str, CellKey]:
@@ -207,6 +232,23 @@ def shown_evaluations(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
     return [evaluation for evaluation in evaluations if evaluation.key in shown]
 
 
+def _check_beginnings(
+    scale: ScaleSpec, trainings: Iterable[Training], system_by_name: Mapping[str, SystemSpec]
+) -> None:
+    """Require that each training which continues another has that other training in the scale."""
+    known = set(trainings)
+    for training in sorted(known):
+        system = system_by_name[training.system]
+        if system.begins_from is None:
+            continue
+        earlier = msgspec.structs.replace(training, system=system.begins_from)
+        if earlier not in known:
+            raise ConfigError(
+                f"scale {scale.scale}: {training.system} with seed {training.seed} continues the training of "
+                f"{earlier.system} with that seed, which the scale does not name; add it, for example to later_seeds"
+            )
+
+
 def _compared_systems(scale: ScaleSpec) -> list[str]:
     """Return the scale's variants and architectures, base before them; none if it names neither."""
     named = [*scale.variants, *scale.architectures]
@@ -216,7 +258,7 @@ def _compared_systems(scale: ScaleSpec) -> list[str]:
 def _read_corpora(scale: ScaleSpec, config_folder: Path) -> dict[str, CorpusSpec]:
     """Return the corpora that some training of the scale needs; each is as its place in the scale asks."""
     places: list[tuple[str, str]] = []  # corpus, language pair
-    if scale.en_de_systems or scale.ablation_systems or _compared_systems(scale):
+    if scale.en_de_systems or scale.ablation_systems or _compared_systems(scale) or scale.later_seeds:
         places.append((scale.en_de_corpus, "en-de"))
     if scale.en_fr_systems:
         places.append((scale.en_fr_corpus, "en-fr"))
@@ -244,11 +286,17 @@ def _asked_pairs(scale: ScaleSpec, corpus: CorpusSpec, system: str) -> list[tupl
     Raises:
         TableError: if neither a printed number nor the tables of variants and architectures ask for it.
     """
-    if corpus.name != scale.en_de_corpus or system not in _compared_systems(scale):
+    is_compared = system in _compared_systems(scale) or _is_unprinted_later_system(scale, corpus, system)
+    if corpus.name != scale.en_de_corpus or not is_compared:
         return evaluations_of(corpus.language_pair, system)
     printed = evaluations_of(corpus.language_pair, system) if is_asked_for(corpus.language_pair, system) else []
     asked = {*printed, (COMPARED_AVERAGE, COMPARED_ROLE)}
     return sorted(asked, key=lambda pair: (num_averaged(pair[0]), pair[1]))
+
+
+def _is_unprinted_later_system(scale: ScaleSpec, corpus: CorpusSpec, system: str) -> bool:
+    """Return whether `later_seeds` names a system that the paper does not print, as a longer training of a row."""
+    return system in scale.later_seeds_by_system and not is_asked_for(corpus.language_pair, system)
 
 
 def _asked_evaluations(scale: ScaleSpec, corpus: CorpusSpec, system: str) -> list[tuple[str, str, str]]:
@@ -259,9 +307,10 @@ def _asked_evaluations(scale: ScaleSpec, corpus: CorpusSpec, system: str) -> lis
         ConfigError: if the corpus lacks one of the scale's `row_testsets`.
     """
     asked = [(average, role, corpus.testset_of(role)) for average, role in _asked_pairs(scale, corpus, system)]
-    is_row = is_asked_for(corpus.language_pair, system) and corpus.name == scale.en_de_corpus
+    is_printed = is_asked_for(corpus.language_pair, system)
+    is_row = is_printed or _is_unprinted_later_system(scale, corpus, system)
     of_dev = (COMPARED_AVERAGE, COMPARED_ROLE, corpus.testset_of(COMPARED_ROLE))
-    if not is_row or of_dev not in asked:
+    if not is_row or corpus.name != scale.en_de_corpus or of_dev not in asked:
         return asked
     for testset in scale.row_testsets:
         if testset not in corpus.testsets:

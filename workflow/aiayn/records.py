@@ -174,15 +174,24 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     basis: str
 
 
+class Beginning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a training began that continues a shorter training: the run, its last update, the digest of its model."""
+
+    run: str
+    update: int
+    tensors_sha256: str
+
+
 class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     """A finished training. Seconds are sums over all attempts; `gpu_seconds` counts each GPU.
 
     `updates` are optimiser steps done. `tokens` are target tokens with end of sentence, without padding, over the
     whole training. `models` are the model-only checkpoints kept, oldest first. `tensors_sha256` is the digest
-    of the last model's sorted tensors. `energy` is None without a GPU, and in records of version 0.3 and before.
+    of the last model's sorted tensors. `energy` is None without a GPU.
     `kernels` says by what attention was computed on a GPU, where it rounds otherwise than on a CPU; '' there.
-    `prediction` is that of its newest attempt; None where the machine was not known beforehand, and in records of
-    version 0.4 and before.
+    `prediction` is that of its newest attempt; None where the machine was not known beforehand. The shipped pack's
+    first 36 records have none. `beginning` is None unless the training continues a shorter training; seconds and
+    energy are then those since that update, while `tokens` and `updates` count from the first update.
     """
 
     run: str
@@ -204,6 +213,7 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     energy: Energy | None = None
     kernels: str = ""
     prediction: Prediction | None = None
+    beginning: Beginning | None = None
 
 
 class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"):
@@ -227,7 +237,7 @@ class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
     all tensors, those tied included.
     """
 
-    format: Literal["safetensors", "ctranslate2"]
+    format: Literal["safetensors"]
     run: str
     average: str
     averaged_updates: list[int]
@@ -276,7 +286,7 @@ class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"
     tokens where the text came tokenised. `cross_attention_entropy` has, of each decoder layer and head, the entropy of
     its weights over log S, S source tokens with end of sentence: the mean over the target tokens, 1 if it reads all
     of a source alike. `bits_lost_uniform` is what a subword loses, in bits, if all cross-attention is made so. Both
-    are None of a model without such attention; all three are None in records of earlier versions.
+    are None of a model without such attention.
     """
 
     run: str
@@ -286,16 +296,17 @@ class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"
     unit: str
     num_tokens: int
     signature: str
-    num_words: int | None = None
-    cross_attention_entropy: list[list[float]] | None = None
-    bits_lost_uniform: float | None = None
+    num_words: int
+    cross_attention_entropy: list[list[float]] | None
+    bits_lost_uniform: float | None
 
 
 class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One number with everything that could change it.
 
     `ci` is a 95 % interval over segments, or null where none was asked for. `brevity_penalty` is the factor of a BLEU
-    by which short translations lose, 1 where they are not short; null of chrF, and in records of earlier versions.
+    by which short translations lose, 1 where they are not short; null for chrF, and absent from one score of the
+    shipped pack.
     """
 
     metric: str
@@ -384,19 +395,6 @@ def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:
     )
 
 
-class _AnyRecordsProvenance(msgspec.Struct):
-    provenance: Provenance
-
-
-def read_provenance(path: Path) -> Provenance:
-    """Read how a record of any type was made.
-
-    Raises:
-        RecordError: if the file is absent, torn or no record.
-    """
-    return _decode(path, _AnyRecordsProvenance, "a record").provenance
-
-
 def _decode(path: Path, type_: type[_Decoded], expected: str) -> _Decoded:
     try:
         return msgspec.json.decode(path.read_bytes(), type=type_, dec_hook=partial(_decode_path, path.parent))
@@ -423,23 +421,16 @@ def _encode_path(folder: Path, path: Any) -> str:
 
 
 def _decode_path(folder: Path, type_: type[PurePath], written: Any) -> PurePath:
-    """Return the file that a record in `folder` names.
-
-    Records of version 0.3 and before hold paths from the working directory of their stage, or absolute ones. As a stage
-    writes beside its record, an output (Path) that lies there is taken first: these may have moved. An input of the
-    provenance (PurePath) is not opened.
-    """
+    """Return the file that a record in `folder` names, from there on or by an absolute path."""
     if not isinstance(written, str):
         raise TypeError(f"Expected `str`, a path, got `{type(written).__name__}`")
-    path = type_(written)
     if written.split(os.sep)[0] in (os.curdir, os.pardir):
-        return type_(os.path.normpath(folder / path))
-    beside = folder / path.name
-    return beside if issubclass(type_, Path) and beside.exists() else path
+        return type_(os.path.normpath(folder / written))
+    return type_(written)
 
 
 def read_trained(train: TrainRecord) -> TrainingSpec | None:
-    """Return the spec that a run was trained as; None if it was written before a key came or went."""
+    """Return the spec that a run was trained as; None if this version does not know its keys and values."""
     try:
         return msgspec.json.decode(train.training_json, type=TrainingSpec)
     except (msgspec.DecodeError, msgspec.ValidationError):

@@ -8,7 +8,15 @@ from collections.abc import Iterable
 # One row a line, in alphabetical order.
 # fmt: off
 REMOVED = {
+    "compare": "`sacrebleu REFERENCES -i BASELINE SYSTEM --paired-bs`; docs/tables.md says how to read it",
+    "describe": "`aiayn plan --system NAME` prints size, cost and the fairseq-train command",
     "doctor --command": "`aiayn doctor FOLDER` and `aiayn tables --from-logs` read the same arguments from a log",
+    "export --format ctranslate2": "`--format safetensors` exports every system",
+    "export --length-penalty-form": "config.json names the system's own search; omit it",
+    "export --stop": "config.json names the system's own search; omit it",
+    "has_claims:": "set has_layer_timing, which times the layers of Table 1; the statements are in docs/claims.md",
+    "measure --seed": "layers are always timed on the same random vectors; omit it",
+    "pack --check": "make its tables again by `aiayn tables --from-logs FOLDER`, and compare them byte for byte",
     "recipes": "the recipes stand side by side in docs/wmt14.md",
     "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",
     "tables --log-cache": "logs are read anew each time, and nothing of them is kept; omit it",

@@ -85,9 +85,8 @@ WINGS = (
         summary="the price before the start",
         packages=("aiayn.price", "aiayn.cli.price", "paper_tables.price"),
         verbs={
-            "describe": "show what a system is and what it costs, from its file alone",
-            "plan": "predict what a config will take: hours, GPU-hours, money, disk, memory",
-            "preflight": "check what a config needs before it is started: mirrors, disk, GPUs, Slurm, versions",
+            "plan": "predict what a config or a system takes: hours, GPU-hours, money, disk, memory",
+            "preflight": "check what a config needs before it is started: mirrors, disk, Slurm, versions",
         },
         tables=(WingTable("paper_tables.price.costs:lay_out_costs", after="table3"),),
     ),
@@ -135,11 +134,10 @@ WINGS = (
     Wing(
         name="questions",
         summary="one question about a number",
-        packages=("aiayn.cli.questions", "analysis.questions", "paper_tables.questions"),
+        packages=("aiayn.cli.questions", "paper_tables.questions"),
         verbs={
             "explain": "explain what a BLEU means beside the paper's, without any run",
             "where": "show where a cell of a table comes from: runs, digests, commit, commands",
-            "compare": "test whether the difference between two systems is significant",
         },
         tables=(WingTable("paper_tables.questions.tables:lay_out_reference", after="table4"),),
     ),
@@ -150,23 +148,6 @@ WINGS = (
         verbs={"doctor": "find out why a run's BLEU is too low, from its log, data-bin and translations"},
     ),
     Wing(
-        name="claims",
-        summary="what others say of the paper",
-        packages=("aiayn.claims", "aiayn.cli.claims", "paper_tables.claims"),
-        verbs={"measure": "measure properties of attention and layers that claims are about, without training"},
-        stage=WingStage(
-            verb="measure",
-            asked_by="has_claims",
-            rules="claims/measure.smk",
-            record="aiayn.claims.records:MeasureRecord",
-        ),
-        tables=(
-            WingTable("paper_tables.claims.toy_en_es:lay_out_toy", after="replications"),
-            WingTable("paper_tables.claims.layout:lay_out_claims", after="verdicts"),
-            WingTable("paper_tables.claims.table1:lay_out_table1", after="runs"),
-        ),
-    ),
-    Wing(
         name="tools",
         summary="what a run is used for besides",
         packages=("aiayn.tools", "aiayn.cli.tools", "analysis.tools", "paper_tables.tools"),
@@ -174,8 +155,19 @@ WINGS = (
             "evaluate": "translate a test set with any fairseq model, and score it",
             "search": "try beam sizes and length penalties on the development set (section 6.1)",
             "pack": "pack what finished runs left, small enough to ship, with the tables of these files",
-            "export": "export a run's averaged model to safetensors or CTranslate2",
+            "export": "export a run's averaged model to safetensors",
+            "measure": "time the layers of Table 1, without a training",
         },
+        stage=WingStage(
+            verb="measure",
+            asked_by="has_layer_timing",
+            rules="tools/measure.smk",
+            record="aiayn.tools.records:MeasureRecord",
+        ),
+        tables=(
+            WingTable("paper_tables.tools.toy_en_es:lay_out_toy", after="replications"),
+            WingTable("paper_tables.tools.table1:lay_out_table1", after="runs"),
+        ),
     ),
 )
 

@@ -56,6 +56,14 @@ def override_flags(wildcards):
     return SCALE.overrides.flags(read_system(wildcards.system, SCALE.scale).training)
 
 
+def beginning_record(wildcards):
+    """Return the record of the training that a system continues, with the same seed; an empty list for most systems."""
+    system = SYSTEMS[wildcards.system].begins_from
+    if system is None:
+        return []
+    return str(paths.train_record(RESULTS, SCALE.scale, wildcards.corpus, system, int(wildcards.seed)))
+
+
 def corpus_digest(wildcards):
     """Return the digest of a corpus's parsed values: a comment edited changes nothing, a value does."""
     return spec_digest(CORPORA[wildcards.corpus])

@@ -15,11 +15,13 @@ rule train:
     input:
         binarized=STAGE / "binarize/{corpus}/record.json",
         system=ancient(system_path),
+        beginning=beginning_record,
     output:
         record=STAGE / "train/{corpus}/{system}/seed{seed}.json",
     params:
         # The most checkpoints that the tables average.
         num_models=lambda wildcards: EXPERIMENT.num_models(wildcards.corpus, wildcards.system),
+        beginning=lambda wildcards, input: ["--begin-from", input.beginning] if input.beginning else [],
         overrides=override_flags,  # in the digest already
         scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["train"],
@@ -46,7 +48,7 @@ rule train:
             --corpus {wildcards.corpus:q} \
             --system {wildcards.system:q} \
             --seed {wildcards.seed:q} \
-            --binarized {input.binarized:q} \
+            --binarized {input.binarized:q} {params.beginning:q} \
             --runs-folder {resources.runs_folder:q} \
             --launcher {resources.launcher:q} \
             --cluster {resources.cluster_file:q} \

@@ -15,14 +15,15 @@ import msgspec
 from aiayn.cli.flags import BINARIZED, PRECISION, RUNS_FOLDER, SYSTEM_SCALE, UPDATES, flag, positive
 from aiayn.data.text.binarize import require_recorded_data_bin
 from aiayn.errors import UsageError
+from aiayn.launch.beginning import begun_from
 from aiayn.launch.code_snapshot import snapshot_folder
 from aiayn.launch.driver import drive
 from aiayn.launch.launcher import CLUSTER_LAUNCHERS, LauncherName, make_launcher
 from aiayn.paths import corpus_record
 from aiayn.plan.feasibility import check_feasible, check_precision, make_request
-from aiayn.records import BinarizedCorpus, read_record
+from aiayn.records import BinarizedCorpus, read_record, read_train_record
 from aiayn.spec.cluster import ClusterSpec, read_cluster
-from aiayn.spec.system import Overrides
+from aiayn.spec.system import Overrides, read_system
 from aiayn.spec.training import Precision
 
 EXAMPLE = (
@@ -37,6 +38,9 @@ class Flags:
     system: str = flag("a system of workflow/config/systems/<scale>")
     seed: int = flag("seed of initialisation, dropout and order of data")
     binarized: Path | None = BINARIZED
+    begin_from: Path | None = flag(
+        "record of the shorter training that a system with `begins_from` continues", "RECORD"
+    )
     updates: int | None = UPDATES
     precision: Precision | None = PRECISION
     record: Path | None = flag("where to write the record of the finished training")
@@ -69,6 +73,21 @@ def _chosen_cluster(args: Flags) -> ClusterSpec | None:
     return None
 
 
+def _check_beginning(args: Flags, begins_from: str | None) -> None:
+    """Require --begin-from for a system that continues another system's training, and for no other.
+
+    Raises:
+        UsageError: if the flag is missing or superfluous.
+    """
+    if begins_from is None and args.begin_from is not None:
+        raise UsageError(f"--begin-from is given, but {args.system} begins at update 0; remove the flag")
+    if begins_from is not None and args.begin_from is None and not args.dry_run:
+        raise UsageError(
+            f"{args.system} continues a training of {begins_from}; add `--begin-from RECORD`, the record of "
+            f"{begins_from} with the same seed"
+        )
+
+
 def run(args: Flags) -> None:
     """Drive the training to its end, or print what would be submitted."""
     cluster = _chosen_cluster(args)
@@ -80,6 +99,8 @@ def run(args: Flags) -> None:
             raise UsageError(f"{name} is missing; only --dry-run needs none; see `aiayn train --help`")
         data = read_record(binarized_path, BinarizedCorpus)
         require_recorded_data_bin(data)
+    begins_from = read_system(args.system, args.scale).begins_from
+    _check_beginning(args, begins_from)
     request = make_request(
         args.scale, args.corpus, args.system, args.seed, data,
         binarized_path=binarized_path, runs_folder=args.runs_folder,
@@ -93,6 +114,9 @@ def run(args: Flags) -> None:
         launcher = make_launcher(args.launcher, request, cluster)
         print(launcher.preview(request, snapshot_folder(args.runs_folder)), end="")
         return
+    if begins_from is not None and args.begin_from is not None:
+        earlier = read_train_record(args.begin_from, args.runs_folder)
+        request = begun_from(request, earlier, data, begins_from=begins_from)
     if args.fresh or not request.folder.is_done():  # a finished run needs no machine: its record is copied
         prediction = check_feasible(
             request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster

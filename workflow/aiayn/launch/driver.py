@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from aiayn.errors import LaunchError, RunError
+from aiayn.launch.beginning import place_beginning
 from aiayn.launch.code_snapshot import take_snapshot
 from aiayn.launch.job import clean_submissions, recover_submission
 from aiayn.launch.launcher import JobEnd, Launcher, SubmissionError, make_launcher
@@ -86,6 +87,7 @@ def drive(
         if fresh:
             _set_aside(folder, clock)
         if not folder.is_done():
+            place_beginning(request)
             driver = _Driver(request, make_launcher(launcher, request, cluster), interruption, clock)
             driver.train_to_the_end()
     # Not copied byte by byte: its paths are relative to the record's folder.

@@ -32,7 +32,7 @@ from aiayn.price.history import (
 from aiayn.price.limits import exceeded_limit, why_unsupported
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.system import Overrides, overridden
-from aiayn.spec.training import PRECISIONS, Precision, TrainingSpec
+from aiayn.spec.training import PRECISIONS, Precision
 from aiayn.wings import asked_stages
 
 DECODING_FLOPS_PER_SECOND = 3.0e10  # assumption: what one CPU core reaches in beam search
@@ -60,13 +60,12 @@ def cost_of(hours: float, machine: Machine) -> Cost:
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What the trainings of a system on a corpus take, one a seed, on a machine: of a plan, or of a description.
+    """What the trainings of a system on a corpus take on a machine, one training a seed.
 
-    `speed`, bytes and `counted_flops` (all operations of its updates) are of one training, `cost` of all seeds. Disk
-    is None where no scale says how many models are kept. `evaluation_hours` are of the longest of a training's
-    decodings on one core: they run beside each other. A node's memory is beside its GPUs', and without GPUs all
-    that its ranks take. `refusal` says why `aiayn train` would refuse it on this machine, '' if it would not; where
-    the machine lacks the precision, there are no speed and no cost.
+    `speed`, bytes and `counted_flops` (all operations of its updates) are of one training, `cost` of all seeds.
+    `evaluation_hours` are of the longest of a training's decodings on one core: they run beside each other. A node's
+    memory is beside its GPUs', and without GPUs all that its ranks take. `refusal` says why `aiayn train` would refuse
+    it on this machine, '' if it would not.
     """
 
     corpus: str
@@ -77,51 +76,25 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     target_tokens_per_update: int
     flops_per_token: float
     counted_flops: float
-    speed: Speed | None
-    cost: Cost | None
+    speed: Speed
+    cost: Cost
     device_memory_bytes: int
     node_memory_bytes: int
-    run_bytes: int | None = None
-    averages_bytes: int | None = None
-    evaluation_hours: float = 0.0
-    actual: Measured | None = None
-    refusal: str = ""
+    run_bytes: int
+    averages_bytes: int
+    evaluation_hours: float
+    actual: Measured | None
+    refusal: str
 
     @property
     def hours(self) -> float:
-        """The hours of one training; 0 where they are not predicted."""
-        return self.speed.hours if self.speed else 0.0
+        """The hours of one training."""
+        return self.speed.hours
 
     @property
     def disk_bytes(self) -> int:
         """What all seeds write at most: checkpoints and averages."""
-        return len(self.seeds) * ((self.run_bytes or 0) + (self.averages_bytes or 0))
-
-
-def predict_row(
-    name: str, training: TrainingSpec, corpus: PlannedCorpus, seeds: list[int], machine: Machine, speed: Speed | None,
-    refusal: str = "",
-) -> Row:  # fmt: skip
-    """Return what a system's trainings take at a speed; disk, evaluations and what was measured are left out."""
-    parameters = num_parameters(training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size)
-    device_bytes = device_memory_bytes(training, parameters, corpus.vocabulary_size)
-    num_ranks = machine.num_ranks_of_node
-    host_bytes = host_memory_bytes(parameters, corpus.num_pairs or 0, num_ranks)
-    return Row(
-        corpus=corpus.corpus,
-        system=name,
-        seeds=seeds,
-        updates=training.updates,
-        num_parameters=parameters,
-        target_tokens_per_update=target_tokens_per_full_update(training),
-        flops_per_token=flops_per_token(training, corpus.vocabulary_size),
-        counted_flops=full_batch_flops(training, corpus.vocabulary_size),
-        speed=speed,
-        cost=cost_of(len(seeds) * speed.hours, machine) if speed else None,
-        device_memory_bytes=device_bytes,
-        node_memory_bytes=node_memory_bytes(device_bytes, host_bytes, num_ranks, has_gpus=bool(machine.gpu)),
-        refusal=refusal,
-    )
+        return len(self.seeds) * (self.run_bytes + self.averages_bytes)
 
 
 class PlannedPrecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,8 +185,8 @@ def make_plan(
         precisions=[_plan_precision(precision, experiment, seeds_of, machine, history) for precision in PRECISIONS],
         corpora=list(corpora.values()),
         longest_chain=_longest_chain(trainings, corpora),
-        runs_bytes=sum(len(row.seeds) * (row.run_bytes or 0) for row in trainings),
-        averages_bytes=sum(len(row.seeds) * (row.averages_bytes or 0) for row in trainings),
+        runs_bytes=sum(len(row.seeds) * row.run_bytes for row in trainings),
+        averages_bytes=sum(len(row.seeds) * row.averages_bytes for row in trainings),
         archives_bytes=sum(archives.values()),
         text_bytes=sum(corpus.text_bytes or 0 for corpus in corpora.values()),
         data_bin_bytes=sum(corpus.data_bin_bytes or 0 for corpus in corpora.values()),
@@ -252,7 +225,12 @@ def _plan_row(
 ) -> Row:  # fmt: skip
     system, key = experiment.system_by_name[name], (corpus.corpus, name, seeds[0])
     speed = history.speed_of(system.training, corpus.corpus, name)
-    row = predict_row(name, system.training, corpus, seeds, machine, speed, why_unsupported(system, machine))
+    training = system.training
+    parameters = num_parameters(training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size)
+    device_bytes = device_memory_bytes(training, parameters, corpus.vocabulary_size)
+    num_ranks = machine.num_ranks_of_node
+    host_bytes = host_memory_bytes(parameters, corpus.num_pairs or 0, num_ranks)
+    token_flops = flops_per_token(training, corpus.vocabulary_size)
     evaluations = [
         evaluation
         for evaluation in experiment.evaluations
@@ -261,14 +239,26 @@ def _plan_row(
     num_averages = len({evaluation.average for evaluation in evaluations})
     sizes = [num_pairs(experiment.corpora[corpus.corpus], evaluation.testset) for evaluation in evaluations]
     most_pairs = max((UNKNOWN_TEST_PAIRS if size is None else size for size in sizes), default=0)
-    forward_flops = row.flops_per_token / PASSES_PER_UPDATE
+    forward_flops = token_flops / PASSES_PER_UPDATE
     decoding_flops = most_pairs * TOKENS_PER_SIDE * system.decoding.beam_size * forward_flops
-    return msgspec.structs.replace(
-        row,
-        run_bytes=run_disk_bytes(row.num_parameters, experiment.num_models(corpus.corpus, name)),
-        averages_bytes=num_averages * checkpoint_bytes(row.num_parameters, has_optimizer=False),
+    return Row(
+        corpus=corpus.corpus,
+        system=name,
+        seeds=seeds,
+        updates=training.updates,
+        num_parameters=parameters,
+        target_tokens_per_update=target_tokens_per_full_update(training),
+        flops_per_token=token_flops,
+        counted_flops=full_batch_flops(training, corpus.vocabulary_size),
+        speed=speed,
+        cost=cost_of(len(seeds) * speed.hours, machine),
+        device_memory_bytes=device_bytes,
+        node_memory_bytes=node_memory_bytes(device_bytes, host_bytes, num_ranks, has_gpus=bool(machine.gpu)),
+        run_bytes=run_disk_bytes(parameters, experiment.num_models(corpus.corpus, name)),
+        averages_bytes=num_averages * checkpoint_bytes(parameters, has_optimizer=False),
         evaluation_hours=decoding_flops / DECODING_FLOPS_PER_SECOND / 3600,
-        actual=measure_trainings(experiment.scale.scale, corpus.corpus, name, seeds, system.training, folders),
+        actual=measure_trainings(experiment.scale.scale, corpus.corpus, name, seeds, training, folders),
+        refusal=why_unsupported(system, machine),
     )
 
 
@@ -315,6 +305,6 @@ def _longest_chain(trainings: Sequence[Row], corpora: Mapping[str, PlannedCorpus
     ]
     return [
         *links,
-        ChainLink(what=f"train {last.system}", hours=last.hours, basis=last.speed.basis if last.speed else ""),
+        ChainLink(what=f"train {last.system}", hours=last.hours, basis=last.speed.basis),
         ChainLink(what="average, decode, score", hours=last.evaluation_hours, basis="assumed"),
     ]

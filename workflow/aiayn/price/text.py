@@ -1,27 +1,23 @@
-"""Prints what trainings take: the columns of a row (`COLUMNS`) side by side for a plan, downwards for a description.
+"""Prints what trainings take: a row for each system and corpus, sums, and the assumptions behind them.
 
-A plan says below what its figures stand on; what does not vary from plan to plan is said in docs/cluster.md.
+Assumptions that do not vary from plan to plan are in docs/cluster.md.
 """
 
-import itertools
 import shlex
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
 from aiayn.plan.machine import Machine
 from aiayn.plan.prediction import HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS
-from aiayn.price.describe import Difference, SystemDescription
+from aiayn.price.data import PlannedCorpus
 from aiayn.price.machines import PRICE_FLAG
 from aiayn.price.plan import Plan, Row
-from aiayn.printed import PAPER_SCALE
-from aiayn.spec.hardware import CPU, NUM_PAPER_GPUS, PAPER_GPU, WHO_HAS_TENSOR_CORES, SourcedValue
+from aiayn.price.system_plan import SystemPlan
+from aiayn.spec.hardware import CPU, WHO_HAS_TENSOR_CORES, SourcedValue
 from aiayn.terminal import command_lines, entries, listed, sections, table, titled, wrapped
 
 INDENT = "  "
-UNREAD, DIFFERENT = "-", "*"
 MAX_RUNS = 3  # of those that a prediction stands on
 NAME_BY_BASIS = {"measured": "runs", "fraction": "others", "assumed": "formula", "asked": "yours"}
 FROM = ("time", "from")  # the heading of a column that is shown where times stand on different things
@@ -62,7 +58,7 @@ def gigabytes(num_bytes: float) -> str:
 
 def _total(rows: Sequence[Row], key: str) -> float | None:
     """Return the sum of a cost of rows; None if it is not known of one."""
-    values: list[float | None] = [getattr(row.cost, key, None) for row in rows]
+    values: list[float | None] = [getattr(row.cost, key) for row in rows]
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
 
@@ -78,7 +74,7 @@ def columns(machine: Machine) -> list[Column]:
         Column(("", "seeds"), lambda rows: str(sum(len(row.seeds) for row in rows))),
         Column(("updates", "a run"), lambda rows: f"{rows[0].updates:,}", is_summed=False),
         Column(("time", "a run"), lambda rows: duration(rows[0].hours), is_summed=False),
-        Column(FROM, lambda rows: NAME_BY_BASIS[rows[0].speed.basis] if rows[0].speed else "", False),
+        Column(FROM, lambda rows: NAME_BY_BASIS[rows[0].speed.basis], is_summed=False),
         Column((f"{device}-h", "in all"), lambda rows: number(_total(rows, "device_hours"))),
         *(money if is_gpu else []),
         Column(("disk GB", "in all"), lambda rows: gigabytes(sum(row.disk_bytes for row in rows))),
@@ -94,7 +90,7 @@ def render_plan(plan: Plan) -> str:
     num_trainings = sum(len(row.seeds) for row in plan.trainings)
     words = f"{num_trainings} trainings, each on {plan.machine.words}, {sum(plan.num_jobs_by_rule.values())} jobs"
     shown = columns(plan.machine)
-    if len({row.speed.basis for row in plan.trainings if row.speed}) < 2:
+    if len({row.speed.basis for row in plan.trainings}) < 2:
         shown = [column for column in shown if column.heading != FROM]
     rows = [tuple(column.heading[line] for column in shown) for line in range(2)]
     rows += [tuple(column.cell([row]) for column in shown) for row in plan.trainings]
@@ -142,7 +138,7 @@ def _precision_lines(plan: Plan) -> list[str]:
         values = {index: sums.get(index) or duration(planned.speeds[index].hours) for index in names if planned.speeds}
         cells.append([values.get(index, "-") for index in names])
     heading = ("in each precision", *(planned.precision for planned in plan.precisions))
-    taken = ", ".join(dict.fromkeys(row.speed.precision for row in plan.trainings if row.speed))
+    taken = ", ".join(dict.fromkeys(row.speed.precision for row in plan.trainings))
     text = f"The plan is of {taken}; `--config precision=...` takes another for all systems."
     if missing := [planned.precision for planned in plan.precisions if planned.refusal]:
         device = f"a {plan.machine.gpu}" if plan.machine.gpu else CPU
@@ -180,7 +176,7 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
 
 def _bases(plan: Plan) -> list[tuple[str, str]]:
     """Return what this plan's figures stand on, each with its source and what changes it."""
-    machine, speeds = plan.machine, [row.speed for row in plan.trainings if row.speed]
+    machine, speeds = plan.machine, [row.speed for row in plan.trainings]
     speed_by_basis = {speed.basis: speed for speed in speeds}
     texts = {}
     for basis, speed in speed_by_basis.items():
@@ -252,106 +248,27 @@ def _warnings(plan: Plan) -> list[str]:
     ]
 
 
-def render_description(description: SystemDescription) -> str:
-    """Return the whole description, each line ended by LF."""
-    training = description.training
-    legend = [f"{DIFFERENT} unlike {description.inherits}"] if description.differences_from_inherited else []
-    if description.unread_keys:
-        legend.append(f"{UNREAD} not read by architecture {training.architecture}: changes nothing")
-    words = [shlex.quote(word) for word in description.command]
-    return sections(
-        ("", titled(f"{description.name}, scale {description.scale}: {description.description}")),
-        *_differences(description),
-        ("Training", _settings(msgspec.structs.asdict(training), description)),
-        ("Decoding", _settings(msgspec.structs.asdict(description.decoding), description)),
-        ("", legend),
-        ("Size", table(_sizes(description), right=[1], indent=INDENT)),
-        (
-            f"Whole training on the paper's {NUM_PAPER_GPUS} {PAPER_GPU}, predicted",
-            table(_costs(description), right=[1], indent=INDENT),
-        ),
-        ("Unlike the paper's in any case", [INDENT + text for text in description.staying_differences]),
-        (
-            "Command line on one GPU (`aiayn train` gives fairseq the same)",
-            command_lines(words),
-        ),
-        ("No fairseq-train command line", wrapped(description.refusal, INDENT) if description.refusal else []),
-    )
+def render_system_plan(system_plan: SystemPlan) -> str:
+    """Return the plan of one system with its size and command lines, each line ended by LF."""
+    rows = system_plan.plan.trainings
+    parts: list[tuple[str, Sequence[str]]] = []
+    for row, corpus in zip(rows, system_plan.plan.corpora, strict=True):
+        parts.append((f"Size on {row.corpus}", table(_sizes(row, corpus), right=[1], indent=INDENT)))
+    for corpus_name, command in system_plan.command_by_corpus.items():
+        heading = f"Command line on {corpus_name}, one device (`aiayn train` gives fairseq the same)"
+        parts.append((heading, command_lines([shlex.quote(word) for word in command])))
+    if system_plan.refusal:
+        parts.append(("No fairseq-train command line", wrapped(system_plan.refusal, INDENT)))
+    return render_plan(system_plan.plan) + "\n" + sections(*parts)
 
 
-def format_setting(value: Any) -> str:
-    """Return a value as a system's file writes it."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):  # YAML reads 1e-9 as text
-        mantissa, mark, exponent = repr(value).partition("e")
-        return f"{mantissa}{'' if '.' in mantissa else '.0'}e{int(exponent)}" if mark else mantissa
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _differences(description: SystemDescription) -> list[tuple[str, Sequence[str]]]:
-    """Return what the system changes, and what it has unlike the paper's; once, if it inherits from the paper's."""
-
-    def section(heading: str, differences: Sequence[Difference]) -> tuple[str, Sequence[str]]:
-        rows = [
-            (difference.key, format_setting(difference.value), f"instead of {format_setting(difference.other)}")
-            for difference in differences
-        ]
-        return (heading, table(rows, indent=INDENT)) if rows else ("", [f"{heading}: nothing"])
-
-    inherits, paper, is_paper = description.inherits, description.paper_system, description.scale == PAPER_SCALE
-    if is_paper and inherits == paper:
-        heading = f"Unlike {inherits}, the paper's, which it inherits from"
-        return [section(heading, description.differences_from_paper)]
-    heading = f"Unlike the paper's {paper}"
-    if is_paper and description.name == paper and not description.differences_from_paper:
-        heading = "Unlike the paper's own, which this is"
-    of_inherited = (f"Unlike {inherits}, which it inherits from", description.differences_from_inherited)
-    return [*([section(*of_inherited)] if inherits else []), section(heading, description.differences_from_paper)]
-
-
-def _settings(values: dict[str, Any], description: SystemDescription) -> list[str]:
-    """Return keys and values in two columns to be read downwards, each with its mark before it."""
-    different = {difference.key for difference in description.differences_from_inherited}
-    marks = {
-        key: UNREAD if key in description.unread_keys else DIFFERENT if key in different else " " for key in values
-    }
-    cells = [(f"{marks[key]} {key}", format_setting(value)) for key, value in values.items()]
-    half = -(-len(cells) // 2)
-    both = itertools.zip_longest(cells[:half], cells[half:], fillvalue=("", ""))
-    return table([(*first, "", *second) for first, second in both])
-
-
-def _sizes(description: SystemDescription) -> list[tuple[str, str, str]]:
-    row, dictionaries = description.predicted, "one vocabulary" if description.is_joint else "either vocabulary"
+def _sizes(row: Row, corpus: PlannedCorpus) -> list[tuple[str, str, str]]:
+    dictionaries = "one vocabulary" if corpus.is_joint else "either vocabulary"
+    updates = f"{row.updates:,} updates of {row.target_tokens_per_update:,} target tokens, every batch full"
+    sentence = f"forward and backward, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens"
     return [
-        ("V", f"{description.vocabulary_size:,}", f"entries of {dictionaries}, {description.vocabulary_source}"),
+        ("V", f"{corpus.vocabulary_size:,}", f"entries of {dictionaries}"),
         ("parameters", f"{row.num_parameters:,}", f"{row.num_parameters / 1e6:.2f} x 10^6"),
-        ("memory of a GPU", f"{gigabytes(row.device_memory_bytes)} GB", "at most, training with one full batch"),
-        ("operations a target token", power_of_ten(row.flops_per_token, 2),
-         f"forward and backward, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens"),
-    ]  # fmt: skip
-
-
-def _costs(description: SystemDescription) -> list[tuple[str, str, str]]:
-    row, rate = description.predicted, f"{description.flops_per_second / 1e12:g} TFLOP/s"
-    words = f"{row.updates:,} updates of {row.target_tokens_per_update:,} target tokens, every batch full"
-    lines = [("operations counted", power_of_ten(row.counted_flops), words)]
-    if row.speed is None or description.estimated_flops is None:
-        reason = f"a {PAPER_GPU} has no {description.training.precision}; `aiayn plan` predicts it for other GPUs"
-        lines.append(("time", "-", reason))
-    else:
-        share = f"{row.speed.utilisation_fraction:.0%} of {rate} ({row.speed.utilisation.fraction.source})"
-        lines += [
-            ("time", duration(row.hours), f"at {share}"),
-            ("cost as Table 2 counts it", power_of_ten(description.estimated_flops),
-             f"time x {NUM_PAPER_GPUS} GPUs x {rate}"),
-        ]  # fmt: skip
-    if description.printed_hours is not None and description.printed_flops is not None:
-        lines += [
-            ("the paper's time", duration(description.printed_hours), "section 5.2"),
-            ("the paper's cost", description.printed_flops, "Table 2, one cell for both languages"),
-        ]
-    return lines
+        ("operations a target token", power_of_ten(row.flops_per_token, 2), sentence),
+        ("operations counted", power_of_ten(row.counted_flops), updates),
+    ]

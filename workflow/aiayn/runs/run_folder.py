@@ -101,6 +101,10 @@ class RunFolder:
         names = [path.stem.removeprefix("full_") for path in self.checkpoints_path.glob("full_*.pt")]
         return max((int(name) for name in names if name.isdecimal()), default=0)
 
+    def full_path(self, update: int) -> Path:
+        """Return the path of the full checkpoint of an update, from which a training can be resumed."""
+        return self.checkpoints_path / f"full_{update:08d}.pt"
+
     # Attempts.
 
     def events(self) -> list[Event]:

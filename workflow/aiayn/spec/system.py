@@ -6,6 +6,7 @@ Names are the paper's symbols in ASCII. fairseq's names appear in `train/fairseq
 import difflib
 import functools
 import hashlib
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -39,17 +40,24 @@ CONFIG_FOLDER = CHECKOUT / "workflow" / "config"
 SCALES = ("demo", "multi30k", "paper")
 _LISTS_OF_NAMES = ("en_de_systems", "en_fr_systems", "ablation_systems", "replications", "variants", "architectures")
 _LISTS_OF_SEEDS = ("base_seeds", "ablation_seeds", "seeds", "replication_seeds", "variant_seeds")
+LATER_SEEDS = re.compile(r"[a-z0-9_]+:\d+(,\d+)*")  # an entry of `later_seeds`
 FIRST_PROBE_SEED = 101  # from here on seeds are a probe's, by which a scale is chosen: they stand in no table
 
 
 class SystemSpec(Spec, frozen=True, kw_only=True):
-    """A system, that is, one row of a table: `inherits` names the system it differs from, by one to three keys."""
+    """A system, that is, one row of a table: `inherits` names the system it differs from, by one to three keys.
+
+    With `begins_from`, each of its trainings begins at the last checkpoint of that system's training with the same
+    seed. The two systems may differ in `updates` only, because equation (3) has no horizon: the result has the
+    tensors of a training that was never divided.
+    """
 
     name: str
     description: str
     training: TrainingSpec
     decoding: DecodingSpec
     inherits: str | None = None
+    begins_from: str | None = None
 
 
 class Overrides(Spec, frozen=True, kw_only=True):
@@ -87,7 +95,10 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     the speed of a GPU's tensor cores.
     `row_testsets` are test sets of the En-De corpus on which the systems of Table 3 are evaluated as on dev, uncalled;
     `probed_alpha` is a length penalty's alpha that was chosen on a probe, with which they are decoded on dev once more.
-    With `has_claims`, what others say of the paper is measured and judged (`paper_tables.claims`).
+    `later_seeds` are trainings that were added after the tables' seeds had been looked at, on the En-De corpus. Each
+    entry is text, a system and its seeds, as `base:11,12,13`. They enter no printed row, conclusion or verdict, and
+    are left out where `updates` shortens the scale.
+    With `has_layer_timing`, the layers of Table 1 are timed (rule measure).
     """
 
     scale: Literal["demo", "multi30k", "paper"]
@@ -109,7 +120,8 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     replication_seeds: list[int] | None = None
     row_testsets: list[str] = msgspec.field(default_factory=list)
     probed_alpha: float | None = None
-    has_claims: bool = False
+    later_seeds: list[str] = msgspec.field(default_factory=list)
+    has_layer_timing: bool = False
     updates: Count | None = None
     precision: Precision | None = None
     mirror: str | None = None
@@ -119,6 +131,17 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
     def overrides(self) -> Overrides:
         """What the scale sets for every system."""
         return Overrides(updates=self.updates, precision=self.precision)
+
+    @property
+    def later_seeds_by_system(self) -> dict[str, list[int]]:
+        """The seeds of `later_seeds`, by system, in the order of the list; empty where `updates` shortens the scale."""
+        seeds_by_system: dict[str, list[int]] = {}
+        if self.updates is not None:
+            return seeds_by_system
+        for entry in self.later_seeds:
+            system, _, seeds = entry.partition(":")
+            seeds_by_system[system] = [int(seed) for seed in seeds.split(",")]
+        return seeds_by_system
 
 
 def overridden(system: SystemSpec, overrides: Overrides) -> SystemSpec:
@@ -162,7 +185,30 @@ def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> S
         spec = _converted_system(document, own)
         if (base.training, base.decoding) == (spec.training, spec.decoding):
             raise ConfigError(f"{own.location('inherits')}: {spec.name} equals {base.name}, its base; change a value")
+    if spec.begins_from is not None:
+        _check_beginning(document, spec, scale, config_folder)
     return spec
+
+
+def _check_beginning(document: Document, spec: SystemSpec, scale: str, config_folder: Path) -> None:
+    """Require that a system is a longer training of the system that it begins from, and differs in nothing else."""
+    place = document.location("begins_from")
+    if spec.begins_from == spec.name:
+        raise ConfigError(f"{place}: begins_from is the system itself; name the system whose trainings it continues")
+    try:
+        earlier = read_system(str(spec.begins_from), scale, config_folder)
+    except ConfigError as error:
+        raise ConfigError(f"{place}: begins_from {spec.begins_from!r} cannot be read: {error}") from error
+    if msgspec.structs.replace(earlier.training, updates=spec.training.updates) != spec.training:
+        raise ConfigError(
+            f"{place}: {spec.name} differs from {earlier.name}, from which it begins, in more than `updates`; "
+            "let it inherit from that system and set `updates` only"
+        )
+    if spec.training.updates <= earlier.training.updates:
+        raise ConfigError(
+            f"{place}: {spec.name} has {spec.training.updates} updates, {earlier.name} has "
+            f"{earlier.training.updates}; expected more updates than the training that it continues"
+        )
 
 
 def _check_own_keys(own: Document, kind: str) -> None:
@@ -242,6 +288,15 @@ def _checked_scale(document: Document, *, strict: bool = True) -> ScaleSpec:
         document.require(key, all(seed >= 1 for seed in seeds), seeds, "seeds of 1 or more")
         expected = f"seeds below {FIRST_PROBE_SEED}: from there on they are a probe's, by which a scale was chosen"
         document.require(key, all(seed < FIRST_PROBE_SEED for seed in seeds), seeds, expected)
+    for entry in scale.later_seeds:
+        is_right = LATER_SEEDS.fullmatch(entry) is not None
+        document.require("later_seeds", is_right, entry, "a system and its seeds, as `base:11,12,13`")
+    systems = [entry.partition(":")[0] for entry in scale.later_seeds]
+    document.require("later_seeds", len(set(systems)) == len(systems), systems, "each system once")
+    for system, seeds in scale.later_seeds_by_system.items():
+        is_right = len(set(seeds)) == len(seeds) and all(1 <= seed < FIRST_PROBE_SEED for seed in seeds)
+        expected = f"different seeds of {system} from 1 to {FIRST_PROBE_SEED - 1}"
+        document.require("later_seeds", is_right, seeds, expected)
     return scale
 
 

@@ -26,9 +26,9 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
     """All that decides a model's tensors, apart from data and seed; it makes the run's digest (sections 3 and 5).
 
     `architecture` is ours (`transformer`, model/transformer.py) or one of fairseq's own: its `transformer`
-    unchanged (`fairseq_transformer`), `lstm` or `fconv`. The last two have no heads, norms, positions or
-    initialisation of ours (`aiayn describe` names the keys that they ignore); their `d_model` is the width of
-    embeddings, `d_ff` that of hidden states.
+    unchanged (`fairseq_transformer`), `lstm` or `fconv`. The last two ignore the keys on heads, norms,
+    attention, positions, embeddings, initialisation and further dropout; their `d_model` is the width of embeddings,
+    `d_ff` that of hidden states.
 
     `norm_order: pre` normalises before each sub-layer and once more at the end of either stack. `norm` is layer
     normalisation, the same with the unbiased standard deviation and epsilon added to it (`layer_std`), or batch
@@ -36,10 +36,9 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
     (`unscaled`), q.k / sqrt(d_model), q.k over a learned number (`temperature`), or v.tanh(q + k) (`additive`, Bahdanau
     et al. 2015). `positions` are the paper's sinusoids, tensor2tensor's (all sines, then all cosines) or learned.
     `tied_embeddings` is section 3.4's one matrix for source, target and output. `p_drop_attention` is on the weights,
-    `p_drop_ffn` on the inner layer, both 0 in the paper. `embeddings` start from N(0, 1 / d_model) or from N(0, 1);
-    `vectors`, a file of them, is only in records of version 0.3. `initialisation` of all else is tensor2tensor's, that
-    of torch.nn.Transformer's layers (`torch_nn`), Xavier's uniform on every matrix, embeddings included, or, for
-    fairseq's own architectures, theirs.
+    `p_drop_ffn` on the inner layer, both 0 in the paper. `embeddings` start from N(0, 1 / d_model) or from N(0, 1).
+    `initialisation` of all else is tensor2tensor's, that of torch.nn.Transformer's layers (`torch_nn`), Xavier's
+    uniform on every matrix, embeddings included, or, for fairseq's own architectures, theirs.
 
     A *batch* holds at most `max_tokens_per_batch` tokens, padding counted, on its longer side; one optimiser step
     (*update*) sums the gradients of `batches_per_update` of them, whether on as many GPUs or one after the other.
@@ -62,7 +61,7 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
     attention_biases: bool
     positions: Literal["sinusoidal", "sinusoidal_halves", "learned"]
     tied_embeddings: bool
-    embeddings: Literal["d_model", "standard_normal", "vectors"]
+    embeddings: Literal["d_model", "standard_normal"]
     initialisation: Literal["tensor2tensor", "torch_nn", "xavier", "fairseq"]
     p_drop: _Fraction
     p_drop_attention: _Fraction
@@ -112,8 +111,6 @@ _FAIRSEQ_TRANSFORMER = {
 
 def check_training(training: TrainingSpec, check: Check) -> None:
     """Call `check(key, is_right, expected)` for every rule that a training's values must keep beyond their types."""
-    expected = "d_model or standard_normal: a file of vectors is no longer supported"
-    check("embeddings", training.embeddings != "vectors", expected)
     _check_schedule(training, check)
     _check_architecture(training, check)
 

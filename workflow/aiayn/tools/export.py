@@ -1,14 +1,14 @@
-"""Exports an averaged checkpoint for programs without fairseq: as safetensors and JSON, or for CTranslate2.
+"""Exports an averaged checkpoint for programs without fairseq, as safetensors and JSON.
 
 An export is a folder of its own, whole or absent: the tensors, the vocabularies as JSON lists in order of id, the
-subword models with which text is split in pieces, and an `ExportRecord` (`config.json`; `aiayn.json` beside
-CTranslate2's own `config.json`) that says all that a reader of the tensors must know.
+subword models with which text is split in pieces, and `config.json`, an `ExportRecord` that says all that a reader of
+the tensors must know.
 """
 
 import json
 import shutil
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import safetensors
 import safetensors.torch
@@ -20,17 +20,11 @@ from aiayn.paths import EXPORT_RECORD_NAME, TENSORS_NAME
 from aiayn.provenance import Provenance, gather_provenance, new_folder_on_success, require_free_space
 from aiayn.records import ExportRecord, write_record
 from aiayn.runs.finished import FinishedRun
-from aiayn.tools.export_ctranslate2 import refuse_inexpressible, save_ctranslate2
 from aiayn.train.average import first_names
 from aiayn.train.checkpoints import tensors_sha256
 
-Format = Literal["safetensors", "ctranslate2"]
-RECORD_NAME_BY_FORMAT: dict[Format, str] = {"safetensors": EXPORT_RECORD_NAME, "ctranslate2": "aiayn.json"}
 
-
-def export_model(
-    finished: FinishedRun, into: Path, *, format: Format, provenance: Provenance | None = None
-) -> ExportRecord:
+def export_model(finished: FinishedRun, into: Path, *, provenance: Provenance | None = None) -> ExportRecord:
     """Write a finished run's averaged checkpoint to a new folder and return the record that lies in it.
 
     Its provenance is that of this process, unless another is given.
@@ -38,7 +32,6 @@ def export_model(
     Raises:
         RecordError: if no training record of the run can be read.
         UsageError: if the folder exists.
-        ConfigError: if the format cannot express the system or its search.
         CheckpointError: if the checkpoint is absent, torn or of another data-bin.
         SpaceError: if the disk cannot hold it; nothing half-written is left.
     """
@@ -50,8 +43,6 @@ def export_model(
         raise RecordError(
             f"{finished.checkpoint.path}: no training record of {run} that this version can read; train it again"
         )
-    if format == "ctranslate2":
-        refuse_inexpressible(finished.checkpoint.run, training, finished.decoding)
     model, task = load_average(finished.checkpoint.path, finished.data.folder, device="cpu")
     tensors: dict[str, torch.Tensor] = model.state_dict()
     tied = {name: first for name, first in first_names(tensors).items() if first != name}
@@ -59,26 +50,23 @@ def export_model(
     with new_folder_on_success(into) as folder:
         require_free_space(folder, sum(tensor.nbytes for tensor in stored.values()), "the exported tensors")
         vocabulary_file_by_side = _write_vocabularies(task, folder)
-        if format == "safetensors":
-            try:
-                safetensors.torch.save_file(stored, folder / TENSORS_NAME, metadata={"format": "pt"})  # as readers ask
-            except safetensors.SafetensorError as error:  # what it says of a full disk
-                raise SpaceError(
-                    f"{folder / TENSORS_NAME}: {error}; no output is half-written; make room, and export again"
-                ) from error
-        else:
-            save_ctranslate2(model, task, training, folder)
+        try:
+            safetensors.torch.save_file(stored, folder / TENSORS_NAME, metadata={"format": "pt"})  # as readers ask
+        except safetensors.SafetensorError as error:  # what it says of a full disk
+            raise SpaceError(
+                f"{folder / TENSORS_NAME}: {error}; no output is half-written; make room, and export again"
+            ) from error
         record = ExportRecord(
             provenance=provenance or gather_provenance([finished.checkpoint.path]),
-            format=format,
+            format="safetensors",
             training=training,
             decoding=finished.decoding,
             vocabulary_file_by_side=vocabulary_file_by_side,
             subword_file_by_language=_copy_subword_models(finished, folder),
-            tied=tied if format == "safetensors" else {},
+            tied=tied,
             **_facts(finished, model, task, tensors),
         )
-        write_record(record, folder / RECORD_NAME_BY_FORMAT[format])
+        write_record(record, folder / EXPORT_RECORD_NAME)
     return record
 
 
@@ -113,7 +101,7 @@ def first_position(model: Any) -> int | None:
 
 
 def _write_vocabularies(task: Any, folder: Path) -> dict[str, str]:
-    """Write the symbols of each side in order of id, those of a joint dictionary once, under CTranslate2's names."""
+    """Write the symbols of each side in order of id, those of a joint dictionary once."""
     symbols_by_side = {"source": task.source_dictionary.symbols, "target": task.target_dictionary.symbols}
     is_shared = symbols_by_side["source"] == symbols_by_side["target"]
     file_by_side = {side: f"{'shared' if is_shared else side}_vocabulary.json" for side in symbols_by_side}

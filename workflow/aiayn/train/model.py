@@ -33,7 +33,7 @@ def load_model(checkpoint_path: Path, data_folder: Path, *, device: str) -> tupl
     load_checkpoint(checkpoint_path)  # a torn file is named here, in our words
     state = load_checkpoint_to_cpu(str(checkpoint_path), {"data": str(data_folder)})
     _require_known(state["cfg"], checkpoint_path)
-    task = tasks.setup_task(state["cfg"]["task"], from_checkpoint=True)  # omits flags that earlier versions had
+    task = tasks.setup_task(state["cfg"]["task"], from_checkpoint=True)  # omits flags that are unknown here
     _check_dictionaries(state, task, checkpoint_path, data_folder)
     (model,), _, _ = load_model_ensemble_and_task([str(checkpoint_path)], task=task, state=state)
     return model.to(device).eval(), task

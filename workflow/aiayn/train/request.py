@@ -12,7 +12,7 @@ from typing import Self
 
 import msgspec
 
-from aiayn.records import Prediction
+from aiayn.records import Beginning, Prediction
 from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.system import TrainingSpec
 from aiayn.train.fairseq_args import TrainingData
@@ -23,7 +23,8 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `training`, `seed` and the data-bin decide its tensors. On a cluster `num_earlier_jobs` of this training ran before
     this one, of at most `max_num_jobs`; each of its nodes must have `gpus_per_node`, and the job must run the code in
-    `code_folder`, unless that is None. `prediction` goes into its record.
+    `code_folder`, unless that is None. `prediction` goes into its record, and so does `beginning`, which is None unless
+    the training continues a shorter training from the checkpoint at `beginning_path`.
     """
 
     run: str
@@ -44,6 +45,8 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     gpus_per_node: int = 0
     code_folder: str | None = None
     prediction: Prediction | None = None
+    beginning: Beginning | None = None
+    beginning_path: str | None = None
 
     @property
     def folder(self) -> RunFolder:

@@ -71,7 +71,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         an update is the same sentences on any number of ranks. A part without a sentence is fairseq's dummy batch, of
         weight 0.
         """
-        num_parts = getattr(self.cfg, "ranks_per_batch", 1)  # a checkpoint of an earlier version does not say
+        num_parts = self.cfg.ranks_per_batch
         if num_shards % num_parts:  # decoding
             num_parts = 1
         batches = super().get_batch_iterator(

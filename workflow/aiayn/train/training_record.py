@@ -91,4 +91,5 @@ def make_record(
         energy=total_energy([summary.energy, energy]),
         kernels=PADDED_ATTENTION if started.device == "cuda" and request.training.architecture == "transformer" else "",
         prediction=request.prediction,
+        beginning=request.beginning,
     )

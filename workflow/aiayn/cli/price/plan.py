@@ -9,6 +9,9 @@ Without --launcher, trainings run on Slurm at the paper's scale or if a cluster 
 cluster=NAME), and otherwise on this machine. On Slurm each has the GPUs of the cluster file; on this machine it has
 one, the machine's own or the kind that --gpu names. --num-gpus changes the number. The first assumption of the plan
 says what was taken.
+
+With --system, one system is planned instead of the config's lists, and its size and the command line of fairseq-train
+are printed, too. Any system of the scale's folder can be named.
 """
 
 import math
@@ -16,23 +19,28 @@ from pathlib import Path
 from typing import Literal
 
 from aiayn.cli.config import read_changed_scale
-from aiayn.cli.flags import CLUSTER, CONFIG, CONFIGFILE, JSON, RESULTS, flag, positive
+from aiayn.cli.flags import CLUSTER, CONFIG, JSON, RESULTS, flag, positive
 from aiayn.cli.price.launchers import LAUNCHER, ConfigFlags, choose_launcher
 from aiayn.errors import UsageError
 from aiayn.experiment import Experiment, read_experiment
 from aiayn.price.machines import PRICE_FLAG, choose_machine
 from aiayn.price.plan import make_plan, precisions_of
-from aiayn.price.text import render_plan
+from aiayn.price.system_plan import expand_system, plan_system
+from aiayn.price.text import render_plan, render_system_plan
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from aiayn.spec.hardware import read_hardware
+from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.terminal import json_text
 
 EXAMPLE = "aiayn plan --configfile workflow/config/paper.yaml --gpu H100"
 
 
 class Flags:
-    configfile: Path = CONFIGFILE
+    configfile: Path = flag(
+        "the scale's config file (default: the paper's)", "FILE", default=CONFIG_FOLDER / "paper.yaml"
+    )
     config: list[str] = CONFIG
+    system: str | None = flag("plan one system: a file of workflow/config/systems/SCALE", "NAME")
     cluster: str | None = CLUSTER
     launcher: Literal["local", "slurm"] | None = LAUNCHER
     gpu: str | None = flag(
@@ -59,6 +67,8 @@ def run(args: Flags) -> None:
     if args.dollars_per_gpu_hour is not None and not 0 <= args.dollars_per_gpu_hour < math.inf:
         raise UsageError(f"{PRICE_FLAG} {args.dollars_per_gpu_hour}: expected US$, 0 or more, such as 2.1")
     experiment, cluster = read_config(args)
+    if args.system is not None:
+        experiment = expand_system(experiment.scale, args.system)
     hardware = read_hardware()
     machine = choose_machine(
         cluster, hardware, launcher=choose_launcher(args, experiment.scale), gpu=args.gpu, num_gpus=args.num_gpus,
@@ -68,7 +78,11 @@ def run(args: Flags) -> None:
         experiment, machine, hardware, results_folder=args.results, benchmarks_folder=args.benchmarks,
         utilisation_fraction=args.utilisation,
     )  # fmt: skip
-    print(json_text(plan) if args.json else render_plan(plan), end="")
+    if args.system is None:
+        print(json_text(plan) if args.json else render_plan(plan), end="")
+        return
+    system_plan = plan_system(experiment, args.system, plan)
+    print(json_text(system_plan) if args.json else render_system_plan(system_plan), end="")
 
 
 def read_config(args: ConfigFlags) -> tuple[Experiment, ClusterSpec]:

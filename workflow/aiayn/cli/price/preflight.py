@@ -1,8 +1,8 @@
-"""Check what a config needs before it is started: config, mirrors, disk space, GPUs or Slurm, versions, code.
+"""Check what a config needs before it is started: config, precision, Slurm jobs, mirrors, disk space, versions.
 
 Without --launcher, Slurm is checked at the paper's scale or if a cluster is named (--cluster, --config cluster=NAME),
 and otherwise this machine. `sbatch --test-only` asks Slurm whether it accepts a training, as in the cluster file, and
-CPU rules, as in the profile. The partitions' time limits, account and QoS are compared too.
+one CPU job, with the default resources of the profile.
 
 Each check prints OK, WARN or FAIL, what it found, and what to do next. Nothing is downloaded, written or submitted.
 Exit code 1 if any check fails.
@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import ARCHIVES_FOLDER, CLUSTER, CONFIG, CONFIGFILE, RESULTS, choose_archives, flag
 from aiayn.cli.price.launchers import LAUNCHER, choose_launcher
 from aiayn.cli.price.plan import read_config
@@ -24,11 +23,11 @@ from aiayn.plan.machine import Machine
 from aiayn.price.machines import choose_machine, default_gpu
 from aiayn.price.plan import make_plan, precisions_of
 from aiayn.price.preflight import checks as preflight
-from aiayn.price.preflight.checks import Check, check_local_gpus, render_checks
+from aiayn.price.preflight.checks import Check, render_checks
 from aiayn.price.preflight.mirrors import check_mirrors
-from aiayn.price.preflight.slurm import check_slurm, read_profile
+from aiayn.price.preflight.slurm import check_slurm
 from aiayn.spec.cluster import ClusterSpec
-from aiayn.spec.hardware import HardwareSpec, read_hardware
+from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CHECKOUT
 from aiayn.spec.training import Precision
 from aiayn.terminal import json_text
@@ -59,9 +58,6 @@ def run(args: Flags) -> None:
         UsageError: if a profile is named that no check looks at.
         AiaynError: if a check fails.
     """
-    args.launcher = _launcher(args)
-    if args.profile is not None and args.launcher != "slurm":
-        raise UsageError(f"--profile {args.profile}: is for Slurm, and this machine is checked; add `--launcher slurm`")
     checks = _gather_checks(args)
     print(json_text(checks) if args.json else render_checks(checks), end="", flush=True)
     num_failed = sum(check.outcome == "FAIL" for check in checks)
@@ -69,54 +65,39 @@ def run(args: Flags) -> None:
         raise AiaynError(f"{args.configfile}: {num_failed} of {len(checks)} checks failed; each says what to do next")
 
 
-def _launcher(args: Flags) -> Literal["local", "slurm"]:
-    """Return where trainings are to run; of a config that cannot be read its own check says what is wrong."""
-    try:
-        return choose_launcher(args, read_changed_scale(args.configfile, args.config))
-    except AiaynError:
-        return args.launcher or "local"
-
-
 def _gather_checks(args: Flags) -> list[Check]:
-    """Return all checks; if the config cannot be read, that one alone is to be repaired first."""
-    is_slurm = args.launcher == "slurm"
-    constraints_path = CHECKOUT / "constraints.txt"
-    own = [
-        preflight.check_python(sys.version_info[:2]),
-        *preflight.check_packages(constraints_path, preflight.installed_versions(), needs_slurm=is_slurm),
-        preflight.check_code(),
-    ]
+    """Return all checks. If the config cannot be read, only the config and the versions are checked."""
     try:
         experiment, cluster = read_config(args)
-        machine, doubts = _choose_machine(cluster, read_hardware(), args.launcher, precisions_of(experiment))
-        benchmarks = Path("benchmarks")
+        launcher = choose_launcher(args, experiment.scale)
+        machine, doubts = _choose_machine(cluster, launcher, precisions_of(experiment))
         plan = make_plan(
-            experiment, machine, read_hardware(), results_folder=args.results, benchmarks_folder=benchmarks
+            experiment, machine, read_hardware(), results_folder=args.results, benchmarks_folder=Path("benchmarks")
         )
         mirror = named_mirror(experiment.scale.mirror)
     except AiaynError as error:
         advice = "correct it first: the rest of the config was not checked"
-        return [Check("config", "FAIL", str(error), advice), *own]
-    scale = experiment.scale
-    if is_slurm:
-        config = ["--configfile", str(args.configfile.absolute()), *(["--config", *args.config] if args.config else [])]
-        rule_requests, of_machine = read_profile(args.profile, config)
-        of_machine += check_slurm(cluster, _sbatch_text(experiment, cluster), rule_requests)
-    else:
-        of_machine = [check_local_gpus(plan, allow_long_runs=scale.allow_long_runs)]
+        return [Check("config", "FAIL", str(error), advice), *_check_versions(args.launcher)]
+    if args.profile is not None and launcher != "slurm":
+        raise UsageError(f"--profile {args.profile}: is for Slurm, and this machine is checked; add `--launcher slurm`")
     num_corpora, num_systems = len(experiment.corpora), len(experiment.system_by_name)
-    read = f"{scale.scale}: {num_corpora} corpora, {num_systems} systems, cluster {cluster.name}"
+    read = f"{experiment.scale.scale}: {num_corpora} corpora, {num_systems} systems, cluster {cluster.name}"
     archives = choose_archives(args.archives_folder)
+    checks = [Check("config", "OK", read), *doubts, *preflight.check_plan(plan)]
+    checks += check_mirrors(experiment.corpora, mirror=mirror, archives_folder=archives, is_offline=args.offline)
+    checks += preflight.check_space(
+        plan, runs_folder=Path(experiment.scale.runs_folder), results_folder=args.results, archives_folder=archives
+    )
+    if launcher == "slurm":
+        checks += check_slurm(cluster, _sbatch_text(experiment, cluster), args.profile)
+    return checks + _check_versions(launcher)
+
+
+def _check_versions(launcher: str | None) -> list[Check]:
+    installed = preflight.installed_versions()
     return [
-        Check("config", "OK", read),
-        *doubts,
-        preflight.check_plan(plan),
-        *check_mirrors(experiment.corpora, mirror=mirror, archives_folder=archives, is_offline=args.offline),
-        *preflight.check_space(
-            plan, runs_folder=Path(scale.runs_folder), results_folder=args.results, archives_folder=archives
-        ),
-        *of_machine,
-        *own,
+        preflight.check_python(sys.version_info[:2]),
+        preflight.check_packages(CHECKOUT / "constraints.txt", installed, needs_slurm=launcher == "slurm"),
     ]
 
 
@@ -133,13 +114,9 @@ def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
     return sbatch_text(request, cluster, run_folder)
 
 
-def _choose_machine(
-    cluster: ClusterSpec, hardware: HardwareSpec, launcher: str | None, precisions: set[Precision]
-) -> tuple[Machine, list[Check]]:
-    """Return what each training runs on; a GPU without a price or a speed is replaced, and doubtful.
-
-    Whether it has the precisions asked for, the job itself finds out.
-    """
+def _choose_machine(cluster: ClusterSpec, launcher: str, precisions: set[Precision]) -> tuple[Machine, list[Check]]:
+    """Return what each training runs on; for a GPU that hardware.yaml lacks, figures of another GPU are used."""
+    hardware = read_hardware()
     try:
         machine = choose_machine(cluster, hardware, launcher=launcher, gpu=None, num_gpus=None, precisions=precisions)
         return machine, []

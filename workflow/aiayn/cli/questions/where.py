@@ -1,4 +1,4 @@
-"""Show where a cell of a table comes from: runs, attempts, log line, digests, commit, versions, commands to repeat it.
+"""Show where a cell of a table comes from: value, run, commit and hardware of each seed.
 
 CELL is table:row:column, such as table2:base:bleu_en_de; --list prints the names of all cells.
 """
@@ -8,10 +8,10 @@ from pathlib import Path
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, JSON, RESULTS, SCALE, flag
 from aiayn.errors import UsageError
-from aiayn.spec.system import CONFIG_FOLDER, SCALES
+from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.terminal import json_text
 from paper_tables.make_frame import make_frame
-from paper_tables.questions.where import find_cell, named_cells, render_list, render_trace, trace_cell
+from paper_tables.questions.where import find_cell, named_cells, read_sources, render_list, render_sources
 from paper_tables.scale_results import gather_results
 
 EXAMPLE = "aiayn where table2:base:bleu_en_de --scale demo"
@@ -29,8 +29,6 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Print where the cell comes from, or the names of all cells."""
-    if args.configfile is None and args.scale not in SCALES:
-        raise UsageError(f"scale {args.scale!r}: expected one of {', '.join(SCALES)}, or --configfile FILE")
     if args.cell is None and not args.list:
         raise UsageError(
             "CELL is missing; give table:row:column, such as table2:base:bleu_en_de, or --list; see --help"
@@ -41,5 +39,5 @@ def run(args: Flags) -> None:
     if args.cell is None or args.list:
         print(json_text(list(cell_by_name.values())) if args.json else render_list(cell_by_name), end="")
         return
-    trace = trace_cell(frame, find_cell(args.cell, cell_by_name), args.results)
-    print(json_text(trace) if args.json else render_trace(trace), end="")
+    sources = read_sources(frame, find_cell(args.cell, cell_by_name))
+    print(json_text(sources) if args.json else render_sources(sources), end="")

@@ -10,30 +10,14 @@ if the config asks for them and they are of the same spec and data. Those that l
 --model RUN also ships that run's averaged model, as `aiayn export --format safetensors` writes it, in models/<run>/,
 with the NOTICE of its corpus (workflow/config/corpora/<corpus>.NOTICE): `aiayn translate RUN` then needs no training.
 Later packs keep it.
-
---check FOLDER judges a pack instead, ours or another group's: refused if it is incomplete or contradicts itself, each
-reason named (exit code 1). References are read from their public place, or from AIAYN_MIRROR. What the doctor finds is
-printed beside it, and refuses nothing:
-  aiayn pack --check paper_tables/measured/multi30k
 """
 
-import tempfile
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, CONFIGFILE, RESULTS, flag
-from aiayn.data.sources.fetch import fetch_corpus
-from aiayn.data.sources.testsets import public_references
-from aiayn.data.text.lines import read_lines
-from aiayn.errors import RecordError
-from aiayn.paths import RECORD_NAME
-from aiayn.records import RawCorpus, read_record, write_record
 from aiayn.runs.finished import find_finished
-from aiayn.spec.system import ArchiveSource, CorpusSpec
-from paper_tables.tools.admit import check_pack
 from paper_tables.tools.pack import pack_scale
 
 EXAMPLE = "aiayn pack --configfile workflow/config/multi30k.yaml --output paper_tables/measured"
@@ -41,8 +25,7 @@ MAX_MB = 20.0
 
 
 class Flags:
-    configfile: Path | None = msgspec.structs.replace(CONFIGFILE, excludes="what")
-    check: Path | None = flag("judge this pack, as .ci/admit does", "FOLDER", excludes="what")
+    configfile: Path = CONFIGFILE
     config: list[str] = CONFIG
     results: Path = RESULTS
     output: Path = flag(
@@ -54,10 +37,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Pack, and print what was packed and what is missing; or judge a pack."""
-    if args.configfile is None:
-        _check(args.check or Path())
-        return
+    """Pack, and print what was packed and what is missing."""
     scale = read_changed_scale(args.configfile, args.config)
     if args.model:
         from aiayn.tools.export import export_model  # needs torch
@@ -65,7 +45,7 @@ def run(args: Flags) -> None:
     for name in args.model:
         finished = find_finished(args.results, name, None)
         made = finished.checkpoint.provenance  # of the average
-        export_by_run[finished.checkpoint.run] = partial(export_model, finished, format="safetensors", provenance=made)
+        export_by_run[finished.checkpoint.run] = partial(export_model, finished, provenance=made)
     max_bytes = round(args.max_mb * 1e6)
     packed = pack_scale(scale, args.results, args.output, max_bytes=max_bytes, export_by_run=export_by_run)
     kept = f" ({packed.num_kept} kept from the pack before)" if packed.num_kept else ""
@@ -77,35 +57,3 @@ def run(args: Flags) -> None:
         print(f"missing: {name}")
     for name in packed.left_out:
         print(f"left out, though in the pack before: {name}")
-
-
-def _check(folder: Path) -> None:
-    """Judge a pack, and print what was checked, what stands beside it, and why it is refused.
-
-    Raises:
-        RecordError: if it is refused.
-    """
-    with tempfile.TemporaryDirectory() as name:
-        admission = check_pack(folder, partial(_read_references, Path(name)))
-    print(
-        f"{folder}: {admission.num_runs} of {admission.num_asked} trainings, {admission.num_scores} translations "
-        f"scored again, {admission.num_bytes / 1e6:.2f} MB"
-    )
-    for text in admission.findings:
-        print(f"beside its row: {text}")
-    for text in admission.refusals:
-        print(f"refused: {text}")
-    if admission.refusals:
-        raise RecordError(f"{folder}: refused, {len(admission.refusals)} reason(s) above; mend them and check it again")
-    print("admitted: whole, and free of contradiction")
-
-
-def _read_references(folder: Path, corpus: CorpusSpec, testset: str) -> list[str]:
-    """Return a test set's references as published; a corpus that is no archive is fetched once, into a folder."""
-    if isinstance(corpus.source, ArchiveSource):
-        return public_references(testset, corpus.language_pair)
-    record_path = folder / corpus.name / RECORD_NAME
-    if not record_path.exists():
-        write_record(fetch_corpus(corpus, mirror=None, record_path=record_path), record_path)
-    pair = read_record(record_path, RawCorpus).pair_by_split[testset]
-    return list(read_lines(pair.path_by_language[corpus.target_language]))

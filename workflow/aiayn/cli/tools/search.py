@@ -20,8 +20,8 @@ from aiayn.provenance import replace_on_success
 from aiayn.records import CheckpointRecord, read_record
 from aiayn.runs.finished import FinishedRun, find_finished
 from aiayn.spec.system import read_corpus
-from analysis.questions.outputs import read_references
 from analysis.scoring.score import score_hypotheses
+from analysis.tools.references import read_references
 from analysis.tools.search import SearchCell, SearchTable, pairs_to_try, render_csv, render_markdown
 
 EXAMPLE = (

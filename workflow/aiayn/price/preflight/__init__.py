@@ -1,4 +1,4 @@
-"""Checks what a config needs before anything is started: mirrors, disk, GPUs, Slurm, versions.
+"""Checks what a config needs before anything is started: mirrors, disk, Slurm, versions.
 
 May import `aiayn.plan` and below.
 """

@@ -7,8 +7,10 @@ downloaded.
 import concurrent.futures
 import re
 import urllib.parse
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import requests
@@ -31,6 +33,14 @@ class NeededFile(msgspec.Struct, frozen=True, kw_only=True):
     sources: list[tuple[str, int | None]]
 
 
+class Answer(NamedTuple):
+    """Where a file was found; `place` is "" if it was not, and `reason` says why."""
+
+    name: str
+    place: str
+    reason: str
+
+
 def check_mirrors(
     corpora: Mapping[str, CorpusSpec], *, mirror: str | None, archives_folder: Path, is_offline: bool
 ) -> list[Check]:
@@ -43,39 +53,23 @@ def check_mirrors(
         for name, corpus in corpora.items():
             needed = needed_files(corpus, mirror, archives_folder)
             answers = list(pool.map(lambda file: _find(file, is_offline=is_offline), needed))
-            checks.append(_check_of(f"mirrors of {name}", list(zip(needed, answers, strict=True)), is_offline))
+            checks.append(_check_of(f"mirrors of {name}", answers, is_offline))
     return checks
 
 
-def _check_of(
-    name: str, answers: Sequence[tuple[NeededFile, tuple[str, list[tuple[str, str]]]]], is_offline: bool
-) -> Check:
+def _check_of(name: str, answers: Sequence[Answer], is_offline: bool) -> Check:
     if not answers:
         return Check(name, "OK", "none needed: its text is shipped")
-    absent = [(file, reasons) for file, (where, reasons) in answers if not where]
+    absent = [f"{answer.name} ({answer.reason})" for answer in answers if not answer.place]
     if absent:
-        listed = "; ".join(f"{file.name} ({_in_short(reasons)})" for file, reasons in absent)
         advice = "name a copy: `--config mirror=file:///...` or AIAYN_MIRROR, or put archives into AIAYN_ARCHIVES"
         if is_offline:
             advice = f"fetch them while online (`snakemake data`), or {advice}"
-        return Check(name, "FAIL", f"{len(absent)} of {len(answers)} files were not found: {listed}", advice)
-    counts: dict[str, int] = {}
-    for _, (where, _) in answers:
-        counts[where] = counts.get(where, 0) + 1
-    listed = ", ".join(f"{number} {where}" for where, number in counts.items())
+        evidence = f"{len(absent)} of {len(answers)} files were not found: {'; '.join(absent)}"
+        return Check(name, "FAIL", evidence, advice)
+    counts = Counter(answer.place for answer in answers)
+    listed = ", ".join(f"{number} {place}" for place, number in counts.items())
     return Check(name, "OK", f"{len(answers)} files: {listed}")
-
-
-def _in_short(reasons: Sequence[tuple[str, str]]) -> str:
-    """Return the answers of sources: one by its URL, several by their hosts."""
-    if len(reasons) == 1:
-        return f"{reasons[0][0]}: {reasons[0][1]}"
-    pairs = dict.fromkeys((_host(url) or "local mirror", reason) for url, reason in reasons)
-    return ", ".join(f"{host}: {reason}" for host, reason in pairs) or "not tried: offline"
-
-
-def _host(url: str) -> str:
-    return urllib.parse.urlsplit(url).netloc
 
 
 def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) -> list[NeededFile]:
@@ -113,11 +107,11 @@ def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededF
     return NeededFile(name=testset, paths=[archive_path(published)], sources=[(url, None) for url in urls])
 
 
-def _find(file: NeededFile, *, is_offline: bool) -> tuple[str, list[tuple[str, str]]]:
-    """Return where a file was found, '' if nowhere, and the reasons of the sources tried before."""
+def _find(file: NeededFile, *, is_offline: bool) -> Answer:
+    """Return where a file was found, or the answer of each source that was tried."""
     if any(path.is_file() for path in file.paths):
-        return "lie here", []
-    reasons: list[tuple[str, str]] = []
+        return Answer(file.name, "lie here", "")
+    reasons: list[str] = []
     for url, num_bytes in file.sources:
         path = local_path(url)
         if path is None and is_offline:
@@ -129,9 +123,10 @@ def _find(file: NeededFile, *, is_offline: bool) -> tuple[str, list[tuple[str, s
         if None not in (num_bytes, size) and size != num_bytes:
             reason = f"{size} bytes, published {num_bytes}"
         if not reason:
-            return ("on a local mirror" if path is not None else f"at {_host(url)}"), reasons
-        reasons.append((url, reason))
-    return "", reasons
+            host = f"at {urllib.parse.urlsplit(url).netloc}"
+            return Answer(file.name, host if path is None else "on a local mirror", "")
+        reasons.append(f"{url}: {reason}")
+    return Answer(file.name, "", ", ".join(reasons) or "not tried: offline")
 
 
 def _stated_bytes(url: str) -> tuple[int | None, str]:

@@ -1,4 +1,0 @@
-"""Answers whether the difference between two system outputs is significant.
-
-Wing `questions`.
-"""

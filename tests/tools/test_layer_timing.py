@@ -1,0 +1,203 @@
+"""Table 1's layers do what their row says, cost what the formula says, and are timed in turn, the least counting."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from aiayn.__main__ import main
+from aiayn.records import read_record
+from aiayn.tools.layer_cost import (
+    LAYER_TYPES,
+    VARIABLES_BY_TYPE,
+    LayerSize,
+    maximum_path_length,
+    sequential_operations,
+)
+from aiayn.tools.layer_timing import (
+    SWEEPS_BY_DEVICE,
+    Sweep,
+    convolutional,
+    counted_flops,
+    make_call,
+    recurrent,
+    restricted_self_attention,
+    self_attention,
+    time_layers,
+)
+from aiayn.tools.records import LayerType, MeasureRecord
+from paper_tables.tools.table1 import fit_layer
+from tests.tools.timed_layers import layer_flops
+
+SMALL: dict[LayerType, Sweep] = {
+    layer: Sweep(
+        LayerSize(n=8, d=8, k=3 if "k" in variables else 1, r=4 if "r" in variables else 1),
+        {"n": (8, 16, 32, 64), "d": (8, 16, 32, 64)} | {name: (5, 7, 9) for name in variables if name in "kr"},
+    )
+    for layer, variables in VARIABLES_BY_TYPE.items()
+}
+
+
+def draw(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("layer", LAYER_TYPES)
+@pytest.mark.parametrize("device", SWEEPS_BY_DEVICE)
+def test_the_sizes_vary_one_variable_at_a_time_over_a_factor_of_three(device: str, layer: LayerType) -> None:
+    sweep = SWEEPS_BY_DEVICE[device][layer]
+    sizes = sweep.sizes()
+    assert len(set(sizes)) == len(sizes)
+    assert set(sweep.values_by_variable) == set(VARIABLES_BY_TYPE[layer])
+    for name, values in sweep.values_by_variable.items():
+        assert getattr(sweep.base, name) in values
+        assert max(values) / min(values) >= 3
+    assert all(size.k % 2 for size in sizes), "a kernel of even width has no middle"
+
+
+@pytest.mark.parametrize("layer", LAYER_TYPES)
+def test_torchs_count_is_the_formula(layer: LayerType) -> None:
+    for size in SMALL[layer].sizes():
+        call = make_call(layer, size, "cpu")
+        assert counted_flops(call) == layer_flops(layer, size)
+        assert sorted(call().shape)[-2:] == sorted((size.n, size.d))
+
+
+def test_self_attention_is_torchs_own() -> None:
+    q, k, v = draw(3, 6, 4)
+    expected = nn.functional.scaled_dot_product_attention(q, k, v)
+    torch.testing.assert_close(self_attention(q, k, v), expected)
+
+
+@pytest.mark.parametrize("r", [2, 3, 4])
+def test_restricted_attention_is_attention_over_the_tokens_around_and_zeros_beyond_the_ends(r: int) -> None:
+    q, k, v = draw(3, 6, 4)
+    read = restricted_self_attention(q, k, v, r=r)
+    for index in range(6):
+        places = range(index - r // 2, index - r // 2 + r)
+        keys, values = (
+            torch.stack([one[place] if 0 <= place < 6 else torch.zeros(4, dtype=torch.float64) for place in places])
+            for one in (k, v)
+        )
+        torch.testing.assert_close(read[index], self_attention(q[index : index + 1], keys, values)[0])
+
+
+def test_the_recurrence_is_torchs_own() -> None:
+    x, into, state = draw(5, 3), draw(3, 3), draw(3, 3).T
+    rnn = nn.RNN(3, 3, bias=False).double()
+    with torch.no_grad():
+        rnn.weight_ih_l0.copy_(into.T)
+        rnn.weight_hh_l0.copy_(state.T)
+        torch.testing.assert_close(recurrent(x, into, state), rnn(x)[0])
+
+
+def test_a_recurrence_makes_one_step_a_token_after_another_and_the_others_one() -> None:
+    """The longest chain of tanh between input and output."""
+    x = draw(6, 2).requires_grad_()
+    node, length = recurrent(x, draw(2, 2), draw(2, 2))[-1].sum().grad_fn, 0
+    pending, seen = [node], set()
+    while pending:
+        one = pending.pop()
+        if one is None or one in seen:
+            continue
+        seen.add(one)
+        length += one.name() == "TanhBackward0"
+        pending += [following for following, _ in one.next_functions]
+    assert length == sequential_operations("recurrent", LayerSize(n=6, d=2)) == 6
+
+
+class Dilated(nn.Module):
+    """Convolutions of ones over earlier tokens, each dilated k times as much as the one before; counts its calls."""
+
+    def __init__(self, k: int) -> None:
+        super().__init__()
+        self.k, self.num_calls = k, 0
+
+    def forward(self, x_1T1: torch.Tensor) -> torch.Tensor:
+        dilation, self.num_calls = self.k**self.num_calls, self.num_calls + 1
+        kernel = torch.ones(1, 1, self.k, dtype=x_1T1.dtype)
+        before = nn.functional.pad(x_1T1.mT, ((self.k - 1) * dilation, 0))
+        return nn.functional.conv1d(before, kernel, dilation=dilation).mT
+
+
+class Restricted(nn.Module):
+    """Restricted self-attention of one head of width 1."""
+
+    def __init__(self, r: int) -> None:
+        super().__init__()
+        self.r = r
+
+    def forward(self, x_1T1: torch.Tensor) -> torch.Tensor:
+        x_T1 = x_1T1[0]
+        return restricted_self_attention(torch.zeros_like(x_T1), torch.zeros_like(x_T1), x_T1, r=self.r)[None]
+
+
+def layers_to_connect(num_tokens: int, layer: nn.Module) -> int:
+    """Return how many times a layer over (1, T, 1) must be applied for the last token to depend on the first."""
+    x_1T1 = torch.ones(1, num_tokens, 1, dtype=torch.float64, requires_grad=True)
+    y_1T1 = x_1T1
+    for num_layers in range(1, num_tokens + 1):
+        y_1T1 = layer(y_1T1)
+        (gradient_1T1,) = torch.autograd.grad(y_1T1[0, -1, 0], x_1T1, retain_graph=True)
+        if gradient_1T1[0, 0, 0] != 0:
+            return num_layers
+    raise AssertionError(f"{num_tokens} layers do not connect {num_tokens} tokens")
+
+
+@pytest.mark.parametrize(("n", "width"), [(2, 3), (27, 3), (28, 3), (64, 3), (64, 5), (33, 9)])
+def test_derived_path_lengths_are_those_that_a_gradient_takes(n: int, width: int) -> None:
+    size = LayerSize(n=n, d=1, k=width, r=width)
+    assert layers_to_connect(n, Dilated(width)) == maximum_path_length("convolutional", size)
+    assert layers_to_connect(n, Restricted(width)) == maximum_path_length("self_attention_restricted", size)
+
+
+def test_the_least_of_the_rounds_counts_and_all_sizes_take_turns() -> None:
+    """A stopwatch by which every call takes its operations in nanoseconds, and every third timing ten times as long."""
+    timed: list[Callable[[], object]] = []
+    turns = itertools.count()
+
+    def stopwatch(call: Callable[[], object], times: int) -> float:
+        timed.append(call)
+        return counted_flops(call) * 1e-9 * times * (10 if next(turns) % 3 == 0 else 1)  # type: ignore[arg-type]
+
+    layers = time_layers("cpu", sweeps=SMALL, num_rounds=9, stopwatch=stopwatch)
+    for layer in LAYER_TYPES:
+        of_layer = [one for one in layers.timings if one.layer == layer]
+        law = fit_layer(layer, "seconds", of_layer)
+        for name, (exponent, _) in fit_layer(layer, "flops", of_layer).items():
+            assert law[name][0] == pytest.approx(exponent, abs=0.02)
+    num_calls = len(layers.timings)
+    first_round = timed[num_calls : 2 * num_calls]
+    assert len(set(map(id, first_round))) == num_calls
+    assert first_round != timed[:num_calls], "in another order each round"
+
+
+def test_a_device_that_is_not_there_is_refused_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    path = tmp_path / "record.json"
+    assert main(["measure", "--device", "cuda", "--record", str(path)]) != 0
+    assert "torch sees no GPU here" in capsys.readouterr().err
+    assert not path.exists()
+
+
+def test_a_convolution_is_centred() -> None:
+    kernel = torch.zeros(1, 1, 3)
+    kernel[0, 0, 1] = 1.0
+    x = torch.arange(4.0)[None, None]
+    assert torch.equal(convolutional(x, kernel), x)
+
+
+def test_the_record_says_on_what_it_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SWEEPS_BY_DEVICE, "cpu", SMALL)
+    path = tmp_path / "record.json"
+    assert main(["measure", "--device", "cpu", "--record", str(path)]) == 0
+    layers = read_record(path, MeasureRecord).layers
+    assert (layers.device, layers.dtype, layers.num_threads) == ("cpu", "float32", 1)
+    assert layers.torch_version == torch.__version__
+    assert layers.device_name in layers.signature
+    assert len(layers.timings) == sum(len(sweep.sizes()) for sweep in SMALL.values())

@@ -1,0 +1,74 @@
+"""Lets a training begin at the last checkpoint of a shorter training of the same model, seed and data.
+
+Equation (3) has no horizon, so a training of 16,000 updates contains the training of 8,000. A system file names the
+shorter system under `begins_from`; the record of the longer training says where it began.
+"""
+
+import logging
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from aiayn.errors import ConfigError, LaunchError
+from aiayn.provenance import replace_on_success
+from aiayn.records import Beginning, BinarizedCorpus, TrainRecord
+from aiayn.runs.run_folder import RunFolder
+from aiayn.spec.system import run_name
+from aiayn.stages import STAGE_VERSIONS
+from aiayn.train.request import TrainingRequest
+
+logger = logging.getLogger(__name__)
+
+
+def begun_from(
+    request: TrainingRequest, earlier: TrainRecord, data: BinarizedCorpus, *, begins_from: str
+) -> TrainingRequest:
+    """Return the request with the beginning that its system asks for: the last update of the `earlier` training.
+
+    Raises:
+        ConfigError: if the earlier training has another model, seed or data, or is not shorter.
+    """
+    expected = run_name(
+        corpus=request.corpus,
+        system=begins_from,
+        seed=request.seed,
+        training=msgspec.structs.replace(request.training, updates=earlier.updates),
+        data_digest=data.digest,
+        stage_version=STAGE_VERSIONS["train"],
+    )
+    if earlier.run != expected:
+        raise ConfigError(
+            f"{request.system}: --begin-from names the run {earlier.run}, expected {expected}, the training of "
+            f"{begins_from} with the same seed and data-bin; give its record"
+        )
+    if earlier.updates >= request.training.updates:
+        raise ConfigError(
+            f"{request.system}: {request.training.updates} updates, but {earlier.run}, from which it begins, has "
+            f"{earlier.updates}; expected more; raise `updates`"
+        )
+    beginning = Beginning(run=earlier.run, update=earlier.updates, tensors_sha256=earlier.tensors_sha256)
+    folder = RunFolder(earlier.run_folder)
+    return msgspec.structs.replace(
+        request, beginning=beginning, beginning_path=str(folder.full_path(earlier.updates).absolute())
+    )
+
+
+def place_beginning(request: TrainingRequest) -> None:
+    """Copy the checkpoint where a training begins into its folder, unless it has a checkpoint of its own.
+
+    Raises:
+        LaunchError: if that checkpoint no longer exists.
+    """
+    folder = request.folder
+    if request.beginning is None or request.beginning_path is None or folder.newest_update():
+        return
+    source_path = Path(request.beginning_path)
+    if not source_path.is_file():
+        raise LaunchError(
+            f"{request.run}: begins at {source_path}, which does not exist; train {request.beginning.run} again "
+            "(`aiayn train --fresh`), or copy its checkpoints folder back"
+        )
+    with replace_on_success(folder.full_path(request.beginning.update)) as partial_path:
+        shutil.copyfile(source_path, partial_path)
+    logger.info(f"{request.run}: begins at update {request.beginning.update} of {request.beginning.run}")

@@ -1,0 +1,53 @@
+"""The record of rule measure: the layers of Table 1, timed."""
+
+from typing import Literal
+
+import msgspec
+
+from aiayn.records import Record
+
+STAGE_VERSION = 3  # as those of `aiayn.stages`
+LayerType = Literal["self_attention", "recurrent", "convolutional", "self_attention_restricted"]  # rows of Table 1
+
+
+class LayerTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One layer of Table 1 at one size: operations as counted by torch, seconds forward, the least of all rounds.
+
+    `n`, `d`, `k` and `r` are Table 1's; what a type of layer does not have is 1.
+    """
+
+    layer: LayerType
+    n: int
+    d: int
+    k: int
+    r: int
+    flops: int
+    seconds: float
+    median_seconds: float
+
+
+class TimedLayers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Layers of Table 1 timed on one device; `clock` says what the seconds are of."""
+
+    device: str
+    device_name: str
+    dtype: str
+    num_threads: int
+    clock: str
+    num_rounds: int
+    torch_version: str
+    timings: list[LayerTiming]
+
+    @property
+    def signature(self) -> str:
+        """All that could change the seconds."""
+        return (
+            f"device:{self.device}|{self.device_name}|dtype:{self.dtype}|threads:{self.num_threads}|batch:1|"
+            f"pass:forward|clock:{self.clock}|rounds:{self.num_rounds}|torch:{self.torch_version}"
+        )
+
+
+class MeasureRecord(Record, frozen=True, kw_only=True, tag="MeasureRecord"):
+    """The timed layers of Table 1."""
+
+    layers: TimedLayers
