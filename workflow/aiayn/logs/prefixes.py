@@ -11,7 +11,7 @@ MIN_SHARE = 0.8  # of the lines that are not blank
 # What fairseq's own lines begin with, after any prefix.
 _OWN = rb"(?=\d{4}-\d\d-\d\d \d|\||\{|Namespace|[STHDPAIE]-\d|epoch |Generate |Translated |averaging |INFO)"
 PREFIXES = (
-    re.compile(rb"^\s*\[?(?:rank ?|default)?(?P<rank>\d{1,5})\]?: " + _OWN),  # srun --label, torchrun
+    re.compile(rb"^\s*\[?(?:rank ?|default)?(?P<rank>\d{1,5})\]?: ?" + _OWN),  # srun --label, torchrun
     re.compile(
         rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? (?:std(?:out|err) [FP] )?"
     ),  # containers
