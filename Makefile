@@ -75,14 +75,14 @@ lint: install
 	ruff check .
 	ruff format --check .
 	mypy
-	snakefmt --check Snakefile workflow/Snakefile workflow/rules workflow/aiayn
+	snakefmt --check Snakefile workflow/Snakefile workflow/rules analysis
 	snakemake --lint
 	lint-imports
 
 fmt: install
 	ruff check --fix .
 	ruff format .
-	snakefmt Snakefile workflow/Snakefile workflow/rules workflow/aiayn
+	snakefmt Snakefile workflow/Snakefile workflow/rules analysis
 
 # Rewrites the expected files of tests/golden from the present code; review the difference before you commit it. A new
 # transcript of a verb begins as a file in tests/golden/transcripts that has the line `$ aiayn ...` alone.

@@ -7,7 +7,7 @@
 The order of the includes is the order of the data flow; workflow/README.md has the table of stages.
 """
 
-from aiayn.spec.system import CONFIG_FOLDER
+from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER
 from aiayn.wings import asked_stages
 from snakemake.utils import min_version
 
@@ -28,7 +28,7 @@ include: "workflow/rules/tables.smk"  # tables
 
 for stage in asked_stages(SCALE):  # the rules of wings
 
-    include: str(CONFIG_FOLDER.parent / "aiayn" / stage.rules)
+    include: str(CHECKOUT / stage.rules)
 
 
 rule all:

@@ -1,4 +1,4 @@
-"""From records and logs to verdicts: `scoring`, `logs` and `doctor`.
+"""The wings: questions about finished runs and about other people's files, one folder each.
 
-May import `aiayn` but its stages and the command (pyproject.toml, contracts `layers` and `core`): no torch, no fairseq.
+`aiayn.wings` finds them. A wing imports `aiayn` and `paper_tables`, never another wing.
 """

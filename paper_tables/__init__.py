@@ -1,4 +1,5 @@
-"""The paper's tables and ours beside them: `tables` and `render`, and the wings' folders, over `published/`.
+"""The paper's tables and ours next to them: `frame`, `tables`, `render` and `logs`, over `published/`.
 
-May import `analysis` and of `aiayn` all but its stages and the command (pyproject.toml): no torch, no fairseq.
+Needs neither torch nor fairseq.
+Imports no stage and no verb of `aiayn`.
 """

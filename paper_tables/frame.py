@@ -15,10 +15,10 @@ from aiayn.paths import CellKey
 from aiayn.printed import COMPARED_AVERAGE, COMPARED_ROLE
 from aiayn.records import BaselineRecords, TrainRecord, read_trained
 from aiayn.runs.log import read_validations
+from aiayn.scoring.runs import RunState
+from aiayn.scoring.verdict import Corrected, Verdict
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.system import CorpusSpec, SystemSpec, TrainingSpec
-from analysis.scoring.runs import RunState
-from analysis.scoring.verdict import Corrected, Verdict
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):

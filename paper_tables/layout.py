@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from aiayn.printed import PAPER_SCALE, PublishedCell
-from analysis.scoring.seeds import MIN_SEEDS_OF_INTERVAL, summarise_seeds
+from aiayn.scoring.seeds import MIN_SEEDS_OF_INTERVAL, summarise_seeds
 from paper_tables.frame import Number
 
 PLUS_MINUS = "\u00b1"

@@ -21,10 +21,8 @@ from aiayn.printed import (
 )
 from aiayn.provenance import Provenance
 from aiayn.records import BinarizedCorpus, Hardware, TrainRecord
-from aiayn.spec.hardware import HardwareSpec
-from aiayn.spec.system import TrainingSpec
-from analysis.scoring.definitions import ALL_METRICS
-from analysis.scoring.scores import (
+from aiayn.scoring.definitions import ALL_METRICS
+from aiayn.scoring.scores import (
     BITS_LOST_METRIC,
     BITS_METRIC,
     ENTROPY_METRIC,
@@ -34,7 +32,7 @@ from analysis.scoring.scores import (
     training_key,
     values_by_number,
 )
-from analysis.scoring.verdict import (
+from aiayn.scoring.verdict import (
     Conditions,
     PooledSd,
     find_condition_mismatch,
@@ -43,6 +41,8 @@ from analysis.scoring.verdict import (
     not_comparable,
     pool_sd,
 )
+from aiayn.spec.hardware import HardwareSpec
+from aiayn.spec.system import TrainingSpec
 from paper_tables.frame import Frame, Line, Number, PrintedCell, Run, Translations, group_runs, is_bleu
 from paper_tables.layout import MARK_BY_SCALE, SACRE_METRIC
 from paper_tables.scale_results import TRAIN_SPLIT, ScaleResults

@@ -15,7 +15,7 @@ import msgspec
 
 from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, Text, read_rows, require_unique
-from analysis.scoring.verdict import PooledSd, pool_sd
+from aiayn.scoring.verdict import PooledSd, pool_sd
 
 FILE_NAME = "public_seeds.csv"
 ALGOPERF, MLPERF = "AlgoPerf", "MLPerf"

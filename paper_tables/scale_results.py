@@ -40,6 +40,14 @@ from aiayn.records import (
     read_train_record,
     read_trained,
 )
+from aiayn.scoring.runs import RunState, find_run_state
+from aiayn.scoring.scores import (
+    TrainingKey,
+    collect_scores,
+    read_of_run,
+    read_trainings,
+    training_key,
+)
 from aiayn.spec.hardware import HardwareSpec, read_hardware
 from aiayn.spec.system import (
     CONFIG_FOLDER,
@@ -53,14 +61,6 @@ from aiayn.spec.system import (
     read_system,
 )
 from aiayn.wings import load, present_stages
-from analysis.scoring.runs import RunState, find_run_state
-from analysis.scoring.scores import (
-    TrainingKey,
-    collect_scores,
-    read_of_run,
-    read_trainings,
-    training_key,
-)
 from paper_tables.frame import Translations
 
 TRAIN_SPLIT = "train"  # of a data-bin

@@ -27,7 +27,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def _without_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the extra for missing where the tables ask for it: drawing takes 5 s of a CPU each time."""
     if request.node.get_closest_marker("figures") is None:
-        monkeypatch.setattr("paper_tables.render.drawn.has_figures", lambda: False)
+        monkeypatch.setattr("paper_tables.render.draw.has_figures", lambda: False)
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from aiayn.paths import CellKey
 from aiayn.records import TrainRecord
+from aiayn.scoring.scores import BITS_METRIC
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER
 from analysis.conclusions.contrasts import DECIDED, Call, SeedRun, draw_contrast, measure_spread, reach_of
-from analysis.scoring.scores import BITS_METRIC
-from paper_tables.conclusions.contrasts import Contrasts, PrintedContrast, draw_contrasts
-from paper_tables.conclusions.rates import read_rate_probes
+from analysis.conclusions.rates import read_rate_probes
+from analysis.conclusions.scale_contrasts import Contrasts, PrintedContrast, draw_contrasts
 from paper_tables.frame import Frame
 from paper_tables.layout import SACRE_METRIC, format_value
 from paper_tables.make_frame import make_frame

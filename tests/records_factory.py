@@ -256,7 +256,7 @@ def write_baselines(site: Site, corpus: str, testset: str, value: float = 8.25) 
 
 def write_measured(site: Site) -> None:
     """Write the record of rule measure, with timings that follow Table 1."""
-    from aiayn.tools.records import MeasureRecord
+    from analysis.tools.records import MeasureRecord
     from tests.tools.timed_layers import timed_layers  # deleted together with the wing `tools`
 
     record = MeasureRecord(provenance=PROVENANCE, layers=timed_layers())

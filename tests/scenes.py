@@ -168,7 +168,7 @@ def make_forms(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def make_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this a machine without GPU and mirror: 40 GB free, packages as pinned."""
-    from aiayn.price.preflight import checks  # of a wing, which may be absent
+    from analysis.price.preflight import checks  # of a wing, which may be absent
 
     pins = dict(line.split("==") for line in (CHECKOUT / "constraints.txt").read_text().split("\n") if "==" in line)
     needed = {name: pins[name] for name in (*checks.NEEDED_PACKAGES, checks.SLURM_PACKAGE)}

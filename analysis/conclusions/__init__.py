@@ -1,4 +1,1 @@
-"""The rule by which a difference between two systems of ours holds, a wing.
-
-May import `analysis.scoring`.
-"""
+"""Decides which conclusions of the paper hold for our systems, and compares variants with base."""

@@ -46,7 +46,8 @@ from typing import Literal
 
 import msgspec
 
-from analysis.scoring.verdict import (
+from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
+from aiayn.scoring.verdict import (
     ALPHA,
     MARGIN_BLEU,
     Outcome,
@@ -61,8 +62,6 @@ from analysis.scoring.verdict import (
 
 MARGIN_BITS = 0.10
 MAX_REACH_BITS = 0.06
-UNIFORM_ENTROPY = 0.98
-UNIFORM_BITS = 0.05
 STARTED_BITS = 4.5  # of dev, a subword; of the vocabulary of scale multi30k, from its probes
 LATE_SHARE = 0.30  # of the updates
 SHARES = (0.6, 0.8, 1.0)  # of the updates, at which an effect is looked at

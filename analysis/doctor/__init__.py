@@ -1,4 +1,1 @@
-"""Finds why BLEU is missing: compares log, data-bin and hypotheses of a run with the spec of its system.
-
-May import `analysis.logs`, `analysis.scoring` and `analysis.findings`.
-"""
+"""Finds why BLEU is missing: compares log, data-bin and hypotheses of a run with the spec of its system."""

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse, stats
 
+from aiayn.scoring.outputs.line_match import num_in_worse_half
 from analysis.doctor.data_bin import UNKNOWN, Side
-from analysis.outputs.line_match import num_in_worse_half
 
 NUM_COUNTED = 40_000  # pairs that are counted at most; half of them if there are fewer
 NUM_COMPARED = 4_000  # pairs that are compared at most

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from aiayn.logs.findings import Evidence
 from aiayn.spec.system import ShippedSource
 from analysis.doctor.alignment import CLEAN_SHARE, MAX_SHARE, alarm_rate, estimate_misaligned
 from analysis.doctor.check_settings import training_judgements
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
 from analysis.doctor.types import Answer, Case, Claim, evidence_of, fact, make_finding
-from analysis.findings import Evidence
 from paper_tables.compare.training import DEV_PAIRS, HARMLESS_VOCABULARY, TRAINING_PAIRS_BY_LANGUAGE_PAIR
 
 NUM_LINES_LOOKED_AT = 2000

@@ -7,7 +7,21 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from aiayn.logs.findings import Cost, Evidence, Finding
 from aiayn.printed import METRIC_BY_PAIR
+from aiayn.scoring.definitions import CASE_SUFFIX
+from aiayn.scoring.outputs.line_match import (
+    MAX_OUT_OF_ORDER,
+    MIN_DISTINCT,
+    MIN_LANGUAGE,
+    MIN_VARIETY,
+    ORDER_SEED,
+    share_out_of_order,
+    variety,
+    words_share,
+)
+from aiayn.scoring.outputs.repairs import best_repair
+from aiayn.scoring.outputs.system_output import Share, form_of, joined
 from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR
 from analysis.doctor.check_search import NO_TRANSLATIONS, generation_judgements
 from analysis.doctor.check_training import check_divergence
@@ -23,20 +37,6 @@ from analysis.doctor.types import (
     make_finding,
     outcome_of,
 )
-from analysis.findings import Cost, Evidence, Finding
-from analysis.outputs.line_match import (
-    MAX_OUT_OF_ORDER,
-    MIN_DISTINCT,
-    MIN_LANGUAGE,
-    MIN_VARIETY,
-    ORDER_SEED,
-    share_out_of_order,
-    variety,
-    words_share,
-)
-from analysis.outputs.repairs import best_repair
-from analysis.outputs.system_output import Share, form_of, joined
-from analysis.scoring.definitions import CASE_SUFFIX
 from paper_tables.compare.decoding import TEST_PAIRS
 from paper_tables.compare.training import DEV_PAIRS
 

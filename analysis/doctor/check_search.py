@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
+from aiayn.logs.findings import Cost, Evidence, Finding
 from aiayn.paths import num_averaged
+from aiayn.scoring.outputs.system_output import joined
 from aiayn.spec.system import DecodingSpec
 from analysis.doctor.check_settings import claimed_system
 from analysis.doctor.plain import plain
@@ -21,8 +23,6 @@ from analysis.doctor.types import (
     make_finding,
     outcome_of,
 )
-from analysis.findings import Cost, Evidence, Finding
-from analysis.outputs.system_output import joined
 from paper_tables.compare.decoding import compare_generation
 from paper_tables.compare.judgement import Judgement
 

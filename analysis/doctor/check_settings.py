@@ -10,10 +10,10 @@ from typing import Literal
 import msgspec
 
 from aiayn.cost import target_tokens_per_full_update
+from aiayn.logs.findings import Cost, Finding
+from aiayn.logs.symbols import are_equal, symbols_of_spec
 from aiayn.printed import PAPER_SCALE, PUBLISHED_FOLDER, Text, read_rows
 from analysis.doctor.types import Answer, Case, Claim, evidence_of, make_finding
-from analysis.findings import Cost, Finding
-from analysis.logs.symbols import are_equal, symbols_of_spec
 from paper_tables.compare.judgement import Judgement
 from paper_tables.compare.systems import PaperSystem
 from paper_tables.compare.training import RATE_TOLERANCE, compare_training, tokens_per_update

@@ -4,18 +4,18 @@ import math
 from collections.abc import Sequence
 
 from aiayn.logs.evidence import LoggedTraining, dev_subset
-from analysis.conclusions.contrasts import UNIFORM_BITS, UNIFORM_ENTROPY
+from aiayn.logs.findings import Cost, Evidence
+from aiayn.logs.types import TrainingLog, perplexity_of
+from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
 from analysis.doctor.check_settings import NO_LOG
 from analysis.doctor.types import Answer, Attending, Case, fact, make_finding
-from analysis.findings import Cost, Evidence
-from analysis.logs.types import TrainingLog, perplexity_of
 
 NO_VALIDATION = "the log has no validation"
 # A training that fell apart: perplexity in training above 1,000 after its best validation, or a validation that ends
 # this much (in bits a subword) above its best. Both stood so in the published cases (fairseq #515, #1331).
 DIVERGED_TRAIN_BITS, DIVERGED_DEV_BITS = 10.0, 2.0
 # A decoder that never began to read the source: by a record, each head's entropy over log S and the bits lost without
-# attention (decision 0009, `analysis.conclusions.contrasts`); by a curve, a plateau: the best validation, in bits over
+# attention (decision 0009, `aiayn.scoring.start`); by a curve, a plateau: the best validation, in bits over
 # log2 of the vocabulary, and its fall over the last third of the updates. These thresholds lie between trainings that
 # started and others in one half of our logs, and hold in the other half (tests/doctor/test_start.py): plateaus at 0.31
 # that fall by 0.05, while started trainings end below 0.25 or still fall by 0.4. A small or hard text has a plateau as

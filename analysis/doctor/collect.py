@@ -26,6 +26,9 @@ from aiayn.logs.evidence import (
     logged_training,
     metric_of_generation,
 )
+from aiayn.logs.listing import LeftOut, list_folder
+from aiayn.logs.reader import OTHER_TOOLKIT, read_log
+from aiayn.logs.types import TrainingLog
 from aiayn.packed import find_packed
 from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, num_averaged, split_alpha
 from aiayn.records import (
@@ -39,6 +42,7 @@ from aiayn.records import (
     TrainRecord,
     read_record,
 )
+from aiayn.scoring.outputs.system_output import generated_sentences, joined, read_output, read_text
 from aiayn.spec.system import CorpusSpec
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.types import (
@@ -50,10 +54,6 @@ from analysis.doctor.types import (
     Search,
     Translation,
 )
-from analysis.logs.listing import LeftOut, list_folder
-from analysis.logs.reader import OTHER_TOOLKIT, read_log
-from analysis.logs.types import TrainingLog
-from analysis.outputs.system_output import generated_sentences, joined, read_output, read_text
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
@@ -320,7 +320,7 @@ def _sacrebleu_scores(folder: Path) -> Iterator[Reported]:
 
 
 def read_lines(path: Path, *, may_be_blank: bool = False) -> tuple[str, ...]:
-    """Return the lines of a text, whatever it is packed in (see `analysis.outputs.system_output`).
+    """Return the lines of a text, whatever it is packed in (see `aiayn.scoring.outputs.system_output`).
 
     Raises:
         ScoreError: if it is empty, torn, binary or no UTF-8.

@@ -5,9 +5,9 @@ import re
 
 import msgspec
 
+from aiayn.scoring.outputs.system_output import Treatment, form_of, joined, prepare
 from aiayn.spec.system import CorpusSpec
 from analysis.doctor.types import Translation
-from analysis.outputs.system_output import Treatment, form_of, joined, prepare
 
 # What Moses' tokenizer writes in place of characters, and of hyphens with -a.
 _ESCAPES = (

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from aiayn.logs.evidence import LoggedGeneration, LoggedTraining
+from aiayn.logs.findings import Cost, Evidence, Finding
+from aiayn.logs.types import BleuLine, TrainingLog
 from aiayn.printed import read_rows
 from aiayn.spec.system import CorpusSpec, DecodingSpec, TrainingSpec
 from analysis.doctor.data_bin import DataBin
-from analysis.findings import Cost, Evidence, Finding
-from analysis.logs.types import BleuLine, TrainingLog
 from paper_tables.compare.judgement import Judgement
 
 # Turns hypotheses and references into values in percent by metric, under every definition that applies.

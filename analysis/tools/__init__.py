@@ -1,4 +1,1 @@
-"""Holds the results of a search over beam sizes and length penalties; reads the references of a test set.
-
-Wing `tools`.
-"""
+"""Uses a trained run: searches, evaluates, packs and exports it; times Table 1's layers."""

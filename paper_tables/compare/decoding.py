@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from aiayn.logs.evidence import VALIDATION_BLEU, LoggedGeneration, models_of, whole_number
-from analysis.logs.types import GenerationLog
+from aiayn.logs.types import GenerationLog
 from paper_tables.compare.judgement import Group, Judgement, Verdict, show
 from paper_tables.compare.systems import PaperSystem
 from paper_tables.compare.training import DEV_PAIRS, judge_argument, judge_symbol

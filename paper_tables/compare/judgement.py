@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from analysis.logs.symbols import Symbol
+from aiayn.logs.symbols import Symbol
 
 # `different`: another value. `contradictory`: two places of a log exclude each other, or a value is impossible.
 Verdict = Literal["equal", "harmless", "different", "contradictory", "not stated"]

@@ -11,7 +11,7 @@ import msgspec
 
 from aiayn.logs.completeness import broken, generation_findings, training_findings
 from aiayn.logs.evidence import LoggedFolder, LoggedGeneration, LoggedTraining, metric_of_generation
-from analysis.findings import Finding
+from aiayn.logs.findings import Finding
 from paper_tables.compare.decoding import BY_NAME, compare_generation
 from paper_tables.compare.judgement import DECODING_GROUPS, TRAINING_GROUPS, Judgement, apart
 from paper_tables.compare.systems import Match, PaperSystem, find_system, systems_for

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
+from aiayn.logs.symbols import ROW_SYMBOLS, Symbol, Symbols, are_equal, is_ours, symbols_of_spec
+from aiayn.logs.types import Argument
 from aiayn.printed import PAPER_SCALE, read_cells
 from aiayn.spec.system import CONFIG_FOLDER, read_system
-from analysis.logs.symbols import ROW_SYMBOLS, Symbol, Symbols, are_equal, is_ours, symbols_of_spec
-from analysis.logs.types import Argument
 
 
 class PaperSystem(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from aiayn.logs.arguments import KNOWN_ARGUMENTS
 from aiayn.logs.evidence import LoggedTraining, dev_subset, diverged_after, final_validation, whole_number
-from analysis.logs.symbols import (
+from aiayn.logs.symbols import (
     MAX_FIRST_RATE,
     MIN_POSITIONS,
     OURS_ONLY,
@@ -17,7 +17,7 @@ from analysis.logs.symbols import (
     is_ours,
     symbols_of_arguments,
 )
-from analysis.logs.types import Argument, Start, TrainingLog
+from aiayn.logs.types import Argument, Start, TrainingLog
 from paper_tables.compare.judgement import Group, Judgement, Verdict, show
 from paper_tables.compare.systems import PaperSystem
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from aiayn.cost import training_flops
 from aiayn.paths import CellKey
 from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC, read_cells
+from aiayn.scoring.runs import RunState
 from aiayn.spec.hardware import HardwareSpec
-from analysis.scoring.runs import RunState
 from paper_tables.compare.judgement import label_of_texts
 from paper_tables.compare.lines import AveragedLine
 from paper_tables.frame import Frame, Line, Number, Run

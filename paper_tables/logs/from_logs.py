@@ -7,36 +7,35 @@ import html
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pandas as pd
 
 from aiayn.logs.completeness import broken
 from aiayn.logs.evidence import join_logs
+from aiayn.logs.findings import Finding
+from aiayn.logs.listing import LeftOut, list_folder
+from aiayn.logs.reader import read_log
+from aiayn.logs.symbols import is_ours
+from aiayn.logs.types import LogFile, TrainingLog
 from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC
 from aiayn.provenance import commit_label, utc_now
 from aiayn.records import TrainRecord
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import SCALES
-from aiayn.wings import registered
-from analysis.findings import Finding
-from analysis.logs.listing import LeftOut, list_folder
-from analysis.logs.reader import read_log
-from analysis.logs.symbols import is_ours
-from analysis.logs.types import LogFile, TrainingLog
 from paper_tables.compare.judgement import Judgement
 from paper_tables.compare.lines import AveragedLine, JudgedFolder, average_trainings, judge_folder
 from paper_tables.compare.systems import read_systems
 from paper_tables.layout import Table, compact
 from paper_tables.logs.frame import frame_of_logs
 from paper_tables.logs.tables import file_problems, lay_out_logs
-from paper_tables.render.drawn import FIGURES_FOLDER, DrawnFigure, draw_figures
-from paper_tables.render.from_logs import Read
+from paper_tables.render.draw import draw_figures
+from paper_tables.render.drawn import FIGURES_FOLDER, DrawnFigure
 from paper_tables.render.render import Popovers
 from paper_tables.render.report import Origin, card_words, render_cards, render_page
 from paper_tables.render.tables import REPORT_NAME, write_frame, write_table, write_text
-from paper_tables.scale_results import RecordFault
+from paper_tables.scale_results import RecordedResults, RecordFault
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
 
@@ -45,6 +44,18 @@ TRAINING_COLUMNS = (
 )  # fmt: skip
 MAX_LINES = 6  # that the first look names
 FINDING_COLUMNS = ("path", "rule", "severity", "line", "message", "next_step")
+
+
+class Read(NamedTuple):
+    """The folders asked for, each once, and the results of each scale that lie below them."""
+
+    folders: tuple[Path, ...]
+    recorded_by_scale: dict[str, RecordedResults]
+
+    @property
+    def faults(self) -> list[RecordFault]:
+        """The records that are left out."""
+        return [fault for recorded in self.recorded_by_scale.values() for fault in recorded.faults]
 
 
 def make_page_of_logs(read: Read, output_folder: Path, config_folder: Path) -> tuple[Path, tuple[str, ...]]:
@@ -59,7 +70,7 @@ def make_page_of_logs(read: Read, output_folder: Path, config_folder: Path) -> t
         RecordError: if a folder cannot be read.
         ConfigError: if a system or the hardware file cannot be read.
     """
-    root, file_by_path, left_out, of_wings = _read_files(read.folders)
+    root, file_by_path, left_out = _read_files(read.folders)
     refused = [file_problems(path, one)[0] for path, one in sorted(file_by_path.items()) if one.refusal is not None]
     named = [one.why for one in left_out if not one.path.rpartition("/")[2].startswith("(")]
     not_read = (*refused, *named)
@@ -84,39 +95,31 @@ def make_page_of_logs(read: Read, output_folder: Path, config_folder: Path) -> t
         hardware = read_hardware(config_folder / "hardware.yaml")
         frame = frame_of_logs(lines, hardware)
         tables = [lay_out_table2(frame), lay_out_table3(frame), *tables]
-    tables = [compact(table) for table in (*tables, *(table for logs in of_wings for table in logs.tables()))]
+    tables = [compact(table) for table in tables]
     for table in tables:
         write_table(table, output_folder / "tables")
     write_frame(_training_frame(lines), output_folder / "trainings.tsv")
     write_frame(_finding_frame(judged, findings_by_path, read.faults, left_out), output_folder / "findings.tsv")
-    further = (figure for logs in of_wings for figure in logs.figures())
-    figures = draw_figures("logs_figures", output_folder / FIGURES_FOLDER, root, file_by_path, lines, further)
-    write_text(_render_page(read, judged, lines, tables, figures, not_read, of_wings), output_folder / REPORT_NAME)
+    figures = draw_figures("logs_figures", output_folder / FIGURES_FOLDER, root, file_by_path, lines)
+    write_text(_render_page(read, judged, lines, tables, figures, not_read), output_folder / REPORT_NAME)
     return output_folder / REPORT_NAME, not_read
 
 
-def _read_files(folders: Sequence[Path]) -> tuple[Path, dict[str, LogFile], list[LeftOut], list[Any]]:
-    """Return the root of the logs ('.' for several folders), each log by its path below, and what is not read.
-
-    Last are the logs that are a wing's alone, a reader each (`aiayn.wings.Wing.log_reader`).
-    """
+def _read_files(folders: Sequence[Path]) -> tuple[Path, dict[str, LogFile], list[LeftOut]]:
+    """Return the root of the logs ('.' for several folders), each log by its path below, and what is not read."""
     listings = {folder: list_folder(folder) for folder in folders}
     prefixes = {folder: "" if len(folders) == 1 else f"{folder.as_posix()}/" for folder in folders}
-    paths = {f"{prefixes[folder]}{path}": folder / path for folder in folders for path in listings[folder].log_paths}
-    of_wings = [read(paths) for read in registered("log_reader")]
-    taken = {name for logs in of_wings for name in logs.names}
-    left_out = [LeftOut(name, "log", why) for logs in of_wings for name, why in logs.refused]
+    left_out: list[LeftOut] = []
     file_by_path: dict[str, LogFile] = {}
     for folder, prefix in prefixes.items():
-        own = [path for path in listings[folder].log_paths if f"{prefix}{path}" not in taken]
-        file_by_path |= {f"{prefix}{path}": read_log(folder / path) for path in own}
+        file_by_path |= {f"{prefix}{path}": read_log(folder / path) for path in listings[folder].log_paths}
         left_out += [msgspec.structs.replace(one, path=f"{prefix}{one.path}") for one in listings[folder].left_out]
-    return folders[0] if len(folders) == 1 else Path(), file_by_path, left_out, of_wings
+    return folders[0] if len(folders) == 1 else Path(), file_by_path, left_out
 
 
 def averaged_lines(folder: Path) -> list[AveragedLine]:
     """Return the lines of Tables 2 and 3 that the logs below a folder fill."""
-    root, file_by_path, _, _ = _read_files([folder])
+    root, file_by_path, _ = _read_files([folder])
     systems = read_systems(_scales_of(file_by_path))
     return average_trainings(judge_folder(join_logs(root, file_by_path), systems).trainings)[0]
 
@@ -196,7 +199,6 @@ def _render_page(
     tables: Sequence[Table],
     figures: Sequence[DrawnFigure] | None,
     not_read: Sequence[str],
-    of_wings: Sequence[Any],
 ) -> str:
     """Return the page of the logs: what was read, what it fills, what is left out, and where the records' pages are."""
     num_averaged = sum(len(line.trainings) for line in lines if line.has_training_numbers)
@@ -205,8 +207,7 @@ def _render_page(
         for scale, recorded in read.recorded_by_scale.items()
     ]
     kinds = [f"{len(judged.trainings):,} trainings", f"{len(judged.logs.generations):,} translations"]
-    kinds += [words for logs in of_wings for words in logs.words()]
-    num_logs = len(judged.logs.file_by_path) + sum(len(logs.names) for logs in of_wings)
+    num_logs = len(judged.logs.file_by_path)
     filled = dict.fromkeys(
         html.escape(f"{line.system.system}, {line.language_pair}: {len(line.trainings)}") for line in lines
     )

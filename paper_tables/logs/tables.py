@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from aiayn.logs.evidence import entries_by_name
-from analysis.findings import Finding
-from analysis.logs.listing import LeftOut
-from analysis.logs.reader import OTHER_TOOLKIT
-from analysis.logs.symbols import Symbol, reasons_unknown
-from analysis.logs.types import AveragingLog, GenerationLog, LogEntry, LogFile, TrainingLog
+from aiayn.logs.findings import Finding
+from aiayn.logs.listing import LeftOut
+from aiayn.logs.reader import OTHER_TOOLKIT
+from aiayn.logs.symbols import Symbol, reasons_unknown
+from aiayn.logs.types import AveragingLog, GenerationLog, LogEntry, LogFile, TrainingLog
 from paper_tables.compare.judgement import Judgement
 from paper_tables.compare.lines import JudgedFolder, JudgedGeneration, JudgedTraining
 from paper_tables.layout import DASH, Column, Row, Table, anchor_of, format_value, text_cell

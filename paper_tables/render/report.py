@@ -4,15 +4,15 @@ import html
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
 
 import msgspec
 
 from aiayn.printed import PAPER_SCALE
+from aiayn.scoring.verdict import MARGIN_BLEU, Outcome
 from aiayn.wings import registered
-from analysis.scoring.verdict import MARGIN_BLEU, Outcome
 from paper_tables.frame import Frame
 from paper_tables.layout import MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
+from paper_tables.render.chapters import CHAPTERS, Chapter, place_of_figure, place_of_table
 from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import Popovers, render_html_part
@@ -30,29 +30,6 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     made: str
     commit: str
     so_far: bool
-
-
-class Chapter(NamedTuple):
-    """A part of the page: its figures, by the beginning of their names, and its tables."""
-
-    name: str
-    title: str
-    figures: tuple[str, ...]
-    tables: tuple[str, ...]
-
-
-CHAPTERS = (
-    Chapter("results", "Results", ("verdict_strip", "bleu_cost"),
-            ("table2", "conclusions", "replications", "toy_en_es", "baselines", "verdicts")),
-    Chapter("variations", "Variations on the model", ("forest",),
-            ("table3", "testsets", "variants", "architectures")),
-    Chapter("trainings", "Trainings", ("curves",), ("costs", "runs", "logs")),
-    Chapter("model", "The model", ("attention",), ("table1",)),
-    Chapter("claims_of_others", "What others say", ("public_runs",),
-            ("reference_replications", "public_runs")),
-    Chapter("printed", "Printed alone", (), ("table4",)),
-)  # fmt: skip
-FURTHER = Chapter("further", "Further", ("",), ())  # what no other chapter names
 
 
 def render_report(
@@ -130,14 +107,13 @@ def _within_limit(figures: Iterable[DrawnFigure]) -> list[DrawnFigure]:
 def _chapters(
     figures: Iterable[DrawnFigure], tables: Sequence[Table]
 ) -> list[tuple[Chapter, list[DrawnFigure], list[Table]]]:
-    """Return the chapters that have content; figures and tables of no chapter are in a further one."""
-    left_figures, left_tables = list(figures), {table.name: table for table in tables}
+    """Return the chapters that have content; figures and tables without a place are in the last."""
+    figures = sorted(figures, key=lambda figure: place_of_figure(figure.name))
+    tables = sorted(tables, key=lambda table: place_of_table(table.name))
     found = []
-    for chapter in (*CHAPTERS, FURTHER):
-        names = chapter.tables if chapter is not FURTHER else tuple(left_tables)
-        own_tables = [left_tables.pop(name) for name in names if name in left_tables]
-        own_figures = [one for one in left_figures if one.name.startswith(chapter.figures or ("\0",))]
-        left_figures = [one for one in left_figures if one not in own_figures]
+    for index, chapter in enumerate(CHAPTERS):
+        own_figures = [figure for figure in figures if place_of_figure(figure.name).chapter == index]
+        own_tables = [table for table in tables if place_of_table(table.name).chapter == index]
         if own_tables or own_figures:
             found.append((chapter, own_figures, own_tables))
     return found

@@ -5,13 +5,15 @@ from pathlib import Path
 import pandas as pd
 
 from aiayn.provenance import commit_label, replace_on_success, utc_now
+from aiayn.scoring.scores import summarise_frame
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
-from aiayn.wings import tables_after
-from analysis.scoring.scores import summarise_frame
+from aiayn.wings import load, wing_tables
 from paper_tables.frame import Frame
 from paper_tables.layout import Table, compact
 from paper_tables.make_frame import make_frame
-from paper_tables.render.drawn import FIGURES_FOLDER, draw_figures
+from paper_tables.render.chapters import place_of_table
+from paper_tables.render.draw import draw_figures
+from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import RENDERER_BY_SUFFIX
 from paper_tables.render.report import Origin, render_report
@@ -29,7 +31,7 @@ SO_FAR_FOLDER = "so-far"  # beside Snakemake's declared outputs, never among the
 REPORT_NAME = "report.html"
 ATTENTION_FOLDER = "attention"  # below results/<scale>/, where `aiayn attention` writes
 ONLY_ON_THE_PAGE = ("verdicts", "runs")  # all other tables are files, too
-ALWAYS_OF_RECORDS = ("table2", "table3", "conclusions")  # also where no number of ours is in them yet
+ALWAYS_OF_RECORDS = ("table2", "table3")  # also if they hold no number of ours yet
 
 
 def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_folder: Path = CONFIG_FOLDER) -> Path:
@@ -60,10 +62,11 @@ def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) 
 
     It has no time and no commit of rendering: the same records give the same bytes.
     """
+    always = {*ALWAYS_OF_RECORDS, *(table.name for table in wing_tables() if table.is_always_packed)}
     tables = [
         table
         for table in lay_out_tables(frame)
-        if table.name in ALWAYS_OF_RECORDS or (table.name not in ONLY_ON_THE_PAGE and table.signatures)
+        if table.name in always or (table.name not in ONLY_ON_THE_PAGE and table.signatures)
     ]
     write_frames(recorded.results, frame, folder)
     for table in tables:
@@ -79,7 +82,7 @@ def write_frames(results: ScaleResults, frame: Frame, folder: Path) -> None:
 
 
 def lay_out_tables(frame: Frame) -> list[Table]:
-    """Return all tables in the order of the report, each followed by the wings' tables that stand after it."""
+    """Return the tables of the core and of the wings, in the order of the page."""
     tables: list[Table | None] = [
         lay_out_table2(frame),
         lay_out_table3(frame),
@@ -89,10 +92,9 @@ def lay_out_tables(frame: Frame) -> list[Table]:
         lay_out_runs(frame),
         lay_out_table4(),
     ]
-    with_wings = [
-        table for core in tables if core for table in (core, *(layout(frame) for layout in tables_after(core.name)))
-    ]
-    return [compact(table) for table in with_wings if table is not None]
+    tables += [load(table.layout)(frame) for table in wing_tables()]
+    laid_out = [compact(table) for table in tables if table is not None]
+    return sorted(laid_out, key=lambda table: place_of_table(table.name))
 
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:

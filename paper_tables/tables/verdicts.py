@@ -7,8 +7,7 @@ from typing import Literal
 import pandas as pd
 
 from aiayn.printed import PAPER_SCALE, read_replications
-from aiayn.wings import registered
-from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Outcome, PooledSd, Verdict, judge_family
+from aiayn.scoring.verdict import ALPHA, MARGIN_BLEU, MIN_SEEDS, Outcome, PooledSd, Verdict, judge_family
 from paper_tables.frame import Frame, PrintedCell
 from paper_tables.layout import (
     DASH,
@@ -29,6 +28,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
+from paper_tables.public_seeds import noise_sentence
 from paper_tables.tables.ours import complete, our_cell
 
 P_DECIMALS = 3
@@ -107,10 +107,15 @@ def lay_out_verdicts(frame: Frame) -> Table:
             *_meanings(frame.judged),
             *_family_notes(frame.judged),
             *_spread_notes(frame.judged),
-            *(Note("", cite()) for cite in (registered("cited") if frame.scale == PAPER_SCALE else [])),
+            *_noise_notes(frame),
         ),
     )
     return complete(frame, table, has_states=False, has_signatures=False)
+
+
+def _noise_notes(frame: Frame) -> list[Note]:
+    """Return a note on the seed noise of public trainings, for verdicts at the paper's scale."""
+    return [Note("", noise_sentence())] if frame.scale == PAPER_SCALE else []
 
 
 def _fields() -> tuple[Field[PrintedCell], ...]:

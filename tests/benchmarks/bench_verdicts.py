@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, Outcome, judge_family
+from aiayn.scoring.verdict import ALPHA, MARGIN_BLEU, Outcome, judge_family
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

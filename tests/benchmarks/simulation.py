@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from analysis.scoring.verdict import Outcome, Verdict, judge, pool_sd
+from aiayn.scoring.verdict import Outcome, Verdict, judge, pool_sd
 
 PRINTED_BLEU = 27.3  # Table 2, base; the rule sees differences only
 Noise = Callable[[np.random.Generator, tuple[int, int]], npt.NDArray[np.float64]]  # of mean 0 and variance 1

@@ -8,11 +8,11 @@ import pytest
 from aiayn.paths import evaluation_record, train_record
 from aiayn.printed import PUBLISHED_FOLDER, read_cells, read_rows
 from aiayn.records import PerplexityRecord, ScoreRecords, read_record, write_record
-from paper_tables.conclusions.contrasts import draw_contrasts
-from paper_tables.conclusions.published import PublishedFinding, read_conclusions, read_findings
-from paper_tables.conclusions.rates import RateProbes
-from paper_tables.conclusions.table import lay_out_conclusions
-from paper_tables.conclusions.testsets import lay_out_testsets
+from analysis.conclusions.published import PublishedFinding, read_conclusions, read_findings
+from analysis.conclusions.rates import RateProbes
+from analysis.conclusions.scale_contrasts import draw_contrasts
+from analysis.conclusions.tables.conclusions import lay_out_conclusions
+from analysis.conclusions.tables.testsets import lay_out_testsets
 from paper_tables.layout import Table, compact
 from tests import laid_out
 from tests.laid_out import frame_of, notes_of

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import pytest
 
+from aiayn.scoring.verdict import PooledSd
 from analysis.conclusions.contrasts import (
     Call,
     Contrast,
@@ -16,7 +17,6 @@ from analysis.conclusions.contrasts import (
     measure_spread,
     reach_of,
 )
-from analysis.scoring.verdict import PooledSd
 
 
 def runs_of(*values: float, **known: object) -> list[SeedRun]:

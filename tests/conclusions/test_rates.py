@@ -9,7 +9,7 @@ from aiayn.printed import read_rows
 from aiayn.runs.log import read_validations
 from aiayn.spec.system import CONFIG_FOLDER, read_system
 from analysis.conclusions.contrasts import SeedRun
-from paper_tables.conclusions.rates import RATES_FOLDER, RateProbe, RateProbes, effects_at_rates, read_rate_probes
+from analysis.conclusions.rates import RATES_FOLDER, RateProbe, RateProbes, effects_at_rates, read_rate_probes
 
 HEADER = "system,times_peak,seed,updates,bits\n"
 TIMES_BY_WORD = {"half": 0.5, "twice": 2.0}

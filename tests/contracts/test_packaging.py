@@ -9,6 +9,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from setuptools import find_packages
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PIN = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[0-9][0-9A-Za-z.]*)")
@@ -82,13 +83,19 @@ def test_the_environments_python_is_one_that_the_project_takes() -> None:
     assert allowed.contains(pythons[0])
 
 
-def test_what_is_declared_is_what_is_packaged() -> None:
-    settings = tomllib.loads(read("pyproject.toml"))["tool"]["setuptools"]
-    folders = {".".join(path.parent.relative_to(CHECKOUT / root).parts)
-               for root, name in [("workflow", "aiayn"), ("workflow", "aiayn_fairseq"), (".", "analysis"),
-                                  (".", "paper_tables")]
-               for path in (CHECKOUT / root / name).rglob("__init__.py")}  # fmt: skip
-    assert set(settings["packages"]) == folders
+def test_the_packages_that_are_found_are_the_folders_with_an_init_file() -> None:
+    find = tomllib.loads(read("pyproject.toml"))["tool"]["setuptools"]["packages"]["find"]
+    assert find["namespaces"] is False  # folders of data and byte code are no packages
+    found: set[str] = set()
+    for place in find["where"]:
+        found |= set(find_packages(str(CHECKOUT / place), include=find["include"]))
+    roots = [("workflow", "aiayn"), ("workflow", "aiayn_fairseq"), (".", "analysis"), (".", "paper_tables")]
+    folders = {
+        ".".join(path.parent.relative_to(CHECKOUT / root).parts)
+        for root, name in roots
+        for path in (CHECKOUT / root / name).rglob("__init__.py")
+    }
+    assert found == folders
 
 
 PYPROJECT = '[project]\ndependencies = ["torch>=2.11,<2.14"]\noptional-dependencies = {dev = ["types-PyYAML"]}\n'

@@ -1,150 +1,319 @@
-"""The core without its wings: each is hidden in turn, with those that use it, and what is left still works."""
+"""Wings are found by listing `analysis/`; each folder can be deleted, and the rest installs, lints and works."""
 
+import ast
 import os
-import re
 import shutil
 import subprocess
 import sys
-import tomllib
+import venv
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from aiayn.errors import RecordError
-from aiayn.wings import WINGS, Wing, find_target, load, registered
-from paper_tables.render.drawn import draw_figures
-from paper_tables.render.from_logs import make_tables_from_logs
-from tests.logs.factory import TrainingText
-from tests.pipeline_copy import make_pipeline
+from aiayn.__main__ import CORE_VERBS, main
+from aiayn.errors import ConfigError
+from aiayn.launch.code_snapshot import take_snapshot
+from aiayn.wings import Wing, find_wings, load, module_of_verb, present_wings, registered, wing_tables
+from paper_tables.render.chapters import CHAPTERS, CORE_PLACES, FURTHER, place_of_figure, place_of_table
+from paper_tables.render.draw import draw_figures
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-MULTI30K = CHECKOUT / "paper_tables" / "measured" / "multi30k"
-RENDERED = ("scores.tsv", "verdicts.tsv", "tables/table2.md", "tables/table3.md")
-# An editable installation would find what is hidden in the copy in the checkout itself; and drawing takes seconds.
-SITE = (
-    "import sys\n"
-    "sys.meta_path[:] = [one for one in sys.meta_path if '_Editable' not in getattr(one, '__name__', '')]\n"
-    "sys.modules['vl_convert'] = None\n"
-)
-CONTRACTS = {
-    contract["id"]: contract
-    for contract in tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
-        "contracts"
+ANALYSIS = CHECKOUT / "analysis"
+MULTI30K = Path("paper_tables", "measured", "multi30k")
+NAMES = sorted(path.parent.name for path in ANALYSIS.glob("*/wing.py"))
+HEAVY = {"torch", "fairseq", "fairseq_cli", "omegaconf", "submitit", "safetensors", "altair", "vl_convert"}
+WING = 'from aiayn.wings import Wing, WingTable\n\nWING = Wing(summary="a wing of the test", {})\n'
+
+
+def imported_by(source: str) -> list[str]:
+    """Return the modules that a source file imports, in functions too."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names.append(str(node.module))
+    return names
+
+
+def heavy_imports(folder: Path) -> list[str]:
+    """Return `file: package` for each import of a heavy package by a module that is not called `heavy_*`."""
+    return [
+        f"{path.relative_to(folder)}: {name}"
+        for path in sorted(folder.rglob("*.py"))
+        if not path.name.startswith("heavy_")
+        for name in imported_by(path.read_text(encoding="utf-8"))
+        if name.partition(".")[0] in HEAVY
     ]
-}
 
 
-def folder_of(package: str) -> Path:
-    """Return a package's folder below a checkout."""
-    path = Path(*package.split("."))
-    return Path("workflow") / path if path.parts[0] == "aiayn" else path
+def make_wing(folder: Path, name: str, source: str) -> None:
+    """Write a wing of one file into a folder that stands for `analysis/`."""
+    (folder / name).mkdir(parents=True)
+    (folder / name / "__init__.py").touch()
+    (folder / name / "wing.py").write_text(source, encoding="utf-8")
 
 
-def imported_by(wing: Wing) -> set[str]:
-    """Return the names of the wings that a wing imports."""
-    paths = (path for package in wing.packages for path in (CHECKOUT / folder_of(package)).rglob("*.py"))
-    source = "\n".join(path.read_text(encoding="utf-8") for path in paths)
-    imported = set(re.findall(r"^\s*(?:from|import) ([\w.]+)", source, flags=re.MULTILINE))
-    return {
-        other.name
-        for other in WINGS
-        for package in other.packages
-        if other != wing and any(f"{name}.".startswith(f"{package}.") for name in imported)
-    }
+@pytest.fixture
+def analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return an empty folder that is the package `analysis` for this test."""
+    folder = tmp_path / "analysis"
+    folder.mkdir()
+    before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "analysis"}
+    monkeypatch.setattr(load_package(), "__path__", [str(folder)])
+    for name in before.keys() - {"analysis"}:
+        monkeypatch.delitem(sys.modules, name)
+    present_wings.cache_clear()
+    yield folder
+    for name in [name for name in sys.modules if name.startswith("analysis.")]:
+        del sys.modules[name]
+    present_wings.cache_clear()
 
 
-def hidden_with(wing: Wing) -> list[Wing]:
-    """Return a wing and those above it that use it, directly or by another."""
-    hidden = {wing.name}
-    for other in WINGS:
-        if hidden & imported_by(other):
-            hidden.add(other.name)
-    return [other for other in WINGS if other.name in hidden]
+def load_package() -> object:
+    """Return the package `analysis`."""
+    import analysis
+
+    return analysis
 
 
-def test_the_contracts_name_the_packages_of_the_wings_in_their_order() -> None:
-    packages = [package for wing in WINGS for package in wing.packages]
-    assert CONTRACTS["core-and-wings"]["protected_modules"] == packages
-    assert CONTRACTS["core-and-wings"]["allowed_importers"] == packages
-    assert CONTRACTS["wings"]["layers"] == [" : ".join(wing.packages) for wing in reversed(WINGS)]
-
-
-def test_each_wing_is_whole_folders_that_are_there_and_no_folder_of_a_wing_is_missed() -> None:
-    packages = {package for wing in WINGS for package in wing.packages}
-    assert [package for package in packages if not (CHECKOUT / folder_of(package) / "__init__.py").exists()] == []
-    names = {wing.name for wing in WINGS}
-    parents = ("aiayn", "aiayn.cli", "analysis", "paper_tables")
-    found = {
-        f"{parent}.{name}" for parent in parents for name in names if (CHECKOUT / folder_of(parent) / name).is_dir()
-    }
-    assert found == packages
+def test_a_wing_file_imports_nothing_but_its_types() -> None:
+    assert len(NAMES) >= 1
+    sources = {name: (ANALYSIS / name / "wing.py").read_text(encoding="utf-8") for name in NAMES}
+    assert {name: imported_by(source) for name, source in sources.items()} == {name: ["aiayn.wings"] for name in NAMES}
 
 
 def test_what_the_wings_register_can_be_loaded() -> None:
-    for kind in ("make_logs_page", "write_figures"):
-        assert callable(load(find_target(kind)))
-    for kind in ("scale_figures", "logs_figures", "log_reader", "cited"):
+    assert list(present_wings()) == NAMES
+    assert all(callable(load(table.layout)) for table in wing_tables())
+    assert all(Path(CHECKOUT, wing.stage.rules).is_file() for wing in present_wings().values() if wing.stage)
+    for kind in ("scale_figures", "logs_figures", "answer"):
         assert all(map(callable, registered(kind)))
+    verbs = [verb for wing in present_wings().values() for verb in wing.verbs]
+    assert [module_of_verb(verb) for verb in verbs] == [
+        f"analysis.{name}.verbs.{verb}" for name, wing in present_wings().items() for verb in wing.verbs
+    ]
+    assert set(verbs).isdisjoint(CORE_VERBS)
 
 
-def test_without_the_wing_a_folder_of_foreign_logs_is_answered_by_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_every_registered_table_has_a_chapter_and_a_place_of_its_own() -> None:
+    places = [place_of_table(name) for name in (*CORE_PLACES, *(table.name for table in wing_tables()))]
+    assert len(places) == len(set(places))
+    assert FURTHER not in places
+    assert place_of_table("none") == FURTHER
+    assert place_of_figure("none") == FURTHER
+
+
+def test_only_heavy_modules_of_a_wing_import_what_is_heavy() -> None:
+    assert heavy_imports(ANALYSIS) == []
+
+
+def test_a_heavy_import_is_noticed_also_in_a_function(tmp_path: Path) -> None:
+    make_wing(tmp_path, "a", "def draw():\n    from torch import nn\n")
+    (tmp_path / "a" / "heavy_b.py").write_text("import torch\n", encoding="utf-8")
+    assert heavy_imports(tmp_path) == ["a/wing.py: torch"]
+
+
+def test_the_order_of_the_page_does_not_depend_on_the_names_of_wings(analysis: Path) -> None:
+    for name, place in (("a", 45), ("z", 15)):
+        table = (
+            f'tables=(WingTable("{name}_table", "analysis.{name}.tables:lay_out", chapter="results", place={place}),)'
+        )
+        make_wing(analysis, name, WING.format(table))
+    names = sorted(["a_table", "z_table", "table2", "replications", "baselines"], key=place_of_table)
+    assert names == ["table2", "z_table", "replications", "a_table", "baselines"]
+
+
+def test_an_unknown_chapter_is_one_sentence(analysis: Path) -> None:
+    make_wing(analysis, "a", WING.format('tables=(WingTable("t", "analysis.a.t:t", chapter="result", place=1),)'))
+    with pytest.raises(ConfigError, match=f"places t in chapter 'result', expected one of {CHAPTERS[0].name}, "):
+        place_of_table("table2")
+
+
+def test_a_folder_of_byte_code_is_ignored_and_python_files_without_a_wing_file_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "gone" / "verbs" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "gone" / "verbs" / "__pycache__" / "plan.cpython-311.pyc").touch()
+    assert find_wings(tmp_path) == {}
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "check.py").touch()
+    with pytest.raises(ConfigError, match=r"/odd: has Python files but no wing\.py"):
+        find_wings(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("WING = Wing(", "SyntaxError"),
+        ("import absent_package\n", "ModuleNotFoundError: No module named 'absent_package'"),
+        ("", "AttributeError"),
+        (WING.format("verbs={1: 2}"), "ValidationError: Expected `str`"),
+    ],
+)
+def test_a_broken_wing_file_is_one_sentence_with_its_folder(
+    analysis: Path, source: str, found: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "a.log").write_text(TrainingText().text(), encoding="utf-8")
-    monkeypatch.setattr("aiayn.wings.present_wings", lambda: ())
-    with pytest.raises(RecordError, match=r"logs: no results of runs of ours .* read by the wing `logs`, which is not"):
-        make_tables_from_logs([tmp_path / "logs"], tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+    make_wing(analysis, "broken", source)
+    for arguments in (["--help"], ["plan"]):
+        assert main(arguments) == 1
+        answer = capsys.readouterr()
+        assert answer.out == ""
+        assert answer.err.startswith(f"aiayn: {analysis / 'broken' / 'wing.py'}: cannot be read: {found}")
+        assert answer.err.count("\n") == 1
 
 
-def test_without_the_wing_of_figures_their_folder_is_there_and_empty(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("aiayn.wings.present_wings", lambda: ())
+@pytest.mark.parametrize(
+    ("entry", "slot"),
+    [
+        ('answer="analysis.a.answer:answer"', "the answer that opens the page"),
+        ('verbs={"plan": "predict"}', "the verb plan"),
+        ('tables=(WingTable("costs", "analysis.a.t:t", chapter="results", place=1),)', "the table costs"),
+    ],
+)
+def test_two_wings_for_one_slot_are_one_sentence(analysis: Path, entry: str, slot: str) -> None:
+    for name in ("first", "second"):
+        make_wing(analysis, name, WING.format(entry))
+    with pytest.raises(ConfigError, match=f"/first and .*/second: both register {slot}, expected one wing; remove it"):
+        present_wings()
+
+
+def test_without_a_wing_that_draws_the_folder_of_figures_is_there_and_empty(analysis: Path, tmp_path: Path) -> None:
     assert draw_figures("scale_figures", tmp_path / "figures") == []
     assert list((tmp_path / "figures").iterdir()) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("wing", WINGS, ids=lambda wing: wing.name)
-def test_without_a_wings_folders_the_rest_works(wing: Wing, tmp_path: Path) -> None:
-    pipeline = make_pipeline(tmp_path)
-    (pipeline.checkout / "sitecustomize.py").write_text(SITE, encoding="utf-8")
-    hidden = hidden_with(wing)
-    for package in (package for one in hidden for package in one.packages):
-        shutil.rmtree(pipeline.checkout / folder_of(package))
+def test_ranks_and_jobs_never_look_for_wings(tmp_path: Path) -> None:
+    folder = take_snapshot(tmp_path / "runs")
+    assert sorted(path.name for path in folder.iterdir()) == ["aiayn", "aiayn_fairseq"]
+    program = "import aiayn.launch.job, aiayn.train.train, sys; print({'aiayn.wings', 'analysis'} & set(sys.modules))"
+    environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONSAFEPATH": "1"}
+    answer = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+    )
+    assert answer.stdout == "set()\n"
 
-    def aiayn(*arguments: str) -> subprocess.CompletedProcess[str]:
-        path = os.pathsep.join([str(pipeline.checkout / "workflow"), str(pipeline.checkout)])
-        return subprocess.run(
-            [sys.executable, "-m", "aiayn", *arguments],
-            env=os.environ | {"PYTHONPATH": path}, cwd=pipeline.checkout, capture_output=True, text=True, check=False,
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of the checkout, and a virtual environment in which it is installed in place, without dependencies."""
+
+    folder: Path
+    bin_folder: Path
+
+    def delete(self, name: str) -> None:
+        """Delete the two folders of a wing."""
+        shutil.rmtree(self.folder / "analysis" / name)
+        shutil.rmtree(self.folder / "tests" / name, ignore_errors=True)
+
+    def restore(self) -> None:
+        """Bring the wings back."""
+        for parent in ("analysis", "tests"):
+            shutil.copytree(
+                CHECKOUT / parent, self.folder / parent, dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )  # fmt: skip
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of the environment in the copy; it must end well."""
+        kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        path = os.pathsep.join([str(self.bin_folder), str(Path(sys.executable).parent), os.environ["PATH"]])
+        answer = subprocess.run(
+            [str(self.bin_folder / "python"), *command], cwd=self.folder, env=kept | {"PATH": path, "COLUMNS": "200"},
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
+        assert answer.returncode == 0, f"{command}\n{answer.stdout[-4000:]}\n{answer.stderr[-4000:]}"
+        return answer
 
-    shown = aiayn("--help").stdout
-    named = {verb for one in WINGS for verb in one.verbs if f"\n  {verb} " in shown}
-    assert named == {verb for one in WINGS if one not in hidden for verb in one.verbs}
-    assert "\n  train " in shown
-    scoring = aiayn("score", "--help").stdout  # of the core, and more of the wing `outputs`
-    assert "--decoded" in scoring
-    assert ("--hypotheses" in scoring) == ("outputs" not in {one.name for one in hidden})
-    planned = pipeline.planned()
-    assert {"tables", "train/demo_en_de/base/seed1"} <= planned
-    asked = {one.stage.verb for one in WINGS if one.stage and one not in hidden}
-    stages = {name.partition("/")[0] for name in planned}
-    assert {one.stage.verb for one in WINGS if one.stage} & stages == asked
-    made = aiayn("tables", "--from-logs", "paper_tables/measured/multi30k", "--output", str(tmp_path / "out"))
-    assert made.returncode == 0, made.stderr
-    assert str(tmp_path / "out" / "multi30k" / "report.html") in made.stdout
-    for name in RENDERED:
-        assert (tmp_path / "out" / "multi30k" / name).read_bytes() == (MULTI30K / name).read_bytes(), name
-    others = tmp_path / "others"
-    others.mkdir()
-    (others / "a.log").write_text(TrainingText().text(), encoding="utf-8")
-    answer = aiayn("tables", "--from-logs", str(others), "--output", str(tmp_path / "out"))
-    if wing.name == "logs":
-        assert (answer.returncode, answer.stderr.count("\n")) == (1, 1)
-        assert "read by the wing `logs`, which is not installed here" in answer.stderr
-    else:
-        assert answer.returncode == 0, answer.stderr
+    def install(self) -> None:
+        """Install the copy in place, as `make install` does, but for the dependencies, which are there."""
+        options = ("--quiet", "--no-deps", "--no-build-isolation", "--force-reinstall")
+        self.run("-m", "pip", "install", *options, "--editable", ".")
+
+    def require_whole(self, absent: set[str]) -> None:
+        """Require that types, contracts, the list of verbs and the tables of the pack hold without some wings."""
+        self.run("-m", "mypy", "--cache-dir", str(self.folder.parent / "mypy"))
+        self.run("-c", "import sys; from importlinter.cli import lint_imports_command as lint; sys.exit(lint())")
+        shown = self.run("-m", "aiayn", "--help").stdout
+        verbs = {verb: name for name, wing in present_wings().items() for verb in wing.verbs}
+        assert {verb for verb in verbs if f"\n  {verb} " in shown} == {
+            verb for verb, name in verbs.items() if name not in absent
+        }
+        assert "\n  train " in shown
+        self.run(
+            "-c", "import sys; sys.modules['vl_convert'] = None; from aiayn.__main__ import main; sys.exit(main())",
+            "tables", "--from-logs", str(MULTI30K), "--output", "again",
+        )  # fmt: skip
+        gone = {table.name for name in absent for table in present_wings()[name].tables}
+        for path in sorted((CHECKOUT / MULTI30K / "tables").iterdir()):
+            again = self.folder / "again" / "multi30k" / "tables" / path.name
+            assert (again.read_bytes() if again.exists() else None) == (
+                None if path.stem in gone else path.read_bytes()
+            ), path.name
+        shutil.rmtree(self.folder / "again")
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    """Return a copy whose environment finds the packages of this one, but not its editable installation."""
+    folder = tmp_path_factory.mktemp("wings")
+    git = ["git", "-C", str(CHECKOUT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(git, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        source = CHECKOUT / name
+        if source.is_file() and not source.is_symlink():
+            (folder / "copy" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, folder / "copy" / name)
+    venv.create(folder / "venv", symlinks=True)
+    (site_packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    # A path in a .pth file is searched, but .pth files in it, as an editable installation's, are not read.
+    paths = [path for path in sys.path if path.endswith("-packages")]
+    (site_packages / "others.pth").write_text("\n".join(paths) + "\n", encoding="utf-8")
+    return Copy(folder / "copy", folder / "venv" / "bin")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_without_a_wing_the_rest_is_whole(copy: Copy, name: str) -> None:
+    copy.restore()
+    copy.delete(name)
+    copy.install()
+    copy.require_whole({name})
+
+
+@pytest.mark.slow
+def test_without_any_wing_the_core_is_whole_and_trains(copy: Copy) -> None:
+    copy.restore()
+    for name in NAMES:
+        copy.delete(name)
+    copy.install()
+    copy.require_whole(set(NAMES))
+    quick = ("unit", "contracts/test_packaging.py", "contracts/test_house.py", "logs")
+    chosen = [f"tests/{name}" for name in quick]
+    copy.run("-m", "pytest", "-q", "-x", "-m", "not slow and not figures", *chosen)
+    copy.run(
+        "-m", "snakemake", "--profile", "profiles/local", "--configfile", "workflow/config/demo.yaml", "--cores", "2",
+        "--config", "updates=20", "en_fr_systems=[]", "ablation_systems=[]", "variants=[]", "architectures=[]",
+        "replications=[]",
+    )  # fmt: skip
+    assert (copy.folder / "results" / "demo" / "report.html").is_file()
+
+
+@pytest.mark.slow
+def test_a_core_that_imports_a_wing_is_not_whole(copy: Copy) -> None:
+    copy.restore()
+    path = copy.folder / "paper_tables" / "layout.py"
+    whole = path.read_text(encoding="utf-8")
+    try:
+        path.write_text(f"{whole}\n\nimport analysis.{NAMES[0]}.wing\n", encoding="utf-8")
+        copy.delete(NAMES[0])
+        copy.install()
+        with pytest.raises(AssertionError, match="mypy"):
+            copy.require_whole({NAMES[0]})
+    finally:
+        path.write_text(whole, encoding="utf-8")
+
+
+def test_a_wing_registers_only_what_the_struct_names() -> None:
+    with pytest.raises(TypeError, match="Unexpected keyword argument 'verb'"):
+        Wing(summary="", verb={})  # type: ignore[call-arg]

@@ -9,11 +9,11 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.data.text.tokenize_moses import Tokenizer
+from aiayn.logs.findings import Cost
+from aiayn.scoring.score import score_hypotheses
 from aiayn.terminal import WIDTH
-from analysis.findings import Cost
-from analysis.scoring.score import score_hypotheses
-from paper_tables.doctor.costs import published_system
-from paper_tables.doctor.text import words_of_cost
+from analysis.doctor.costs import published_system
+from analysis.doctor.text import words_of_cost
 from tests.doctor.fixtures import assemble
 from tests.doctor.folders import OTHER, PLAIN, TOKENS, in_pieces, write_generation, write_pair
 

@@ -9,6 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from aiayn.logs.evidence import LoggedTraining
+from aiayn.logs.types import TrainingLog
+from aiayn.scoring.outputs.line_match import share_out_of_order
 from aiayn.spec.system import read_corpus, read_system
 from analysis.doctor.check_data import check_data, check_vocabulary
 from analysis.doctor.check_scores import check_definition, check_pieces, check_reference_order, check_testset
@@ -16,11 +18,9 @@ from analysis.doctor.check_search import check_average, check_lengths, check_sea
 from analysis.doctor.check_settings import check_batch, check_model
 from analysis.doctor.check_training import check_divergence
 from analysis.doctor.collect import collect_folder
+from analysis.doctor.costs import rank
 from analysis.doctor.diagnose import CHECKS, diagnose, without_lone_symptoms
 from analysis.doctor.types import Answer, Case, Claim, Reported
-from analysis.logs.types import TrainingLog
-from analysis.outputs.line_match import share_out_of_order
-from paper_tables.doctor.costs import rank
 from tests.doctor.fixtures import assemble
 
 LINES = ("Der Mann sieht das Haus.", "Eine Frau liest heute.", "Wir gehen zum Fluss, weil er ruft.")

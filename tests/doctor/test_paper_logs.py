@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aiayn.__main__ import main
-from paper_tables.doctor.costs import read_costs
+from analysis.doctor.costs import read_costs
 from tests.doctor.paper_logs import FAULTY_LOGS, SOUND_LOGS, PaperLog
 
 

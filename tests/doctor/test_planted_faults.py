@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paper_tables.doctor.costs import PLANTED_COSTS
+from analysis.doctor.costs import PLANTED_COSTS
 from tests.doctor.faults import CLEAN, FAULTS, MULTI30K, Fault
 from tests.doctor.fixtures import assemble
 from tests.doctor.table import TABLE_PATH, Answer, render_table

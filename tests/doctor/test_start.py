@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from aiayn.logs.types import EpochEnd, Validation
 from aiayn.spec.system import read_corpus, read_system
 from analysis.doctor.check_training import MAX_PLATEAU_FALL, MIN_PLATEAU, check_start
 from analysis.doctor.collect import read_training
 from analysis.doctor.types import Attending, Case, Claim
-from analysis.logs.types import EpochEnd, Validation
 from tests.doctor.fixtures import FIXTURES_FOLDER
 
 ROWS = list(csv.DictReader((FIXTURES_FOLDER / "curves.csv").open(encoding="utf-8")))

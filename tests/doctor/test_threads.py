@@ -3,13 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
+from aiayn.logs.findings import Finding
+from aiayn.logs.symbols import Symbols
 from aiayn.spec.system import Overrides
+from analysis.doctor.costs import PAPER_CORPORA, add_costs, read_costs
 from analysis.doctor.diagnose import diagnose
+from analysis.doctor.diagnoses import make_claim
 from analysis.doctor.types import Case, Diagnosis, Missing, Reported
-from analysis.findings import Finding
-from analysis.logs.symbols import Symbols
-from paper_tables.doctor.costs import PAPER_CORPORA, add_costs, read_costs
-from paper_tables.doctor.diagnoses import make_claim
 from tests.doctor.threads import CASES, Settings, ThreadCase, settings
 
 # What a thread's mark allows the doctor to say of a cause.
@@ -95,7 +95,7 @@ def test_causes_are_found_by_what_other_threads_cost(case: ThreadCase, monkeypat
     """A thread's own numbers are taken out of the published costs: its causes stay, with others' costs or none."""
     number = case.thread.split(",")[0].split(";")[0]
     others = [cost for cost in read_costs() if number not in cost.source]
-    monkeypatch.setattr("paper_tables.doctor.costs.read_costs", lambda: others)
+    monkeypatch.setattr("analysis.doctor.costs.read_costs", lambda: others)
     findings = {one.what: one for one in diagnosed(case).findings}
     assert {expected.what for expected in case.expected} - {"slip"} <= findings.keys()
     costs = [cost for one in findings.values() if one.check != "definition" for cost in one.costs]  # of gaps.csv

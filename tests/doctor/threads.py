@@ -8,10 +8,10 @@ positions (8 GPUs of base) 25,000 are real target tokens.
 from typing import Literal, NamedTuple
 
 from aiayn.logs.evidence import LoggedTraining
+from aiayn.logs.symbols import Symbols, symbols_of_spec
+from aiayn.logs.types import BleuLine, EpochEnd, TrainingLog
 from aiayn.spec.system import read_system
 from analysis.doctor.types import Search, Translation
-from analysis.logs.symbols import Symbols, symbols_of_spec
-from analysis.logs.types import BleuLine, EpochEnd, TrainingLog
 
 Mark = Literal["confirmed", "measured", "guess"]
 T2T = 25_000 / 32_768  # real tokens of a position

@@ -10,8 +10,8 @@ import torch
 
 from aiayn.__main__ import main
 from aiayn.errors import CheckpointError, UsageError
-from aiayn.figures.attention_weights import COLUMNS, KINDS, attention_weights
-from paper_tables.figures import attention as figure
+from analysis.figures import heavy_attention as figure
+from analysis.figures.heavy_attention_weights import COLUMNS, KINDS, attention_weights
 from tests.engine.models import make_model, make_task, randomise
 
 pytestmark = pytest.mark.figures  # the verb draws

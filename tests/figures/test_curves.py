@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.logs.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
-from analysis.logs.reader import read_log
-from paper_tables.figures.curves import Curve, curve_frame
+from aiayn.logs.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
+from aiayn.logs.reader import read_log
+from analysis.figures.heavy_curves import Curve, curve_frame
 
 ARGUMENTS = (
     "{'_name': None, 'common': {'seed': 1, 'log_format': 'json'}, 'optimization': {'lr': [1.0]}, "

@@ -13,11 +13,23 @@ import pytest
 
 from aiayn.cost import SentenceLengths, model_flops
 from aiayn.errors import AiaynError
-from paper_tables.conclusions import figure as forest
-from paper_tables.figures import attention, curves, results
-from paper_tables.figures.figure import INK, Figure, FigureError, render_html, render_svg, specification, write_figure
-from paper_tables.figures.registry import INDEX_NAME, NO_ATTENTION, figures_of_scale, write_figures
+from analysis.conclusions import heavy_forest as forest
+from analysis.figures import heavy_attention as attention
+from analysis.figures import heavy_curves as curves
+from analysis.figures import heavy_results as results
+from analysis.figures.heavy_registry import NO_ATTENTION, figures_of_scale
 from paper_tables.frame import Frame
+from paper_tables.render.drawn import INDEX_NAME
+from paper_tables.render.figure import (
+    INK,
+    Figure,
+    FigureError,
+    render_html,
+    render_svg,
+    specification,
+    write_figure,
+    write_figures,
+)
 from tests import laid_out
 from tests.records_factory import (
     BASE_TRAINING,
@@ -107,7 +119,7 @@ def changed(frame: pd.DataFrame, column: str, value: object, row: int = -1) -> p
     return wrong
 
 
-# Each figure that no shipped run has (as for those, see tests/contracts/test_measured.py): a right frame, what must be
+# Each figure that no shipped run has (as for those, see tests/tools/test_measured.py): a right frame, what must be
 # drawn of it, and the wrong frame of which it must not be.
 CASES: dict[str, tuple[Callable[[], pd.DataFrame], str, Callable[[pd.DataFrame], pd.DataFrame]]] = {
     "curves_by_hours": (

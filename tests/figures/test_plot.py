@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
-from paper_tables.render.drawn import has_figures
+from paper_tables.render.draw import has_figures
 from paper_tables.render.tables import make_tables
 from tests.figures.test_curves import inner, start, valid
 from tests.records_factory import make_site, run_of, write_everything

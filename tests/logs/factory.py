@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from aiayn.logs.evidence import join_logs
-from analysis.logs.listing import list_logs
-from analysis.logs.reader import read_log
-from analysis.logs.types import LogFile
+from aiayn.logs.listing import list_logs
+from aiayn.logs.reader import read_log
+from aiayn.logs.types import LogFile
 from paper_tables.compare.lines import JudgedFolder, judge_folder
 from paper_tables.compare.systems import PaperSystem
 

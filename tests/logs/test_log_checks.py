@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from aiayn.logs.completeness import LOG_CHECKS
+from aiayn.logs.symbols import ROW_SYMBOLS, SYMBOL_RULES
 from aiayn.runs.attempts import Ended, Started
-from analysis.logs.symbols import ROW_SYMBOLS, SYMBOL_RULES
 from paper_tables.compare.judgement import show
 from paper_tables.compare.lines import average_trainings
 from paper_tables.compare.systems import read_systems

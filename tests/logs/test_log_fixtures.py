@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from aiayn.logs.evidence import metric_of_generation
-from analysis.logs.listing import list_logs
-from analysis.logs.reader import read_log
-from analysis.logs.types import GenerationLog, TrainingLog
+from aiayn.logs.listing import list_logs
+from aiayn.logs.reader import read_log
+from aiayn.logs.types import GenerationLog, TrainingLog
 from paper_tables.compare.decoding import compare_generation
 from paper_tables.compare.lines import JudgedFolder
 from paper_tables.compare.systems import read_systems

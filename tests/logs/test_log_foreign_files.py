@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from aiayn.__main__ import main
-from analysis.logs.listing import list_logs
-from analysis.logs.reader import read_log
-from analysis.logs.types import GenerationLog, TrainingLog
+from aiayn.logs.listing import list_logs
+from aiayn.logs.reader import read_log
+from aiayn.logs.types import GenerationLog, TrainingLog
 from paper_tables.compare.lines import JudgedFolder, JudgedGeneration, JudgedTraining
 from paper_tables.compare.systems import read_systems
-from paper_tables.render.from_logs import make_tables_from_logs
+from paper_tables.logs.pages import make_tables_from_logs
 from tests.logs import factory
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
 

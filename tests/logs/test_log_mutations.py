@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aiayn.logs.arguments import COMPARED_ROLES, KNOWN_ARGUMENTS, KnownArgument
-from analysis.logs.types import Argument
+from aiayn.logs.types import Argument
 from paper_tables.compare.judgement import apart
 from paper_tables.compare.lines import JudgedFolder
 from paper_tables.compare.systems import read_systems

@@ -8,9 +8,7 @@ import pytest
 
 from aiayn.logs.arguments import parse_arguments
 from aiayn.logs.completeness import LANGUAGE_PAIRS
-from aiayn.spec.system import CONFIG_FOLDER, SCALES, TrainingSpec, read_system
-from aiayn.train.fairseq_args import TrainingData, train_flags
-from analysis.logs.symbols import (
+from aiayn.logs.symbols import (
     OURS_ONLY,
     SYMBOL_RULES,
     Symbols,
@@ -19,6 +17,8 @@ from analysis.logs.symbols import (
     symbols_of_arguments,
     symbols_of_spec,
 )
+from aiayn.spec.system import CONFIG_FOLDER, SCALES, TrainingSpec, read_system
+from aiayn.train.fairseq_args import TrainingData, train_flags
 from paper_tables.compare.systems import PaperSystem, find_system, read_systems
 from paper_tables.logs.tables import describe_differences
 from tests.logs.factory import BASE, namespace

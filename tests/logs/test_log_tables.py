@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from aiayn.logs.evidence import metric_of_generation
-from analysis.logs.reader import read_log
-from analysis.logs.types import GenerationLog
+from aiayn.logs.reader import read_log
+from aiayn.logs.types import GenerationLog
 from paper_tables.compare.lines import AveragedLine, average_trainings
 from paper_tables.compare.systems import read_systems
-from paper_tables.render.from_logs import make_tables_from_logs
+from paper_tables.logs.pages import make_tables_from_logs
 from tests.logs.factory import GenerationText, TrainingText, judged, write
 from tests.logs.test_log_checks import OURS, attempts
 from tests.logs.test_log_foreign_files import tables_of

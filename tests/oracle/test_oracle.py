@@ -1,6 +1,6 @@
 """What tokenizer.perl, multi-bleu.perl and fairseq-score printed, against ours: the whole line, digit for digit.
 
-fairseq-score takes some bigrams for others (see `analysis.scoring.count_ngrams`). Its lines are met to 0.01 BLEU, and
+fairseq-score takes some bigrams for others (see `aiayn.scoring.count_ngrams`). Its lines are met to 0.01 BLEU, and
 to the digit once its hashes are put in place of the words; so nothing else differs.
 """
 
@@ -21,9 +21,9 @@ import pytest
 from sacrebleu.metrics.bleu import BLEUScore
 
 from aiayn.data.text.tokenize_moses import split_compounds
-from analysis.scoring.count_ngrams import Statistics, corpus_bleu, fairseq_words
-from analysis.scoring.definitions import PROCEDURE_BY_METRIC, Procedure, Treatment
-from analysis.scoring.score import Text, procedure_bleu
+from aiayn.scoring.count_ngrams import Statistics, corpus_bleu, fairseq_words
+from aiayn.scoring.definitions import PROCEDURE_BY_METRIC, Procedure, Treatment
+from aiayn.scoring.score import Text, procedure_bleu
 
 FOLDER = Path(__file__).parent
 COLUMNS = ("reference", "tok", "light", "medium", "heavy")

@@ -6,9 +6,9 @@ import msgspec
 
 from aiayn.experiment import read_experiment
 from aiayn.plan.machine import Machine
-from aiayn.price.machines import choose_machine
-from aiayn.price.plan import Plan, make_plan
 from aiayn.spec.system import ScaleSpec
+from analysis.price.machines import choose_machine
+from analysis.price.plan import Plan, make_plan
 from tests.planned_scales import HARDWARE, PLAIN
 
 P100 = choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="P100", num_gpus=None)

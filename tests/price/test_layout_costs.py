@@ -9,8 +9,8 @@ import pytest
 from aiayn.cost import SentenceLengths, model_flops
 from aiayn.paths import train_record
 from aiayn.records import Energy, Hardware, write_record
+from analysis.price.tables.costs import lay_out_costs
 from paper_tables.layout import Table
-from paper_tables.price.costs import lay_out_costs
 from tests.laid_out import frame_of, notes_of, rows_of
 from tests.records_factory import (
     BASE_TRAINING,

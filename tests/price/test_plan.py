@@ -11,18 +11,18 @@ from aiayn.__main__ import main
 from aiayn.cost import flops_per_token
 from aiayn.experiment import read_experiment
 from aiayn.paths import corpus_record
-from aiayn.price.history import (
+from aiayn.records import Hardware, Prediction, write_record
+from aiayn.spec.hardware import find_utilisation
+from aiayn.spec.system import CONFIG_FOLDER
+from analysis.price.history import (
     CONTEXT_BYTES,
     Measured,
     device_memory_bytes,
     host_memory_bytes,
 )
-from aiayn.price.machines import choose_machine
-from aiayn.price.plan import Plan
-from aiayn.price.text import render_plan
-from aiayn.records import Hardware, Prediction, write_record
-from aiayn.spec.hardware import find_utilisation
-from aiayn.spec.system import CONFIG_FOLDER
+from analysis.price.machines import choose_machine
+from analysis.price.plan import Plan
+from analysis.price.text import render_plan
 from tests.planned_scales import HARDWARE, PAPER, PLAIN, record_of
 from tests.price.plans import H100, hours_of, plan_of
 from tests.records_factory import BINARIZED, EIGHT_P100, PAPER_TRAINING

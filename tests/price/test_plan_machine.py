@@ -8,15 +8,15 @@ import pytest
 
 from aiayn.__main__ import build_parser
 from aiayn.cli.config import read_changed_scale
-from aiayn.cli.price.launchers import choose_launcher
 from aiayn.experiment import read_experiment
 from aiayn.plan.machine import JobLimits, Machine
-from aiayn.price.limits import exceeded_limit, why_unsupported
-from aiayn.price.machines import choose_machine
-from aiayn.price.preflight.checks import check_plan
-from aiayn.price.text import render_plan
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.system import CONFIG_FOLDER
+from analysis.price.limits import exceeded_limit, why_unsupported
+from analysis.price.machines import choose_machine
+from analysis.price.preflight.checks import check_plan
+from analysis.price.text import render_plan
+from analysis.price.verbs.launchers import choose_launcher
 from tests.planned_scales import CPU, HARDWARE, MINE, PAPER, PLAIN, record_of
 from tests.price.plans import hours_of, plan_of
 from tests.records_factory import EIGHT_P100
@@ -32,7 +32,7 @@ def machine_of(cluster: ClusterSpec = PLAIN, launcher: str = "slurm", **flags: A
 @pytest.fixture
 def no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend to a machine without GPUs."""
-    monkeypatch.setattr("aiayn.price.machines.gpu_names", list)
+    monkeypatch.setattr("analysis.price.machines.gpu_names", list)
 
 
 def launcher_of(config: str, *flags: str) -> str:
@@ -66,7 +66,7 @@ def test_the_machine_is_the_clusters_then_the_papers(monkeypatch: pytest.MonkeyP
     assert chosen(launcher="local") == ("", 1, 1)
     assert chosen(launcher="local", gpu="h100") == ("H100", 1, 1)  # as rule train takes, unless message
     assert chosen(launcher="local", gpu="h100", num_gpus=4) == ("H100", 4, 4)
-    monkeypatch.setattr("aiayn.price.machines.gpu_names", lambda: ["NVIDIA H200"])
+    monkeypatch.setattr("analysis.price.machines.gpu_names", lambda: ["NVIDIA H200"])
     assert chosen(launcher="local") == ("H200", 1, 1)
 
 

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.price.plan import Plan
-from aiayn.price.preflight import checks as preflight
-from aiayn.price.preflight.checks import Check
-from aiayn.price.preflight.mirrors import check_mirrors
 from aiayn.spec.cluster import read_cluster
 from aiayn.spec.corpus import ArchiveSource, ArchiveSpec, CorpusSpec, PackedFile, PublicTestset
 from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, SubwordSpec
+from analysis.price.plan import Plan
+from analysis.price.preflight import checks as preflight
+from analysis.price.preflight.checks import Check
+from analysis.price.preflight.mirrors import check_mirrors
 from tests.fake_cluster import FakeCluster
 from tests.planned_scales import PAPER, PLAIN, leave_free
 from tests.price.plans import plan_of
@@ -196,7 +196,7 @@ def test_a_gpu_that_nobody_knows_is_doubtful_and_all_else_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unknown = msgspec.structs.replace(read_cluster("plain"), gpu_type="l40s")
-    monkeypatch.setattr("aiayn.cli.price.plan.read_cluster", lambda name: unknown)
+    monkeypatch.setattr("analysis.price.verbs.plan.read_cluster", lambda name: unknown)
     monkeypatch.chdir(tmp_path)
     FakeCluster().install(tmp_path / "bin", monkeypatch)
     main(["preflight", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--offline", "--launcher", "slurm", "--json"])
@@ -212,7 +212,7 @@ def test_preflight_fails_for_a_gpu_type_without_it_and_asks_nothing_of_an_unname
 ) -> None:
     monkeypatch.chdir(tmp_path)
     v100s = msgspec.structs.replace(PLAIN, gpu_type="v100")
-    monkeypatch.setattr("aiayn.cli.price.plan.read_cluster", lambda name: v100s if name == "v100s" else PLAIN)
+    monkeypatch.setattr("analysis.price.verbs.plan.read_cluster", lambda name: v100s if name == "v100s" else PLAIN)
 
     def checks_of(*flags: str) -> dict[str, dict[str, str]]:
         configfile = str(CONFIG_FOLDER / "paper.yaml")

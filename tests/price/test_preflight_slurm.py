@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.price.preflight.checks import Check
-from aiayn.price.preflight.slurm import check_slurm, sbatch_options
 from aiayn.spec.cluster import read_cluster
+from analysis.price.preflight.checks import Check
+from analysis.price.preflight.slurm import check_slurm, sbatch_options
 from tests.fake_cluster import FakeCluster
 
 PLAIN = read_cluster("plain")

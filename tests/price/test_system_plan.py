@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.price.plan import make_plan
-from aiayn.price.system_plan import SystemPlan, expand_system, plan_system
-from aiayn.price.text import render_system_plan
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_scale, read_system
 from aiayn.terminal import WIDTH
 from aiayn.train.fairseq_args import TrainingData, train_flags
+from analysis.price.plan import make_plan
+from analysis.price.system_plan import SystemPlan, expand_system, plan_system
+from analysis.price.text import render_system_plan
 from tests.planned_scales import HARDWARE
 from tests.price.plans import P100
 

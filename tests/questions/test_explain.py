@@ -13,10 +13,10 @@ import pytest
 
 from aiayn.__main__ import build_parser, main, verbs
 from aiayn.printed import PUBLISHED_FOLDER
+from aiayn.scoring.definitions import METRICS
 from aiayn.terminal import WIDTH
-from analysis.scoring.definitions import METRICS
-from paper_tables.questions.explain import SEED_NOISE, Explanation, explain, render_explanation
-from paper_tables.questions.reference import read_causes
+from analysis.questions.explain import SEED_NOISE, Explanation, explain, render_explanation
+from paper_tables.published_data import read_causes
 
 
 def ask(

@@ -33,7 +33,7 @@ def test_three_seeds_get_a_verdict_and_are_held_against_the_printed_single_run(
     assert verdict["prediction_half_width"] == pytest.approx(1.341, abs=0.001)  # 4.303 * 0.27 * (4/3)^0.5
     assert judged["is_printed_predicted"] is True
     assert verdict["num_seeds_to_decide"] == 6  # t(0.95, 5 df) = 2.015: 0.27 + 2.015 * 0.27 / 6^0.5 = 0.49
-    assert "330 runs" in str(answer["public_spread"])
+    assert "330 En-De runs" in str(answer["public_spread"])
 
 
 def test_the_mean_of_another_paper_is_judged_with_its_own_sd_and_number_of_seeds(

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from aiayn.printed import PUBLISHED_FOLDER
+from analysis.questions.tables.reference import lay_out_reference
 from paper_tables.layout import Table
-from paper_tables.questions.reference import (
+from paper_tables.published_data import (
     read_causes,
     read_gaps,
     read_reference_replications,
 )
-from paper_tables.questions.tables import lay_out_reference
 from tests.laid_out import frame_of, rows_of
 from tests.records_factory import EIGHT_P100, Site, make_site, write_everything
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.errors import UsageError
-from paper_tables.questions.where import CellSources, find_cell, named_cells, read_sources, render_list
+from analysis.questions.where import CellSources, find_cell, named_cells, read_sources, render_list
 from tests.laid_out import frame_of
 from tests.records_factory import EIGHT_P100, Site, write_training
 from tests.scenes import write_demo_results

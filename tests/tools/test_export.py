@@ -14,9 +14,9 @@ import pytest
 import safetensors.torch
 import torch
 
-import aiayn.cli.tools.export
 import aiayn.decode.decode
-import aiayn.tools.export
+import analysis.tools.heavy_export
+import analysis.tools.verbs.export
 from aiayn.__main__ import main
 from aiayn.decode.decode import Translator, load_source_lines
 from aiayn.decode.exported import load_exported
@@ -33,10 +33,10 @@ from aiayn.records import (
 )
 from aiayn.runs.finished import FinishedRun
 from aiayn.spec.system import TrainingSpec
-from aiayn.tools.export import export_model
 from aiayn.train.average import average_checkpoints
 from aiayn.train.checkpoints import tensors_sha256
 from aiayn.train.model import load_model
+from analysis.tools.heavy_export import export_model
 from tests.engine.random_checkpoint import SOURCE, TARGET, log_probabilities, save_random
 from tests.engine.tiny_spec import DECODING, TRAINING
 from tests.engine.tiny_training import LEARNT, make_request, train, write_results
@@ -157,7 +157,7 @@ def test_every_system_comes_back_as_it_was(tmp_path: Path, data: BinarizedCorpus
 
 def test_the_examples_lines_read_it_without_us(exported: Path, learnt: TrainRecord) -> None:
     """The lines that `aiayn export --help` prints run as they stand, and load nothing of fairseq or of ours."""
-    lines = aiayn.cli.tools.export.EXAMPLE.split("Plain PyTorch then reads it:\n")[1].split("\n\n")[0]
+    lines = analysis.tools.verbs.export.EXAMPLE.split("Plain PyTorch then reads it:\n")[1].split("\n\n")[0]
     code = textwrap.dedent(lines) + "\nimport sys\nassert not {'fairseq', 'aiayn'} & set(sys.modules)"
     outcome = subprocess.run(
         [sys.executable, "-c", code], cwd=exported.parent, capture_output=True, text=True, check=True
@@ -231,7 +231,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path, run: FinishedRun, monkeypatch:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(aiayn.tools.export, name, fail)
+    monkeypatch.setattr(analysis.tools.heavy_export, name, fail)
     with pytest.raises(OSError, match="No space left"):
         export_model(run, into=tmp_path / "exported")
     assert list(tmp_path.iterdir()) == []
@@ -286,7 +286,7 @@ def test_a_missing_package_is_named_with_the_extra_that_has_it(
     tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    monkeypatch.delitem(sys.modules, "aiayn.tools.export")
+    monkeypatch.delitem(sys.modules, "analysis.tools.heavy_export")
     arguments = ["--results", str(results), "--format", "safetensors", "--output", str(tmp_path / "exported")]
     assert main(["export", *arguments]) == 2
     assert "the package safetensors is not installed; run `pip install 'aiayn[train]'`" in capsys.readouterr().err

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aiayn.tools.layer_cost import (
+from analysis.tools.layer_cost import (
     LAYER_TYPES,
     LayerSize,
     maximum_path_length,

@@ -10,14 +10,7 @@ from torch import nn
 
 from aiayn.__main__ import main
 from aiayn.records import read_record
-from aiayn.tools.layer_cost import (
-    LAYER_TYPES,
-    VARIABLES_BY_TYPE,
-    LayerSize,
-    maximum_path_length,
-    sequential_operations,
-)
-from aiayn.tools.layer_timing import (
+from analysis.tools.heavy_layer_timing import (
     SWEEPS_BY_DEVICE,
     Sweep,
     convolutional,
@@ -28,8 +21,15 @@ from aiayn.tools.layer_timing import (
     self_attention,
     time_layers,
 )
-from aiayn.tools.records import LayerType, MeasureRecord
-from paper_tables.tools.table1 import fit_layer
+from analysis.tools.layer_cost import (
+    LAYER_TYPES,
+    VARIABLES_BY_TYPE,
+    LayerSize,
+    maximum_path_length,
+    sequential_operations,
+)
+from analysis.tools.records import LayerType, MeasureRecord
+from analysis.tools.tables.table1 import fit_layer
 from tests.tools.timed_layers import layer_flops
 
 SMALL: dict[LayerType, Sweep] = {

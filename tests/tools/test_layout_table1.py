@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from aiayn.errors import TableError
-from aiayn.tools.records import TimedLayers
+from analysis.tools.records import TimedLayers
+from analysis.tools.tables.table1 import fit_power_law, lay_out_layers
 from paper_tables.layout import compact
-from paper_tables.tools.table1 import fit_power_law, lay_out_layers
 from tests.laid_out import rows_of
 from tests.tools.timed_layers import timed_layers
 

@@ -12,15 +12,15 @@ from aiayn.experiment import (
 )
 from aiayn.paths import Evaluation, evaluation_record
 from aiayn.printed import evaluations_of, read_sentences
+from aiayn.scoring.scores import read_trainings
 from aiayn.spec.system import CONFIG_FOLDER, ListedSource, read_corpus, read_system
-from analysis.scoring.scores import read_trainings
+from analysis.tools.tables.toy_en_es import lay_out_toy
 from paper_tables.frame import Translations
 from paper_tables.layout import Table
 from paper_tables.render.render import RENDERER_BY_SUFFIX
 from paper_tables.render.tables import lay_out_tables
 from paper_tables.scale_results import read_translations
 from paper_tables.tables.table2 import lay_out_table2
-from paper_tables.tools.toy_en_es import lay_out_toy
 from tests import records_factory
 from tests.laid_out import frame_of, rows_of
 from tests.records_factory import Site, make_site, write_binarized, write_scores, write_training, write_translations
@@ -108,7 +108,7 @@ def test_what_the_author_reported_counts_before_his_program(site: Site, monkeypa
     published = read_sentences()
     first, *others = published["toy_en_es"]
     known = {"toy_en_es": [msgspec.structs.replace(first, reported="hola"), *others]}
-    monkeypatch.setattr("paper_tables.tools.toy_en_es.read_sentences", lambda: known)
+    monkeypatch.setattr("analysis.tools.tables.toy_en_es.read_sentences", lambda: known)
     row = by_sentence(toy(site))["hello world"]
     assert (row["reported"], row["program_output"]) == ("hola", "hola mundo")
     assert (row["same_as_authors"], row["same_as_reference"]) == ("1 of 2 [\u2020]", "1 of 2 [\u2020]")

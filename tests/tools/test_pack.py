@@ -12,8 +12,8 @@ from aiayn.errors import RecordError, StateError
 from aiayn.paths import corpus_record, evaluation_record, train_record
 from aiayn.records import TrainRecord, read_record, write_record
 from aiayn.spec.system import ScaleSpec
-from paper_tables.render.from_logs import make_tables_from_logs
-from paper_tables.tools.pack import Packed, pack_scale
+from analysis.tools.pack import Packed, pack_scale
+from paper_tables.logs.pages import make_tables_from_logs
 from tests.records_factory import Site, make_site, run_of, write_left
 
 ONE_MB = 1_000_000

@@ -13,8 +13,8 @@ from aiayn.data.text.lines import read_lines
 from aiayn.decode.decode import Translator, decode_split, decoding_signature
 from aiayn.paths import average_record, corpus_record
 from aiayn.records import BinarizedCorpus, RawCorpus, read_record, write_record
+from aiayn.scoring.score import score_hypotheses
 from aiayn.spec.system import CorpusSpec, read_system
-from analysis.scoring.score import score_hypotheses
 from tests.engine.tiny_spec import CORPUS
 
 
@@ -33,7 +33,7 @@ def _tiny_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
         assert name == CORPUS.name
         return CORPUS
 
-    for module in ("aiayn.cli.tools.search", "analysis.tools.references"):
+    for module in ("analysis.tools.verbs.search", "analysis.tools.references"):
         monkeypatch.setattr(f"{module}.read_corpus", read_corpus)
 
 

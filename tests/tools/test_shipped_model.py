@@ -16,7 +16,7 @@ from aiayn.errors import CheckpointError, RecordError
 from aiayn.paths import model_folder
 from aiayn.records import ExportRecord, read_record
 from aiayn.runs.finished import find_finished
-from paper_tables.tools.pack import Packed, pack_scale
+from analysis.tools.pack import Packed, pack_scale
 from tests.records_factory import Site, make_site, run_of, write_left
 
 RUN = "uninterrupted"

@@ -1,7 +1,7 @@
 """Timings of Table 1's layers that follow their formulas, for the tests of its table and of its measuring."""
 
-from aiayn.tools.layer_cost import VARIABLES_BY_TYPE, LayerSize
-from aiayn.tools.records import LayerTiming, LayerType, TimedLayers
+from analysis.tools.layer_cost import VARIABLES_BY_TYPE, LayerSize
+from analysis.tools.records import LayerTiming, LayerType, TimedLayers
 
 
 def layer_flops(layer: LayerType, size: LayerSize) -> int:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from analysis.scoring.count_ngrams import corpus_bleu, fairseq_words, perl_words, segment_statistics
+from aiayn.scoring.count_ngrams import corpus_bleu, fairseq_words, perl_words, segment_statistics
 
 
 def words(line: str) -> list[str]:

@@ -13,8 +13,8 @@ from aiayn.__main__ import main
 from aiayn.errors import RecordError
 from aiayn.paths import Evaluation, evaluation_record, train_record
 from aiayn.records import TrainRecord, read_record, write_record
+from paper_tables.logs.pages import Made, make_tables_from_logs
 from paper_tables.make_frame import make_frame
-from paper_tables.render.from_logs import Made, make_tables_from_logs
 from paper_tables.render.tables import make_tables
 from paper_tables.scale_results import gather_results
 from tests.logs.factory import TrainingText

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from aiayn.printed import read_cells, read_replications
-from analysis.scoring.verdict import judge
+from aiayn.scoring.verdict import judge
 from paper_tables.frame import Frame
 from paper_tables.make_frame import corrected, make_frame
 from paper_tables.scale_results import ScaleResults

@@ -63,6 +63,6 @@ def test_another_pipe_that_breaks_is_an_error_with_words(
     def break_pipe(args: object) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr("aiayn.cli.price.plan.run", break_pipe)
+    monkeypatch.setattr("analysis.price.verbs.plan.run", break_pipe)
     assert main(["plan"]) == 1
     assert capsys.readouterr().err.startswith("aiayn plan: : Broken pipe;")

@@ -9,8 +9,8 @@ import sacremoses  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.errors import ScoreError
 from aiayn.records import ScoreRecord
-from analysis.scoring.definitions import METRICS
-from analysis.scoring.score import default_metrics, score_hypotheses
+from aiayn.scoring.definitions import METRICS
+from aiayn.scoring.score import default_metrics, score_hypotheses
 
 SENTENCE = "Der alte Mann liest heute ein gutes Buch"
 TYPOGRAPHIC = "Der alte Mann liest \u201cheute\u201d ein gutes Buch"

@@ -8,7 +8,7 @@ import pytest
 from aiayn.errors import RecordError, ScoreError
 from aiayn.paths import Evaluation, evaluation_record
 from aiayn.records import PerplexityRecord, ScoreRecords, read_record, write_record
-from analysis.scoring.scores import (
+from aiayn.scoring.scores import (
     SCORE_COLUMNS,
     collect_scores,
     read_trainings,

@@ -3,8 +3,8 @@
 import pytest
 
 from aiayn.errors import ScoreError
-from analysis.scoring.scores import SCORE_COLUMNS, SUMMARY_COLUMNS, summarise_frame, tidy_frame
-from analysis.scoring.seeds import paired_differences, summarise_seeds, t_half_width
+from aiayn.scoring.scores import SCORE_COLUMNS, SUMMARY_COLUMNS, summarise_frame, tidy_frame
+from aiayn.scoring.seeds import paired_differences, summarise_seeds, t_half_width
 
 
 def test_three_seeds_one_apart_have_the_textbook_interval() -> None:

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from analysis.scoring.verdict import ALPHA, MARGIN_BLEU, Outcome
+from aiayn.scoring.verdict import ALPHA, MARGIN_BLEU, Outcome
 from tests.benchmarks.simulation import Rates, Scene, simulate_rates
 
 SD = 0.27

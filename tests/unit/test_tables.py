@@ -34,7 +34,6 @@ FIGURE_FILES = {
         "bleu_cost",
         "forest_bleu",
         "forest_bits",
-        "public_runs",
     )
     for suffix in ("svg", "pdf", "tex", "tsv")
 } | {"figures/figures.tsv"}

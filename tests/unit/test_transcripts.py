@@ -44,8 +44,8 @@ def read_commands(text: str) -> Iterator[str]:
 
 
 OF_A_WING = {  # which may be absent
-    **dict.fromkeys(("gaps", "reference_replications", "causes"), "paper_tables.questions.reference"),
-    "conclusions": "paper_tables.conclusions.published",
+    **dict.fromkeys(("gaps", "reference_replications", "causes"), "paper_tables.published_data"),
+    "conclusions": "analysis.conclusions.published",
 }
 
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from analysis.scoring.verdict import (
+from aiayn.scoring.verdict import (
     Conditions,
     Outcome,
     PooledSd,

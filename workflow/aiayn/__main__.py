@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from aiayn.cli.flags import add_flags
 from aiayn.errors import AiaynError, ConfigError
 from aiayn.removed import explain_removed_flag, explain_removed_verb
-from aiayn.wings import present_wings, wing_of_verb
+from aiayn.wings import module_of_verb, present_wings
 
-# The verbs of the core, in the order of the data flow; those of the wings are in `aiayn.wings`.
+# The verbs of the core, in the order of the data flow. `analysis/<wing>/wing.py` registers the verbs of a wing.
 CORE_VERBS = {
     "fetch": "get a corpus: download and verify it, or generate it",
     "clean": "prepare text and drop unfit training pairs, as the corpus file says",
@@ -40,14 +40,14 @@ EXIT_UNREAD = 141  # 128 + SIGPIPE, as a shell reports it
 
 
 def verbs() -> list[str]:
-    """Return the core's verbs, then those of the wings that are there."""
-    return [*CORE_VERBS, *(verb for wing in present_wings() for verb in wing.verbs)]
+    """Return the verbs of the core, then the verbs of the wings."""
+    return [*CORE_VERBS, *(verb for wing in present_wings().values() for verb in wing.verbs)]
 
 
 def build_parser(verb: str) -> argparse.ArgumentParser:
     """Return the parser of one verb, made by that verb's module."""
-    wing = wing_of_verb(verb)
-    module = importlib.import_module(f"aiayn.cli.{wing.name}.{verb}" if wing else f"aiayn.cli.{verb}")
+    name = f"aiayn.cli.{verb}" if verb in CORE_VERBS else module_of_verb(verb)
+    module = importlib.import_module(str(name))
     parser = argparse.ArgumentParser(
         prog=f"aiayn {verb}",
         description=module.__doc__,
@@ -61,7 +61,7 @@ def build_parser(verb: str) -> argparse.ArgumentParser:
 
 def _overview() -> str:
     groups = [("verbs:", CORE_VERBS)]
-    groups += [(f"more: {wing.summary} ({wing.name})", wing.verbs) for wing in present_wings() if wing.verbs]
+    groups += [(f"more: {wing.summary} ({name})", wing.verbs) for name, wing in present_wings().items() if wing.verbs]
     lines = ["usage: aiayn VERB [--help] ...", "", "Reproduce 'Attention Is All You Need', stage by stage.", ""]
     for heading, summary_by_verb in groups:
         lines += [heading, *(f"  {verb:<12}{summary}" for verb, summary in summary_by_verb.items()), ""]
@@ -75,6 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             exit_code = _run(arguments)
+        except ConfigError as error:  # of a wing, before any verb runs
+            print(f"aiayn: {error}", file=sys.stderr)
+            exit_code = error.exit_code
         finally:
             print(end="", flush=True)  # here: at its own end Python would report a broken pipe
     except BrokenPipeError:
@@ -130,7 +133,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _explain_refusal(verb: str, arguments: Sequence[str]) -> str:
     """Return why a verb or one of its flags does not exist, or "" if argparse can read the command line."""
-    if verb not in verbs():
+    if verb not in CORE_VERBS and verb not in verbs():  # a verb of the core works although a wing is broken
         unknown = f"no verb {verb!r}; expected one of {', '.join(verbs())}"
         return f"aiayn: {explain_removed_verb(verb) or unknown}"
     removed = explain_removed_flag(verb, arguments)

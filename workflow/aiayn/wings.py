@@ -1,33 +1,61 @@
-"""Names the wings: what stands on the core, registers itself here, and can be deleted by its folders.
+"""Finds the wings: folders of `analysis/` that add verbs, tables, figures and stages to the core.
 
-The core takes text to Table 3. The folders of a wing NAME are `workflow/aiayn/NAME`, `workflow/aiayn/cli/NAME`,
-`analysis/NAME`, `paper_tables/NAME` and its tests, `tests/NAME`: those of them that exist. The core imports none of
-them; it asks here, and imports by a dotted string when something is used. A wing of which a package named here is not
-there is skipped. A wing uses another only if that one stands before it in WINGS.
+A wing is one folder, `analysis/<wing>/`, with its tests in `tests/<wing>/`. Its `wing.py` holds a constant WING, which
+says what the wing registers, and imports nothing but the types of this module. The core imports no wing: it asks here,
+and imports a registered function by its name when the function is used. To remove a wing, delete its folder.
+
+    from aiayn.wings import Wing, WingTable
+
+    WING = Wing(
+        summary="predict what a training costs",
+        verbs={"plan": "predict hours and disk of a config"},  # analysis/price/verbs/plan.py
+        tables=(WingTable("costs", "analysis.price.tables.costs:lay_out_costs", chapter="trainings", place=10),),
+    )
+
+Only commands, rules and tables look for wings. The ranks of a training and Slurm jobs do not: the copy of the code that
+they run has no wings.
 """
 
 import functools
-import importlib.util
+import importlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from aiayn.errors import ConfigError
+
+PACKAGE = "analysis"
+FILE_NAME = "wing.py"
+
 
 class WingTable(msgspec.Struct, frozen=True):
-    """A table of a wing: `layout` is `module:function` of the frame of a scale, which returns a table or None.
+    """A table of a wing: its name, and `module:function`, which returns the table of a scale's frame, or None.
 
-    On the page it stands after the core's table `after`.
+    The page shows it in `chapter`, ordered by `place` among the tables of the core and of all wings. A pack has it only
+    if it holds a number of ours, unless `is_always_packed`.
     """
 
+    name: str
     layout: str
-    after: str
+    chapter: str
+    place: int
+    is_always_packed: bool = False
+
+
+class WingFigure(msgspec.Struct, frozen=True):
+    """A figure of a wing, or all figures whose names begin so, and its place on the page."""
+
+    name: str
+    chapter: str
+    place: int
 
 
 class WingStage(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage that a wing adds to the DAG where a scale's key `asked_by` is true, with one record a scale.
+    """A stage that a wing adds to the DAG if the key `asked_by` of a scale is true, with one record a scale.
 
-    `rules` is its file below the package `aiayn`; `record` is `module:type`, read into the frame under the verb.
+    `rules` is its file below the checkout; `record` is `module:type`, read into the frame under the verb.
     """
 
     verb: str
@@ -37,155 +65,96 @@ class WingStage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wing(msgspec.Struct, frozen=True, kw_only=True):
-    """A wing: its packages, one line on what it is for, and what it registers.
+    """What a wing registers, with one line on what the wing is for.
 
-    A verb's module is `aiayn.cli.NAME.VERB`; so is that of each of the core's verbs that it `replaces` by one that does
-    more. The others are `module:function`. Of these there is one in all wings:
-    `make_logs_page` of (what was read, output folder, config folder), which makes the page of logs that are not ours
-    and returns its path and a sentence for each file not read; `write_figures` of (figures, folder). Each wing may
-    have: `scale_figures` of (frame of a scale, log path by run or None for where the runs lie, attention folder or
-    None) and `logs_figures` of (root of the logs, log file by path, averaged lines, further figures), which yield
-    figures and what makes their frames; `log_reader` of the paths of logs by name, which returns the logs that are the
-    wing's alone (as `paper_tables.public_runs.logs.PublicLogs`); `answer` of (frame, drawn figures), HTML that stands
-    first on the page of a scale; `cited` of nothing, which returns a sentence to be cited beside verdicts at the
-    paper's scale.
+    The module of a verb is `analysis.<wing>.verbs.<verb>`. The other entries are `module:function`:
+
+    * `scale_figures` of (frame of a scale, log path by run or None for the runs folder, attention folder or None) and
+      `logs_figures` of (root of the logs, log file by path, averaged lines) yield pairs of a figure and the function
+      that makes its frame. `figures` gives the places of these figures.
+    * `answer` of (frame, drawn figures) returns the HTML that opens the page of a scale. Only one wing may set it.
     """
 
-    name: str
     summary: str
-    packages: tuple[str, ...]
     verbs: dict[str, str] = msgspec.field(default_factory=dict)
-    replaces: tuple[str, ...] = ()
     tables: tuple[WingTable, ...] = ()
+    figures: tuple[WingFigure, ...] = ()
     stage: WingStage | None = None
-    make_logs_page: str = ""
-    write_figures: str = ""
     scale_figures: str = ""
     logs_figures: str = ""
-    log_reader: str = ""
     answer: str = ""
-    cited: str = ""
-
-
-WINGS = (
-    Wing(
-        name="outputs",
-        summary="translations that are not ours: `aiayn score` of anybody's",
-        packages=("analysis.outputs", "aiayn.cli.outputs"),
-        replaces=("score",),
-    ),
-    Wing(
-        name="logs",
-        summary="logs that are not ours: `aiayn tables --from-logs` of anybody's fairseq",
-        packages=("analysis.logs", "paper_tables.logs"),
-        make_logs_page="paper_tables.logs.from_logs:make_page_of_logs",
-    ),
-    Wing(
-        name="price",
-        summary="the price before the start",
-        packages=("aiayn.price", "aiayn.cli.price", "paper_tables.price"),
-        verbs={
-            "plan": "predict what a config or a system takes: hours, GPU-hours, money, disk, memory",
-            "preflight": "check what a config needs before it is started: mirrors, disk, Slurm, versions",
-        },
-        tables=(WingTable("paper_tables.price.costs:lay_out_costs", after="table3"),),
-    ),
-    Wing(
-        name="figures",
-        summary="drawings",
-        packages=("aiayn.figures", "aiayn.cli.figures", "paper_tables.figures"),
-        verbs={
-            "plot": "draw the curves of runs, live or done, or of any fairseq logs",
-            "attention": "draw what a trained run attends to in a sentence (Figures 3 to 5)",
-        },
-        write_figures="paper_tables.figures.registry:write_figures",
-        scale_figures="paper_tables.figures.registry:figures_of_scale",
-        logs_figures="paper_tables.figures.registry:figures_of_logs",
-    ),
-    Wing(
-        name="conclusions",
-        summary="which of the paper's conclusions hold here",
-        packages=("analysis.conclusions", "paper_tables.conclusions"),
-        tables=(
-            WingTable("paper_tables.conclusions.table:lay_out_conclusions", after="table3"),
-            WingTable("paper_tables.conclusions.testsets:lay_out_testsets", after="table3"),
-        ),
-        scale_figures="paper_tables.conclusions.figure:figures_of_scale",
-        answer="paper_tables.conclusions.answer:answer_of_scale",
-    ),
-    Wing(
-        name="variants",
-        summary="other readings of the paper's model, recurrence and convolution, beside base",
-        packages=("paper_tables.variants",),
-        tables=(
-            WingTable("paper_tables.variants.compared:lay_out_variants", after="table3"),
-            WingTable("paper_tables.variants.compared:lay_out_architectures", after="table3"),
-        ),
-    ),
-    Wing(
-        name="public_runs",
-        summary="how much seeds vary at the paper's scale: MLPerf's runs",
-        packages=("analysis.public_runs", "paper_tables.public_runs"),
-        tables=(WingTable("paper_tables.public_runs.table:lay_out_shipped_runs", after="table4"),),
-        scale_figures="paper_tables.public_runs.figure:figures_of_scale",
-        log_reader="paper_tables.public_runs.logs:read_public_logs",
-        cited="analysis.public_runs.shipped:spread_sentence",
-    ),
-    Wing(
-        name="questions",
-        summary="one question about a number",
-        packages=("aiayn.cli.questions", "paper_tables.questions"),
-        verbs={
-            "explain": "explain what a BLEU means beside the paper's, without any run",
-            "where": "show where a cell of a table comes from: runs, digests, commit, commands",
-        },
-        tables=(WingTable("paper_tables.questions.tables:lay_out_reference", after="table4"),),
-    ),
-    Wing(
-        name="doctor",
-        summary="why is BLEU too low",
-        packages=("aiayn.cli.doctor", "analysis.doctor", "paper_tables.doctor"),
-        verbs={"doctor": "find out why a run's BLEU is too low, from its log, data-bin and translations"},
-    ),
-    Wing(
-        name="tools",
-        summary="what a run is used for besides",
-        packages=("aiayn.tools", "aiayn.cli.tools", "analysis.tools", "paper_tables.tools"),
-        verbs={
-            "evaluate": "translate a test set with any fairseq model, and score it",
-            "search": "try beam sizes and length penalties on the development set (section 6.1)",
-            "pack": "pack what finished runs left, small enough to ship, with the tables of these files",
-            "export": "export a run's averaged model to safetensors",
-            "measure": "time the layers of Table 1, without a training",
-        },
-        stage=WingStage(
-            verb="measure",
-            asked_by="has_layer_timing",
-            rules="tools/measure.smk",
-            record="aiayn.tools.records:MeasureRecord",
-        ),
-        tables=(
-            WingTable("paper_tables.tools.toy_en_es:lay_out_toy", after="replications"),
-            WingTable("paper_tables.tools.table1:lay_out_table1", after="runs"),
-        ),
-    ),
-)
 
 
 @functools.cache
-def present_wings() -> tuple[Wing, ...]:
-    """Return the wings all of whose packages are there, in their order."""
-    return tuple(wing for wing in WINGS if all(_is_there(package) for package in wing.packages))
+def present_wings() -> dict[str, Wing]:
+    """Return the wings by the names of their folders, in alphabetical order.
+
+    Raises:
+        ConfigError: as `find_wings`.
+    """
+    paths = importlib.import_module(PACKAGE).__path__
+    return {name: wing for path in paths for name, wing in find_wings(Path(path)).items()}
 
 
-def _is_there(package: str) -> bool:
-    spec = importlib.util.find_spec(package)
-    return spec is not None and spec.origin is not None  # a folder of __pycache__ alone is a namespace, without origin
+def find_wings(folder: Path) -> dict[str, Wing]:
+    """Return the wings below a folder, which is the package `analysis`.
+
+    A folder without Python files, as byte code leaves it behind, is no wing.
+
+    Raises:
+        ConfigError: if a folder has Python files but no `wing.py`, a `wing.py` cannot be read, or two wings register
+            one verb, table, figure, stage or answer.
+    """
+    wings: dict[str, Wing] = {}
+    for path in sorted(folder.iterdir()):
+        if not path.is_dir() or path.name == "__pycache__":
+            continue
+        if (path / FILE_NAME).is_file():
+            wings[path.name] = _read_wing(path)
+        elif any(path.rglob("*.py")):
+            raise ConfigError(
+                f"{path}: has Python files but no {FILE_NAME}, which says what a wing registers; write one as in the "
+                f"other folders of {PACKAGE}, or delete the folder"
+            )
+    owner_by_slot: dict[str, str] = {}
+    for name, wing in wings.items():
+        for slot in _slots(wing):
+            if slot in owner_by_slot:
+                raise ConfigError(
+                    f"{folder / owner_by_slot[slot]} and {folder / name}: both register {slot}, expected one wing; "
+                    f"remove it from one {FILE_NAME}, or delete one of the folders"
+                )
+            owner_by_slot[slot] = name
+    return wings
 
 
-def wing_of_verb(verb: str) -> Wing | None:
-    """Return the wing that has the module of a verb, or None."""
-    return next((wing for wing in present_wings() if verb in wing.verbs or verb in wing.replaces), None)
+def _read_wing(folder: Path) -> Wing:
+    """Return the constant WING of a wing's file."""
+    try:
+        module = importlib.import_module(f"{PACKAGE}.{folder.name}.{FILE_NAME.removesuffix('.py')}")
+        return msgspec.convert(msgspec.to_builtins(module.WING), Wing)  # checks the types
+    except Exception as error:
+        raise ConfigError(
+            f"{folder / FILE_NAME}: cannot be read: {type(error).__name__}: {error}; correct it, or delete the folder: "
+            "the rest works without this wing"
+        ) from error
+
+
+def _slots(wing: Wing) -> Iterator[str]:
+    """Yield what only one wing may register, in words."""
+    yield from (f"the verb {verb}" for verb in wing.verbs)
+    yield from (f"the table {table.name}" for table in wing.tables)
+    yield from (f"the figure {figure.name}" for figure in wing.figures)
+    if wing.stage is not None:
+        yield f"the stage {wing.stage.verb}"
+    if wing.answer:
+        yield "the answer that opens the page"
+
+
+def module_of_verb(verb: str) -> str | None:
+    """Return the name of the module of a wing's verb, or None if no wing has the verb."""
+    names = (name for name, wing in present_wings().items() if verb in wing.verbs)
+    return next((f"{PACKAGE}.{name}.verbs.{verb}" for name in names), None)
 
 
 def load(target: str) -> Any:
@@ -194,28 +163,27 @@ def load(target: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def find_target(kind: Literal["make_logs_page", "write_figures"]) -> str:
-    """Return what a wing that is there registers as this, for `load`; '' if there is none."""
-    targets = (str(getattr(wing, kind)) for wing in present_wings())
-    return next(filter(None, targets), "")
-
-
 def present_stages() -> list[WingStage]:
-    """Return the stages of the wings that are there."""
-    return [wing.stage for wing in present_wings() if wing.stage is not None]
+    """Return the stages of all wings."""
+    return [wing.stage for wing in present_wings().values() if wing.stage is not None]
 
 
 def asked_stages(scale: Any) -> list[WingStage]:
-    """Return those that a scale (`aiayn.spec.system.ScaleSpec`) asks for."""
+    """Return the stages that a scale (`aiayn.spec.system.ScaleSpec`) asks for."""
     return [stage for stage in present_stages() if getattr(scale, stage.asked_by)]
 
 
-def tables_after(name: str) -> Iterator[Any]:
-    """Yield the layouts of the wings' tables that stand after a table of the core."""
-    for wing in present_wings():
-        yield from (load(table.layout) for table in wing.tables if table.after == name)
+def wing_tables() -> list[WingTable]:
+    """Return the tables of all wings."""
+    return [table for wing in present_wings().values() for table in wing.tables]
 
 
-def registered(kind: Literal["scale_figures", "logs_figures", "log_reader", "answer", "cited"]) -> Iterator[Any]:
-    """Yield what the wings that are there register as this, in their order."""
-    yield from (load(getattr(wing, kind)) for wing in present_wings() if getattr(wing, kind))
+def wing_figures() -> list[WingFigure]:
+    """Return the figures of all wings."""
+    return [figure for wing in present_wings().values() for figure in wing.figures]
+
+
+def registered(kind: Literal["scale_figures", "logs_figures", "answer"]) -> Iterator[Any]:
+    """Yield what the wings register as this."""
+    targets = (str(getattr(wing, kind)) for wing in present_wings().values())
+    yield from (load(target) for target in targets if target)

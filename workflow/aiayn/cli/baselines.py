@@ -13,9 +13,9 @@ from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines
 from aiayn.provenance import gather_provenance
 from aiayn.records import BaselineRecords, BinarizedCorpus, RawCorpus, read_record, write_record
+from aiayn.scoring.score import default_metrics, score_hypotheses
 from aiayn.spec.system import CONFIG_FOLDER, CorpusSpec, ShippedSource, read_corpus, read_system
 from aiayn.train.fairseq_args import training_data
-from analysis.scoring.score import default_metrics, score_hypotheses
 
 EXAMPLE = (
     "aiayn baselines --scale demo --binarized results/demo/binarize/demo_en_de/record.json "

@@ -8,8 +8,7 @@ With --from-logs, the tables are rendered from folders and their subfolders: no 
 are needed. Runs of ours (results/, or a folder of paper_tables/measured/) fill the tables of their scale, in
 <output>/<scale>/, as those of the pipeline; a score counts only if its translations are there. Any other
 log of fairseq 0.9 to 0.12 (training logs in the formats simple, tqdm and json, the output of fairseq-generate; plain,
-.gz or .xz) finds its row by its hyper-parameters; a log that fills no cell is listed with the reason. Result files of
-MLPerf's Transformer benchmark (v0.5 to v0.7) become rows of the table public_runs:
+.gz or .xz) finds its row by its hyper-parameters; a log that fills no cell is listed with the reason. Examples:
   aiayn tables --from-logs paper_tables/measured/multi30k
   aiayn tables --from-logs runs results --output results/from-logs
 """
@@ -22,7 +21,7 @@ from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CONFIG, RESULTS, flag
 from aiayn.errors import UsageError
 from aiayn.spec.system import convert_scale
-from paper_tables.render.from_logs import make_tables_from_logs
+from paper_tables.logs.pages import make_tables_from_logs
 from paper_tables.render.tables import make_tables
 
 EXAMPLE = "aiayn tables --so-far --configfile workflow/config/demo.yaml"

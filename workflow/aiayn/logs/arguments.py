@@ -17,8 +17,8 @@ from typing import Literal
 
 import msgspec
 
+from aiayn.logs.types import Argument
 from aiayn.printed import read_rows
-from analysis.logs.types import Argument
 
 ARGUMENTS_PATH = Path(__file__).parent / "arguments.csv"
 Program = Literal["train", "generate", "interactive", "validate", "preprocess", "average", "score", ""]

@@ -17,9 +17,9 @@ from aiayn.logs.evidence import (
     final_validation,
     whole_number,
 )
+from aiayn.logs.findings import Evidence, Finding, Severity
+from aiayn.logs.types import TrainingLog
 from aiayn.printed import read_rows
-from analysis.findings import Evidence, Finding, Severity
-from analysis.logs.types import TrainingLog
 
 LANGUAGE_PAIRS = ("en-de", "en-fr")  # of Table 2; Table 3 has en-de only
 NEVER = 10**6  # an interval of so many updates or more never comes: `aiayn train` gives 10^9

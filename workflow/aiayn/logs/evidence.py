@@ -16,10 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.printed import PERPLEXITY_METRIC
-from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started, read_events, summarise_attempts
-from analysis.logs.symbols import Symbols, is_ours, symbols_of_arguments
-from analysis.logs.types import (
+from aiayn.logs.symbols import Symbols, is_ours, symbols_of_arguments
+from aiayn.logs.types import (
     Argument,
     AveragingLog,
     BleuLine,
@@ -29,6 +27,8 @@ from analysis.logs.types import (
     Validation,
     perplexity_of,
 )
+from aiayn.printed import PERPLEXITY_METRIC
+from aiayn.runs.attempts import ATTEMPTS_NAME, Event, Started, read_events, summarise_attempts
 
 VERSION_BY_FORM = {
     "print": "fairseq 0.9 or before",

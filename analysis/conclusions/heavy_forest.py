@@ -1,0 +1,164 @@
+"""Draws Table 3 as a forest: the difference that each variation makes, printed and ours, and how it is called."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import altair as alt
+import pandas as pd
+
+from aiayn.printed import PAPER_SCALE, PublishedCell, read_table
+from aiayn.scoring.scores import BITS_METRIC
+from analysis.conclusions.contrasts import Call
+from analysis.conclusions.scale_contrasts import draw_contrasts
+from paper_tables.frame import Frame, is_bleu
+from paper_tables.render.figure import (
+    FAINT,
+    LABEL_WIDTH,
+    OURS,
+    OURS_NAME,
+    PALETTE,
+    PRINTED,
+    PRINTED_NAME,
+    ROW_HEIGHT,
+    SIGNED,
+    WARNING,
+    WIDTH,
+    Drawable,
+    Figure,
+    axis_of_names,
+)
+from paper_tables.tables.table3 import BLEU_METRIC, SYMBOL_BY_COLUMN, group_of
+
+ANSWER_BY_CALL = {Call.HOLDS: "holds", Call.REVERSED: "reversed", Call.TOO_CLOSE: "undecided"}
+NOT_CALLED = "not called"
+MARK_BY_ANSWER = {  # shape, stroke, fill: a difference that is not decided is hollow
+    PRINTED_NAME: ("diamond", PRINTED, PRINTED), "holds": ("circle", OURS, OURS),
+    "reversed": ("square", WARNING, WARNING), "undecided": ("circle", OURS, "transparent"),
+    NOT_CALLED: ("circle", PALETTE[3], "transparent"),
+}  # fmt: skip
+NO_SD = "base has fewer than two seeds: no interval"
+FOREST_COLUMNS = ("group", "row", "label", "source", "scale", "metric", "num_seeds", "difference", "low", "high",
+                  "spread", "answer")  # fmt: skip
+
+
+def forest_frame(cells: Frame, metric: str) -> pd.DataFrame:
+    """Return the differences to base of Table 3's rows, printed and ours, in order of print.
+
+    Ours are those of the table of conclusions, each with its 95 % interval. A row that is not run, or not yet, has its
+    printed difference alone. `metric` is bits a subword, or BLEU as Table 3 has it.
+    """
+    printed = read_table(3)
+    rows = list(dict.fromkeys(cell.row for cell in printed))
+    asked = (one for one in draw_contrasts(cells).contrasts if one.metric == metric and one.table == 3)
+    lines: list[tuple[object, ...]] = []
+    for one in sorted(asked, key=lambda one: rows.index(one.row_name)):
+        row, ours = one.row_name, one.ours
+        head = ("" if row == "big" else group_of(row), row, _label_of(row, printed))
+        lines.append((*head, PRINTED_NAME, PAPER_SCALE, metric, None, one.printed_effect, None, None, "",
+                      PRINTED_NAME))  # fmt: skip
+        if ours is not None:
+            spread = NO_SD if ours.interval is None else "95 % t-interval by the pooled sd"
+            values = (ours.num_compared, ours.difference, *(ours.interval or (None, None)), spread)
+            values += (ANSWER_BY_CALL.get(ours.call, NOT_CALLED),)
+            lines.append((*head, OURS_NAME, cells.scale, metric, *values))
+    return pd.DataFrame(lines, columns=list(FOREST_COLUMNS)).astype({"num_seeds": "Int64"})
+
+
+def _label_of(row: str, printed: Sequence[PublishedCell]) -> str:
+    """Return the label of a row: the settings printed in it, as the paper leaves blank what is as in base."""
+    if row == "big":
+        return "big"
+    settings = [
+        cell.value if cell.span and " " in cell.value else f"{cell.column} {cell.value}"
+        for cell in printed
+        if cell.row == row and cell.column in SYMBOL_BY_COLUMN
+    ]
+    kept = [text for text in settings if len(settings) <= 2 or not text.startswith(("d_k", "d_v"))]
+    text = ", ".join(kept) or row
+    return text if len(text) <= 26 else "learned positions" if "posit" in text else text[:25]
+
+
+def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
+    """Return one line a row, groups apart: printed difference as a diamond, ours with its interval and its answer."""
+    metric = str(frame["metric"].iloc[0])
+    edge = max(float(frame["difference"].abs().max()), 0.1) * 1.3  # a bar that is longer is cut there
+    scale = alt.Scale(domain=[-edge, edge], nice=False)
+    marks = {name: mark for name, mark in MARK_BY_ANSWER.items() if (frame["answer"] == name).any()}
+    shapes, strokes, fills = (
+        alt.Scale(domain=list(marks), range=list(kind)) for kind in zip(*marks.values(), strict=True)
+    )
+    groups = list(frame.groupby("group", sort=False))
+    charts = []
+    for index, (group, part) in enumerate(groups):
+        is_last = index == len(groups) - 1
+        title = f"difference to base, {'BLEU' if is_bleu(metric) else 'bits a subword'}"
+        axis = alt.Axis(
+            title=title if is_last else None, labels=is_last, ticks=is_last, domain=is_last, tickCount=6,
+            labelExpr=SIGNED,
+        )  # fmt: skip
+        x = alt.X("difference:Q", scale=scale, axis=axis)
+        y = alt.Y("label:N", sort=list(dict.fromkeys(part["label"])), title=None, axis=axis_of_names(LABEL_WIDTH))
+        legend = alt.Legend(title=None, columns=3, symbolOpacity=1, symbolStrokeWidth=1.6) if index == 0 else None
+        answer = (
+            alt.Shape("answer:N", scale=shapes, legend=legend), alt.Stroke("answer:N", scale=strokes, legend=legend),
+            alt.Fill("answer:N", scale=fills, legend=legend),
+        )  # fmt: skip
+        tooltip = ["label:N", "source:N", "answer:N", "scale:N", alt.Tooltip("difference:Q", format="+.2f"), "low:Q",
+                   "high:Q", "num_seeds:Q", "spread:N"]  # fmt: skip
+        zero = alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(opacity=FAINT, aria=False).encode(x)
+        ours_first = part.iloc[::-1]  # where both agree, the printed diamond stands on our mark
+        points = alt.Chart(ours_first).mark_point(opacity=1, size=62).encode(x, y, *answer, tooltip=tooltip)
+        layers = [zero, points]
+        with_ends = part.dropna(subset=["low"])
+        if not with_ends.empty:
+            bars = alt.Chart(with_ends).mark_rule(color=OURS, strokeWidth=2.2, clip=True)
+            layers.insert(1, bars.encode(alt.X("low:Q"), y, alt.X2("high:Q")))
+        letter = alt.TitleParams(str(group), orient="left", angle=0, align="left", baseline="middle", anchor="middle",
+                                 offset=12)  # fmt: skip
+        plot = alt.layer(*layers).properties(width=WIDTH - LABEL_WIDTH, height=alt.Step(ROW_HEIGHT), title=letter)
+        charts.append(plot)
+    return alt.vconcat(*charts, spacing=6)
+
+
+def describe_forest(frame: pd.DataFrame) -> str:
+    """Return which rows of ours are above and below base, beside the printed ones."""
+    metric = str(frame["metric"].iloc[0])
+    ours = frame[frame["source"] == OURS_NAME]
+    words = [f"Forest plot of Table 3: difference to base in {metric}, {frame['row'].nunique()} rows."]
+    if ours.empty:
+        words.append("Printed differences alone; none of ours is there yet.")
+    for line in ours.to_dict("records"):
+        printed = frame[(frame["row"] == line["row"]) & (frame["source"] == PRINTED_NAME)]["difference"]
+        shown = f", printed {printed.iloc[0]:+.2f}" if len(printed) else ""
+        words.append(f"{line['label']}: ours {line['difference']:+.2f}, {line['answer']} ({line['spread']}){shown}.")
+    return " ".join(words)
+
+
+_FOREST_CAPTION = (
+    "A diamond is the printed row minus the printed base; beside it the mean of ours minus that of our base, filled if "
+    "the table of conclusions calls it decided. Bars are its 95 % t-intervals, by an sd pooled over all systems of two "
+    "seeds or more; those that leave the plot are cut. At a smaller scale than the paper's a row keeps its ratio to "
+    "base, and the two compare in direction, not in size."
+)
+FOREST_BLEU = Figure(
+    name="forest_bleu",
+    title="Table 3 as differences to base, BLEU",
+    caption=f"In {BLEU_METRIC}, on the development set. {_FOREST_CAPTION}",
+    draw=draw_forest,
+    describe=describe_forest,
+)
+FOREST_BITS = Figure(
+    name="forest_bits",
+    title="Table 3 as differences to base, bits a subword",
+    caption=f"Perplexity's logarithm to base 2, on the development set; to the left is better. {_FOREST_CAPTION}",
+    draw=draw_forest,
+    describe=describe_forest,
+)
+
+
+def figures_of_scale(
+    frame: Frame, log_path_by_run: Mapping[str, Path] | None, attention: Path | None
+) -> Iterator[Drawable]:
+    """Yield the forest in bits a subword, which is primary, and in BLEU."""
+    yield FOREST_BITS, lambda: forest_frame(frame, BITS_METRIC)
+    yield FOREST_BLEU, lambda: forest_frame(frame, BLEU_METRIC)

@@ -1,0 +1,108 @@
+"""Reads what probes at other learning rates came to, and says which effects are those of the rate alone.
+
+Equation (3) fixes the rate. A probe is trained with the same schedule at half or twice its peak, by a system of its
+own: `rate_half_<system>` or `rate_twice_<system>`. `paper_tables/measured/rates/<scale>.csv` has a line a probe, and
+its log lies beside it. Probes have seeds that no table has, and stand in none. The schedule has no horizon, so a probe
+may be shorter than the tables' trainings: all sides are compared after as many updates as the probes had.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from aiayn.errors import TableError
+from aiayn.printed import PUBLISHED_FOLDER, read_rows
+from aiayn.spec.system import FIRST_PROBE_SEED
+from analysis.conclusions.contrasts import SeedRun
+
+RATES_FOLDER = PUBLISHED_FOLDER.parent / "measured" / "rates"
+PRINTED_RATE = 1.0
+
+
+class RateProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A training at `times_peak` times the rate of equation (3): bits a subword on dev after its last update."""
+
+    system: str
+    times_peak: float
+    seed: int
+    updates: int
+    bits: float
+
+
+class RateProbes(msgspec.Struct, frozen=True):
+    """Bits a subword on dev by system and times of the peak, each the mean of its probes, all of so many updates."""
+
+    updates: int
+    bits_by_system: Mapping[str, Mapping[float, float]]
+
+
+class RateEffects(msgspec.Struct, frozen=True):
+    """Bits of a row and of its control by times of the peak, each at all rates at which it was trained.
+
+    Those of equation (3), 1.0, are of the tables' own seeds, after as many updates as the probes had.
+    """
+
+    row: dict[float, float]
+    control: dict[float, float]
+
+    @property
+    def by_times_peak(self) -> dict[float, float]:
+        """The row minus its control, by times of the peak, where both were trained."""
+        return {times: self.row[times] - self.control[times] for times in sorted(self.row) if times in self.control}
+
+    @property
+    def at_best(self) -> float:
+        """The row minus its control, each at the rate at which it is best of all tried."""
+        return min(self.row.values()) - min(self.control.values())
+
+    @property
+    def changes_sign(self) -> bool:
+        """Whether the effect at equation (3)'s rate has another sign where each side has its best rate."""
+        return self.by_times_peak[PRINTED_RATE] * self.at_best < 0
+
+
+def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> RateProbes | None:
+    """Return the probes of a scale; None without a file of them.
+
+    Raises:
+        TableError: the file is malformed, a line is of the printed rate or of a seed that tables have, or the probes
+            do not all have one number of updates.
+    """
+    path = folder / f"{scale}.csv"
+    if not path.exists():
+        return None
+    values: dict[tuple[str, float], list[float]] = {}
+    updates: int | None = None
+    for place, probe in read_rows(path, RateProbe):
+        if probe.seed < FIRST_PROBE_SEED or probe.times_peak == PRINTED_RATE:
+            raise TableError(f"{place}: seed {probe.seed} at {probe.times_peak:g} times the peak; expected a seed of "
+                             f"{FIRST_PROBE_SEED} or above and another rate than equation (3)'s")  # fmt: skip
+        if updates not in (None, probe.updates):
+            raise TableError(f"{place}: {probe.updates:,} updates; expected {updates:,}, as in the lines above: probes "
+                             "are compared after equal numbers of updates")  # fmt: skip
+        updates = probe.updates
+        values.setdefault((probe.system, probe.times_peak), []).append(probe.bits)
+    bits_by_system: dict[str, dict[float, float]] = {}
+    for (system, times_peak), bits in sorted(values.items()):
+        bits_by_system.setdefault(system, {})[times_peak] = statistics.mean(bits)
+    return None if updates is None else RateProbes(updates, bits_by_system)
+
+
+def effects_at_rates(
+    row: tuple[str, Sequence[SeedRun]], control: tuple[str, Sequence[SeedRun]], probes: RateProbes
+) -> RateEffects | None:
+    """Return the effects of a row at each rate at which both sides were trained; None if only one was probed.
+
+    Each side is its system and its seeds at equation (3)'s rate, all of which have a validation after as many updates
+    as the probes, or there is no effect to speak of.
+    """
+    sides = []
+    for system, runs in (row, control):
+        bits = [run.bits_by_update.get(probes.updates) for run in runs]
+        known = [value for value in bits if value is not None]
+        if system not in probes.bits_by_system or not known or len(known) < len(bits):
+            return None
+        sides.append({**probes.bits_by_system[system], PRINTED_RATE: statistics.mean(known)})
+    return RateEffects(*sides)

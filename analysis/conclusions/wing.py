@@ -1,0 +1,27 @@
+"""Registers the wing `conclusions`: which of the paper's conclusions hold here, and how variants compare with base."""
+
+from aiayn.wings import Wing, WingFigure, WingTable
+
+WING = Wing(
+    summary="which of the paper's conclusions hold here",
+    tables=(
+        WingTable(
+            "conclusions",
+            "analysis.conclusions.tables.conclusions:lay_out_conclusions",
+            chapter="results",
+            place=20,
+            is_always_packed=True,
+        ),
+        WingTable("testsets", "analysis.conclusions.tables.testsets:lay_out_testsets", chapter="variations", place=20),
+        WingTable("variants", "analysis.conclusions.tables.variants:lay_out_variants", chapter="variations", place=30),
+        WingTable(
+            "architectures",
+            "analysis.conclusions.tables.variants:lay_out_architectures",
+            chapter="variations",
+            place=40,
+        ),
+    ),
+    figures=(WingFigure("forest", chapter="variations", place=10),),
+    scale_figures="analysis.conclusions.heavy_forest:figures_of_scale",
+    answer="analysis.conclusions.answer:answer_of_scale",
+)

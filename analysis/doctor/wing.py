@@ -1,0 +1,8 @@
+"""Registers the wing `doctor`: why a BLEU is too low."""
+
+from aiayn.wings import Wing
+
+WING = Wing(
+    summary="why is BLEU too low",
+    verbs={"doctor": "find out why a run's BLEU is too low, from its log, data-bin and translations"},
+)

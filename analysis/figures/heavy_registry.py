@@ -1,0 +1,53 @@
+"""Lists the figures of a results page and of a page of logs, and the function that makes the frame of each."""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from aiayn.logs.types import LogFile
+from analysis.figures import heavy_attention as attention
+from analysis.figures import heavy_curves as curves
+from analysis.figures import heavy_results as results
+from paper_tables.compare.lines import AveragedLine
+from paper_tables.frame import Frame
+from paper_tables.render.figure import Drawable, FigureError
+
+NO_ATTENTION = "Attention: nothing is written yet; `aiayn attention RUN` takes the weights from a trained model."
+
+
+def figures_of_scale(
+    cells: Frame, log_path_by_run: Mapping[str, Path] | None, attention_folder: Path | None
+) -> Iterator[Drawable]:
+    """Yield every figure of a scale; attention, from the files in its folder if there is one, comes last.
+
+    The logs of its runs are where its config says, unless their paths are given.
+    """
+    runs = curves.curves_of_scale(cells, log_path_by_run)
+    curve_frame = functools.cache(lambda: curves.curve_frame(runs))
+    yield results.VERDICT_STRIP, lambda: results.strip_frame(cells.judged, cells.scale)
+    yield results.BLEU_COST, lambda: results.cost_frame(cells)
+    yield curves.CURVES_BY_UPDATE, curve_frame
+    yield curves.CURVES_BY_HOURS, curve_frame
+    paths = sorted(attention_folder.glob("*/*.tsv")) if attention_folder else []
+    for path in paths:
+        for figure in (attention.ATTENTION_LINES, attention.ATTENTION_HEADS):
+            named = replace(figure, name=f"{figure.name}_{path.parent.name}_{path.stem}")
+            yield named, functools.partial(attention.read_attention, path)
+    if not paths:
+        yield attention.ATTENTION_LINES, _no_attention
+
+
+def figures_of_logs(
+    root: Path, file_by_path: Mapping[str, LogFile], lines: Sequence[AveragedLine]
+) -> Iterator[Drawable]:
+    """Yield the curves of logs."""
+    frame = curves.curve_frame(curves.curves_of_folder(root, file_by_path, lines))
+    yield curves.CURVES_BY_UPDATE, lambda: frame
+    yield curves.CURVES_BY_HOURS, lambda: frame
+
+
+def _no_attention() -> pd.DataFrame:
+    raise FigureError(NO_ATTENTION)

@@ -1,0 +1,63 @@
+"""Draw the curves of runs, live or done: loss, dev perplexity, learning rate and tokens per second.
+
+Each RUN is a run's name, any unique beginning of it, its folder (packed ones too, as in paper_tables/measured), or the
+path of any fairseq log. Runs that differ only in their seed are drawn as a mean and a band. The command writes
+curves_by_update and curves_by_hours, and the numbers of each as TSV.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from aiayn.cli.flags import FORMAT, RUNS_FOLDER, flag
+from aiayn.errors import StateError
+from aiayn.packed import find_packed
+from aiayn.runs.attempts import LOG_NAME
+from aiayn.runs.names import split_run_name
+from aiayn.runs.status import find_run_folder
+
+EXAMPLE = "aiayn plot demo_en_de-base-seed1 demo_en_de-base-seed2 --format html"
+
+
+class Flags:
+    runs: list[str] = flag("a run's name, a beginning of it, or a log's path", "RUN", is_positional=True)
+    runs_folder: Path = RUNS_FOLDER
+    output: Path | None = flag("where to write (default: results/plots/<first run>)", "FOLDER")
+    format: list[Literal["svg", "html", "png", "pdf"]] = FORMAT
+
+
+def run(args: Flags) -> None:
+    """Draw the curves and print the path of each picture."""
+    from paper_tables.render.draw import has_figures
+    from paper_tables.render.drawn import INSTALL_COMMAND
+
+    if not has_figures():
+        raise StateError(f"the extra `figures`, which draws, is not installed; {INSTALL_COMMAND}")
+    from analysis.figures.heavy_curves import CURVES_BY_HOURS, CURVES_BY_UPDATE, curve_frame, curves_of_files
+    from paper_tables.render.figure import FigureError, write_figure
+
+    named: list[tuple[str, str, int | None, Path]] = []
+    for asked in args.runs:
+        path = Path(asked)
+        if path.is_file():
+            named.append((asked, asked, None, path))
+            continue
+        folder = path if path.is_dir() else find_run_folder(args.runs_folder, asked)
+        log_path = find_packed(folder / LOG_NAME)
+        if log_path is None:
+            raise StateError(f"{folder}: holds no {LOG_NAME}, packed or not; name a run's folder, or a log itself")
+        parts = split_run_name(folder.name)
+        series = f"{parts.system}, {parts.corpus}" if parts else folder.name
+        named.append((folder.name, series, parts.seed if parts else None, log_path))
+    frame = curve_frame(curves_of_files(named))
+    output_folder = args.output or Path("results") / "plots" / Path(named[0][0]).name
+    reasons = []
+    for figure in (CURVES_BY_UPDATE, CURVES_BY_HOURS):
+        try:
+            for path in write_figure(figure, frame, output_folder, args.format or ["svg"]):
+                print(path)
+        except FigureError as error:
+            reasons.append(str(error))
+    if len(reasons) == 2:
+        raise FigureError(reasons[0])
+    for reason in reasons:
+        print(reason)

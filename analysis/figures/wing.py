@@ -1,0 +1,19 @@
+"""Registers the wing `figures`: curves of trainings, results beside the printed ones, and attention."""
+
+from aiayn.wings import Wing, WingFigure
+
+WING = Wing(
+    summary="drawings",
+    verbs={
+        "plot": "draw the curves of runs, live or done, or of any fairseq logs",
+        "attention": "draw what a trained run attends to in a sentence (Figures 3 to 5)",
+    },
+    figures=(
+        WingFigure("verdict_strip", chapter="results", place=10),
+        WingFigure("bleu_cost", chapter="results", place=20),
+        WingFigure("curves", chapter="trainings", place=10),
+        WingFigure("attention", chapter="model", place=10),
+    ),
+    scale_figures="analysis.figures.heavy_registry:figures_of_scale",
+    logs_figures="analysis.figures.heavy_registry:figures_of_logs",
+)

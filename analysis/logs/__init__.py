@@ -1,4 +1,0 @@
-"""Any logs of fairseq, of training and generation: read, joined into runs, checked by rules.
-
-May import `analysis.scoring`, `analysis.findings`, and of `aiayn` what needs neither torch nor fairseq.
-"""

@@ -1,4 +1,0 @@
-"""Reads translations and references that are not ours: in which form they are, and whether they belong together.
-
-Wing `outputs`. May import `analysis.scoring`, and of `aiayn` what needs neither torch nor fairseq.
-"""

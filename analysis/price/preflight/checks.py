@@ -1,0 +1,162 @@
+"""Checks disks, trainings and versions before a scale is started, each with outcome, evidence and next step.
+
+Nothing is downloaded, written or submitted. FAIL: it would end a run. WARN: it may, or it cannot be known here.
+"""
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from aiayn.terminal import sections, table
+from analysis.price.plan import Plan
+
+PYTHON_VERSIONS = ((3, 11), (3, 12), (3, 13))  # pyproject.toml: requires-python
+NEEDED_PACKAGES = ("torch", "fairseq-fixed", "sentencepiece", "snakemake", "submitit", "sacrebleu", "msgspec")
+SLURM_PACKAGE = "snakemake-executor-plugin-slurm"
+_PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+)", re.MULTILINE)
+EVIDENCE_WIDTH = 90
+
+
+class Check(msgspec.Struct, frozen=True):
+    """The result of one check. `next_step` is '' where nothing is wrong."""
+
+    name: str
+    outcome: Literal["OK", "WARN", "FAIL"]
+    evidence: str
+    next_step: str = ""
+
+
+class Need(NamedTuple):
+    """The bytes that a plan writes into one folder."""
+
+    name: str
+    folder: Path
+    num_bytes: int
+
+
+def check_space(plan: Plan, *, runs_folder: Path, results_folder: Path, archives_folder: Path) -> list[Check]:
+    """Compare what the plan writes with the free space of each disk; files that exist count as written."""
+    missing_archives: dict[str, int] = {}  # two corpora may share an archive
+    held_bytes = 0
+    for corpus in plan.corpora:
+        for name, size in corpus.bytes_by_archive.items():
+            if not (archives_folder / name).exists():
+                missing_archives[name] = size
+    for row in plan.trainings:
+        for seed in row.seeds:
+            for folder in runs_folder.glob(f"{row.corpus}-{row.system}-seed{seed}-*/checkpoints"):
+                held_bytes += _held_bytes(folder)
+    needs = [
+        Need("runs", runs_folder, max(0, plan.runs_bytes - held_bytes)),
+        Need("results", results_folder, max(0, plan.results_bytes - _held_bytes(results_folder / plan.scale))),
+        Need("archives", archives_folder, sum(missing_archives.values())),
+    ]
+    needs_by_disk: dict[int, list[Need]] = defaultdict(list)
+    for need in needs:
+        needs_by_disk[_existing(need.folder).stat().st_dev].append(need)
+    checks = [_check_disk(of_disk) for of_disk in needs_by_disk.values()]
+    for need in needs:
+        existing = _existing(need.folder)
+        if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+            evidence = f"{existing}: you may not write to this folder, needed for {need.name}"
+            checks.append(Check("space", "FAIL", evidence, "name another folder, or get write permission"))
+    return checks
+
+
+def _check_disk(needs: Sequence[Need]) -> Check:
+    """Check the space of one disk."""
+    needed_bytes = sum(need.num_bytes for need in needs)
+    free_bytes = shutil.disk_usage(_existing(needs[0].folder)).free
+    listed = ", ".join(f"{need.name} {need.num_bytes / 1e9:,.1f} GB in {need.folder}" for need in needs)
+    evidence = f"{free_bytes / 1e9:,.1f} GB free, up to {needed_bytes / 1e9:,.1f} GB needed: {listed}"
+    if free_bytes < needed_bytes:
+        advice = "make room, or name another disk: `--config runs_folder=...`, AIAYN_ARCHIVES, `snakemake --directory`"
+        return Check("space", "FAIL", evidence, advice)
+    return Check("space", "OK", evidence)
+
+
+def _existing(folder: Path) -> Path:
+    return next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+
+
+def _held_bytes(folder: Path) -> int:
+    num_bytes = 0
+    for path in folder.rglob("*") if folder.is_dir() else ():
+        with contextlib.suppress(FileNotFoundError):  # a training beside may prune its checkpoints
+            num_bytes += path.stat().st_size if path.is_file() else 0
+    return num_bytes
+
+
+def check_plan(plan: Plan) -> list[Check]:
+    """Check that each training can be shared by its ranks, and ends within `max_num_jobs` Slurm jobs."""
+    faults = [row.refusal for row in plan.trainings if row.refusal]
+    if len(faults) > 1:
+        faults = [faults[0].replace("; ", f" (and {len(faults) - 1} more); ", 1)]
+    if plan.overrun:
+        faults.append(plan.overrun)
+    if faults:
+        parts = [fault.partition("; ") for fault in faults]
+        return [Check("trainings", "FAIL", evidence, advice) for evidence, _, advice in parts]
+    machine = plan.machine
+    ranks = f"{machine.num_ranks} rank{'' if machine.num_ranks == 1 else 's'}"
+    return [Check("trainings", "OK", f"{ranks} each, on {machine.words}: {machine.chosen_by}")]
+
+
+def check_python(version: tuple[int, int]) -> Check:
+    """Compare Python with the versions that the packages support."""
+    if version in PYTHON_VERSIONS:
+        return Check("python", "OK", platform.python_version())
+    evidence = f"Python {version[0]}.{version[1]}, expected one of {PYTHON_VERSIONS}"
+    return Check("python", "FAIL", evidence, "make a new environment: `make install PYTHON=python3.12`")
+
+
+def installed_versions() -> dict[str, str]:
+    """Return every installed package's version by its name, normalised as Python's packaging rules say."""
+    return {
+        _canonical(name): distribution.version
+        for distribution in importlib.metadata.distributions()
+        if (name := distribution.metadata["Name"])
+    }
+
+
+def check_packages(constraints_path: Path, installed: Mapping[str, str], *, needs_slurm: bool) -> Check:
+    """Compare installed packages with constraints.txt: another version may give other numbers."""
+    needed = (*NEEDED_PACKAGES, SLURM_PACKAGE) if needs_slurm else NEEDED_PACKAGES
+    missing = [name for name in needed if name not in installed]
+    if missing:
+        return Check("packages", "FAIL", f"not installed: {', '.join(missing)}", "run `make install`")
+    num_pinned, others = 0, []
+    for pin in _PIN.finditer(constraints_path.read_text(encoding="utf-8")):
+        name, version = _canonical(pin["name"]), installed.get(_canonical(pin["name"]))
+        num_pinned += version is not None
+        if version is not None and version.partition("+")[0] != pin["version"]:  # torch 2.13.0+cpu is 2.13.0
+            others.append(f"{name} {version} (pinned {pin['version']})")
+    if others:
+        advice = "numbers may differ: run `make install`, or report the versions with the numbers"
+        return Check("packages", "WARN", f"{len(others)} other versions: {', '.join(others)}", advice)
+    return Check("packages", "OK", f"{num_pinned} installed, all as {constraints_path.name} pins them")
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def render_checks(checks: Sequence[Check]) -> str:
+    """Return the list as text, a line a check and its next step below."""
+    rows: list[tuple[str, str, str]] = []
+    for check in checks:
+        rows.append((check.outcome, check.name, check.evidence))
+        if check.next_step:
+            rows.append(("", "", f"-> {check.next_step}"))
+    counts = Counter(check.outcome for check in checks)
+    summary = f"{counts['OK']} OK, {counts['WARN']} WARN, {counts['FAIL']} FAIL"
+    return sections(("", table(rows, widths=[None, None, EVIDENCE_WIDTH])), ("", [summary]))

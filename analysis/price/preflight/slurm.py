@@ -1,0 +1,93 @@
+"""Asks Slurm whether it would take a training and one CPU job: `sbatch --test-only`, in Slurm's own words.
+
+Nothing is submitted. The training is the sbatch file of its cluster, the CPU job has the `default-resources` of the
+profile.
+"""
+
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from aiayn.errors import ConfigError
+from aiayn.launch.slurm.launcher import without_foreign_variables
+from aiayn.launch.slurm.queue import SlurmError, run_slurm
+from aiayn.spec.cluster import ClusterSpec
+from aiayn.spec.strict_yaml import read_document
+from aiayn.spec.system import CHECKOUT
+from analysis.price.preflight.checks import Check
+
+DEFAULT_PROFILE = CHECKOUT / "profiles" / "slurm"
+TEST_ONLY = ["sbatch", "--test-only"]
+SHOW_NODES = "sinfo --Node --format='%N %P %c %m %G %f %T'"
+# The options that Snakemake's Slurm executor gives sbatch.
+OPTION_BY_RESOURCE = {
+    "mem_mb": "--mem",
+    "mem_mb_per_cpu": "--mem-per-cpu",
+    "runtime": "--time",
+    "slurm_partition": "--partition",
+    "slurm_account": "--account",
+    "qos": "--qos",
+    "constraint": "--constraint",
+}
+# Snakemake also reads `1d` and expressions here; sbatch does not.
+NUMBERS = ("mem_mb", "mem_mb_per_cpu", "runtime")
+_SPEAKER = re.compile(r"^sbatch: (error: )?(Job \d+ )?|^allocation failure: ")
+
+
+def check_slurm(cluster: ClusterSpec, training_text: str, profile: Path | None) -> list[Check]:
+    """Return the checks of a training, by its sbatch file, and of one CPU job, by a profile."""
+    if shutil.which("sbatch") is None:
+        advice = "start from a machine of the cluster that has it, or choose `--launcher local`"
+        return [Check("slurm", "FAIL", "sbatch is not on PATH", advice)]
+    cluster_file = f"workflow/config/clusters/{cluster.name}.yaml"
+    with without_foreign_variables(cluster):
+        training = _ask_slurm("training", TEST_ONLY, training_text, cluster_file)
+        return [training, _check_cpu_job(profile or DEFAULT_PROFILE)]
+
+
+def _check_cpu_job(profile: Path) -> Check:
+    """Check one CPU job with the default resources of a profile, or why no CPU job is submitted."""
+    path = profile / "config.yaml"
+    try:
+        settings = read_document(path).values
+    except ConfigError as error:
+        advice = "correct it, or name the folder of your own: `--profile FOLDER`"
+        return Check("CPU job", "FAIL", str(error), advice)
+    executor = settings.get("executor")
+    if executor != "slurm":
+        evidence = f"{path}: executor is {executor or 'not set'}: CPU rules run where snakemake does"
+        return Check("CPU job", "WARN", evidence, "write `executor: slurm` there, to run them by Slurm")
+    resources = settings.get("default-resources")
+    options = sbatch_options(resources if isinstance(resources, dict) else {})
+    return _ask_slurm("CPU job", [*TEST_ONLY, "--ntasks=1", *options], "#!/bin/sh\n", str(path))
+
+
+def sbatch_options(resources: Mapping[str, Any]) -> list[str]:
+    """Return the options of sbatch for the default resources of a profile."""
+    options = []
+    for name, option in OPTION_BY_RESOURCE.items():
+        value = str(resources.get(name, ""))
+        if value and (name not in NUMBERS or value.isdecimal()):
+            options.append(f"{option}={value}")
+    return options
+
+
+def _ask_slurm(name: str, command: list[str], text: str, file: str) -> Check:
+    """Return the check of one job by the answer of `sbatch --test-only`."""
+    requested = " ".join(command[len(TEST_ONLY) :])
+    prefix = f"{requested}: " if requested else ""
+    try:
+        answer = run_slurm(command, text).stderr
+    except SlurmError as error:
+        if not error.has_answered:
+            return Check(name, "FAIL", "sbatch does not answer", "repeat it when `squeue --me` answers")
+        advice = f"request what Slurm has, in {file}; `{SHOW_NODES}` shows what nodes have"
+        return Check(name, "FAIL", prefix + _in_own_words(error.reason), advice)
+    return Check(name, "OK", prefix + _in_own_words(answer))
+
+
+def _in_own_words(answer: str) -> str:
+    lines = [_SPEAKER.sub("", line) for line in answer.splitlines()]
+    return "; ".join(dict.fromkeys(lines))

@@ -1,0 +1,67 @@
+"""Plans one system of a scale: the cost of its trainings, its size, and the command line of fairseq-train."""
+
+from pathlib import Path
+
+import msgspec
+
+from aiayn.errors import ConfigError
+from aiayn.experiment import Experiment, Training, expand, expand_trainings
+from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
+from aiayn.train.fairseq_args import TrainingData, train_flags
+from analysis.price.plan import Plan
+
+FAIRSEQ_TRAIN = "fairseq-train"
+DATA_FOLDER, SAVE_FOLDER = "DATA_BIN", "CHECKPOINTS"  # placeholders in the command line
+SEED_OF_UNLISTED = 1
+
+
+class SystemPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The plan of one system, with one row for each corpus that the system is trained on.
+
+    `command_by_corpus` has fairseq-train's command line for each corpus. It is empty if fairseq cannot train the
+    system; then `refusal` gives the reason.
+    """
+
+    system: str
+    plan: Plan
+    command_by_corpus: dict[str, list[str]]
+    refusal: str
+
+
+def expand_system(scale: ScaleSpec, name: str, config_folder: Path = CONFIG_FOLDER) -> Experiment:
+    """Expand only the trainings of one system.
+
+    A system that the scale does not list is planned as a variant: one training on the En-De corpus.
+
+    Raises:
+        ConfigError: if the scale has no such system, or a file of its config is wrong.
+    """
+    scale = msgspec.structs.replace(scale, has_baselines=False, has_layer_timing=False)
+    trainings = [training for training in expand_trainings(scale) if training.system == name]
+    if not trainings:
+        scale = msgspec.structs.replace(scale, variants=[*scale.variants, name])
+        trainings = [Training(corpus=scale.en_de_corpus, system=name, seed=SEED_OF_UNLISTED)]
+    experiment = expand(scale, config_folder, trainings)
+    corpora = {training.corpus: experiment.corpora[training.corpus] for training in trainings}
+    return msgspec.structs.replace(experiment, corpora=corpora)
+
+
+def plan_system(experiment: Experiment, name: str, plan: Plan) -> SystemPlan:
+    """Return the plan of a system with its command lines; `plan` is made from `expand_system`."""
+    training = experiment.system_by_name[name].training
+    device = "cuda" if plan.machine.gpu else "cpu"
+    command_by_corpus: dict[str, list[str]] = {}
+    try:
+        for row, planned in zip(plan.trainings, plan.corpora, strict=True):
+            corpus = experiment.corpora[row.corpus]
+            data = TrainingData(
+                folder=DATA_FOLDER,
+                source_language=corpus.source_language,
+                target_language=corpus.target_language,
+                is_joint=planned.is_joint,
+            )
+            flags = train_flags(training, data, seed=row.seeds[0], save_folder=SAVE_FOLDER, device=device)
+            command_by_corpus[row.corpus] = [FAIRSEQ_TRAIN, *flags]
+    except ConfigError as error:
+        return SystemPlan(system=name, plan=plan, command_by_corpus={}, refusal=str(error))
+    return SystemPlan(system=name, plan=plan, command_by_corpus=command_by_corpus, refusal="")

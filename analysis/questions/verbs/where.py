@@ -1,0 +1,43 @@
+"""Show where a cell of a table comes from: value, run, commit and hardware of each seed.
+
+CELL is table:row:column, such as table2:base:bleu_en_de; --list prints the names of all cells.
+"""
+
+from pathlib import Path
+
+from aiayn.cli.config import read_changed_scale
+from aiayn.cli.flags import CONFIG, JSON, RESULTS, SCALE, flag
+from aiayn.errors import UsageError
+from aiayn.spec.system import CONFIG_FOLDER
+from aiayn.terminal import json_text
+from analysis.questions.where import find_cell, named_cells, read_sources, render_list, render_sources
+from paper_tables.make_frame import make_frame
+from paper_tables.scale_results import gather_results
+
+EXAMPLE = "aiayn where table2:base:bleu_en_de --scale demo"
+
+
+class Flags:
+    cell: str | None = flag("table:row:column", "CELL", is_positional=True)
+    scale: str = SCALE
+    configfile: Path | None = flag("a scale's config file, instead of --scale", "FILE")
+    config: list[str] = CONFIG
+    results: Path = RESULTS
+    list: bool = flag("print every cell's name")
+    json: bool = JSON
+
+
+def run(args: Flags) -> None:
+    """Print where the cell comes from, or the names of all cells."""
+    if args.cell is None and not args.list:
+        raise UsageError(
+            "CELL is missing; give table:row:column, such as table2:base:bleu_en_de, or --list; see --help"
+        )
+    scale = read_changed_scale(args.configfile or CONFIG_FOLDER / f"{args.scale}.yaml", args.config)
+    frame = make_frame(gather_results(scale, args.results, so_far=True))
+    cell_by_name = named_cells(frame)
+    if args.cell is None or args.list:
+        print(json_text(list(cell_by_name.values())) if args.json else render_list(cell_by_name), end="")
+        return
+    sources = read_sources(frame, find_cell(args.cell, cell_by_name))
+    print(json_text(sources) if args.json else render_sources(sources), end="")

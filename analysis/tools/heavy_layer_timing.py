@@ -1,0 +1,219 @@
+"""Measures Table 1: seconds and operations of four types of layer against n, d, k and r, on the device at hand.
+
+Every size is timed in turn, in several rounds, so that what slows the machine for a while slows all of them; the least
+of the rounds counts, as other work only ever adds time. Operations are counted by torch in the call that is timed.
+
+Shapes are in the names: N = n tokens, D = d, K = k, R = r.
+"""
+
+import random
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from statistics import median
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
+
+from aiayn.machine import cpu_name
+from aiayn.train.device import resolve_device
+from analysis.tools.layer_cost import LAYER_TYPES, LayerSize
+from analysis.tools.records import LayerTiming, LayerType, TimedLayers
+
+NUM_ROUNDS = 7
+LEAST_SECONDS = 0.004  # of one timing: a layer that takes less is called several times
+
+
+class Sweep(NamedTuple):
+    """The sizes of one type of layer: from `base` one variable at a time takes other values, geometrically spaced."""
+
+    base: LayerSize
+    values_by_variable: dict[str, tuple[int, ...]]
+
+    def sizes(self) -> list[LayerSize]:
+        """Return every size once."""
+        return list(
+            dict.fromkeys(
+                self.base._replace(**{name: value})
+                for name, values in self.values_by_variable.items()
+                for value in values
+            )
+        )
+
+
+# Large enough that products of matrices, not calls, take the time; on a CPU small enough for ten seconds in all.
+CPU_SWEEPS: dict[LayerType, Sweep] = {
+    "self_attention": Sweep(
+        LayerSize(n=512, d=512), {"n": (256, 362, 512, 724, 1024), "d": (256, 362, 512, 724, 1024)}
+    ),
+    "recurrent": Sweep(LayerSize(n=64, d=512), {"n": (32, 48, 64, 96, 128), "d": (384, 512, 724, 1024, 1448)}),
+    "convolutional": Sweep(
+        LayerSize(n=256, d=256, k=5),
+        {"n": (128, 182, 256, 362, 512), "d": (128, 182, 256, 362, 512), "k": (3, 5, 7, 11, 15)},
+    ),
+    "self_attention_restricted": Sweep(
+        LayerSize(n=512, d=256, r=32),
+        {"n": (256, 362, 512, 724, 1024), "d": (128, 182, 256, 362, 512), "r": (16, 24, 32, 48, 64)},
+    ),
+}
+# No GPU was at hand to choose these on: large enough by arithmetic, and not tried.
+CUDA_SWEEPS: dict[LayerType, Sweep] = {
+    "self_attention": Sweep(
+        LayerSize(n=4096, d=2048), {"n": (2048, 2896, 4096, 5792, 8192), "d": (1024, 1448, 2048, 2896, 4096)}
+    ),
+    "recurrent": Sweep(LayerSize(n=64, d=8192), {"n": (32, 48, 64, 96, 128), "d": (4096, 5792, 8192, 11584, 16384)}),
+    "convolutional": Sweep(
+        LayerSize(n=4096, d=1024, k=5),
+        {"n": (2048, 2896, 4096, 5792, 8192), "d": (512, 724, 1024, 1448, 2048), "k": (3, 5, 7, 11, 15)},
+    ),
+    "self_attention_restricted": Sweep(
+        LayerSize(n=8192, d=512, r=64),
+        {"n": (4096, 5792, 8192, 11584, 16384), "d": (256, 362, 512, 724, 1024), "r": (32, 48, 64, 96, 128)},
+    ),
+}
+SWEEPS_BY_DEVICE = {"cpu": CPU_SWEEPS, "cuda": CUDA_SWEEPS}
+
+
+def self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor) -> Tensor:
+    """Return softmax(q k^T / sqrt(d)) v (equation (1)), one head: (N, D)."""
+    weights_NN = (q_ND @ k_ND.T * q_ND.shape[1] ** -0.5).softmax(dim=-1)
+    read_ND: Tensor = weights_NN @ v_ND
+    return read_ND
+
+
+def restricted_self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor, *, r: int) -> Tensor:
+    """Return what each token reads from the r tokens around it, (N, D); beyond the ends there are keys of zeros."""
+    windows = [functional.pad(one_ND, (0, 0, r // 2, (r - 1) // 2)).unfold(0, r, 1) for one_ND in (k_ND, v_ND)]
+    k_NDR, v_NDR = windows
+    weights_N1R = (torch.bmm(q_ND[:, None], k_NDR) * q_ND.shape[1] ** -0.5).softmax(dim=-1)
+    return torch.bmm(weights_N1R, v_NDR.mT)[:, 0]
+
+
+def recurrent(x_ND: Tensor, input_DD: Tensor, state_DD: Tensor) -> Tensor:
+    """Return the states h_t = tanh(x_t W + h_(t-1) U) of a simple recurrence, (N, D); the inputs in one product."""
+    from_input_ND = x_ND @ input_DD
+    state_1D = torch.zeros_like(x_ND[:1])
+    states = []
+    for index in range(len(x_ND)):
+        state_1D = torch.addmm(from_input_ND[index], state_1D, state_DD).tanh()
+        states.append(state_1D)
+    return torch.cat(states)
+
+
+def convolutional(x_1DN: Tensor, kernel_DDK: Tensor) -> Tensor:
+    """Return the convolution with a centred kernel of odd width, padded with zeros: (1, D, N)."""
+    return functional.conv1d(x_1DN, kernel_DDK, padding=kernel_DDK.shape[2] // 2)
+
+
+def make_call(layer: LayerType, size: LayerSize, device: str) -> Callable[[], Tensor]:
+    """Return a call of one layer of this size on random vectors; the same size draws the same."""
+    rng = torch.Generator().manual_seed(zlib.crc32(f"1 {layer} {size}".encode()))
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=rng).to(device)
+
+    n, d, k, r = size
+    if layer == "recurrent":
+        x_ND, input_DD, state_DD = draw(n, d), draw(d, d) * d**-0.5, draw(d, d) * d**-0.5
+        return lambda: recurrent(x_ND, input_DD, state_DD)
+    if layer == "convolutional":
+        x_1DN, kernel_DDK = draw(1, d, n), draw(d, d, k) * (d * k) ** -0.5
+        return lambda: convolutional(x_1DN, kernel_DDK)
+    q_ND, k_ND, v_ND = draw(n, d), draw(n, d), draw(n, d)
+    if layer == "self_attention":
+        return lambda: self_attention(q_ND, k_ND, v_ND)
+    return lambda: restricted_self_attention(q_ND, k_ND, v_ND, r=r)
+
+
+def counted_flops(call: Callable[[], Tensor]) -> int:
+    """Return the operations that torch's own counter finds in a call."""
+    with FlopCounterMode(display=False) as counter:
+        call()
+    return int(counter.get_total_flops())
+
+
+@torch.no_grad()
+def time_layers(
+    device: str = "auto",
+    *,
+    sweeps: dict[LayerType, Sweep] | None = None,
+    num_rounds: int = NUM_ROUNDS,
+    stopwatch: Callable[[Callable[[], object], int], float] | None = None,
+) -> TimedLayers:
+    """Time every layer at every size on a device, in fp32, one thread of a CPU.
+
+    `stopwatch(call, times)` returns the seconds of so many calls; by default those that the device was busy with them.
+
+    Raises:
+        LaunchError: if the device is cuda and there is none.
+    """
+    device = resolve_device(device)
+    take = stopwatch or (_cuda_seconds if device == "cuda" else _cpu_seconds)
+    with _one_thread(), _full_fp32():
+        asked = [(layer, size) for layer in LAYER_TYPES for size in (sweeps or SWEEPS_BY_DEVICE[device])[layer].sizes()]
+        calls = [make_call(layer, size, device) for layer, size in asked]
+        flops = [counted_flops(call) for call in calls]  # also warms up
+        times = [max(1, round(LEAST_SECONDS / max(take(call, 1), 1e-6))) for call in calls]
+        seconds: list[list[float]] = [[] for _ in calls]
+        order, rng = list(range(len(calls))), random.Random(1)
+        for _ in range(num_rounds):
+            rng.shuffle(order)
+            for index in order:
+                seconds[index].append(take(calls[index], times[index]) / times[index])
+    return TimedLayers(
+        device=device,
+        device_name=torch.cuda.get_device_name() if device == "cuda" else cpu_name(),
+        dtype="float32",
+        num_threads=1,
+        clock="CUDA events" if device == "cuda" else "CPU seconds of the process",
+        num_rounds=num_rounds,
+        torch_version=str(torch.__version__),
+        timings=[
+            LayerTiming(layer=layer, **size._asdict(), flops=count, seconds=min(taken), median_seconds=median(taken))
+            for (layer, size), count, taken in zip(asked, flops, seconds, strict=True)
+        ],
+    )
+
+
+def _cpu_seconds(call: Callable[[], object], times: int) -> float:
+    """Return the CPU seconds of this process, in which other processes have no part."""
+    begin = time.process_time()
+    for _ in range(times):
+        call()
+    return time.process_time() - begin
+
+
+def _cuda_seconds(call: Callable[[], object], times: int) -> float:
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    begin.record()
+    for _ in range(times):
+        call()
+    end.record()
+    end.synchronize()
+    return float(begin.elapsed_time(end)) / 1000
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute in one thread of the CPU, so that CPU seconds are those of the work."""
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(num_threads)
+
+
+@contextmanager
+def _full_fp32() -> Iterator[None]:
+    """Keep tensor cores' tf32 out of products and convolutions."""
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before

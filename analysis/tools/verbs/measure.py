@@ -1,0 +1,29 @@
+"""Time the layers of Table 1 at several sizes, without a corpus or a training; it takes seconds.
+
+The table `table1` shows the exponents of n, d, k and r in the layers' seconds beside the printed O().
+"""
+
+from pathlib import Path
+
+from aiayn.cli.flags import RECORD, Device, flag
+from aiayn.provenance import gather_provenance
+from aiayn.records import write_record
+from analysis.tools.records import MeasureRecord
+from analysis.tools.tables.table1 import lay_out_layers
+from paper_tables.render.render import render_markdown
+
+EXAMPLE = "aiayn measure --record results/demo/measure/record.json"
+
+
+class Flags:
+    device: Device = flag("where layers are timed (default: a GPU, if any)", default="auto")
+    record: Path = RECORD
+
+
+def run(args: Flags) -> None:
+    """Time the layers, write the record, and print Table 1."""
+    from analysis.tools.heavy_layer_timing import time_layers
+
+    layers = time_layers(args.device)
+    print(render_markdown(lay_out_layers(layers)), end="")
+    write_record(MeasureRecord(provenance=gather_provenance([]), layers=layers), args.record)

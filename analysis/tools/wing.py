@@ -1,0 +1,24 @@
+"""Registers the wing `tools`: more uses of a trained run, and Table 1's layers timed."""
+
+from aiayn.wings import Wing, WingStage, WingTable
+
+WING = Wing(
+    summary="what a run is used for besides",
+    verbs={
+        "evaluate": "translate a test set with any fairseq model, and score it",
+        "search": "try beam sizes and length penalties on the development set (section 6.1)",
+        "pack": "pack what finished runs left, small enough to ship, with the tables of these files",
+        "export": "export a run's averaged model to safetensors",
+        "measure": "time the layers of Table 1, without a training",
+    },
+    stage=WingStage(
+        verb="measure",
+        asked_by="has_layer_timing",
+        rules="analysis/tools/measure.smk",
+        record="analysis.tools.records:MeasureRecord",
+    ),
+    tables=(
+        WingTable("toy_en_es", "analysis.tools.tables.toy_en_es:lay_out_toy", chapter="results", place=40),
+        WingTable("table1", "analysis.tools.tables.table1:lay_out_table1", chapter="model", place=10),
+    ),
+)

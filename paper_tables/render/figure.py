@@ -1,0 +1,241 @@
+"""Defines a figure and the style of all; writes the frame as TSV, the chart as SVG, HTML, PNG or PDF.
+
+Every figure is about 420 px wide, so that it is legible on a phone and in a column of print. Colours are Okabe and
+Ito's, which colour-blind readers can distinguish; no figure distinguishes by colour alone where words can.
+
+Text and axes have the one colour INK. A written SVG has `currentColor` instead and has no background: it is dark on a
+light page and light on a dark one, alone or within a page. PNG and PDF, which cannot adapt, are dark on white.
+"""
+
+import html
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import altair as alt
+import pandas as pd
+import vl_convert
+
+from aiayn.errors import AiaynError
+from aiayn.provenance import replace_on_success
+from paper_tables.latex import escape_latex
+from paper_tables.render.drawn import INDEX_NAME
+
+INK = "#1d2733"
+# Okabe and Ito (2008), without black and yellow, which vanish on a dark and on a light page.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+OURS, PRINTED, WARNING = PALETTE[0], INK, PALETTE[1]
+FAINT = 0.55  # opacity of secondary text
+WIDTH = 350  # of a plot without its axis; with it about 420
+FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
+PIXELS_PER_UNIT = 2  # of a PNG
+ROW_HEIGHT = 17
+LABEL_WIDTH = 128  # of the names left of a plot
+OURS_NAME, PRINTED_NAME = "ours", "printed"
+SIGNED = "datum.value > 0 ? '+' + format(datum.value, '~g') : format(datum.value, '~g')"
+ADAPTING_STYLE = (
+    "<style>svg.figure{color:#1d2733}"
+    "@media (prefers-color-scheme: dark){svg.figure{color:#e8ecf1}}"
+    "@media print{svg.figure{color:#1d2733}}</style>"
+)
+PAGE_STYLE = (
+    "<style>body{margin:1rem;color:#1d2733;background:#fff}"
+    "@media (prefers-color-scheme: dark){body{color:#e8ecf1;background:#14181d}}</style>"
+)
+
+_LONG_FRACTION = re.compile(r"(?<=[ ,\"(A-Za-z-])([0-9]*\.[0-9]{2})[0-9]{4,}(?=[ ,\")A-Za-z-])")
+
+Format = Literal["svg", "html", "png", "pdf"]
+INDEX_COLUMNS = ("name", "title", "caption", "alternative_text", "reason")
+FORMATS: tuple[Format, ...] = ("svg", "pdf")
+
+
+class FigureError(AiaynError):
+    """A figure cannot be drawn from the available data; the message is a sentence for the reader of the page."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A figure: `draw` makes the chart of a frame, `describe` its alternative text.
+
+    `title` names it in a heading, `caption` describes what is drawn and how to read it.
+    """
+
+    name: str
+    title: str
+    caption: str
+    draw: Callable[[pd.DataFrame], alt.TopLevelMixin]
+    describe: Callable[[pd.DataFrame], str]
+
+    def chart(self, frame: pd.DataFrame) -> alt.TopLevelMixin:
+        """Return the chart of a frame, with its alternative text.
+
+        Raises:
+            FigureError: if the frame has no line, or holds nothing that can be drawn.
+        """
+        if frame.empty:
+            raise FigureError(f"{self.title}: there is nothing to draw yet.")
+        chart = self.draw(frame)
+        chart.description = self.describe(frame)  # type: ignore[attr-defined]
+        return chart
+
+
+# A figure, and the function that makes its frame or raises FigureError with the reason why nothing can be drawn.
+Drawable = tuple[Figure, Callable[[], pd.DataFrame]]
+
+
+def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
+    """Return a chart as Vega-Lite, in the one style; frames of any length go whole into it."""
+    with alt.data_transformers.enable("default", max_rows=None):
+        values: dict[str, Any] = chart.to_dict(validate=False)  # each part was, when it was made
+    values["config"] = _style()
+    return values
+
+
+def _style() -> dict[str, Any]:
+    text = {"labelColor": INK, "titleColor": INK, "labelFont": FONT, "titleFont": FONT}
+    return {
+        "background": None,
+        "font": FONT,
+        "padding": 4,
+        "view": {"stroke": None},
+        "title": {"color": INK, "font": FONT, "fontSize": 11.5, "fontWeight": 600, "anchor": "start", "offset": 6,
+                  "subtitleColor": INK, "subtitleFont": FONT, "subtitleFontSize": 10.5},
+        "axis": text | {"domainColor": INK, "domainOpacity": 0.4, "tickColor": INK, "tickOpacity": 0.4, "tickSize": 4,
+                        "gridColor": INK, "gridOpacity": 0.1, "labelFontSize": 10.5, "titleFontSize": 11,
+                        "titleFontWeight": "normal", "labelLimit": 220, "titlePadding": 6},
+        "legend": text | {"orient": "top", "direction": "horizontal", "labelFontSize": 11, "titleFontSize": 11,
+                          "symbolStrokeWidth": 2.5, "columnPadding": 12, "labelLimit": 200, "offset": 6},
+        "header": text | {"labelFontSize": 11, "labelAnchor": "start", "titleFontSize": 11},
+        "text": {"color": INK, "font": FONT, "fontSize": 10.5},
+        "rule": {"color": INK},
+        "point": {"size": 55, "strokeWidth": 1.8},
+        "line": {"strokeWidth": 1.8},
+    }  # fmt: skip
+
+
+def axis_of_names(width: int) -> alt.Axis:
+    """Return the axis of names left of a plot, of one width for all plots of a figure."""
+    return alt.Axis(domain=False, ticks=False, labelPadding=8, grid=False, minExtent=width, maxExtent=width)
+
+
+def round_ticks(low: float, high: float) -> list[float]:
+    """Return round numbers between two positive ones, as many as a small logarithmic axis can name."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for steps in ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3), (1,)):
+        ticks = [step * 10.0**decade for decade in decades for step in steps if low <= step * 10.0**decade <= high]
+        if len(ticks) <= 6:
+            return ticks or [low]
+    return ticks[:: math.ceil(len(ticks) / 6)]
+
+
+def render_svg(values: dict[str, Any]) -> str:
+    """Return a specification as SVG: one `svg` element of class `figure`, to be a file or a part of a page."""
+    svg: str = vl_convert.vegalite_to_svg(values)
+    head, _, rest = svg.partition(">")
+    description = html.escape(values.get("description", ""))
+    head = head.replace('class="marks"', f'class="figure" role="img" aria-label="{description}"')
+    shorter = _LONG_FRACTION.sub(r"\1", rest)  # hundredths of a pixel, and of what an opacity can show
+    return head + ">" + ADAPTING_STYLE + shorter.replace(INK, "currentColor")
+
+
+def _with_own_ids(svg: str, name: str) -> str:
+    """Return SVG whose clips are numbered from 0 and named for the figure: Vega counts on over a process's charts."""
+    number_by_id = {clip: number for number, clip in enumerate(re.findall(r'id="(clip\d+)"', svg))}
+    return re.sub(r'\b(id="|url\(#)(clip\d+)', lambda use: f"{use[1]}{name}_clip{number_by_id[use[2]]}", svg)
+
+
+def render_html(values: dict[str, Any]) -> str:
+    """Return a page with the chart that a reader can point at; its scripts are in it, and nothing is loaded."""
+    adapting = _with_ink(values, "currentColor")
+    page: str = vl_convert.vegalite_to_html(adapting, bundle=True, renderer="svg")
+    return page.replace("</head>", PAGE_STYLE + "</head>", 1)
+
+
+def _with_ink(value: Any, ink: str) -> Any:
+    """Return a specification in which INK is another colour."""
+    if isinstance(value, dict):
+        return {key: _with_ink(entry, ink) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_with_ink(entry, ink) for entry in value]
+    return ink if value == INK else value
+
+
+def write_figure(
+    figure: Figure,
+    frame: pd.DataFrame,
+    folder: Path,
+    formats: Sequence[Format] = ("svg",),
+    *,
+    with_frame: bool = True,
+) -> list[Path]:
+    """Write `<name>.tsv`, the frame, and the chart in each format; return the paths of the charts.
+
+    Without `with_frame` the frame is not written, as it lies there already. Nothing is written if it cannot be drawn.
+
+    Raises:
+        FigureError: as `Figure.chart`.
+    """
+    values = specification(figure.chart(frame))
+    on_white = values | {"background": "white"}
+    bytes_by_format: dict[Format, Callable[[], bytes]] = {
+        "svg": lambda: _with_own_ids(render_svg(values), figure.name).encode(),
+        "html": lambda: render_html(values).encode(),
+        "png": lambda: bytes(vl_convert.vegalite_to_png(on_white, scale=PIXELS_PER_UNIT)),
+        "pdf": lambda: bytes(vl_convert.vegalite_to_pdf(on_white)),
+    }
+    rendered = {wanted: bytes_by_format[wanted]() for wanted in formats}
+    if with_frame:
+        table = frame.to_csv(sep="\t", index=False, lineterminator="\n")
+        _write(table.encode(), folder / f"{figure.name}.tsv")
+    paths = []
+    for wanted, content in rendered.items():
+        paths.append(folder / f"{figure.name}.{wanted}")
+        _write(content, paths[-1])
+    return paths
+
+
+def _write(content: bytes, path: Path) -> None:
+    with replace_on_success(path) as partial_path:
+        partial_path.write_bytes(content)
+
+
+def write_figures(figures: Iterable[Drawable], folder: Path) -> None:
+    r"""Write every figure that there is, and `figures.tsv`: title, caption, alternative text, or why there is none.
+
+    A PDF comes with a `.tex` to be \input. Files of an earlier call for a figure that is now absent are removed.
+    """
+    lines = []
+    for figure, make in figures:
+        text = reason = ""
+        try:
+            frame = make()
+            write_figure(figure, frame, folder, FORMATS)
+            with replace_on_success(folder / f"{figure.name}.tex") as partial_path:
+                partial_path.write_text(render_latex_figure(figure), encoding="utf-8", newline="\n")
+            text = figure.describe(frame)
+        except FigureError as error:
+            for suffix in ("tsv", "tex", *FORMATS):
+                (folder / f"{figure.name}.{suffix}").unlink(missing_ok=True)
+            reason = str(error)
+        lines.append((figure.name, figure.title, figure.caption, text, reason))
+    with replace_on_success(folder / INDEX_NAME) as partial_path:
+        index = pd.DataFrame(lines, columns=list(INDEX_COLUMNS))
+        index.to_csv(partial_path, sep="\t", index=False, lineterminator="\n", encoding="utf-8")
+
+
+def render_latex_figure(figure: Figure) -> str:
+    r"""Return a `figure` environment around a PDF, to be \input: \graphicspath names the PDF's folder."""
+    return "\n".join((
+        r"% needs \usepackage{graphicx} and \graphicspath{{<this folder>/}}",
+        r"\begin{figure}",
+        r"\centering",
+        rf"\includegraphics[width=0.7\linewidth]{{{figure.name}.pdf}}",
+        rf"\caption{{{escape_latex(figure.title)}. {escape_latex(figure.caption)}}}",
+        rf"\label{{fig:{figure.name}}}",
+        r"\end{figure}",
+        "",
+    ))  # fmt: skip

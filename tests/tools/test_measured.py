@@ -1,0 +1,173 @@
+"""Every folder of paper_tables/measured: its tables follow from its own files, byte for byte, and it is small.
+
+The same is held of a pack made here, so that there is always one; `test_core_alone` renders one without torch.
+"""
+
+import json
+import lzma
+import re
+from pathlib import Path
+
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.packed import find_packed, unpacked_sha256
+from aiayn.paths import Evaluation, average_record, evaluation_record, train_record
+from aiayn.records import CheckpointRecord, Hypotheses, ScoreRecords, TrainRecord, read_record, read_train_record
+from aiayn.runs.attempts import list_attempts, read_events
+from aiayn.spec.system import CONFIG_FOLDER, SCALES
+from analysis.tools.pack import pack_scale
+from analysis.tools.readme import README_NAME, write_tables_of_pack
+from analysis.tools.verbs.pack import MAX_MB
+from paper_tables.logs.pages import make_tables_from_logs
+from paper_tables.scale_results import gather_from_records
+from tests.contracts.test_readme import MAX_README_LINES
+from tests.measured_page import BLOCK, PACK, pages_of
+from tests.records_factory import make_site, write_dev_scores, write_left, write_translations
+
+pytestmark = pytest.mark.figures
+CHECKOUT = Path(__file__).resolve().parents[2]
+MEASURED_FOLDER = CHECKOUT / "paper_tables" / "measured"
+SHIPPED = sorted(path.parent.name for path in MEASURED_FOLDER.glob("*/asked.json"))
+# Those of groups beside ours, too: of a former scale, or of others.
+ALL_PACKS = sorted(path.parent.relative_to(MEASURED_FOLDER).as_posix() for path in MEASURED_FOLDER.rglob("asked.json"))
+RENDERED = re.compile(r"(scores|summary|verdicts)\.tsv|tables/[a-z0-9_]+\.(md|tex|csv|html)")
+HOME = re.compile(rb"(?<![\w.])/(?:home|root|Users)/")
+
+
+@pytest.fixture(scope="module", params=["made here", *ALL_PACKS])
+def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of measured runs: one that is made here, or a shipped one."""
+    if request.param != "made here":
+        return MEASURED_FOLDER / str(request.param)
+    folder = tmp_path_factory.mktemp("measured")
+    site = make_site(folder / "made", en_fr_systems=["base"])
+    write_left(site)
+    return pack_scale(
+        site.scale, site.results_folder, folder / "packed", max_bytes=10**6, config_folder=site.config_folder
+    ).folder
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def again(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return what is made of the folder alone."""
+    output = tmp_path_factory.mktemp("again")
+    assert make_tables_from_logs([measured], output).faults == ()
+    return output / measured.name
+
+
+def test_the_tables_are_made_again_from_the_folder_alone_byte_for_byte(measured: Path, again: Path) -> None:
+    made = {name: text for name, text in files_of(again).items() if RENDERED.fullmatch(name)}
+    shipped = {name: text for name, text in files_of(measured).items() if RENDERED.fullmatch(name)}
+    assert {"scores.tsv", "tables/table2.md", "tables/table3.md", "tables/conclusions.md"} <= set(shipped)
+    assert sorted(made) == sorted(shipped)
+    assert [name for name in shipped if made[name] != shipped[name]] == []
+
+
+def test_the_readme_is_made_again_from_the_folder_alone_byte_for_byte(measured: Path, tmp_path: Path) -> None:
+    write_tables_of_pack(gather_from_records(measured.name, [measured.parent]), tmp_path)
+    assert (measured / README_NAME).read_bytes() == (tmp_path / README_NAME).read_bytes()
+
+
+def test_the_figures_are_drawn_again_from_the_folder_alone_byte_for_byte(measured: Path, again: Path) -> None:
+    shipped = files_of(measured / "figures")
+    assert {"forest_bits.svg", "forest_bits.tsv", "bleu_cost.svg"} <= set(shipped)
+    drawn = files_of(again / "figures")
+    assert [name for name in shipped if drawn.get(name) != shipped[name]] == []
+
+
+@pytest.mark.parametrize("scale", SHIPPED)
+def test_the_doctor_finds_nothing_in_shipped_runs_and_reads_their_packed_files(
+    scale: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # away from runs of our own
+    for path in sorted((MEASURED_FOLDER / scale / "train").glob("*/*/seed*.json")):
+        run = read_record(path, TrainRecord).run
+        assert main(["doctor", run, "--results", str(MEASURED_FOLDER), "--json"]) == 0, run
+        diagnosis = json.loads(capsys.readouterr().out)
+        assert diagnosis["files"]["log"].endswith(f"{run}/train.log.xz")
+        assert ".txt.xz" in diagnosis["files"]["translations"]
+
+
+@pytest.mark.parametrize("scale", SHIPPED)
+def test_a_shipped_number_is_followed_through_every_stage_to_its_packed_log_and_translations(
+    scale: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = CONFIG_FOLDER / f"{scale}.yaml"
+    arguments = ["--configfile", str(config), "--results", str(MEASURED_FOLDER), "--json"]
+    assert main(["where", "table2:base:bleu_en_de", *arguments]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["sources"]
+    for source in found["sources"]:
+        evaluation = Evaluation(**found["cell"]["key"], seed=source["seed"])
+        training = (evaluation.corpus, evaluation.system, evaluation.seed)
+        train = read_train_record(train_record(MEASURED_FOLDER, scale, *training), MEASURED_FOLDER / scale / "runs")
+        averaged = read_record(average_record(MEASURED_FOLDER, scale, *training, evaluation.average), CheckpointRecord)
+        decoded = read_record(evaluation_record(MEASURED_FOLDER, scale, "decode", evaluation), Hypotheses)
+        scored = read_record(evaluation_record(MEASURED_FOLDER, scale, "score", evaluation), ScoreRecords)
+        assert {train.run, averaged.run, decoded.run, scored.run} == {source["run"]}
+        assert re.fullmatch("[0-9a-f]{64}", averaged.tensors_sha256)
+        translations_path = find_packed(decoded.path)
+        assert translations_path is not None
+        assert unpacked_sha256(translations_path) == decoded.hypotheses_sha256
+        assert {score.hypotheses_sha256 for score in scored.scores} == {decoded.hypotheses_sha256}
+        assert list_attempts(read_events(train.run_folder))[-1].last_update == train.updates
+        assert f'"num_updates": "{train.updates}"' in lzma.decompress(
+            train.log_path.with_name("train.log.xz").read_bytes()
+        ).decode("utf-8")
+
+
+def test_readme_and_measured_md_say_what_the_shipped_pack_gives() -> None:
+    for name, text in pages_of(CHECKOUT / PACK).items():
+        shipped = (CHECKOUT / name).read_text(encoding="utf-8")
+        assert len(BLOCK.findall(shipped)) == {"README.md": 1, "docs/measured.md": 4}[name]
+        assert shipped == text, f"{name} is not what {PACK} gives; write it again: python -m tests.measured_page"
+
+
+def test_with_rows_the_readme_has_its_picture_with_two_lines_and_is_no_longer(tmp_path: Path) -> None:
+    """Base and big have 3.0 and 3.02 bits, the row of fewer layers 3.5 twice."""
+    site = make_site(tmp_path / "made", "multi30k", ablation_seeds=[1, 2], has_layer_timing=False)
+    write_left(site)
+    for system, bits in (("base", (3.0, 3.02)), ("big", (3.0, 3.02)), ("table3_c_n2", (3.5, 3.5))):
+        for seed, value in enumerate(bits, start=1):
+            write_dev_scores(site, system, seed, 25.0, 2**value)
+    for evaluation in site.experiment.evaluations:
+        write_translations(site, evaluation)
+    pages = pages_of(site.results_folder / "multi30k", site.config_folder)
+    (picture,) = [part for _, name, part, _ in BLOCK.findall(pages["README.md"]) if name == "picture"]
+    image, *caption = picture.splitlines()
+    assert image.startswith(f'<img src="{PACK}/figures/forest_bits.svg" width="400"')
+    assert len(caption) == 2
+    assert "1 held, 0 reversed, 1 undecided, 13 not measured yet" in caption[0]
+    lines = pages["README.md"].splitlines()
+    assert len(lines) <= MAX_README_LINES
+    assert max(map(len, lines)) <= 120
+    text = pages["docs/measured.md"]
+    assert "* **Held: 1 (1)**: 2 layers are worse than 6." in text
+    assert re.search(
+        r"\| 2 layers are worse than 6 \| \+0\.313 \| \+0\.490 \| [^|]+ \| holds here \| holds here \|", text
+    )
+    assert "| multi30k_en_de table3_c_n2 | 1, 2 | 3.500, 3.500 | 24.00, 24.00 |  | 0.05, 0.05 | 0.03, 0.03 |" in text
+
+
+def test_it_is_named_for_its_scale_and_small(measured: Path) -> None:
+    assert measured.name in SCALES
+    assert sum(len(content) for content in files_of(measured).values()) <= MAX_MB * 1e6
+
+
+def test_every_packed_file_can_be_unpacked_and_names_no_home_folder(measured: Path) -> None:
+    for name, content in files_of(measured).items():
+        unpacked = lzma.decompress(content) if name.endswith(".xz") else content
+        assert not HOME.search(unpacked), name
+
+
+def test_every_run_of_the_records_has_its_log_and_its_attempts(measured: Path) -> None:
+    runs = {path.parent.name for path in (measured / "runs").glob("*/train.log.xz")}
+    for run in runs:
+        assert b"save_dir='/" not in lzma.decompress((measured / "runs" / run / "train.log.xz").read_bytes()), run
+    assert runs == {path.parent.name for path in (measured / "runs").glob("*/attempts.jsonl")}
+    assert len(runs) == len(list((measured / "train").glob("*/*/seed*.json"))) > 0

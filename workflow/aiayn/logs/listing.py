@@ -1,0 +1,189 @@
+"""Finds the possible logs below a folder, and names or counts every other file: none is omitted silently.
+
+A file whose name is a log's (its suffix, also rotated or packed) is read; any other is read if it begins like a log of
+fairseq's. Linked folders are followed unless they lead to a folder that is read anyway.
+"""
+
+import os
+import re
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from aiayn.errors import RecordError
+from aiayn.packed import UNPACK_ERRORS, open_unpacked, unpacked_name
+from aiayn.paths import is_scale_folder
+from aiayn.runs.attempts import ATTEMPTS_NAME, LOG_NAME
+from aiayn.stages import STAGE_VERSIONS
+from aiayn.wings import present_stages
+
+LOG_SUFFIXES = frozenset({"", ".err", ".log", ".out", ".stderr", ".stdout", ".txt"})
+OTHER_PACKERS = frozenset({".bz2", ".zst", ".lz4", ".zip", ".7z", ".rar", ".tar", ".tgz", ".txz"})
+# Documents and code may quote a line of a log, and are none.
+QUOTING_SUFFIXES = frozenset(
+    {
+        ".c", ".cc", ".cpp", ".cu", ".h", ".html", ".ipynb", ".js", ".md", ".py", ".rst", ".sh", ".slurm", ".sbatch",
+        ".tex",
+    }
+)  # fmt: skip
+_ROTATED = re.compile(r"(\.log|\.out|\.err|\.txt)(\.\d{1,3}|[.-]\d{8}(-\d+)?|\.old|\.bak|~)$")
+_LIKE_A_LOG = re.compile(
+    rb"Namespace\([^\n]*\b(?:arch|criterion|beam)=|\{'_name': None, 'common'|epoch \d{3,}[^\n]*num_updates"
+    rb"|\"epoch\": \d+,[^\n]*\"num_updates\"|(?m:^)H-\d+\t|Generate \S+ with beam=\d+: BLEU|averaging checkpoints: +\["
+)
+_NUM_BYTES_LOOKED_AT = 1 << 18
+MAX_SUFFIXES = 12  # that are named in a count of other files
+
+
+class LeftOut(msgspec.Struct, frozen=True, order=True):
+    """A file or folder that is not read: its path below the folder, what it is, why, and the next step."""
+
+    path: str
+    what: str
+    why: str
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """The content of a folder: paths of possible logs, the `results/<scale>/` folders, and what is not read."""
+
+    log_paths: list[str]
+    scale_folders: list[Path]
+    left_out: list[LeftOut]
+
+
+def list_folder(folder: Path) -> Listing:
+    """Return the content of a folder, in order of name; hidden files and folders are counted, not read.
+
+    Of a run of ours (its folder has an attempts.jsonl) that is its train.log alone; of a `results/<scale>/` none of the
+    text that stages wrote.
+
+    Raises:
+        RecordError: if there is no such folder, or it cannot be read.
+    """
+    if folder.is_file():
+        raise RecordError(f"{folder}: is a file; name its folder, {folder.parent}")
+    if not folder.is_dir():
+        raise RecordError(f"{folder}: no such folder; name a folder with logs of trainings")
+    return _Walk(folder).listing()
+
+
+def list_logs(folder: Path) -> list[str]:
+    """Return the paths, below a folder, of all files that may be logs, as `list_folder` does."""
+    return list_folder(folder).log_paths
+
+
+class _Walk:
+    """One walk through a folder, with what it finds."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log_paths: list[str] = []
+        self.scale_folders: list[Path] = []
+        self.left_out: list[LeftOut] = []
+        self._root = folder.resolve()
+        self._linked: set[Path] = set()
+        self._num_hidden = 0
+        self._num_by_suffix: Counter[str] = Counter()
+
+    def listing(self) -> Listing:
+        """Walk, and return what was found."""
+        stages = {*STAGE_VERSIONS, *(stage.verb for stage in present_stages())}
+        for parent, names, files in os.walk(self.folder, onerror=self._unreadable, followlinks=True):
+            place = Path(parent)
+            is_scale = is_scale_folder(place)
+            if is_scale:
+                self.scale_folders.append(place)
+                names[:] = [name for name in names if name not in stages]
+            is_ours = any(place.is_relative_to(one) for one in self.scale_folders)
+            if ATTEMPTS_NAME in files and not is_scale:
+                names.clear()
+                self._run_of_ours(place, files)
+                continue
+            shown = sorted(name for name in names if not name.startswith("."))
+            shown_files = sorted(name for name in files if not name.startswith("."))
+            if not is_ours:
+                self._num_hidden += len(names) + len(files) - len(shown) - len(shown_files)
+            names[:] = [name for name in shown if self._is_followed(place / name)]
+            for name in shown_files:
+                self._file(place / name, is_ours=is_ours)
+        self._count_others()
+        return Listing(sorted(self.log_paths), self.scale_folders, sorted(self.left_out))
+
+    def _relative(self, path: Path) -> str:
+        return path.relative_to(self.folder).as_posix()
+
+    def _skip(self, path: Path, what: str, why: str) -> None:
+        self.left_out.append(LeftOut(self._relative(path), what, f"{self._relative(path)}: {why}"))
+
+    def _unreadable(self, error: OSError) -> None:
+        path = Path(os.fsdecode(error.filename))
+        if path == self.folder:
+            raise RecordError(f"{path}: this folder cannot be read ({error.strerror}); make it readable") from error
+        self._skip(path, "folder", f"this folder cannot be read ({error.strerror}); make it readable")
+
+    def _is_followed(self, path: Path) -> bool:
+        """Return whether a folder is walked into: a link is, unless it leads to a folder that is read anyway."""
+        if not path.is_symlink():
+            return True
+        target = path.resolve()
+        if target in self._linked or self._root.is_relative_to(target) or target.is_relative_to(self._root):
+            self._skip(path, "link", f"a link to {target}, which is read there or holds this folder: not followed")
+            return False
+        self._linked.add(target)
+        return True
+
+    def _run_of_ours(self, place: Path, files: list[str]) -> None:
+        """Take a run's own log; other logs there are its launcher's, of one attempt each."""
+        logs = [name for name in files if unpacked_name(name) == LOG_NAME]
+        self.log_paths += [self._relative(place / name) for name in logs]
+        if not logs and place != self.folder:
+            why = f"a run of ours without its {LOG_NAME}: not read; copy the run's folder again"
+            self._skip(place, "run", why)
+
+    def _file(self, path: Path, *, is_ours: bool) -> None:
+        """Take a file as a log, name it, or count it."""
+        suffix = path.suffix.lower()
+        try:
+            is_regular = os.path.isfile(path)
+            path.stat()
+        except OSError as error:
+            if path.is_symlink():
+                why = f"a link that leads nowhere ({os.readlink(path)}): not read; copy the file there"
+            else:
+                why = f"cannot be read ({error.strerror}); make it readable"
+            self._skip(path, "link" if path.is_symlink() else "file", why)
+            return
+        name = _ROTATED.sub(r"\1", unpacked_name(path.name.lower()))
+        if not is_regular:
+            self._skip(path, "no regular file", "no regular file but a pipe, a socket or a device: not read")
+        elif Path(name).suffix in LOG_SUFFIXES:
+            self.log_paths.append(self._relative(path))
+        elif is_ours:
+            return  # records and tables, which are read as such
+        elif {suffix, Path(name).suffix} & OTHER_PACKERS:
+            self._skip(path, "packed", "packed: not looked into; unpack it, or pack it with gzip or xz")
+        elif Path(name).suffix not in QUOTING_SUFFIXES and _begins_like_a_log(path):
+            self.log_paths.append(self._relative(path))
+        else:
+            self._num_by_suffix[suffix] += 1
+
+    def _count_others(self) -> None:
+        if num_others := self._num_by_suffix.total():
+            common = self._num_by_suffix.most_common()
+            words = [f"{suffix} ({number})" for suffix, number in common[:MAX_SUFFIXES]]
+            words += ["others"] if len(common) > MAX_SUFFIXES else []
+            why = f"no logs by name or beginning (documents and code are not looked into): {', '.join(words)}"
+            self.left_out.append(LeftOut("(other files)", f"{num_others:,} files", why))
+        if self._num_hidden:
+            why = "hidden, as their names begin with a point: not read"
+            self.left_out.append(LeftOut("(hidden)", f"{self._num_hidden:,} files and folders", why))
+
+
+def _begins_like_a_log(path: Path) -> bool:
+    """Return whether a file begins with a line of fairseq's, or cannot be read, which its reader reports."""
+    try:
+        with open_unpacked(path) as content:
+            return _LIKE_A_LOG.search(content.read(_NUM_BYTES_LOOKED_AT)) is not None
+    except (*UNPACK_ERRORS, OSError):
+        return True
