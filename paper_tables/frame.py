@@ -14,7 +14,7 @@ import msgspec
 from aiayn.paths import CellKey
 from aiayn.printed import COMPARED_AVERAGE, COMPARED_ROLE
 from aiayn.records import BaselineRecords, TrainRecord, read_trained
-from aiayn.runs.log import read_validations
+from aiayn.runs.log import read_training_bits, read_validations
 from aiayn.scoring.runs import RunState
 from aiayn.scoring.verdict import Corrected, Verdict
 from aiayn.spec.hardware import HardwareSpec
@@ -45,6 +45,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def bits_by_update(self) -> dict[int, float]:
         """The validations of a finished training, from its log: bits a subword on dev; empty without a log."""
         return read_validations(self.train.log_path) if self.train else {}
+
+    @functools.cached_property
+    def training_bits_by_update(self) -> dict[int, float]:
+        """The bits a subword on training batches, from the log of a finished training; empty without a log."""
+        return read_training_bits(self.train.log_path) if self.train else {}
 
     @property
     def word(self) -> str:
@@ -80,6 +85,9 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
     def value_by_seed(self) -> dict[int, float]:
         """The values of runs whose seed is known."""
         return {run.seed: value for run, value in self.values if run.seed is not None}
+
+
+Numbers = dict[tuple[CellKey, str], Number]  # by cell and metric
 
 
 class PrintedCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,16 +151,18 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     to the scale's `later_seeds`, which were added after the others had been looked at: no printed row, conclusion or
     verdict uses them. Of `variants` and `architectures` the
     scale names some of those that are `known`. What `is_of_logs` has lines alone, and `notes` by table.
+    `dirty_evaluations` were made from a changed working tree.
     """
 
     scale: str
     hardware: HardwareSpec
     cells: tuple[PrintedCell, ...] = ()
     lines: tuple[Line, ...] = ()
-    numbers: dict[tuple[CellKey, str], Number] = {}
+    numbers: Numbers = {}
     runs: tuple[Run, ...] = ()
-    later_numbers: dict[tuple[CellKey, str], Number] = {}
+    later_numbers: Numbers = {}
     later_runs: tuple[Run, ...] = ()
+    dirty_evaluations: tuple[tuple[CellKey, int], ...] = ()  # cell and seed
     system_by_name: dict[str, SystemSpec] = {}
     corpora: dict[str, CorpusSpec] = {}
     corpus_by_pair: dict[str, str] = {}

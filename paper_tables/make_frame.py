@@ -6,7 +6,7 @@ import msgspec
 
 from aiayn.cost import SentenceLengths, model_flops, training_flops
 from aiayn.experiment import all_compared, shown_evaluations
-from aiayn.paths import CellKey
+from aiayn.paths import CellKey, is_averaged
 from aiayn.printed import (
     METRIC_BY_PAIR,
     PAPER_CORPUS_BY_LANGUAGE_PAIR,
@@ -43,7 +43,7 @@ from aiayn.scoring.verdict import (
 )
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.system import TrainingSpec
-from paper_tables.frame import Frame, Line, Number, PrintedCell, Run, Translations, group_runs, is_bleu
+from paper_tables.frame import Frame, Line, Number, Numbers, PrintedCell, Run, Translations, group_runs, is_bleu
 from paper_tables.layout import MARK_BY_SCALE, SACRE_METRIC
 from paper_tables.scale_results import TRAIN_SPLIT, ScaleResults
 
@@ -62,7 +62,6 @@ METRIC_BY_COLUMN_OF_TABLE_3 = {
     "bits_per_word_dev": WORD_BITS_METRIC, "bleu_dev": METRIC_BY_PAIR["en-de"], "bleu_dev_sacre": SACRE_METRIC,
     "params": "num_parameters",
 }  # fmt: skip
-Numbers = dict[tuple[CellKey, str], Number]
 
 
 def make_frame(results: ScaleResults) -> Frame:
@@ -84,6 +83,7 @@ def make_frame(results: ScaleResults) -> Frame:
         hardware=results.hardware,
         numbers=numbers,
         runs=runs,
+        dirty_evaluations=_dirty_evaluations(results),
         later_numbers=_numbers(results, later_runs),
         later_runs=later_runs,
         system_by_name=experiment.system_by_name,
@@ -183,6 +183,19 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
     return numbers
 
 
+def _dirty_evaluations(results: ScaleResults) -> tuple[tuple[CellKey, int], ...]:
+    """Return the cell and the seed of every evaluation with a record from a changed working tree."""
+    scores = results.scores
+    dirty = scores[scores["commit"].str.endswith("+dirty")]
+    columns = ("corpus", "system", "average", "testset", "seed")
+    places = {(*map(str, place), int(seed)) for *place, seed in dirty[list(columns)].itertuples(index=False)}
+    return tuple(
+        (one.key, one.seed)
+        for one in results.experiment.evaluations
+        if (one.corpus, one.system, one.average, one.testset, one.seed) in places
+    )
+
+
 def training_values(
     train: TrainRecord, trained: TrainingSpec | None, hardware: HardwareSpec, binarized: BinarizedCorpus | None
 ) -> dict[str, float | None]:
@@ -274,11 +287,13 @@ def pooled_sd(numbers: Iterable[Number], judged: Number) -> PooledSd | None:
     """Return the sd pooled over the scale's systems in this definition, on the test set of the judged number.
 
     Other test sets are left out: the same trainings on dev and on test are not independent. So is a second average
-    of the same training: a judged system is represented by the judged one, any other by the first of its evaluations.
+    of the same training: a judged system is represented by the judged number, any other system by the first of its
+    evaluations of the same kind, averaged models or last checkpoints, as their seeds do not vary alike.
     """
     values_by_system: dict[str, list[float]] = {}
     for number in (judged, *numbers):
-        if (number.metric, number.key.testset) == (judged.metric, judged.key.testset):
+        is_same_kind = is_averaged(number.key.average) == is_averaged(judged.key.average)
+        if is_same_kind and (number.metric, number.key.testset) == (judged.metric, judged.key.testset):
             place = f"{number.key.corpus} {number.key.system}"
             values_by_system.setdefault(place, [value for _, value in number.values])
     return pool_sd(values_by_system)

@@ -1,9 +1,9 @@
-"""Answers first on the page of a scale: which of the paper's conclusions hold, beside the forest in bits."""
+"""Answers first on the page of a scale: which of the paper's conclusions show, next to the forest in bits."""
 
 import html
 from collections.abc import Iterable
 
-from analysis.conclusions.scale_contrasts import PrintedContrast, draw_contrasts
+from analysis.conclusions.scale_contrasts import NOT_ANSWERED, NOT_MEASURED, PrintedContrast, draw_contrasts
 from paper_tables.frame import Frame
 from paper_tables.layout import BITS_DECIMALS
 from paper_tables.render.drawn import DrawnFigure
@@ -16,25 +16,25 @@ def answer_of_scale(frame: Frame, figures: Iterable[DrawnFigure]) -> str:
     """Return the answer as HTML; a sentence as long as no contrast is measured."""
     answers = draw_contrasts(frame).by_answer
     total = len({contrast.row_name for contrasts in answers.values() for contrast in contrasts})
-    unmeasured = answers.pop("Not measured yet")
+    unmeasured, unanswered = answers.pop(NOT_MEASURED), answers.pop(NOT_ANSWERED)
     if len(unmeasured) == total:
         return '<p class="aside">No conclusion of the paper\'s can be called yet.</p>\n'
+    answers |= {NOT_ANSWERED: unanswered} if unanswered else {}
     cards = [
-        (answer, card_words(f"{len(contrasts)} of {total}", map(_answer_words, contrasts)))
+        (answer.capitalize(), card_words(f"{len(contrasts)} of {total}", map(_answer_words, contrasts)))
         for answer, contrasts in answers.items()
     ]
     if unmeasured:
-        cards.append(("Not measured yet", card_words(f"{len(unmeasured)} of {total}", [])))
+        cards.append((NOT_MEASURED.capitalize(), card_words(f"{len(unmeasured)} of {total}", [])))
     drawn = "".join(render_figure(figure) for figure in figures if figure.name == ANSWER_FIGURE and figure.svg)
     return (
         f"<h2>Which of the paper's conclusions hold at scale {frame.scale}?</h2>\n"
-        '<p class="caption">Differences to base in bits a subword on the development set, called by a rule that was '
-        f'fixed beforehand; <a href="#conclusions">all of it</a>.</p>\n<div class="answer">\n{render_cards(cards)}'
+        '<p class="caption">Differences to base in bits a subword on the development set, answered by one '
+        f'rule (decision 0012); <a href="#conclusions">all of it</a>.</p>\n<div class="answer">\n{render_cards(cards)}'
         f"{drawn}</div>\n"
     )
 
 
 def _answer_words(contrast: PrintedContrast) -> str:
     ours = contrast.ours
-    text = contrast.conclusion.statement if contrast.conclusion else contrast.name
-    return html.escape(text) + ("" if ours is None else f": <b>{ours.difference:+.{BITS_DECIMALS}f}</b>")
+    return html.escape(contrast.statement) + ("" if ours is None else f": <b>{ours.difference:+.{BITS_DECIMALS}f}</b>")

@@ -20,10 +20,8 @@ as printed, or of 0.5 BLEU.
 
 What is called has a p-value: two-sided, of no difference; of an equivalence, of the tests on the side of the margin on
 which d lies. A second column of calls corrects one family, the primary contrasts, by Holm (1979): a call that its
-corrected p-value does not support is too close. The primary contrasts that hold or are reversed are decided. Of what
-is too close, how many seeds would decide is asked of the same difference and sd: so many of the row, and of the
-control as many, or those that it has if they are more. If a row's reach by the pooled sd alone is above
-MAX_REACH_BITS, all rows get a third seed.
+corrected p-value does not support is too close. The primary contrasts that hold or are reversed are decided. If a
+row's reach by the pooled sd alone is above MAX_REACH_BITS, all rows get a third seed.
 
 A post-norm model may fail to start, or start late: until then its cross-attention reads all source tokens alike. *Did
 not start*: the lowest head of every decoder layer has an entropy over log S above 0.98, and making all weights equal
@@ -34,15 +32,15 @@ runs in, by the sd of all. If a seed of the control did not start, nothing is ca
 others, and are marked.
 
 Equation (3) has no horizon, so each run contains its shorter ones: the effect is looked at after 60, 80 and 100 % of
-each system's updates. A contrast that moves by more than half its reach between the last two is *still moving*. A row
-of more updates than its control, as big, is also looked at after as many as that one's.
+each system's updates. A row of more updates than its control, as big, is also looked at after as many as that one's.
+Decision 0012 adds six answers (`analysis.conclusions.answers`) and further readings (`analysis.conclusions.readings`);
+its test of slopes tells which contrasts are *still moving*. The calls of this module stay as decision 0009 has them.
 """
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Literal
 
 import msgspec
 
@@ -52,13 +50,13 @@ from aiayn.scoring.verdict import (
     MARGIN_BLEU,
     Outcome,
     PooledSd,
-    fewest_seeds,
     holm_adjusted,
     outcome_of,
     pool_sd,
     reaches,
     tail,
 )
+from analysis.conclusions.answers import Relation
 
 MARGIN_BITS = 0.10
 MAX_REACH_BITS = 0.06
@@ -66,10 +64,10 @@ STARTED_BITS = 4.5  # of dev, a subword; of the vocabulary of scale multi30k, fr
 LATE_SHARE = 0.30  # of the updates
 SHARES = (0.6, 0.8, 1.0)  # of the updates, at which an effect is looked at
 VALIDATION_SHARE = 0.05  # 20 validations a run: an older one is not of the share that is asked for
+SLOPE_FROM = 0.6  # of a run's updates: the slope is that of its last 40 % (decision 0012)
+NUM_LAST_VALIDATIONS = 3
 MIN_CONTROL_SEEDS = 2
 NUM_NAMED_SDS = 3
-
-Relation = Literal["above", "below", "equivalent"]
 
 
 class Call(StrEnum):
@@ -85,6 +83,7 @@ class Call(StrEnum):
 
 
 DECIDED = (Call.HOLDS, Call.REVERSED)
+CALLED = (*DECIDED, Call.TOO_CLOSE)
 _CALL_BY_OUTCOME = {
     Outcome.REPRODUCED: Call.HOLDS, Outcome.NOT_REPRODUCED: Call.REVERSED, Outcome.UNDECIDED: Call.TOO_CLOSE,
 }  # fmt: skip
@@ -98,6 +97,7 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     value: float
+    seed: int = 0
     lowest_entropy: float | None = None
     bits_lost: float | None = None
     bits_by_update: Mapping[int, float] = {}
@@ -123,6 +123,26 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
         updates = [one for one in self.bits_by_update if last - VALIDATION_SHARE * self.updates < one <= last]
         return self.bits_by_update[max(updates)] if updates else None
 
+    @property
+    def mean_of_last(self) -> float | None:
+        """The mean of the last three validations; None if there are fewer."""
+        last = sorted(self.bits_by_update)[-NUM_LAST_VALIDATIONS:]
+        if len(last) < NUM_LAST_VALIDATIONS:
+            return None
+        return statistics.mean(self.bits_by_update[update] for update in last)
+
+    @property
+    def slope_at_end(self) -> float | None:
+        """The least-squares slope of the validations over the last 40 % of the updates, in bits for each whole run.
+
+        None with fewer than three validations there.
+        """
+        late = [update for update in self.bits_by_update if update >= SLOPE_FROM * self.updates]
+        if len(late) < NUM_LAST_VALIDATIONS:
+            return None
+        shares = [update / self.updates for update in late]
+        return statistics.linear_regression(shares, [self.bits_by_update[update] for update in late]).slope
+
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """The standard deviations of one test set and metric, each None if no system has two seeds.
@@ -146,7 +166,6 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     is the call by Holm, None outside the family; `with_all` that with all runs in, None if all systems started.
     `effects` are at SHARES of the updates; None where a seed has no validation there, and of BLEU.
     `effect_at_control_updates` is that of a row of more updates than its control, after as many as that one's.
-    `num_seeds_to_decide` is of what is too close to call; None if not even MAX_SEEDS_ADVISED would.
     """
 
     call: Call
@@ -165,13 +184,6 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     with_all: Call | None = None
     effects: tuple[float | None, ...] = (None,) * len(SHARES)
     effect_at_control_updates: float | None = None
-    num_seeds_to_decide: int | None = None
-
-    @property
-    def is_moving(self) -> bool:
-        """Whether the effect still moves at the end of the updates, by more than half the reach."""
-        before, last = self.effects[-2:]
-        return None not in (before, last, self.reach) and abs(last - before) > self.reach / 2  # type: ignore[operator]
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -181,12 +193,12 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
 
 def measure_spread(runs_by_system: Mapping[str, Sequence[SeedRun]]) -> Spread:
     """Return the standard deviations of one test set and metric; a system appears once."""
-    unstarted = tuple(system for system, runs in runs_by_system.items() if len(_started(runs)) < len(runs))
+    unstarted = tuple(system for system, runs in runs_by_system.items() if len(started_runs(runs)) < len(runs))
     late = tuple(system for system, runs in runs_by_system.items() if any(run.is_late for run in runs))
     values = {system: [run.value for run in runs] for system, runs in runs_by_system.items()}
     sds = {system: statistics.stdev(some) for system, some in values.items() if len(some) > 1}
     return Spread(
-        started=pool_sd({system: [run.value for run in _started(runs)] for system, runs in runs_by_system.items()}),
+        started=pool_sd({system: [run.value for run in started_runs(runs)] for system, runs in runs_by_system.items()}),
         everything=pool_sd(values),
         punctual=pool_sd({system: some for system, some in values.items() if system not in (*unstarted, *late)}),
         unstarted=unstarted,
@@ -195,8 +207,8 @@ def measure_spread(runs_by_system: Mapping[str, Sequence[SeedRun]]) -> Spread:
     )
 
 
-def _started(runs: Sequence[SeedRun]) -> list[SeedRun]:
-    """Return the runs but those that are known not to have started."""
+def started_runs(runs: Sequence[SeedRun]) -> list[SeedRun]:
+    """Return the runs except those that are known not to have started."""
     return [run for run in runs if run.has_started is not False]
 
 
@@ -214,11 +226,11 @@ def draw_contrast(
     metric. Where no seed of a side started, the difference is that of all of them.
     """
     margin = MARGIN_BITS if is_in_bits else MARGIN_BLEU
-    kept, kept_controls = _started(runs) or runs, _started(control_runs) or control_runs
+    kept, kept_controls = started_runs(runs) or runs, started_runs(control_runs) or control_runs
     difference, numbers = _difference(_values(kept), _values(kept_controls)), (len(kept), len(kept_controls))
     pooled = spread.started or spread.everything
     call, reach, p_value = _call(relation, difference, numbers, pooled, margin)
-    num_unstarted, num_unstarted_controls = (len(some) - len(_started(some)) for some in (runs, control_runs))
+    num_unstarted, num_unstarted_controls = (len(some) - len(started_runs(some)) for some in (runs, control_runs))
     if call not in (Call.FEW_CONTROLS, Call.NOT_ASKED) and num_unstarted + num_unstarted_controls:
         call, p_value = Call.CONTROL_NOT_STARTED if num_unstarted_controls else Call.NOT_STARTED, None
     part = kept_controls[0].updates / max(1, kept[0].updates)
@@ -242,9 +254,6 @@ def draw_contrast(
         with_all=with_all,
         effects=tuple(_effect(kept, kept_controls, share, share) if is_in_bits else None for share in SHARES),
         effect_at_control_updates=_effect(kept, kept_controls, part, 1.0) if is_in_bits and part < 1 else None,
-        num_seeds_to_decide=_seeds_to_decide(relation, difference, numbers, pooled, margin)
-        if call is Call.TOO_CLOSE
-        else None,
     )
 
 
@@ -291,20 +300,6 @@ def _call(
     if abs(difference) <= reach:
         return Call.TOO_CLOSE, reach, p_value
     return Call.HOLDS if (difference > 0) == (relation == "above") else Call.REVERSED, reach, p_value
-
-
-def _seeds_to_decide(
-    relation: Relation | None, difference: float, numbers: tuple[int, int], pooled: PooledSd | None, margin: float
-) -> int | None:
-    """Return the least number of a row's seeds that decides, difference and sd staying; df grows with the seeds."""
-
-    def decides(wanted: int) -> bool:
-        grown = (wanted, max(wanted, numbers[1]))
-        degrees_of_freedom = pooled.degrees_of_freedom + sum(grown) - sum(numbers) if pooled else 0
-        larger = pooled and msgspec.structs.replace(pooled, degrees_of_freedom=degrees_of_freedom)
-        return _call(relation, difference, grown, larger, margin)[0] is not Call.TOO_CLOSE
-
-    return fewest_seeds(numbers[0], decides)
 
 
 def correct_family(contrasts: Sequence[Contrast]) -> list[Contrast]:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from aiayn.printed import PAPER_SCALE, PublishedCell, read_table
 from aiayn.scoring.scores import BITS_METRIC
+from analysis.conclusions.answers import Answer
 from analysis.conclusions.contrasts import Call
 from analysis.conclusions.scale_contrasts import draw_contrasts
 from paper_tables.frame import Frame, is_bleu
@@ -29,12 +30,15 @@ from paper_tables.render.figure import (
 )
 from paper_tables.tables.table3 import BLEU_METRIC, SYMBOL_BY_COLUMN, group_of
 
-ANSWER_BY_CALL = {Call.HOLDS: "holds", Call.REVERSED: "reversed", Call.TOO_CLOSE: "undecided"}
+TOO_CLOSE = "too close to call"
+ANSWER_BY_CALL = {Call.HOLDS: "holds", Call.REVERSED: "reversed", Call.TOO_CLOSE: TOO_CLOSE}  # in BLEU
 NOT_CALLED = "not called"
-MARK_BY_ANSWER = {  # shape, stroke, fill: a difference that is not decided is hollow
-    PRINTED_NAME: ("diamond", PRINTED, PRINTED), "holds": ("circle", OURS, OURS),
-    "reversed": ("square", WARNING, WARNING), "undecided": ("circle", OURS, "transparent"),
-    NOT_CALLED: ("circle", PALETTE[3], "transparent"),
+MARK_BY_ANSWER = {  # shape, stroke, fill: where the interval includes 0 the mark is hollow
+    PRINTED_NAME: ("diamond", PRINTED, PRINTED), Answer.AS_PRINTED.value: ("circle", OURS, OURS),
+    Answer.REVERSED.value: ("square", WARNING, WARNING), Answer.DIFFERS.value: ("triangle-up", WARNING, WARNING),
+    Answer.ABSENT.value: ("circle", OURS, "transparent"), Answer.TOO_SMALL.value: ("square", OURS, "transparent"),
+    Answer.UNDECIDED.value: ("cross", OURS, "transparent"), "holds": ("circle", OURS, OURS),
+    TOO_CLOSE: ("circle", OURS, "transparent"), NOT_CALLED: ("circle", PALETTE[3], "transparent"),
 }  # fmt: skip
 NO_SD = "base has fewer than two seeds: no interval"
 FOREST_COLUMNS = ("group", "row", "label", "source", "scale", "metric", "num_seeds", "difference", "low", "high",
@@ -44,8 +48,8 @@ FOREST_COLUMNS = ("group", "row", "label", "source", "scale", "metric", "num_see
 def forest_frame(cells: Frame, metric: str) -> pd.DataFrame:
     """Return the differences to base of Table 3's rows, printed and ours, in order of print.
 
-    Ours are those of the table of conclusions, each with its 95 % interval. A row that is not run, or not yet, has its
-    printed difference alone. `metric` is bits a subword, or BLEU as Table 3 has it.
+    Ours come from the table of conclusions, each with its 95 % interval. A row that is not measured has only its
+    printed difference. `metric` is bits a subword, or BLEU as Table 3 has it.
     """
     printed = read_table(3)
     rows = list(dict.fromkeys(cell.row for cell in printed))
@@ -59,7 +63,8 @@ def forest_frame(cells: Frame, metric: str) -> pd.DataFrame:
         if ours is not None:
             spread = NO_SD if ours.interval is None else "95 % t-interval by the pooled sd"
             values = (ours.num_compared, ours.difference, *(ours.interval or (None, None)), spread)
-            values += (ANSWER_BY_CALL.get(ours.call, NOT_CALLED),)
+            answer = one.answered.answer.value if one.answered else ANSWER_BY_CALL.get(ours.call, NOT_CALLED)
+            values += (answer,)
             lines.append((*head, OURS_NAME, cells.scale, metric, *values))
     return pd.DataFrame(lines, columns=list(FOREST_COLUMNS)).astype({"num_seeds": "Int64"})
 
@@ -98,7 +103,11 @@ def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
         )  # fmt: skip
         x = alt.X("difference:Q", scale=scale, axis=axis)
         y = alt.Y("label:N", sort=list(dict.fromkeys(part["label"])), title=None, axis=axis_of_names(LABEL_WIDTH))
-        legend = alt.Legend(title=None, columns=3, symbolOpacity=1, symbolStrokeWidth=1.6) if index == 0 else None
+        legend = (
+            alt.Legend(title=None, columns=3, columnPadding=4, symbolOpacity=1, symbolStrokeWidth=1.6)
+            if index == 0
+            else None
+        )
         answer = (
             alt.Shape("answer:N", scale=shapes, legend=legend), alt.Stroke("answer:N", scale=strokes, legend=legend),
             alt.Fill("answer:N", scale=fills, legend=legend),
@@ -106,7 +115,7 @@ def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
         tooltip = ["label:N", "source:N", "answer:N", "scale:N", alt.Tooltip("difference:Q", format="+.2f"), "low:Q",
                    "high:Q", "num_seeds:Q", "spread:N"]  # fmt: skip
         zero = alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(opacity=FAINT, aria=False).encode(x)
-        ours_first = part.iloc[::-1]  # where both agree, the printed diamond stands on our mark
+        ours_first = part.iloc[::-1]  # where both agree, the printed diamond is drawn over our mark
         points = alt.Chart(ours_first).mark_point(opacity=1, size=62).encode(x, y, *answer, tooltip=tooltip)
         layers = [zero, points]
         with_ends = part.dropna(subset=["low"])
@@ -121,12 +130,12 @@ def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
 
 
 def describe_forest(frame: pd.DataFrame) -> str:
-    """Return which rows of ours are above and below base, beside the printed ones."""
+    """Describe each row of ours, next to the printed difference."""
     metric = str(frame["metric"].iloc[0])
     ours = frame[frame["source"] == OURS_NAME]
     words = [f"Forest plot of Table 3: difference to base in {metric}, {frame['row'].nunique()} rows."]
     if ours.empty:
-        words.append("Printed differences alone; none of ours is there yet.")
+        words.append("Printed differences only; ours are not measured yet.")
     for line in ours.to_dict("records"):
         printed = frame[(frame["row"] == line["row"]) & (frame["source"] == PRINTED_NAME)]["difference"]
         shown = f", printed {printed.iloc[0]:+.2f}" if len(printed) else ""
@@ -135,10 +144,11 @@ def describe_forest(frame: pd.DataFrame) -> str:
 
 
 _FOREST_CAPTION = (
-    "A diamond is the printed row minus the printed base; beside it the mean of ours minus that of our base, filled if "
-    "the table of conclusions calls it decided. Bars are its 95 % t-intervals, by an sd pooled over all systems of two "
-    "seeds or more; those that leave the plot are cut. At a smaller scale than the paper's a row keeps its ratio to "
-    "base, and the two compare in direction, not in size."
+    "A diamond is the printed row minus the printed base; next to it is our row minus our base. The "
+    "mark is hollow where the interval includes 0, and a triangle where the paper prints the two as equal and ours "
+    "differ. Bars are 95 % t-intervals by an sd pooled over all systems of two seeds or more; a bar that leaves the "
+    "plot is cut. At a smaller scale than the paper's a row keeps its ratio to base, and the two compare in direction, "
+    "not in size."
 )
 FOREST_BLEU = Figure(
     name="forest_bleu",

@@ -1,9 +1,10 @@
-"""Reads what probes at other learning rates came to, and says which effects are those of the rate alone.
+"""Reads the probes at other learning rates, and says which effects depend on the rate.
 
 Equation (3) fixes the rate. A probe is trained with the same schedule at half or twice its peak, by a system of its
-own: `rate_half_<system>` or `rate_twice_<system>`. `paper_tables/measured/rates/<scale>.csv` has a line a probe, and
-its log lies beside it. Probes have seeds that no table has, and stand in none. The schedule has no horizon, so a probe
-may be shorter than the tables' trainings: all sides are compared after as many updates as the probes had.
+own: `rate_half_<system>` or `rate_twice_<system>`. `paper_tables/measured/rates/<scale>.csv` has a line for each
+probe, and the folder next to it has the logs. Probes have seeds of their own and are in no table of results. The
+schedule has no horizon, so a probe may be shorter than the tables' trainings: all sides are compared after the
+probes' number of updates.
 """
 
 import statistics
@@ -67,8 +68,8 @@ def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> RateProbes | No
     """Return the probes of a scale; None without a file of them.
 
     Raises:
-        TableError: the file is malformed, a line is of the printed rate or of a seed that tables have, or the probes
-            do not all have one number of updates.
+        TableError: the file is malformed, a line has the printed rate or a seed of the tables, or the probes differ in
+            their number of updates.
     """
     path = folder / f"{scale}.csv"
     if not path.exists():
@@ -95,8 +96,8 @@ def effects_at_rates(
 ) -> RateEffects | None:
     """Return the effects of a row at each rate at which both sides were trained; None if only one was probed.
 
-    Each side is its system and its seeds at equation (3)'s rate, all of which have a validation after as many updates
-    as the probes, or there is no effect to speak of.
+    Each side is a system and its seeds at equation (3)'s rate. A seed without a validation after the probes' number of
+    updates makes the effect unknown.
     """
     sides = []
     for system, runs in (row, control):

@@ -1,18 +1,20 @@
 """Draws every contrast that the paper's text, or a row of Table 3, asks for, from the frame of a scale.
 
-The rule is in `analysis.conclusions.contrasts`. Table, forest and page show what is drawn here.
+The rule is in `analysis.conclusions.contrasts`, the six answers are in `analysis.conclusions.answers`. Table, forest
+and page show what is drawn here.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 import msgspec
 
 from aiayn.printed import METRIC_BY_PAIR, PERPLEXITY_METRIC
-from aiayn.scoring.scores import BITS_LOST_METRIC, BITS_METRIC, ENTROPY_METRIC
+from aiayn.scoring.scores import BITS_METRIC
+from analysis.conclusions.answers import Answer, Answered, answer_family, estimate_difference
 from analysis.conclusions.contrasts import (
-    Call,
+    CALLED,
     Contrast,
     SeedRun,
     Spread,
@@ -22,15 +24,13 @@ from analysis.conclusions.contrasts import (
 )
 from analysis.conclusions.published import PublishedConclusion, PublishedFinding, read_conclusions, read_findings
 from analysis.conclusions.rates import RateEffects, RateProbes, effects_at_rates, read_rate_probes
+from analysis.conclusions.readings import differing_readings
+from analysis.conclusions.runs import runs_by_system
+from analysis.conclusions.scale_readings import Readings, make_readings
 from paper_tables.frame import Frame, Number, PrintedCell
 
-CONTROL = "base"  # of the rows of which the text concludes nothing
-CALLS_BY_ANSWER = {
-    "Held": (Call.HOLDS,),
-    "Reversed": (Call.REVERSED,),
-    "Undecided": (Call.TOO_CLOSE, Call.FEW_CONTROLS),
-    "Did not start": (Call.NOT_STARTED, Call.CONTROL_NOT_STARTED),
-}
+CONTROL = "base"  # for rows about which the text concludes nothing
+NOT_ANSWERED, NOT_MEASURED = "cannot be answered", "not measured yet"
 
 
 class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,8 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     `conclusion` is None if the text concludes nothing from the two cells. Our numbers are None where a row is not
     run at this scale, `ours` is None where one of the two has no value. `beside` has, by test set, the same contrast
     on further ones and, in BLEU, with another alpha; none of these is called. `at_rates` is what probes at other
-    learning rates came to, in bits.
+    learning rates came to, in bits. Primary contrasts are `answered`, unless a run did not start or the control has one
+    seed; `differing` names the readings that give another direction, and `is_moving` is the test of slopes.
     """
 
     conclusion: PublishedConclusion | None
@@ -55,6 +56,14 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     ours: Contrast | None = None
     beside: dict[str, Contrast] = {}
     at_rates: RateEffects | None = None
+    answered: Answered | None = None
+    differing: tuple[str, ...] = ()
+    is_moving: bool = False
+
+    @property
+    def statement(self) -> str:
+        """What the paper's text says about the two rows, or the name of the difference if it says nothing."""
+        return self.name if self.conclusion is None else self.conclusion.statement
 
     @property
     def name(self) -> str:
@@ -84,31 +93,35 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_primary(self) -> bool:
-        """Whether it is one of those that are counted: in bits, and of something that the paper concludes."""
+        """Whether it is counted: it is in bits, and the paper concludes something from it."""
         return self.metric == BITS_METRIC and self.conclusion is not None
 
 
 class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
-    """All contrasts of a scale, those in bits first, and the standard deviations by test set and metric."""
+    """All contrasts of a scale, those in bits first, and the standard deviations by test set and metric.
+
+    `readings` has the further readings of the answered contrasts, by system; None without an answer.
+    """
 
     contrasts: tuple[PrintedContrast, ...]
     spread_by_place: dict[tuple[str, str], Spread]
+    readings: Readings | None = None
 
     @property
     def primary(self) -> list[PrintedContrast]:
-        """Those that are counted."""
+        """The contrasts that are counted."""
         return [contrast for contrast in self.contrasts if contrast.is_primary]
 
     @property
     def by_answer(self) -> dict[str, list[PrintedContrast]]:
-        """The primary contrasts by answer; one that still moves is in a list of its own, too."""
-        ours = [(contrast, contrast.ours) for contrast in self.primary if contrast.ours is not None]
-        answers = {
-            answer: [contrast for contrast, drawn in ours if drawn.call in calls]
-            for answer, calls in CALLS_BY_ANSWER.items()
-        }
-        answers["Still moving"] = [contrast for contrast, drawn in ours if drawn.is_moving]
-        answers["Not measured yet"] = [contrast for contrast in self.primary if contrast.ours is None]
+        """The primary contrasts by each of the six answers; two further lists hold those that have no answer."""
+        answers: dict[str, list[PrintedContrast]] = {str(answer): [] for answer in Answer}
+        answers |= {NOT_ANSWERED: [], NOT_MEASURED: []}
+        for contrast in self.primary:
+            if contrast.answered is not None:
+                answers[contrast.answered.answer].append(contrast)
+            else:
+                answers[NOT_MEASURED if contrast.ours is None else NOT_ANSWERED].append(contrast)
         return answers
 
 
@@ -118,7 +131,7 @@ def draw_contrasts(frame: Frame, rate_probes: RateProbes | None = None) -> Contr
     drawn = _printed_contrasts(frame)
     places = dict.fromkeys(contrast.place for contrast in drawn if contrast.place is not None)
     runs_by_place = {
-        place: _runs_by_system(
+        place: runs_by_system(
             frame, [number for contrast in drawn if contrast.place == place for number in contrast.numbers]
         )
         for place in places
@@ -135,7 +148,42 @@ def draw_contrasts(frame: Frame, rate_probes: RateProbes | None = None) -> Contr
     family = {i: contrast.ours for i, contrast in enumerate(drawn) if contrast.is_primary and contrast.ours is not None}
     for index, ours in zip(family, correct_family(list(family.values())), strict=True):
         drawn[index] = msgspec.structs.replace(drawn[index], ours=ours)
-    return Contrasts(contrasts=tuple(drawn), spread_by_place=spread_by_place)
+    answered, readings = _answer(frame, drawn, spread_by_place)
+    return Contrasts(contrasts=answered, spread_by_place=spread_by_place, readings=readings)
+
+
+def _answer(
+    frame: Frame, drawn: Sequence[PrintedContrast], spread_by_place: Mapping[tuple[str, str], Spread]
+) -> tuple[tuple[PrintedContrast, ...], Readings | None]:
+    """Return the contrasts with the answers, failing readings and slopes of the primary ones, and all readings."""
+    asked = {}
+    for contrast in drawn:
+        ours, conclusion = contrast.ours, contrast.conclusion
+        if not contrast.is_primary or ours is None or conclusion is None or ours.call not in CALLED:
+            continue
+        spread = spread_by_place[contrast.place] if contrast.place else None
+        pooled = None if spread is None else spread.started or spread.everything
+        if pooled is not None:
+            numbers = (ours.num_compared, ours.num_compared_controls)
+            estimate = estimate_difference(ours.difference, pooled, *numbers)
+            asked[contrast.numbers[0].key.system] = (conclusion.relation, contrast.printed_effect, estimate)
+    if not asked:
+        return tuple(drawn), None
+    answers, readings = answer_family(asked), make_readings(frame, list(asked))
+    answered = []
+    for contrast in drawn:
+        system = contrast.numbers[0].key.system if contrast.numbers else ""
+        own = answers.get(system) if contrast.is_primary else None
+        if own is not None:
+            direction = own.estimate.direction(less_is_better=True)
+            contrast = msgspec.structs.replace(  # noqa: PLW2901
+                contrast,
+                answered=own,
+                differing=tuple(differing_readings(readings.readings, system, direction)),
+                is_moving=readings.moves(system),
+            )
+        answered.append(contrast)
+    return tuple(answered), readings
 
 
 def _contrasts_beside(frame: Frame, asked: PrintedContrast) -> dict[str, Contrast]:
@@ -146,33 +194,31 @@ def _contrasts_beside(frame: Frame, asked: PrintedContrast) -> dict[str, Contras
                 if (key.corpus, key.testset) == (asked.numbers[0].key.corpus, testset)}  # fmt: skip
         row, control = (here.get((number.key.system, number.key.average)) for number in asked.numbers)
         if row is not None and control is not None:
-            runs_by_system = _runs_by_system(frame, [row, control])
+            runs = runs_by_system(frame, [row, control])
             on_testset = msgspec.structs.replace(asked, conclusion=None, row=row, control=control)
-            contrast = _our_contrast(on_testset, runs_by_system, measure_spread(runs_by_system))
+            contrast = _our_contrast(on_testset, runs, measure_spread(runs))
             beside |= {} if contrast is None else {testset: contrast}
     return beside
 
 
 def _effects_at_rates(
-    asked: PrintedContrast, runs_by_system: Mapping[str, list[SeedRun]], rate_probes: RateProbes | None
+    asked: PrintedContrast, runs: Mapping[str, list[SeedRun]], rate_probes: RateProbes | None
 ) -> RateEffects | None:
     """Return a row's effects at other learning rates; None in BLEU, and where none was probed."""
     if asked.metric != BITS_METRIC or rate_probes is None:
         return None
     systems = (number.key.system for number in asked.numbers)
-    row, control = ((system, runs_by_system.get(system, [])) for system in systems)
+    row, control = ((system, runs.get(system, [])) for system in systems)
     return effects_at_rates(row, control, rate_probes)
 
 
-def _our_contrast(
-    asked: PrintedContrast, runs_by_system: Mapping[str, list[SeedRun]], spread: Spread
-) -> Contrast | None:
-    """Return a contrast whose two rows are run here; None if one of them has no value."""
-    runs, control_runs = (runs_by_system.get(number.key.system, []) for number in asked.numbers)
+def _our_contrast(asked: PrintedContrast, runs: Mapping[str, list[SeedRun]], spread: Spread) -> Contrast | None:
+    """Return a contrast whose two rows are run here; None if a row has no value."""
+    row_runs, control_runs = (runs.get(number.key.system, []) for number in asked.numbers)
     relation = None if asked.conclusion is None else asked.conclusion.relation
-    if not runs or not control_runs:
+    if not row_runs or not control_runs:
         return None
-    return draw_contrast(relation, runs, control_runs, spread, is_in_bits=asked.metric == BITS_METRIC)
+    return draw_contrast(relation, row_runs, control_runs, spread, is_in_bits=asked.metric == BITS_METRIC)
 
 
 def _printed_contrasts(frame: Frame) -> list[PrintedContrast]:
@@ -218,38 +264,6 @@ def _printed_contrast(
     )
 
 
-def _runs_by_system(frame: Frame, judged: list[Number]) -> dict[str, list[SeedRun]]:
-    """Return the runs of every system on the test set of some numbers, in their metric.
-
-    A judged system is represented by its judged number, any other by the first of its own: a second average of the
-    same trainings is not independent of the first.
-    """
-    number_by_system: dict[str, Number] = {}
-    for number in (*judged, *(frame.numbers[key, judged[0].metric] for key in frame.keys)):
-        if (number.key.corpus, number.key.testset) == (judged[0].key.corpus, judged[0].key.testset):
-            number_by_system.setdefault(number.key.system, number)
-    return {system: _seed_runs(frame, number) for system, number in number_by_system.items() if number.values}
-
-
-def _seed_runs(frame: Frame, number: Number) -> list[SeedRun]:
-    """Return the seeds of a number; whether they started is recorded on dev, whichever the test set."""
-    place = (number.key.corpus, number.key.system)
-    of_dev = (key for key in frame.keys if key.role == "dev" and (key.corpus, key.system) == place)
-    dev = next(of_dev, number.key)
-    entropies, bits_lost = (frame.numbers[dev, name].value_by_seed for name in (ENTROPY_METRIC, BITS_LOST_METRIC))
-    return [
-        SeedRun(
-            value=value,
-            lowest_entropy=entropies.get(run.seed),
-            bits_lost=bits_lost.get(run.seed),
-            bits_by_update=run.bits_by_update,
-            updates=run.train.updates,
-        )
-        for run, value in number.values
-        if run.seed is not None and run.train is not None
-    ]
-
-
 def further_testsets(frame: Frame) -> list[str]:
-    """Return the test sets beside dev and test, and dev by another alpha, on which rows of Table 3 are evaluated."""
+    """Return the further test sets of Table 3's rows, and dev by another alpha."""
     return list(dict.fromkeys(key.testset for key in frame.keys if key.role in ("further", "alpha")))

@@ -75,9 +75,12 @@ def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) 
 
 
 def write_frames(results: ScaleResults, frame: Frame, folder: Path) -> None:
-    """Write scores.tsv, summary.tsv and verdicts.tsv."""
+    """Write scores.tsv, summary.tsv and verdicts.tsv; the summary leaves out the scale's `later_seeds`."""
+    later = {(run.corpus, run.system, run.seed) for run in frame.later_runs}
+    trainings = results.scores[["corpus", "system", "seed"]].itertuples(index=False, name=None)
+    is_of_tables = [training not in later for training in trainings]
     write_frame(results.scores, folder / "scores.tsv")
-    write_frame(summarise_frame(results.scores), folder / "summary.tsv")
+    write_frame(summarise_frame(results.scores.loc[is_of_tables]), folder / "summary.tsv")
     write_frame(verdict_frame(frame.judged), folder / "verdicts.tsv")
 
 

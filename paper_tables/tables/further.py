@@ -127,7 +127,7 @@ def lay_out_baselines(frame: Frame) -> Table:
 
 
 def lay_out_runs(frame: Frame) -> Table:
-    """Return every training of the scale and its state."""
+    """Return every training of the scale and its state, later seeds last."""
 
     def updates(run: Run) -> Cell:
         return text_cell(f"{run.state.update:,} of {run.state.updates:,}", "ours")
@@ -147,9 +147,10 @@ def lay_out_runs(frame: Frame) -> Table:
         label_field("commit", "commit", lambda run: run.commit),
         label_field("run", "run", lambda run: run.state.run),
     ]
-    if any(run.state.reason for run in frame.runs):
+    runs = (*frame.runs, *frame.later_runs)
+    if any(run.state.reason for run in runs):
         fields.append(label_field("reason", "why not finished", lambda run: run.state.reason))
-    rows = zip(frame.runs, rows_of(fields, frame.runs), strict=True)
+    rows = zip(runs, rows_of(fields, runs), strict=True)
     return Table(
         name="runs",
         title="Runs",

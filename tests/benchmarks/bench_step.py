@@ -24,6 +24,7 @@ from torch import Tensor
 
 from aiayn.cost import flops_per_token
 from aiayn.spec.system import TrainingSpec, read_system
+from aiayn.train.device import prepare_device
 from aiayn.train.fairseq_model import AiaynTransformer, AiaynTransformerConfig
 from aiayn.train.optimiser import AiaynAdam, AiaynAdamConfig
 from tests.benchmarks.table import ratios_of, seconds, tell
@@ -66,6 +67,7 @@ def make_model(training: TrainingSpec, vocabulary_size: int) -> AiaynTransformer
 def make_our_step(training: TrainingSpec, scale: str, precision: str, device: str) -> Callable[[], Tensor]:
     """Return what makes one optimiser step of ours and returns the sum of its smoothed losses, which nobody reads."""
     model, batch = make_model(training, VOCABULARY_SIZE[scale]).to(device), make_batch(scale, device)
+    prepare_device(device)
     source, moved, target = batch
     num_tokens = int(target.ne(PAD).sum())
     optimiser = AiaynAdam(AiaynAdamConfig(lr=[1e-4]), list(model.parameters())).optimizer
@@ -98,6 +100,7 @@ def make_steps(
         decoder_attention_heads=training.num_heads, dropout=training.p_drop, share_all_embeddings=True,
     )  # fmt: skip
     base_architecture(flags)
+    prepare_device(device)
     torch.manual_seed(1)
     stock = TransformerModel.build_model(flags, task).to(device)
     ours = make_model(training, VOCABULARY_SIZE[scale]).to(device)

@@ -8,7 +8,7 @@ from tests.unit.test_report import FIGURE, page_of
 
 
 def test_the_page_answers_first_with_the_contrasts_beside_the_forest_in_bits(tmp_path: Path) -> None:
-    """Base has 3.0 and 3.02 bits, the row of fewer layers 3.5, big 3.01."""
+    """Base and big have 3.0 and 3.02 bits (sd 0.014, df 2), the row of fewer layers 3.5."""
     site = make_site(tmp_path)
     write_everything(site)
     for system, bits in (("base", (3.0, 3.02)), ("table3_c_n2", (3.5,)), ("big", (3.0, 3.02))):
@@ -19,9 +19,10 @@ def test_the_page_answers_first_with_the_contrasts_beside_the_forest_in_bits(tmp
     head, _, rest = page.partition("<nav")
     assert head.index("Which of the paper's conclusions hold at scale demo?") < head.index("<dt>Asked</dt>")
     cards = re.findall(r"<dt>([^<]*)</dt><dd><strong[^>]*>([^<]*)</strong>", head)
-    assert cards[:6] == [
-        ("Held", "1 of 15"), ("Reversed", "0 of 15"), ("Undecided", "1 of 15"), ("Did not start", "0 of 15"),
-        ("Still moving", "0 of 15"), ("Not measured yet", "13 of 15"),
+    assert cards[:7] == [
+        ("As printed", "1 of 15"), ("Reversed", "0 of 15"), ("Differs", "0 of 15"),
+        ("Absent", "1 of 15"), ("Too small to tell", "0 of 15"), ("Undecided", "0 of 15"),
+        ("Not measured yet", "13 of 15"),
     ]  # fmt: skip
     assert "<li>2 layers are worse than 6: <b>+0.490</b></li>" in head
     assert 'id="figure-forest_bits"' in head

@@ -14,6 +14,7 @@ from analysis.conclusions.scale_contrasts import draw_contrasts
 from analysis.conclusions.tables.conclusions import lay_out_conclusions
 from analysis.conclusions.tables.testsets import lay_out_testsets
 from paper_tables.layout import Table, compact
+from paper_tables.make_frame import pooled_sd
 from tests import laid_out
 from tests.laid_out import frame_of, notes_of
 from tests.records_factory import Site, make_site, write_dev_scores, write_everything, write_scores
@@ -77,10 +78,9 @@ def test_the_table_shows_printed_ours_reach_and_call_in_bits_and_in_bleu(tmp_pat
     assert (row["printed"], row["printed_bits"]) == ("-2.1", "")
     assert row["ours"] == "-1.10 (-2.09 to -0.11; n=1 and 3) [\u2020]"
     assert (row["reach"], row["call"], row["call_holm"]) == ("0.99", "holds here", "")
-    assert "Decided of 15 contrasts in bits a subword: 1 (1 hold here, 0 reversed), by Holm's correction 1 (1" in (
-        table.caption
-    )
-    assert row["seeds_to_decide"] == ""
+    answers = "Answers for 15 contrasts in bits a subword: 1 as printed, 14 not measured yet. Calls, decided: 1 (1 hold"
+    assert answers in table.caption
+    assert "seeds_to_decide" not in row
     assert row["elsewhere"].endswith("(van Biljon et al. 2020 (arXiv 2004.04418), abstract)")
     assert (
         "sd of bits_per_subword on demo_dev: 0.100 (2 degrees of freedom, 1 system); the largest: base 0.100. By it 1 "
@@ -170,7 +170,7 @@ def test_an_effect_of_another_sign_at_the_better_rate_is_called_so(
         "holds here; at this rate", "+0.600 at 0.5 x, +0.600 at 1 x, -0.100 at 2 x; each at its best -0.100",
     )  # fmt: skip
     assert rows_of(table)[("table3_c_n2 minus base", BLEU)]["at_rates"] == ""
-    assert "holds at this rate alone" in notes_of(table)
+    assert "An effect holds at this rate only if" in notes_of(table)
     kept = lay_out_conclusions(frame, RateProbes(4000, {name: {0.5: 9.0} for name in probes.bits_by_system}))
     assert rows_of(kept)[("table3_c_n2 minus base", BITS)]["call"] == "holds here"
     later = RateProbes(4000, {"base": {2.0: 2.8}, "table3_c_n2": {2.0: 2.9}})  # the called sign, at the best rates
@@ -179,6 +179,25 @@ def test_an_effect_of_another_sign_at_the_better_rate_is_called_so(
     )
     row = rows_of(lay_out_conclusions(frame_of(site), later))[("table3_c_n2 minus base", BITS)]
     assert (row["call"], row["at_rates"]) == ("holds here", "-0.600 at 1 x, +0.100 at 2 x; each at its best +0.100")
+
+
+def test_the_sd_of_averaged_models_leaves_out_last_checkpoints_on_the_same_test_set(tmp_path: Path) -> None:
+    """Table 2 averages base and big on the test set, where the rows of Table 3 have last checkpoints, too."""
+    site = make_site(tmp_path, seeds=[1, 2], ablation_seeds=[1, 2], row_testsets=["demo_test"])
+    write_everything(site)
+    for one in site.experiment.evaluations:
+        if one.testset == "demo_test":
+            step = 0.1 if one.average != "last1" else 10.0
+            write_scores(site, one, {BLEU: 20 + step * one.seed, "ppl_per_subword": 8.0})
+    frame = frame_of(site)
+    judged = frame.numbers[frame.find("en-de", "base", "last5", "test"), BLEU]
+    of_verdict = pooled_sd(frame.numbers.values(), judged)
+    assert of_verdict is not None
+    assert of_verdict.sd == pytest.approx(0.1 / 2**0.5)
+    spread = draw_contrasts(frame).spread_by_place["demo_test", BLEU]
+    assert spread.everything is not None
+    assert spread.everything.sd == pytest.approx(0.1 / 2**0.5)
+    assert {system for system, _ in spread.largest} == {"base", "big"}
 
 
 def test_a_control_of_one_seed_calls_nothing_and_says_why(tmp_path: Path) -> None:

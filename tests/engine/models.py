@@ -38,12 +38,12 @@ def make_model(seed: int = 1, task: Any = None, **changes: Any) -> AiaynTransfor
     return AiaynTransformer.build_model(AiaynTransformerConfig(**(SMALL | changes)), task or make_task()).eval()
 
 
-def randomise(model: Any, seed: int = 1) -> Any:
+def randomise(model: Any, seed: int = 1, *, std: float = 0.2) -> Any:
     """Return a model with noise on every parameter, so that no bias is 0 and no norm's gain 1."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
+            parameter.add_(std * torch.randn(parameter.shape, generator=generator))
     return model
 
 

@@ -61,7 +61,8 @@ class _WholePrefix(nn.Module):
     def reorder_encoder_out(self, encoder_out: Any, new_order: Tensor) -> Any:
         if not isinstance(self.model, Transformer):
             return self.model.encoder.reorder_encoder_out(encoder_out, new_order)
-        return {key: encoder_out[key].index_select(0, new_order) for key in ("memory_BSM", "padding_mask_BS")}
+        tensors = ("memory_BSM", "padding_mask_BS", "additive_mask_B11S")
+        return {key: encoder_out[key].index_select(0, new_order) for key in tensors}
 
     def forward(self, tokens: Tensor, *, encoder_out: Any) -> Any:
         return self.model.decoder(tokens, encoder_out=encoder_out)

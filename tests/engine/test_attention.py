@@ -1,12 +1,15 @@
 """Attention is equation (1), with its masks, and each variant is what its name says; in cases done by hand."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from aiayn.model.attention import MultiHeadAttention, attention_mask
+from aiayn.model import transformer
+from aiayn.model.attention import MultiHeadAttention, additive_mask, causal_mask, chosen_kernels
 from tests.engine.models import PAD, make_batch, make_model
 
 KINDS = ["scaled", "unscaled", "sqrt_d_model", "temperature", "additive"]
@@ -99,14 +102,49 @@ def test_weights_on_request_are_rows_that_sum_to_one_and_change_no_output(score:
 
 def test_masks_by_hand() -> None:
     """Two sentences of three keys, the second with padding at its end; query i sees the keys up to i."""
-    hidden = torch.tensor([[False, False, False], [False, False, True]])
-    causal = attention_mask(None, is_causal=True, num_queries=3, device=hidden.device)
-    assert causal is not None
-    assert causal[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
-    both = attention_mask(~hidden[:, None, None], is_causal=True, num_queries=3, device=hidden.device)
-    assert both is not None
-    assert both[1, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
-    assert attention_mask(None, is_causal=False, num_queries=3, device=hidden.device) is None
+    padding_mask = torch.tensor([[False, False, False], [False, False, True]])
+    hidden = -torch.inf
+    mask = additive_mask(padding_mask, torch.float64)
+    assert mask.dtype == torch.float64
+    assert mask[:, 0, 0].tolist() == [[0, 0, 0], [0, 0, hidden]]
+    future = causal_mask(3, dtype=torch.float32, device=torch.device("cpu"))
+    assert future.tolist() == [[0, hidden, hidden], [0, 0, hidden], [0, 0, 0]]
+    assert (mask + future)[1, 0].tolist() == [[0, hidden, hidden], [0, 0, hidden], [0, 0, hidden]]
+
+
+def test_a_mask_has_the_type_that_attention_computes_in_and_rows_that_a_gpu_need_not_copy() -> None:
+    padding_mask = torch.zeros(2, 21, dtype=torch.bool)
+    assert additive_mask(padding_mask, torch.float32).dtype == torch.float32
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mask = additive_mask(padding_mask, torch.float32)
+    assert mask.dtype == torch.bfloat16
+    assert mask.shape == (2, 1, 1, 21)
+    assert mask.stride(0) == 32
+
+
+def test_a_batch_has_one_mask_for_all_its_attentions(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, given = [], set()
+    attend = functional.scaled_dot_product_attention
+
+    def make(*arguments: Any) -> Tensor:
+        made.append(additive_mask(*arguments))
+        return made[-1]
+
+    def note(*tensors: Tensor, attn_mask: Tensor | None, **options: Any) -> Tensor:
+        given.add(None if attn_mask is None else attn_mask.data_ptr())
+        return attend(*tensors, attn_mask=attn_mask, **options)
+
+    monkeypatch.setattr(transformer, "additive_mask", make)
+    monkeypatch.setattr(functional, "scaled_dot_product_attention", note)
+    logits_at(make_model(), make_batch())
+    assert given == {None, made[0].data_ptr()}  # None: causal attention
+    assert len(made) == 1
+
+
+def test_the_kernels_are_named_that_torch_chooses() -> None:
+    options = {"num_heads": 2, "p_drop": 0.0, "dtype": torch.float32, "device": torch.device("cpu")}
+    assert chosen_kernels(d_k=4, d_v=4, **options) == "masked: flash, causal: flash"
+    assert chosen_kernels(d_k=4, d_v=8, **options) == "masked: math, causal: math"
 
 
 def test_d_v_need_not_be_d_k_and_the_width_comes_back() -> None:

@@ -393,7 +393,7 @@ def test_a_checkpoint_with_a_config_object_is_named_and_its_conversion_loads(tmp
     assert load_checkpoint(tmp_path / "checkpoint_best_converted.pt")["cfg"] == {"model": {"arch": "transformer"}}
 
 
-def test_nobody_is_told_to_delete_a_file_that_is_not_ours(tmp_path: Path) -> None:
+def test_nobody_is_told_to_remove_a_file_that_is_not_ours(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint_best.pt"
     path.write_bytes(b"no checkpoint")
     with pytest.raises(CheckpointError, match="torn or not a checkpoint") as caught:

@@ -21,7 +21,7 @@ from aiayn.errors import ConfigError, LaunchError
 from aiayn.launch.job import TrainingJob, require_own_code
 from aiayn.records import TrainRecord
 from aiayn.runs.run_folder import RunFolder
-from aiayn.train.device import require_precision, require_promised_gpus
+from aiayn.train.device import prepare_device, require_precision, require_promised_gpus
 from aiayn.train.fairseq_args import train_flags
 from aiayn.train.ranks import Rank, rank_flags
 from aiayn.train.request import StopFlag, TrainingRequest
@@ -174,3 +174,11 @@ def test_a_record_names_the_machines_cpu(finished: TrainRecord) -> None:
     words = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout
     (name,) = [line.partition(":")[2].strip() for line in words.splitlines() if line.startswith("Model name:")]
     assert finished.hardware.cpu == name != ""
+
+
+def test_cudnn_computes_no_attention_on_a_gpu() -> None:
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    prepare_device("cpu")
+    assert torch.backends.cuda.cudnn_sdp_enabled()
+    prepare_device("cuda")
+    assert not torch.backends.cuda.cudnn_sdp_enabled()

@@ -147,9 +147,25 @@ def test_a_rank_that_hangs_is_named_after_the_time_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("device", "seconds"), [("cpu", 60.0), ("cuda", 120.0)])
 def test_gpus_have_longer_for_they_make_their_communicator_in_the_check(device: str, seconds: float) -> None:
-    with planted(True, "_check_layer", mock.Mock()), mock.patch.object(ALONE, "gather", return_value=[""]) as gather:
+    sound = (planted(True, "_check_layer", mock.Mock()), planted(True, "missing_kernels", mock.Mock(return_value="")))
+    with sound[0], sound[1], mock.patch.object(ALONE, "gather", return_value=[""]) as gather:
         check_node(ALONE, device)
     assert gather.call_args.kwargs == {"within_seconds": seconds}
+
+
+def test_a_gpu_without_kernels_is_told_the_build_that_has_them_and_no_node_is_blamed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: (7, 0))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "Tesla V100-SXM2-32GB")
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_75", "sm_80", "sm_90"])
+    with pytest.raises(LaunchError) as raised:
+        check_node(ALONE, "cuda")
+    assert str(raised.value) == (
+        f"job 7 cannot train: rank 0 of 1 on {HOST} (cuda:0): Tesla V100-SXM2-32GB (compute capability 7.0): the "
+        "installed torch has no kernels for it; install the build for CUDA 12.6: "
+        "`make install TORCH_INDEX_URL=https://download.pytorch.org/whl/cu126`"
+    )
 
 
 @pytest.mark.parametrize("step", ["_check_layer", "_check_sum"])

@@ -1,6 +1,7 @@
 """Positional encodings against section 3.5's formula, and row (E)."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -51,6 +52,18 @@ def test_positions_are_counted_from_0_and_padding_is_not() -> None:
 def test_an_offset_is_the_row_of_the_first_token() -> None:
     positions = Positions("sinusoidal", max_positions=5, d_model=4, offset=2)
     assert torch.equal(positions(torch.tensor([[0, 1]]))[0], sinusoids(7, 4)[2:4])
+
+
+@pytest.mark.parametrize(
+    ("kind", "make"), [("sinusoidal", sinusoids), ("sinusoidal_halves", sinusoids_in_halves)], ids=["paper", "halves"]
+)
+def test_sinusoids_of_a_float64_model_are_not_rounded_to_fp32(kind: str, make: Callable[..., torch.Tensor]) -> None:
+    positions = Positions(kind, max_positions=5, d_model=4, offset=2)
+    rounded = positions.weight.clone()
+    assert torch.equal(rounded, make(7, 4))
+    assert torch.equal(positions.double().weight, make(7, 4, torch.float64))
+    assert not torch.equal(positions.weight, rounded.double())
+    assert torch.equal(positions.float().weight, rounded)
 
 
 def test_learned_positions_are_parameters_of_either_side_and_sinusoids_are_none() -> None:

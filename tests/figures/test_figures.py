@@ -14,6 +14,7 @@ import pytest
 from aiayn.cost import SentenceLengths, model_flops
 from aiayn.errors import AiaynError
 from analysis.conclusions import heavy_forest as forest
+from analysis.conclusions.answers import Answer
 from analysis.figures import heavy_attention as attention
 from analysis.figures import heavy_curves as curves
 from analysis.figures import heavy_results as results
@@ -301,9 +302,10 @@ def test_a_forest_has_the_differences_and_reaches_of_the_conclusions(tmp_path: P
         assert list(dict.fromkeys(frame["group"])) == ["(A)", "(B)", "(C)", "(D)", "(E)", ""]
 
 
-def test_a_forest_is_readable_at_400_pixels_with_every_kind_of_answer() -> None:
-    lines = [("(C)", name, name, "ours", "demo", "bits_per_subword", 2, 0.1, 0.0, 0.2, "interval", name)
-             for name in forest.MARK_BY_ANSWER]  # fmt: skip
+@pytest.mark.parametrize("names", [list(Answer), list(forest.ANSWER_BY_CALL.values())], ids=["bits", "BLEU"])
+def test_a_forest_is_readable_at_400_pixels_with_every_kind_of_answer(names: list[str]) -> None:
+    lines = [("(C)", name, name, "ours", "demo", "bits_per_subword", 2, 0.1, 0.0, 0.2, "interval", str(name))
+             for name in (forest.PRINTED_NAME, *names, forest.NOT_CALLED)]  # fmt: skip
     svg = svg_of(forest.FOREST_BITS, pd.DataFrame(lines, columns=list(forest.FOREST_COLUMNS)))
     assert float(re.findall(r'<svg[^>]* width="([0-9.]+)"', svg)[0]) <= 400
     assert min(float(size) for size in re.findall(r'font-size="([0-9.]+)px"', svg)) >= 10

@@ -52,7 +52,7 @@ class Row(NamedTuple):
 
     def in_table(self, part: str) -> str:
         """Return this row of the table."""
-        value = f"not measured: {self.note}" if self.value is None else f"{self.value} {self.unit}"
+        value = f"not measured: {self.note}" if self.value is None else f"{self.value} {self.unit}".rstrip()
         ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
         is_ok = {None: "", True: "yes", False: "**no**"}[self.ok]
         return f"| {part} | {self.what} | {value} | {self.bound} | {ratio} | {is_ok} |"
@@ -273,7 +273,7 @@ def measure_step(work: Work) -> Iterator[Row]:
 def measure_decode(work: Work) -> Iterator[Row]:
     """Yield sentences a second of beam search on the demo's test set, and how many translations are the CPU's."""
     from aiayn.decode.decode import Translator, load_source_lines
-    from tests.engine.reference_search import search_by_generator, unequal
+    from tests.engine.reference_search import Reference, search_by_generator, unequal
 
     scale, _, data = work.corpus()
     updates = 200 if work.is_cuda else 40
@@ -301,9 +301,15 @@ def measure_decode(work: Work) -> Iterator[Row]:
             f"translations equal to the CPU's, {label}", round(same / len(sources), 4), "", bound, None, is_enough
         )
         if label == "the CPU, fp32":
-            few = sources[:20]
-            oracle = search_by_generator(translator.model, translator.task.target_dictionary, decoding, few)
-            others = unequal(found[label][: len(few)], oracle)
+            few, dictionary = sources[:20], translator.task.target_dictionary
+            oracle = search_by_generator(translator.model, dictionary, decoding, few)
+            ours = [
+                Reference(list(map(dictionary.index, one.pieces)), one.log_probability_nats, one.score)
+                for one in found[label][: len(few)]
+            ]
+            others = unequal(ours, oracle)
+            for line in others:
+                print(line)
             yield Row(f"translations other than the oracle's, of {len(few)}", len(others), "", "0", ok=not others)
 
 

@@ -14,6 +14,7 @@ from aiayn.__main__ import main
 from aiayn.spec.cluster import read_cluster
 from aiayn.spec.corpus import ArchiveSource, ArchiveSpec, CorpusSpec, PackedFile, PublicTestset
 from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, SubwordSpec
+from aiayn.train import torch_builds
 from analysis.price.plan import Plan
 from analysis.price.preflight import checks as preflight
 from analysis.price.preflight.checks import Check
@@ -224,3 +225,28 @@ def test_preflight_fails_for_a_gpu_type_without_it_and_asks_nothing_of_an_unname
     assert found["config"]["evidence"].startswith("base: precision is bf16, which a V100 does not have")
     found = checks_of()
     assert (found["config"]["outcome"], found["trainings"]["outcome"]) == ("OK", "OK")
+
+
+@pytest.mark.parametrize(
+    ("gpu_of_plan", "here", "outcome", "words"),
+    [
+        ("H100", [], "OK", "for CUDA 13.0: GPUs from compute capability 7.5 on, driver 580 or newer"),
+        ("", [["NVIDIA H100", "9.0", "580.65.06"]], "OK", "for CUDA 13.0"),
+        ("P100", [], "FAIL", "P100 (compute capability 6.0): the installed torch has no kernels for it"),
+        ("", [["NVIDIA H100", "9.0", "550.54"]], "FAIL", "NVIDIA driver 550, but torch for CUDA 13.0 needs 580"),
+    ],
+)
+def test_gpus_and_driver_are_compared_with_torchs_build(
+    gpu_of_plan: str, here: list[list[str]], outcome: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch_builds, "installed_build", lambda: torch_builds.CUDA_BUILDS[0])
+    monkeypatch.setattr(preflight, "query_gpus", lambda *fields: here)
+    (check,) = preflight.check_torch_build(gpu_of_plan)
+    assert check.outcome == outcome
+    assert words in check.evidence
+    assert ("whl/cu126" in check.next_step) == (outcome == "FAIL")
+
+
+def test_a_build_of_torch_for_cpus_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_builds, "installed_build", lambda: None)
+    assert preflight.check_torch_build("P100") == []

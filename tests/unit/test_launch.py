@@ -54,7 +54,7 @@ class EnvironmentJob(TrainingJob):
 
 def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiayn.launch.local, "TrainingJob", EnvironmentJob)
-    monkeypatch.setattr(aiayn.launch.local, "gpu_names", list)
+    monkeypatch.setattr(aiayn.launch.local, "list_gpus", list)
     monkeypatch.setenv("OMP_NUM_THREADS", "17")
     monkeypatch.setenv(
         "PYTHONPATH",

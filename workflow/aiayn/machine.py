@@ -7,25 +7,51 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 _MATRIX_SIZE = 768
 
 
+class Gpu(NamedTuple):
+    """A GPU as nvidia-smi lists it."""
+
+    number: str
+    uuid: str
+    name: str
+
+
+def list_gpus() -> list[Gpu]:
+    """Return the GPUs that this process may use; CUDA_VISIBLE_DEVICES names them by numbers or UUIDs."""
+    gpus = [Gpu(*row) for row in query_gpus("index", "uuid", "name")]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return gpus
+    named = [name.strip() for name in visible.split(",") if name.strip()]
+    # CUDA takes a UUID's unambiguous beginning, too.
+    return [gpu for name in named for gpu in gpus if gpu.number == name or _is_beginning(name, gpu.uuid)]
+
+
 def gpu_names() -> list[str]:
-    """Return the product names of the GPUs that this process may use, as nvidia-smi lists them."""
+    """Return the product names of the GPUs that this process may use."""
+    return [gpu.name for gpu in list_gpus()]
+
+
+def query_gpus(*fields: str) -> list[list[str]]:
+    """Return fields of all GPUs, a row a GPU; none where nvidia-smi is absent, or does not answer."""
     if shutil.which("nvidia-smi") is None:
         return []
-    command = ["nvidia-smi", "--query-gpu=index,name", "--format=csv,noheader"]
+    command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
     listing = subprocess.run(command, capture_output=True, text=True, check=False)
     if listing.returncode != 0:
         return []
-    name_by_index = dict(line.split(", ", maxsplit=1) for line in listing.stdout.strip().split("\n") if ", " in line)
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return list(name_by_index.values())
-    return [name_by_index[index] for index in visible.split(",") if index in name_by_index]
+    rows = [line.split(", ", maxsplit=len(fields) - 1) for line in listing.stdout.strip().split("\n")]
+    return [row for row in rows if len(row) == len(fields)]
+
+
+def _is_beginning(name: str, uuid: str) -> bool:
+    return name.startswith("GPU-") and uuid.startswith(name)
 
 
 def cpu_name() -> str:

@@ -56,6 +56,11 @@ def num_averaged(average: str) -> int:
     return int(number) if number != average and number.isdecimal() else 0
 
 
+def is_averaged(average: str) -> bool:
+    """Return whether several checkpoints are averaged: False for `last1`, the last checkpoint alone."""
+    return num_averaged(average) > 1
+
+
 def corpus_record(results_folder: Path, scale: str, verb: str, corpus: str) -> Path:
     """Return the record of a data stage: fetch, clean, segment or binarize."""
     return results_folder / scale / verb / corpus / RECORD_NAME

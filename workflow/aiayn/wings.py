@@ -12,7 +12,7 @@ and imports a registered function by its name when the function is used. To remo
         tables=(WingTable("costs", "analysis.price.tables.costs:lay_out_costs", chapter="trainings", place=10),),
     )
 
-Only commands, rules and tables look for wings. The ranks of a training and Slurm jobs do not: the copy of the code that
+Only commands, rules and tables look for wings. The ranks of a training and the jobs do not: the copy of the code that
 they run has no wings.
 """
 

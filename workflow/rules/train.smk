@@ -32,6 +32,8 @@ rule train:
     resources:
         cluster_file=SCALE.cluster,  # the Slurm plugin reads `cluster` as sbatch's --clusters
         launcher="local",
+        # With `--resources local_gpus=N` no more start at once than N GPUs can train.
+        local_gpus=lambda wildcards: int(SYSTEMS[wildcards.system].training.device != "cpu"),
         long_runs="--allow-long-runs" if SCALE.allow_long_runs else "--no-allow-long-runs",
         num_ranks=1,
         runs_folder=SCALE.runs_folder,

@@ -1,6 +1,6 @@
 """Lays out what the paper concludes from two printed cells, and which of it our systems show: table `conclusions`.
 
-The rule is in `analysis.conclusions.contrasts`, and in the notes of the table.
+The rules are in `analysis.conclusions.answers` and `analysis.conclusions.contrasts`, and in the notes of the table.
 """
 
 import functools
@@ -10,20 +10,28 @@ from dataclasses import replace
 
 from aiayn.scoring.scores import BITS_METRIC
 from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
-from aiayn.scoring.verdict import ALPHA, MARGIN_BLEU, MAX_SEEDS_ADVISED, PooledSd
+from aiayn.scoring.verdict import ALPHA, MARGIN_BLEU, PooledSd
+from analysis.conclusions.answers import MARGIN_OF_ABSENCE, Answer
 from analysis.conclusions.contrasts import (
     DECIDED,
     LATE_SHARE,
     MARGIN_BITS,
     MAX_REACH_BITS,
     SHARES,
+    SLOPE_FROM,
     STARTED_BITS,
     Call,
     Contrast,
     reach_of,
 )
 from analysis.conclusions.rates import RateProbes
-from analysis.conclusions.scale_contrasts import Contrasts, PrintedContrast, draw_contrasts, further_testsets
+from analysis.conclusions.scale_contrasts import (
+    NOT_ANSWERED,
+    Contrasts,
+    PrintedContrast,
+    draw_contrasts,
+    further_testsets,
+)
 from analysis.conclusions.tables.testsets import heading_of
 from paper_tables.frame import Frame
 from paper_tables.layout import (
@@ -49,32 +57,42 @@ NOTHING_CONCLUDED = "the text concludes nothing of it"
 NOT_RUN = "One of the two systems is not run at this scale"
 SHARES_WORDS = ", ".join(f"{share * 100:.0f}" for share in SHARES)
 RULE_NOTES = (
-    "The rule was fixed before seeds 5 and above of scale multi30k were trained; its seeds 1 to 4 had been looked at. "
     "A difference is the mean of the row over its seeds minus that of the other row over its own, two or more. Bits a "
     "subword are log2 of each seed's perplexity on dev, and primary; BLEU is secondary, and not corrected. sd: the "
-    "standard deviation over seeds, pooled over the systems of this test set and metric of 2 seeds or more, with "
-    "df degrees of freedom. Reach: t(0.975, df) sd sqrt(1/n1 + 1/n2), half of the 95 % interval. Higher or lower holds "
-    "here if the difference in the paper's direction is more than the reach, is reversed if it is as large the other "
-    "way, and is else too close to call.",
-    f"Equivalent holds here if two one-sided tests at {ALPHA} reject a difference of {MARGIN_BITS:.2f} bits, about "
-    f"what a single head costs as printed, or of {MARGIN_BLEU} BLEU; it is reversed if all of the 95 % interval lies "
-    "outside of that. Holm's correction is over the contrasts in bits that are called, each by its p-value (two-sided, "
-    "of no difference; of an equivalence that of its tests). As seen by the same seeds: of the seeds that both rows "
-    "have, those whose difference lies in the paper's direction. Seeds that would decide: of the row, and of base as "
-    "many or those that it has if they are more, if difference and sd stay. Elsewhere: what others found of what the "
-    "row varies, at scales of their own; no reproduction of Table 3 with seeds and intervals is known to us. Further "
-    "test sets, and dev by the alpha that a probe of base chose, stand uncalled; a change of sign is marked.",
+    "standard deviation over seeds, pooled over the systems of this test set and metric with 2 seeds or more, all "
+    "measured on averaged models or all on last checkpoints, with df degrees of freedom. Reach: "
+    "t(0.975, df) sd sqrt(1/n1 + 1/n2), half of the 95 % interval.",
+    "Answers (decision 0012, written after a look at the runs of scale multi30k). As printed, reversed: the "
+    "interval excludes 0, with or against the printed sign. Differs: the two are printed as equal, and the "
+    "interval excludes 0; they are as printed if it includes 0 and the effect is within the margin. Absent: the "
+    f"interval includes 0 and excludes the printed effect, and two one-sided tests at {ALPHA} reject an effect of "
+    f"{MARGIN_OF_ABSENCE} bits or more. Too small to tell: the same, but the interval includes the printed effect. "
+    "Undecided: anything else. Holm's correction runs twice, over the p-values of difference and over the "
+    "p-values of equivalence. The smallest margin is the larger absolute end of the 90 % interval, and the same "
+    "with alpha divided by the number of contrasts; it is a bound and is never tested. Other readings: the "
+    "entries of table `readings` that give another direction; no reading changes an answer.",
+    "Calls (decision 0009, fixed before seeds 5 and above of scale multi30k were trained; its seeds 1 to 4 had been "
+    "looked at): higher or lower holds here if the difference in the paper's direction is more than the reach, is "
+    "reversed if it is as large the other way, and is else too close to call. Equivalent holds here if two one-sided "
+    f"tests at {ALPHA} reject a difference of {MARGIN_BITS:.2f} bits, about what a single head costs as printed, or "
+    f"of {MARGIN_BLEU} BLEU; it is reversed if the whole 95 % interval is outside of that. Call by Holm: corrected "
+    "over the contrasts in bits that are called, each by its p-value (two-sided, of no difference; for an equivalence "
+    "from its two tests). As seen by the same seeds: the number of seeds of both rows whose difference has the paper's "
+    "direction. Elsewhere: what others found, at scales of their own; no reproduction of Table 3 with seeds and "
+    "intervals is known to us. Further test sets, and dev by the alpha that a probe of base chose, are not called; a "
+    "change of sign is marked.",
     f"Did not start: every head of the decoder reads its source evenly (entropy over log S above {UNIFORM_ENTROPY}), "
-    f"and a subword loses less than {UNIFORM_BITS} bits if all of them are made to. Such a row is not called; its "
-    "difference is that of the seeds that started, and another column calls with all runs in. Late: the first "
-    f"validation below {STARTED_BITS} bits came after {LATE_SHARE * 100:.0f} % of the updates; it counts as any other. "
-    f"Still moving: the effect, looked at after {SHARES_WORDS} % of each system's updates, moves by more than half the "
-    "reach between the last two.",
+    f"and a subword loses less than {UNIFORM_BITS} bits if all of them are made to. Such a row is not called and not "
+    "answered; its difference is that of the seeds that started, and another column calls with all runs in. Late: the "
+    f"first validation below {STARTED_BITS} bits came after {LATE_SHARE * 100:.0f} % of the updates; it counts as any "
+    f"other. Still moving: the least-squares slopes of the validations over the last {(1 - SLOPE_FROM) * 100:.0f} % of "
+    f"the updates differ between row and base, by Holm's correction at {ALPHA}. The effect itself is shown after "
+    f"{SHARES_WORDS} % of each system's updates, from the logs, which have three digits.",
 )
 RATES_NOTE = (
-    "At other rates: of single probes at so many times the rate of equation (3), which stand in no other table, and of "
-    "our seeds at that rate, all after as many updates as the probes had. An effect that has one sign then and at the "
-    "end, and another where each side has the best rate that was tried, holds at this rate alone."
+    "At other rates: each probe is a single training at so many times the rate of equation (3), and is in no other "
+    "table. Probes and our own seeds are compared after the probes' number of updates. An effect holds at this rate "
+    "only if it has one sign there and at the end, and the other sign where each side has its best rate."
 )
 
 
@@ -105,17 +123,18 @@ def lay_out_conclusions(frame: Frame, rate_probes: RateProbes | None = None) -> 
         )
 
     fields: tuple[Field[PrintedContrast], ...] = (
-        label_field(
-            "statement",
-            "of the rows",
-            lambda contrast: contrast.conclusion.statement if contrast.conclusion else contrast.name,
-        ),
+        label_field("statement", "of the rows", lambda contrast: contrast.statement),
         label_field("metric", "metric", lambda contrast: contrast.metric),
         printed_field("printed", "printed", lambda contrast: f"{contrast.printed_difference:+}"),
         printed_field("printed_bits", "printed, in bits", printed_bits),
         label_field("expected", "concluded", _expected),
         our_field("ours", "ours", _difference_cell),
         our_field("reach", "reach", lambda contrast: _words(contrast, lambda ours: _shown(contrast, ours.reach))),
+        our_field("answer", "answer", _answer_cell),
+        our_field("answer_holm", "difference by Holm", _holm_cell),
+        our_field("within", f"within {MARGIN_OF_ABSENCE} bits", _within_cell),
+        our_field("smallest_margin", "smallest margin, plain and corrected", _smallest_margin_cell),
+        our_field("differing", "other readings", lambda contrast: _shown_words("; ".join(contrast.differing))),
         our_field("call", "call", _call_cell),
         our_field("call_holm", "call by Holm", lambda contrast: _words(contrast, lambda ours: ours.corrected or "")),
         our_field(
@@ -129,7 +148,6 @@ def lay_out_conclusions(frame: Frame, rate_probes: RateProbes | None = None) -> 
         our_field("at_rates", "at other rates", _at_rates_cell),
         our_field("starts", "starts", lambda contrast: _words(contrast, _starts)),
         our_field("same_seeds", "as seen by the same seeds", _same_seeds_cell),
-        our_field("seeds_to_decide", "seeds that would decide", lambda contrast: _words(contrast, _seeds_to_decide)),
         label_field("rows", "difference", lambda contrast: contrast.name),
         label_field("sentence", "section: sentence", sentence),
         label_field("elsewhere", "elsewhere", elsewhere),
@@ -138,8 +156,9 @@ def lay_out_conclusions(frame: Frame, rate_probes: RateProbes | None = None) -> 
         name="conclusions",
         title="What holds?",
         caption="What the paper's text concludes from its Tables 2 and 3, and whether our systems show it: the printed "
-        "difference, ours with its 95 % interval, and the call by one rule. A call is of our corpus, sizes and rate; "
-        "at a smaller scale than the paper's a row keeps its ratio to base, not the sizes that the words name. "
+        "difference, ours with its 95 % interval, the answer, and the call by the older rule. Both are about our "
+        "corpus, sizes and rate; at a smaller scale than the paper's a row keeps its ratio to base, not the sizes that "
+        "the words name. "
         f"{summarise(drawn)}",
         columns=columns_of(fields),
         rows=rows_of(fields, drawn.contrasts, aside=aside),
@@ -149,8 +168,10 @@ def lay_out_conclusions(frame: Frame, rate_probes: RateProbes | None = None) -> 
 
 
 def summarise(drawn: Contrasts) -> str:
-    """Return how many of the primary contrasts are decided and which way, and which are not to be relied on."""
+    """Return how many primary contrasts have which answer and which call, and which are not to be relied on."""
     ours_by_row = {contrast.row_name: contrast.ours for contrast in drawn.primary if contrast.ours is not None}
+    counts = [f"{len(contrasts)} {answer}" for answer, contrasts in drawn.by_answer.items() if contrasts]
+    moving = [contrast.row_name for contrast in drawn.primary if contrast.is_moving]
 
     def decided(calls: Counter[Call | None]) -> str:
         return (
@@ -161,12 +182,49 @@ def summarise(drawn: Contrasts) -> str:
         return ", ".join(row for row, ours in ours_by_row.items() if is_so(ours)) or "none"
 
     return (
-        f"Decided of {len(drawn.primary)} contrasts in bits a subword: "
+        f"Answers for {len(drawn.primary)} contrasts in bits a subword: {', '.join(counts)}. Calls, decided: "
         f"{decided(Counter(ours.call for ours in ours_by_row.values()))}, by Holm's correction "
         f"{decided(Counter(ours.corrected for ours in ours_by_row.values()))}. "
-        f"Still moving: {named(lambda ours: ours.is_moving)}. Late: {named(lambda ours: ours.num_late > 0)}. "
+        f"Still moving: {', '.join(moving) or 'none'}. Late: {named(lambda ours: ours.num_late > 0)}. "
         f"Did not start: {named(lambda ours: ours.num_unstarted > 0)}."
     )
+
+
+def _shown_words(text: str) -> Cell:
+    return text_cell(text, "ours") if text else blank_cell()
+
+
+def _answer_cell(contrast: PrintedContrast) -> Cell:
+    """Return the answer of a primary contrast, and whether its effect still moves."""
+    if not contrast.is_primary or contrast.ours is None:
+        return blank_cell()
+    if contrast.answered is None:
+        return text_cell(NOT_ANSWERED, "state")
+    answer = contrast.answered.answer
+    text = f"{answer}; still moving" if contrast.is_moving else str(answer)
+    return text_cell(text, "state" if answer is Answer.UNDECIDED else "ours")
+
+
+def _holm_cell(contrast: PrintedContrast) -> Cell:
+    if contrast.answered is None:
+        return blank_cell()
+    word = "yes" if contrast.answered.has_difference_by_holm else "no"
+    return text_cell(f"{word} (p {contrast.answered.holm_difference:.2g})", "ours")
+
+
+def _within_cell(contrast: PrintedContrast) -> Cell:
+    """Return whether the effect is within the margin, and the p-value of that after Holm's correction."""
+    if contrast.answered is None:
+        return blank_cell()
+    word = "yes" if contrast.answered.is_within_margin else "no"
+    return text_cell(f"{word} (p by Holm {contrast.answered.holm_within:.2g})", "ours")
+
+
+def _smallest_margin_cell(contrast: PrintedContrast) -> Cell:
+    if contrast.answered is None:
+        return blank_cell()
+    margins = (contrast.answered.smallest_margin, contrast.answered.corrected_smallest_margin)
+    return text_cell("; ".join(_shown(contrast, margin) for margin in margins), "ours")
 
 
 def _expected(contrast: PrintedContrast) -> str:
@@ -181,7 +239,7 @@ def _shown(contrast: PrintedContrast, value: float | None, sign: str = "") -> st
 
 
 def _words(contrast: PrintedContrast, words_of: Callable[[Contrast], str]) -> Cell:
-    """Return a cell of words on our contrast; blank without one, or without words."""
+    """Return a cell of words on our contrast; blank without a contrast, or without words."""
     text = "" if contrast.ours is None else words_of(contrast.ours)
     return text_cell(text, "ours") if text else blank_cell()
 
@@ -203,7 +261,7 @@ def _difference_cell(contrast: PrintedContrast) -> Cell:
 
 
 def _call_cell(contrast: PrintedContrast) -> Cell:
-    """Return the call, with what weakens it: an effect that still moves, or that is too small for the reach."""
+    """Return the call, with what weakens it: a printed effect below the reach, or an effect of this rate only."""
     if contrast.ours is None:
         return blank_cell()
     ours, text = contrast.ours, str(contrast.ours.call)
@@ -216,7 +274,6 @@ def _call_cell(contrast: PrintedContrast) -> Cell:
         if _expected(contrast) == OUTCOME_WORDS["equivalent"]:
             size, what = MARGIN_BITS if contrast.metric == BITS_METRIC else MARGIN_BLEU, "margin"
         text += f"; the {what} is {'above' if size > ours.reach else 'below'} the reach"
-    text += "; still moving" if ours.is_moving else ""
     text += "; at this rate" if contrast.is_of_rate else ""
     return text_cell(text, "ours" if ours.call in DECIDED else "state")
 
@@ -241,12 +298,6 @@ def _at_rates_cell(contrast: PrintedContrast) -> Cell:
     return text_cell(
         f"{', '.join(at_each)}; each at its best {_shown(contrast, contrast.at_rates.at_best, '+')}", "ours"
     )
-
-
-def _seeds_to_decide(ours: Contrast) -> str:
-    if ours.call is not Call.TOO_CLOSE:
-        return ""
-    return f"more than {MAX_SEEDS_ADVISED:,}" if ours.num_seeds_to_decide is None else f"{ours.num_seeds_to_decide:,}"
 
 
 def _effects(ours: Contrast) -> str:

@@ -16,7 +16,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from aiayn.machine import query_gpus
 from aiayn.terminal import sections, table
+from aiayn.train import torch_builds
 from analysis.price.plan import Plan
 
 PYTHON_VERSIONS = ((3, 11), (3, 12), (3, 13))  # pyproject.toml: requires-python
@@ -94,6 +96,34 @@ def _held_bytes(folder: Path) -> int:
         with contextlib.suppress(FileNotFoundError):  # a training beside may prune its checkpoints
             num_bytes += path.stat().st_size if path.is_file() else 0
     return num_bytes
+
+
+def check_torch_build(plan_gpu: str) -> list[Check]:
+    """Check that torch has kernels for the GPUs here and for the plan's, and that the driver here is new enough.
+
+    Nothing is known of a build for CPUs, or of a version of CUDA that is not in `torch_builds`.
+    """
+    build = torch_builds.installed_build()
+    if build is None:
+        return []
+    here = query_gpus("name", "compute_cap", "driver_version")
+    reasons = [
+        torch_builds.check_gpu(name, _version_pair(capability), _version_pair(f"{driver}.0")[0], build)
+        for name, capability, driver in here
+    ]
+    reasons.append(torch_builds.check_gpu(plan_gpu, torch_builds.CAPABILITY_BY_GPU.get(plan_gpu), None, build))
+    if reason := next(filter(None, reasons), ""):
+        evidence, _, next_step = reason.partition("; ")
+        return [Check("torch", "FAIL", evidence, next_step)]
+    capability = ".".join(map(str, build.lowest))
+    needs = f"GPUs from compute capability {capability} on, driver {build.min_driver} or newer"
+    return [Check("torch", "OK", f"for CUDA {build.cuda}: {needs}")]
+
+
+def _version_pair(version: str) -> tuple[int, int]:
+    """Return the first two numbers of a version."""
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)
 
 
 def check_plan(plan: Plan) -> list[Check]:

@@ -90,7 +90,7 @@ def _gather_checks(args: Flags) -> list[Check]:
     )
     if launcher == "slurm":
         checks += check_slurm(cluster, _sbatch_text(experiment, cluster), args.profile)
-    return checks + _check_versions(launcher)
+    return [*checks, *_check_versions(launcher), *preflight.check_torch_build(plan.machine.gpu)]
 
 
 def _check_versions(launcher: str | None) -> list[Check]:

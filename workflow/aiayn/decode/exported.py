@@ -17,6 +17,7 @@ from aiayn.paths import EXPORT_RECORD_NAME, TENSORS_NAME
 from aiayn.records import ExportRecord, read_record
 from aiayn.train import compat
 from aiayn.train.checkpoints import tensors_sha256
+from aiayn.train.device import evaluated_on
 from aiayn.train.fairseq_args import TrainingData, train_flags
 from aiayn.train.model import load_model
 from aiayn.train.task import AiaynTranslationTask
@@ -58,7 +59,7 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
     task = AiaynTranslationTask(cfg.task, source_dictionary, target_dictionary)
     model = task.build_model(cfg.model)
     model.load_state_dict(tensors, strict=True)
-    return model.to(device).eval(), task
+    return evaluated_on(device, model), task
 
 
 def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]:

@@ -13,7 +13,8 @@ from typing import Any
 from aiayn.errors import LaunchError
 from aiayn.launch.job import TrainingJob, job_variables
 from aiayn.launch.launcher import Launcher
-from aiayn.machine import gpu_names
+from aiayn.launch.local_gpus import give_back, take_gpus
+from aiayn.machine import Gpu, list_gpus
 from aiayn.runs.clock import STEP_SECONDS
 from aiayn.runs.queue import QueuedJob
 from aiayn.spec.cluster import ClusterSpec
@@ -34,6 +35,7 @@ class LocalLauncher(Launcher):
     def __init__(self, request: TrainingRequest, cluster: ClusterSpec | None) -> None:
         self._folder = request.folder
         self._job: Any = None  # submitit's
+        self._gpus: list[Gpu] = []  # the job's
 
     def is_here(self) -> bool:
         """Return True: processes can be started anywhere."""
@@ -42,13 +44,18 @@ class LocalLauncher(Launcher):
     def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
         """Start a job and return submitit's number; it imports our code from its folder.
 
-        Only the driver gets the terminal's Ctrl-C. It sends TERM to the job, so that the job can save.
+        It gets a GPU a rank that no other run has, if this machine has GPUs. Only the driver gets the terminal's
+        Ctrl-C. It sends TERM to the job, so that the job can save.
 
         Raises:
-            LaunchError: if a process could not be started.
+            SubmissionError: if no GPU is free.
+            LaunchError: if there are too few GPUs, or a process could not be started.
         """
-        num_gpus = 0 if request.training.device == "cpu" else len(gpu_names())
-        variables = job_variables(request, is_on_cpu=num_gpus == 0)
+        gpus = [] if request.training.device == "cpu" else list_gpus()
+        self._gpus = take_gpus(gpus, request.num_ranks, request.folder) if gpus else []
+        variables = job_variables(request, is_on_cpu=not gpus)
+        if gpus:
+            variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in self._gpus)
         if code_folder is not None:
             paths = [str(code_folder), *filter(None, [os.environ.get("PYTHONPATH")])]
             variables |= {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}
@@ -58,11 +65,12 @@ class LocalLauncher(Launcher):
             executor = submitit.AutoExecutor(folder=request.folder.job_files_path, cluster=self.name)
             executor.update_parameters(
                 name=request.run, timeout_min=_NO_LIMIT_MINUTES, tasks_per_node=request.num_ranks,
-                gpus_per_node=num_gpus, stderr_to_stdout=True,
+                gpus_per_node=len(self._gpus), stderr_to_stdout=True,
             )  # fmt: skip
             with _inherited(variables):
                 self._job = executor.submit(TrainingJob(request))
         except (OSError, RuntimeError) as error:
+            self._give_gpus_back()
             raise LaunchError(f"{request.run}: the {self.name} launcher could not start a job: {error}") from error
         return str(self._job.job_id)
 
@@ -73,11 +81,16 @@ class LocalLauncher(Launcher):
             job, state = str(self._job.job_id), "ended" if self._job.done() else "running"
             if state == "ended":
                 self._job = None
+                self._give_gpus_back()
             return [QueuedJob(job=job, state=state, name=run)]  # type: ignore[arg-type]
         if not self._folder.is_being_trained():
             return []
         jobs = self._folder.jobs()
         return [QueuedJob(job=jobs[-1].job if jobs else "", state="running", name=run)]
+
+    def _give_gpus_back(self) -> None:
+        give_back(self._gpus)
+        self._gpus = []
 
     def cancel(self, name: str) -> None:
         """Send TERM to the job's controller, which passes it to every rank.

@@ -13,17 +13,60 @@ from torch.nn import functional
 Score = Literal["scaled", "unscaled", "sqrt_d_model", "temperature", "additive"]
 
 
-def attention_mask(
-    attention_mask_B11K: Tensor | None, *, is_causal: bool, num_queries: int, device: torch.device
-) -> Tensor | None:
-    """Return which query may see which key, (B or 1, 1, Q or 1, K), True where it may; None if each may see all.
+# Names of torch's kernels (`torch.nn.attention.SDPBackend`), by their numbers.
+_KERNEL_NAMES = {0: "math", 1: "flash", 2: "efficient", 3: "cudnn"}
+# Efficient attention on a GPU wants rows of masks that begin at multiples of this, and copies any other mask.
+_MASK_ROW_MULTIPLE = 16
 
-    `attention_mask_B11K` is False at padding. With `is_causal`, query i sees the keys up to i (section 3.2.3).
+
+def additive_mask(padding_mask_BK: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the mask that is added to scores, (B, 1, 1, K): minus infinity at padding, 0 elsewhere.
+
+    It has the type that attention computes in: autocast's where that is enabled, else `dtype`. A mask of another type
+    would be converted in each of a batch's attentions.
     """
-    if not is_causal:
-        return attention_mask_B11K
-    past_QK = torch.ones(num_queries, num_queries, dtype=torch.bool, device=device).tril()
-    return past_QK[None, None] if attention_mask_B11K is None else attention_mask_B11K & past_QK
+    num_sentences, num_keys = padding_mask_BK.shape
+    num_columns = math.ceil(num_keys / _MASK_ROW_MULTIPLE) * _MASK_ROW_MULTIPLE
+    mask_B11K = torch.zeros(
+        num_sentences, 1, 1, num_columns, dtype=compute_dtype(padding_mask_BK.device.type, dtype),
+        device=padding_mask_BK.device,
+    )[..., :num_keys]  # fmt: skip
+    return mask_B11K.masked_fill_(padding_mask_BK[:, None, None], -torch.inf)
+
+
+def causal_mask(num_queries: int, *, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return the additive mask by which query i sees the keys up to i (section 3.2.3), (Q, Q)."""
+    return torch.full((num_queries, num_queries), -torch.inf, dtype=dtype, device=device).triu(1)
+
+
+def refuse_cudnn() -> None:
+    """Let torch compute no attention by cuDNN in this process.
+
+    torch 2.11 and later prefer it for half precision on H100, H200 and B200. It makes a new plan for each shape of a
+    batch, which takes 40 to 400 ms, and nearly every batch of a training has a new shape.
+    """
+    torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+def chosen_kernels(
+    *, num_heads: int, d_k: int, d_v: int, p_drop: float, dtype: torch.dtype, device: torch.device
+) -> str:
+    """Return which of torch's kernels train masked and causal attention, as `masked: efficient, causal: flash`."""
+    q_BHQD, k_BHKD = torch.zeros(2, 1, num_heads, 8, d_k, dtype=dtype, device=device, requires_grad=True)
+    v_BHKE = torch.zeros(1, num_heads, 8, d_v, dtype=dtype, device=device, requires_grad=True)
+    mask_B11K = additive_mask(torch.zeros(1, 8, dtype=torch.bool, device=device), dtype)
+    choices = {
+        kind: torch._fused_sdp_choice(q_BHQD, k_BHKD, v_BHKE, attn_mask=mask, dropout_p=p_drop, is_causal=is_causal)
+        for kind, mask, is_causal in (("masked", mask_B11K, False), ("causal", None, True))
+    }
+    return ", ".join(f"{kind}: {_KERNEL_NAMES.get(choice, choice)}" for kind, choice in choices.items())
+
+
+def compute_dtype(device_type: str, dtype: torch.dtype) -> torch.dtype:
+    """Return the type in which matrices are multiplied: autocast's where that is enabled, else `dtype`."""
+    if torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type):
+        return torch.get_autocast_dtype(device_type)
+    return dtype
 
 
 class MultiHeadAttention(nn.Module):
@@ -55,35 +98,34 @@ class MultiHeadAttention(nn.Module):
         memory_BKM: Tensor,
         *,
         padding_mask_BK: Tensor | None = None,
-        attention_mask_B11K: Tensor | None = None,
+        additive_mask_B11K: Tensor | None = None,
         is_causal: bool = False,
         needs_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Return what the queries read from the memory, (B, Q, M), and on request the weights (B, H, Q, K).
 
-        Padding of the memory is hidden by `padding_mask_BK`, True there, or by `attention_mask_B11K`, its negation,
-        from callers that make it once a batch. With `is_causal`, query i sees the keys up to i (section 3.2.3).
+        Padding of the memory is hidden by `padding_mask_BK`, True there, or by its `additive_mask`, from callers that
+        make it once a batch. With `is_causal`, query i sees the keys up to i (section 3.2.3).
         """
         if padding_mask_BK is not None:
-            attention_mask_B11K = ~padding_mask_BK[:, None, None, :]
+            additive_mask_B11K = additive_mask(padding_mask_BK, query_BQM.dtype)
         q_BHQD = self._split(self.q_proj(query_BQM), self.d_k)
         k_BHKD = self._split(self.k_proj(memory_BKM), self.d_k)
         v_BHKE = self._split(self.v_proj(memory_BKM), self.d_v)
         is_open = needs_weights or self.score == "additive"  # else by torch's fused kernels, which hold no weights
         # Without padding the flag `is_causal` takes the place of the mask there, as torch then has a faster kernel.
-        is_flag_enough = is_causal and attention_mask_B11K is None and not is_open
-        visible = None
-        if not is_flag_enough:
-            visible = attention_mask(
-                attention_mask_B11K, is_causal=is_causal, num_queries=q_BHQD.shape[2], device=q_BHQD.device
-            )
+        is_flag_enough = is_causal and additive_mask_B11K is None and not is_open
+        mask = additive_mask_B11K
+        if is_causal and not is_flag_enough:
+            future_QK = causal_mask(q_BHQD.shape[2], dtype=q_BHQD.dtype, device=q_BHQD.device)
+            mask = future_QK if mask is None else mask + future_QK
         weights_BHQK = None
         if is_open:
-            read_BHQE, weights_BHQK = self._attend_openly(q_BHQD, k_BHKD, v_BHKE, visible)
+            read_BHQE, weights_BHQK = self._attend_openly(q_BHQD, k_BHKD, v_BHKE, mask)
         else:
             read_BHQE = functional.scaled_dot_product_attention(
                 q_BHQD / self.temperature if self.score == "temperature" else q_BHQD, k_BHKD, v_BHKE,
-                attn_mask=visible, is_causal=is_flag_enough, dropout_p=self.p_drop if self.training else 0.0,
+                attn_mask=mask, is_causal=is_flag_enough, dropout_p=self.p_drop if self.training else 0.0,
                 scale=self.scale,
             )  # fmt: skip
         return self.out_proj(read_BHQE.transpose(1, 2).flatten(2)), weights_BHQK
@@ -93,7 +135,7 @@ class MultiHeadAttention(nn.Module):
         return heads_BKP.view(*heads_BKP.shape[:2], self.num_heads, width).transpose(1, 2)
 
     def _attend_openly(
-        self, q_BHQD: Tensor, k_BHKD: Tensor, v_BHKE: Tensor, visible: Tensor | None
+        self, q_BHQD: Tensor, k_BHKD: Tensor, v_BHKE: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Attend step by step, as equation (1) is written, so that the weights can be returned."""
         if self.score == "additive":
@@ -103,8 +145,8 @@ class MultiHeadAttention(nn.Module):
             scores_BHQK = q_BHQD @ k_BHKD.transpose(-2, -1) * self.scale
             if self.score == "temperature":
                 scores_BHQK = scores_BHQK / self.temperature
-        if visible is not None:
-            scores_BHQK = scores_BHQK.masked_fill(~visible, -torch.inf)
+        if mask is not None:
+            scores_BHQK = scores_BHQK + mask
         weights_BHQK = scores_BHQK.float().softmax(dim=-1).to(v_BHKE.dtype)
         dropped_BHQK = functional.dropout(weights_BHQK, self.p_drop, self.training)
         return dropped_BHQK @ v_BHKE, weights_BHQK

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aiayn.model.attention import compute_dtype
+
 TOKENS_PER_CHUNK_BY_DEVICE = {"cpu": 128, "cuda": 4096}  # a CPU's logits stay in its cache
 
 
@@ -46,12 +48,6 @@ def label_smoothed_nll(
     return sums
 
 
-def _compute_dtype(device_type: str, weight_VM: Tensor) -> torch.dtype:
-    if torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type):
-        return torch.get_autocast_dtype(device_type)
-    return weight_VM.dtype
-
-
 class _FusedLoss(torch.autograd.Function):
     """The loss with its gradients, which are made on the way and multiplied by the incoming one in backward."""
 
@@ -60,7 +56,7 @@ class _FusedLoss(torch.autograd.Function):
         ctx: Any, features_NM: Tensor, weight_VM: Tensor, target_N: Tensor, eps_ls: float, needs_gradient: bool
     ) -> tuple[Tensor, Tensor]:
         device = features_NM.device.type
-        dtype = _compute_dtype(device, weight_VM)
+        dtype = compute_dtype(device, weight_VM.dtype)
         with torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext():
             loss, nll, gradients = _chunked_loss(
                 features_NM.to(dtype), weight_VM.to(dtype), target_N, eps_ls, needs_gradient=needs_gradient
@@ -80,24 +76,28 @@ class _FusedLoss(torch.autograd.Function):
 def _chunked_loss(
     features_NM: Tensor, weight_VM: Tensor, target_N: Tensor, eps_ls: float, *, needs_gradient: bool
 ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-    """Return loss, -log-probability and the gradients of the loss; sums and soft maximum in fp32."""
+    """Return loss, -log-probability and the gradients of the loss.
+
+    Sums and the soft maximum are computed in fp32, in float64 where the weights are float64.
+    """
     device = features_NM.device
+    sum_dtype = torch.promote_types(weight_VM.dtype, torch.float32)
     other = eps_ls / (weight_VM.shape[0] - 1)  # of each symbol that is not the reference
     extra = 1.0 - eps_ls - other  # of the reference, beyond that
-    loss, nll = (torch.zeros((), dtype=torch.float32, device=device) for _ in range(2))
+    loss, nll = (torch.zeros((), dtype=sum_dtype, device=device) for _ in range(2))
     features_gradient_NM = torch.empty_like(features_NM)
-    weight_gradient_VM = torch.zeros_like(weight_VM, dtype=torch.float32)
+    weight_gradient_VM = torch.zeros_like(weight_VM, dtype=sum_dtype)
     chunk = TOKENS_PER_CHUNK_BY_DEVICE.get(device.type, TOKENS_PER_CHUNK_BY_DEVICE["cuda"])
     for first in range(0, len(features_NM), chunk):
         features_CM = features_NM[first : first + chunk]
         target_C1 = target_N[first : first + chunk, None]
-        logp_CV = (features_CM @ weight_VM.T).float().log_softmax(dim=-1)
+        logp_CV = (features_CM @ weight_VM.T).to(sum_dtype).log_softmax(dim=-1)
         chunk_nll = -logp_CV.gather(1, target_C1).sum()
         nll += chunk_nll
         loss += extra * chunk_nll - other * logp_CV.sum()
         if needs_gradient:
             gradient_CV = logp_CV.exp_().sub_(other)
-            gradient_CV.scatter_add_(1, target_C1, torch.full_like(target_C1, -extra, dtype=torch.float32))
+            gradient_CV.scatter_add_(1, target_C1, torch.full_like(target_C1, -extra, dtype=sum_dtype))
             gradient_CV = gradient_CV.to(weight_VM.dtype)
             features_gradient_NM[first : first + chunk] = gradient_CV @ weight_VM
             _add_product(weight_gradient_VM, gradient_CV.T, features_CM)
@@ -105,7 +105,7 @@ def _chunked_loss(
 
 
 def _add_product(sum_VM: Tensor, left_VC: Tensor, right_CM: Tensor) -> None:
-    """Add a product of matrices to a sum in fp32, without a copy where the types allow it."""
+    """Add a product of matrices to a sum in fp32 or float64, without a copy where the types allow it."""
     if left_VC.dtype == sum_VM.dtype:
         sum_VM.addmm_(left_VC, right_CM)
     else:

@@ -61,7 +61,7 @@ class EncoderLayer(_Layer):
     """Self-attention over the source, then feed-forward."""
 
     def forward(
-        self, x_BSM: Tensor, padding_mask_BS: Tensor, attention_mask_B11S: Tensor, *, needs_weights: bool
+        self, x_BSM: Tensor, padding_mask_BS: Tensor, additive_mask_B11S: Tensor, *, needs_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
         """Return the layer's output, (B, S, M), and on request its weights, (B, H, S, S)."""
         weights: list[Tensor | None] = []
@@ -69,7 +69,7 @@ class EncoderLayer(_Layer):
         def attend(y_BSM: Tensor) -> Tensor:
             read_BSM: Tensor
             read_BSM, weights_BHSS = self.self_attn(
-                y_BSM, y_BSM, attention_mask_B11K=attention_mask_B11S, needs_weights=needs_weights
+                y_BSM, y_BSM, additive_mask_B11K=additive_mask_B11S, needs_weights=needs_weights
             )
             weights.append(weights_BHSS)
             return read_BSM
@@ -91,7 +91,7 @@ class DecoderLayer(_Layer):
         x_BTM: Tensor,
         padding_mask_BT: Tensor,
         memory_BSM: Tensor,
-        attention_mask_B11S: Tensor,
+        additive_mask_B11S: Tensor,
         *,
         needs_weights: bool,
     ) -> tuple[Tensor, list[Tensor | None]]:
@@ -110,7 +110,7 @@ class DecoderLayer(_Layer):
         def attend_to_source(y_BTM: Tensor) -> Tensor:
             read_BTM: Tensor
             read_BTM, weights_BHTS = self.encoder_attn(
-                y_BTM, memory_BSM, attention_mask_B11K=attention_mask_B11S, needs_weights=needs_weights
+                y_BTM, memory_BSM, additive_mask_B11K=additive_mask_B11S, needs_weights=needs_weights
             )
             weights.append(weights_BHTS)
             return read_BTM

@@ -1,18 +1,20 @@
 """Positional encodings (section 3.5). Shapes: B sentences, T tokens, P positions, M = d_model."""
 
 import math
+from collections.abc import Callable
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 
-def sinusoids(num_positions: int, d_model: int) -> Tensor:
+def sinusoids(num_positions: int, d_model: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Return PE(pos, 2i) = sin(pos / 10000^(2i / d_model)) and PE(pos, 2i + 1) the cosine (section 3.5): (P, M)."""
     angles_PI = _angles(num_positions, 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model))
-    return torch.stack([angles_PI.sin(), angles_PI.cos()], dim=-1).flatten(1).float()
+    return torch.stack([angles_PI.sin(), angles_PI.cos()], dim=-1).flatten(1).to(dtype)
 
 
-def sinusoids_in_halves(num_positions: int, d_model: int) -> Tensor:
+def sinusoids_in_halves(num_positions: int, d_model: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Return tensor2tensor's form: all sines, then all cosines, wavelengths 2 pi to exactly 10000 * 2 pi: (P, M).
 
     `common_attention.py` of v1.0.4, and fairseq's `sinusoidal_positional_embedding.py`.
@@ -20,7 +22,7 @@ def sinusoids_in_halves(num_positions: int, d_model: int) -> Tensor:
     half = d_model // 2
     rate = math.log(10000.0) / max(1, half - 1)
     angles_PI = _angles(num_positions, torch.exp(torch.arange(half, dtype=torch.float64) * -rate))
-    return torch.cat([angles_PI.sin(), angles_PI.cos()], dim=1).float()
+    return torch.cat([angles_PI.sin(), angles_PI.cos()], dim=1).to(dtype)
 
 
 def _angles(num_positions: int, frequencies_I: Tensor) -> Tensor:
@@ -41,12 +43,20 @@ class Positions(nn.Module):
     def __init__(self, kind: str, *, max_positions: int, d_model: int, offset: int) -> None:
         super().__init__()
         self.offset = offset
+        self.make_table = {"sinusoidal": sinusoids, "sinusoidal_halves": sinusoids_in_halves}.get(kind)
         num_rows = max_positions + offset
-        if kind == "learned":
+        if self.make_table is None:
             self.weight = nn.Parameter(torch.empty(num_rows, d_model))
         else:
-            make = sinusoids if kind == "sinusoidal" else sinusoids_in_halves
-            self.register_buffer("weight", make(num_rows, d_model), persistent=False)
+            self.register_buffer("weight", self.make_table(num_rows, d_model), persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Compute the sinusoids anew for `double()`: torch would convert the table that is rounded to fp32."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.make_table is not None and self.weight.dtype == torch.float64:
+            num_rows, d_model = self.weight.shape
+            self.register_buffer("weight", fn(self.make_table(num_rows, d_model, torch.float64)), persistent=False)
+        return self
 
     def forward(self, position_BT: Tensor) -> Tensor:
         """Return the vectors of positions, (B, T, M)."""

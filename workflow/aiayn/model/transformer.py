@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
+from aiayn.model.attention import additive_mask
 from aiayn.model.fused_loss import label_smoothed_nll
 from aiayn.model.initialisation import initialise, initialise_embedding
 from aiayn.model.layers import DecoderLayer, EncoderLayer
@@ -97,16 +98,23 @@ class Encoder(_Stack):
         super().__init__(cfg, embed_tokens, EncoderLayer, padding_index)
 
     def forward(self, source_BS: Tensor, *, needs_weights: bool = False) -> EncoderOutput:
-        """Return `memory_BSM`, its `padding_mask_BS` (True there); on request each layer's `weights`, (B, H, S, S)."""
+        """Return `memory_BSM`, its two masks, and on request each layer's `weights`, (B, H, S, S).
+
+        `padding_mask_BS` is True at padding; `additive_mask_B11S` hides the same from every attention of the batch.
+        """
         padding_mask_BS = source_BS.eq(self.padding_index)
         x_BSM = self._embed(source_BS, padding_mask_BS)
-        attention_mask_B11S = ~padding_mask_BS[:, None, None, :]
+        additive_mask_B11S = additive_mask(padding_mask_BS, x_BSM.dtype)
         weights = []
         for layer in self.layers:
-            x_BSM, weights_BHSS = layer(x_BSM, padding_mask_BS, attention_mask_B11S, needs_weights=needs_weights)
+            x_BSM, weights_BHSS = layer(x_BSM, padding_mask_BS, additive_mask_B11S, needs_weights=needs_weights)
             weights.append(weights_BHSS)
-        memory_BSM = self._last_norm(x_BSM, padding_mask_BS)
-        return {"memory_BSM": memory_BSM, "padding_mask_BS": padding_mask_BS, "weights": weights}
+        return {
+            "memory_BSM": self._last_norm(x_BSM, padding_mask_BS),
+            "padding_mask_BS": padding_mask_BS,
+            "additive_mask_B11S": additive_mask_B11S,
+            "weights": weights,
+        }
 
 
 class Decoder(_Stack):
@@ -132,11 +140,11 @@ class Decoder(_Stack):
         """
         padding_mask_BT = target_input_BT.eq(self.padding_index)
         x_BTM = self._embed(target_input_BT, padding_mask_BT)
-        attention_mask_B11S = ~encoder_out["padding_mask_BS"][:, None, None, :]
+        memory_BSM, additive_mask_B11S = encoder_out["memory_BSM"], encoder_out["additive_mask_B11S"]
         weights = []
         for layer in self.layers:
             x_BTM, layer_weights = layer(
-                x_BTM, padding_mask_BT, encoder_out["memory_BSM"], attention_mask_B11S, needs_weights=needs_weights
+                x_BTM, padding_mask_BT, memory_BSM, additive_mask_B11S, needs_weights=needs_weights
             )
             weights.append(layer_weights)
         x_BTM = self._last_norm(x_BTM, padding_mask_BT)

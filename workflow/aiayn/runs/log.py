@@ -140,17 +140,29 @@ def read_validations(log_path: Path) -> dict[int, float]:
     did updates twice, the later measurement counts; torn lines and values that are no number (a diverged training) are
     skipped, and so is what follows the cut of a torn packed log.
     """
+    return _read_bits(log_path, b"| valid | ", "valid_num_updates", "valid_nll_loss")
+
+
+def read_training_bits(log_path: Path) -> dict[int, float]:
+    """Return bits a subword on training batches by update, as `read_validations`.
+
+    Each value is the mean over the updates since the value before it, with dropout and without label smoothing.
+    """
+    return _read_bits(log_path, b"| train_inner | ", "num_updates", "nll_loss")
+
+
+def _read_bits(log_path: Path, marker: bytes, update_key: str, bits_key: str) -> dict[int, float]:
     bits_by_update: dict[int, float] = {}
     found_path = find_packed(log_path)
     if found_path is None:
         return {}
     with open_unpacked(found_path) as lines, contextlib.suppress(*UNPACK_ERRORS):
         for line in lines:
-            _, is_validation, statistics = line.partition(b"| valid | ")
-            if is_validation:
+            _, is_marked, statistics = line.partition(marker)
+            if is_marked:
                 try:
                     values = json.loads(statistics)
-                    bits_by_update[int(values["valid_num_updates"])] = float(values["valid_nll_loss"])
+                    bits_by_update[int(values[update_key])] = float(values[bits_key])
                 except (ValueError, KeyError, TypeError):
                     continue
     return {update: bits for update, bits in sorted(bits_by_update.items()) if math.isfinite(bits)}

@@ -202,7 +202,7 @@ def _decided(undecided: Verdict, difference: float, pooled: PooledSd) -> Verdict
     )
 
 
-def tail(distance: float, standard_error: float, degrees_of_freedom: int) -> float:
+def tail(distance: float, standard_error: float, degrees_of_freedom: float) -> float:
     """Return P(t > distance / standard_error); without any spread it is 0, 0.5 or 1 by the distance's sign."""
     if standard_error == 0:
         return 0.5 if distance == 0 else float(distance < 0)

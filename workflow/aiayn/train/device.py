@@ -1,13 +1,16 @@
 """Chooses the device of a training, and requires the GPUs that its job requested and its precision."""
 
 import platform
+from typing import Any
 
 import torch
 
 from aiayn.errors import ConfigError, LaunchError
+from aiayn.model.attention import refuse_cudnn
 from aiayn.spec.hardware import CPU, CPU_PRECISIONS, FIRST_CAPABILITY, precision_refusal
 from aiayn.spec.training import PRECISIONS
 from aiayn.train.request import TrainingRequest
+from aiayn.train.torch_builds import advise_build, has_kernels, refuse_gpu
 
 
 def available_device(device: str) -> str:
@@ -31,6 +34,32 @@ def resolve_device(device: str) -> str:
     return available_device(device)
 
 
+def prepare_device(device: str) -> None:
+    """Set for this process what all computation on a `cuda` device needs, whether it trains or evaluates."""
+    if device == "cuda":
+        refuse_cudnn()
+
+
+def missing_kernels(index: int = 0) -> str:
+    """Return why torch has no kernels for a GPU, with the build that has them; '' if it has them."""
+    capability = torch.cuda.get_device_capability(index)
+    if has_kernels(capability, torch.cuda.get_arch_list()):
+        return ""
+    return refuse_gpu(torch.cuda.get_device_name(index), capability)
+
+
+def evaluated_on(device: str, model: Any) -> Any:
+    """Return a model on a device, ready to be evaluated.
+
+    Raises:
+        LaunchError: if torch has no kernels for the GPU.
+    """
+    prepare_device(device)
+    if device == "cuda" and (reason := missing_kernels()):
+        raise LaunchError(reason)
+    return model.to(device).eval()
+
+
 def require_promised_gpus(request: TrainingRequest) -> None:
     """Require the GPUs that the job requested: `device: auto` would train on the CPUs, for weeks.
 
@@ -45,7 +74,7 @@ def require_promised_gpus(request: TrainingRequest) -> None:
     except (RuntimeError, AssertionError) as error:  # AssertionError: a build of torch without CUDA
         raise LaunchError(
             f"{_expected(0, request)}: {error}; if torch has no CUDA, or is too new for the node's driver, install it "
-            "again (TORCH_INDEX_URL: docs/install.md, 'Which torch'); if the node is broken, exclude it "
+            f"again ({advise_build(driver=525)}; docs/install.md, 'Which torch'); if the node is broken, exclude it "
             "(`sbatch_lines: {exclude: NODE}`); to train on CPUs set gpus_per_node to 0"
         ) from error
     num_gpus = torch.cuda.device_count()

@@ -18,6 +18,7 @@ from aiayn.train.checkpoints import (
     model_only_state,
     save_whole,
 )
+from aiayn.train.device import evaluated_on
 from aiayn.train.fairseq_args import TrainingData, train_flags
 
 __all__ = ["load_model", "plugin", "save_untrained"]
@@ -36,7 +37,7 @@ def load_model(checkpoint_path: Path, data_folder: Path, *, device: str) -> tupl
     task = tasks.setup_task(state["cfg"]["task"], from_checkpoint=True)  # omits flags that are unknown here
     _check_dictionaries(state, task, checkpoint_path, data_folder)
     (model,), _, _ = load_model_ensemble_and_task([str(checkpoint_path)], task=task, state=state)
-    return model.to(device).eval(), task
+    return evaluated_on(device, model), task
 
 
 def _require_known(config: Any, checkpoint_path: Path) -> None:

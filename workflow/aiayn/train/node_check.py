@@ -15,6 +15,7 @@ import torch.distributed
 from torch import Tensor
 
 from aiayn.errors import LaunchError
+from aiayn.train.device import missing_kernels
 from aiayn.train.ranks import MissingRankError, Rank, RankGroup
 from aiayn.train.rendezvous import is_peer_loss
 
@@ -44,7 +45,9 @@ def check_node(group: RankGroup, device: str, *, timeout_seconds: float | None =
     """
     if timeout_seconds is None:
         timeout_seconds = CUDA_TIMEOUT_SECONDS if device == "cuda" else TIMEOUT_SECONDS
-    problem = _problem_of(lambda: _check_layer(device), "a forward and backward step of a small layer")
+    # Nodes of a cluster have the same wheel: what it lacks is no fault of a node.
+    problem = missing_kernels(group.rank.local_rank) if device == "cuda" else ""
+    problem = problem or _problem_of(lambda: _check_layer(device), "a forward and backward step of a small layer")
     _require_sound(group, device, problem, within_seconds=timeout_seconds)
     if group.rank.world_size > 1:
         began, sum_seconds = time.monotonic(), timeout_seconds * SUM_FRACTION

@@ -23,7 +23,13 @@ from aiayn.train.checkpoints import (
     remove_partial_files,
     update_of,
 )
-from aiayn.train.device import available_device, require_precision, require_promised_gpus, resolve_device
+from aiayn.train.device import (
+    available_device,
+    prepare_device,
+    require_precision,
+    require_promised_gpus,
+    resolve_device,
+)
 from aiayn.train.energy import EnergyTally, metered
 from aiayn.train.fairseq_args import train_flags
 from aiayn.train.node_check import check_node
@@ -51,6 +57,7 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
     """
     torch.set_num_threads(request.threads_per_rank)
     device = available_device(request.training.device)
+    prepare_device(device)
     with contextlib.ExitStack() as stack:
         with rank_error_recorded(request.folder, rank):
             require_promised_gpus(request)

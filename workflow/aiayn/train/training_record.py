@@ -8,9 +8,11 @@ import torch
 
 from aiayn.errors import CheckpointError, LaunchError
 from aiayn.machine import cpu_name
+from aiayn.model.attention import chosen_kernels
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import Energy, Hardware, SavedModel, TrainRecord, total_energy
 from aiayn.runs.attempts import Started, summarise_attempts
+from aiayn.spec.training import TrainingSpec
 from aiayn.train.checkpoints import (
     count_parameters,
     list_checkpoints,
@@ -21,8 +23,6 @@ from aiayn.train.checkpoints import (
 )
 from aiayn.train.request import TrainingRequest
 from aiayn.train.task import AiaynTranslationTask
-
-PADDED_ATTENTION = "padded: scaled_dot_product_attention"
 
 
 def hash_inputs(request: TrainingRequest) -> dict[PurePath, str]:
@@ -89,7 +89,17 @@ def make_record(
         tensors_sha256=tensors_sha256(tensors),
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
         energy=total_energy([summary.energy, energy]),
-        kernels=PADDED_ATTENTION if started.device == "cuda" and request.training.architecture == "transformer" else "",
+        kernels=_attention_kernels(request.training) if started.device == "cuda" else "",
         prediction=request.prediction,
         beginning=request.beginning,
     )
+
+
+def _attention_kernels(training: TrainingSpec) -> str:
+    """Return the kernels of a GPU's attention; '' where the model's attention is not ours, or is no torch kernel's."""
+    if training.architecture != "transformer" or training.attention == "additive":
+        return ""
+    return chosen_kernels(
+        num_heads=training.num_heads, d_k=training.d_k, d_v=training.d_v, p_drop=training.p_drop_attention,
+        dtype=torch.bfloat16 if training.precision == "bf16" else torch.float32, device=torch.device("cuda"),
+    )  # fmt: skip

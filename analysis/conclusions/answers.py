@@ -1,0 +1,162 @@
+"""Answers two questions about each contrast: is there a difference, is it smaller than a margin.
+
+Decision 0012 has the rule. An estimate is a difference with its standard error and degrees of
+freedom. With the paper's relation and its printed effect, both in bits a subword, the answer is
+
+| answer | if |
+|---|---|
+| as printed, reversed | the 95 % interval excludes 0, with or against the printed sign |
+| differs | the paper prints the two as equal, and the interval excludes 0 |
+| as printed | they are printed as equal, the interval includes 0, the effect is within the margin |
+| absent | the interval includes 0, not the printed effect; the effect is within the margin |
+| too small to tell | the interval includes 0 and the printed effect; the effect is within the margin |
+| undecided | anything else |
+
+The effect is within the margin if two one-sided t-tests at ALPHA reject an effect of the margin or
+more. The smallest margin that would pass is the larger absolute end of the 90 % interval. It is a
+bound and is never tested.
+"""
+
+import math
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+from scipy import special  # type: ignore[import-untyped, unused-ignore]
+
+from aiayn.scoring.verdict import ALPHA, PooledSd, holm_adjusted, tail
+
+MARGIN_OF_ABSENCE = 0.05  # bits a subword; chosen after the runs of decision 0009 were seen (decision 0012)
+
+Relation = Literal["above", "below", "equivalent"]
+
+
+class Answer(StrEnum):
+    """The six answers, in the order that pages list them."""
+
+    AS_PRINTED = "as printed"
+    REVERSED = "reversed"
+    DIFFERS = "differs"
+    ABSENT = "absent"
+    TOO_SMALL = "too small to tell"
+    UNDECIDED = "undecided"
+
+
+class Direction(StrEnum):
+    """What an interval says about a row: better or worse than its control, or neither."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NEITHER = "no difference"
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """A difference between a row and its control, with its standard error and the degrees of freedom of that."""
+
+    difference: float
+    standard_error: float
+    degrees_of_freedom: float
+
+    @property
+    def reach(self) -> float:
+        """Half of the 95 % interval."""
+        return self._quantile(1 - ALPHA / 2)
+
+    @property
+    def p_difference(self) -> float:
+        """The two-sided p-value of no difference."""
+        return min(1.0, 2 * tail(abs(self.difference), self.standard_error, self.degrees_of_freedom))
+
+    def p_within(self, margin: float) -> float:
+        """Return the p-value of the two one-sided tests: small if the effect is smaller than the margin."""
+        return tail(margin - abs(self.difference), self.standard_error, self.degrees_of_freedom)
+
+    def smallest_margin(self, num_tests: int = 1) -> float:
+        """Return the smallest margin that would pass at ALPHA, or at ALPHA / `num_tests` for that many contrasts."""
+        return abs(self.difference) + self._quantile(1 - ALPHA / num_tests)
+
+    def includes(self, effect: float) -> bool:
+        """Return whether the 95 % interval includes an effect."""
+        return abs(self.difference - effect) <= self.reach
+
+    def direction(self, *, less_is_better: bool) -> Direction:
+        """Return better or worse if the 95 % interval excludes 0, else no difference."""
+        if self.includes(0.0):
+            return Direction.NEITHER
+        return Direction.BETTER if (self.difference < 0) == less_is_better else Direction.WORSE
+
+    def _quantile(self, probability: float) -> float:
+        return self.standard_error * float(special.stdtrit(self.degrees_of_freedom, probability))
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer for a contrast, and the numbers that are shown next to it.
+
+    The `holm_` values are p-values after Holm's correction: of difference and of equivalence, each
+    over the contrasts that were answered together. The smallest margins are in bits; the corrected
+    margin is for that many contrasts.
+    """
+
+    answer: Answer
+    estimate: Estimate
+    is_within_margin: bool
+    p_difference: float
+    p_within: float
+    holm_difference: float
+    holm_within: float
+    smallest_margin: float
+    corrected_smallest_margin: float
+
+    @property
+    def has_difference_by_holm(self) -> bool:
+        """Whether the corrected p-value still rejects equality."""
+        return self.holm_difference < ALPHA
+
+
+def estimate_difference(difference: float, pooled: PooledSd, num_seeds: int, num_control_seeds: int) -> Estimate:
+    """Return the estimate of a difference of means by an sd that is pooled over systems."""
+    return Estimate(
+        difference=difference,
+        standard_error=pooled.sd * math.sqrt(1 / num_seeds + 1 / num_control_seeds),
+        degrees_of_freedom=pooled.degrees_of_freedom,
+    )
+
+
+def answer_contrast(
+    relation: Relation, printed_effect: float, estimate: Estimate, margin: float = MARGIN_OF_ABSENCE
+) -> Answer:
+    """Return the answer of one contrast; the printed effect and the margin are in the estimate's unit."""
+    is_within = estimate.p_within(margin) < ALPHA
+    if not estimate.includes(0.0):
+        if relation == "equivalent":
+            return Answer.DIFFERS
+        return Answer.AS_PRINTED if (estimate.difference > 0) == (relation == "above") else Answer.REVERSED
+    if not is_within:
+        return Answer.UNDECIDED
+    if relation == "equivalent":
+        return Answer.AS_PRINTED
+    return Answer.TOO_SMALL if estimate.includes(printed_effect) else Answer.ABSENT
+
+
+def answer_family(
+    asked: Mapping[str, tuple[Relation, float, Estimate]], margin: float = MARGIN_OF_ABSENCE
+) -> dict[str, Answered]:
+    """Return the answers of contrasts that are corrected together: by name (relation, printed effect, estimate)."""
+    estimates = [estimate for _, _, estimate in asked.values()]
+    holm_difference = holm_adjusted([estimate.p_difference for estimate in estimates])
+    holm_within = holm_adjusted([estimate.p_within(margin) for estimate in estimates])
+    answers = {}
+    for index, (name, (relation, printed_effect, estimate)) in enumerate(asked.items()):
+        answers[name] = Answered(
+            answer=answer_contrast(relation, printed_effect, estimate, margin),
+            estimate=estimate,
+            is_within_margin=estimate.p_within(margin) < ALPHA,
+            p_difference=estimate.p_difference,
+            p_within=estimate.p_within(margin),
+            holm_difference=holm_difference[index],
+            holm_within=holm_within[index],
+            smallest_margin=estimate.smallest_margin(),
+            corrected_smallest_margin=estimate.smallest_margin(len(asked)),
+        )
+    return answers

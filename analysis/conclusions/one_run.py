@@ -1,0 +1,105 @@
+"""Compares each printed difference of Table 3 with the seed noise of public trainings at WMT's scale.
+
+Table 3 has one run a row. At a given noise, two single runs of the same system differ by more than
+t(1 - alpha / 2, df) sd sqrt(2) with chance alpha: the reach of one run against one run. A printed difference above the
+reach is distinguishable from seed noise of that size. This says nothing of what the authors knew: their own noise was
+not published.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from scipy import stats
+
+from aiayn.printed import PublishedCell, printed_number, read_table
+from analysis.conclusions.published import read_conclusions
+from paper_tables.public_seeds import ALGOPERF, MLPERF, seed_noise
+
+ALPHA = 0.05
+PERPLEXITY_COLUMN, BLEU_COLUMN = "ppl_dev", "bleu_dev"
+
+
+class PrintedDifference(NamedTuple):
+    """A row of Table 3 minus base, as printed, and the smallest absolute difference that its rounding allows."""
+
+    row: str
+    bits: float
+    smallest_bits: float
+    bleu: float
+    smallest_bleu: float
+
+
+class Noise(NamedTuple):
+    """A standard deviation over seeds, in one quantity, with its degrees of freedom and where it comes from."""
+
+    name: str
+    sd: float
+    degrees_of_freedom: int
+
+    def reach(self, num_comparisons: int = 1) -> float:
+        """Return the reach of one run against one run; alpha is divided by the number of comparisons (Bonferroni)."""
+        quantile = stats.t.ppf(1 - ALPHA / num_comparisons / 2, self.degrees_of_freedom)
+        return float(quantile) * self.sd * math.sqrt(2)
+
+
+def printed_differences() -> list[PrintedDifference]:
+    """Return the rows of Table 3 from which the paper's text concludes something, each minus base.
+
+    Raises:
+        TableError: if a printed cell is not a number.
+    """
+    conclusions = [conclusion for conclusion in read_conclusions() if conclusion.table == 3]
+    reference_by_row = {conclusion.row: conclusion.reference for conclusion in conclusions}
+    cells = read_table(3)
+    return [_difference(row, reference, cells) for row, reference in reference_by_row.items()]
+
+
+def bits_noises() -> list[Noise]:
+    """Return AlgoPerf's noise in bits a subword: pooled, and its noisiest setting."""
+    return _algoperf_noises("bits_dev")
+
+
+def bleu_noises() -> list[Noise]:
+    """Return the noises in BLEU: AlgoPerf's, its noisiest setting, and MLPerf's."""
+    pooled = seed_noise(MLPERF).pooled("bleu_test")
+    mlperf = [] if pooled is None else [Noise("MLPerf", pooled.sd, pooled.degrees_of_freedom)]
+    return [*_algoperf_noises("bleu_test"), *mlperf]
+
+
+def _algoperf_noises(quantity: str) -> list[Noise]:
+    noise = seed_noise(ALGOPERF)
+    pooled = noise.pooled("bits_dev") if quantity == "bits_dev" else noise.pooled("bleu_test")
+    if pooled is None:
+        return []
+    # The noisiest of twelve settings is a stress value, no estimate: it is read as if every setting were as noisy, so
+    # it keeps the degrees of freedom of all settings.
+    return [
+        Noise("AlgoPerf", pooled.sd, pooled.degrees_of_freedom),
+        Noise("AlgoPerf's noisiest setting", pooled.largest_sd, pooled.degrees_of_freedom),
+    ]
+
+
+def _difference(row: str, reference: str, cells: Iterable[PublishedCell]) -> PrintedDifference:
+    """Return the printed difference of two rows; a value printed as 4.92 may be anything from 4.915 to 4.925."""
+    text_by_place = {(cell.row, cell.column): cell.value for cell in cells}
+    row_ppl, reference_ppl = (text_by_place[name, PERPLEXITY_COLUMN] for name in (row, reference))
+    row_bleu, reference_bleu = (text_by_place[name, BLEU_COLUMN] for name in (row, reference))
+    bits = math.log2(printed_number(row_ppl) / printed_number(reference_ppl))
+    bleu = printed_number(row_bleu) - printed_number(reference_bleu)
+    higher, lower = (row_ppl, reference_ppl) if bits > 0 else (reference_ppl, row_ppl)
+    smallest_higher = printed_number(higher) - half_unit(higher)
+    largest_lower = printed_number(lower) + half_unit(lower)
+    return PrintedDifference(
+        row=row,
+        bits=bits,
+        smallest_bits=max(0.0, math.log2(smallest_higher / largest_lower)),
+        bleu=bleu,
+        smallest_bleu=max(0.0, abs(bleu) - half_unit(row_bleu) - half_unit(reference_bleu)),
+    )
+
+
+def half_unit(text: str) -> float:
+    """Return half a unit of the last printed digit: 0.005 for 4.92."""
+    _, _, decimals = text.partition(".")
+    return 0.5 * 10.0 ** -len(decimals)

@@ -1,0 +1,153 @@
+"""Repeats the question of difference with one change at a time: decision 0012's readings of a contrast.
+
+A quantity has values by system and seed. Each reading gives an estimate for every contrast, row
+minus control, and from it a direction: better, worse, or no difference. A contrast's line names the
+readings whose direction is not that of decision 0009's own estimate. No reading changes an answer.
+"""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from aiayn.scoring.verdict import ALPHA, PooledSd, holm_adjusted, pool_sd
+from analysis.conclusions.answers import Direction, Estimate, estimate_difference
+
+MIN_CONTROL_SEEDS = 2  # as decision 0009 has it
+Kind = Literal["variance", "seeds", "text", "metric", "horizon"]
+ValuesBySystem = Mapping[str, Mapping[int, float]]  # by system, then by seed
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """One reading of all contrasts: by row, the estimate against the control.
+
+    `holm_by_row` has the corrected p-values of a reading by Holm's correction, else it is None.
+    `note` says in a sentence what the reader must know, `missing` by row why a contrast has no
+    estimate.
+    """
+
+    kind: Kind
+    name: str
+    estimate_by_row: Mapping[str, Estimate]
+    less_is_better: bool = True
+    holm_by_row: Mapping[str, float] | None = None
+    note: str = ""
+    missing: Mapping[str, str] = {}
+
+    def direction(self, row: str) -> Direction | None:
+        """Return what the reading says about a row; None if it has no estimate of it."""
+        estimate = self.estimate_by_row.get(row)
+        if estimate is None:
+            return None
+        if self.holm_by_row is not None and self.holm_by_row[row] >= ALPHA:
+            return Direction.NEITHER
+        return estimate.direction(less_is_better=self.less_is_better)
+
+
+def read_pooled(
+    kind: Kind,
+    name: str,
+    values: ValuesBySystem,
+    rows: Iterable[str],
+    control: str,
+    *,
+    less_is_better: bool = True,
+    note: str = "",
+) -> Reading:
+    """Return the reading of a quantity as decision 0009 reads it: by an sd pooled over all systems."""
+    pooled = pool_sd({system: list(some.values()) for system, some in values.items()}, with_bartlett=False)
+    estimates, missing = {}, {}
+    for row in rows:
+        problem = _problem_of(values, row, control, pooled)
+        if problem or pooled is None:
+            missing[row] = problem
+        else:
+            numbers = (len(values[row]), len(values[control]))
+            estimates[row] = estimate_difference(_difference(values, row, control), pooled, *numbers)
+    return Reading(
+        kind=kind,
+        name=name,
+        estimate_by_row=estimates,
+        less_is_better=less_is_better,
+        note=note,
+        missing=missing,
+    )
+
+
+def read_welch(values: ValuesBySystem, rows: Sequence[str], control: str, name: str) -> Reading:
+    """Return the reading by two variances: the control's own, and that pooled over all other systems (Welch)."""
+    others = {system: list(some.values()) for system, some in values.items() if system != control}
+    pooled_rows = pool_sd(others, with_bartlett=False)
+    own = pool_sd({control: list(values.get(control, {}).values())}, with_bartlett=False)
+    estimates, missing = {}, {}
+    for row in rows:
+        problem = _problem_of(values, row, control, pooled_rows)
+        if problem or pooled_rows is None or own is None:
+            missing[row] = problem
+        else:
+            numbers = (len(values[row]), len(values[control]))
+            estimates[row] = _estimate_welch(_difference(values, row, control), numbers, pooled_rows, own)
+    return Reading(kind="variance", name=name, estimate_by_row=estimates, missing=missing)
+
+
+def correct_by_holm(reading: Reading, name: str) -> Reading:
+    """Return a reading with Holm's correction over all of its contrasts."""
+    rows = list(reading.estimate_by_row)
+    p_values = holm_adjusted([reading.estimate_by_row[row].p_difference for row in rows])
+    return msgspec.structs.replace(reading, name=name, holm_by_row=dict(zip(rows, p_values, strict=True)))
+
+
+def leave_seeds_out(values: ValuesBySystem, rows: Sequence[str], control: str) -> list[Reading]:
+    """Return a reading for each seed of the control, without that seed."""
+    readings = []
+    for left_out in values.get(control, {}):
+        kept = {seed: value for seed, value in values[control].items() if seed != left_out}
+        name = f"without {control} {left_out}"
+        readings.append(read_pooled("seeds", name, {**values, control: kept}, rows, control))
+    return readings
+
+
+def merge_seeds(values: ValuesBySystem, later: ValuesBySystem) -> dict[str, dict[int, float]]:
+    """Return all values by system, the later seeds included."""
+    systems = list(dict.fromkeys([*values, *later]))
+    return {system: {**values.get(system, {}), **later.get(system, {})} for system in systems}
+
+
+def differing_readings(readings: Iterable[Reading], row: str, direction: Direction) -> list[str]:
+    """Return the names of the readings that give a row another direction."""
+    return [reading.name for reading in readings if reading.direction(row) not in (None, direction)]
+
+
+def _problem_of(values: ValuesBySystem, row: str, control: str, pooled: PooledSd | None) -> str:
+    """Return why a row cannot be compared with the control in a quantity, in a sentence; '' if it can."""
+    if not values.get(row):
+        return f"{row} has no value"
+    num_controls = len(values.get(control, {}))
+    if num_controls < MIN_CONTROL_SEEDS:
+        return f"{control} has {num_controls} seed(s), expected {MIN_CONTROL_SEEDS} or more"
+    if pooled is None:
+        return "no system has two seeds, so the sd is not known"
+    return ""
+
+
+def _difference(values: ValuesBySystem, row: str, control: str) -> float:
+    return statistics.mean(values[row].values()) - statistics.mean(values[control].values())
+
+
+def _estimate_welch(difference: float, numbers: tuple[int, int], pooled_rows: PooledSd, own: PooledSd) -> Estimate:
+    """Return the estimate by two variances, with the degrees of freedom of Welch and Satterthwaite.
+
+    `numbers` are the seeds of the row and of the control.
+    """
+    parts = (pooled_rows.sd**2 / numbers[0], own.sd**2 / numbers[1])
+    variance = math.fsum(parts)
+    spread = math.fsum(
+        part**2 / pooled.degrees_of_freedom for part, pooled in zip(parts, (pooled_rows, own), strict=True)
+    )
+    return Estimate(
+        difference=difference,
+        standard_error=math.sqrt(variance),
+        degrees_of_freedom=variance**2 / spread if spread else pooled_rows.degrees_of_freedom,
+    )

@@ -1,0 +1,114 @@
+"""Lays out table `horizon`: bigger models and base at 16,000 updates, next to the predictions of decision 0012."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from analysis.conclusions.horizon import (
+    CONFIRMATORY_SEEDS,
+    HORIZON_UPDATES,
+    PREDICTED_BITS,
+    HorizonContrast,
+    LongRun,
+    compare_at_horizon,
+    long_runs,
+)
+from paper_tables.frame import Frame
+from paper_tables.layout import (
+    BITS_DECIMALS,
+    Cell,
+    Field,
+    Note,
+    Table,
+    blank_cell,
+    columns_of,
+    label_field,
+    our_field,
+    printed_field,
+    rows_of,
+    text_cell,
+)
+from paper_tables.tables.ours import complete, difference_provenance
+
+NOTES = (
+    "Each line is a row minus base in bits a subword on dev, after equal numbers of updates. The "
+    "confirmatory seeds, the quantity and the predictions were fixed in decision 0012 before any of "
+    "these runs was started. The sd is pooled over the confirmatory systems with two seeds or more.",
+    "Best validation: each run at the validation where it is best, as a larger model may over-fit.",
+    "Bigger is better outlives the horizon if the 95 % interval at 16,000 updates excludes 0.",
+)
+
+
+def lay_out_horizon(frame: Frame) -> Table | None:
+    """Return a row for each contrast at 16,000 updates; None as long as base has no such run."""
+    runs = long_runs(frame)
+    contrasts = compare_at_horizon(runs)
+    if not contrasts:
+        return None
+    updates = sorted({update for contrast in contrasts for update in contrast.difference_by_update})
+    fields: list[Field[HorizonContrast]] = [
+        label_field("row", "row minus base", lambda contrast: contrast.system),
+        label_field("kind", "kind", lambda contrast: contrast.kind),
+        label_field("seeds", "seeds of row; of base", _seeds_words),
+        printed_field("predicted", "predicted", lambda contrast: f"{PREDICTED_BITS[contrast.system]:+.2f}"),
+        our_field("ours", f"at {HORIZON_UPDATES:,} updates", _estimate_cell),
+        our_field("outlives", "excludes 0", _outlives_cell),
+        our_field("best", "best validation", lambda contrast: _bits_cell(contrast.best_difference)),
+    ]
+    fields += [_update_field(update) for update in updates]
+    table = Table(
+        name="horizon",
+        title="Longer trainings",
+        caption=f"Whether bigger models stay better than base when all train to {HORIZON_UPDATES:,} updates.",
+        columns=columns_of(fields),
+        rows=rows_of(fields, contrasts, "ours"),
+        notes=(
+            *(Note("", text) for text in NOTES),
+            *(Note("", text) for text in _missing_words(runs)),
+        ),
+    )
+    return complete(frame, table, has_states=False)
+
+
+def _seeds_words(contrast: HorizonContrast) -> str:
+    return "; ".join(", ".join(map(str, seeds)) for seeds in (contrast.seeds, contrast.control_seeds))
+
+
+def _bits_cell(value: float) -> Cell:
+    return text_cell(f"{value:+.{BITS_DECIMALS}f}", "ours")
+
+
+def _estimate_cell(contrast: HorizonContrast) -> Cell:
+    if contrast.estimate is None:
+        return replace(_bits_cell(contrast.difference), shows=contrast.numbers)
+    ends = (
+        contrast.difference - contrast.estimate.reach,
+        contrast.difference + contrast.estimate.reach,
+    )
+    interval = " to ".join(f"{end:+.{BITS_DECIMALS}f}" for end in ends)
+    text = f"{contrast.difference:+.{BITS_DECIMALS}f} ({interval})"
+    marks = contrast.numbers[0].marks if contrast.numbers else ()
+    provenance = difference_provenance(contrast.numbers[0], contrast.numbers[1]) if len(contrast.numbers) > 1 else None
+    return replace(text_cell(text, "ours", *marks), provenance=provenance, shows=contrast.numbers)
+
+
+def _outlives_cell(contrast: HorizonContrast) -> Cell:
+    if contrast.estimate is None:
+        return text_cell("no interval: no system has two seeds", "state")
+    return text_cell("no" if contrast.estimate.includes(0.0) else "yes", "ours")
+
+
+def _update_field(update: int) -> Field[HorizonContrast]:
+    def cell(contrast: HorizonContrast) -> Cell:
+        value = contrast.difference_by_update.get(update)
+        return blank_cell() if value is None else _bits_cell(value)
+
+    return our_field(f"at_{update}", f"after {update:,}", cell)
+
+
+def _missing_words(runs_by_system: Mapping[str, Sequence[LongRun]]) -> list[str]:
+    """Return a sentence that names the seeds of decision 0012 that do not reach the horizon; none if all do."""
+    missing = []
+    for system, seeds in CONFIRMATORY_SEEDS.items():
+        finished = {run.seed for run in runs_by_system.get(system, [])}
+        missing += [f"{system} seed {seed}" for seed in seeds if seed not in finished]
+    return [f"No run to {HORIZON_UPDATES:,} updates yet: {', '.join(missing)}."] if missing else []

@@ -1,0 +1,313 @@
+"""Runs the product on a pretended GPU, and prints what it found as one JSON object.
+
+python -m tests.engine.pretended_runs steps             a training step of each system: waits, kernels, copies
+python -m tests.engine.pretended_runs training ...      trains, stops, resumes and translates, on GPU and CPU
+python -m tests.engine.pretended_runs kernels           writes workflow/aiayn/plan/kernels.csv anew
+"""
+
+import argparse
+import contextlib
+import csv
+import json
+import logging
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import msgspec
+import torch
+
+from aiayn.train import plugin  # before anything else of fairseq
+from tests.engine import pretended_gpu
+from tests.engine.pretended_gpu import GPU, Pretending, pretended_ranks
+
+__all__ = ["plugin"]
+
+CSV_PATH = Path(__file__).resolve().parents[2] / "workflow/aiayn/plan/kernels.csv"
+SYSTEMS = ("base", "big", "table3_a_h1", "table3_b_dk16")
+PRECISIONS = ("fp32", "tf32", "bf16")
+NUM_RANKS = (1, 8)
+VOCABULARY_SIZE = 37_000
+TOKENS_PER_RANK = 3_250  # 25,000 of a batch over 8 GPUs, with padding
+LONGEST = 45
+PAD, END = 1, 2
+
+
+class StepCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What one update of a training is on a GPU.
+
+    Kernels of forward and backward pass count for each batch of an update, all others once an update.
+    """
+
+    system: str
+    precision: str
+    num_ranks: int
+    kernels_per_batch: int
+    kernels_per_update: int
+    waits_per_update: int
+    copies_per_update: int
+    attention: str
+
+
+def make_sample(seed: int) -> dict[str, Any]:
+    """Return a batch with padding on both sides, as fairseq's dataset makes it."""
+    generator = torch.Generator().manual_seed(seed)
+    num_sentences = TOKENS_PER_RANK // LONGEST
+    lengths = torch.randint(LONGEST // 3, LONGEST + 1, (2, num_sentences), generator=generator)
+    lengths[:, 0] = LONGEST
+    ids = torch.randint(4, VOCABULARY_SIZE, (2, num_sentences, LONGEST), generator=generator)
+    source, target = ids.masked_fill(torch.arange(LONGEST) >= lengths[..., None], PAD)
+    moved = torch.cat([torch.full_like(target[:, :1], END), target[:, :-1]], dim=1)
+    return {
+        "id": torch.arange(num_sentences), "nsentences": num_sentences, "ntokens": int(target.ne(PAD).sum()),
+        "target": target,
+        "net_input": {"src_tokens": source, "src_lengths": lengths[0], "prev_output_tokens": moved},
+    }  # fmt: skip
+
+
+def make_trainer(system: str, num_ranks: int, folder: Path) -> Any:
+    """Return fairseq's trainer of a paper's system, on the pretended GPU; its weights have no numbers."""
+    from fairseq import tasks
+    from fairseq.logging import metrics
+    from fairseq.trainer import Trainer
+
+    from aiayn.spec.system import read_system
+    from aiayn.train import compat
+    from aiayn.train.device import prepare_device
+    from aiayn.train.fairseq_args import TrainingData, train_flags
+    from aiayn.train.ranks import Rank, rank_flags
+
+    for language in ("en", "de"):
+        symbols = "".join(f"w{index} 1\n" for index in range(VOCABULARY_SIZE - 4))
+        (folder / f"dict.{language}.txt").write_text(symbols, encoding="utf-8")
+    data = TrainingData(folder=str(folder), source_language="en", target_language="de", is_joint=True)
+    training = read_system(system, "paper").training
+    flags = train_flags(training, data, seed=1, save_folder=str(folder), device="cuda", num_ranks=num_ranks)
+    flags += rank_flags(Rank(rank=0, world_size=num_ranks, job="1", local_rank=0), "cuda")
+    cfg = compat.training_config(flags)
+    metrics.reset()  # which is on the device of the process's last training
+    task = tasks.setup_task(cfg.task)
+    with torch.device("meta"):
+        model = task.build_model(cfg.model)
+    prepare_device("cuda")
+    return Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
+
+
+def count_steps(system: str, num_ranks: int, precisions: tuple[str, ...] = PRECISIONS) -> Iterator[StepCounts]:
+    """Yield the counts of one update of a batch a rank, in each precision, with the vote that follows it."""
+    from aiayn.train.ranks import Rank, any_rank_stopped
+    from aiayn.train.request import StopFlag
+
+    rank = Rank(rank=0, world_size=num_ranks, job="1", local_rank=0)
+    with tempfile.TemporaryDirectory() as folder, pretended_ranks(num_ranks), Pretending():
+        trainer = make_trainer(system, num_ranks, Path(folder))
+        step = trainer.task.train_step
+
+        def train_step(*args: Any, **named: Any) -> Any:
+            GPU.phase = "batch"
+            try:
+                return step(*args, **named)
+            finally:
+                GPU.phase = ""
+
+        trainer.task.train_step = train_step
+        trainer.train_step([make_sample(0)])  # makes Adam's moments
+        for precision in precisions:
+            trainer.task.cfg.precision = precision
+            GPU.forget()
+            trainer.train_step([make_sample(1)])
+            any_rank_stopped(StopFlag(), rank)
+            yield StepCounts(
+                system=system, precision=precision, num_ranks=num_ranks, kernels_per_batch=GPU.kernels["batch"],
+                kernels_per_update=GPU.kernels[""], waits_per_update=GPU.waits.total(),
+                copies_per_update=GPU.num_copies, attention=", ".join(sorted(GPU.attention)),
+            )  # fmt: skip
+
+
+def plant(bug: str) -> contextlib.AbstractContextManager[Any]:
+    """Return a context in which the product has a bug that no test on a CPU sees."""
+    from aiayn.model import attention, transformer
+
+    if bug == "the loss counts its tokens":
+        loss = transformer.label_smoothed_nll
+
+        def uncounted(*args: Any, num_tokens: int, **named: Any) -> Any:
+            return loss(*args, **named)
+
+        return mock.patch.object(transformer, "label_smoothed_nll", uncounted)
+    if bug == "the mask is made on the CPU":
+        mask = attention.additive_mask
+        return mock.patch.object(transformer, "additive_mask", lambda padding, dtype: mask(padding.cpu(), dtype))
+    if bug == "cuDNN computes attention":
+        return mock.patch("aiayn.train.device.refuse_cudnn")
+    raise ValueError(bug)
+
+
+BUGS = ("the loss counts its tokens", "the mask is made on the CPU", "cuDNN computes attention")
+
+
+def count_all_steps() -> list[StepCounts]:
+    """Return the rows of kernels.csv."""
+    return [step for system in SYSTEMS for num_ranks in NUM_RANKS for step in count_steps(system, num_ranks)]
+
+
+def run_steps() -> dict[str, Any]:
+    """Return the counts of all steps, where the last one waits, and what base in bf16 shows with each planted bug."""
+    counts = count_all_steps()
+    waits = dict(GPU.waits)
+    with_bug: dict[str, Any] = {}
+    for bug in BUGS:
+        torch.backends.cuda.enable_cudnn_sdp(True)  # torch's default
+        with plant(bug):
+            try:
+                (with_bug[bug],) = count_steps("base", 1, ("bf16",))
+            except RuntimeError as error:
+                with_bug[bug] = str(error)
+    return {"counts": counts, "waits": waits, "with_bug": with_bug}
+
+
+UPDATES, STOPPED_AT, NUM_LINES = 12, 7, 24
+UPDATES_OF_TRANSLATOR, WARMUP_STEPS = 160, 100  # after fewer, all translations are one sentence
+
+
+class Trained(msgspec.Struct, frozen=True, kw_only=True):
+    """What a training left."""
+
+    losses: list[float]  # smoothed, of a target token in nats
+    tensors_sha256: str
+    record: dict[str, Any]
+
+
+def train(request: Any, *, stopped_at: int | None = None) -> Trained:
+    """Train in this process, to the end or until TERM comes after an update."""
+    from aiayn.train.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256
+    from aiayn.train.ranks import Rank
+    from aiayn.train.request import StopFlag
+    from aiayn.train.task import AiaynTranslationTask
+    from aiayn.train.train import train_rank
+    from tests.engine.hooked_job import Signal
+
+    losses = []
+    reduce_metrics = AiaynTranslationTask.reduce_metrics
+
+    def note_loss(task: Any, outputs: list[dict[str, Any]], criterion: Any) -> None:
+        if criterion.training:
+            losses.append(
+                sum(float(output["loss"]) for output in outputs) / sum(output["ntokens"] for output in outputs)
+            )
+        reduce_metrics(task, outputs, criterion)
+
+    hook = Signal(update=stopped_at, number=signal.SIGTERM).installed() if stopped_at else contextlib.nullcontext()
+    is_quick = mock.patch("aiayn.train.fairseq_args.NUM_VALIDATIONS", 1)
+    noting = mock.patch.object(AiaynTranslationTask, "reduce_metrics", note_loss)
+    with is_quick, noting, hook, StopFlag().installed() as stop:
+        train_rank(request, Rank(rank=0, world_size=1, job="1", local_rank=0), stop)
+    state = load_checkpoint(list_checkpoints(request.folder.checkpoints_path, "full")[-1])
+    done_path = request.folder.done_path
+    record = json.loads(done_path.read_text(encoding="utf-8")) if done_path.exists() else {}
+    return Trained(losses=losses, tensors_sha256=tensors_sha256(state["model"]), record=record)
+
+
+def evaluate(model_path: Path, data: Any, decoding: Any, device: str) -> dict[str, Any]:
+    """Translate the demo's test set and measure its development set, and count attentions that cuDNN could compute."""
+    from aiayn.decode.decode import Translator, load_source_lines
+    from aiayn.decode.perplexity import perplexity
+
+    forget_attention()
+    translator = Translator(model_path, data.folder, decoding, device=device)
+    hypotheses = translator.translate(load_source_lines(translator.task, "test")[:NUM_LINES])
+    results = {"translations": [" ".join(hypothesis.pieces) for hypothesis in hypotheses]}
+    results |= {"decoding": dict(GPU.attention), "decoding with cuDNN": GPU.num_attentions_with_cudnn}
+    forget_attention()
+    results["perplexity"] = perplexity(model_path, data.folder, "valid", device=device).ppl_per_subword
+    return results | {"measuring": dict(GPU.attention), "measuring with cuDNN": GPU.num_attentions_with_cudnn}
+
+
+def write_csv(path: Path, counts: list[StepCounts]) -> None:
+    """Write the counts as a table."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(StepCounts.__struct_fields__)
+        writer.writerows(msgspec.structs.astuple(step) for step in counts)
+
+
+def read_csv(path: Path) -> list[StepCounts]:
+    """Return the counts of a table."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return msgspec.convert(list(csv.DictReader(file)), list[StepCounts], strict=False)
+
+
+def forget_attention() -> None:
+    """Begin to count anew, with cuDNN on, which is torch's default."""
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    GPU.forget()
+
+
+def run_training(folder: Path, binarized_path: Path) -> dict[str, Any]:
+    """Train the demo's base on the CPU and on the pretended GPU, and return what a test compares."""
+    from aiayn.records import BinarizedCorpus, read_record
+    from aiayn.spec.system import read_system
+    from aiayn.train.checkpoints import list_checkpoints
+    from tests.engine.tiny_training import make_request
+
+    data, system = read_record(binarized_path, BinarizedCorpus), read_system("base", "demo")
+
+    def request(name: str, **changes: Any) -> Any:
+        changes = {"updates": UPDATES, "save_interval_updates": 100, "warmup_steps": WARMUP_STEPS} | changes
+        training = msgspec.structs.replace(system.training, **changes)
+        (folder / name).mkdir(parents=True)
+        return make_request(folder / name, data, **msgspec.structs.asdict(training))
+
+    on_cpu = request("cpu", device="cpu", p_drop=0.0, updates=UPDATES_OF_TRANSLATOR)
+    results: dict[str, Any] = {"cpu": train(on_cpu)}
+    model_path = list_checkpoints(on_cpu.folder.checkpoints_path, "model")[-1]
+    results["evaluated, cpu"] = evaluate(model_path, data, system.decoding, "cpu")
+    pretended_gpu.pretend_torch_cuda()
+    GPU.has_numbers = True
+    with Pretending():
+        forget_attention()
+        results["gpu"] = train(request("gpu", device="cuda", p_drop=0.0))
+        results["whole"] = train(request("whole", device="cuda", precision="bf16"))
+        stopped = request("stopped", device="cuda", precision="bf16")
+        train(stopped, stopped_at=STOPPED_AT)
+        results["resumed"] = train(stopped)
+        results |= {"training": dict(GPU.attention), "training with cuDNN": GPU.num_attentions_with_cudnn}
+        hasty = request("hasty", device="cuda")
+        with mock.patch.object(torch.cuda, "synchronize"):  # the bug: checkpoints are written before copies arrive
+            train(hasty, stopped_at=1)
+        try:
+            results["resumed, with a bug"] = train(hasty)
+        except FloatingPointError as error:
+            results["resumed, with a bug"] = str(error)
+        results["evaluated, gpu"] = evaluate(model_path, data, system.decoding, "cuda")
+    return results
+
+
+def main() -> None:
+    """Run what the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("steps", "training", "kernels"))
+    parser.add_argument("--folder", type=Path, help="training: where the runs are made")
+    parser.add_argument("--binarized", type=Path, help="training: record of the demo's data-bin")
+    arguments = parser.parse_args()
+    logging.disable(logging.INFO)
+    torch.set_num_threads(1)
+    if reason := pretended_gpu.reason_unsupported():
+        parser.exit(1, f"{reason}\n")
+    pretended_gpu.allow_cuda()  # before autograd's first use, which starts its threads
+    if arguments.what == "training":
+        results = run_training(arguments.folder, arguments.binarized)
+    else:
+        pretended_gpu.pretend_torch_cuda()
+        if arguments.what == "kernels":
+            write_csv(CSV_PATH, count_all_steps())
+            return
+        results = run_steps()
+    print(msgspec.json.encode(results).decode())
+
+
+if __name__ == "__main__":
+    main()

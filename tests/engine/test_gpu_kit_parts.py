@@ -1,0 +1,54 @@
+"""The parts of the GPU kit run on a CPU, so that a change that breaks one is seen before the kit meets a GPU.
+
+`make test-gpu-kit` tests the kit as a folder, with its wheels and without a network.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.gpu import build, run
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 3000.0  # for a part, on a busy machine
+# The beginning of a row that each part prints on a CPU.
+ROW_BY_PART = {
+    "machine": "| machine | torch | ",
+    "parity": "| parity | gradient of table3_e_learned, bf16 for the CPU's fp32, relative | ",
+    "synchronisations": "| synchronisations | synchronisations in a step | not measured: no GPU |",
+    "resume": "| resume | stopped at 23 of 40 and resumed, the same tensors, fp32 | True |  |  | yes |",
+    "precision": "| precision | last quarter's mean loss, bf16 for fp32, relative | ",
+    "step": "| step | step of base, fp32, ours | ",
+    "decode": "| decode | translations other than the oracle's, of 20 | 0 | 0 |  | yes |",
+    "memory": "| memory | peak memory of a step | not measured: no GPU |",
+    "nvml": "| nvml | energy by NVML | not measured: no GPU |",
+    "pipeline": "| pipeline | device in the training's record | cpu |  |  | yes |",
+}
+
+
+@pytest.fixture(scope="module")
+def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the kit's sources and the demo's data-bin; the wheels are those of this environment."""
+    folder = tmp_path_factory.mktemp("kit")
+    build.copy_sources(folder / "source")
+    build.make_corpus("demo_en_de", folder / "data")
+    return folder
+
+
+@pytest.mark.parametrize("part", run.PARTS)
+def test_each_part_runs_on_a_cpu(part: str, kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "KIT", kit)
+    rows, problem = run.run_part(part, SECONDS, "cpu", kit / "out", "unknown")
+    assert problem == ""
+    assert any(row.startswith(ROW_BY_PART[part]) for row in rows), rows
+
+
+def test_a_part_that_fails_is_seen(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = kit / "source/tests/engine/reference_search.py"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("one.symbols != other.symbols", "one.symbol != other.symbols"), encoding="utf-8")
+    monkeypatch.setattr(run, "KIT", kit)
+    _, problem = run.run_part("decode", SECONDS, "cpu", kit / "out", "unknown")
+    path.write_text(text, encoding="utf-8")
+    assert problem.startswith("exit code 1: AttributeError")

@@ -1,0 +1,159 @@
+"""The product's training step against an independent one, written from the paper (tests/oracle/training_step.py).
+
+Both start from the same weights and make 20 updates with one batch of sentences of different lengths, in float64
+and without dropout. The product's side is what `aiayn train` runs: its flags, fairseq's trainer, our task, model, loss,
+optimiser and schedule.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from fairseq.data.language_pair_dataset import collate
+from fairseq.logging import metrics
+from fairseq.trainer import Trainer
+
+from aiayn.train import compat
+from aiayn.train.fairseq_args import TrainingData, train_flags
+from aiayn.train.optimiser import clip_on_device
+from aiayn.train.task import AiaynTranslationTask
+from tests import records_factory
+from tests.engine.models import EOS, NUM_SYMBOLS, PAD, make_dictionary, randomise
+from tests.oracle import training_step as oracle
+from tests.oracle.training_step import Array, Arrays, Pairs, Settings
+
+NUM_UPDATES = 20
+WARMUP_STEPS = 12  # so that equation (3) rises and falls within the updates
+TRAINING = msgspec.structs.replace(
+    records_factory.BASE_TRAINING,
+    num_layers=2,
+    p_drop=0.0,
+    warmup_steps=WARMUP_STEPS,
+    updates=NUM_UPDATES,
+    device="cpu",
+)
+SETTINGS = Settings(
+    num_layers=2,
+    d_model=64,
+    num_heads=4,
+    d_k=16,
+    eps_ls=0.1,
+    adam_beta_1=0.9,
+    adam_beta_2=0.98,
+    adam_epsilon=1e-9,
+    warmup_steps=WARMUP_STEPS,
+    end_symbol=EOS,
+)
+LENGTHS = ((5, 4), (8, 2), (3, 7), (6, 6), (1, 3))  # source and target tokens, </s> included
+
+TOLERANCE = 1e-9
+# A bias of the keys adds the same number to all scores of a query, which softmax ignores: its gradient is 0. Both sides
+# compute a rounding error instead, which Adam divides by epsilon.
+KEY_BIAS_TOLERANCE = 1e-8
+
+TIED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.output_projection.weight")
+ORACLE_NAME_BY_MODULE = {
+    "self_attn": "self",
+    "encoder_attn": "cross",
+    "q_proj": "q",
+    "k_proj": "k",
+    "v_proj": "v",
+    "out_proj": "out",
+    "fc1": "feed_forward.1",
+    "fc2": "feed_forward.2",
+    "self_attn_layer_norm": "norm_self",
+    "encoder_attn_layer_norm": "norm_cross",
+    "final_layer_norm": "norm_feed_forward",
+}
+
+
+def make_pairs(seed: int = 1) -> Pairs:
+    """Return random sentence pairs; symbols below 4 are fairseq's special ones."""
+    rng = np.random.default_rng(seed)
+
+    def sentence(num_tokens: int) -> list[int]:
+        return [*rng.integers(4, NUM_SYMBOLS, num_tokens - 1).tolist(), EOS]
+
+    return [(sentence(source), sentence(target)) for source, target in LENGTHS]
+
+
+@pytest.fixture
+def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trainer]:
+    """Return fairseq's trainer as `aiayn train` makes it, with a float64 model that has noise on all parameters."""
+    # Without clipping the norm of the gradients is only logged. On CPUs fairseq computes it, and accepts only fp32.
+    monkeypatch.setattr("fairseq.utils.clip_grad_norm_", lambda params, norm, _: clip_on_device(list(params), norm))
+    data = TrainingData(folder=str(tmp_path), source_language="en", target_language="de", is_joint=True)
+    cfg = compat.training_config(train_flags(TRAINING, data, seed=1, save_folder=str(tmp_path), device="cpu"))
+    dictionary = make_dictionary()
+    task = AiaynTranslationTask(cfg.task, dictionary, dictionary)
+    torch.set_num_threads(1)  # as a rank with one thread does; more are slower with matrices as small as these
+    torch.manual_seed(1)
+    model = randomise(task.build_model(cfg.model).double(), std=0.05)
+    with metrics.aggregate(new_root=True):
+        yield Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
+
+
+def train_product(trainer: Trainer, pairs: Pairs) -> None:
+    """Make the updates with all pairs in one batch, padded by fairseq as the task has it."""
+    cfg = trainer.task.cfg
+    samples = [
+        {"id": index, "source": torch.tensor(source), "target": torch.tensor(target)}
+        for index, (source, target) in enumerate(pairs)
+    ]
+    for _ in range(NUM_UPDATES):
+        batch = collate(samples, PAD, EOS, left_pad_source=cfg.left_pad_source, left_pad_target=cfg.left_pad_target)
+        trainer.train_step([batch])
+
+
+def oracle_name(name: str) -> str:
+    """Return the oracle's name of one of the product's parameters."""
+    if name in TIED:
+        return "embedding"
+    stack, _, layer_index, *modules, kind = name.split(".")
+    kinds = {"weight": "gain", "bias": "bias"} if modules[-1].endswith("norm") else {"weight": "W", "bias": "b"}
+    return ".".join([stack, layer_index, *(ORACLE_NAME_BY_MODULE[module] for module in modules), kinds[kind]])
+
+
+def parameters_of(model: torch.nn.Module) -> list[tuple[str, Array]]:
+    """Return copies of the parameters with the oracle's names and shapes; the tied matrix appears three times."""
+    parameters = []
+    for product_name, parameter in model.named_parameters(remove_duplicate=False):
+        name, array = oracle_name(product_name), parameter.detach().numpy().copy()
+        parameters.append((name, array.T if name.endswith(".W") else array))
+    return parameters
+
+
+def test_20_updates_give_the_parameters_of_the_oracle(trainer: Trainer) -> None:
+    """Prints the largest differences (`pytest -rP`)."""
+    pairs, weights = make_pairs(), dict(parameters_of(trainer.model))
+    assert {array.dtype for array in weights.values()} == {np.dtype(np.float64)}
+    oracle.train(SETTINGS, weights, pairs, NUM_UPDATES)
+    train_product(trainer, pairs)
+    difference_by_name: dict[str, float] = {}
+    for name, array in parameters_of(trainer.model):
+        difference = float(np.abs(array - weights[name]).max())
+        difference_by_name[name] = max(difference, difference_by_name.get(name, 0.0))
+    assert difference_by_name.keys() == weights.keys()
+    key_bias = max(difference_by_name.pop(name) for name in weights if name.endswith(".k.b"))
+    largest = max(difference_by_name.values())
+    print(f"largest difference {largest:.1e}, of biases of keys {key_bias:.1e}")
+    assert largest < TOLERANCE
+    assert key_bias < KEY_BIAS_TOLERANCE
+
+
+def test_the_oracles_gradients_are_the_slopes_of_its_loss(trainer: Trainer) -> None:
+    """The derivative in a random direction against a central difference, whose error is about 1e-9 of it."""
+    pairs, weights = make_pairs(), dict(parameters_of(trainer.model))
+    _, gradients = oracle.loss_and_gradients(SETTINGS, weights, pairs)
+    rng = np.random.default_rng(1)
+    direction = {name: rng.standard_normal(array.shape) for name, array in weights.items()}
+
+    def loss_at(step: float) -> float:
+        moved: Arrays = {name: array + step * direction[name] for name, array in weights.items()}
+        return oracle.loss_and_gradients(SETTINGS, moved, pairs)[0]
+
+    slope = sum(float((gradient * direction[name]).sum()) for name, gradient in gradients.items())
+    assert slope == pytest.approx((loss_at(1e-6) - loss_at(-1e-6)) / 2e-6, rel=1e-6)

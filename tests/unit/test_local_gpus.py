@@ -1,0 +1,90 @@
+"""Each local run gets GPUs of its own, by numbers or UUIDs, and a run that has ended holds none."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from aiayn.errors import LaunchError
+from aiayn.launch import local, local_gpus
+from aiayn.launch.launcher import SubmissionError, make_launcher
+from aiayn.launch.local_gpus import Note, give_back, take_gpus
+from aiayn.machine import Gpu, gpu_names, list_gpus
+from aiayn.runs.run_folder import RunFolder
+from tests.unit.test_launch import make_request
+
+GPUS = [Gpu(str(index), f"GPU-{index}aaa", "NVIDIA A100") for index in range(2)]
+
+
+@pytest.fixture(autouse=True)
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep the notes in a folder of this test."""
+    monkeypatch.setattr(local_gpus, "notes_folder", lambda: tmp_path / "notes")
+    return tmp_path / "notes"
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put an nvidia-smi of two GPUs in front of the path."""
+    lines = "".join(f"{', '.join(gpu)}\\n" for gpu in GPUS)
+    program = tmp_path / "bin" / "nvidia-smi"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nprintf '{lines}'\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+
+
+@pytest.mark.parametrize(
+    ("visible", "indices"),
+    [(None, [0, 1]), ("1", [1]), ("1,0", [1, 0]), ("GPU-1aaa", [1]), ("GPU-0a", [0]), ("", []), ("7", [])],
+)
+@pytest.mark.usefixtures("nvidia_smi")
+def test_gpus_are_those_that_the_user_made_visible(
+    visible: str | None, indices: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert list_gpus() == [GPUS[index] for index in indices]
+    assert gpu_names() == ["NVIDIA A100"] * len(indices)
+
+
+def test_two_runs_get_two_gpus_and_a_third_waits(tmp_path: Path) -> None:
+    folders = [RunFolder(tmp_path / f"run{index}") for index in range(3)]
+    assert take_gpus(GPUS, 1, folders[0]) == [GPUS[0]]
+    assert take_gpus(GPUS, 1, folders[1]) == [GPUS[1]]
+    with pytest.raises(SubmissionError, match="run2: 0 of this machine's 2 GPUs are free, expected 1; they train run0"):
+        take_gpus(GPUS, 1, folders[2])
+    assert take_gpus(GPUS, 1, folders[0]) == [GPUS[0]]  # its next job
+    give_back([GPUS[1]])
+    assert take_gpus(GPUS, 1, folders[2]) == [GPUS[1]]
+
+
+def test_more_ranks_than_gpus_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="run: 3 ranks, but this machine has 2 GPUs that may be used; take "):
+        take_gpus(GPUS, 3, RunFolder(tmp_path / "run"))
+
+
+def test_a_run_whose_driver_was_killed_holds_no_gpu(tmp_path: Path, notes: Path) -> None:
+    command = [sys.executable, "-c", "import os; print(os.getpid())"]
+    ended = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    notes.mkdir()
+    note = Note(run_folder=str(tmp_path / "killed"), driver=ended, driver_start="1")
+    (notes / f"{GPUS[0].uuid}.json").write_bytes(msgspec.json.encode(note))
+    (notes / f"{GPUS[1].uuid}.json").write_text("{torn", encoding="utf-8")
+    assert take_gpus(GPUS, 2, RunFolder(tmp_path / "run")) == GPUS
+
+
+def test_a_local_job_sees_its_gpu_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "list_gpus", lambda: GPUS)
+    seen = []
+    monkeypatch.setattr(
+        local, "TrainingJob", lambda request: seen.append(local.os.environ["CUDA_VISIBLE_DEVICES"]) or print
+    )
+    for name in ("one", "other"):
+        request = make_request(tmp_path / name)
+        request = msgspec.structs.replace(request, training=msgspec.structs.replace(request.training, device="auto"))
+        make_launcher("debug", request, None).submit(request, None)
+    assert seen == ["GPU-0aaa", "GPU-1aaa"]
