@@ -188,7 +188,7 @@ def check_alignment(case: Case) -> Answer:
     source, target = case.data.sides_by_split["train"]
     estimate = estimate_misaligned(source, target, np.random.default_rng(ALIGNMENT_SEED))
     if estimate is None:
-        return Answer(missing=f"{len(source):,} training pairs are too few for an estimate")
+        return Answer(missing=f"{len(source):,} training pairs are too few for an estimate: a word occurs too rarely")
     low, high = estimate.interval
     share = f"{estimate.misaligned_share:.1%} of {estimate.num_compared:,} pairs drawn ({low:.1%} to {high:.1%})"
     if not estimate.is_alarming:
