@@ -31,6 +31,7 @@ from analysis.conclusions.horizon import (
     compare_at_horizon,
     long_runs,
 )
+from analysis.conclusions.one_run import bits_noises, bleu_noises, printed_differences
 from analysis.conclusions.rates import read_rate_probes
 from analysis.conclusions.readings import Reading
 from analysis.conclusions.scale_contrasts import NOT_MEASURED, Contrasts, PrintedContrast, draw_contrasts
@@ -70,6 +71,7 @@ def pages_of(pack: Path, config_folder: Path = CONFIG_FOLDER) -> dict[str, str]:
         "rates": rates(frame, drawn),
         "runs": runs(frame),
         "anomalies": anomalies(frame, drawn, pack),
+        "one_run": one_run(),
     }
     texts = {name: (CHECKOUT / name).read_text(encoding="utf-8") for name in PAGES}
     return {name: BLOCK.sub(lambda m: m[1] + blocks[m[2]] + m[4], text) for name, text in texts.items()}
@@ -408,6 +410,20 @@ def _averaging(frame: Frame, drawn: Contrasts, pack: Path) -> list[str]:
         f"(the paper's: 200 minutes of 3.5 days). Big minus base on {test.testset} is {_with_reach(on_last)} BLEU by "
         f"last checkpoints and {_with_reach(averages[0])} by averages: averaging helps base more, by {-gain:.2f}."
     ]
+
+
+def one_run() -> str:
+    """Return how many printed differences of Table 3 are above the reach of one run against one run, by noise."""
+    differences = printed_differences()
+    rows = []
+    for unit, decimals, noises in (("bits", 4, bits_noises()), ("BLEU", 2, bleu_noises())):
+        for noise in noises:
+            sizes = [one.smallest_bits if unit == "bits" else one.smallest_bleu for one in differences]
+            counts = [sum(size > noise.reach(tests) for size in sizes) for tests in (1, len(differences))]
+            rows.append((f"{noise.name}, {unit}", f"{noise.sd:.{decimals}f} (df {noise.degrees_of_freedom})",
+                         f"{counts[0]}; {counts[1]}"))  # fmt: skip
+    head = ("seed noise of", "sd", f"distinguishable of {len(differences)}: plain; corrected")
+    return table(head, rows)
 
 
 def _with_reach(contrast: Contrast) -> str:

@@ -19,7 +19,7 @@ rule measure:
     benchmark:
         f"benchmarks/{SCALE.scale}/measure.tsv"
     conda:
-        "../../../environment.yml"
+        "../../environment.yml"
     shell:
         """
         aiayn measure \

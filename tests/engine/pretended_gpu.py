@@ -3,8 +3,8 @@
 A `GpuTensor` reports the device cuda:0 and holds a tensor of the device meta (a shape of any size) or of the CPU (real
 numbers, small models). torch's own dispatcher, autograd with its thread for the device, and autocast's lists for CUDA
 do the rest. The device counts kernels, copies and the host's waits, refuses operands on two devices, and lets a copy
-to the host that nobody waits for arrive late, as a GPU does. It computes no kernel of a GPU: it shows neither that one
-is right nor how fast it is.
+to the host that nobody waits for arrive late, as a GPU does. It runs no kernel of a GPU, so it does not show that a
+kernel is right, or how fast it is.
 
 It changes tables of the process in memory, so it belongs in a process of its own: `tests/engine/pretended_runs.py`.
 """

@@ -27,7 +27,7 @@ def shorter(folder: Path, data: BinarizedCorpus, updates: int) -> TrainRecord:
 
 def longer(run_folder: Path, data: BinarizedCorpus, earlier: TrainRecord) -> TrainingRequest:
     """Return the request of the whole training, which begins where the earlier one ended."""
-    return begun_from(make_request(run_folder, data), earlier, data, begins_from="tiny")
+    return begun_from(make_request(run_folder, data, begins_from="tiny"), earlier, data)
 
 
 def test_it_ends_with_the_same_tensors_and_its_record_says_where_it_began(

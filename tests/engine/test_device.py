@@ -18,7 +18,7 @@ from fairseq.distributed import utils as distributed_utils
 
 import aiayn
 from aiayn.errors import ConfigError, LaunchError
-from aiayn.launch.job import TrainingJob, require_own_code
+from aiayn.launch.job import GPU_ALLOCATOR_NAMES, TrainingJob, choose_gpu_allocator, require_own_code
 from aiayn.records import TrainRecord
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train.device import prepare_device, require_precision, require_promised_gpus
@@ -182,3 +182,17 @@ def test_cudnn_computes_no_attention_on_a_gpu() -> None:
     assert torch.backends.cuda.cudnn_sdp_enabled()
     prepare_device("cuda")
     assert not torch.backends.cuda.cudnn_sdp_enabled()
+
+
+@pytest.mark.parametrize("name", [None, "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"])
+def test_the_allocator_of_a_gpu_grows_its_blocks_unless_the_user_chose(
+    name: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in GPU_ALLOCATOR_NAMES:
+        monkeypatch.delenv(each, raising=False)
+    if name is not None:
+        monkeypatch.setenv(name, "backend:cudaMallocAsync")
+    choose_gpu_allocator()
+    expected = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"} if name is None else {name: "backend:cudaMallocAsync"}
+    assert {each: os.environ[each] for each in GPU_ALLOCATOR_NAMES if each in os.environ} == expected
+    monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)

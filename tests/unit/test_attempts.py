@@ -10,6 +10,9 @@ from aiayn.errors import RecordError
 from aiayn.runs.attempts import (
     ATTEMPTS_NAME,
     DONE_NAME,
+    LOST_REASON,
+    WATCHDOG_REASON,
+    WATCHDOG_WORDS,
     AttemptSummary,
     Ended,
     Event,
@@ -63,6 +66,19 @@ def test_a_lost_attempt_ends_at_the_time_of_its_last_log_line(tmp_path: Path) ->
     assert closed.log_tail == ["one", "two"]
     RunFolder(tmp_path).close_lost_attempt(update=20)  # nothing is open
     assert len(read_events(tmp_path)) == 2
+
+
+def test_an_attempt_that_nccls_watchdog_aborted_says_so(tmp_path: Path) -> None:
+    """The words of torch's watchdog are in the log of any rank; SIGABRT leaves no other record."""
+    folder = RunFolder(tmp_path)
+    folder.job_files_path.mkdir()
+    for attempt, line in enumerate(["an ordinary line", f"[rank3]:[E1] {WATCHDOG_WORDS}: WorkNCCL(SeqNum=7)"], start=1):
+        event = started(attempt, attempt, job=str(attempt))
+        folder.append_event(event)
+        (folder.job_files_path / f"{event.job}_3_log.out").write_text(f"{line}\nabort\n", encoding="utf-8")
+        folder.close_lost_attempt(update=0)
+    ends = [event for event in read_events(tmp_path) if isinstance(event, Ended)]
+    assert [(event.outcome, event.reason) for event in ends] == [("lost", LOST_REASON), ("lost", WATCHDOG_REASON)]
 
 
 def test_a_lost_attempt_never_ends_before_it_began(tmp_path: Path) -> None:

@@ -125,13 +125,15 @@ def expand(
             place asks for, or a replication is not published.
         TableError: if no table asks for a system.
     """
+    is_whole = trainings is None
     trainings = list(expand_trainings(scale) if trainings is None else trainings)
     corpora = _read_corpora(scale, config_folder)
     system_by_name = {
         name: overridden(read_system(name, scale.scale, config_folder), scale.overrides)
         for name in sorted({training.system for training in trainings})
     }
-    _check_beginnings(scale, trainings, system_by_name)
+    if is_whole:
+        _check_beginnings(scale, trainings, system_by_name)
     evaluations = [
         Evaluation(
             corpus=training.corpus, system=training.system, seed=training.seed, average=average, role=role,

@@ -23,7 +23,7 @@ from aiayn.paths import corpus_record
 from aiayn.plan.feasibility import check_feasible, check_precision, make_request
 from aiayn.records import BinarizedCorpus, read_record, read_train_record
 from aiayn.spec.cluster import ClusterSpec, read_cluster
-from aiayn.spec.system import Overrides, read_system
+from aiayn.spec.system import Overrides
 from aiayn.spec.training import Precision
 
 EXAMPLE = (
@@ -99,8 +99,6 @@ def run(args: Flags) -> None:
             raise UsageError(f"{name} is missing; only --dry-run needs none; see `aiayn train --help`")
         data = read_record(binarized_path, BinarizedCorpus)
         require_recorded_data_bin(data)
-    begins_from = read_system(args.system, args.scale).begins_from
-    _check_beginning(args, begins_from)
     request = make_request(
         args.scale, args.corpus, args.system, args.seed, data,
         binarized_path=binarized_path, runs_folder=args.runs_folder,
@@ -109,14 +107,15 @@ def run(args: Flags) -> None:
         threads_per_rank=cluster.cpus_per_rank if cluster else args.threads_per_rank,
         command=shlex.join(["aiayn", *sys.argv[1:]]),
     )  # fmt: skip
+    _check_beginning(args, request.begins_from)
     if data is None or args.record is None:
         check_precision(request, cluster)
         launcher = make_launcher(args.launcher, request, cluster)
         print(launcher.preview(request, snapshot_folder(args.runs_folder)), end="")
         return
-    if begins_from is not None and args.begin_from is not None:
+    if args.begin_from is not None:
         earlier = read_train_record(args.begin_from, args.runs_folder)
-        request = begun_from(request, earlier, data, begins_from=begins_from)
+        request = begun_from(request, earlier, data)
     if args.fresh or not request.folder.is_done():  # a finished run needs no machine: its record is copied
         prediction = check_feasible(
             request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster

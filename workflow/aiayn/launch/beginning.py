@@ -21,9 +21,7 @@ from aiayn.train.request import TrainingRequest
 logger = logging.getLogger(__name__)
 
 
-def begun_from(
-    request: TrainingRequest, earlier: TrainRecord, data: BinarizedCorpus, *, begins_from: str
-) -> TrainingRequest:
+def begun_from(request: TrainingRequest, earlier: TrainRecord, data: BinarizedCorpus) -> TrainingRequest:
     """Return the request with the beginning that its system asks for: the last update of the `earlier` training.
 
     Raises:
@@ -31,7 +29,7 @@ def begun_from(
     """
     expected = run_name(
         corpus=request.corpus,
-        system=begins_from,
+        system=str(request.begins_from),
         seed=request.seed,
         training=msgspec.structs.replace(request.training, updates=earlier.updates),
         data_digest=data.digest,
@@ -40,7 +38,7 @@ def begun_from(
     if earlier.run != expected:
         raise ConfigError(
             f"{request.system}: --begin-from names the run {earlier.run}, expected {expected}, the training of "
-            f"{begins_from} with the same seed and data-bin; give its record"
+            f"{request.begins_from} with the same seed and data-bin; give its record"
         )
     if earlier.updates >= request.training.updates:
         raise ConfigError(

@@ -19,6 +19,12 @@ from aiayn.train.request import StopFlag, TrainingRequest
 logger = logging.getLogger(__name__)
 # By default glibc gives freed tensors back to the system, and faults their pages in again at every update.
 ALLOCATOR_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+# Shapes change at every update: without it torch's allocator on a GPU keeps a block for each size, in fragments.
+GPU_ALLOCATOR = "expandable_segments:True"
+GPU_ALLOCATOR_NAMES = (
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+)  # torch reads both; the second is the older name
 SURROUNDINGS = {"slurm": "aiayn.launch.slurm.job"}  # what jobs need there, by submitit's name of the place
 
 
@@ -50,6 +56,7 @@ class TrainingJob:
             remote.prepare(self.request, environment)
         elif self.visible_gpus is not None and self.request.training.device != "cpu":
             os.environ["CUDA_VISIBLE_DEVICES"] = self.visible_gpus
+        choose_gpu_allocator()
         try:
             if remote:
                 require_own_code(self.request.code_folder)
@@ -74,6 +81,12 @@ class TrainingJob:
             logger.exception(f"{self.request.run}: failed")  # submitit would open a debugger and wait at its prompt
         if remote and rank.rank == 0 and stop.agreed == signal.SIGUSR2:
             remote.continue_later(self.request, rank.job, self.request.num_earlier_jobs + num_restarts + 1)
+
+
+def choose_gpu_allocator() -> None:
+    """Let torch's allocator on a GPU grow its blocks, unless the user chose otherwise; before torch is imported."""
+    if not any(name in os.environ for name in GPU_ALLOCATOR_NAMES):
+        os.environ[GPU_ALLOCATOR_NAMES[0]] = GPU_ALLOCATOR
 
 
 def require_own_code(code_folder: str | None) -> None:

@@ -40,15 +40,16 @@ def make_request(
     Raises:
         ConfigError: if there is no such corpus or system, or fairseq cannot train it with so many ranks.
     """
-    training = overridden(read_system(system, scale), overrides).training
+    spec = overridden(read_system(system, scale), overrides)
+    training = spec.training
     refuse_untrainable(system, training, num_ranks=num_ranks)
     run = run_name(
         corpus=corpus, system=system, seed=seed, training=training, data_digest=data.digest if data else "",
         stage_version=STAGE_VERSIONS["train"],
     )  # fmt: skip
     if data is None:
-        run, spec = f"{run.rpartition('-')[0]}-DIGEST", read_corpus(corpus)
-        languages = {"source_language": spec.source_language, "target_language": spec.target_language}
+        run, pair = f"{run.rpartition('-')[0]}-DIGEST", read_corpus(corpus)
+        languages = {"source_language": pair.source_language, "target_language": pair.target_language}
     return TrainingRequest(
         run=run,
         run_folder=str((runs_folder / run).absolute()),
@@ -63,6 +64,7 @@ def make_request(
         threads_per_rank=threads_per_rank,
         commit=commit_label(),
         command=command,
+        begins_from=spec.begins_from,
     )
 
 

@@ -23,6 +23,12 @@ CODE_FOLDER_NAME = "code"  # beside the runs: copies of the code that their jobs
 DRIVER_LOCK_NAME = "driver.lock"  # held by the one driver that may submit for the run
 RANK_LOCK_NAME = "rank0.lock"
 LOST_REASON = "ended without a record: killed, or its machine went down"
+# What a rank prints before NCCL's watchdog aborts it; no error of Python follows.
+WATCHDOG_WORDS = "Watchdog caught collective operation timeout"
+WATCHDOG_REASON = (
+    "aborted by NCCL's watchdog: a reduction of all ranks took longer than 30 minutes; another rank or the network "
+    "hangs, or the disk of the checkpoints: look at the ranks' logs in the run's folder `submitit`"
+)
 # stopped: it got a signal, and saved; cancelled: the user ended its job before it could save; lost: it was killed.
 Outcome = Literal["done", "failed", "stopped", "cancelled", "lost"]
 

@@ -28,6 +28,8 @@ from aiayn.runs.attempts import (
     LOG_NAME,
     LOST_REASON,
     RANK_LOCK_NAME,
+    WATCHDOG_REASON,
+    WATCHDOG_WORDS,
     Ended,
     Event,
     Outcome,
@@ -49,6 +51,7 @@ HEARTBEAT_WAIT_SECONDS = 3 * HEARTBEAT_SECONDS  # enough to see a running rank 0
 # that neither a slow file system nor cached file attributes look like an end.
 HEARTBEAT_TIMEOUT_SECONDS = 60.0
 HEARTBEAT_POLL_SECONDS = 0.1
+_NUM_LINES_OF_ABORT = 400  # the watchdog's words, and traces of the process's threads after them
 _ERROR_PATTERN = "rank*.error"
 
 
@@ -152,7 +155,10 @@ class RunFolder:
         )  # fmt: skip
 
     def close_lost_attempt(self, *, update: int) -> None:
-        """End a start that has no end: outcome `lost`, at the time of the last log line."""
+        """End a start that has no end: outcome `lost`, at the time of the last log line.
+
+        The reason names NCCL's watchdog if it aborted a rank.
+        """
         started = self.open_attempt()
         if started is None:
             return
@@ -160,7 +166,13 @@ class RunFolder:
         if self.log_path.exists():
             last_written = datetime.datetime.fromtimestamp(self.log_path.stat().st_mtime, datetime.UTC)
             time = max(time, last_written.isoformat(timespec="seconds"))
-        self.end_attempt(update=update, outcome="lost", reason=LOST_REASON, time=time)
+        reason = WATCHDOG_REASON if self._was_aborted(started.job) else LOST_REASON
+        self.end_attempt(update=update, outcome="lost", reason=reason, time=time)
+
+    def _was_aborted(self, job: str) -> bool:
+        """Return whether NCCL's watchdog aborted a rank of a job, by the last lines that each rank printed."""
+        paths = self.job_files_path.glob(f"{job}_*_log.*")
+        return any(WATCHDOG_WORDS in line for path in paths for line in last_lines(path, _NUM_LINES_OF_ABORT))
 
     # Jobs.
 

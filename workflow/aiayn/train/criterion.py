@@ -41,7 +41,7 @@ class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[m
         """Return a value's copy in the host's memory, filled by the time that Adam knows the gradient's norm.
 
         Adam waits for the norm, which a GPU computes after this value. So the log does not wait for the GPU a second
-        time. Several ranks sum their values on the GPU; a validation waits for each batch.
+        time. Several ranks sum their values on the GPU, and wait for each sum; a validation waits for each batch.
         """
         is_alone = not torch.distributed.is_initialized() or torch.distributed.get_world_size() == 1
         return value.to("cpu", non_blocking=True) if value.is_cuda and self.training and is_alone else value

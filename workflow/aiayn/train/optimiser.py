@@ -36,7 +36,8 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> torch.Tensor:
         """Return the gradient's norm, on the CPU: fairseq asks whether it is finite before each update.
 
-        This is an update's only wait for the GPU. It keeps weights that are not numbers from being made and saved.
+        With one rank this is an update's only wait for the GPU; with several, fairseq waits for its log's sums, too
+        (`plan/kernels.csv`). It keeps weights that are not numbers from being made and saved.
         """
         gradients = [parameter.grad for parameter in self.params if parameter.grad is not None]
         if not gradients or gradients[0].is_cpu or aggregate_norm_fn is not None:

@@ -25,6 +25,9 @@ from aiayn.train.request import StopFlag
 # For rank 0's broadcast: it may watch a heartbeat for a minute, and then reads a checkpoint of gigabytes from a file
 # system that may be slow; two of them, if the newest is torn.
 START_SECONDS = 600.0
+# For each collective of a training. At NCCL's own 10 minutes its watchdog would abort all ranks while rank 0 waits for
+# a slow disk to save.
+COLLECTIVE_SECONDS = 1800.0
 _FINAL_BARRIER_SECONDS = 5.0
 # A request to end outweighs USR2, after which another job resumes.
 SIGNALS_BY_WEIGHT = (None, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
@@ -137,9 +140,11 @@ def joined_ranks(rank: Rank, device: str) -> Iterator[RankGroup]:
     if device == "cuda":
         torch.cuda.set_device(rank.local_rank)
     store, hosts = join(rank.rank, rank.world_size, rank.job, rank.num_restarts)
+    # No `device_id`: with it NCCL would make its communicator here, before the node check that names a bad rank.
     torch.distributed.init_process_group(
-        _backend(device), store=PrefixStore("aiayn/group", store), rank=rank.rank, world_size=rank.world_size
-    )
+        _backend(device), store=PrefixStore("aiayn/group", store), rank=rank.rank, world_size=rank.world_size,
+        timeout=datetime.timedelta(seconds=COLLECTIVE_SECONDS),
+    )  # fmt: skip
     control = torch.distributed.new_group(backend="gloo", timeout=datetime.timedelta(seconds=START_SECONDS))
     yield RankGroup(rank, hosts, control)
     torch.distributed.destroy_process_group()  # not after an error: other ranks may hang in the middle of a reduction

@@ -5,6 +5,7 @@ The request is pickled with the job, and unpickled by the copy of the code that 
 
 import contextlib
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -24,7 +25,7 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     `training`, `seed` and the data-bin decide its tensors. On a cluster `num_earlier_jobs` of this training ran before
     this one, of at most `max_num_jobs`; each of its nodes must have `gpus_per_node`, and the job must run the code in
     `code_folder`, unless that is None. `prediction` goes into its record, and so does `beginning`, which is None unless
-    the training continues a shorter training from the checkpoint at `beginning_path`.
+    the training continues a shorter training, of the system `begins_from`, from the checkpoint at `beginning_path`.
     """
 
     run: str
@@ -45,6 +46,7 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     gpus_per_node: int = 0
     code_folder: str | None = None
     prediction: Prediction | None = None
+    begins_from: str | None = None
     beginning: Beginning | None = None
     beginning_path: str | None = None
 
@@ -85,6 +87,13 @@ class StopFlag(NotedSignal):
 
     numbers = (*NotedSignal.numbers, signal.SIGUSR2)
     agreed: signal.Signals | None = None
+
+    def wait_for_signal(self, seconds: float) -> signal.Signals | None:
+        """Return the signal, as soon as there is one, at most after so many seconds."""
+        deadline = time.monotonic() + seconds
+        while self.signal_number is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return self.signal_number
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.signal_number is None or number != signal.SIGUSR2:

@@ -35,13 +35,16 @@ from aiayn.train.fairseq_args import train_flags
 from aiayn.train.node_check import check_node
 from aiayn.train.rank_lock import rank_error_recorded, rank_lock
 from aiayn.train.ranks import Rank, RankGroup, Start, any_rank_stopped, joined_ranks, rank_flags
-from aiayn.train.rendezvous import is_peer_loss
+from aiayn.train.rendezvous import PeerLossError, is_peer_loss
 from aiayn.train.request import StopFlag, TrainingRequest
 from aiayn.train.task import AiaynTranslationTask, forget_validations
 from aiayn.train.training_record import hash_inputs, make_record
 
 logger = logging.getLogger(__name__)
 __all__ = ["plugin", "train_rank"]  # plugin: imported to register our classes with fairseq
+
+
+SIGNAL_SECONDS = 2.0  # between the ends of a data loader and of its rank, if a signal goes to both
 
 
 class StopTraining(BaseException):
@@ -83,8 +86,14 @@ class RankTraining:
         start = self.group.broadcast_start()
         if start.is_needed:
             check_node(self.group, self.device)
-            with contextlib.suppress(StopTraining):
+            try:
                 self.train_with_fairseq(start)
+            except StopTraining:
+                pass
+            except RuntimeError as error:
+                if is_lost_loader(error) and self.stop.wait_for_signal(SIGNAL_SECONDS):
+                    raise PeerLossError("a signal to all of the job's processes ended a data loader") from error
+                raise
 
     def train_with_fairseq(self, start: Start) -> None:
         """Train from a start, with the energy metered."""
@@ -188,6 +197,8 @@ class RankZero(RankTraining):
         except BaseException as error:
             outcome, reason = self._classify_failure(error)
             folder.end_attempt(outcome=outcome, reason=reason[:2000], energy=tally.energy)
+            if outcome == "stopped" and self.rank.world_size == 1:
+                return
             raise
         folder.end_attempt(update=record.updates, outcome="done", reason="", time=ended, energy=tally.energy)
         write_record(record, folder.done_path)
@@ -196,11 +207,16 @@ class RankZero(RankTraining):
         """Return outcome and reason of an attempt that an error ended.
 
         The loss of another rank's process is only a symptom: the attempt failed if that rank has recorded an error of
-        its own, else it was killed, and the next attempt may succeed.
+        its own, else it was killed, and the next attempt may succeed. A data loader that is lost when a signal comes
+        got that signal too: the attempt was stopped before it could save.
         """
+        if is_lost_loader(error) and (number := self.stop.wait_for_signal(SIGNAL_SECONDS)):
+            return "stopped", f"asked by {number.name}, which also ended a data loader before the training could save"
         if not is_peer_loss(error):
             return "failed", describe_rank_error(0, error)
         others = self.folder.rank_errors()
+        if self.stop.signal_number is not None and not others:
+            return "stopped", f"asked by {self.stop.signal_number.name}, which ended another rank before all had saved"
         lost = f"another rank was killed: {describe_error(error).partition('. ')[0]}"
         return ("failed", others[0]) if others else ("lost", lost)
 
@@ -238,6 +254,11 @@ def _log_added(path: Path) -> Iterator[None]:
         root.setLevel(level)
         root.removeHandler(handler)
         handler.close()
+
+
+def is_lost_loader(error: BaseException) -> bool:
+    """Return whether torch's error says that a process that makes batches has ended."""
+    return isinstance(error, RuntimeError) and "DataLoader worker" in str(error)
 
 
 def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
