@@ -79,9 +79,9 @@ class JudgedNumber(msgspec.Struct, frozen=True):
 
 
 class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """Values in percent, one a seed, and their conditions; `signatures` and `left_out` are of records alone.
+    """Values in percent, one a seed, and their conditions; only records fill `signatures` and `left_out`.
 
-    Of another's mean over seeds the values are not known: there are none, but the mean with its number of seeds.
+    A published mean has no values, only `given_mean`: the mean and the number of seeds.
     """
 
     values: tuple[float, ...]
@@ -163,7 +163,7 @@ def question_of_mean(
     """Return the question of a mean over seeds whose values are not known: their mean and number decide, with the sd.
 
     Raises:
-        UsageError: if there are fewer than two seeds, of which there is no sd.
+        UsageError: if there are fewer than two seeds: one seed has no sd.
     """
     if not 2 <= num_seeds <= MAX_SEEDS:
         raise UsageError(f"--num-seeds {num_seeds}: expected 2 to {MAX_SEEDS}; one seed has no sd")

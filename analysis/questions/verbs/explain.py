@@ -6,8 +6,8 @@ definition.
 
 Several numbers, one a seed: the verdict by the project's rule (docs/tables.md), with the interval and the seeds that
 would decide; and whether the printed number, itself a single run, lies in the 95 % prediction interval of yours. The sd
-is that of your values, or --sd with --sd-df. Of another paper's mean alone: --mean, --sd and --num-seeds, its printed
-mean, sd over seeds and number of seeds. --from-logs and --results ask the same of files: of records of ours, or of
+is that of your values, or --sd with --sd-df. For a mean that another paper prints, give --mean, --sd and
+--num-seeds. --from-logs and --results ask the same of files: of records of ours, or of
 fairseq's logs. --system may be a published replication (revisit_tiny):
   aiayn explain --bleu 28.1 28.5 27.9 --system big --expect reproduced
 
