@@ -1,4 +1,7 @@
-"""`make install` takes a Python that the project runs on, or says so at once; Pythons and pip are stand-ins."""
+"""`make install` takes a Python that the project runs on, or says so at once; Pythons and pip are stand-ins.
+
+The workflow for GitHub runs the same steps as `.ci/run`, on the same Pythons as the Makefile.
+"""
 
 import os
 import re
@@ -9,6 +12,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.specifiers import SpecifierSet
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -167,3 +171,27 @@ def test_the_pythons_of_the_makefile_are_those_of_the_project() -> None:
     assert found.split() == [f"3.{minor}" for minor in range(30) if allowed.contains(f"3.{minor}")]
     assert found.split() == [f"{major}.{minor}" for major, minor in checks.PYTHON_VERSIONS]  # of `aiayn preflight`
     assert f"expected {', '.join(found.split()[:-1])} or {found.split()[-1]};" in text
+
+
+def steps_of_script(text: str) -> list[str]:
+    """Return the commands of `.ci/run`, which follow its last condition."""
+    return [line for line in text.rpartition("\nfi\n")[2].splitlines() if line]
+
+
+def steps_of_workflow(text: str) -> list[str]:
+    """Return the commands of a workflow's only job, except its settings of git."""
+    (job,) = yaml.safe_load(text)["jobs"].values()
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    return [command for command in commands if not command.startswith("git config ")]
+
+
+def test_the_workflow_runs_the_steps_of_the_script_on_every_supported_python() -> None:
+    script = (CHECKOUT / ".ci" / "run").read_text(encoding="utf-8")
+    workflow = (CHECKOUT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    makefile = (CHECKOUT / "Makefile").read_text(encoding="utf-8")
+    assert "make test" in steps_of_script(script)
+    assert steps_of_workflow(workflow) == steps_of_script(script)
+    assert steps_of_workflow(workflow.replace("      - run: make test\n", "")) != steps_of_script(script)
+    (versions,) = re.findall(r"^PYTHON_VERSIONS := (.+)$", makefile, re.MULTILINE)
+    (job,) = yaml.safe_load(workflow)["jobs"].values()
+    assert job["strategy"]["matrix"]["python"] == versions.split()

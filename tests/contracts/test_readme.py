@@ -10,7 +10,8 @@ import pytest
 from aiayn.__main__ import build_parser, verbs
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PAGE_NAMES = ("README.md", "workflow/README.md", *sorted(f"docs/{path.name}" for path in CHECKOUT.glob("docs/*.md")))
+DOCS_NAMES = sorted(f"docs/{path.name}" for path in CHECKOUT.glob("docs/*.md"))
+PAGE_NAMES = ("README.md", "CONTRIBUTING.md", "workflow/README.md", *DOCS_NAMES)
 TREE_PAGE = "workflow/README.md"
 MAX_README_LINES = 110  # two screens
 FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)

@@ -1,7 +1,7 @@
 """Defines what a driver needs of the place where jobs run, and names the launchers; each is imported when it is used.
 
-Another executor is a package beside `launch/slurm` with three files (its launcher, its queue, what its jobs need
-inside) and a line each in LAUNCHERS, _QUEUES and `aiayn.launch.job.SURROUNDINGS`.
+Another executor is a package next to `launch/slurm` with three files (its launcher, its queue, what its jobs need
+inside) and a line each in LAUNCHERS, _QUEUES and `aiayn.launch.job.SURROUNDINGS`. CONTRIBUTING.md has the steps.
 """
 
 from pathlib import Path
