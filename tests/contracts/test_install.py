@@ -181,7 +181,7 @@ def checkout(tmp_path: Path, environment: Path) -> Path:
     (folder / ".venv" / "kept").touch()
     (folder / "constraints.txt").write_text(CONSTRAINTS, encoding="utf-8")
     (folder / "pyproject.toml").write_text(PYPROJECT, encoding="utf-8")
-    backend = BACKEND.format(name="aiayn", version="0.3.0", needs=PROJECT_NEEDS)
+    backend = BACKEND.format(name="aiayn", version="0.4.0", needs=PROJECT_NEEDS)
     (folder / "backend.py").write_text(backend, encoding="utf-8")
     return folder
 
@@ -220,7 +220,7 @@ def installed(checkout: Path) -> dict[str, str]:
 def test_torch_comes_first_then_fairseq_without_extensions_then_the_rest(checkout: Path, index: Index) -> None:
     demo = make(checkout, index.url, ".venv/installed-demo")
     assert demo.returncode == 0, demo.stderr
-    versions = {"torch": "2.13.0", "fairseq_fixed": "0.12.3.1", "aiayn": "0.3.0", "filelock": "1.0", "snakemake": "1.0"}
+    versions = {"torch": "2.13.0", "fairseq_fixed": "0.12.3.1", "aiayn": "0.4.0", "filelock": "1.0", "snakemake": "1.0"}
     assert installed(checkout).items() >= versions.items()
     assert not {"numpy", "pytest"} & set(installed(checkout))
     assert "torch 2.13.0, built for CUDA 13.0; for another: make install TORCH_INDEX_URL=http" in demo.stdout
