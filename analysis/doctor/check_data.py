@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from aiayn.logs.findings import Evidence
-from aiayn.logs.rules import DEV_PAIRS, TRAINING_PAIRS_BY_LANGUAGE_PAIR
 from aiayn.spec.system import ShippedSource
 from analysis.doctor.alignment import CLEAN_SHARE, MAX_SHARE, alarm_rate, estimate_misaligned
+from analysis.doctor.check_settings import training_judgements
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
-from analysis.doctor.types import Answer, Case, Claim, fact, make_finding
+from analysis.doctor.types import Answer, Case, Claim, evidence_of, fact, make_finding
+from paper_tables.compare.training import DEV_PAIRS, HARMLESS_VOCABULARY, TRAINING_PAIRS_BY_LANGUAGE_PAIR
 
-PAPER_VOCABULARY = {"en-de": (30_000, 42_000), "en-fr": (28_000, 36_000)}  # section 5.1: about 37,000; 32,000
 NUM_LINES_LOOKED_AT = 2000
 MAX_UNKNOWN_SHARE = 0.01
 PLANTED_SHARE = 0.1
@@ -25,26 +25,40 @@ NOT_JOINT, UNENDED = "dictionaries of both languages", "lines without their end 
 
 
 def check_data(case: Case) -> Answer:
-    """Compare numbers of pairs: log, data-bin, and what the corpus holds."""
-    if case.trained and re.search(r"wmt.?17", case.trained.data.lower()) and case.claim.corpus.name == "wmt14_en_de":
-        wrong = [fact(case.trained.path, "data", "WMT17's text", "WMT14's", case.trained.log.first_line)]
-        return Answer(findings=(make_finding("wmt17", wrong),))
+    """Compare languages and numbers of pairs: log, data-bin, and what the corpus holds."""
     if wrong := list(_language_pair(case)):
         return Answer(findings=(make_finding("other-languages", wrong),))
+    folder = str(case.log.arguments.get("data") or "").lower() if case.log and case.training else ""
+    if case.claim.corpus.name == "wmt14_en_de" and re.search(r"wmt.?17", folder):
+        wrong = [fact(case.place, "data", "WMT17's text", "WMT14's", case.log.first_line if case.log else None)]
+        return Answer(findings=(make_finding("wmt17", wrong),))
+    judged = [one for one in training_judgements(case) if one.group == "pairs"]
+    findings = [
+        make_finding("other-counts", [evidence_of(one)], what=one.quantity)
+        for one in judged
+        if one.verdict in ("different", "contradictory") and one.quantity != "train_pairs"
+    ]
     counts = _counts(case)
     if wrong := list(_wrong_counts(case)):
         num_pairs, expected = counts.get("train"), _expected_pairs(case.claim)
-        if num_pairs and expected and any(one.what == "training pairs" for one in wrong):
-            # the published cost is of another selection of WMT's text, of that size
-            return Answer(findings=(make_finding("other-text", wrong, amount=num_pairs / expected),))
-        return Answer(findings=(make_finding("other-counts", wrong),))
+        is_other_text = any(one.what == "training pairs" for one in wrong) and num_pairs and expected
+        # The published cost was measured with another selection of WMT's text, of such a size.
+        name, amount = ("other-text", num_pairs / expected) if is_other_text else ("other-counts", None)  # type: ignore[operator]
+        findings.insert(0, make_finding(name, wrong, amount=amount))
+    if findings:
+        return Answer(findings=tuple(findings))
     if not counts:
         return Answer(missing=f"{NO_DATA}, and no log that counts its pairs")
     return Answer(seen=", ".join(f"{split} {number:,}" for split, number in counts.items()))
 
 
 def _counts(case: Case) -> dict[str, int]:
-    counts = dict(case.log.num_pairs_by_split) if case.log else {}
+    """Return the pairs by split; the data-bin's count where both are there. train, train1, ... are one corpus."""
+    logged = case.log.num_pairs_by_split if case.log else {}
+    counts: dict[str, int] = {}
+    for split, number in logged.items():
+        name = "train" if split.rstrip("0123456789") == "train" else split
+        counts[name] = counts.get(name, 0) + number
     if case.data is not None:
         counts |= {split: len(source) for split, (source, _) in case.data.sides_by_split.items()}
     return counts
@@ -57,14 +71,14 @@ def _expected_pairs(claim: Claim) -> int | None:
 def _language_pair(case: Case) -> Iterator[Evidence]:
     """Yield if source and target of the log are not the corpus's."""
     log = case.log
-    if log is None or case.trained is None:
+    if log is None or case.training is None:
         return
     given = tuple(str(log.arguments[key]) for key in ("source_lang", "target_lang") if log.arguments.get(key))
     languages = given if len(given) == 2 else log.languages[:2]
     expected = (case.claim.corpus.source_language, case.claim.corpus.target_language)
     if len(languages) == 2 and languages != expected:
         here, there = ("-".join(pair) for pair in (languages, expected))
-        yield fact(case.trained.path, "source and target language", here, there, log.first_line)
+        yield fact(case.training.path, "source and target language", here, there, log.first_line)
 
 
 def _wrong_counts(case: Case) -> Iterator[Evidence]:
@@ -77,7 +91,7 @@ def _wrong_counts(case: Case) -> Iterator[Evidence]:
             yield fact(target.path, what, f"{num_source:,} and {num_target:,}", "one number")
         if logged.get(split, num_source) != num_source:
             what, expected_words = f"pairs of {split} in the log", f"{num_source:,}, as in the data-bin"
-            yield fact(case.trained.path if case.trained else "", what, f"{logged[split]:,}", expected_words)
+            yield fact(case.training.path if case.training else "", what, f"{logged[split]:,}", expected_words)
     counts, where, expected = _counts(case), case.place, _expected_pairs(claim)
     num_pairs = counts.get("train")
     if expected and num_pairs is not None and abs(num_pairs / expected - 1) > MAX_PAIRS_DEVIATION:
@@ -93,6 +107,8 @@ def _wrong_counts(case: Case) -> Iterator[Evidence]:
 
 def check_vocabulary(case: Case) -> Answer:
     """Check the dictionary: joint if the corpus has one vocabulary, of its size, with all symbols of the text."""
+    if other := _other_dictionary(case):
+        return Answer(findings=(make_finding("other-dictionary", [other]),))
     if len(_sizes(case)) < 2:
         return Answer(missing=f"{NO_DATA}, and no log that counts its symbols")
     wrong = [*_not_joint(case), *_wrong_size(case), *(_not_of_text(case.data) if case.data else ())]
@@ -106,6 +122,17 @@ def check_vocabulary(case: Case) -> Answer:
     name = "separate-vocabularies" if NOT_JOINT in kinds else "other-vocabulary"
     rank = "1a" if UNENDED in kinds else ""  # the published cost is of a vocabulary without its special symbols
     return Answer(findings=(make_finding(name, wrong, rank=rank),))
+
+
+def _other_dictionary(case: Case) -> Evidence | None:
+    """Return evidence of a translation whose dictionaries are not those of the training, by their sizes."""
+    trained = case.log.vocabulary_sizes[:2] if case.log else ()
+    for output in case.translations:
+        sizes = output.generation.log.vocabulary_sizes[:2] if output.generation else ()
+        if len(sizes) == len(trained) == 2 and sizes != trained:
+            here, there = (" and ".join(f"{size:,}" for size in pair) for pair in (sizes, trained))
+            return fact(output.path, "types of its dictionaries", here, f"{there}, as in training")
+    return None
 
 
 def _sizes(case: Case) -> list[int]:
@@ -125,20 +152,19 @@ def _not_joint(case: Case) -> Iterator[Evidence]:
             num_shared = len(set(source.symbols) & set(target.symbols))
             text = f"{len(source.symbols):,} and {len(target.symbols):,} symbols, {num_shared:,} of them shared"
             yield fact(target.path, what, text, expected)
-    elif case.trained is not None and len(set(_sizes(case))) > 1:
-        yield fact(case.trained.path, what, f"{' and '.join(f'{size:,}' for size in _sizes(case))} symbols", expected)
+    elif case.training is not None and len(set(_sizes(case))) > 1:
+        yield fact(case.training.path, what, f"{' and '.join(f'{size:,}' for size in _sizes(case))} symbols", expected)
 
 
 def _wrong_size(case: Case) -> Iterator[Evidence]:
     sizes, claim = _sizes(case), case.claim
-    if claim.is_papers_corpus and claim.corpus.language_pair in PAPER_VOCABULARY:
-        low, high = PAPER_VOCABULARY[claim.corpus.language_pair]
-        if not low <= max(sizes) <= high:
-            yield fact(case.place, "symbols", f"{max(sizes):,}", f"{low:,} to {high:,} (section 5.1)")
-    if case.data is not None and case.trained is not None and case.log is not None:
+    low, high = HARMLESS_VOCABULARY
+    if claim.is_papers_corpus and not low <= max(sizes) <= high:
+        yield fact(case.place, "symbols", f"{max(sizes):,}", f"{low:,} to {high:,} (section 5.1)")
+    if case.data is not None and case.training is not None and case.log is not None:
         logged = case.log.vocabulary_sizes
         if logged and sorted(logged) != sorted(sizes):
-            yield fact(case.trained.path, "symbols in the log", logged, f"{tuple(sizes)}, as in the data-bin")
+            yield fact(case.training.path, "symbols in the log", logged, f"{tuple(sizes)}, as in the data-bin")
 
 
 def _not_of_text(data: DataBin) -> Iterator[Evidence]:
@@ -162,7 +188,7 @@ def check_alignment(case: Case) -> Answer:
     source, target = case.data.sides_by_split["train"]
     estimate = estimate_misaligned(source, target, np.random.default_rng(ALIGNMENT_SEED))
     if estimate is None:
-        return Answer(missing=f"{len(source):,} training pairs are too few for an estimate")
+        return Answer(missing=f"{len(source):,} training pairs are too few for an estimate: a word occurs too rarely")
     low, high = estimate.interval
     share = f"{estimate.misaligned_share:.1%} of {estimate.num_compared:,} pairs drawn ({low:.1%} to {high:.1%})"
     if not estimate.is_alarming:

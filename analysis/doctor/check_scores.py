@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 
 from aiayn.logs.findings import Cost, Evidence, Finding
-from aiayn.logs.rules import DEV_PAIRS, TEST_PAIRS
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.scoring.definitions import CASE_SUFFIX
 from aiayn.scoring.outputs.line_match import (
@@ -21,14 +20,28 @@ from aiayn.scoring.outputs.line_match import (
     variety,
     words_share,
 )
+from aiayn.scoring.outputs.repairs import best_repair
 from aiayn.scoring.outputs.system_output import Share, form_of, joined
 from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR
-from analysis.doctor.check_search import NO_TRANSLATIONS
+from analysis.doctor.check_search import NO_TRANSLATIONS, generation_judgements
 from analysis.doctor.check_training import check_divergence
 from analysis.doctor.plain import letters, only_letters, plain
-from analysis.doctor.types import Answer, Case, Reported, Scorer, Translation, fact, make_finding, outcome_of
+from analysis.doctor.types import (
+    Answer,
+    Case,
+    Reported,
+    Scorer,
+    Translation,
+    evidence_of,
+    fact,
+    make_finding,
+    outcome_of,
+)
+from paper_tables.compare.decoding import TEST_PAIRS
+from paper_tables.compare.training import DEV_PAIRS
 
 AS_GIVEN = "bleu_as_given"
+TESTSET_QUANTITIES = ("num_sentences", "reference_tokens")
 PREFERRED_METRICS = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_fairseq", AS_GIVEN, "bleu_sacre_13a")
 MAX_MARKED = 0.01  # of lines
 MIN_EQUAL = 0.9
@@ -57,12 +70,37 @@ def check_pieces(case: Case) -> Answer:
             # Published costs do not matter where the cost is measured on these lines.
             rank, what = ("", "form") if costs else (None, "")
             findings.append(make_finding(names[0], wrong, rank=rank, what=what, costs=costs))
+        else:
+            findings += _repairable(case, output)
         findings += _unknown_words(case, output)
         findings += _not_translated(case, output)
     first_by_title = {finding.title: finding for finding in reversed(findings)}
     files = ", ".join(f"{len(output.lines):,} lines of {output.testset}" for output in given)
     seen = f"{files}: no marks of pieces, no more tokens apart than in the references"
     return outcome_of(tuple(reversed(first_by_title.values())), [seen], "")
+
+
+def _repairable(case: Case, output: Translation) -> Iterator[Finding]:
+    """Yield the repair that raises the score, as `aiayn score` names it, with both numbers."""
+    if output.references is None:
+        return
+    scores = case.scorer(output.lines, output.references) if output.can_be_scored else {}
+    metric = AS_GIVEN if output.logged else next((name for name in PREFERRED_METRICS if name in scores), AS_GIVEN)
+
+    def score(lines: Sequence[str], references: Sequence[str]) -> float:
+        return case.scorer(lines, references).get(metric, 0.0)
+
+    language, given = case.claim.corpus.target_language, scores.get(metric)
+    helpful = best_repair(output.lines, output.references, language, score, given)
+    if helpful is not None and given is not None:
+        repaired, value = helpful
+        source = f"these lines, {metric}: {given:.2f} as given, {value:.2f} with {repaired.words}"
+        evidence = fact(output.path, metric, f"{given:.2f}", f"{value:.2f} with {repaired.words}")
+        costs = (Cost(low=value - given, high=value - given, source=source),)
+        names = " ".join(repaired.name.split("+"))
+        yield make_finding(
+            "repairable", [evidence], rank="", what="form", costs=costs, words=repaired.words, names=names
+        )
 
 
 def _marks(output: Translation) -> Iterator[Evidence]:
@@ -283,6 +321,8 @@ def _against_translations(case: Case, output: Translation) -> Finding | None:
 
 def check_definition(case: Case) -> Answer:
     """Check each reported score against its name, by signature and by scoring again, and that case is kept."""
+    if impossible := list(_impossible(case)):
+        return Answer(findings=tuple(impossible))
     printed = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
     for output in case.translations:
         if not output.lines and output.metric not in ("", printed) and case.claim.is_papers_corpus:
@@ -306,6 +346,20 @@ def check_definition(case: Case) -> Answer:
             names = ", ".join(dict.fromkeys(score.metric for score in output.reported))
             seen.append(f"{output.testset}: {len(output.reported)} scores match their names, scored again ({names})")
     return outcome_of((), seen, "no reported scores with references to score again")
+
+
+def _impossible(case: Case) -> Iterator[Finding]:
+    """Yield a finding for each BLEU that is none in percent, and for arguments that change what is scored."""
+    for output in case.translations:
+        for one in generation_judgements(case, output):
+            if one.quantity == "bleu" and not one.is_good:
+                value = output.logged.value if output.logged else 0.0
+                yield make_finding("impossible-bleu", [evidence_of(one)], value=value)
+            elif one.group == "scoring" and one.verdict == "different" and one.fix == "leave it out":
+                yield make_finding(
+                    "other-scoring", [evidence_of(one)], what=one.quantity, words=one.words or one.quantity,
+                    found=one.found, fix=one.fix,
+                )  # fmt: skip
 
 
 def _case_or_name(
@@ -374,6 +428,7 @@ def check_testset(case: Case) -> Answer:
     if not case.translations:
         return Answer(missing=NO_TRANSLATIONS)
     wrong, seen = [], []
+    claimed_languages = (case.claim.corpus.source_language, case.claim.corpus.target_language)
     for output in case.translations:
         expected: int | None = None
         if case.claim.is_papers_corpus:
@@ -383,9 +438,17 @@ def check_testset(case: Case) -> Answer:
         elif case.data is not None and output.split in case.data.sides_by_split:
             expected = len(case.data.sides_by_split[output.split][1])
         num_lines = len(output.lines)
+        of_log = [one for one in generation_judgements(case, output) if one.quantity in TESTSET_QUANTITIES]
+        if not num_lines and of_log:  # a quiet log: its own lines state the size of the test set
+            wrong += [evidence_of(one) for one in of_log if one.verdict == "different"]
+            seen += [f"{output.testset}: {one.found} {one.words}" for one in of_log if one.is_good]
+            if output.generation and output.generation.log.languages[:2] not in ((), claimed_languages):
+                here = "-".join(output.generation.log.languages[:2])
+                wrong.append(fact(output.path, "languages", here, case.claim.corpus.language_pair))
         if expected is not None and num_lines and num_lines != expected:
             wrong.append(fact(output.path, f"lines of {output.testset}", len(output.lines), expected))
         elif expected is not None and num_lines:
             seen.append(f"{output.testset}: {expected:,} lines")
-    findings = [make_finding("other-testset", wrong, amount=float(wrong[0].found))] if wrong else []
+    amount = float(wrong[0].found.replace(",", "")) if wrong and wrong[0].found.replace(",", "").isdigit() else None
+    findings = [make_finding("other-testset", wrong, amount=amount)] if wrong else []
     return outcome_of(findings, seen, "the test set's number of lines is not known")

@@ -14,14 +14,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from aiayn.errors import RecordError, UsageError
-from aiayn.logs.folder import average_of, metric_of_generation
-from aiayn.logs.lines import LogText
-from aiayn.logs.listing import list_logs
-from aiayn.logs.reader import read_log
-from aiayn.logs.statistics import parse_statistics
-from aiayn.logs.symbols import symbols_of_arguments
-from aiayn.logs.types import AveragingLog, GenerationLog, TrainingLog
+from aiayn.logs.evidence import (
+    VALIDATION_BLEU,
+    LoggedFolder,
+    LoggedGeneration,
+    LoggedTraining,
+    join_logs,
+    logged_training,
+    metric_of_generation,
+)
+from aiayn.logs.listing import LeftOut, list_folder
+from aiayn.logs.reader import OTHER_TOOLKIT, read_log
+from aiayn.logs.types import TrainingLog
 from aiayn.packed import find_packed
 from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, num_averaged, split_alpha
 from aiayn.records import (
@@ -42,21 +49,18 @@ from analysis.doctor.types import (
     Attending,
     Case,
     Claim,
-    LoggedRate,
     Reported,
     Scorer,
     Search,
-    Trained,
     Translation,
-    search_of_arguments,
 )
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
 _REFERENCES = re.compile(r"(ref)", re.IGNORECASE)
 _PLAIN_SUFFIXES = (".txt", ".hyp", ".hypo", ".sys", ".ref", ".de", ".fr", ".es", ".sgm", ".gz")
+MAX_NOTES = 4  # files that a refusal names
 _METRIC_BY_TOKENIZER = {"13a": "bleu_sacre_13a", "intl": "bleu_sacre_intl"}
-MAX_RATES = 4000  # of a longer log, as many evenly spaced lines
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
 
 
@@ -86,7 +90,7 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
     log_path = find_packed(train.log_path)
     return Case(
         claim=claim,
-        trained=None if log_path is None else read_trained(log_path),
+        training=None if log_path is None else read_training(log_path),
         data=data,
         translations=tuple(_translations_of_run(results_folder, train, claim)),
         scorer=scorer,
@@ -149,22 +153,44 @@ def collect_folder(
         UsageError: if the folder holds several trainings or data-bins.
         RecordError, CorpusError: if a file is malformed.
     """
-    translations = tuple(_translations(folder, claim, hypotheses_path, references_path))
+    listing = list_folder(folder)
+    logs = join_logs(folder, {path: read_log(folder / path) for path in listing.log_paths})
+    translations = tuple(_translations(folder, claim, logs, hypotheses_path, references_path))
     attending = _attending(folder, "**/*.json")
-    case = Case(claim, _trained(folder), _data(folder, claim), translations, scorer, attending)
-    if case.trained is None and case.data is None and not translations:
+    notes = tuple(_not_read(logs, listing.left_out))
+    case = Case(claim, _training(folder, logs), _data(folder, claim), translations, scorer, attending, notes)
+    if case.training is None and case.data is None and not translations:
+        found = "; ".join(notes[:MAX_NOTES])
         raise RecordError(
             f"{folder}: no training log, no data-bin of {claim.corpus.language_pair} and no translations; "
-            f"expected one of them at least; name the folder that has them"
+            f"expected one of them at least; name the folder that has them{f' ({found})' if found else ''}"
         )
     return case
 
 
-def _trained(folder: Path) -> Trained | None:
-    entries_by_path = {path: read_log(folder / path).entries for path in list_logs(folder)}
-    paths = [path for path, entries in entries_by_path.items() if any(isinstance(one, TrainingLog) for one in entries)]
-    _refuse_several(folder, "logs of trainings", paths)
-    return read_trained(folder / paths[0]) if paths else None
+def _not_read(logs: LoggedFolder, left_out: Sequence[LeftOut]) -> Iterator[str]:
+    """Yield a sentence for each file that could not be read, or is a log of another program."""
+    for path, log_file in logs.file_by_path.items():
+        refusal = log_file.refusal
+        if refusal is not None:
+            yield f"Not read: {path}: {refusal.text}; {refusal.next_step}."
+        elif log_file.other_programs == (OTHER_TOOLKIT,) and not log_file.entries:
+            yield f"Not read: {path}: a log of another toolkit than fairseq."
+    for one in left_out:
+        if not one.path.startswith("("):
+            yield f"Not read: {one.why}."
+
+
+def _training(folder: Path, logs: LoggedFolder) -> LoggedTraining | None:
+    trainings = {training.identity or training.path: training for training in logs.trainings}
+    _refuse_several(folder, "trainings", [training.path for training in trainings.values()])
+    training = next(iter(trainings.values()), None)
+    if training is None:
+        return None
+    path = folder / training.path.removesuffix(f"@{training.log.first_line}")
+    if not training.log.arguments and training.log.num_parameters is None and not training.log.validations:
+        return None
+    return msgspec.structs.replace(training, path=str(path))
 
 
 def _data(folder: Path, claim: Claim) -> DataBin | None:
@@ -180,11 +206,15 @@ def _refuse_several(folder: Path, what: str, paths: list[str]) -> None:
 
 
 def _translations(
-    folder: Path, claim: Claim, hypotheses_path: Path | None, references_path: Path | None
+    folder: Path,
+    claim: Claim,
+    logs: LoggedFolder,
+    hypotheses_path: Path | None,
+    references_path: Path | None,
 ) -> Iterator[Translation]:
     given_path = references_path or _plain_file(folder, _REFERENCES)
     records = list(_translations_of_records(folder, claim, given_path))
-    generations = list(_generations(folder, claim))
+    generations = [_generated(folder, one, claim, None) for one in logs.generations if _is_scored(one)]
     if hypotheses_path is None and (records or generations):
         yield from records or generations
         return
@@ -192,7 +222,8 @@ def _translations(
     if plain_path is None:
         return
     if read_output(plain_path).kind == "generate log":
-        yield from _generations(plain_path.parent, claim, only=plain_path.name, references_path=references_path)
+        given = join_logs(plain_path.parent, {plain_path.name: read_log(plain_path)})
+        yield from (_generated(plain_path.parent, one, claim, references_path) for one in given.generations)
         return
     testset = claim.corpus.test_testset
     yield Translation(
@@ -230,37 +261,32 @@ def _records(
         yield path, record
 
 
-def _generations(
-    folder: Path, claim: Claim, only: str | None = None, references_path: Path | None = None
-) -> Iterator[Translation]:
-    """Yield what logs of fairseq-generate below a folder hold, or the one that is named."""
-    names = list_logs(folder) if only is None else [only]
-    entries = [(path, entry) for path in names for entry in read_log(folder / path).entries]
-    averagings = [entry for _, entry in entries if isinstance(entry, AveragingLog)]
-    for path, entry in entries:
-        if isinstance(entry, GenerationLog) and (entry.num_hypotheses or entry.bleu):
-            average = average_of(entry, averagings, None)
-            average = average if num_averaged(average) else ""
-            yield _generated(folder / path, entry, claim, average, references_path)
+def _is_scored(generation: LoggedGeneration) -> bool:
+    """Return whether a log of fairseq-generate holds translations or a score; validations are no translations."""
+    log = generation.log
+    is_validation = log.bleu is not None and log.bleu.name == VALIDATION_BLEU
+    return bool(log.num_hypotheses or log.bleu) and not is_validation
 
 
-def _generated(path: Path, log: GenerationLog, claim: Claim, average: str, references_path: Path | None) -> Translation:
+def _generated(folder: Path, generation: LoggedGeneration, claim: Claim, references_path: Path | None) -> Translation:
     """Return fairseq-generate's lines as they are, in the order of the source, with the BLEU that it printed."""
+    log = generation.log
+    path = folder / generation.path.removesuffix(f"@{log.first_line}")
+    average = generation.average.name if num_averaged(generation.average.name) else ""
     lines = read_text(path).split("\n")[log.first_line - 1 : log.last_line]
     sentences = generated_sentences(lines)
     chosen = sentences["D"] or sentences["H"]
     numbers = sorted(chosen)
     subset = log.bleu.subset if log.bleu else str(log.arguments.get("gen_subset") or "test")
     testset = claim.corpus.testset_of("dev" if subset == "valid" else "test")
-    reported, metric, beam_size = [], "", None
+    reported, metric = [], ""
     if log.bleu is not None:
-        beam_size = log.bleu.beam_size
         metric = metric_of_generation(log)
         reported = [Reported(f"{path}:{log.bleu.line}", metric, log.bleu.value, "")]
     return Translation(
         path=str(path), lines=tuple(chosen[number] for number in numbers),
         testset=testset, split=subset, role=role_of(claim.corpus, testset), average=average,
-        search=search_of_arguments(log.arguments, f"{path}:{log.first_line}", beam_size),
+        generation=msgspec.structs.replace(generation, path=str(path)),
         metric="bleu_fairseq" if metric == "bleu_as_given" else metric,
         references_path=str(references_path or path),
         references=read_lines(references_path) if references_path else _numbered_lines(sentences["T"], numbers),
@@ -302,7 +328,7 @@ def read_lines(path: Path, *, may_be_blank: bool = False) -> tuple[str, ...]:
     return tuple(read_output(path, may_be_blank=may_be_blank).lines)
 
 
-def read_trained(path: Path) -> Trained:
+def read_training(path: Path) -> LoggedTraining:
     """Return the content of a training's log.
 
     Raises:
@@ -313,23 +339,7 @@ def read_trained(path: Path) -> Trained:
     if len(trainings) != 1:
         refusal = f" (line {log_file.refusal.line}: {log_file.refusal.text})" if log_file.refusal else ""
         raise RecordError(f"{path}: {len(trainings)} trainings{refusal}; expected the log of one, by fairseq-train")
-    (log,) = trainings
-    symbols, data = symbols_of_arguments(log.arguments, log.num_gpus), str(log.arguments.get("data") or "")
-    return Trained(path=str(path), log=log, symbols=symbols, rates=read_rates(path), data=data)
-
-
-def read_rates(path: Path) -> tuple[LoggedRate, ...]:
-    """Return every rate that a log prints with its update, in order of line."""
-    rates = []
-    for block in LogText(path).blocks():
-        for number, line in block:
-            if b"lr" not in line or b"num_updates" not in line:
-                continue
-            statistics_of_line = parse_statistics(line)
-            values = statistics_of_line.value_by_name if statistics_of_line else {}
-            if "lr" in values and values.get("num_updates", 0) >= 1:
-                rates.append(LoggedRate(number, int(values["num_updates"]), values["lr"]))
-    return tuple(rates[:: max(1, len(rates) // MAX_RATES)])
+    return logged_training(str(path), trainings[0], path.parent)
 
 
 def _translation_from_records(

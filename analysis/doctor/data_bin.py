@@ -108,6 +108,13 @@ class DataBin:
         if "train" not in self.sides_by_split:
             raise CorpusError(f"{folder}: no train.{stem}.{source_language}.idx; name the folder that has it")
 
+    @property
+    def target_share(self) -> float | None:
+        """The target symbols of the training text over those of the longer side of each pair; None of an empty text."""
+        source, target = (side.lengths for side in self.sides_by_split["train"])
+        longer = int(np.maximum(source, target).sum(dtype=np.int64)) if len(source) == len(target) else 0
+        return int(target.sum(dtype=np.int64)) / longer if longer else None
+
     def pieces(self, split: str, role: Literal["source", "target"]) -> list[str]:
         """Return the lines of a side as pieces joined by blanks, without their ends of sentence."""
         place = ("source", "target").index(role)

@@ -6,18 +6,14 @@ from collections.abc import Callable
 import msgspec
 
 from aiayn.printed import METRIC_BY_PAIR
-from analysis.doctor import check_data, check_scores, check_search, check_training
+from analysis.doctor import check_data, check_scores, check_search, check_settings, check_training
 from analysis.doctor.plain import as_text
 from analysis.doctor.types import WORDS_BY_CHECK, Answer, Case, Diagnosis
+from paper_tables.compare.judgement import DECODING_GROUPS, TRAINING_GROUPS, unjudged
 
-# A check is the function `check_<its key>` of one of these modules; one function compares all symbols.
-_FUNCTIONS = vars(check_data) | vars(check_scores) | vars(check_search) | vars(check_training)
-CHECKS: dict[str, Callable[[Case], Answer]] = {
-    name: functools.partial(check_training.check_symbols, check=name)
-    if name in check_training.SYMBOL_CHECKS
-    else _FUNCTIONS[f"check_{name}"]
-    for name in WORDS_BY_CHECK
-}
+# A check is the function `check_<its key>` of one of these modules.
+_FUNCTIONS = vars(check_data) | vars(check_scores) | vars(check_search) | vars(check_training) | vars(check_settings)
+CHECKS: dict[str, Callable[[Case], Answer]] = {name: _FUNCTIONS[f"check_{name}"] for name in WORDS_BY_CHECK}
 
 
 def diagnose(case: Case) -> Diagnosis:
@@ -35,7 +31,7 @@ def diagnose(case: Case) -> Diagnosis:
         system=claim.system,
         corpus=claim.corpus.name,
         files={
-            "log": case.trained.path if case.trained else "none",
+            "log": case.training.path if case.training else "none",
             "data-bin": str(case.data.folder) if case.data else "none",
             "translations": ", ".join(dict.fromkeys(output.path for output in case.translations)) or "none",
         },
@@ -43,7 +39,29 @@ def diagnose(case: Case) -> Diagnosis:
         outcomes=outcomes,
         scores={role: value for role, (value, _) in scores.items()},
         metrics={role: metric for role, (_, metric) in scores.items()},
+        notes=case.notes,
+        not_judged=not_judged(case),
     )
+
+
+def not_judged(case: Case) -> tuple[str, ...]:
+    """Return the quantities that BLEU requires and that nothing in the evidence states, or not whole.
+
+    A data-bin states pairs and dictionaries; records of ours state search and average.
+    """
+    training = unjudged(check_settings.training_judgements(case), TRAINING_GROUPS)
+    if case.data is not None:
+        training = tuple(group for group in training if group not in ("pairs", "dictionaries"))
+    outputs = case.translations
+    judged = {one for output in outputs for one in check_search.generation_judgements(case, output)}
+    missing = set(unjudged(judged, DECODING_GROUPS))
+    if any(output.search is not None for output in outputs):
+        missing.discard("search")
+    if any(output.average for output in outputs) or (outputs and not any(case.claim.averages_by_role.values())):
+        missing.discard("average")
+    if any(output.can_be_scored or (output.reported and not output.generation) for output in outputs):
+        missing.discard("scoring")
+    return (*training, *(group for group in DECODING_GROUPS if group in missing))
 
 
 def _scores(case: Case) -> dict[str, tuple[float, str]]:

@@ -38,7 +38,7 @@ def diagnose_run(results_folder: Path, runs_folder: Path, name: str, overrides: 
     claim = make_claim(name, scale_of(results_folder, path), train.system, train.corpus, overrides)
     case = collect_run(results_folder, train, claim, _corpus_scorer(claim.corpus))
     diagnosis = diagnose(case)
-    if case.trained is None:
+    if case.training is None:
         missing = f"none: no {train.log_path}; name the folder that holds the run with --runs-folder"
         diagnosis = msgspec.structs.replace(diagnosis, files=diagnosis.files | {"log": missing})
     return add_costs(diagnosis)

@@ -28,7 +28,7 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
 
 
 def headline(diagnosis: Diagnosis) -> str:
-    """Return in a sentence how many causes and symptoms were found, and how many checks could not be made."""
+    """Return in a sentence how many causes and symptoms were found, and what could not be judged."""
     num_symptoms = sum(finding.is_symptom for finding in diagnosis.findings)
     is_cause = [
         not finding.is_symptom and finding.likelihood not in ("raises", "unlikely") for finding in diagnosis.findings
@@ -37,9 +37,13 @@ def headline(diagnosis: Diagnosis) -> str:
     num_missing = sum(bool(outcome.missing) for outcome in diagnosis.outcomes)
     counts = {"cause": sum(is_cause), "symptom": num_symptoms, "harmless difference": num_others}
     words = ", ".join(f"{number} {noun}{'s' * (number > 1)}" for noun, number in counts.items() if number)
-    found = f"Found: {words}" if words else "No difference from the claim is found"
     made = f"{len(diagnosis.outcomes) - num_missing} of {len(diagnosis.outcomes)} checks could be made"
-    return f"{found}; {made}."
+    unknown = f"; not judged, as nothing states it: {', '.join(diagnosis.not_judged)}" if diagnosis.not_judged else ""
+    if words:
+        return f"Found: {words}; {made}{unknown}."
+    if diagnosis.not_judged:
+        return f"Nothing differs in what could be judged; {made}{unknown}."
+    return f"No difference from the claim is found; {made}."
 
 
 def words_of_missing(missing: Missing) -> str:

@@ -1,17 +1,18 @@
 """The types of the doctor: the claim, the evidence of a run, the outcome of each check; and the list of checks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from aiayn.logs.evidence import LoggedGeneration, LoggedTraining
 from aiayn.logs.findings import Cost, Evidence, Finding
-from aiayn.logs.symbols import Symbols
-from aiayn.logs.types import Argument, BleuLine, TrainingLog
+from aiayn.logs.types import BleuLine, TrainingLog
 from aiayn.printed import read_rows
 from aiayn.spec.system import CorpusSpec, DecodingSpec, TrainingSpec
 from analysis.doctor.data_bin import DataBin
+from paper_tables.compare.judgement import Judgement
 
 # Turns hypotheses and references into values in percent by metric, under every definition that applies.
 Scorer = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
@@ -34,24 +35,6 @@ class Claim(msgspec.Struct, frozen=True):
         return self.corpus.name.startswith("wmt14_")
 
 
-class LoggedRate(msgspec.Struct, frozen=True):
-    """A printed rate: the line, the update, the value."""
-
-    line: int
-    update: int
-    rate: float
-
-
-class Trained(msgspec.Struct, frozen=True):
-    """A training by its log: the paper's symbols in its arguments, the printed rates, and the name of its data-bin."""
-
-    path: str
-    symbols: Symbols
-    log: TrainingLog
-    rates: tuple[LoggedRate, ...] = ()
-    data: str = ""
-
-
 class Search(msgspec.Struct, frozen=True):
     """The known settings of the search; `place` is the file, or the line of it, that states them."""
 
@@ -62,18 +45,6 @@ class Search(msgspec.Struct, frozen=True):
     stop: str | None = None
     max_length_per_source_token: float | None = None
     max_extra_tokens: int | None = None
-
-
-def search_of_arguments(arguments: Mapping[str, Argument], place: str, beam_size: int | None = None) -> Search:
-    """Return the search that arguments of fairseq-generate set; `beam_size` where these have none."""
-    beam, alpha, factor, extra = (arguments.get(key) for key in ("beam", "lenpen", "max_len_a", "max_len_b"))
-    return Search(
-        place=place,
-        beam_size=beam if isinstance(beam, int) else beam_size,
-        length_penalty_alpha=float(alpha) if isinstance(alpha, int | float) else None,
-        max_length_per_source_token=float(factor) if isinstance(factor, int | float) else None,
-        max_extra_tokens=extra if isinstance(extra, int) else None,
-    )
 
 
 class Reported(msgspec.Struct, frozen=True):
@@ -91,7 +62,7 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
     `averaged_updates` are those of the averaged checkpoints, by the record at `averaged_path` ('': not recorded).
     `pieces` are the lines as they left the model; `references` those of the score; both are as found;
     `plain.plain` normalises them. `logged` is the BLEU line of the generate log at `path`; `lines` are empty if it
-    holds no more. `metric` is the definition in which it is scored.
+    holds no more. `metric` is the definition of its score, `generation` the log as `paper_tables.compare` needs it.
     """
 
     path: str
@@ -110,6 +81,7 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
     source_lines: tuple[str, ...] | None = None
     logged: BleuLine | None = None
     metric: str = ""
+    generation: LoggedGeneration | None = None
 
     @property
     def can_be_scored(self) -> bool:
@@ -130,24 +102,25 @@ class Attending(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """The evidence; what is None or empty is absent, and `absent` lists it in words."""
+    """The evidence; what is None or empty is absent. `notes` name the files that could not be read."""
 
     claim: Claim
-    trained: Trained | None
+    training: LoggedTraining | None
     data: DataBin | None
     translations: tuple[Translation, ...]
     scorer: Scorer
     attending: Attending | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def log(self) -> TrainingLog | None:
         """The training's log, None without one."""
-        return self.trained.log if self.trained else None
+        return self.training.log if self.training else None
 
     @property
     def place(self) -> str:
         """The data-bin's folder, else the path of the log; '' without either."""
-        return str(self.data.folder) if self.data else self.trained.path if self.trained else ""
+        return str(self.data.folder) if self.data else self.training.path if self.training else ""
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,7 +152,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     `harmless` are differences with which published runs reached the paper's number. `notes` are sentences on what could
     not be compared. `scores` are BLEU in percent of the translations by role; `metrics` their definitions, those of the
-    printed numbers wherever the lines are there to be scored.
+    printed numbers wherever the lines are there to be scored. `not_judged` are the required quantities that nothing
+    states: with any of them, "no difference" cannot be said.
     """
 
     name: str
@@ -194,6 +168,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     scores: dict[str, float] = {}
     metrics: dict[str, str] = {}
     missing: Missing | None = None
+    not_judged: tuple[str, ...] = ()
 
 
 # Each check and what it is about, in the order in which they are made: that of the ranked causes.
@@ -203,17 +178,11 @@ WORDS_BY_CHECK = {
     "alignment": "pairs that are translations",
     "pieces": "pieces joined, detokenised",
     "reference_order": "references in their order",
-    "wrong_checkpoints": "the last checkpoints averaged",
-    "batch": "target tokens an update",
-    "schedule": "learning rates as printed",
+    "batch": "batch, rate and updates",
     "divergence": "a training that holds",
     "start": "a decoder that attends",
-    "model": "model and optimiser",
-    "norm_order": "order of normalisation",
-    "dropout": "dropout",
-    "smoothing": "label smoothing",
-    "updates": "updates",
-    "average": "number of checkpoints averaged",
+    "model": "model and optimizer",
+    "average": "checkpoints averaged",
     "search": "search",
     "lengths": "length of translations",
     "definition": "definition of the scores",
@@ -264,6 +233,15 @@ def make_finding(
 def fact(path: object, what: str, found: object, expected: object, line: int | None = None) -> Evidence:
     """Return one fact, values as text."""
     return Evidence(path=str(path), line=line, what=what, found=str(found), expected=str(expected))
+
+
+def evidence_of(judgement: Judgement) -> Evidence:
+    """Return a judgement as evidence, in its own words."""
+    return Evidence(
+        path=judgement.path, line=judgement.line, what=judgement.words or judgement.quantity,
+        found=judgement.found, expected=f"{judgement.expected} ({judgement.reason})" if judgement.reason else
+        judgement.expected,
+    )  # fmt: skip
 
 
 def outcome_of(findings: Sequence[Finding], seen: Sequence[str], missing: str) -> Answer:

@@ -15,13 +15,13 @@ import pandas as pd
 
 from aiayn.errors import RecordError
 from aiayn.logs.curves import PERPLEXITY, RESTART, CurvePoint, read_curves, thin_points
-from aiayn.logs.folder import entries_by_name
+from aiayn.logs.evidence import entries_by_name
 from aiayn.logs.reader import read_log
-from aiayn.logs.rules import AveragedLine
 from aiayn.logs.types import LogFile, TrainingLog
 from aiayn.printed import PAPER_SCALE
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import split_run_name
+from paper_tables.compare.lines import AveragedLine
 from paper_tables.frame import Frame
 from paper_tables.render.figure import FAINT, INK, PALETTE, WARNING, WIDTH, Figure, FigureError, round_ticks
 
@@ -128,9 +128,9 @@ def curves_of_folder(folder: Path, file_by_path: Mapping[str, LogFile], lines: S
         RecordError: if a log cannot be read.
     """
     series_by_name: dict[str, tuple[str, int | None]] = {}
-    for line in lines:
-        scale = "" if line.row.scale == PAPER_SCALE else f" ({line.row.scale})"
-        series = ", ".join((f"{line.row.system}{scale}", line.language_pair, *line.configuration))
+    for line in (line for line in lines if line.has_training_numbers):
+        scale = "" if line.system.scale == PAPER_SCALE else f" ({line.system.scale})"
+        series = ", ".join((f"{line.system.system}{scale}", line.language_pair, *line.configuration))
         for training in line.trainings:
             seed = training.seed
             series_by_name[training.path] = (series, seed if isinstance(seed, int) else None)

@@ -29,6 +29,7 @@ from aiayn.printed import (
 from aiayn.scoring.definitions import METRICS
 from aiayn.terminal import command_lines, sections, table, titled, wrapped
 from paper_tables.published_data import (
+    MAX_BLEU,
     PublishedCause,
     PublishedGap,
     ReferenceReplication,
@@ -42,7 +43,7 @@ PRINTED_TESTSET_BY_TESTSET = {"newstest2014_filtered": "newstest2014"}  # the sa
 SEED_NOISE = Decimal("0.3")  # cause 12 of causes.csv: two runs of one recipe lie this far apart
 NUM_NEAREST_REPLICATIONS = 5
 NUM_NEAREST_CAUSES = 3
-LOW_BLEU = 10  # below it a number is no shade of the paper's: other questions come first, those of ranks `L`
+LOW_BLEU = 17  # below it a number is no shade of the paper's: other questions come first, those of ranks `L`
 LOW_RANK = "L"
 OTHER_DEFINITION = "bleu_sacre_13a"  # what a number without a definition most often is, if not the paper's
 
@@ -94,7 +95,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer. `amount` is how many BLEU may be missing (or, direction `raises`, too many), least and most.
 
     `gaps` make the range, `other_gaps` are shown beside them. Causes have their commands filled in; if none costs the
-    amount, `is_amount_matched` is false and the nearest ones are listed. `is_low`: below 10 BLEU, where other causes
+    amount, `is_amount_matched` is false and the nearest ones are listed. `is_low`: below 17 BLEU, where other causes
     come first. `taken` names the definition assumed when none was given, and how the number reads in the other.
     """
 
@@ -140,9 +141,9 @@ def explain(
         question, direction, amount, [one for one in published if not one.rank.startswith(LOW_RANK)]
     )
     if is_low:
-        causes = [one for one in published if one.rank.startswith(LOW_RANK) and _fits(one, question)] + (
-            causes if is_matched else []
-        )
+        low = [one for one in published if one.rank.startswith(LOW_RANK) and _fits(one, question)]
+        low.sort(key=lambda one: _distance(one, amount or (Decimal(0), MAX_BLEU)))
+        causes = low + (causes if is_matched else [])
     replications = [
         one
         for one in read_reference_replications(folder)
@@ -303,15 +304,16 @@ def _matching_causes(
     if amount is None or amount[1] == 0:
         return [], True
     fitting = [cause for cause in causes if cause.direction == direction and _fits(cause, question)]
-
-    def distance(cause: PublishedCause) -> Decimal:
-        low, high = cause.cost
-        return max(low - amount[1], amount[0] - high, Decimal(0))
-
-    matching = [cause for cause in fitting if distance(cause) <= SEED_NOISE]
+    matching = [cause for cause in fitting if _distance(cause, amount) <= SEED_NOISE]
     if matching:
         return matching, True
-    return sorted(fitting, key=distance)[:NUM_NEAREST_CAUSES], False
+    return sorted(fitting, key=lambda one: _distance(one, amount))[:NUM_NEAREST_CAUSES], False
+
+
+def _distance(cause: PublishedCause, amount: tuple[Decimal, Decimal]) -> Decimal:
+    """Return by how many BLEU a cause's cost misses the amount; 0 if it can be that much."""
+    low, high = cause.cost
+    return max(low - amount[1], amount[0] - high, Decimal(0))
 
 
 def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> PublishedCause:
@@ -469,8 +471,8 @@ def _cause_lines(explanation: Explanation) -> list[str]:
         return wrapped("Nothing is missing.", INDENT)
     if explanation.is_low:
         lead = (
-            "Below 10 BLEU a model is not trained yet, or something is broken on the way. Check in this order; each is "
-            "a published cause, and the first ones may occur together:"
+            f"Below {LOW_BLEU} BLEU a model is not trained yet, or something is broken on the way. Check in this "
+            "order; each is a published cause, and the first ones may occur together:"
         )
     else:
         low, high = (f"{amount:g}" for amount in explanation.amount or (0, 0))

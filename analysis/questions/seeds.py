@@ -54,6 +54,8 @@ from paper_tables.public_seeds import noise_sentence
 from paper_tables.scale_results import gather_from_records
 from paper_tables.tables.verdicts import MEANINGS, format_p
 
+MAX_SEEDS = 1000
+
 
 class PrintedNumber(msgspec.Struct, frozen=True, kw_only=True):
     """A printed number, where it is printed, whose it is, and its conditions. `edition` is '' but of the paper's."""
@@ -77,12 +79,21 @@ class JudgedNumber(msgspec.Struct, frozen=True):
 
 
 class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """Values in percent, one a seed, and their conditions; `signatures` and `left_out` are of records alone."""
+    """Values in percent, one a seed, and their conditions; only records fill `signatures` and `left_out`.
+
+    A published mean has no values, only `given_mean`: the mean and the number of seeds.
+    """
 
     values: tuple[float, ...]
     conditions: Conditions
     signatures: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    given_mean: tuple[float, int] | None = None
+
+    @property
+    def judged(self) -> tuple[float, ...]:
+        """The values, or as many times the given mean: of either the mean and the number are right, the sd is not."""
+        return self.values if self.given_mean is None else (self.given_mean[0],) * self.given_mean[1]
 
 
 class SeedAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,6 +157,20 @@ def question_of_values(
     return SeedQuestion(values=tuple(values), conditions=conditions)
 
 
+def question_of_mean(
+    mean: float, num_seeds: int, printed: PrintedNumber, *, scale: str | None, testset: str | None, metric: str | None
+) -> SeedQuestion:
+    """Return the question of a mean over seeds whose values are not known: their mean and number decide, with the sd.
+
+    Raises:
+        UsageError: if there are fewer than two seeds: one seed has no sd.
+    """
+    if not 2 <= num_seeds <= MAX_SEEDS:
+        raise UsageError(f"--num-seeds {num_seeds}: expected 2 to {MAX_SEEDS}; one seed has no sd")
+    question = question_of_values([], printed, scale=scale, testset=testset, metric=metric)
+    return msgspec.structs.replace(question, given_mean=(mean, num_seeds))
+
+
 def question_of_folder(folder: Path, printed: PrintedNumber, *, scale: str | None, metric: str | None) -> SeedQuestion:
     """Return the values that a folder holds of a system: its records of ours, if there are any, else fairseq's logs.
 
@@ -186,20 +211,20 @@ def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) 
     lines = [
         line
         for line in averaged_lines(folder)
-        if (line.row.system, line.language_pair) == wanted and line.evaluations(printed.role)
+        if (line.system.system, line.language_pair) == wanted and line.scored(printed.role)
     ]
     if not lines:
         raise RecordError(f"{place}: no BLEU in these logs; `aiayn tables --from-logs` lists what each log is of")
     if len(lines) > 1:
         named = " and ".join("; ".join(line.configuration) or "as the row" for line in lines)
         raise RecordError(f"{place}: values of several configurations, {named}; name a folder with one of them")
-    by_definition = lines[0].evaluations(printed.role)
+    by_definition = lines[0].scored(printed.role)
     chosen = [(key[0], values) for key, values in by_definition.items() if metric in (None, key[0])]
     if len(chosen) != 1:
         named = " and ".join(" ".join(filter(None, key)) for key in by_definition)
         raise RecordError(f"{place}: values of unlike definitions, {named}; expected one; name it with --metric")
-    conditions = msgspec.structs.replace(printed.conditions, metric=chosen[0][0], scale=lines[0].row.scale)
-    return SeedQuestion(values=tuple(one.value for one in chosen[0][1]), conditions=conditions)
+    conditions = msgspec.structs.replace(printed.conditions, metric=chosen[0][0], scale=lines[0].system.scale)
+    return SeedQuestion(values=tuple(one.value for one in chosen[0][1] if one.value is not None), conditions=conditions)
 
 
 def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber], given: tuple[float, int] | None) -> SeedAnswer:
@@ -208,7 +233,7 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber], given: t
     Raises:
         UsageError: if a value is no BLEU in percent, or the sd is none.
     """
-    bleu = round(statistics.mean(map(checked_bleu, question.values)), 2)
+    bleu = round(statistics.mean(map(checked_bleu, question.judged)), 2)
     pooled = None
     if given is not None:
         sd, degrees_of_freedom = given
@@ -221,9 +246,9 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber], given: t
     for number in numbers:
         mismatch = find_condition_mismatch(question.conditions, number.conditions)
         if mismatch is None:
-            verdict = judge(float(number.value), question.values, pooled)
+            verdict = judge(float(number.value), question.judged, pooled)
         else:
-            verdict = not_comparable(mismatch, len(question.values))
+            verdict = not_comparable(mismatch, len(question.judged))
         judged.append(JudgedNumber(number, verdict, verdict.is_printed_predicted))
     conditions, evidence = question.conditions, None
     is_papers = conditions.scale == PAPER_SCALE
@@ -245,11 +270,13 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber], given: t
 
 def render_seeds(answer: SeedAnswer) -> str:
     """Return the whole answer as lines, each ended by LF."""
-    question, conditions, number = answer.question, answer.question.conditions, len(answer.question.values)
+    question, conditions, number = answer.question, answer.question.conditions, len(answer.question.judged)
     metric, evidence = conditions.metric, answer.evidence
-    spread = f", sd {format_value(statistics.stdev(question.values), metric)}" if number > 1 else ""
-    mean = format_value(statistics.mean(question.values), metric)
+    spread = f", sd {format_value(statistics.stdev(question.values), metric)}" if len(question.values) > 1 else ""
+    mean = format_value(statistics.mean(question.judged), metric)
     values = " ".join(format_value(value, metric) for value in question.values)
+    if question.given_mean is not None:
+        values = f"a mean of {mean}"
     rule = (
         "Rule: margin {margin_bleu} BLEU, two one-sided t-tests at {alpha}, at least {min_seeds} seeds, sd: {sd_from}."
     )

@@ -12,19 +12,21 @@ from typing import Any, NamedTuple
 import msgspec
 import pandas as pd
 
+from aiayn.logs.completeness import broken
+from aiayn.logs.evidence import join_logs
 from aiayn.logs.findings import Finding
-from aiayn.logs.folder import judge_folder
 from aiayn.logs.listing import LeftOut, list_folder
-from aiayn.logs.logged import LoggedFolder, PaperRow
 from aiayn.logs.reader import read_log
-from aiayn.logs.rules import AveragedLine, average_trainings, broken
-from aiayn.logs.symbols import Symbols, is_ours, symbols_of_spec
+from aiayn.logs.symbols import is_ours
 from aiayn.logs.types import LogFile, TrainingLog
-from aiayn.printed import PAPER_SCALE, read_cells
+from aiayn.printed import PAPER_SCALE, PERPLEXITY_METRIC
 from aiayn.provenance import commit_label, utc_now
 from aiayn.records import TrainRecord
 from aiayn.spec.hardware import read_hardware
-from aiayn.spec.system import CONFIG_FOLDER, SCALES, read_system
+from aiayn.spec.system import SCALES
+from paper_tables.compare.judgement import Judgement
+from paper_tables.compare.lines import AveragedLine, JudgedFolder, average_trainings, judge_folder
+from paper_tables.compare.systems import read_systems
 from paper_tables.layout import Table, compact
 from paper_tables.logs.frame import frame_of_logs
 from paper_tables.logs.tables import file_problems, lay_out_logs
@@ -72,7 +74,7 @@ def make_page_of_logs(read: Read, output_folder: Path, config_folder: Path) -> t
     refused = [file_problems(path, one)[0] for path, one in sorted(file_by_path.items()) if one.refusal is not None]
     named = [one.why for one in left_out if not one.path.rpartition("/")[2].startswith("(")]
     not_read = (*refused, *named)
-    judged = judge_folder(root, file_by_path, read_rows(_scales_of(file_by_path), config_folder))
+    judged = judge_folder(join_logs(root, file_by_path), read_systems(_scales_of(file_by_path), config_folder))
     recorded_by_path = {
         training.path: (scale, train)
         for scale, recorded in read.recorded_by_scale.items()
@@ -83,10 +85,10 @@ def make_page_of_logs(read: Read, output_folder: Path, config_folder: Path) -> t
     scale_by_path = {path: scale for path, (scale, _) in recorded_by_path.items()}
     alone = [training for training in judged.trainings if training.path not in scale_by_path]
     lines, findings_by_path = average_trainings(alone)
-    lines.sort(key=lambda line: (line.row.scale != PAPER_SCALE, line.row.scale, len(line.configuration)))
+    lines.sort(key=lambda line: (line.system.scale != PAPER_SCALE, line.system.scale, len(line.configuration)))
     for training in judged.trainings:
         if training.path in recorded_by_path:
-            found = _contradictions(training.log, recorded_by_path[training.path][1])
+            found = _contradictions(training.training.log, recorded_by_path[training.path][1])
             findings_by_path.setdefault(training.path, []).extend(found)
     tables = [lay_out_logs(judged, findings_by_path, scale_by_path, left_out)]
     if alone or not read.recorded_by_scale:
@@ -118,7 +120,8 @@ def _read_files(folders: Sequence[Path]) -> tuple[Path, dict[str, LogFile], list
 def averaged_lines(folder: Path) -> list[AveragedLine]:
     """Return the lines of Tables 2 and 3 that the logs below a folder fill."""
     root, file_by_path, _ = _read_files([folder])
-    return average_trainings(judge_folder(root, file_by_path, read_rows(_scales_of(file_by_path))).trainings)[0]
+    systems = read_systems(_scales_of(file_by_path))
+    return average_trainings(judge_folder(join_logs(root, file_by_path), systems).trainings)[0]
 
 
 def _contradictions(log: TrainingLog, train: TrainRecord) -> Iterator[Finding]:
@@ -130,32 +133,6 @@ def _contradictions(log: TrainingLog, train: TrainRecord) -> Iterator[Finding]:
             yield broken("log-and-record-agree", line=log.last_line, **values)
 
 
-def read_rows(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> list[PaperRow]:
-    """Return the rows that the paper prints, as the systems of these scales, the paper's scale first.
-
-    Raises:
-        ConfigError: if a system of the tables cannot be read.
-    """
-    pairs_by_system: dict[str, dict[str, None]] = {}
-    averages: dict[str, Symbols] = {}
-    for join in read_cells():
-        pairs_by_system.setdefault(join.system, {})[join.language_pair] = None
-        averages.setdefault(join.system, {})[f"average_{join.role}_{join.language_pair}"] = join.average
-    rows = []
-    for scale in scales:
-        for system, pairs in pairs_by_system.items():
-            if not (config_folder / "systems" / scale / f"{system}.yaml").exists():
-                continue  # a smaller scale may lack a row
-            spec = read_system(system, scale, config_folder)
-            decoding: Symbols = {
-                "beam_size": spec.decoding.beam_size,
-                "length_penalty_alpha": spec.decoding.length_penalty_alpha,
-            }
-            symbols = symbols_of_spec(spec.training)
-            rows.append(PaperRow(scale, system, tuple(pairs), symbols, decoding | averages[system]))
-    return rows
-
-
 def _scales_of(file_by_path: Mapping[str, LogFile]) -> list[str]:
     """Return the scales whose rows are searched: the paper's, and the others only if a log is ours."""
     entries = (entry for log_file in file_by_path.values() for entry in log_file.entries)
@@ -164,34 +141,41 @@ def _scales_of(file_by_path: Mapping[str, LogFile]) -> list[str]:
 
 
 def _training_frame(lines: Sequence[AveragedLine]) -> pd.DataFrame:
-    """Return trainings.tsv: a line a number, and the number of the average that it went into."""
+    """Return trainings.tsv: a line for each number, and the number of the average that it went into."""
     rows: list[Sequence[object]] = []
     for number, line in enumerate(lines, start=1):
-        shared = (line.row.scale, line.row.system, line.language_pair)
-        for training in line.trainings:
-            made = (training.seed, training.version, "; ".join(line.configuration))
-            values = list(training.value_by_metric.items())
-            values += [(f"{one.metric} ({one.role})", one.value) for one in training.evaluations]
-            rows += [(training.path, number, *shared, *made, metric, value) for metric, value in values]
+        shared = (line.system.scale, line.system.system, line.language_pair)
+        for judged in line.trainings:
+            made = (judged.seed, judged.training.version, "; ".join(line.configuration))
+            values = [
+                (metric, value) for metric, value in judged.training.value_by_metric.items()
+                if (line.has_perplexity if metric == PERPLEXITY_METRIC else line.has_training_numbers)
+            ]  # fmt: skip
+            values += [
+                (f"{one.metric} ({one.generation.role})", one.value) for one in line.generations
+                if one.value is not None and one.generation.training_path == judged.path
+            ]  # fmt: skip
+            rows += [(judged.path, number, *shared, *made, metric, value) for metric, value in values]
     return pd.DataFrame(rows, columns=list(TRAINING_COLUMNS), dtype=object)
 
 
 def _finding_frame(
-    judged: LoggedFolder,
+    judged: JudgedFolder,
     findings_by_path: Mapping[str, list[Finding]],
     faults: Iterable[RecordFault],
     left_out: Iterable[LeftOut],
 ) -> pd.DataFrame:
-    """Return findings.tsv: a line for each rule that a log breaks, each file not read, each record that is left out."""
-    found: list[tuple[str, Finding]] = []
+    """Return findings.tsv: a line for each failed check, each quantity that is not the system's, each file not read."""
+    rows: list[Sequence[object]] = []
     for training in judged.trainings:
-        found += [(training.path, one) for one in (*training.findings, *findings_by_path.get(training.path, ()))]
-    found += [(generation.path, one) for generation in judged.generations for one in generation.findings]
-    rows: list[Sequence[object]] = [
-        (path, one.check, one.severity, one.line or "", one.title, one.fix)
-        for path, one in sorted(found, key=lambda entry: (entry[0], entry[1].line))
-    ]
-    for path, log_file in sorted(judged.file_by_path.items()):
+        rows += _rows_of(training.path, (*training.findings, *findings_by_path.get(training.path, ())),
+                         training.judgements)  # fmt: skip
+        for generation in training.generations:
+            rows += _rows_of(generation.generation.path, generation.findings, generation.judgements)
+    for generation in judged.others:
+        rows += _rows_of(generation.generation.path, generation.findings, generation.judgements)
+    rows.sort(key=lambda row: (str(row[0]), int(row[3] or 0)))  # type: ignore[call-overload]
+    for path, log_file in sorted(judged.logs.file_by_path.items()):
         if (refusal := log_file.refusal) is not None:
             rows.append((path, "readable", "error", refusal.line or "", refusal.text, refusal.next_step))
     rows += [(one.path, "left-out", "note", "", f"{one.what}: {one.why}", "") for one in left_out]
@@ -199,24 +183,33 @@ def _finding_frame(
     return pd.DataFrame(rows, columns=list(FINDING_COLUMNS), dtype=object)
 
 
+def _rows_of(path: str, findings: Iterable[Finding], judgements: Iterable[Judgement]) -> Iterator[Sequence[object]]:
+    for one in findings:
+        yield path, one.check, one.severity, one.line or "", one.title, one.fix
+    for judged in judgements:
+        if judged.verdict != "equal":
+            severity = "note" if judged.is_good else "apart"
+            yield path, judged.quantity, severity, judged.line or "", judged.statement, judged.fix
+
+
 def _render_page(
     read: Read,
-    judged: LoggedFolder,
+    judged: JudgedFolder,
     lines: Sequence[AveragedLine],
     tables: Sequence[Table],
     figures: Sequence[DrawnFigure] | None,
     not_read: Sequence[str],
 ) -> str:
     """Return the page of the logs: what was read, what it fills, what is left out, and where the records' pages are."""
-    num_averaged = sum(len(line.trainings) for line in lines)
+    num_averaged = sum(len(line.trainings) for line in lines if line.has_training_numbers)
     pages = [
         f'<a href="{scale}/{REPORT_NAME}">Scale {scale}: {len(recorded.results.train_by_key):,} runs with records</a>'
         for scale, recorded in read.recorded_by_scale.items()
     ]
-    kinds = [f"{len(judged.trainings):,} trainings", f"{len(judged.generations):,} generations"]
-    num_logs = len(judged.file_by_path)
+    kinds = [f"{len(judged.trainings):,} trainings", f"{len(judged.logs.generations):,} translations"]
+    num_logs = len(judged.logs.file_by_path)
     filled = dict.fromkeys(
-        html.escape(f"{line.row.system}, {line.language_pair}: {len(line.trainings)}") for line in lines
+        html.escape(f"{line.system.system}, {line.language_pair}: {len(line.trainings)}") for line in lines
     )
     shown, more = list(filled)[:MAX_LINES], len(filled) - MAX_LINES
     left_out = f"{len(not_read):,} files or folders are not read, named in the table of logs"

@@ -2,27 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 
+from aiayn.logs.evidence import entries_by_name
 from aiayn.logs.findings import Finding
-from aiayn.logs.folder import entries_by_name
 from aiayn.logs.listing import LeftOut
-from aiayn.logs.logged import Difference, LoggedFolder, LoggedTraining
-from aiayn.logs.symbols import reasons_unknown
+from aiayn.logs.reader import OTHER_TOOLKIT
+from aiayn.logs.symbols import Symbol, reasons_unknown
 from aiayn.logs.types import AveragingLog, GenerationLog, LogEntry, LogFile, TrainingLog
+from paper_tables.compare.judgement import Judgement
+from paper_tables.compare.lines import JudgedFolder, JudgedGeneration, JudgedTraining
 from paper_tables.layout import DASH, Column, Row, Table, anchor_of, format_value, text_cell
 
 MAX_DIFFERENCES = 6  # from a row, that are named
 
 
 def lay_out_logs(
-    folder: LoggedFolder,
+    folder: JudgedFolder,
     findings_by_path: dict[str, list[Finding]],
     scale_by_path: Mapping[str, str],
     left_out: Sequence[LeftOut] = (),
 ) -> Table:
     """Return the table of the logs: what each is, its row or the nearest, what it fills, and what not and why.
 
-    Files that are no log, or not read, are below. A log in `scale_by_path` is of a run of ours whose records are in the
-    tables of that scale.
+    Files that are not logs, or not read, come last. A log in `scale_by_path` belongs to a run of ours whose records are
+    in the tables of that scale.
     """
     columns = (
         Column("file", "File", side="label"),
@@ -31,10 +33,11 @@ def lay_out_logs(
         Column("fills", "Fills", side="label"),
         Column("why_not", "Set apart or not filled, and why", side="label"),
     )
-    training_by_path = {training.path: training for training in folder.trainings}
-    generation_by_path = {generation.path: generation for generation in folder.generations}
+    training_by_path = {judged.path: judged for judged in folder.trainings}
+    scored = [generation for judged in folder.trainings for generation in judged.generations]
+    generation_by_path = {one.generation.path: one for one in (*scored, *folder.others)}
     rows = []
-    for path, log_file in sorted(folder.file_by_path.items()):
+    for path, log_file in sorted(folder.logs.file_by_path.items()):
         problems = file_problems(path, log_file)
         if problems and (log_file.refusal is not None or not log_file.entries):
             why = _numbered(problems)
@@ -42,26 +45,28 @@ def lay_out_logs(
             problems = []
         for name, entry in entries_by_name(path, log_file).items():
             found = list(findings_by_path.get(name, ()))
+            judgements: tuple[Judgement, ...] = ()
             if isinstance(entry, TrainingLog):
                 training = training_by_path[name]
-                row, fills = _row_words(training), _fills(training, found)
+                row, fills, judgements = _row_words(training), _fills(training, found), training.judgements
                 if name in scale_by_path:
                     fills = f"the tables of scale {scale_by_path[name]}, by its records"
                 found = [*training.findings, *found]
             elif isinstance(entry, GenerationLog):
                 generation = generation_by_path[name]
-                row, fills = generation.training.path if generation.training else "", _fills_bleu(folder, name)
-                found = [*generation.findings, *found]
+                row, fills = generation.generation.training_path, _fills_bleu(training_by_path, generation)
+                found, judgements = [*generation.findings, *found], generation.judgements
             else:
                 row, fills = "", ""
-            why = _numbered([*problems, *(finding.text(path) for finding in found)])
-            rows.append(_log_row(name, describe_entry(entry), row, fills, why))
+            texts = [finding.text(path) for finding in found]
+            texts += [one.text for one in _told(judgements)]
+            rows.append(_log_row(name, describe_entry(entry), row, fills, _numbered([*problems, *texts])))
     rows += [_log_row(one.path, one.what, "", "", one.why) for one in left_out]
     return Table(
         name="logs",
         title="Logs",
-        caption="Each log: what it is, the row that it is of or the nearest with what differs (log's value, row's "
-        "value), the numbers that it fills, and every rule that it breaks, with the next step.",
+        caption="Each log: what it is, its row or the nearest one with what differs (log's value, row's value), the "
+        "numbers that it fills, every check that it fails, and every quantity that is not the system's.",
         columns=columns,
         rows=tuple(rows),
     )
@@ -76,10 +81,22 @@ def file_problems(path: str, log_file: LogFile) -> list[str]:
     elif not log_file.num_lines:
         problems.append("is empty: copy the log again")
     elif not log_file.entries:
-        problems.append("no log of fairseq's")
+        problems.append(_what_else(log_file))
     if log_file.not_utf8_line:
         problems.append(f"{path}:{log_file.not_utf8_line}: bytes that are no UTF-8 (Latin-1?) are read as they are")
     return problems
+
+
+def _what_else(log_file: LogFile) -> str:
+    """Return what a file without a training or translation is, by the arguments that it prints."""
+    if not log_file.other_programs:
+        return "not a log of fairseq"
+    names = [f"fairseq-{name}" if name != OTHER_TOOLKIT else "another toolkit" for name in log_file.other_programs]
+    return f"a log of {', '.join(names)}: no training and no translation with a score"
+
+
+def _told(judgements: Sequence[Judgement]) -> list[Judgement]:
+    return [one for one in judgements if one.verdict != "equal"]
 
 
 def _numbered(texts: Sequence[str]) -> str:
@@ -110,10 +127,10 @@ def describe_entry(entry: LogEntry) -> str:
     return ", ".join([*words, *(f"line {note.line}: {note.text}" for note in entry.notes)])
 
 
-def _row_words(training: LoggedTraining) -> str:
-    match = training.match
-    if match.row is not None:
-        return f"{match.row.system} ({training.language_pair}, {match.row.scale})"
+def _row_words(judged: JudgedTraining) -> str:
+    match, training = judged.match, judged.training
+    if match.system is not None:
+        return f"{match.system.system} ({training.language_pair}, {match.system.scale})"
     if not training.log.arguments:
         return "unknown: no hyper-parameters in the log"
     if match.nearest is None:
@@ -124,35 +141,41 @@ def _row_words(training: LoggedTraining) -> str:
     return f"none; nearest {match.nearest.system} ({match.nearest.scale}): {differences}"
 
 
-def _fills(training: LoggedTraining, found: Sequence[Finding]) -> str:
-    if training.row is None or any(finding.severity == "error" for finding in found):
+def _fills(judged: JudgedTraining, found: Sequence[Finding]) -> str:
+    if judged.system is None or any(finding.severity == "error" for finding in found):
         return ""
     values = [
         f"{name} {format_value(value, name)}{' million' if name == 'num_parameters' else ''}"
-        for name, value in training.value_by_metric.items()
+        for name, value in judged.training.value_by_metric.items()
     ]
-    values += [
-        f"{one.metric} ({one.role}) {one.value:.2f}" for one in training.evaluations if one.path == training.path
-    ]
-    return "; ".join(values)
+    own = [one for one in judged.generations if one.generation.path == judged.path and one.value is not None]
+    return "; ".join([*values, *(_bleu_words(one) for one in own)])
 
 
-def _fills_bleu(folder: LoggedFolder, name: str) -> str:
-    found = (one for training in folder.trainings if training.row for one in training.evaluations if one.path == name)
-    return "; ".join(f"{one.metric} ({one.role}) {one.value:.2f}" for one in found)
+def _fills_bleu(training_by_path: Mapping[str, JudgedTraining], judged: JudgedGeneration) -> str:
+    training = training_by_path.get(judged.generation.training_path)
+    if training is None or training.system is None or judged.value is None:
+        return ""
+    return _bleu_words(judged)
 
 
-def describe_differences(differences: Sequence[Difference], reason_by_symbol: Mapping[str, str]) -> str:
+def _bleu_words(judged: JudgedGeneration) -> str:
+    return f"{judged.metric} ({judged.generation.role}) {judged.value:.2f}"
+
+
+def describe_differences(
+    differences: Sequence[tuple[str, Symbol | None, Symbol]], reason_by_symbol: Mapping[str, str]
+) -> str:
     """Return `d_model 256, not 512`, and so on; at most MAX_DIFFERENCES of them in full.
 
     `reason_by_symbol` explains why the log does not determine a symbol (`symbols.reasons_unknown`).
     """
     texts = []
-    for one in differences[:MAX_DIFFERENCES]:
-        if one.found is None and one.symbol in reason_by_symbol:
-            texts.append(f"{one.symbol} unknown ({reason_by_symbol[one.symbol]}), the row has {one.expected}")
+    for symbol, value, expected in differences[:MAX_DIFFERENCES]:
+        if value is None and symbol in reason_by_symbol:
+            texts.append(f"{symbol} unknown ({reason_by_symbol[symbol]}), the row has {expected}")
         else:
-            texts.append(f"{one.symbol} {'not in the log' if one.found is None else one.found}, not {one.expected}")
+            texts.append(f"{symbol} {'not in the log' if value is None else value}, not {expected}")
     if len(differences) > MAX_DIFFERENCES:
         texts.append(f"and {len(differences) - MAX_DIFFERENCES} more")
     return "; ".join(texts)

@@ -21,9 +21,9 @@ class Edit(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What is planted: `stage` is where, `cause` the doctor's name of it ('' for the clean run).
+    """What is planted: `stage` is where, `cause` the quantity that the doctor names ('' for the clean run).
 
-    `beside` are further checks that find it, rightly.
+    `beside` are further quantities that it names, rightly.
     """
 
     name: str
@@ -36,25 +36,25 @@ class Fault(NamedTuple):
 
 CLEAN = Fault("clean", "none", "train", "")
 FAULTS = (
-    Fault("batch_eighth", "batch an eighth", "train", "batch",
+    Fault("batch_eighth", "batch an eighth", "train", "tokens_per_update",
           (Edit(BASE, "max_tokens_per_batch: 500", "max_tokens_per_batch: 62"),)),
     Fault("warmup_tenfold", "warm-up ten times", "train", "schedule",
           (Edit(BASE, "warmup_steps: 400 ", "warmup_steps: 4000 "),)),
     Fault("peak_threefold", "three times the peak of the rate", "train", "start",
           (Edit(BASE, "warmup_steps: 400 ", "warmup_steps: 44 "),), beside=("schedule",)),
     Fault("pre_norm", "pre-norm", "train", "norm_order", (Edit(BASE, "norm_order: post", "norm_order: pre"),)),
-    Fault("dropout_zero", "dropout 0", "train", "dropout", (Edit(BASE, "p_drop: 0.1 ", "p_drop: 0.0 "),)),
-    Fault("smoothing_zero", "smoothing 0", "train", "smoothing", (Edit(BASE, "eps_ls: 0.1", "eps_ls: 0.0"),)),
+    Fault("dropout_zero", "dropout 0", "train", "p_drop", (Edit(BASE, "p_drop: 0.1 ", "p_drop: 0.0 "),)),
+    Fault("smoothing_zero", "smoothing 0", "train", "eps_ls", (Edit(BASE, "eps_ls: 0.1", "eps_ls: 0.0"),)),
     Fault("half_updates", "half the updates", "train", "updates", (Edit(BASE, "updates: 700", "updates: 350"),)),
     Fault("separate_vocabularies", "separate vocabularies", "data", "vocabulary",
           (Edit(CORPUS, "joint: true ", "joint: false "),)),
     Fault("misaligned_pairs", "10 % misaligned pairs", "data", "alignment"),
     Fault("no_averaging", "no averaging", "average", "average"),
-    Fault("beam_1", "beam 1", "decode", "search", (Edit(BASE, "beam_size: 4", "beam_size: 1"),)),
-    Fault("max_length_10", "maximum length 10", "decode", "search",
+    Fault("beam_1", "beam 1", "decode", "beam_size", (Edit(BASE, "beam_size: 4", "beam_size: 1"),)),
+    Fault("max_length_10", "maximum length 10", "decode", "max_length",
           (Edit(BASE, "max_length_per_source_token: 1.0", "max_length_per_source_token: 0.0"),
            Edit(BASE, "max_extra_tokens: 50", "max_extra_tokens: 10"))),
-    Fault("pieces_left", "`@@ ` left in", "text", "pieces"),
+    Fault("pieces_left", "`@@ ` left in", "text", "form"),
     Fault("references_reordered", "references in another order", "references", "reference_order"),
     Fault("scored_lowercase", "lower-cased scoring", "score", "definition"),
 )  # fmt: skip

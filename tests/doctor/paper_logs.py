@@ -43,7 +43,11 @@ class PaperLog(NamedTuple):
         arguments = (BIG if self.system.startswith("big") else BASE) | self.changes
         asked = int(arguments["max_update"])
         last = self.lasts or asked
-        form = TrainingText(arguments=arguments | {"max_update": last}, num_epochs=NUM_EPOCHS, lines_per_epoch=9)
+        num_parameters = 214_245_376 if self.system.startswith("big") else 63_082_496
+        form = TrainingText(
+            arguments=arguments | {"max_update": last}, num_epochs=NUM_EPOCHS, lines_per_epoch=9,
+            num_parameters=num_parameters + (4096 if self.changes.get("encoder_normalize_before") else 0),
+        )  # fmt: skip
         lines = [self._with_statistics(line) for line in form.lines()]
         return "\n".join(lines).replace(f"max_update={last},", f"max_update={asked},") + "\n"
 

@@ -42,8 +42,8 @@ class Answer:
 
     def rank_of(self, fault: Fault) -> int | None:
         """Return the rank of the true cause, 1 for the first; None if it was not found."""
-        checks = [finding["check"] for finding in self.findings]
-        return checks.index(fault.cause) + 1 if fault.cause in checks else None
+        quantities = [finding["what"] for finding in self.findings]
+        return quantities.index(fault.cause) + 1 if fault.cause in quantities else None
 
 
 def claim_of(name: str) -> list[str]:

@@ -29,7 +29,7 @@ def test_lines_are_no_wider_than_a_terminal(
     main(["doctor", "run", *CLAIM])
     lines = capsys.readouterr().out.split("\n")
     assert max(map(len, lines)) <= WIDTH
-    assert any("warm-up: 4000; expected 400" in line for line in lines)
+    assert any("warm-up: 4,000; expected 400" in line for line in lines)
 
 
 def test_generations_are_put_into_the_order_of_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,8 +98,8 @@ def test_what_is_missing_of_tokens_is_by_their_plain_text(tmp_path: Path, capsys
 
 def test_a_form_that_was_measured_adds_no_published_gain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["doctor", str(write_pair(tmp_path / "a", TOKENS)), *WMT14])
-    missing = json.loads(capsys.readouterr().out)["missing"]
-    assert "raises" not in missing["words"]
+    # Of 48 lines nothing is held against the number that is printed for 3,003.
+    assert json.loads(capsys.readouterr().out)["missing"] is None
 
 
 def test_a_logged_bleu_that_its_own_lines_do_not_have_is_found(

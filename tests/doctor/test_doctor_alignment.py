@@ -100,6 +100,15 @@ def test_too_few_pairs_say_nothing(tmp_path: Path) -> None:
     assert estimate_misaligned(source, target, np.random.default_rng(2)) is None
 
 
+def test_pairs_whose_words_occur_once_or_twice_say_nothing(tmp_path: Path) -> None:
+    """1,500 clean pairs of a newstest once were "11 to 19 % misaligned"."""
+    rng = np.random.default_rng(1)
+    ranks = np.minimum(rng.zipf(1.3, (1500, 20)), 9000)
+    source = write_side(tmp_path / "train.en", [(line + 3).tolist() for line in ranks])
+    target = write_side(tmp_path / "train.de", [(line + 3).tolist() for line in ranks])
+    assert estimate_misaligned(source, target, np.random.default_rng(2)) is None
+
+
 def test_the_stated_rates_are_those_of_the_binomial() -> None:
     """4,000 pairs of which 3 % are misaligned: 60 +- 7.7 rank in the worse half; the alarm is above 100."""
     assert alarm_rate(4000, 0.03) == pytest.approx(7.0e-7, rel=0.01)

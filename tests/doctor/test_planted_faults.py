@@ -21,7 +21,7 @@ answer_of = functools.cache(Answer)
 def test_the_true_cause_is_the_first_and_nothing_else_is_found_with_evidence_fix_and_cost(fault: Fault) -> None:
     answer = answer_of(fault.name)
     assert answer.rank_of(fault) == 1, answer.findings
-    assert [one["check"] for one in answer.findings if not one["is_symptom"]] == [fault.cause, *fault.beside]
+    assert [one["what"] for one in answer.findings if not one["is_symptom"]] == [fault.cause, *fault.beside]
     assert answer.exit_code == 1
     first = answer.findings[0]
     assert first["evidence"]
@@ -35,7 +35,10 @@ def test_the_true_cause_is_the_first_and_nothing_else_is_found_with_evidence_fix
 def test_a_clean_run_raises_no_alarm(name: str) -> None:
     answer = answer_of(name)
     assert answer.findings == []
-    assert answer.exit_code == 0
+    # Multi30k's folder has a log and a data-bin: nothing states how it was translated.
+    unknown = [] if name == CLEAN.name else ["search", "scoring", "average"]
+    assert answer.diagnosis["not_judged"] == unknown
+    assert answer.exit_code == (1 if unknown else 0)
 
 
 def test_every_check_could_be_made_on_the_clean_run() -> None:
@@ -50,9 +53,9 @@ def test_a_clean_run_that_claims_to_be_another_system_is_found_out(
     folder = assemble(CLEAN.name, tmp_path / "run")
     claim = ["--scale", "demo", "--system", "table3_d_els0", "--corpus", "demo_en_de", "--json"]
     assert main(["doctor", str(folder), *claim]) == 1
-    checks = [one["check"] for one in json.loads(capsys.readouterr().out)["findings"]]
-    assert "smoothing" in checks
-    assert "norm_order" not in checks
+    quantities = [one["what"] for one in json.loads(capsys.readouterr().out)["findings"]]
+    assert "eps_ls" in quantities
+    assert "norm_order" not in quantities
 
 
 def test_the_table_of_planted_faults_is_what_the_doctor_says() -> None:
@@ -64,5 +67,5 @@ def test_planted_costs_are_those_of_the_fixtures() -> None:
     clean = answer_of(CLEAN.name).bleu or 0.0
     with_numbers = [one for one in FAULTS if one.cause != "start"]  # whose cost is said in words
     losses = {(one.cause, one.words): clean - (answer_of(one.name).bleu or 0.0) for one in with_numbers}
-    planted = {(one.check, one.fault): one.loss for one in PLANTED_COSTS}
+    planted = {(one.what, one.fault): one.loss for one in PLANTED_COSTS}
     assert losses == pytest.approx(planted, abs=0.05)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from aiayn.logs.types import EpochEnd, Validation
 from aiayn.spec.system import read_corpus, read_system
 from analysis.doctor.check_training import MAX_PLATEAU_FALL, MIN_PLATEAU, check_start
-from analysis.doctor.collect import read_trained
+from analysis.doctor.collect import read_training
 from analysis.doctor.types import Attending, Case, Claim
 from tests.doctor.fixtures import FIXTURES_FOLDER
 
@@ -32,7 +32,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Case:
     system = read_system("big", "multi30k")
     corpus = read_corpus("multi30k_en_de")
     claim = Claim("big", "multi30k", "big", corpus, system.training, system.decoding, {})
-    return Case(claim, read_trained(path), None, (), lambda hypotheses, references: {})
+    return Case(claim, read_training(path), None, (), lambda hypotheses, references: {})
 
 
 def with_curve(
@@ -44,8 +44,8 @@ def with_curve(
     trained: Sequence[tuple[int, float]] = (),
 ) -> Case:
     """Return a case with other validations; `trained` are the bits of training at the ends of epochs."""
-    assert case.trained is not None
-    assert case.trained.log is not None
+    assert case.training is not None
+    assert case.training.log is not None
     validations = [
         Validation(line=number, epoch=1, update=update, subset="valid", loss_bits=None, nll_bits=bits, bleu=bleu)
         for number, (update, bits) in enumerate(curve, 1)
@@ -56,13 +56,13 @@ def with_curve(
         for update, bits in trained
     ]  # fmt: skip
     log = replace(
-        case.trained.log,
+        case.training.log,
         validations=tuple(validations),
         epochs=tuple(epochs),
         vocabulary_sizes=(vocabulary, vocabulary),
     )
-    symbols = case.trained.symbols | {"warmup_steps": warmup_steps}
-    return replace(case, trained=replace(case.trained, log=log, symbols=symbols))
+    symbols = case.training.symbols | {"warmup_steps": warmup_steps}
+    return replace(case, training=replace(case.training, log=log, symbols=symbols))
 
 
 def curve_of(row: dict[str, Any]) -> list[tuple[int, float]]:
@@ -145,6 +145,6 @@ def test_a_curve_that_falls_at_the_height_of_a_plateau_is_not_judged(big: Case) 
 
 def test_a_record_of_attention_decides_over_the_curve(big: Case) -> None:
     uniform = Attending("val.json", ((0.999, 0.997), (0.998, 0.999)), 0.01)
-    assert check_start(replace(big, trained=None, attending=uniform)).findings[0].evidence[0].path == "val.json"
+    assert check_start(replace(big, training=None, attending=uniform)).findings[0].evidence[0].path == "val.json"
     for started in (replace(uniform, bits_lost=1.9), replace(uniform, entropies=((0.99, 0.99), (0.4, 0.99)))):
         assert not check_start(replace(big, attending=started)).findings

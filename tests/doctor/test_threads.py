@@ -47,7 +47,7 @@ def of_settings(
         metric = translation.metric or "bleu_tok_compound_split"
         reported = () if bleu is None else (Reported("thread", metric, bleu, ""),)
         translations.append(replace(translation, reported=reported, role=role))
-    case = Case(claim, settings.trained, None, tuple(translations), lambda hypotheses, references: {})
+    case = Case(claim, settings.training, None, tuple(translations), lambda hypotheses, references: {})
     return add_costs(replace(diagnose(case), corpus=corpus), missing)
 
 

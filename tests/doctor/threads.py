@@ -7,10 +7,11 @@ positions (8 GPUs of base) 25,000 are real target tokens.
 
 from typing import Literal, NamedTuple
 
+from aiayn.logs.evidence import LoggedTraining
 from aiayn.logs.symbols import Symbols, symbols_of_spec
 from aiayn.logs.types import BleuLine, EpochEnd, TrainingLog
 from aiayn.spec.system import read_system
-from analysis.doctor.types import Search, Trained, Translation
+from analysis.doctor.types import Search, Translation
 
 Mark = Literal["confirmed", "measured", "guess"]
 T2T = 25_000 / 32_768  # real tokens of a position
@@ -30,7 +31,7 @@ class Settings(NamedTuple):
     """A training and its translations of the test set, as a thread states them; `system` is the nearest."""
 
     system: str
-    trained: Trained | None
+    training: LoggedTraining | None
     translations: tuple[Translation, ...]
 
 
@@ -77,26 +78,28 @@ def settings(
     updates = int(symbols["updates"] or 0)
     if num_epochs is not None and tokens is not None:
         updates = round(num_epochs * EPOCH_TOKENS / tokens)
-    trained = Trained("thread", symbols, log_of(updates, tokens), data=data)
+    training = LoggedTraining(path="thread", log=log_of(updates, tokens, data), events=None, symbols=symbols)
     logged = bleu_line(1, 0.0, 1.0, round(1000 * length_ratio), 1000) if length_ratio is not None else None
     translation = Translation(
         path="thread", testset="newstest2014", role="test", average=f"last{average}" if average else "",
         search=Search("thread", **search), metric=metric, logged=logged,
     )  # type: ignore[arg-type] # fmt: skip
-    return Settings(system, trained, (translation,))
+    return Settings(system, training, (translation,))
 
 
-def log_of(updates: int, tokens: float | None) -> TrainingLog:
-    """Return the log of a training in one epoch, with its updates and their target tokens only."""
+def log_of(updates: int, tokens: float | None, data: str = "") -> TrainingLog:
+    """Return the log of a training in one epoch, with its updates, their target tokens and 8 GPUs only."""
     end = EpochEnd(
         line=1, epoch=1, update=updates, loss_bits=None, nll_bits=None, target_tokens_per_update=tokens,
         wall_seconds=None,
     )  # fmt: skip
     return TrainingLog(
-        first_line=1, last_line=1, form="", log_format="", arguments={}, arguments_digest="", starts=(), validations=(),
-        epochs=(end,), last_update=updates, first_update=1, num_parameters=None, num_gpus=None, gpu="", languages=(),
+        first_line=1, last_line=1, form="", log_format="",
+        arguments={"data": data} if data else {},
+        arguments_digest="", starts=(), validations=(),
+        epochs=(end,), last_update=updates, first_update=0, num_parameters=None, num_gpus=8, gpu="", languages=(),
         vocabulary_sizes=(), num_pairs_by_split={}, is_done=True, is_stopped_early=False, num_repeated_lines=0,
-        damaged_lines=(), truncated_line=None, conflict=None, notes=(),
+        damaged_lines=(), truncated_line=None, conflict=None, notes=(), rates=(),
     )  # fmt: skip
 
 

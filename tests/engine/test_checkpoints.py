@@ -5,6 +5,8 @@ import os
 import random
 import re
 import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from unittest import mock
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from aiayn.errors import CheckpointError, RunError
 from aiayn.provenance import partial_path_of
@@ -376,3 +379,23 @@ def test_a_stop_whose_checkpoint_cannot_be_written_is_a_failure(
         train(make_request(run_folder, data))
     assert outcomes(run_folder) == ["failed"]
     assert updates_kept(run_folder, "full") == [10, 20]
+
+
+def test_a_checkpoint_with_a_config_object_is_named_and_its_conversion_loads(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint_best.pt"
+    torch.save({"model": {"w": torch.zeros(1)}, "cfg": OmegaConf.create({"model": {"arch": "transformer"}})}, path)
+    with pytest.raises(CheckpointError, match=r"holds a omegaconf\.\S+, which is not loaded") as caught:
+        load_checkpoint(path)
+    told = str(caught.value)
+    assert "delete" not in told
+    command = told[told.index("python -c") :].replace("python", sys.executable, 1)
+    subprocess.run(command, shell=True, check=True)
+    assert load_checkpoint(tmp_path / "checkpoint_best_converted.pt")["cfg"] == {"model": {"arch": "transformer"}}
+
+
+def test_nobody_is_told_to_remove_a_file_that_is_not_ours(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint_best.pt"
+    path.write_bytes(b"no checkpoint")
+    with pytest.raises(CheckpointError, match="torn or not a checkpoint") as caught:
+        load_checkpoint(path)
+    assert "delete" not in str(caught.value)

@@ -5,14 +5,17 @@ paper's scale; a test changes one thing of it. Losses are such that perplexities
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from aiayn.logs.evidence import join_logs
 from aiayn.logs.listing import list_logs
 from aiayn.logs.reader import read_log
 from aiayn.logs.types import LogFile
+from paper_tables.compare.lines import JudgedFolder, judge_folder
+from paper_tables.compare.systems import PaperSystem
 
 Form = Literal["print", "namespace", "config"]
 LogFormat = Literal["simple", "tqdm", "json"]
@@ -149,7 +152,7 @@ class TrainingText:
         return [*lines, end, validation] if self.form == "print" else [*lines, validation, end]
 
     def _inner(self, epoch: int, update: int, nll: float) -> str:
-        values = _values(update, nll) | {"lr": "0.000349", "gnorm": "0.4", "wall": str(update)}
+        values = _values(update, nll) | {"lr": self._rate(update), "gnorm": "0.4", "wall": str(update)}
         if self.log_format == "json":
             printed = json.dumps({"epoch": epoch, "update": round(update / self.updates_per_epoch, 3), **values})
             return self._tagged("train_inner", printed, is_bare=self.form == "print")
@@ -160,10 +163,20 @@ class TrainingText:
         text = f"epoch {epoch:03d}: {update % self.updates_per_epoch:6d} / {self.updates_per_epoch} {words}"
         return self._tagged("train_inner", text)
 
+    def _rate(self, update: int) -> str:
+        """Return the rate that inverse_sqrt prints; others print one rate."""
+        peak, warmup = self.arguments.get("lr"), self.arguments.get("warmup_updates") or 0
+        peak = peak[0] if isinstance(peak, list) else peak
+        if self.arguments.get("lr_scheduler") == "equation_3":
+            peak = (self.arguments["schedule_d_model"] * warmup) ** -0.5
+        if not isinstance(peak, int | float) or not warmup:
+            return f"{peak}"
+        return f"{peak * min(update / warmup, (warmup / update) ** 0.5):.6g}"
+
     def _statistics(self, kind: str, epoch: int, update: int, nll: float) -> str:
         values = _values(update, nll)
         if kind == "train":
-            values |= {"lr": "0.00014", "gnorm": "0.4", "train_wall": "400", "wall": f"{update * 0.432:g}"}
+            values |= {"lr": self._rate(update), "gnorm": "0.4", "train_wall": "400", "wall": f"{update * 0.432:g}"}
         if self.log_format == "json":
             printed = {"epoch": epoch, **{f"{kind}_{key}": value for key, value in values.items()}}
             return self._tagged(kind, json.dumps(printed), is_bare=self.form == "print")
@@ -249,6 +262,11 @@ def write(folder: Path, text_by_name: Mapping[str, str]) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode("utf-8"))
     return folder
+
+
+def judged(folder: Path, systems: Sequence[PaperSystem]) -> JudgedFolder:
+    """Return the comparison of the logs below a folder with systems."""
+    return judge_folder(join_logs(folder, read_folder(folder)), systems)
 
 
 def read_folder(folder: Path) -> dict[str, LogFile]:

@@ -4,17 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.logs.folder import judge_folder, metric_of_generation
+from aiayn.logs.evidence import metric_of_generation
 from aiayn.logs.listing import list_logs
-from aiayn.logs.logged import LoggedFolder
 from aiayn.logs.reader import read_log
 from aiayn.logs.types import GenerationLog, TrainingLog
-from paper_tables.logs.from_logs import read_rows
-from tests.logs.factory import read_folder
+from paper_tables.compare.decoding import compare_generation
+from paper_tables.compare.lines import JudgedFolder
+from paper_tables.compare.systems import read_systems
+from tests.logs import factory
 
 FOLDER = Path(__file__).parents[1] / "logs"
 NAMES = sorted(path.name for path in FOLDER.iterdir() if path.suffix in (".log", ".txt"))
-ROWS = read_rows(["paper"])
+SYSTEMS = read_systems(["paper"])
 
 
 def read_training(name: str) -> TrainingLog:
@@ -24,8 +25,8 @@ def read_training(name: str) -> TrainingLog:
 
 
 @pytest.fixture(scope="module")
-def judged() -> LoggedFolder:
-    return judge_folder(FOLDER, read_folder(FOLDER), ROWS)
+def judged() -> JudgedFolder:
+    return factory.judged(FOLDER, SYSTEMS)
 
 
 def test_every_fixture_is_read() -> None:
@@ -33,7 +34,7 @@ def test_every_fixture_is_read() -> None:
     assert all(read_log(FOLDER / name).entries for name in NAMES)
 
 
-def test_statistics_pasted_into_a_thread_are_read_but_fill_nothing(judged: LoggedFolder) -> None:
+def test_statistics_pasted_into_a_thread_are_read_but_fill_nothing(judged: JudgedFolder) -> None:
     training = read_training("fairseq06_pasted.log")
     assert [(v.epoch, v.update, v.nll_bits) for v in training.validations] == [
         (1, 25_000, 3.5), (2, 50_000, 3.0), (3, 75_000, 2.5), (4, 100_000, 2.0),
@@ -42,20 +43,20 @@ def test_statistics_pasted_into_a_thread_are_read_but_fill_nothing(judged: Logge
     assert rules_of(judged, "fairseq06_pasted.log", "error") == ["start-line", "done-line"]
 
 
-def test_json_without_times_whose_validations_name_no_update(judged: LoggedFolder) -> None:
+def test_json_without_times_whose_validations_name_no_update(judged: JudgedFolder) -> None:
     training = read_training("fairseq06_big_enfr.log")
     assert [(v.epoch, v.update, v.nll_bits) for v in training.validations][-1] == (4, 80_000, 2.0)
     assert (training.num_gpus, training.arguments["max_tokens"], training.log_format) == (128, 5120, "json")
     (logged,) = [one for one in judged.trainings if one.path == "fairseq06_big_enfr.log"]
-    assert logged.row is not None
-    assert (logged.row.system, logged.language_pair) == ("big_enfr", "en-fr")
+    assert logged.system is not None
+    assert (logged.system.system, logged.training.language_pair) == ("big_enfr", "en-fr")
     assert rules_of(judged, logged.path, "error") == []
-    assert rules_of(judged, logged.path, "apart") == [
-        "adam-epsilon", "peak-learning-rate", "updates", "tokens-per-update", "filled-batches",
+    assert [one.quantity for one in logged.judgements if not one.is_good] == [
+        "peak_learning_rate", "updates", "tokens_per_update", "printed_rates",
     ]  # fmt: skip
 
 
-def test_two_starts_wrapped_by_a_terminal_are_two_trainings_that_never_began(judged: LoggedFolder) -> None:
+def test_two_starts_wrapped_by_a_terminal_are_two_trainings_that_never_began(judged: JudgedFolder) -> None:
     entries = read_log(FOLDER / "fairseq09_wrapped.log").entries
     assert [entry.first_line for entry in entries] == [2, 10]
     assert [entry.arguments["seed"] for entry in entries if isinstance(entry, TrainingLog)] == [1, 2]
@@ -63,23 +64,23 @@ def test_two_starts_wrapped_by_a_terminal_are_two_trainings_that_never_began(jud
         assert rules_of(judged, f"fairseq09_wrapped.log@{line}", "error") == ["updates-begun", "language-pair"]
 
 
-def test_a_resumed_training_of_another_model_is_named_by_it(judged: LoggedFolder) -> None:
+def test_a_resumed_training_of_another_model_is_named_by_it(judged: JudgedFolder) -> None:
     training = read_training("fairseq10_resumed.log")
     assert (training.first_update, training.last_update, training.is_done) == (50_000, 300_000, False)
     (logged,) = [one for one in judged.trainings if one.path == "fairseq10_resumed.log"]
-    assert logged.symbols["architecture"] == "syntax_glat"
-    assert logged.row is None
+    assert logged.training.symbols["architecture"] == "syntax_glat"
+    assert logged.system is None
     assert rules_of(judged, logged.path, "error") == ["done-line", "language-pair"]
 
 
-def test_a_complete_training_of_another_corpus_matches_no_row(judged: LoggedFolder) -> None:
+def test_a_complete_training_of_another_corpus_matches_no_row(judged: JudgedFolder) -> None:
     training = read_training("fairseq12_iwslt.log")
     assert (training.is_done, training.num_parameters, training.gpu) == (True, 11_335_680, "GeForce RTX 2080 Ti")
     assert training.validations[-1].bleu == 32.5
     assert rules_of(judged, "fairseq12_iwslt.log", "error") == ["language-pair"]
     (logged,) = [one for one in judged.trainings if one.path == "fairseq12_iwslt.log"]
     assert logged.match.nearest is not None
-    assert [difference.symbol for difference in logged.match.differences] == [
+    assert [symbol for symbol, _, _ in logged.match.differences] == [
         "num_layers",
         "d_model",
         "num_heads",
@@ -87,27 +88,29 @@ def test_a_complete_training_of_another_corpus_matches_no_row(judged: LoggedFold
     ]
 
 
-def test_many_generations_in_one_file_are_apart_and_of_a_changed_model(judged: LoggedFolder) -> None:
-    found = [one for one in judged.generations if one.path.startswith("fairseq12_generations.log")]
-    assert [one.log.bleu.value for one in found if one.log.bleu] == [33.0, 33.1, 33.2]
-    assert {one.training.path for one in found if one.training} == {"fairseq12_iwslt.log"}
-    assert all("plain-model" in {finding.check for finding in one.findings} for one in found)
+def test_many_generations_in_one_file_are_apart_and_of_a_changed_model(judged: JudgedFolder) -> None:
+    logged = [one for one in judged.logs.generations if one.path.startswith("fairseq12_generations.log")]
+    assert [one.log.bleu.value for one in logged if one.log.bleu] == [33.0, 33.1, 33.2]
+    assert {one.training_path for one in logged} == {"fairseq12_iwslt.log"}
+    base = next(system for system in SYSTEMS if system.system == "base")
+    for one in logged:
+        assert "model_overrides" in {judgement.quantity for judgement in compare_generation(one, "en-de", base)}
 
 
-def test_results_files_are_generations_of_pieces(judged: LoggedFolder) -> None:
+def test_results_files_are_generations_of_pieces(judged: JudgedFolder) -> None:
     for name, rules in {
-        "generate-test.txt": ["known-training", "words-not-pieces"],
-        "generate-cut.txt": ["bleu-line", "known-training", "words-not-pieces"],
+        "generate-test.txt": ["known-training"],
+        "generate-cut.txt": ["bleu-line", "known-training"],
     }.items():
         (entry,) = read_log(FOLDER / name).entries
         assert isinstance(entry, GenerationLog)
         assert (entry.num_hypotheses, entry.has_piece_marks) == (8, True)
         assert metric_of_generation(entry) == "bleu_as_given"
-        (found,) = [one for one in judged.generations if one.path == name]
+        (found,) = [one for one in judged.others if one.generation.path == name]
         assert [finding.check for finding in found.findings] == rules
 
 
-def rules_of(judged: LoggedFolder, path: str, severity: str) -> list[str]:
+def rules_of(judged: JudgedFolder, path: str, severity: str) -> list[str]:
     """Return the rules of a severity that a training breaks, in the order of the rules."""
     (training,) = [one for one in judged.trainings if one.path == path]
     return [finding.check for finding in training.findings if finding.severity == severity]

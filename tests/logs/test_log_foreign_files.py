@@ -10,17 +10,16 @@ from typing import Any
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.logs.findings import Finding
-from aiayn.logs.folder import judge_folder
 from aiayn.logs.listing import list_logs
-from aiayn.logs.logged import LoggedFolder
 from aiayn.logs.reader import read_log
 from aiayn.logs.types import GenerationLog, TrainingLog
-from paper_tables.logs.from_logs import read_rows
+from paper_tables.compare.lines import JudgedFolder, JudgedGeneration, JudgedTraining
+from paper_tables.compare.systems import read_systems
 from paper_tables.logs.pages import make_tables_from_logs
-from tests.logs.factory import GenerationText, TrainingText, averaging_text, read_folder, write
+from tests.logs import factory
+from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
 
-ROWS = read_rows(["paper"])
+SYSTEMS = read_systems(["paper"])
 ONE = TrainingText()
 AVERAGED = [f"checkpoints/base/checkpoint{number}.pt" for number in range(5)]
 AVERAGING = averaging_text(AVERAGED, "checkpoints/base/model.pt")
@@ -28,8 +27,8 @@ GENERATION = GenerationText().changed(path="checkpoints/base/model.pt")
 FRENCH = replace(ONE, num_train_pairs=36_000_000).changed(target_lang="fr")
 
 
-def judged(folder: Path) -> LoggedFolder:
-    return judge_folder(folder, read_folder(folder), ROWS)
+def judged(folder: Path) -> JudgedFolder:
+    return factory.judged(folder, SYSTEMS)
 
 
 def tables_of(folder: Path) -> dict[str, list[dict[str, str]]]:
@@ -49,8 +48,10 @@ def rows_of_logs(folder: Path) -> dict[str, dict[str, str]]:
     return {row["file"]: row for row in tables_of(folder)["logs"]}
 
 
-def rules_of(findings: tuple[Finding, ...]) -> list[str]:
-    return [finding.check for finding in findings]
+def rules_of(one: JudgedTraining | JudgedGeneration) -> list[str]:
+    """Return the checks that a log fails, and the quantities that are not the system's."""
+    checks = [finding.check for finding in one.findings]
+    return [*checks, *(judgement.quantity for judgement in one.judgements if not judgement.is_good)]
 
 
 # Several things in one file
@@ -61,8 +62,11 @@ def test_the_steps_of_two_jobs_that_wrote_to_the_same_relative_paths_are_not_mix
     second = replace(ONE, final_nll_bits=3.0).changed(seed=2).text() + two + replace(GENERATION, value="26.00").text()
     folder = write(tmp_path / "logs", {"a.out": ONE.text() + AVERAGING + GENERATION.text(), "b.out": second})
     found = judged(folder)
-    evaluations = [(one.path, [(e.value, e.settings) for e in one.evaluations]) for one in found.trainings]
-    assert evaluations == [("a.out@1", [(27.31, "")]), ("b.out@1", [(26.0, "average last2")])]
+    scored = [(one.path, [(score.value, score.labels) for score in one.generations]) for one in found.trainings]
+    assert scored == [
+        ("a.out@1", [(27.31, ())]),
+        ("b.out@1", [(26.0, ("average 2 checkpoints up to checkpoint1.pt",))]),
+    ]
 
 
 def test_a_generation_without_its_arguments_after_a_training_names_its_model(tmp_path: Path) -> None:
@@ -86,9 +90,9 @@ def test_a_training_that_translates_before_its_end_has_ended(tmp_path: Path) -> 
     translated = "| Translated 445 sentences (12340 tokens) in 2.0s (220.00 sentences/s, 6170.00 tokens/s)"
     folder = write(tmp_path / "logs", {"a.log": "\n".join([*lines[:-1], translated, lines[-1]]) + "\n"})
     found = judged(folder)
-    assert found.trainings[0].log.is_done
-    (generation,) = found.generations
-    assert "test-set-size" not in rules_of(generation.findings)  # nothing says which set it is
+    assert found.trainings[0].training.log.is_done
+    (generation,) = found.trainings[0].generations
+    assert "num_sentences" not in rules_of(generation)  # nothing says which set it is
 
 
 # Names and packers
@@ -191,36 +195,36 @@ def test_an_old_log_that_begins_at_epoch_1_begins_at_update_0(
     old = old_log(lines_per_epoch=lines_per_epoch, log_format=log_format)
     folder = write(tmp_path / "logs", {"old.log": old})
     (training,) = judged(folder).trainings
-    assert training.log.first_update == 0
-    assert rules_of(training.findings) == []
-    assert training.gpu_seconds == 43_200 * 8
+    assert training.training.log.first_update == 0
+    assert rules_of(training) == []
+    assert training.training.gpu_seconds == 43_200 * 8
 
 
 def test_an_old_log_that_begins_later_says_where(tmp_path: Path) -> None:
     folder = write(tmp_path / "logs", {"old.log": old_log(first_epoch=3), "pasted.log": old_log(with_start=False)})
     by_path = {one.path: one for one in judged(folder).trainings}
-    assert "whole-history" in rules_of(by_path["old.log"].findings)
-    assert "whole-history" not in rules_of(by_path["pasted.log"].findings)
+    assert "whole-history" in rules_of(by_path["old.log"])
+    assert "whole-history" not in rules_of(by_path["pasted.log"])
 
 
 def test_rules_of_en_de_are_not_applied_to_en_fr(tmp_path: Path) -> None:
     french = replace(FRENCH, num_valid_pairs=6000)
-    dev = replace(GENERATION, subset="valid", num_sentences=6000).changed(gen_subset="valid")
-    short = replace(GENERATION, num_sentences=2737)
+    scored = replace(GENERATION, score=GENERATION.score.replace("reflen=64512", "reflen=81000"))
+    dev = replace(scored, subset="valid", num_sentences=6000).changed(gen_subset="valid")
+    short = replace(scored, num_sentences=2737)
     folder = write(
         tmp_path, {"a.log": french.text(), "average.log": AVERAGING, "dev.log": dev.text(), "test.log": short.text()}
     )
-    found = judged(folder)
-    assert rules_of(found.trainings[0].findings) == []
-    findings = {one.path: one.findings for one in found.generations}
-    assert rules_of(findings["dev.log"]) == []
-    (size,) = findings["test.log"]
-    assert size.check == "test-set-size"
-    assert "2,737" in size.title
-    assert "2,737" not in size.fix
+    (training,) = judged(folder).trainings
+    assert rules_of(training) == []
+    by_path = {one.generation.path: one for one in training.generations}
+    assert rules_of(by_path["dev.log"]) == []
+    (size,) = [one for one in by_path["test.log"].judgements if not one.is_good]
+    assert (size.quantity, size.found) == ("num_sentences", "2,737")
+    assert "filtered" not in size.reason
 
 
-def test_settings_that_the_log_does_not_state_are_noted(tmp_path: Path) -> None:
+def test_a_quantity_that_the_log_does_not_state_sets_it_apart(tmp_path: Path) -> None:
     arguments = {
         key: value for key, value in ONE.arguments.items() if key not in ("distributed_world_size", "adam_eps")
     }
@@ -228,13 +232,12 @@ def test_settings_that_the_log_does_not_state_are_noted(tmp_path: Path) -> None:
     kept = [line for line in text.split("\n") if "training on" not in line and "examples from: data-bin" not in line]
     bare = replace(GENERATION, has_start=False, num_printed=3003).text()
     folder = write(tmp_path / "logs", {"a.log": "\n".join(kept), "generate-test.txt": bare})
-    found = judged(folder)
-    (note,) = [one for one in found.trainings[0].findings if one.check == "not-stated"]
-    assert note.severity == "note"
-    for name in ("adam_epsilon", "tokens_per_update", "num_training_pairs", "num_dev_pairs"):
-        assert name in note.title
-    (note,) = [one for one in found.generations[0].findings if one.check == "not-stated"]
-    assert "length_penalty_alpha" in note.title
+    (training,) = judged(folder).trainings
+    unstated = [one.quantity for one in training.judgements if one.verdict == "not stated"]
+    for name in ("adam_epsilon", "num_gpus", "tokens_per_update", "peak_learning_rate", "updates", "train_pairs"):
+        assert name in unstated
+    unstated = [one.quantity for one in training.generations[0].judgements if one.verdict == "not stated"]
+    assert unstated == ["length_penalty_alpha", "average"]
 
 
 def test_a_training_resumed_from_a_folder_that_was_moved_is_this_training(tmp_path: Path) -> None:
@@ -247,7 +250,7 @@ def test_a_training_resumed_from_a_folder_that_was_moved_is_this_training(tmp_pa
         line for line in before.text().splitlines(keepends=True) if "epoch 003" not in line and "epoch 004" not in line
     )
     write(tmp_path, {"alone.log": alone.text(), "renamed.log": renamed.text(), "whole.log": cut + renamed.text()})
-    found = {one.path: rules_of(one.findings) for one in judged(tmp_path).trainings}
-    assert "own-beginning" not in found["alone.log"]
-    assert "own-beginning" in found["renamed.log"]  # what came before is not there, and lay under another name
-    assert "own-beginning" not in found["whole.log"]  # it stands above, up to the update that was loaded
+    found = {one.path: rules_of(one) for one in judged(tmp_path).trainings}
+    assert "beginning" not in found["alone.log"]
+    assert "beginning" in found["renamed.log"]  # what came before is not there, and lay under another name
+    assert "beginning" not in found["whole.log"]  # it stands above, up to the update that was loaded

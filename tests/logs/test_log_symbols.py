@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from aiayn.logs.arguments import parse_arguments
-from aiayn.logs.folder import find_row
-from aiayn.logs.logged import LANGUAGE_PAIRS, PaperRow
+from aiayn.logs.completeness import LANGUAGE_PAIRS
 from aiayn.logs.symbols import (
     OURS_ONLY,
     SYMBOL_RULES,
@@ -20,13 +19,13 @@ from aiayn.logs.symbols import (
 )
 from aiayn.spec.system import CONFIG_FOLDER, SCALES, TrainingSpec, read_system
 from aiayn.train.fairseq_args import TrainingData, train_flags
-from paper_tables.logs.from_logs import read_rows
+from paper_tables.compare.systems import PaperSystem, find_system, read_systems
 from paper_tables.logs.tables import describe_differences
 from tests.logs.factory import BASE, namespace
 
 DATA = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
-ROWS = read_rows(["paper"])
-PRINTED = [(scale, row.system) for scale in SCALES for row in read_rows([scale])]
+SYSTEMS = read_systems(["paper"])
+PRINTED = [(scale, row.system) for scale in SCALES for row in read_systems([scale])]
 # fairseq's defaults that a flag switches on.
 SWITCHES = ("encoder_learned_pos", "decoder_learned_pos", "encoder_normalize_before", "decoder_normalize_before")
 
@@ -88,7 +87,6 @@ def test_base_trained_with_plain_fairseq_is_the_papers() -> None:
         ({"encoder_layers": 12}, "num_layers", "12 and 6"),
         ({"decoder_learned_pos": True}, "positions", "False and True"),
         ({"encoder_normalize_before": True, "decoder_normalize_before": True}, "norm_order", "pre"),
-        ({"no_scale_embedding": True}, "architecture", "transformer with no_scale_embedding True"),
         ({"arch": "lightconv_wmt_en_de"}, "architecture", "lightconv_wmt_en_de"),
         ({"criterion": "cross_entropy"}, "eps_ls", 0.0),
         (
@@ -122,26 +120,28 @@ def test_numbers_are_equal_within_a_tolerance_and_words_exactly() -> None:
     assert not are_equal("12 and 6", 6)
 
 
-@pytest.mark.parametrize("row", [row.system for row in ROWS])
+@pytest.mark.parametrize("row", [row.system for row in SYSTEMS])
 def test_every_row_finds_itself_and_no_other(row: str) -> None:
-    (expected,) = [one for one in ROWS if one.system == row]
-    match = find_row(expected.symbols, expected.language_pairs[0], ROWS)
-    assert match.row is expected
+    (expected,) = [one for one in SYSTEMS if one.system == row]
+    match = find_system(expected.symbols, expected.language_pairs[0], SYSTEMS)
+    assert match.system is expected
     assert match.differences == ()
 
 
 def test_big_is_another_row_in_each_language_pair() -> None:
     big, big_enfr = (read_system(name, "paper").training for name in ("big", "big_enfr"))
     found = [
-        find_row(symbols_of_spec(training), pair, ROWS).row for training in (big, big_enfr) for pair in LANGUAGE_PAIRS
+        find_system(symbols_of_spec(training), pair, SYSTEMS).system
+        for training in (big, big_enfr)
+        for pair in LANGUAGE_PAIRS
     ]
     assert [row.system if row else None for row in found] == ["big", None, None, "big_enfr"]
 
 
 def test_what_matches_no_row_has_the_nearest_and_the_keys_that_differ() -> None:
     symbols = symbols_of_spec(read_system("base", "paper").training) | {"p_drop": 0.3, "num_layers": 5}
-    match = find_row(symbols, "en-de", ROWS)
-    assert match.row is None
+    match = find_system(symbols, "en-de", SYSTEMS)
+    assert match.system is None
     assert match.nearest is not None
     assert match.nearest.system == "table3_d_pdrop02"
     assert describe_differences(match.differences, {}) == "num_layers 5, not 6; p_drop 0.3, not 0.2"
@@ -149,38 +149,38 @@ def test_what_matches_no_row_has_the_nearest_and_the_keys_that_differ() -> None:
 
 def test_the_nearest_is_the_one_whose_sizes_are_nearest() -> None:
     symbols = symbols_of_spec(read_system("base", "paper").training) | {"num_layers": 9}
-    match = find_row(symbols, "en-de", ROWS)
+    match = find_system(symbols, "en-de", SYSTEMS)
     assert match.nearest is not None
     assert match.nearest.system == "table3_c_n8"
 
 
 def test_a_symbol_that_the_log_does_not_state_matches_nothing() -> None:
-    symbols: Symbols = dict(ROWS[0].symbols)
+    symbols: Symbols = dict(SYSTEMS[0].symbols)
     del symbols["eps_ls"]
-    match = find_row(symbols, "en-de", ROWS)
-    assert match.row is None
+    match = find_system(symbols, "en-de", SYSTEMS)
+    assert match.system is None
     assert describe_differences(match.differences, {}) == "eps_ls not in the log, not 0.1"
 
 
 def test_many_differences_are_counted() -> None:
-    match = find_row({}, "en-de", ROWS)
+    match = find_system({}, "en-de", SYSTEMS)
     described = describe_differences(match.differences, {"num_layers": "its arguments are cut"})
     assert described.startswith(
         "architecture not in the log, not transformer; num_layers unknown (its arguments are cut)"
     )
     assert described.endswith("; and 4 more")
-    assert find_row({}, "en-de", []).nearest is None
+    assert find_system({}, "en-de", []).nearest is None
 
 
 def test_the_rows_are_those_that_the_paper_prints(tmp_path: Path) -> None:
-    assert len(ROWS) == 21
-    base = next(row for row in ROWS if row.system == "base")
-    assert (base.language_pairs, base.decoding["average_test_en-de"], base.decoding["average_dev_en-de"]) == (
+    assert len(SYSTEMS) == 21
+    base = next(row for row in SYSTEMS if row.system == "base")
+    assert (base.language_pairs, base.average_by_use["test_en-de"], base.average_by_use["dev_en-de"]) == (
         ("en-de", "en-fr"), "last5", "last1",
     )  # fmt: skip
     assert base.decoding["beam_size"] == 4
-    assert isinstance(base, PaperRow)
-    assert read_rows(["paper"], tmp_path) == []
+    assert isinstance(base, PaperSystem)
+    assert read_systems(["paper"], tmp_path) == []
 
 
 def test_no_key_of_a_spec_can_differ_unseen() -> None:

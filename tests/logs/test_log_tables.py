@@ -5,24 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from aiayn.logs.folder import judge_folder, metric_of_generation
+from aiayn.logs.evidence import metric_of_generation
 from aiayn.logs.reader import read_log
-from aiayn.logs.rules import AveragedLine, average_trainings
 from aiayn.logs.types import GenerationLog
-from paper_tables.logs.from_logs import read_rows
+from paper_tables.compare.lines import AveragedLine, average_trainings
+from paper_tables.compare.systems import read_systems
 from paper_tables.logs.pages import make_tables_from_logs
-from tests.logs.factory import GenerationText, TrainingText, read_folder, write
+from tests.logs.factory import GenerationText, TrainingText, judged, write
 from tests.logs.test_log_checks import OURS, attempts
 from tests.logs.test_log_foreign_files import tables_of
 
-ROWS = read_rows(["paper", "demo"])
+SYSTEMS = read_systems(["paper", "demo"])
 ONE = TrainingText()
 TWO = TrainingText(final_nll_bits=3.0).changed(seed=2, save_dir="checkpoints/two")
 
 
 def lines_of(folder: Path) -> list[AveragedLine]:
-    judged = judge_folder(folder, read_folder(folder), ROWS)
-    return average_trainings(judged.trainings)[0]
+    return average_trainings(judged(folder, SYSTEMS).trainings)[0]
 
 
 def cells_of(folder: Path, name: str) -> list[dict[str, str]]:
@@ -54,8 +53,8 @@ def test_our_runs_count_the_seconds_of_all_attempts(tmp_path: Path) -> None:
     french = replace(ours, num_train_pairs=36_000_000)
     write(tmp_path, {"run/train.log": french.text(), "run/attempts.jsonl": attempts(("a" * 40,) * 2)})
     (line,) = lines_of(tmp_path)
-    assert line.trainings[0].gpu_seconds == 2 * 3600 * 8
-    assert line.trainings[0].version == "commit aaaaaaaaaaaa"
+    assert line.trainings[0].training.gpu_seconds == 2 * 3600 * 8
+    assert line.trainings[0].training.version == "commit aaaaaaaaaaaa"
     (row,) = cells_of(tmp_path, "table2")
     assert row["flops_en_fr_ours"] == "5.5e17 (n=1)"  # 57,600 s x 9.5e12
 

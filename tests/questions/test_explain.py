@@ -134,3 +134,17 @@ def test_an_answer_does_not_load_pandas_or_torch() -> None:
     )
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert outcome.stdout.splitlines()[-1] == "loaded:"
+
+
+def test_another_dictionary_is_asked_first_of_the_number_that_it_once_cost() -> None:
+    explanation = explain(
+        bleu=10.15, metric="bleu_fairseq", testset="newstest2014", language_pair="en-de", system="big"
+    )
+    assert "L6" in [cause.rank for cause in explanation.causes][:4]  # fairseq #788: 10.15 in place of 29.15
+
+
+def test_positions_are_asked_of_a_base_at_twelve() -> None:
+    explanation = explain(
+        bleu=12.3, metric="bleu_tok_moses", testset="newstest2014", language_pair="en-de", system="base"
+    )
+    assert "L7" in [cause.rank for cause in explanation.causes]  # OpenNMT-py #2262

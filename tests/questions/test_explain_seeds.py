@@ -36,6 +36,34 @@ def test_three_seeds_get_a_verdict_and_are_held_against_the_printed_single_run(
     assert "330 En-De runs" in str(answer["public_spread"])
 
 
+def test_the_mean_of_another_paper_is_judged_with_its_own_sd_and_number_of_seeds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    values = (27.7, 27.84, 27.98)  # mean 27.84, sd 0.14
+    of_values = asked(capsys, "--bleu", *map(str, values), *BIG)
+    of_mean = asked(capsys, "--mean", "27.84", "--sd", "0.14", "--num-seeds", "3", *BIG)
+    for name in ("outcome", "difference", "interval", "p_outside", "num_seeds_to_decide", "prediction_half_width"):
+        seen = [answer["verdicts"][0]["verdict"][name] for answer in (of_values, of_mean)]  # type: ignore[index]
+        assert seen[0] == pytest.approx(seen[1]), name
+    assert of_mean["question"]["values"] == []  # type: ignore[index]  # none is known
+    assert of_mean["rule"]["sd_from"] == "given: 0.14, 2 degrees of freedom"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("flags", "told"), [
+    (("--mean", "27.8", "--sd", "0.1"), "--num-seeds"),
+    (("--mean", "27.8", "--sd", "0.1", "--num-seeds", "5", "--sd-df", "4"), "without --sd-df"),
+    (("--mean", "27.8", "--sd", "0.1", "--num-seeds", "1"), "one seed has no sd"),
+    (("--mean", "nan", "--sd", "0.1", "--num-seeds", "5"), "expected 0 to 100"),
+    (("--mean", "27.8", "--sd", "nan", "--num-seeds", "5"), "expected 0 to 100"),
+    (("--bleu", "27.8", "27.9", "--num-seeds", "5"), "expected with --mean"),
+])  # fmt: skip
+def test_a_mean_without_its_sd_or_seeds_is_refused(
+    flags: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", *flags, *BIG]) == 2
+    assert told in capsys.readouterr().err
+
+
 @pytest.mark.skipif(not (MEASURED / "multi30k").is_dir(), reason="no measured runs are shipped")
 def test_a_smaller_scale_is_a_reason_and_a_replication_of_it_is_judged(capsys: pytest.CaptureFixture[str]) -> None:
     answer = asked(capsys, "--from-logs", str(MEASURED / "multi30k"), "--system", "base")

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import io
 import lzma
 import zlib
 from pathlib import Path
@@ -30,13 +31,17 @@ def open_unpacked(path: Path) -> BinaryIO:
     Raises:
         OSError: if there is no such file, or it cannot be read. Reading on may raise one of UNPACK_ERRORS.
     """
-    with path.open("rb") as content:
-        first_bytes = content.read(max(map(len, _FIRST_BYTES.values())))
+    content: BinaryIO = path.open("rb")
+    if not content.seekable():  # a pipe can be read once only: `<(cut ...)`
+        with content:
+            content = io.BytesIO(content.read())
+    first_bytes = content.read(max(map(len, _FIRST_BYTES.values())))
+    content.seek(0)
     packed = (suffix for suffix, expected in _FIRST_BYTES.items() if first_bytes.startswith(expected))
     suffix = next(packed, path.suffix.lower())
     if suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    return cast(BinaryIO, lzma.open(path, "rb")) if suffix == ".xz" else path.open("rb")
+        return cast(BinaryIO, gzip.open(content, "rb"))
+    return cast(BinaryIO, lzma.open(content, "rb")) if suffix == ".xz" else content
 
 
 def unpacked_sha256(path: Path) -> str:

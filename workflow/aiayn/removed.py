@@ -18,6 +18,7 @@ REMOVED = {
     "measure --seed": "layers are always timed on the same random vectors; omit it",
     "pack --check": "make its tables again by `aiayn tables --from-logs FOLDER`, and compare them byte for byte",
     "recipes": "the recipes stand side by side in docs/wmt14.md",
+    "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",
     "tables --log-cache": "logs are read anew each time, and nothing of them is kept; omit it",
     "unlock": "after a killed snakemake paste the lines of docs/cluster.md, section 'After a killed snakemake'",
 }

@@ -53,7 +53,7 @@ def run(args: Flags) -> None:
         args.what, folder = folder.resolve().name, None
     diagnosis = _diagnose_run(args) if folder is None else _diagnose_folder(args, folder)
     print(json_text(diagnosis) if args.json else render_diagnosis(diagnosis), end="")
-    if diagnosis.findings:
+    if diagnosis.findings or diagnosis.not_judged:
         raise AiaynError(headline(diagnosis))
 
 

@@ -6,7 +6,8 @@ definition.
 
 Several numbers, one a seed: the verdict by the project's rule (docs/tables.md), with the interval and the seeds that
 would decide; and whether the printed number, itself a single run, lies in the 95 % prediction interval of yours. The sd
-is that of your values, or --sd with --sd-df. --from-logs and --results ask the same of files: of records of ours, or of
+is that of your values, or --sd with --sd-df. For a mean that another paper prints, give --mean, --sd and
+--num-seeds. --from-logs and --results ask the same of files: of records of ours, or of
 fairseq's logs. --system may be a published replication (revisit_tiny):
   aiayn explain --bleu 28.1 28.5 27.9 --system big --expect reproduced
 
@@ -33,6 +34,7 @@ class Flags:
         "a folder of logs or of records, such as one of paper_tables/measured", "FOLDER", excludes="source"
     )
     results: Path | None = flag("a results folder of ours", "FOLDER", excludes="source")
+    mean: float | None = flag("the mean of several seeds, with --sd and --num-seeds", "PERCENT", excludes="source")
     system: str = flag("base, big, a row of Table 3, or a published replication")
     metric: str | None = flag(
         "its definition, as `aiayn score` names it (default: the one in which the paper's is printed)"
@@ -41,8 +43,9 @@ class Flags:
     language_pair: str = flag("en-de or en-fr (default: en-de)", default="en-de")
     scale: str | None = flag("of several values: demo, multi30k or paper (default: paper, or the files' own)")
     edition: Literal["neurips2017", "arxiv"] | None = flag("of several values: one edition's number alone")
-    sd: float | None = flag("of several values: the sd over seeds to judge with, instead of their own", "BLEU")
-    sd_df: int | None = flag("degrees of freedom of --sd", "N")
+    sd: float | None = flag("the sd over seeds (n - 1): of --mean; or to judge several values with", "BLEU")
+    sd_df: int | None = flag("degrees of freedom of --sd, of several values", "N")
+    num_seeds: int | None = flag("of --mean: the number of seeds", "N")
     expect: Literal["reproduced", "not-reproduced"] | None = flag("exit with 4 on any other verdict")
     json: bool = JSON
 
@@ -50,7 +53,7 @@ class Flags:
 def run(args: Flags) -> int:
     """Print the explanation or the verdict; return the exit code."""
     if args.bleu is not None and len(args.bleu) == 1:
-        for name in ("scale", "edition", "sd", "sd_df", "expect"):
+        for name in ("scale", "edition", "sd", "sd_df", "num_seeds", "expect"):
             if getattr(args, name) is not None:
                 shown = f"--{name.replace('_', '-')} {getattr(args, name)}"
                 raise UsageError(f"{shown}: --bleu has one value, on which there is no verdict; expected one a seed")
@@ -65,29 +68,39 @@ def run(args: Flags) -> int:
         explain_seeds,
         printed_numbers,
         question_of_folder,
+        question_of_mean,
         question_of_values,
         render_seeds,
     )
 
-    if (args.sd is None) != (args.sd_df is None):
+    if args.mean is not None and (args.sd is None or args.num_seeds is None or args.sd_df is not None):
+        raise UsageError(
+            "--mean: expected --sd and --num-seeds beside it, without --sd-df: the sd is of the same seeds"
+        )
+    if args.mean is None and args.num_seeds is not None:
+        raise UsageError(f"--num-seeds {args.num_seeds}: expected with --mean; elsewhere the values are counted")
+    if args.mean is None and (args.sd is None) != (args.sd_df is None):
         raise UsageError("--sd and --sd-df: expected both, an sd in BLEU and its degrees of freedom")
     own_testset = args.testset if args.scale in (None, PAPER_SCALE) else None
     numbers = printed_numbers(
         args.system, args.language_pair, testset=own_testset, metric=args.metric, edition=args.edition
     )
     folder = args.from_logs or args.results
+    named = {"scale": args.scale, "testset": args.testset, "metric": args.metric}
     if folder is not None:
         question = question_of_folder(folder, numbers[0], scale=args.scale, metric=args.metric)
+    elif args.mean is not None:
+        question = question_of_mean(args.mean, args.num_seeds or 0, numbers[0], **named)
     else:
-        question = question_of_values(
-            args.bleu or [], numbers[0], scale=args.scale, testset=args.testset, metric=args.metric
-        )
-    if args.expect is not None and (len(question.values) == 1 or len(numbers) > 1):
+        question = question_of_values(args.bleu or [], numbers[0], **named)
+    if args.expect is not None and (len(question.judged) == 1 or len(numbers) > 1):
         why = "one value, on which there is no verdict; expected one a seed"
         if len(numbers) > 1:
             why = f"the editions print different numbers; add --edition ({', '.join(one.edition for one in numbers)})"
         raise UsageError(f"--expect {args.expect}: {why}")
-    answer = explain_seeds(question, numbers, None if args.sd is None or args.sd_df is None else (args.sd, args.sd_df))
+    degrees_of_freedom = args.sd_df if args.num_seeds is None else args.num_seeds - 1
+    given = None if args.sd is None or degrees_of_freedom is None else (args.sd, degrees_of_freedom)
+    answer = explain_seeds(question, numbers, given)
     print(json_text(answer) if args.json else render_seeds(answer), end="")
     outcome = answer.verdicts[0].verdict.outcome.lower().replace(" ", "-")
     return EXIT_UNEXPECTED if args.expect not in (None, outcome) else 0

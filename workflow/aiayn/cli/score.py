@@ -4,13 +4,15 @@ Any translations: give --hypotheses (one line a segment; .sgm, gzip and the log 
 --testset and --language-pair. --references replaces the public references and needs no network. The pipeline uses
 --decoded, --raw and --record instead.
 
-The definitions need plain text. If either file is tokens, subword pieces or lower case, nothing is scored: the message
-says what each file is, and the right command.
+The files are scored as they are. If either is in another form (subword pieces, tokens, JSON lines, shifted lines) and a
+repair raises the score by more than 2 BLEU and 10 %, the repair is named with its score and its command.
 """
 
 import logging
+import re
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -18,11 +20,12 @@ import msgspec
 from aiayn.cli.flags import LANGUAGE_PAIR, RECORD, flag
 from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines
-from aiayn.errors import ScoreError, UsageError
-from aiayn.provenance import file_sha256, gather_provenance
+from aiayn.errors import ScoreError, UsageError, did_you_mean
+from aiayn.provenance import gather_provenance
 from aiayn.records import Hypotheses, RawCorpus, ScoreRecord, ScoreRecords, read_record, write_record
 from aiayn.scoring.definitions import CASE_SUFFIX
 from aiayn.scoring.outputs.line_match import find_doubt
+from aiayn.scoring.outputs.repairs import REPAIRS, SHIFT, Repaired, best_repair, repair_sides
 from aiayn.scoring.outputs.system_output import (
     FormMismatch,
     SystemOutput,
@@ -51,9 +54,9 @@ class Flags:
     detokenise: bool = flag("detokenise (Moses) the side that is tokens, to plain text")
     as_given: bool = flag("translations and references are tokens already: do not tokenise them")
     lowercase: bool = flag("lower-case both sides; print the definitions without case (_lc) alone")
-    force: bool = flag("score even if the two sides differ in kind; the signature says so")
-    no_warning: bool = flag("do not say why a score near 0 may not be the model's")
-    json: bool = flag("print a JSON list of objects: metric, value, signature")
+    repair: list[str] | None = flag("repairs to make before scoring, as an earlier call names them", "NAME")
+    no_warning: bool = flag("try no repairs, and do not say why a score near 0 may not be the model's")
+    json: bool = flag("print a JSON list of objects: metric, value, signature, and of what a repair gives, repair")
     decoded: Path | None = flag("record of decode", "RECORD", heading="in the pipeline")
     raw: Path | None = flag("record of fetch, which has the references", "RECORD")
     record: Path | None = RECORD
@@ -111,37 +114,84 @@ def _score_files(args: Flags, hypotheses_path: Path) -> list[ScoreRecord]:
     target_language = target_language_of(args.language_pair)
     output = read_output(hypotheses_path)
     references, place = _references(args, output)
-    check_num_lines(output, len(references), place)
     treatment = Treatment(args.as_given, args.join_pieces, args.detokenise, args.lowercase)
-    sides = {"hyp": output.lines, "ref": references}
-    mismatch = find_form_mismatch(sides, treatment)
-    if mismatch is not None and not args.force:
-        raise ScoreError(_refusal(args, mismatch, place))
+    metric = default_metrics(target_language, treatment.is_as_given)[0]
+    sides: dict[str, list[str]] = {"hyp": output.lines, "ref": references}
+    repairs = _checked_repairs(args.repair or [])
+    if repairs:
+        repaired = repair_sides(repairs, output.lines, references, target_language)
+        if repaired is None:
+            raise ScoreError(f"--repair {' '.join(repairs)}: one of these changes nothing here; omit it")
+        sides = {"hyp": list(repaired.hypotheses), "ref": list(repaired.references)}
+    helpful = None
+    if not args.no_warning and not repairs and treatment == Treatment(treatment.is_as_given):
+        helpful = _helpful_repair(sides, target_language, metric)
+    if helpful is None or len(output.lines) == len(references):
+        check_num_lines(output._replace(lines=sides["hyp"]), len(sides["ref"]), place)
     if output.kind != "lines":
         print(f"{output.path}: {output.words}, {len(output.lines):,} in the order of the source", file=sys.stderr)
-    testset = args.testset or (args.references or hypotheses_path).name
-    scores = score_sides(
-        sides,
-        treatment,
-        mismatch,
-        target_language=target_language,
-        testset=testset,
-        sha256=file_sha256(hypotheses_path),
-    )
+    names = {"target_language": target_language, "sha256": output.sha256,
+             "testset": args.testset or (args.references or hypotheses_path).name}  # fmt: skip
+    scores: list[ScoreRecord] = []
+    if len(sides["hyp"]) == len(sides["ref"]):
+        mismatch = find_form_mismatch(sides, treatment)
+        done = f"repaired:{'+'.join(repairs)}" if repairs else ""
+        scores = score_sides(sides, treatment, mismatch, done=done, **names)
+    if helpful is not None:
+        repaired, value = helpful
+        given = next((f"{one.value:.2f}" for one in scores if one.metric == metric), "unknown (other numbers of lines)")
+        command = shlex.join(_command(args, "--repair", *repaired.name.split("+")))
+        both = f"{metric} is {given} as given, and {value:.2f} with {repaired.words}"
+        print(f"aiayn score: {output.path}: {both}: {command}", file=sys.stderr)
+        after = {"hyp": list(repaired.hypotheses), "ref": list(repaired.references)}
+        if args.json or not scores:
+            done = f"repaired:{repaired.name}"
+            scores += score_sides(after, treatment, None, done=done, **names)
+    elif not args.no_warning and not repairs:
+        _warn_near_zero(output, references, scores)
+    return scores
+
+
+def _checked_repairs(names: Sequence[str]) -> list[str]:
+    known = (*(repair.name for repair in REPAIRS), SHIFT)
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known, "choose one of these")
+            raise UsageError(f"--repair {name}: unknown; expected some of {', '.join(known)}; {hint}")
+    return list(names)
+
+
+def _helpful_repair(sides: Mapping[str, list[str]], target_language: str, metric: str) -> tuple[Repaired, float] | None:
+    """Return the repair that raises the score most, with its score; None if none helps."""
+
+    def score(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+        (one,) = score_hypotheses(
+            hypotheses, references, metrics=[metric], target_language=target_language, hypotheses_sha256="", testset=""
+        )
+        return one.value
+
+    hypotheses, references = sides["hyp"], sides["ref"]
+    given = score(hypotheses, references) if len(hypotheses) == len(references) else None
+    return best_repair(hypotheses, references, target_language, score, given)
+
+
+def _warn_near_zero(output: SystemOutput, references: Sequence[str], scores: Sequence[ScoreRecord]) -> None:
     keeps_case = [score for score in scores if not score.metric.endswith(CASE_SUFFIX)] or scores
     highest = max((score.value for score in keeps_case if score.metric.startswith("bleu")), default=100.0)
-    doubt = "" if args.no_warning else find_doubt(output.lines, references, highest)
+    doubt = find_doubt(output.lines, references, highest)
     if doubt:
         print(f"aiayn score: warning: {output.path}: {doubt}. --no-warning leaves this out", file=sys.stderr)
-    return scores
 
 
 def score_sides(
     sides: dict[str, list[str]], treatment: Treatment, mismatch: FormMismatch | None, *, target_language: str,
-    testset: str, sha256: str, search: str = "",
+    testset: str, sha256: str, search: str = "", done: str = "",
 ) -> list[ScoreRecord]:  # fmt: skip
-    """Return the scores of `hyp` and `ref` once prepared; the signature says how, by which search, and if forced."""
-    prepared, done = prepare(sides, treatment, target_language)
+    """Return the scores of `hyp` and `ref` once prepared; the signature says how, and how the sides differ.
+
+    `done` is what was done to them before.
+    """
+    prepared, treated = prepare(sides, treatment, target_language)
     metrics = default_metrics(target_language, treatment.is_as_given)
     if treatment.lower_cases and not treatment.is_as_given:
         metrics = [metric for metric in metrics if metric.endswith(CASE_SUFFIX)] or metrics
@@ -149,7 +199,8 @@ def score_sides(
         prepared["hyp"], prepared["ref"], metrics=metrics, target_language=target_language, hypotheses_sha256=sha256,
         references_sha256=lines_sha256(sides["ref"]), testset=testset,
     )  # fmt: skip
-    parts = [search, f"input:{done}" if done else "", f"forced:{mismatch.tags}" if mismatch is not None else ""]
+    unlike = f"unlike:{mismatch.tags}" if mismatch is not None else ""
+    parts = [search, done, f"input:{treated}" if treated else "", unlike]
     added = "".join(f"|{part}" for part in parts if part)
     return [msgspec.structs.replace(score, signature=f"{score.signature}{added}") for score in scores]
 
@@ -174,26 +225,24 @@ def _references(args: Flags, output: SystemOutput) -> tuple[list[str], str]:
     raise UsageError("--hypotheses needs --testset NAME of a public test set, or --references FILE; see --help")
 
 
-def _refusal(args: Flags, mismatch: FormMismatch, place: str) -> str:
-    """Return what each side is, and the commands that are right."""
-    words = mismatch.words_by_name
+def _command(args: Flags, *flags: str) -> list[str]:
+    """Return the command as it was given, with further flags."""
     given = ["--testset", args.testset] if args.testset else []
     given += ["--references", str(args.references)] if args.references else []
-    given += ["--language-pair", args.language_pair]
-    base = ["aiayn", "score", "--hypotheses", str(args.hypotheses), *given]
-    commands = "\nor\n".join(f"  {shlex.join([*base, *flags])}" for flags in mismatch.flags)
-    expected = "takes tokens of one kind" if args.as_given else "needs plain text"
-    return (
-        f"not scored: {'bleu_as_given' if args.as_given else 'every definition'} {expected} on both sides; found\n"
-        f"  hypotheses {args.hypotheses}: {words['hyp']}\n  references {place}: {words['ref']}\n"
-        f"Run\n{commands}\n(--force scores them as they are; the signature says so)"
-    )
+    given += ["--language-pair", args.language_pair, *(["--as-given"] if args.as_given else [])]
+    return ["aiayn", "score", "--hypotheses", str(args.hypotheses), *given, *flags]
 
 
 def print_scores(scores: list[ScoreRecord], *, as_json: bool = False) -> None:
     """Print the scores, one a line with its signature, or as JSON."""
     if as_json:
-        print(json_text([{"metric": s.metric, "value": s.value, "signature": s.signature} for s in scores]), end="")
+        found = [re.search(r"\|repaired:([\w+]+)", score.signature) for score in scores]
+        objects = [
+            {"metric": score.metric, "value": score.value, "signature": score.signature}
+            | ({"repair": repair[1]} if repair else {})
+            for score, repair in zip(scores, found, strict=True)
+        ]
+        print(json_text(objects), end="")
         return
     width = max(len(score.metric) for score in scores)
     for score in scores:

@@ -1,4 +1,1 @@
-"""Reads any logs of fairseq, of training and generation: joined into runs, checked by rules.
-
-Needs neither torch nor fairseq (pyproject.toml, contract `core`).
-"""
+"""Reads fairseq's logs, ours and others', into evidence: the quantities that each states, with file and line."""

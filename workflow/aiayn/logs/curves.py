@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
+from aiayn.logs.evidence import dev_subset
 from aiayn.logs.lines import LogText
-from aiayn.logs.logged import dev_subset
 from aiayn.logs.statistics import UPDATE, Statistics, parse_statistics, time_of
-from aiayn.logs.types import LogFile, Start, TrainingLog
+from aiayn.logs.types import LogFile, Start, TrainingLog, perplexity_of
 
 # What fairseq prints within an epoch, by the name of its curve. Its loss is smoothed over labels, in base 2.
 INNER_MEASURES = {"loss_bits": "loss", "learning_rate": "lr", "target_tokens_per_second": "wps"}
@@ -117,8 +117,8 @@ class _Start:
                 if value is not None and not (name == "wps" and value == 0):  # of the first line: nothing to divide by
                     self.points.append(CurvePoint(measure=measure, update=update, hours=hours, value=value))
         elif statistics.kind == "valid" and statistics.subset == self._subset and "nll_loss" in values:
-            bits = values["nll_loss"]
-            value = 2.0**bits if bits < 1000 else math.nan  # as Table 3 has it; beyond any number
+            perplexity = perplexity_of(values["nll_loss"])  # as in Table 3
+            value = math.nan if perplexity is None else perplexity
             self.points.append(CurvePoint(measure=PERPLEXITY, update=update, hours=hours, value=value))
 
     def _hours(self, time: str, values: dict[str, float]) -> float | None:

@@ -2,8 +2,8 @@
 
 A file that cannot be read, or not to its end, has a fault with its line and a next step. A line ends at LF alone and is
 counted so. Each piece between carriage returns (tqdm rewrites its line so) counts as a line of its own with the same
-number; CRLF is one end. Colours and cursor movements are removed, and so is the rank that `srun --label` puts before a
-line.
+number; CRLF is one end. Colours and cursor movements are removed, and so are the prefixes of launchers, containers and
+pastes (`prefixes.py`).
 """
 
 import codecs
@@ -12,14 +12,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from aiayn.data.text.prefixes import find_prefix, without_prefix
 from aiayn.logs.types import Refusal
 from aiayn.packed import UNPACK_ERRORS, open_unpacked
 
 BLOCK_BYTES = 1 << 18
 MAX_LINE_BYTES = 1 << 22
-NUM_LINES_SNIFFED = 100  # srun labels every line, or none
 ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
-RANK_LABEL = re.compile(rb"^\s*\[?(?:rank ?)?(\d+)\]?: (?=\d{4}-|\||\{|Namespace|[STHDP]-)")
 
 
 class LogText:
@@ -37,7 +36,8 @@ class LogText:
         self.cut_piece = b""
         self.fault: Refusal | None = None
         self.not_utf8_line = 0
-        self._has_labels: bool | None = None
+        self._prefix: re.Pattern[bytes] | None = None
+        self._is_sniffed = False
 
     def blocks(self) -> Iterator[Iterable[tuple[int, bytes]]]:
         """Yield blocks of (line number, piece of a line without its end); by blocks, as most lines need no look."""
@@ -61,9 +61,9 @@ class LogText:
                 rest = lines.pop()
                 if not block.isascii():
                     self._note_encoding(lines)
-                if self._has_labels is None and lines:
-                    self._has_labels = any(RANK_LABEL.match(line) for line in lines[:NUM_LINES_SNIFFED])
-                is_plain = b"\r" not in block and b"\x1b" not in block and not self._has_labels
+                if not self._is_sniffed and lines:
+                    self._prefix, self._is_sniffed = find_prefix(lines), True
+                is_plain = b"\r" not in block and b"\x1b" not in block and self._prefix is None
                 yield enumerate(lines, self.num_lines + 1) if is_plain else self._pieces(lines)
                 self.num_lines += len(lines)
                 if len(rest) > MAX_LINE_BYTES:
@@ -105,14 +105,13 @@ class LogText:
                     return
 
     def _pieces(self, lines: list[bytes]) -> list[tuple[int, bytes]]:
-        """Return what a terminal would show of each line, piece by piece, of rank 0 alone where lines are labelled."""
+        """Return what a terminal would show of each line, piece by piece, without prefixes and lines of other ranks."""
         found = []
         for number, line in enumerate(lines, self.num_lines + 1):
             for piece in ESCAPE.sub(b"", line).split(b"\r"):
-                label = RANK_LABEL.match(piece) if self._has_labels else None
-                is_other_rank = label is not None and int(label[1])
-                if piece and not is_other_rank:
-                    found.append((number, piece[label.end() :] if label is not None else piece))
+                plain = piece if self._prefix is None else without_prefix(piece, self._prefix)
+                if plain:
+                    found.append((number, plain))
         return found
 
 

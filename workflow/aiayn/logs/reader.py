@@ -9,9 +9,11 @@ import contextlib
 import re
 from pathlib import Path
 
+from aiayn.data.text.detokenise import PIECE_PATTERN
 from aiayn.logs.arguments import ParsedArguments, is_open, parse_arguments
 from aiayn.logs.lines import LogText
-from aiayn.logs.training import Part, has_event, join_parts
+from aiayn.logs.statistics import parse_statistics
+from aiayn.logs.training import DICTIONARY, Part, has_event, join_parts
 from aiayn.logs.types import AveragingLog, BleuLine, GenerationLog, LogEntry, LogFile, Refusal
 
 _ARGUMENTS = re.compile(rb"Namespace\(|\{'_name': None, 'common'")
@@ -24,15 +26,17 @@ _AVERAGING = re.compile(rb"averaging checkpoints: +(\[.*\])")
 _AVERAGED = re.compile(rb"Finished writing averaged checkpoint to (\S+?)\.?\s*$")
 # fairseq-generate: 0.9 prints these to the end of its lines of hypotheses; later versions log the first, with commas of
 # thousands, and print the second bare. A score by sacreBLEU reads `BLEU = 27.3 58.3/32.1/... (BP = 1.000 ratio = ...)`.
-_TRANSLATED = re.compile(rb"Translated ([\d,]+) sentences \(")
+_TRANSLATED = re.compile(rb"Translated ([\d,]{1,20}) sentences \(")
 _GENERATE = re.compile(
-    rb"Generate (\S+) with beam=(\d+): "
-    rb"(?:(BLEU4?)(?:\|[^=]*)? = ([\d.]+),? .*\(BP ?= ?([\d.]+),? .*\)|(bleu_score)=([\d.]+))"
+    rb"Generate (\S+) with beam=(\d{1,9}): "
+    rb"(?:(BLEU4?)(?:\|[^=]*)? = (\d+(?:\.\d+)?),? .*\(BP ?= ?(\d+(?:\.\d+)?),? .*\)|(bleu_score)=(\d+(?:\.\d+)?))"
 )  # the second is of MLPerf's submissions
 _BEFORE_SCORE = re.compile(rb"Generate \S+ with beam=\d+:\s*$")  # a terminal, or a paste, has broken the line before it
-_LENGTHS = re.compile(rb"(?:syslen|hyp_len) ?= ?(\d+),? (?:reflen|ref_len) ?= ?(\d+)")
+_LENGTHS = re.compile(rb"(?:syslen|hyp_len) ?= ?(\d{1,15}),? (?:reflen|ref_len) ?= ?(\d{1,15})")
 _LOADING = re.compile(rb"loading model\(s\) from (\S+)")
-_PIECE = re.compile("(?:@@ |@@$|\u2581)".encode())
+_PIECE = re.compile(PIECE_PATTERN.encode())
+MIN_PIECE_SHARE = 0.05  # of the hypotheses
+OTHER_TOOLKIT = "another toolkit"  # whose start line is a Namespace as well
 MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
 MAX_ARGUMENT_BYTES = 1 << 18
 
@@ -55,12 +59,14 @@ def read_log(path: Path) -> LogFile:
         entries=tuple(sorted(reader.entries, key=lambda entry: entry.first_line)),
         refusal=reader.refusal,
         not_utf8_line=text.not_utf8_line,
+        other_programs=tuple(reader.other_programs),
     )
 
 
 def has_generation_event(line: bytes) -> bool:
     """Return whether a line may be one that `Generation.read_event` reads."""
-    return b"Translated " in line or b"with beam=" in line or b"loading model(s)" in line
+    is_event = b"Translated " in line or b"with beam=" in line or b"loading model(s)" in line
+    return is_event or b"] dictionary: " in line
 
 
 class Generation:
@@ -72,9 +78,10 @@ class Generation:
         self.model_path = "" if arguments is None else str(arguments.get("path") or "")
         self.num_sentences: int | None = None
         self.num_hypotheses = 0
-        self.has_piece_marks = False
+        self.num_marked = 0
         self.bleu: BleuLine | None = None
         self.before_score = b""
+        self.size_by_language: dict[str, int] = {}
         self._last_sentence = b""
 
     def read_sentence(self, number: int, line: bytes) -> None:
@@ -85,7 +92,7 @@ class Generation:
             if sentence != self._last_sentence:
                 self._last_sentence = sentence
                 self.num_hypotheses += 1
-                self.has_piece_marks = self.has_piece_marks or _PIECE.search(line) is not None
+                self.num_marked += _PIECE.search(line) is not None
 
     def read_event(self, number: int, line: bytes) -> None:
         """Take in any other line."""
@@ -95,6 +102,8 @@ class Generation:
             self.before_score = line.rstrip() + b" "
         elif found := _TRANSLATED.search(line):
             self.num_sentences = int(found[1].replace(b",", b""))
+        elif found := DICTIONARY.search(line):
+            self.size_by_language.setdefault(found[1].decode(errors="replace"), int(found[2]))
         elif found := _LOADING.search(line):
             self.model_path = found[1].decode(errors="replace")
         elif found := _GENERATE.search(line):
@@ -111,15 +120,26 @@ class Generation:
             )
 
     @property
+    def has_piece_marks(self) -> bool:
+        """Whether hypotheses still hold marks of subwords: more of them than a text about such marks has."""
+        return self.num_marked > MIN_PIECE_SHARE * self.num_hypotheses
+
+    @property
     def is_ended(self) -> bool:
         """Whether the BLEU line was seen, the last that fairseq-generate prints."""
         return self.bleu is not None
 
     def as_log(self, truncated_line: int | None) -> GenerationLog:
         """Return what was read."""
-        names = set(GenerationLog.__struct_fields__) - {"arguments", "truncated_line"}
-        values = {name: getattr(self, name) for name in names}
-        return GenerationLog(**values, arguments=dict(self.arguments or {}), truncated_line=truncated_line)
+        others = {"arguments", "truncated_line", "languages", "vocabulary_sizes"}
+        values = {name: getattr(self, name) for name in set(GenerationLog.__struct_fields__) - others}
+        return GenerationLog(
+            **values,
+            arguments=dict(self.arguments or {}),
+            truncated_line=truncated_line,
+            languages=tuple(self.size_by_language),
+            vocabulary_sizes=tuple(self.size_by_language.values()),
+        )
 
 
 class _Reader:
@@ -134,6 +154,7 @@ class _Reader:
         self._averaged: tuple[int, tuple[str, ...]] | None = None  # the line of an averaging, and its files
         self._pending: list[bytes] = []  # the lines of arguments that are not yet closed
         self._pending_line = 0
+        self.other_programs: dict[str, None] = {}
 
     def read(self, number: int, line: bytes) -> None:
         """Take in one line."""
@@ -144,13 +165,14 @@ class _Reader:
         elif self._pending:
             self._read_pending(number, line)
         elif b"num_updates" in line or b'{"epoch"' in line or b" valid on '" in line:
-            self._part(number, line).read_statistics(number, line)
+            if self._parts or parse_statistics(line) is not None:  # else another trainer's
+                self._part(number, line).read_statistics(number, line)
         elif line[1:2] == b"-" and _SENTENCE.match(line):
             generation = self._generation
             if generation is None or generation.is_ended:
                 generation = self._begin_generation(number, None)
             generation.read_sentence(number, line)
-        elif line[:2] != b"  " or b"INFO" in line:  # else a line of the printed model
+        elif line[:2] != b"  " or b"INFO" in line or b"with beam=" in line:  # else a line of the printed model
             self._read_event(number, line)
 
     def _part(self, number: int, line: bytes) -> Part:
@@ -168,6 +190,9 @@ class _Reader:
             self._parts[-1].read_event(number, line)
         elif b"averaging checkpoints:" in line or b"Finished writing averaged checkpoint" in line:
             self._read_averaging(number, line)
+        elif b"] dictionary: " in line and (self._generation is None or self._generation.is_ended):
+            if self._parts and self._generation is None:
+                self._parts[-1].read_event(number, line)
         elif has_generation_event(line) or (self._generation is not None and self._generation.before_score):
             generation = self._generation
             if generation is None or (generation.is_ended and b"loading" in line):
@@ -215,11 +240,12 @@ class _Reader:
 
     def _begin(self, number: int, line: bytes, arguments: ParsedArguments, *, is_config: bool) -> None:
         """Begin a training or a generation, or count another rank of the training that has begun."""
-        if arguments.get("path"):
+        if arguments.program == "generate":
             self._begin_generation(number, arguments)
             return
-        if arguments.get("arch") is None and arguments.get("criterion") is None and arguments.get("lr") is None:
-            return  # another program's arguments: preprocessing, scoring, averaging
+        if arguments.program != "train":
+            self.other_programs[arguments.program or OTHER_TOOLKIT] = None
+            return
         self._generation = None
         last = self._parts[-1] if self._parts else None
         is_rank = (

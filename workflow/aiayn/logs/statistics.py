@@ -17,7 +17,10 @@ from typing import Literal
 import msgspec
 
 Kind = Literal["inner", "epoch", "valid"]
-UPDATE = re.compile(rb"num_updates(?:=|\"?:? ?\"?)(\d+)(?=[,\"} |\]]|$)")
+MAX_UPDATES = 1e15
+# A number of 16 digits or more is torn, and Python refuses to convert one of thousands.
+UPDATE = re.compile(rb"num_updates(?:=|\"?:? ?\"?)(\d{1,15})(?=[,\"} |\]]|$)")
+RATE = re.compile(rb"\blr(?:=|\"?:? ?\"?)([\d.e+-]{1,24})(?=[,\"} |\]]|$)")
 _EPOCH = re.compile(rb"epoch (\d{3,})(:?)")
 _SUBSET = re.compile(rb"\| valid on '([^']*)' subset \|")
 _PIPED = re.compile(rb"\| ([\w.@/-]+) (-?[\d.][\d.e+-]*|nan|inf)%?(?= +\||\s*$)")
@@ -38,7 +41,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     def update(self) -> int | None:
         """The number of optimiser steps, if the line has one."""
         value = self.value_by_name.get("num_updates")
-        return None if value is None else int(value)
+        return int(value) if value is not None and 0 <= value < MAX_UPDATES else None
 
 
 def parse_statistics(line: bytes) -> Statistics | None:
@@ -86,7 +89,8 @@ def _parse_json(text: bytes) -> Statistics | None:
     except ValueError:
         return None
     epoch = printed.pop("epoch", None)
-    if not isinstance(epoch, int):
+    # fairseq formats most numbers as text before it prints them; bare numbers only are those of another trainer.
+    if not isinstance(epoch, int) or not any(isinstance(value, str) for value in printed.values()):
         return None
     is_inner = "update" in printed
     subset = next((key.removesuffix("_loss") for key in printed if key.endswith("_loss") and key != "nll_loss"), "")

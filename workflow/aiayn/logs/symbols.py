@@ -17,7 +17,6 @@ from pathlib import Path
 import msgspec
 
 from aiayn.cost import target_tokens_per_full_update
-from aiayn.logs.arguments import plain_values
 from aiayn.logs.findings import Severity
 from aiayn.logs.types import Argument
 from aiayn.printed import read_rows
@@ -137,7 +136,7 @@ def _fairseq_model(arguments: Mapping[str, Argument]) -> Symbols:
     name = str(arguments.get("arch") or "")
     symbols: Symbols = {}
     if name:
-        symbols["architecture"] = _architecture(name, arguments)
+        symbols["architecture"] = _architecture(name)
     for symbol in _OF_BOTH_SIDES:
         value = _common_value(arguments, SYMBOL_RULES[symbol].key)
         if value is not None:
@@ -157,13 +156,9 @@ def _fairseq_model(arguments: Mapping[str, Argument]) -> Symbols:
     return symbols
 
 
-def _architecture(name: str, arguments: Mapping[str, Argument]) -> str:
-    """Return `transformer`, or another model's name; what is changed in a transformer is named with it."""
-    if not _TRANSFORMER.fullmatch(name):
-        return name
-    plain_by_key = plain_values("architecture")
-    changed = [f"{key} {arguments[key]}" for key, [plain] in plain_by_key.items() if arguments.get(key, plain) != plain]
-    return "transformer" if not changed else f"transformer with {', '.join(changed)}"
+def _architecture(name: str) -> str:
+    """Return `transformer` for fairseq's names of it, else the model's own name."""
+    return "transformer" if _TRANSFORMER.fullmatch(name) else name
 
 
 def _common_value(arguments: Mapping[str, Argument], encoder_key: str) -> Symbol | None:

@@ -16,20 +16,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from aiayn.logs.arguments import ParsedArguments
-from aiayn.logs.statistics import UPDATE, Statistics, parse_statistics, time_of
-from aiayn.logs.types import EpochEnd, LogNote, Start, TrainingLog, Validation
+from aiayn.logs.statistics import RATE, UPDATE, Statistics, parse_statistics, time_of
+from aiayn.logs.types import EpochEnd, LoggedRate, LogNote, Start, TrainingLog, Validation
 
-_CHECKPOINT = re.compile(rb"[Ll]oaded checkpoint (.+?) \(epoch (\d+) @ (\d+) updates\)")
+_CHECKPOINT = re.compile(rb"[Ll]oaded checkpoint (.+?) \(epoch (\d{1,9}) @ (\d{1,15}) updates\)")
 _NO_CHECKPOINT = re.compile(rb"[Nn]o existing checkpoint found")
 _DONE = re.compile(rb"done training in ([\d.]+) seconds")
-_PARAMETERS = re.compile(rb"num\.(?: shared)? model params: ([\d,]+)")
-_DEVICES = re.compile(rb"training on (\d+) (?:GPUs|devices)")
-_DICTIONARY = re.compile(rb"\[([\w-]+)\] dictionary: (\d+) types")
-_EXAMPLES = re.compile(rb"loaded ([\d,]+) examples from: (\S+)")
+_PARAMETERS = re.compile(rb"num\.(?: shared)? model params: ([\d,]{1,20})")
+_DEVICES = re.compile(rb"training on (\d{1,9}) (?:GPUs|devices)")
+DICTIONARY = re.compile(rb"\[([\w-]+)\] dictionary: (\d{1,15}) types")
+# `| data-bin/wmt14 train en-de 4500966 examples` up to 0.9, `loaded 4500966 examples from: <path>` from 0.8.
+_EXAMPLES = re.compile(rb"loaded ([\d,]{1,20}) examples from: (.+?)\s*$")
+_OLD_EXAMPLES = re.compile(rb"^\| (\S+) (\w+)(?: [\w.]+-[\w.]+)? (\d{1,15}) examples$")
 _GPU = re.compile(rb"rank +\d+: capabilities = .*; name = (.+?) *$")
 _INNER_EPOCH = re.compile(rb'epoch"?:? (\d+)')
 _EARLY = re.compile(rb"early stop since valid performance")
 MAX_DAMAGED_LINES = 20  # named; more add nothing
+MAX_RATES = 2000  # of a longer log every second, every fourth and so on is kept
 
 
 def has_event(line: bytes) -> bool:
@@ -40,7 +43,7 @@ def has_event(line: bytes) -> bool:
         or b"model params" in line
         or b"training on" in line
         or b"dictionary:" in line
-        or b"examples from" in line
+        or b" examples" in line
         or b"name = " in line
         or b"early stop" in line
     )
@@ -68,6 +71,8 @@ class Part:
         self.num_repeated_lines = 0
         self.damaged_lines: list[int] = []
         self.conflict: LogNote | None = None
+        self.rates: list[LoggedRate] = []
+        self._rate_step, self._num_rates = 1, 0
         self._first_text, self._last_text = first_line, first_line
 
     @property
@@ -99,6 +104,19 @@ class Part:
             self.first_epoch = None if epoch is None else int(epoch[1])
             self.log_format = self.log_format or ("json" if b'"update"' in line else "simple")
         self.last_update = max(self.last_update, found)
+        self._num_rates += 1
+        if self._num_rates % self._rate_step == 0 and found and (rate := RATE.search(line)):
+            self._keep_rate(number, found, rate[1])
+
+    def _keep_rate(self, number: int, update: int, text: bytes) -> None:
+        """Keep a printed learning rate; once there are MAX_RATES, every second is dropped."""
+        try:
+            self.rates.append(LoggedRate(line=number, update=update, rate=float(text)))
+        except ValueError:
+            return
+        if len(self.rates) >= MAX_RATES:
+            self.rates = self.rates[1::2]
+            self._rate_step *= 2
 
     def read_statistics(self, number: int, line: bytes) -> None:
         """Take in a line that holds the statistics of a validation or of a whole epoch."""
@@ -162,16 +180,20 @@ class Part:
             self.printed.setdefault("num_parameters", _whole_number(found[1]))
         elif found := _DEVICES.search(line):
             self.printed["num_gpus"] = int(found[1])
-        elif found := _DICTIONARY.search(line):
+        elif found := DICTIONARY.search(line):
             self.printed.setdefault("vocabularies", {}).setdefault(found[1].decode(), int(found[2]))
         elif found := _EXAMPLES.search(line):
-            split = found[2].decode(errors="replace").rpartition("/")[2].partition(".")[0]
-            num_pairs_by_split = self.printed.setdefault("num_pairs_by_split", {})
-            num_pairs_by_split[split] = max(_whole_number(found[1]), num_pairs_by_split.get(split, 0))
+            self._loaded(found[2].decode(errors="replace").rpartition("/")[2].partition(".")[0], found[1])
+        elif found := _OLD_EXAMPLES.search(line):
+            self._loaded(found[2].decode(errors="replace"), found[3])
         elif found := _GPU.search(line):
             self.printed.setdefault("gpu", found[1].decode(errors="replace"))
         elif _EARLY.search(line):
             self.is_stopped_early = True
+
+    def _loaded(self, split: str, number: bytes) -> None:
+        num_pairs_by_split = self.printed.setdefault("num_pairs_by_split", {})
+        num_pairs_by_split[split] = max(_whole_number(number), num_pairs_by_split.get(split, 0))
 
     def as_start(self) -> Start:
         """Return the start as a typed value."""
@@ -182,11 +204,14 @@ class Part:
             last_update=self.last_update,
             seconds=_seconds_between(time_of(self._first_text), time_of(self._last_text)),
             done_seconds=self.done_seconds,
+            arguments=dict(self.arguments or {}),
+            num_gpus=self.printed.get("num_gpus"),
+            num_pairs_by_split=dict(self.printed.get("num_pairs_by_split", {})),
         )
 
 
 def _whole_number(text: bytes) -> int:
-    return int(text.replace(b",", b""))
+    return int(text.replace(b",", b"") or b"0")
 
 
 def _seconds_between(begin: str, end: str) -> float | None:
@@ -266,6 +291,7 @@ def _joined(parts: Sequence[Part], truncated_line: int | None) -> TrainingLog:
         languages=tuple(printed.get("vocabularies", ())),
         vocabulary_sizes=tuple(printed.get("vocabularies", {}).values()),
         num_pairs_by_split=printed.get("num_pairs_by_split", {}),
+        rates=tuple(rate for part in parts for rate in part.rates),
     )
 
 

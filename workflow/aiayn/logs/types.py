@@ -7,6 +7,7 @@ perplexity of Table 3 is 2 to the `nll_bits` of a validation. Line numbers count
 import msgspec
 
 Argument = bool | int | float | str | None
+MAX_BITS = 100.0  # a subword; a training that diverged prints thousands, and a uniform guess costs about 15
 
 
 class LogStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,11 +45,20 @@ class EpochEnd(LogStruct, frozen=True, kw_only=True):
     wall_seconds: float | None
 
 
+class LoggedRate(LogStruct, frozen=True, kw_only=True):
+    """A printed learning rate: the line, the update, the value."""
+
+    line: int
+    update: int
+    rate: float
+
+
 class Start(LogStruct, frozen=True, kw_only=True):
     """A start of the trainer. `resumed_update` is 0 for a start from nothing and None where the log does not state it.
 
-    `seconds` lie between the first and the last time printed between this start and the next; None without times.
+    `seconds` is the time between the first and the last line of this start; None without printed times.
     `loaded_path` is the checkpoint that it began from, '' without; `last_update` the newest of its statistics.
+    `arguments` are empty if the start printed none; `num_gpus` and `num_pairs_by_split` are what it printed.
     """
 
     line: int
@@ -57,14 +67,17 @@ class Start(LogStruct, frozen=True, kw_only=True):
     last_update: int
     seconds: float | None
     done_seconds: float | None
+    arguments: dict[str, Argument]
+    num_gpus: int | None
+    num_pairs_by_split: dict[str, int]
 
 
 class TrainingLog(LogStruct, frozen=True, kw_only=True, tag="training"):
     """One training, all starts of it together: where a resumed start overlaps an earlier one, the later part counts.
 
-    `arguments` are those of the last start, the kept keys of arguments.csv only; `arguments_digest` is over all
-    that can decide a result, '' without any. `form` is how fairseq printed: `print` (0.9 and before), `namespace`
-    (0.10) or `config` (0.10.1's successor to 0.12 and the fork). `last_update` is the newest of any statistics.
+    `arguments` are those of the last start; `arguments_digest` is over all that can decide a result, '' without any.
+    `form` is how fairseq printed: `print` (0.9 and before), `namespace` (0.10) or `config` (0.10.1's successor to 0.12
+    and the fork). `last_update` is the newest of any statistics; `rates` are a sample of the printed learning rates.
     """
 
     first_line: int
@@ -91,6 +104,7 @@ class TrainingLog(LogStruct, frozen=True, kw_only=True, tag="training"):
     truncated_line: int | None
     conflict: LogNote | None
     notes: tuple[LogNote, ...]
+    rates: tuple[LoggedRate, ...]
 
 
 class BleuLine(LogStruct, frozen=True, kw_only=True):
@@ -110,7 +124,8 @@ class GenerationLog(LogStruct, frozen=True, kw_only=True, tag="generation"):
     """One `fairseq-generate`: which checkpoint, how many sentences, and its BLEU line.
 
     `num_hypotheses` are the best hypotheses printed, 0 with `--quiet`. `has_piece_marks`: they still hold `@@ ` or
-    word-boundary marks of subwords, so the BLEU is of pieces.
+    word-boundary marks of subwords, so the BLEU counts pieces. `languages` and `vocabulary_sizes` are those of the
+    dictionaries that it loaded, source first.
     """
 
     first_line: int
@@ -121,6 +136,8 @@ class GenerationLog(LogStruct, frozen=True, kw_only=True, tag="generation"):
     num_hypotheses: int
     has_piece_marks: bool
     bleu: BleuLine | None
+    languages: tuple[str, ...] = ()
+    vocabulary_sizes: tuple[int, ...] = ()
     truncated_line: int | None
 
 
@@ -147,10 +164,19 @@ class Refusal(LogStruct, frozen=True, kw_only=True):
 class LogFile(LogStruct, frozen=True, kw_only=True):
     """The content of one file; `refusal` is the line and the reason if it holds nothing usable.
 
-    `not_utf8_line` is the first line with bytes that are no UTF-8, 0 without any.
+    `not_utf8_line` is the first line with bytes that are no UTF-8, 0 without any. `other_programs` are the programs of
+    fairseq, besides training and generation, whose arguments the file prints: `preprocess`, `score` and so on.
     """
 
     num_lines: int
     entries: tuple[LogEntry, ...]
     refusal: Refusal | None = None
     not_utf8_line: int = 0
+    other_programs: tuple[str, ...] = ()
+
+
+def perplexity_of(nll_bits: float | None) -> float | None:
+    """Return the perplexity of a loss in bits a subword; None for a loss that is absent, negative or beyond numbers."""
+    if nll_bits is None or not 0 <= nll_bits < MAX_BITS:
+        return None
+    return float(2.0**nll_bits)

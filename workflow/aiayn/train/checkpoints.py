@@ -32,6 +32,13 @@ logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"(?P<kind>model|full)_(?P<update>\d{8})\.pt")
 DICTIONARIES_KEY = "dictionary_sha256s"
+# fairseq's checkpoints of the winter of 2020/21 hold their config as an object; later ones hold its values.
+CONVERSION = (
+    'python -c "import sys, torch; from omegaconf import OmegaConf; '
+    "state = torch.load(sys.argv[1], map_location='cpu', weights_only=False); "
+    "state['cfg'] = OmegaConf.to_container(state['cfg'], enum_to_str=True); "
+    "torch.save({name: state[name] for name in ('model', 'cfg')}, sys.argv[2])\""
+)
 _FOLDER_BIT = 0x10  # of a zip entry's external attributes
 _BUFFERS = ("version", "_float_tensor", "running_mean", "running_var")  # no parameters, but in a state dict
 
@@ -207,13 +214,22 @@ def load_checkpoint(path: Path, *, is_checked: bool = False) -> dict[str, Any]:
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except Exception as error:  # torch raises RuntimeError, EOFError, UnpicklingError or BadZipFile for torn files
-        reason = str(error).split("\n")[0]
-        raise CheckpointError(
-            f"{path}: torn or not a checkpoint ({reason}); delete it, then rerun its stage"
-        ) from error
+        raise CheckpointError(f"{path}: {_why_not_loaded(path, error)}") from error
     if "model" not in state:
         raise CheckpointError(f"{path}: holds no 'model'; expected a fairseq checkpoint")
     return state
+
+
+def _why_not_loaded(path: Path, error: Exception) -> str:
+    refused = re.search(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)", str(error))
+    if refused is not None:
+        return (
+            f"holds a {refused[1]}, which is not loaded: loading it could run any code. If you trust its origin, "
+            f"convert it once: {CONVERSION} {path} {path.with_name(f'{path.stem}_converted.pt')}"
+        )
+    what = f"torn or not a checkpoint ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
+    is_ours = _NAME.fullmatch(path.name) is not None
+    return f"{what}; {'delete it, then rerun its stage' if is_ours else 'copy it again, or run again what wrote it'}"
 
 
 def model_only_state(

@@ -31,6 +31,36 @@ def join_line(pieces: str, method: str, tokenise: str, language: str) -> str:
     return line if tokenise == "none" else detokenize_line(line, language)
 
 
+# The marks of pieces, and how a message names them: subword-nmt, sentencepiece, OpenNMT, word pieces, byte-level BPE.
+PIECE_MARKS = {
+    "@@": "`@@ `", "\u2581": "\\u2581", "\uffed": "\\uffed", "##": "`##`", "\u0120": "\\u0120",
+}  # fmt: skip
+PIECE_PATTERN = "@@(?= |$)|\u2581|\uffed|(?<= )##(?=[^\\s#])|(?:(?<=[ \\t])|^)\u0120"
+
+
+def join_any_pieces(pieces: str) -> str:
+    """Return the words of pieces, whichever of `PIECE_MARKS` they have; a line without marks stays."""
+    if "\u2581" in pieces:
+        return join_pieces(pieces).strip()
+    if "\uffed" in pieces:
+        return pieces.replace(" \uffed", "").replace("\uffed ", "").replace("\uffed", "")
+    if "\u0120" in pieces:
+        return _join_byte_level(pieces)
+    if " ##" in pieces:
+        return re.sub(r" ##(?=[^\s#])", "", pieces)
+    return remove_marks(pieces) if "@@" in pieces else pieces
+
+
+def _join_byte_level(pieces: str) -> str:
+    """Return the line of byte-level BPE's pieces: GPT-2 shows each byte as a character, a blank as U+0120."""
+    shown = [byte for byte in range(256) if chr(byte).isprintable() and byte not in (0x20, 0xA0, 0xAD)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    byte_by_character = {chr(byte): byte for byte in shown}
+    byte_by_character |= {chr(256 + place): byte for place, byte in enumerate(hidden)}
+    known = [byte_by_character.get(character) for character in pieces.replace(" ", "")]
+    return bytes(byte for byte in known if byte is not None).decode("utf-8", errors="replace").strip()
+
+
 def remove_marks(pieces: str) -> str:
     """Return the words of pieces by subword-nmt: `@@ ` goes, as by fairseq's `--remove-bpe`."""
     return f"{pieces} ".replace(CONTINUATION_MARK, "").rstrip()

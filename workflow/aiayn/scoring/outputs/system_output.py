@@ -16,13 +16,14 @@ Plain text: 451 outputs of WMT 2021 and 2023 in 15 languages beside their refere
 rsennrich/lingeval97, tensorflow/nmt's test data. The limits are between.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from aiayn.data.sources.joining import read_segments
-from aiayn.data.text.detokenise import join_pieces, remove_marks
+from aiayn.data.text.detokenise import PIECE_MARKS, PIECE_PATTERN, join_any_pieces
 from aiayn.data.text.tokenize_moses import detokenize_line
 from aiayn.errors import ScoreError
 from aiayn.packed import UNPACK_ERRORS, open_unpacked
@@ -33,12 +34,11 @@ PIECE_SHARE = 0.1  # of lines that hold a mark
 MIN_CAPITALS = 5.0  # that the other text's share predicts; none by chance has one in 148
 LOWER_SHARE = 0.01  # of the expected capitals, below which a text is lower-cased throughout
 NUM_FULL, NUM_FILTERED = 3003, 2737  # lines of newstest2014, and of what sacreBLEU calls wmt14
-PIECE_MARKS = {"@@": "`@@ `", "\u2581": "\\u2581", "\uffed": "\\uffed"}  # subword-nmt, sentencepiece, OpenNMT
 
 _BYTE_ORDER_MARK = "\ufeff"
 _SENTENCE = re.compile(r"([STHD])-(\d+)\t(.*)")
 _SGM = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE[^>]*>\s*)?<(?:srcset|refset|tstset|mteval)\b", re.IGNORECASE)
-_PIECE = re.compile(r"@@(?= |$)|\u2581|\uffed")
+_PIECE = re.compile(PIECE_PATTERN)
 # A letter of a script that parts words by blanks: not of Thai, Lao, Khmer, Chinese, Japanese.
 _LETTER = r"[^\W\d_\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
 _APART = re.compile(rf"{_LETTER} [.,\u060c](?= |$)", re.MULTILINE)
@@ -123,6 +123,7 @@ class SystemOutput(NamedTuple):
     lines: list[str]
     kind: Literal["lines", "sgm", "generate log"]
     references: list[str] | None = None
+    sha256: str = ""  # of the file's unpacked bytes
 
     @property
     def words(self) -> str:
@@ -140,15 +141,16 @@ def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
         ScoreError: naming file and line, if it is absent, empty, torn, no UTF-8, or binary.
     """
     text = read_text(path, may_be_blank=may_be_blank)
+    sha256 = hashlib.sha256(text.encode("utf-8")).hexdigest()
     if _SGM.match(text):
         lines = list(read_segments(text, str(path)))
         if not lines:
             raise ScoreError(f"{path}: an sgm file without <seg>; expected one a sentence; is it cut?")
-        return SystemOutput(str(path), lines, "sgm")
+        return SystemOutput(str(path), lines, "sgm", sha256=sha256)
     lines = text.removesuffix("\n").split("\n")
     if any(line.startswith(("H-", "D-")) and _SENTENCE.match(line) for line in lines):
-        return generated_output(lines, str(path))
-    return SystemOutput(str(path), lines, "lines")
+        return generated_output(lines, str(path))._replace(sha256=sha256)
+    return SystemOutput(str(path), lines, "lines", sha256=sha256)
 
 
 def read_text(path: Path, *, may_be_blank: bool = False, expected: str = "one line a segment") -> str:
@@ -228,12 +230,8 @@ def form_of(lines: Sequence[str]) -> Form:
 
 
 def joined(pieces: str) -> str:
-    """Return the words of pieces, whichever of `PIECE_MARKS` they have; a line without marks stays."""
-    if "\u2581" in pieces:
-        return join_pieces(pieces).strip()
-    if "\uffed" in pieces:
-        return pieces.replace(" \uffed", "").replace("\uffed ", "").replace("\uffed", "")
-    return remove_marks(pieces) if "@@" in pieces else pieces
+    """Return the words of pieces, whichever marks they have; a line without marks stays."""
+    return join_any_pieces(pieces)
 
 
 class Treatment(NamedTuple):

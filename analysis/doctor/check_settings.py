@@ -1,0 +1,249 @@
+"""Checks the settings of a training: the judgements of `paper_tables.compare`, as findings with their published costs.
+
+The judgements are those by which `aiayn tables --from-logs` fills or sets apart a row, in the same words.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from aiayn.cost import target_tokens_per_full_update
+from aiayn.logs.findings import Cost, Finding
+from aiayn.logs.symbols import are_equal, symbols_of_spec
+from aiayn.printed import PAPER_SCALE, PUBLISHED_FOLDER, Text, read_rows
+from analysis.doctor.types import Answer, Case, Claim, evidence_of, make_finding
+from paper_tables.compare.judgement import Judgement
+from paper_tables.compare.systems import PaperSystem
+from paper_tables.compare.training import RATE_TOLERANCE, compare_training, tokens_per_update
+
+NO_LOG = "no log of a training was given"
+MIN_UPDATES_RATIO, MAX_UPDATES_RATIO = 0.95, 1.05
+MAX_PAIR_RATIO = 1.3  # between tokens an update of two trainings whose rates can be compared
+NAME_BY_QUANTITY = {"norm_order": "norm_order", "p_drop": "dropout", "eps_ls": "smoothing"}
+
+
+def claimed_system(claim: Claim) -> PaperSystem:
+    """Return the system that a run claims to be, as a comparison needs it."""
+    decoding = claim.decoding
+    return PaperSystem(
+        scale=PAPER_SCALE if claim.is_papers_corpus else "other",
+        system=claim.system,
+        language_pairs=(claim.corpus.language_pair,),
+        symbols=symbols_of_spec(claim.training),
+        decoding={"beam_size": decoding.beam_size, "length_penalty_alpha": decoding.length_penalty_alpha},
+        average_by_use={
+            f"{role}_{claim.corpus.language_pair}": max(averages)
+            for role, averages in claim.averages_by_role.items()
+            if averages
+        },
+    )
+
+
+def training_judgements(case: Case) -> tuple[Judgement, ...]:
+    """Return the judgement on each quantity of the training; () without a log."""
+    if case.training is None:
+        return ()
+    return compare_training(case.training, claimed_system(case.claim), expected_tokens(case))
+
+
+def expected_tokens(case: Case) -> float | None:
+    """Return the target tokens that the spec's batches hold of the data-bin's text; None without a data-bin.
+
+    A batch is filled up to the spec's number of positions on its longer side.
+    """
+    share = None if case.data is None else case.data.target_share
+    return None if share is None else share * target_tokens_per_full_update(case.claim.training)
+
+
+def check_model(case: Case) -> Answer:
+    """Compare the model, the regularisation and the optimizer with the spec's."""
+    if case.training is None:
+        return Answer(missing=NO_LOG)
+    if not case.training.symbols:
+        return Answer(missing="the log prints no arguments")
+    judged = [one for one in training_judgements(case) if one.group == "model"]
+    wrong = {one.quantity: one for one in judged if one.verdict in ("different", "contradictory")}
+    follow = {"d_k", "d_v"} if {"num_heads", "d_model"} & wrong.keys() else {"d_v"} if "d_k" in wrong else set()
+    findings = []
+    for quantity, judgement in wrong.items():
+        if quantity not in follow and quantity != "diverged":  # another check finds the divergence
+            followers = [wrong[name] for name in sorted(follow & wrong.keys())]
+            findings.append(_model_finding(judgement, followers))
+    if findings:
+        return Answer(findings=tuple(findings))
+    return _seen(judged)
+
+
+def _model_finding(judgement: Judgement, followers: Sequence[Judgement]) -> Finding:
+    value = judgement.value
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return make_finding(
+        NAME_BY_QUANTITY.get(judgement.quantity, "model"),
+        [evidence_of(one) for one in (judgement, *followers)],
+        what=judgement.quantity, amount=float(value) if is_number else None,  # type: ignore[arg-type]
+        words=judgement.words or judgement.quantity, flags=judgement.fix or judgement.reason,
+    )  # fmt: skip
+
+
+def _seen(judged: Sequence[Judgement]) -> Answer:
+    """Return the outcome of quantities that are equal or harmless; what is not stated was not checked."""
+    unstated = [one.words or one.quantity for one in judged if one.verdict == "not stated"]
+    if unstated or not judged:
+        reasons = dict.fromkeys(one.reason for one in judged if one.verdict == "not stated" and one.reason)
+        return Answer(missing="; ".join([f"not stated: {', '.join(unstated)}", *reasons]))
+    harmless = [f"harmless: {one.statement}" for one in judged if one.verdict == "harmless"]
+    return Answer(seen="; ".join([f"{len(judged)} quantities as in the spec", *harmless]))
+
+
+def check_batch(case: Case) -> Answer:
+    """Compare batch, learning rate and updates with the spec's: one question, and none without the number of GPUs."""
+    if case.training is None:
+        return Answer(missing=NO_LOG)
+    judged = [one for one in training_judgements(case) if one.group in ("GPUs", "batch", "rate", "updates")]
+    wrong = [one for one in judged if one.verdict in ("different", "contradictory")]
+    findings = [
+        *_batch_finding(case, [one for one in wrong if one.group in ("GPUs", "batch")]),
+        *_rate_finding(case, [one for one in wrong if one.group == "rate"]),
+    ]
+    updates = [one for one in wrong if one.group == "updates"]
+    findings += _updates_finding(case, updates)
+    if findings:
+        return Answer(findings=tuple(findings))
+    # As many tokens in fewer, larger updates are neither too few nor too many.
+    return _seen([one if one not in updates else _as_seen(one) for one in judged])
+
+
+def _as_seen(judgement: Judgement) -> Judgement:
+    is_near = judgement.ratio is not None and MIN_UPDATES_RATIO <= judgement.ratio <= MAX_UPDATES_RATIO
+    reason = "within 5 %" if is_near else "as many tokens in updates of another size"
+    return msgspec.structs.replace(judgement, verdict="harmless", reason=reason, source="")
+
+
+def _batch_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding]:
+    if not wrong:
+        return
+    printed = [one.ratio for one in training_judgements(case) if one.quantity == "wpb"]
+    ratio = _tokens_ratio(case) or next((one.ratio for one in wrong if one.ratio), None) or (printed or [None])[0]
+    if ratio is None:
+        yield make_finding("other-gpus", [evidence_of(one) for one in wrong])
+        return
+    positions = target_tokens_per_full_update(case.claim.training)
+    yield make_finding(
+        "smaller-batch" if ratio < 1 else "larger-batch", [evidence_of(one) for one in wrong], amount=ratio,
+        times=max(ratio, 1 / ratio), frequency=max(2, round(1 / ratio)), positions=positions,
+    )  # fmt: skip
+
+
+def _tokens_ratio(case: Case) -> float | None:
+    """Return the printed target tokens of an update over the spec's; None if either is not known."""
+    expected = expected_tokens(case) or (25_000.0 if case.claim.is_papers_corpus else None)
+    tokens = tokens_per_update(case.training.log)[1] if case.training else 0.0
+    return tokens / expected if tokens and expected else None
+
+
+def _rate_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding]:
+    """Yield one finding for all that differs in the rate; costs were published of the peak or the warm-up only."""
+    if not wrong:
+        return
+    (first, *others), training = wrong, case.claim.training
+    is_single = not others and first.quantity in ("peak_learning_rate", "warmup_steps")
+    peak = symbols_of_spec(training).get("peak_learning_rate", 0.0)
+    flags = f"--lr-scheduler inverse_sqrt --lr {peak:.3g} --warmup-updates {training.warmup_steps}"
+    if training.schedule == "constant":
+        flags = f"--lr-scheduler fixed --lr {training.peak_learning_rate:g}"
+    pairs = _published_rates(case)
+    if reached := next((pair for pair in pairs if pair.outcome == "reached"), None):
+        tokens = float(reached.target_tokens_per_update)
+        flags += f"; published: {float(reached.peak_learning_rate):g} at {tokens:,.0f} tokens an update {reached.words}"
+    yield make_finding(
+        "other-rate", [evidence_of(one) for one in wrong], what=first.quantity if is_single else "schedule",
+        amount=first.ratio if is_single else None, flags=flags,
+        costs=tuple(_known_pair(case, pairs)) if is_single else (),
+    )  # fmt: skip
+
+
+class PublishedRate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A peak rate at its warm-up and target tokens an update, and its result; '' where that is not known."""
+
+    system: Literal["base", "big"]
+    language_pair: Text
+    norm_order: Literal["post", "pre"]
+    peak_learning_rate: Text
+    warmup_steps: int
+    target_tokens_per_update: str
+    outcome: Literal["reached", "below", "diverged"]
+    result: Text
+    source: Text
+
+    @property
+    def words(self) -> str:
+        """The outcome with its source."""
+        return f"{self.outcome}: {self.result} ({self.source})"
+
+
+def _published_rates(case: Case) -> list[PublishedRate]:
+    """Return the published rates of such a system at known tokens an update, the nearest pair first."""
+    if case.training is None or not case.claim.is_papers_corpus:
+        return []
+    symbols, (_, tokens) = case.training.symbols, tokens_per_update(case.training.log)
+    rate, warmup = symbols.get("peak_learning_rate"), symbols.get("warmup_steps")
+    if not isinstance(rate, float) or not rate or not tokens:
+        return []
+    kind = "big" if case.claim.system.startswith("big") else "base"
+    key = (kind, case.claim.corpus.language_pair, symbols.get("norm_order", "post"), warmup)
+    pairs = [
+        pair
+        for _, pair in read_rows(PUBLISHED_FOLDER / "rates.csv", PublishedRate)
+        if (pair.system, pair.language_pair, pair.norm_order, pair.warmup_steps) == key
+        and pair.target_tokens_per_update
+    ]
+
+    def distance(pair: PublishedRate) -> tuple[bool, float]:
+        is_other_rate = abs(math.log(float(pair.peak_learning_rate) / rate)) > RATE_TOLERANCE
+        return is_other_rate, abs(math.log(float(pair.target_tokens_per_update) / tokens))
+
+    return sorted(pairs, key=distance)
+
+
+def _known_pair(case: Case, pairs: Sequence[PublishedRate]) -> Iterator[Cost]:
+    """Yield a cost of 0 if the rate reached the paper's BLEU at about these tokens, with all its published results."""
+    if case.training is None or not pairs:
+        return
+    rate, tokens = case.training.symbols["peak_learning_rate"], tokens_per_update(case.training.log)[1]
+    near = [
+        pair
+        for pair in pairs
+        if are_equal(float(pair.peak_learning_rate), rate, RATE_TOLERANCE)
+        and 1 / MAX_PAIR_RATIO <= float(pair.target_tokens_per_update) / tokens <= MAX_PAIR_RATIO
+    ]
+    if any(pair.outcome == "reached" for pair in near):
+        words = (f"{float(pair.target_tokens_per_update):,.0f} tokens an update {pair.words}" for pair in near)
+        yield Cost(low=0.0, high=0.0, source="; ".join(words), certainty="confirmed")
+
+
+def _updates_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding]:
+    """Yield a finding if a training had too few or too many updates, by their number and by their tokens.
+
+    Fewer updates of more tokens each are not too few; as many updates of fewer tokens each are a small batch. A
+    training that stopped early is whole if it is the spec's own patience that ended it.
+    """
+    if not wrong or case.training is None:
+        return
+    (judgement,), log, training = wrong, case.training.log, case.claim.training
+    patience = training.patience_epochs
+    if patience and log.is_stopped_early and log.arguments.get("patience") == patience:
+        return
+    ratio, tokens_ratio = judgement.ratio or 0.0, _tokens_ratio(case)
+    both = (ratio, ratio if tokens_ratio is None else ratio * tokens_ratio)
+    is_short, is_long = max(both) < MIN_UPDATES_RATIO, min(both) > MAX_UPDATES_RATIO
+    if is_short or is_long:
+        evidence = [evidence_of(judgement)]
+        if tokens_ratio is not None:
+            of_tokens = msgspec.structs.replace(
+                judgement, words="target tokens in all", found=f"{both[1]:.0%} of the spec's", expected="100%"
+            )
+            evidence.append(evidence_of(of_tokens))
+        name = "too-few-updates" if is_short else "too-many-updates"
+        yield make_finding(name, evidence, amount=both[1], ratio=ratio, updates=training.updates)

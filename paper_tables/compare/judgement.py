@@ -1,0 +1,105 @@
+"""Types of a comparison: the judgement on one quantity, and which quantities a number needs."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from aiayn.logs.symbols import Symbol
+
+# `different`: another value. `contradictory`: two places of a log exclude each other, or a value is impossible.
+Verdict = Literal["equal", "harmless", "different", "contradictory", "not stated"]
+Group = Literal[
+    "model", "GPUs", "batch", "rate", "updates", "pairs", "dictionaries", "dev set", "search", "scoring", "average"
+]
+TRAINING_GROUPS: tuple[Group, ...] = ("model", "GPUs", "batch", "rate", "updates", "pairs", "dictionaries")
+DECODING_GROUPS: tuple[Group, ...] = ("search", "scoring", "average")
+REQUIRED_BY_NUMBER: dict[str, tuple[Group, ...]] = {
+    "bleu": (*TRAINING_GROUPS, *DECODING_GROUPS),
+    "perplexity": (*TRAINING_GROUPS, "dev set"),
+}
+MAX_NAMED = 3  # quantities in a label
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """One quantity of the evidence beside the system's: its place in a file, both values, and what follows.
+
+    `reason` says why a difference is harmless or what contradicts what, `source` where that is published. `value` is
+    what was found, as a number where it is one; `ratio` is that of a batch, a rate or a number of updates to the
+    system's, the size in which costs are published.
+    """
+
+    quantity: str
+    group: Group
+    verdict: Verdict
+    found: str
+    expected: str
+    path: str
+    line: int | None = None
+    words: str = ""
+    reason: str = ""
+    source: str = ""
+    fix: str = ""
+    value: Symbol | None = None
+    ratio: float | None = None
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the quantity is equal, or different in a harmless way."""
+        return self.verdict in ("equal", "harmless")
+
+    @property
+    def label(self) -> str:
+        """The quantity and its value, in a few words."""
+        return f"{self.quantity} {'not stated' if self.verdict == 'not stated' else self.found}"
+
+    @property
+    def place(self) -> str:
+        """File and line, as an editor takes them."""
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+    @property
+    def statement(self) -> str:
+        """The quantity with both values, the verdict, and why."""
+        name = self.words or self.quantity
+        text = f"{name} {self.found}, the system's {self.expected}: {self.verdict}"
+        if self.verdict == "not stated":
+            text = f"{name} is not stated; the system's is {self.expected}"
+        details = "; ".join(part for part in (self.reason, self.source) if part)
+        return f"{text} ({details})" if details else text
+
+    @property
+    def text(self) -> str:
+        """The whole message: place, statement, and the next step."""
+        return f"{self.place}: {self.statement} [{self.quantity}]" + (f"; {self.fix}" if self.fix else "")
+
+
+def apart(judgements: Iterable[Judgement], groups: Sequence[str]) -> tuple[Judgement, ...]:
+    """Return the judgements of some groups that keep a number out of its system's row."""
+    return tuple(one for one in judgements if one.group in groups and not one.is_good)
+
+
+def unjudged(judgements: Iterable[Judgement], groups: Sequence[Group]) -> tuple[Group, ...]:
+    """Return the groups of which nothing was judged, or of which some quantity is not stated."""
+    verdicts_by_group: dict[str, set[Verdict]] = {}
+    for one in judgements:
+        verdicts_by_group.setdefault(one.group, set()).add(one.verdict)
+    return tuple(group for group in groups if "not stated" in verdicts_by_group.get(group, {"not stated"}))
+
+
+def label_of_texts(labels: Iterable[str]) -> str:
+    """Return the first three labels of differing quantities, then `+n` for the others; '' without any."""
+    distinct = list(dict.fromkeys(labels))
+    more = [f"+{len(distinct) - MAX_NAMED}"] if len(distinct) > MAX_NAMED else []
+    return "; ".join([*distinct[:MAX_NAMED], *more])
+
+
+def show(value: Symbol | None) -> str:
+    """Return a value as it is read: thousands with commas, a rate with three digits."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.3g}" if 0 < abs(value) < 0.001 else f"{value:g}"

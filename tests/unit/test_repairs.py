@@ -1,0 +1,154 @@
+"""Each repair on translations that were damaged in its way: named with both scores, and it restores the clean lines."""
+
+import json
+import random
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aiayn.__main__ import main
+from aiayn.data.text.tokenize_moses import Tokenizer
+from aiayn.scoring.outputs.repairs import PAIRS, REPAIRS, SHIFT, best_repair, repair_sides
+
+WORDS = [
+    "Mann",
+    "Frau",
+    "Kind",
+    "Nachbar",
+    "Haus",
+    "Fluß",
+    "Schiff",
+    "Stadt",
+    "Wasser",
+    "Wald",
+    "Berg",
+    "Straße",
+    "Brücke",
+    "Garten",
+    "Vogel",
+    "Hund",
+    "Katze",
+    "Fenster",
+    "Tür",
+    "Dach",
+    "Brot",
+    "Käse",
+    "Wein",
+    "Abend",
+    "Morgen",
+    "Winter",
+    "Sommer",
+    "Regen",
+    "Schnee",
+    "Wolke",
+]
+
+
+def sentences(rng: random.Random) -> list[str]:
+    """Return sentences with quotation marks, commas, umlauts and few words in common."""
+    drawn = [rng.sample(WORDS, 6) for _ in range(60)]
+    return [f'{a} {b}, sagt "{c} {d}", über {e} und {f}.' for a, b, c, d, e, f in drawn]
+
+
+REFERENCES = sentences(random.Random(2017))
+CLEAN = [line.replace("über", "unter") if number % 3 else line for number, line in enumerate(REFERENCES)]
+TOKENIZER = Tokenizer("de")
+
+
+def in_pieces(begin: str, inner: str, end: str) -> Callable[[str], str]:
+    """Return a function that splits longer words: `begin` marks a word, `inner` its later pieces, `end` a cut."""
+
+    def split(line: str) -> str:
+        words = []
+        for word in line.split():
+            cut = 3 if len(word) > 4 else len(word)
+            words += [begin + word[:cut] + (end if cut < len(word) else "")]
+            words += [inner + word[cut:]] if cut < len(word) else []
+        return " ".join(words)
+
+    return split
+
+
+def byte_level(line: str) -> str:
+    shown = [byte for byte in range(256) if chr(byte).isprintable() and byte not in (0x20, 0xA0, 0xAD)]
+    characters = {byte: chr(byte) for byte in shown}
+    characters |= {
+        byte: chr(256 + place) for place, byte in enumerate(byte for byte in range(256) if byte not in shown)
+    }
+    return " ".join("".join(characters[byte] for byte in f" {word}".encode()) for word in line.split())
+
+
+DAMAGES: dict[str, tuple[str, Callable[[list[str]], list[str]]]] = {
+    "decomposed": ("nfc", lambda lines: [unicodedata.normalize("NFD", line) for line in lines]),
+    "zero-width": ("invisible", lambda lines: [line.replace(" ", "\u200b ") for line in lines]),
+    "mojibake": ("mojibake", lambda lines: [line.encode().decode("cp1252", "replace") for line in lines]),
+    "sentence ends": ("symbols", lambda lines: [f"<s> {line} </s>" for line in lines]),
+    "padding": ("symbols", lambda lines: [f"{line} <pad> <pad> <pad> <pad>" for line in lines]),
+    "language tags": ("tags", lambda lines: [f">>deu<< {line}" for line in lines]),
+    "subword-nmt": ("pieces", lambda lines: list(map(in_pieces("", "", "@@"), lines))),
+    "word pieces": ("pieces", lambda lines: list(map(in_pieces("", "##", ""), lines))),
+    "sentencepiece": ("pieces", lambda lines: list(map(in_pieces("\u2581", "", ""), lines))),
+    "underscores": ("pieces", lambda lines: list(map(in_pieces("_", "", ""), lines))),
+    "byte level": ("pieces", lambda lines: list(map(byte_level, lines))),
+    "line numbers": ("numbers", lambda lines: [f"{number} ||| {line}" for number, line in enumerate(lines, 1)]),
+    "source column": ("column", lambda lines: [f"the source of this sentence\t{line}" for line in lines]),
+    "JSON lines": ("json", lambda lines: [json.dumps({"id": 1, "translation": line}) for line in lines]),
+    "CSV": ("csv", lambda lines: ['"' + line.replace('"', '""') + '"' for line in lines]),
+    "entities": ("entities", lambda lines: [line.replace("e", "&#101;") for line in lines]),
+    "labelled H-": ("generation", lambda lines: [f"0: H-{n}\t-0.31\t{line}" for n, line in enumerate(lines)]),
+    "tokens": ("detokenise", lambda lines: [TOKENIZER.tokenize(line).rstrip() for line in lines]),
+    "pieces of tokens": ("pieces+detokenise", lambda lines: [
+        in_pieces("", "", "@@")(TOKENIZER.tokenize(line).rstrip()) for line in lines
+    ]),
+    "a lost line": (SHIFT, lambda lines: [*lines[:20], *lines[21:], "nichts"]),
+    "a doubled line": (SHIFT, lambda lines: [*lines[:21], *lines[20:-1]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damage_is_named_with_both_scores_and_its_repair(
+    damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, damaged = DAMAGES[damage]
+    monkeypatch.chdir(tmp_path)
+    Path("ref.de").write_text("\n".join([*REFERENCES, ""]), encoding="utf-8")
+    Path("out.de").write_text("\n".join([*damaged(CLEAN), ""]), encoding="utf-8")
+    command = ["score", "--hypotheses", "out.de", "--references", "ref.de", "--language-pair", "en-de", "--json"]
+    assert main(command) == 0
+    captured = capsys.readouterr()
+    objects = json.loads(captured.out)
+    given = next(one["value"] for one in objects if one["metric"] == "bleu_tok_moses" and "repair" not in one)
+    (repaired,) = [one for one in objects if one["metric"] == "bleu_tok_moses" and one.get("repair") == name]
+    assert repaired["value"] > given + 2
+    assert f"bleu_tok_moses is {given:.2f} as given, and {repaired['value']:.2f} with" in captured.err
+    assert captured.err.rstrip().endswith("--repair " + " ".join(name.split("+")))
+    assert main([*command, "--repair", *name.split("+")]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["value"] == pytest.approx(repaired["value"])
+
+
+def test_clean_translations_have_no_repair() -> None:
+    def never(hypotheses: object, references: object) -> float:
+        raise AssertionError("nothing is to be scored")
+
+    assert best_repair(CLEAN, REFERENCES, "de", never, 90.0) is None
+    assert repair_sides(["pieces"], CLEAN, REFERENCES, "de") is None
+
+
+def test_there_are_at_most_twenty_repairs_and_pairs_are_of_them() -> None:
+    names = [repair.name for repair in REPAIRS]
+    assert len(names) + 1 <= 20
+    assert {name for pair in PAIRS for name in pair} <= set(names)
+
+
+def test_an_unknown_repair_and_one_that_changes_nothing_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "ref.de"
+    path.write_text("\n".join([*REFERENCES, ""]), encoding="utf-8")
+    command = ["score", "--hypotheses", str(path), "--references", str(path), "--language-pair", "en-de", "--repair"]
+    assert main([*command, "peices"]) == 2
+    assert "did you mean 'pieces'" in capsys.readouterr().err
+    assert main([*command, "pieces"]) == 1
+    assert "changes nothing here" in capsys.readouterr().err

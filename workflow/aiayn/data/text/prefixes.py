@@ -1,0 +1,51 @@
+"""Finds what a launcher, a container or a paste puts before each line of a log: a rank, a time, an indentation.
+
+The prefix is that of most lines; a log has one kind of prefix or none.
+"""
+
+import re
+from collections.abc import Sequence
+
+NUM_LINES_SNIFFED = 100
+MIN_SHARE = 0.8  # of the lines that are not blank
+# What fairseq's own lines begin with, after any prefix.
+_OWN = rb"(?=\d{4}-\d\d-\d\d \d|\||\{|Namespace|[STHDPAIE]-\d|epoch |Generate |Translated |averaging |INFO)"
+PREFIXES = (
+    re.compile(rb"^\s*\[?(?:rank ?|default)?(?P<rank>\d{1,5})\]?: ?" + _OWN),  # srun --label, torchrun
+    re.compile(
+        rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? (?:std(?:out|err) [FP] )?"
+    ),  # containers
+    re.compile(rb"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d "),  # ts
+    re.compile(rb"^[\w.-]{1,60} +\| " + _OWN),  # docker compose
+    re.compile(rb"^(?:> ?| {2,}|\t+)" + _OWN),  # a quotation, or an indented paste
+)
+
+
+def find_prefix(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
+    """Return the pattern of the prefix that most of the first lines have; None without one.
+
+    Ranks other than 0 print the same lines, or none of fairseq's: a label on some lines suffices.
+    """
+    sample = [line for line in lines[:NUM_LINES_SNIFFED] if line.strip()]
+    for prefix in PREFIXES:
+        num_matching = sum(prefix.match(line) is not None for line in sample)
+        is_label = prefix is PREFIXES[0] and num_matching > 0
+        own = [line for line in sample if re.match(_OWN, line)]
+        if is_label or (num_matching >= 1 and not own and _is_most(prefix, sample, num_matching)):
+            return prefix
+    return None
+
+
+def _is_most(prefix: re.Pattern[bytes], sample: Sequence[bytes], num_matching: int) -> bool:
+    # An indentation is on fairseq's own lines only: the printed model has one of its own.
+    return prefix is PREFIXES[-1] or num_matching >= MIN_SHARE * len(sample)
+
+
+def without_prefix(line: bytes, prefix: re.Pattern[bytes]) -> bytes | None:
+    """Return a line without its prefix; None for a line of another rank than 0."""
+    found = prefix.match(line)
+    if found is None:
+        return line
+    if int(found.groupdict().get("rank") or 0):
+        return None
+    return line[found.end() :]

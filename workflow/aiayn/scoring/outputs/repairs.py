@@ -1,0 +1,261 @@
+"""Tries repairs on translations and references, and says which raises the score: one table, no rule for each fault.
+
+A repair changes either side where it applies, and nothing else. It helps if the score rises by more than 2 BLEU and by
+more than 10 %. The value of the files as given is always reported as well.
+"""
+
+import csv
+import html
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from aiayn.data.text.detokenise import PIECE_PATTERN, join_any_pieces
+from aiayn.data.text.prefixes import PREFIXES
+from aiayn.data.text.tokenize_moses import detokenize_line
+
+MIN_GAIN, MIN_FACTOR = 2.0, 1.1  # BLEU, and the factor by which it rises
+MIN_CHANGED = 0.01  # of the lines of a side; below it a repair is not tried
+Score = Callable[[Sequence[str], Sequence[str]], float]
+Lines = Sequence[str]
+_NUMBERED = re.compile(r"[HDT]-(\d{1,9})\t(.*)")
+_TAG = re.compile(r"^(>>\S{2,12}<<|<2\w{2,7}>|__\w{2,7}__|\[\w{2}_[A-Z]{2}\]|<(?:lang:)?\w{2}>|\w{2}_[A-Z]{2})\s+")
+
+
+class Repair(NamedTuple):
+    """A repair: its name in a command, what it does in words, and the function of a side's lines and language.
+
+    The function returns None where it does not apply.
+    """
+
+    name: str
+    words: str
+    change: Callable[[Lines, str], Lines | None]
+
+
+class Repaired(NamedTuple):
+    """A repair that was made (names joined by `+`), and the two sides after it."""
+
+    name: str
+    words: str
+    hypotheses: Lines
+    references: Lines
+
+
+def _each(change: Callable[[str], str]) -> Callable[[Lines, str], Lines | None]:
+    return lambda lines, language: [change(line) for line in lines]
+
+
+def _without_invisible(line: str) -> str:
+    line = re.sub("[\u00ad\u200b-\u200f\u2060\ufeff]", "", line)
+    return re.sub("[\u00a0\u2000-\u200a\u202f\u3000]", " ", line)
+
+
+def _undo_mojibake(line: str) -> str:
+    for encoding in ("cp1252", "latin-1"):
+        try:
+            return line.encode(encoding).decode("utf-8")
+        except UnicodeError:
+            continue
+    return line
+
+
+def _join(line: str) -> str:
+    if re.search(PIECE_PATTERN, line):
+        return join_any_pieces(line)
+    # Some write sentencepiece's mark as an underscore.
+    return line.replace(" ", "").replace("_", " ").strip() if line.startswith("_") and " _" in line else line
+
+
+def _without_symbols(line: str) -> str:
+    return " ".join(re.sub(r"</?s>|<pad>|<(?:bos|eos)>|\[(?:CLS|SEP|PAD)\]", " ", line).split())
+
+
+def _without_numbers(lines: Lines, language: str) -> Lines | None:
+    found = [re.match(r"\s*(\d{1,9})(?:\t| \|\|\| |[:.)] |\s{2,})", line) for line in lines]
+    numbers = [int(one[1]) for one in found if one]
+    if len(numbers) < len(lines) or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        return None
+    return [line[one.end() :] for line, one in zip(lines, found, strict=True) if one]
+
+
+def _last_column(lines: Lines, language: str) -> Lines | None:
+    for separator in ("\t", " ||| "):
+        if all(separator in line for line in lines):
+            return [line.rpartition(separator)[2] for line in lines]
+    return None
+
+
+def _of_json(lines: Lines, language: str) -> Lines | None:
+    texts = []
+    for line in lines:
+        try:
+            value = json.loads(line)
+        except ValueError:
+            return None
+        if isinstance(value, dict):
+            words = [text for text in value.values() if isinstance(text, str)]
+            known = [value[key] for key in JSON_KEYS if isinstance(value.get(key), str)]
+            value = (known or words or [None])[0]
+        if not isinstance(value, str):
+            return None
+        texts.append(value)
+    return texts
+
+
+JSON_KEYS = ("translation", "hypothesis", "prediction", "output", "hyp", "mt", "text", "target", "reference", "ref")
+
+
+def _of_csv(lines: Lines, language: str) -> Lines | None:
+    if not all(line.startswith('"') and line.rstrip(",").endswith('"') for line in lines if line):
+        return None
+    rows = [next(csv.reader([line]), [""]) for line in lines]
+    return [row[0] if row else "" for row in rows]
+
+
+def _of_generation(lines: Lines, language: str) -> Lines | None:
+    """Return the sentences of H-, D- or T- lines in order of their numbers, whatever is before them."""
+    stripped = [_without_any_prefix(line) for line in lines]
+    by_kind: dict[str, dict[int, str]] = {}
+    for line in stripped:
+        if found := _NUMBERED.match(line):
+            text = found[2] if line[0] == "T" else found[2].rpartition("\t")[2]
+            by_kind.setdefault(line[0], {}).setdefault(int(found[1]), text)
+    chosen = by_kind.get("D") or by_kind.get("H") or by_kind.get("T")
+    if not chosen or len(chosen) < MIN_CHANGED * len(lines):
+        return None
+    return [chosen[number] for number in sorted(chosen)]
+
+
+def _without_any_prefix(line: str) -> str:
+    content = line.encode()
+    for prefix in PREFIXES:
+        if found := prefix.match(content):
+            return content[found.end() :].decode()
+    return line
+
+
+def _detokenised(lines: Lines, language: str) -> Lines | None:
+    return [detokenize_line(line, language) for line in lines]
+
+
+# At most 20. The order is that in which they are tried; of two that help alike the first counts.
+REPAIRS = (
+    Repair("generation", "the sentences of H-, D- or T- lines, in the order of their numbers", _of_generation),
+    Repair("json", "the texts of JSON lines", _of_json),
+    Repair("csv", "the quotes of CSV removed", _of_csv),
+    Repair("numbers", "the line numbers removed", _without_numbers),
+    Repair("column", "the last column only", _last_column),
+    Repair("pieces", "pieces joined to words", _each(_join)),
+    Repair("tags", "language tags removed", _each(lambda line: _TAG.sub("", line))),
+    Repair("symbols", "<s>, </s>, <pad> and the like removed", _each(_without_symbols)),
+    Repair("detokenise", "tokens detokenised (Moses)", _detokenised),
+    Repair("entities", "HTML entities resolved", _each(html.unescape)),
+    Repair("invisible", "zero-width and soft characters removed", _each(_without_invisible)),
+    Repair("nfc", "composed to NFC", _each(lambda line: unicodedata.normalize("NFC", line))),
+    Repair("mojibake", "UTF-8 that was read as another encoding restored", _each(_undo_mojibake)),
+)
+PAIRS = (
+    ("generation", "pieces"), ("generation", "detokenise"), ("json", "pieces"), ("column", "pieces"),
+    ("numbers", "pieces"), ("pieces", "detokenise"), ("pieces", "entities"), ("symbols", "pieces"),
+    ("tags", "pieces"), ("invisible", "nfc"), ("mojibake", "nfc"), ("entities", "detokenise"),
+)  # fmt: skip
+SHIFT = "shift"
+BY_NAME: Mapping[str, Repair] = {repair.name: repair for repair in REPAIRS}
+
+
+def repair_sides(names: Sequence[str], hypotheses: Lines, references: Lines, language: str) -> Repaired | None:
+    """Return both sides after repairs in their order; None if one of them changes nothing."""
+    sides = [hypotheses, references]
+    words = []
+    for name in names:
+        if name == SHIFT:
+            sides[0] = _shifted(sides[0], sides[1])
+            words.append("lines moved back to their places")
+            continue
+        repair = BY_NAME[name]
+        changed = [_changed(repair, lines, language) for lines in sides]
+        if changed == [None, None]:
+            return None
+        words.append(repair.words)
+        sides = [lines if new is None else new for lines, new in zip(sides, changed, strict=True)]
+    return Repaired("+".join(names), ", ".join(words), *sides)
+
+
+def _changed(repair: Repair, lines: Lines, language: str) -> Lines | None:
+    """Return a side after a repair; None if it does not apply, or changes next to nothing."""
+    new = repair.change(lines, language) if lines else None
+    if new is None:
+        return None
+    if len(new) == len(lines):
+        num_changed = sum(before != after for before, after in zip(lines, new, strict=True))
+        if num_changed <= MIN_CHANGED * len(lines):
+            return None
+    return new
+
+
+def best_repair(
+    hypotheses: Lines, references: Lines, language: str, score: Score, given: float | None
+) -> tuple[Repaired, float] | None:
+    """Return the repair that raises the score most, with that score; None if none helps.
+
+    `given` is the score of the files as they are, None if they cannot be scored: their numbers of lines differ.
+    """
+    best: tuple[Repaired, float] | None = None
+    limit = -1.0 if given is None else max(given + MIN_GAIN, given * MIN_FACTOR)
+    for repaired in _attempts(hypotheses, references, language):
+        if len(repaired.hypotheses) == len(repaired.references):
+            value = score(repaired.hypotheses, repaired.references)
+            # A pair must do better than its first repair, or it only adds what is not needed.
+            if value > limit and (best is None or value > best[1] + 0.1):
+                best = repaired, value
+    return best
+
+
+def _attempts(hypotheses: Lines, references: Lines, language: str) -> Iterator[Repaired]:
+    for names in (*((repair.name,) for repair in REPAIRS), *PAIRS):
+        repaired = repair_sides(names, hypotheses, references, language)
+        if repaired is not None:
+            yield repaired
+    if len(hypotheses) == len(references):
+        moved = _shifted(hypotheses, references)
+        if moved != hypotheses:
+            yield Repaired(SHIFT, "lines moved back to their places", moved, references)
+
+
+def _shifted(hypotheses: Lines, references: Lines) -> Lines:
+    """Return translations with a shift by one line undone from the place on where that fits the references best.
+
+    A line was lost, so that those after it are one too early, or doubled, so that they are one too late.
+    """
+    bags = [[Counter(line.split()) for line in side] for side in (hypotheses, references)]
+    size = len(bags[0])
+
+    def fits(offset: int) -> list[int]:
+        return [
+            (bags[0][index + offset] & bags[1][index]).total() if 0 <= index + offset < size else 0
+            for index in range(size)
+        ]
+
+    here = fits(0)
+    best, moved = 0, hypotheses
+    for offset in (-1, 1):
+        # From `begin` on the line at index + offset belongs to a reference.
+        there, gain, best_gain, begin = fits(offset), 0, 0, None
+        for index in reversed(range(size)):
+            gain += there[index] - here[index]
+            if gain > best_gain:
+                best_gain, begin = gain, index
+        if begin is not None and best_gain > best:
+            best = best_gain
+            moved = [*hypotheses[:begin], *_moved(hypotheses, begin, offset)]
+    return moved
+
+
+def _moved(hypotheses: Lines, begin: int, offset: int) -> list[str]:
+    lines = hypotheses[max(0, begin + offset) :]
+    wanted = len(hypotheses) - begin
+    return [*lines[:wanted], *[""] * (wanted - len(lines))]
