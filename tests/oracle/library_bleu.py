@@ -6,8 +6,8 @@ of the project. README.md in this folder says how to make that environment.
     PYTHONPATH=workflow python tests/oracle/library_bleu.py METRIC_FOLDER > library_bleu.tsv
 
 METRIC_FOLDER, a folder named `bleu`, holds the metric script that `evaluate.load("bleu")` of
-Hugging Face `evaluate` would download from the hub. Every library runs with its default settings, on lines as they are
-(`raw`) and on Moses tokens joined by blanks (`tok`).
+Hugging Face `evaluate` would download from the hub. Every library runs with its default settings,
+on lines as they are (`raw`) and on Moses tokens joined by blanks (`tok`).
 """
 
 import lzma
@@ -67,8 +67,8 @@ def torchtext_bleu(hypotheses: Lines, references: Lines) -> float:
 
 
 def _skip_compiled_torchtext() -> None:
-    # The last torchtext was compiled for torch 2.3 and does not load with later ones. Its BLEU is
-    # Python only, so empty packages with the same search path stand in for those that load the library.
+    # The compiled library of torchtext 0.18.0, the last release, cannot be loaded with torch 2.13. Its
+    # BLEU needs only Python, so two empty packages with the same search path avoid the library.
     for name in ("torchtext", "torchtext.data"):
         if name not in sys.modules:
             package = types.ModuleType(name)
