@@ -1,5 +1,7 @@
 """What tokenizer.perl, multi-bleu.perl and fairseq-score printed, against ours: the whole line, digit for digit.
 
+The last tests compare the BLEU of four Python libraries with our definitions and check the table in docs/tables.md.
+
 fairseq-score takes some bigrams for others (see `aiayn.scoring.count_ngrams`). Its lines are met to 0.01 BLEU, and
 to the digit once its hashes are put in place of the words; so nothing else differs.
 """
@@ -21,9 +23,9 @@ import pytest
 from sacrebleu.metrics.bleu import BLEUScore
 
 from aiayn.data.text.tokenize_moses import split_compounds
-from aiayn.scoring.count_ngrams import Statistics, corpus_bleu, fairseq_words
+from aiayn.scoring.count_ngrams import Statistics, corpus_bleu, fairseq_words, segment_statistics
 from aiayn.scoring.definitions import PROCEDURE_BY_METRIC, Procedure, Treatment
-from aiayn.scoring.score import Text, procedure_bleu
+from aiayn.scoring.score import Text, procedure_bleu, sacrebleu_scorer
 
 FOLDER = Path(__file__).parent
 COLUMNS = ("reference", "tok", "light", "medium", "heavy")
@@ -43,6 +45,14 @@ PROCEDURE_BY_NAME = {
     "tokenizer | fairseq-score": PROCEDURE_BY_METRIC["bleu_fairseq"],
 }
 PRECISION_TOLERANCE_PERCENT = 0.011  # fairseq-score's hashes: at most 6 of 58,073 bigrams too many, 0.0103 %
+# The definition that each kind of text is compared with. The calls in TOKENISING_CALLS tokenise
+# by 13a themselves, so they are always compared with sacreBLEU's.
+METRIC_BY_TEXT = {"raw": "bleu_as_given", "tok": "bleu_tok_moses"}
+TOKENISING_CALLS = ('evaluate.load("bleu")', "torchmetrics.text.SacreBLEUScore")
+TEXT_NAMES = {"raw": "plain text", "tok": "Moses tokens"}
+PAPERS_METRIC = "bleu_tok_compound_split"
+LARGEST_ROUNDING = 0.00005  # BLEU; torchmetrics and torchtext compute in float32
+TABLES_PAGE = FOLDER.parents[1] / "docs" / "tables.md"
 Lines = list[str]
 
 
@@ -235,3 +245,82 @@ def test_the_lines_of_newstest2013_agree_too(mirror: Path) -> None:
 def test_the_tokens_of_newstest2013_agree_too(mirror: Path) -> None:
     ours = text("newstest2013.de", "reference", mirror, is_escaped=True).tokenized("raw")
     assert lines_with_other_tokens(ours, mirrored_column("newstest2013.de", "tok", mirror)) == []
+
+
+def library_rows() -> list[dict[str, str]]:
+    """Rows of library_bleu.tsv."""
+    with (FOLDER / "library_bleu.tsv").open(encoding="utf-8", newline="\n") as table:
+        return list(csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+@cache
+def our_bleu(metric: str, testset: str, hypotheses: str) -> float:
+    """Our score of a hypotheses file by one definition."""
+    sides = [text(testset, column, None, True) for column in (hypotheses, "reference")]
+    if metric in PROCEDURE_BY_METRIC:
+        return procedure_bleu(PROCEDURE_BY_METRIC[metric], *sides).score
+    return sacrebleu_scorer(metric).corpus_score(sides[0].lines, [sides[1].lines]).score
+
+
+def range_of_differences(rows: list[dict[str, str]], metric: str) -> str:
+    """A library's BLEU minus ours, smallest to largest, or "equal" up to the rounding of float32."""
+    differences = [100 * float(row["output"]) - our_bleu(metric, row["reference"], row["hypotheses"]) for row in rows]
+    if max(map(abs, differences)) < LARGEST_ROUNDING:
+        return "equal"
+    # Adding 0 turns a rounded -0.0 into 0.0, which is printed without its sign.
+    smallest, largest = (round(value, 3) + 0 for value in (min(differences), max(differences)))
+    return f"{smallest:+.3f} to {largest:+.3f}"
+
+
+def library_table(rows: list[dict[str, str]]) -> str:
+    """The table in docs/tables.md, from the recorded outputs and our scores of the same files."""
+    lines = [
+        f"| library and call | given | definition | library - ours | library - `{PAPERS_METRIC}` (German) |",
+        "|---|---|---|---|---|",
+    ]
+    for library, call, kind in sorted({(row["library"], row["call"], row["text"]) for row in rows}):
+        chosen = [row for row in rows if (row["call"], row["text"]) == (call, kind)]
+        german = [row for row in chosen if row["reference"] == "newstest2014.de"]
+        metric = "bleu_sacre_13a" if call.startswith(TOKENISING_CALLS) else METRIC_BY_TEXT[kind]
+        lines.append(
+            f"| {library} {chosen[0]['version']}, `{call}` | {TEXT_NAMES[kind]} | `{metric}` | "
+            f"{range_of_differences(chosen, metric)} | {range_of_differences(german, PAPERS_METRIC)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def test_the_page_shows_which_bleu_the_libraries_compute() -> None:
+    assert f"\n{library_table(library_rows())}\n" in TABLES_PAGE.read_text(encoding="utf-8")
+
+
+def test_a_hundredth_of_a_point_more_is_not_called_equal() -> None:
+    rows = [row for row in library_rows() if row["library"] == "evaluate" and row["text"] == "raw"]
+    assert range_of_differences(rows, "bleu_sacre_13a") == "equal"
+    rows[0]["output"] = str(float(rows[0]["output"]) + 0.0001)
+    assert range_of_differences(rows, "bleu_sacre_13a") == "+0.000 to +0.010"
+
+
+@pytest.mark.parametrize("kind", TEXT_NAMES)
+@pytest.mark.parametrize("testset", TESTSETS)
+def test_nltk_counts_an_ngram_of_every_order_in_short_lines_and_nothing_else_differs(testset: str, kind: str) -> None:
+    for row in library_rows():
+        if (row["library"], row["reference"], row["text"]) == ("nltk", testset, kind):
+            sides = [text(testset, column, None, True) for column in (row["hypotheses"], "reference")]
+            lines = [side.lines if kind == "raw" else side.tokenized("raw") for side in sides]
+            statistics = segment_statistics(*([line.split() for line in side] for side in lines))
+            assert corpus_bleu(statistics).score - 100 * float(row["output"]) > 0.001
+            statistics[:, 6:] = np.maximum(statistics[:, 6:], 1)  # n-grams of the hypothesis, by order
+            assert corpus_bleu(statistics).score == pytest.approx(100 * float(row["output"]), abs=1e-9)
+
+
+def test_every_library_call_has_a_row_for_each_file() -> None:
+    rows = [(row["call"], row["reference"], row["hypotheses"], row["text"]) for row in library_rows()]
+    calls = {row[0] for row in rows}
+    assert len(calls) == 5
+    assert sorted(rows) == sorted(
+        (call, testset, column, kind)
+        for call in calls
+        for testset in TESTSETS
+        for column in COLUMNS[2:]
+        for kind in TEXT_NAMES
+    )
