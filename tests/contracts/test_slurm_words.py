@@ -5,7 +5,7 @@ from pathlib import Path
 
 WORDS = re.compile(r"slurm|squeue|sbatch(?!_lines)|scancel|scontrol|\bsrun\b(?!_options)", re.IGNORECASE)
 PACKAGE = Path(__file__).parents[2] / "workflow" / "aiayn"
-ABOUT_CLUSTERS = ("launch/slurm/", "spec/cluster.py", "logs/")  # logs of anybody's cluster
+ABOUT_CLUSTERS = ("launch/slurm/", "spec/cluster.py", "logs/", "data/text/prefixes.py")  # logs of anybody's cluster
 REGISTERED = ("launch/launcher.py", "launch/job.py")  # a line each for the launcher, its queue and its jobs
 HELP = ("cli/train.py",)  # the example's launcher
 

@@ -37,7 +37,7 @@ class LogCheck(msgspec.Struct, frozen=True):
 LOG_CHECKS = {check.name: check for _, check in read_rows(Path(__file__).parent / "checks.csv", LogCheck)}
 
 
-def broken(name: str, *, line: int = 0, label: str = "", found: object = "", **values: Any) -> Finding:
+def broken(name: str, /, *, line: int = 0, label: str = "", found: object = "", **values: Any) -> Finding:
     """Return the finding of a check that failed; `label` and `found` name it in a line of a table."""
     check = LOG_CHECKS[name]
     evidence = Evidence(path="", line=line or None, what=label or name, found=str(found), expected="")
