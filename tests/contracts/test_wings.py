@@ -293,8 +293,8 @@ def test_without_any_wing_the_core_is_whole_and_trains(copy: Copy) -> None:
     copy.run("-m", "pytest", "-q", "-x", "-m", "not slow and not figures", *chosen)
     copy.run(
         "-m", "snakemake", "--profile", "profiles/local", "--configfile", "workflow/config/demo.yaml", "--cores", "2",
-        "--config", "updates=20", "en_fr_systems=[]", "ablation_systems=[]", "variants=[]", "architectures=[]",
-        "replications=[]",
+        "--config", "updates=20", "seeds=[1]", "en_de_systems=[]", "en_fr_systems=[]", "ablation_seeds=[1]",
+        "ablation_systems=[table3_c_n2]", "variants=[]", "architectures=[]", "replications=[]",
     )  # fmt: skip
     assert (copy.folder / "results" / "demo" / "report.html").is_file()
 

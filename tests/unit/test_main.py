@@ -46,11 +46,11 @@ def test_a_verbs_help_that_nobody_reads_ends_without_a_word() -> None:
 def test_a_copy_installed_without_the_checkouts_files_says_so(tmp_path: Path) -> None:
     shutil.copytree(Path(aiayn.__file__).parent, tmp_path / "aiayn")
     ended = subprocess.run(
-        [sys.executable, "-m", "aiayn", "plan"], cwd=tmp_path, capture_output=True, text=True, check=False,
+        [sys.executable, "-m", "aiayn", "status"], cwd=tmp_path, capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert re.fullmatch(r"aiayn plan: /.*config: no such folder: .* --editable \.`, or .*\n", ended.stderr)
+    assert re.fullmatch(r"aiayn status: /.*config: no such folder: .* --editable \.`, or .*\n", ended.stderr)
 
 
 def test_a_failure_keeps_its_exit_code_where_nobody_reads() -> None:
