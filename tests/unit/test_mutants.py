@@ -15,7 +15,15 @@ def make_mutant(name: str = "slower", old: str = "warmup_steps**-1.5", new: str 
     return Mutant(name=name, file=SCHEDULE, old=old, new=new, tests=["tests/unit/test_schedule.py"])
 
 
-@pytest.mark.parametrize("mutant", read_mutants(), ids=lambda mutant: mutant.name)
+def is_of_deleted_wing(mutant: Mutant) -> bool:
+    """Return whether a mutant changes, or is noticed by, a wing whose folder is deleted."""
+    folders = {Path(*Path(name.partition("::")[0]).parts[:2]) for name in (mutant.file, *mutant.tests)}
+    return any(folder.parts[0] in ("analysis", "tests") and not (CHECKOUT / folder).exists() for folder in folders)
+
+
+@pytest.mark.parametrize(
+    "mutant", [one for one in read_mutants() if not is_of_deleted_wing(one)], ids=lambda mutant: mutant.name
+)
 def test_every_mutant_fits_the_present_code_and_names_tests_that_exist(mutant: Mutant) -> None:
     assert (CHECKOUT / mutant.file).read_text(encoding="utf-8").count(mutant.old) == 1
     for test in mutant.tests:

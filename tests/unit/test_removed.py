@@ -8,6 +8,9 @@ from aiayn.removed import REMOVED
 from aiayn.spec.strict_yaml import convert
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec, read_scale_document
 
+# A flag of a wing's verb is answered only while the wing is there.
+ANSWERED = [name for name in REMOVED if " " not in name or name.split()[0] in verbs()]
+
 
 def read_with_key(key: str) -> ScaleSpec:
     """Read the demo's config with one more key."""
@@ -26,7 +29,7 @@ def answer_of(name: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", REMOVED)
+@pytest.mark.parametrize("name", ANSWERED)
 def test_each_removed_name_is_answered_by_one_line_with_its_replacement(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -35,7 +38,7 @@ def test_each_removed_name_is_answered_by_one_line_with_its_replacement(
     assert "\n" not in answer
 
 
-@pytest.mark.parametrize("name", REMOVED)
+@pytest.mark.parametrize("name", ANSWERED)
 def test_a_removed_name_is_no_longer_offered(name: str) -> None:
     verb, *flag = name.split()
     if name.endswith(":"):
