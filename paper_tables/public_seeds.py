@@ -2,7 +2,8 @@
 
 `published/public_seeds.csv` has a line for each run of AlgoPerf and of MLPerf, and for each published mean over seeds.
 `published/README.md` describes it; `tests/collect_public_seeds.py` makes it. None of these values enters a verdict:
-they are other systems than the paper's, in other definitions.
+they are other systems than the paper's, in other definitions. Where our own standard deviation is not known, they
+say how many seeds would decide.
 """
 
 import functools
@@ -15,7 +16,7 @@ import msgspec
 
 from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, Text, read_rows, require_unique
-from aiayn.scoring.verdict import PooledSd, pool_sd
+from aiayn.scoring.verdict import PooledSd, Verdict, fewest_seeds_to_decide, pool_sd
 
 FILE_NAME = "public_seeds.csv"
 ALGOPERF, MLPERF = "AlgoPerf", "MLPerf"
@@ -132,6 +133,22 @@ def _is_whole(run: PublicSeed) -> bool:
 def published_means(lines: Sequence[PublicSeed] | None = None) -> list[PublicSeed]:
     """Return the means over several seeds that were published without their runs."""
     return [line for line in (read_public_seeds() if lines is None else lines) if line.num_seeds > 1]
+
+
+def seeds_by_public_noise(verdict: Verdict) -> str:
+    """Return the seeds that would decide at MLPerf's and at AlgoPerf's sd, each with its source.
+
+    "" where the verdict has an sd of ours, or no difference.
+    """
+    if verdict.pooled is not None or verdict.difference is None:
+        return ""
+    texts = []
+    for source, direction in ((MLPERF, "En-De"), (ALGOPERF, "De-En")):
+        pooled = seed_noise(source).pooled("bleu_test")
+        if pooled is not None:
+            number = fewest_seeds_to_decide(verdict.difference, verdict.num_seeds, pooled)
+            texts.append(f"{number or 'no number'} at {source}'s sd {pooled.sd:.2f} ({direction})")
+    return ", ".join(texts)
 
 
 def noise_sentence() -> str:

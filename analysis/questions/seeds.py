@@ -50,7 +50,7 @@ from analysis.questions.explain import (
 from paper_tables.layout import PLUS_MINUS, format_difference, format_interval, format_value
 from paper_tables.logs.from_logs import averaged_lines
 from paper_tables.make_frame import make_frame
-from paper_tables.public_seeds import noise_sentence
+from paper_tables.public_seeds import noise_sentence, seeds_by_public_noise
 from paper_tables.scale_results import gather_from_records
 from paper_tables.tables.verdicts import MEANINGS, format_p
 
@@ -71,11 +71,16 @@ class PrintedNumber(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgedNumber(msgspec.Struct, frozen=True):
-    """A printed number, the verdict on it, and whether it could be one more of these runs."""
+    """A printed number, the verdict on it, and whether it could be one more of these runs.
+
+    `public_seeds_to_decide` says how many seeds would decide at the seed noise of public trainings, where ours is not
+    known; "" elsewhere.
+    """
 
     printed: PrintedNumber
     verdict: Verdict
     is_printed_predicted: bool | None
+    public_seeds_to_decide: str
 
 
 class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -249,7 +254,9 @@ def explain_seeds(question: SeedQuestion, numbers: list[PrintedNumber], given: t
             verdict = judge(float(number.value), question.judged, pooled)
         else:
             verdict = not_comparable(mismatch, len(question.judged))
-        judged.append(JudgedNumber(number, verdict, verdict.is_printed_predicted))
+        is_of_paper = number.conditions.scale == PAPER_SCALE
+        public_seeds = seeds_by_public_noise(verdict) if is_of_paper else ""
+        judged.append(JudgedNumber(number, verdict, verdict.is_printed_predicted, public_seeds))
     conditions, evidence = question.conditions, None
     is_papers = conditions.scale == PAPER_SCALE
     if is_papers:
@@ -316,7 +323,8 @@ def _answers(judged: JudgedNumber) -> list[str]:
                 "difference that these seeds could call equivalent: "
                 f"{'none' if largest is None else format_value(largest, metric)}."
             ]
-        words += [f"Seeds that would decide if mean and sd stayed: {verdict.num_seeds_to_decide or 'not known'}."]
+        wanted = verdict.num_seeds_to_decide or judged.public_seeds_to_decide or "not known"
+        words += [f"Seeds that would decide if mean and sd stayed: {wanted}."]
         texts += [" ".join(words)]
     if verdict.prediction_interval is not None and verdict.prediction_half_width is not None:
         limits = (*verdict.prediction_interval, verdict.prediction_half_width)

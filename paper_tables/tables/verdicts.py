@@ -28,7 +28,7 @@ from paper_tables.layout import (
     rows_of,
     text_cell,
 )
-from paper_tables.public_seeds import noise_sentence
+from paper_tables.public_seeds import noise_sentence, seeds_by_public_noise
 from paper_tables.tables.ours import complete, our_cell
 
 P_DECIMALS = 3
@@ -141,9 +141,17 @@ def _fields() -> tuple[Field[PrintedCell], ...]:
         ),
         our_field(
             "num_seeds_to_decide", "seeds that would decide",
-            where_judged(lambda cell: str(cell.verdict.num_seeds_to_decide or "not known")),
+            where_judged(_seeds_to_decide),
         ),
     )  # fmt: skip
+
+
+def _seeds_to_decide(cell: PrintedCell) -> str:
+    """Return the seeds that would decide: at our sd, else at the sds of public trainings at the paper's scale."""
+    if cell.verdict.num_seeds_to_decide is not None:
+        return str(cell.verdict.num_seeds_to_decide)
+    is_of_paper = cell.table != "replications"
+    return (seeds_by_public_noise(cell.verdict) if is_of_paper else "") or "not known"
 
 
 def _difference(cell: PrintedCell) -> Cell:

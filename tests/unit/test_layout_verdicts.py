@@ -57,6 +57,15 @@ def test_a_verdict_that_holm_takes_back_is_named(tmp_path: Path) -> None:
     assert "it would change: Table 2: base, bleu_en_de (REPRODUCED to UNDECIDED)." in notes
 
 
+def test_one_seed_without_an_sd_of_ours_has_the_seeds_at_public_noise(paper: ScaleResults) -> None:
+    frame = make_frame(paper)
+    ours = row_of(lay_out_verdicts(frame_with(frame, [27.0, 27.1, 27.5])), "Table 2: base, bleu_en_de")
+    assert ours["num_seeds_to_decide"].isdecimal()
+    one = row_of(lay_out_verdicts(frame_with(frame, [27.1])), "Table 2: base, bleu_en_de")
+    assert "at MLPerf's sd 0.32 (En-De), " in one["num_seeds_to_decide"]
+    assert "at AlgoPerf's sd 0.17 (De-En)" in one["num_seeds_to_decide"]
+
+
 def test_a_note_warns_of_systems_with_different_spreads(paper: ScaleResults) -> None:
     calm = notes_of(lay_out_verdicts(make_frame(paper)))
     assert "do not share one spread" not in calm

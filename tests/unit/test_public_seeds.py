@@ -10,9 +10,11 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
+from scipy import stats
 
 from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER
+from aiayn.scoring.verdict import judge
 from paper_tables.public_seeds import (
     ALGOPERF,
     FILE_NAME,
@@ -22,6 +24,7 @@ from paper_tables.public_seeds import (
     published_means,
     read_public_seeds,
     seed_noise,
+    seeds_by_public_noise,
 )
 from tests.collect_public_seeds import main, read_mlperf, throughput_rows
 
@@ -120,6 +123,37 @@ def test_the_sentence_names_both_sources() -> None:
     sentence = noise_sentence()
     for words in ("330 En-De runs of 33 systems have a pooled sd of 0.32 BLEU", "59 De-En runs of 12 settings 0.17"):
         assert words in sentence
+
+
+def test_a_verdict_without_an_sd_of_ours_says_the_seeds_at_public_noise() -> None:
+    """MLPerf's sd 0.32 with about 300 df: 0.27 + 1.65 * 0.32 / n^0.5 falls below 0.5 at n = 6."""
+    sd = recomputed(PUBLISHED_FOLDER, "mlperf_", "bleu_test", is_whole_only=False)[2]
+    enough = next(n for n in range(3, 99) if 0.27 + stats.t.ppf(0.95, 297 + n - 1) * sd / math.sqrt(n) < 0.5)
+    text = seeds_by_public_noise(judge(28.4, [28.13], None))
+    assert text == f"{enough} at MLPerf's sd 0.32 (En-De), 3 at AlgoPerf's sd 0.17 (De-En)"
+    assert seeds_by_public_noise(judge(28.4, [28.13, 28.2], None)) == ""  # an sd of ours
+    assert seeds_by_public_noise(judge(28.4, [], None)) == ""  # no difference
+    assert seeds_by_public_noise(judge(28.4, [27.9], None)).startswith("no number at MLPerf's sd")  # at the margin
+
+
+def test_what_runs_that_ended_later_would_change() -> None:
+    found = {}
+    for lowest_bleu in (25, 1):
+        values: dict[str, list[float]] = defaultdict(list)
+        for line in read_public_seeds():
+            is_long = line.updates != "" and line.updates >= 133_333 and line.bits_dev != ""
+            if (
+                line.source.startswith("algoperf_")
+                and is_long
+                and line.bleu_test != ""
+                and line.bleu_test > lowest_bleu
+            ):
+                values[line.setting_name].append(float(line.bits_dev))
+        groups = [group for group in values.values() if len(group) >= 3]
+        df = sum(len(group) - 1 for group in groups)
+        squares = sum(statistics.variance(group) * (len(group) - 1) for group in groups)
+        found[lowest_bleu] = (len(groups), df, round(math.sqrt(squares / df), 4))
+    assert found == {25: (14, 55, 0.0071), 1: (16, 63, 0.0083)}
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> V
         pooled=pooled,
         prediction_interval=None if predicted is None else (mean - predicted, mean + predicted),
         prediction_half_width=predicted,
-        num_seeds_to_decide=None if pooled is None else _num_seeds_to_decide(difference, num_seeds, pooled),
+        num_seeds_to_decide=None if pooled is None else fewest_seeds_to_decide(difference, num_seeds, pooled),
     )
     return undecided if num_seeds < MIN_SEEDS or pooled is None else _decided(undecided, difference, pooled)
 
@@ -223,7 +223,7 @@ def outcome_of(distance: float, reach: float, half_width: float, margin: float =
     return Outcome.NOT_REPRODUCED if distance - half_width > margin else Outcome.UNDECIDED
 
 
-def _num_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) -> int | None:
+def fewest_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) -> int | None:
     """Return the least number of seeds of this system that decides, mean and sd staying; its df grows with it."""
     others_df = pooled.degrees_of_freedom - (num_seeds - 1)
 
