@@ -1,8 +1,9 @@
-"""The cells of one scale, made once: what is printed, ours over its seeds, the verdict, and the runs behind it.
+"""The cells of one scale, made once: what is printed, ours over its seeds, the verdict, and the
+runs behind it.
 
-`paper_tables.make_frame` fills a frame from the records of a scale, `paper_tables.logs.frame` from logs. Tables and
-figures read a frame and nothing else. To follow a cell: a number of the page is a `Number`, each of its values has its
-`Run`, and the run its record or its log.
+`paper_tables.make_frame` fills a frame from the records of a scale, `paper_tables.logs.frame` from
+logs. Tables and figures read a frame and nothing else. To follow a cell: a number of the page is a
+`Number`, each of its values has its `Run`, and the run its record or its log.
 """
 
 import functools
@@ -22,10 +23,12 @@ from aiayn.spec.system import CorpusSpec, SystemSpec, TrainingSpec
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A training that was asked for, or one that a log is of: `state.run` is its name, or the path of the log.
+    """A training that was asked for, or one that a log is of: `state.run` is its name, or the path
+    of the log.
 
-    `train` is its record, None if it is not finished under the present spec, or of a log. `commit` and `hardware` are
-    '' where they are not recorded. `word` says in a word or two why the training has no number.
+    `train` is its record, None if it is not finished under the present spec, or of a log. `commit`
+    and `hardware` are '' where they are not recorded. `word` says in a word or two why the training
+    has no number.
     """
 
     corpus: str
@@ -38,17 +41,23 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def trained_as(self) -> TrainingSpec | None:
-        """The spec that it was trained as; None if this version does not know its keys and values."""
+        """The spec that it was trained as; None if this version does not know its keys and
+        values.
+        """
         return read_trained(self.train) if self.train else None
 
     @functools.cached_property
     def bits_by_update(self) -> dict[int, float]:
-        """The validations of a finished training, from its log: bits a subword on dev; empty without a log."""
+        """The validations of a finished training, from its log: bits a subword on dev; empty
+        without a log.
+        """
         return read_validations(self.train.log_path) if self.train else {}
 
     @functools.cached_property
     def training_bits_by_update(self) -> dict[int, float]:
-        """The bits a subword on training batches, from the log of a finished training; empty without a log."""
+        """The bits a subword on training batches, from the log of a finished training; empty
+        without a log.
+        """
         return read_training_bits(self.train.log_path) if self.train else {}
 
     @property
@@ -62,9 +71,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 class Number(msgspec.Struct, frozen=True, kw_only=True):
     """A number of ours: one metric of a cell, over its seeds.
 
-    `values` are in the order of their seeds; `missing` has a word for each run without one ('': the quantity does not
-    exist for it, which is a dash). `quantity` says in words what the number is of; `mark` is the scale's, '' under the
-    paper's own conditions. `settings` are those of a search that a log tells, beside its definition.
+    `values` are in the order of their seeds; `missing` has a word for each run without one ('': the
+    quantity does not exist for it, which is a dash). `quantity` says in words what the number is
+    of; `mark` is the scale's, '' under the paper's own conditions. `settings` are those of a search
+    that a log tells, beside its definition.
     """
 
     key: CellKey
@@ -91,10 +101,11 @@ Numbers = dict[tuple[CellKey, str], Number]  # by cell and metric
 
 
 class PrintedCell(msgspec.Struct, frozen=True, kw_only=True):
-    """A printed number in one edition, ours beside it (None: not run at this scale), and the verdict.
+    """A printed number in one edition, ours beside it (None: not run at this scale), and the
+    verdict.
 
-    `table` is `2`, `3` or `replications`. The test set of `key` is '' where the scale has no such corpus. `corrected`
-    is the verdict by Holm over all cells; None where the rule was not applied.
+    `table` is `2`, `3` or `replications`. The test set of `key` is '' where the scale has no such
+    corpus. `corrected` is the verdict by Holm over all cells; None where the rule was not applied.
     """
 
     table: str
@@ -110,10 +121,11 @@ class PrintedCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """What is ours of a printed row of Table 2 or 3: beside it, or, with a `label`, in a line of its own below it.
+    """What is ours of a printed row of Table 2 or 3: beside it, or, with a `label`, in a line of
+    its own below it.
 
-    `numbers` are by column; several are of one quantity in several definitions. `settings` are the hyper-parameters
-    really used, by their names in a spec.
+    `numbers` are by column; several are of one quantity in several definitions. `settings` are the
+    hyper-parameters really used, by their names in a spec.
     """
 
     table: int
@@ -129,7 +141,9 @@ def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str], list[Run]]:
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.corpus, run.system), []).append(run)
-    return {system: sorted(group, key=lambda run: run.seed or 0) for system, group in groups.items()}
+    return {
+        system: sorted(group, key=lambda run: run.seed or 0) for system, group in groups.items()
+    }
 
 
 def is_bleu(metric: str) -> bool:
@@ -138,7 +152,9 @@ def is_bleu(metric: str) -> bool:
 
 
 class Translations(msgspec.Struct, frozen=True):
-    """The translations of a test set, a line a sentence, and the signature of the search that found them."""
+    """The translations of a test set, a line a sentence, and the signature of the search that found
+    them.
+    """
 
     lines: tuple[str, ...]
     signature: str
@@ -147,11 +163,11 @@ class Translations(msgspec.Struct, frozen=True):
 class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """All of one scale that tables and figures show.
 
-    `numbers` are by cell and metric, `runs` in the order of the scale's lists. `later_numbers` and `later_runs` belong
-    to the scale's `later_seeds`, which were added after the others had been looked at: no printed row, conclusion or
-    verdict uses them. Of `variants` and `architectures` the
-    scale names some of those that are `known`. What `is_of_logs` has lines alone, and `notes` by table.
-    `dirty_evaluations` were made from a changed working tree.
+    `numbers` are by cell and metric, `runs` in the order of the scale's lists. `later_numbers` and
+    `later_runs` belong to the scale's `later_seeds`, which were added after the others had been
+    looked at: no printed row, conclusion or verdict uses them. Of `variants` and `architectures`
+    the scale names some of those that are `known`. What `is_of_logs` has lines alone, and `notes`
+    by table. `dirty_evaluations` were made from a changed working tree.
     """
 
     scale: str
@@ -171,7 +187,9 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     architectures: tuple[str, ...] = ()
     known: dict[str, tuple[str, ...]] = {}
     baselines: tuple[BaselineRecords, ...] = ()
-    translations: dict[CellKey, dict[int, Translations]] = {}  # by seed, of what is shown sentence by sentence
+    translations: dict[
+        CellKey, dict[int, Translations]
+    ] = {}  # by seed, of what is shown sentence by sentence
     record_by_stage: dict[str, Any] = {}  # of wings' stages, by verb
     runs_folder: str = ""
     num_row_seeds: int = 0  # that Table 3's rows are to have, and base beside them
@@ -191,8 +209,15 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def num_scored(self) -> int:
-        """How many evaluations, of one seed each, have a number that is not of the training alone."""
-        scored = {(key, run.seed) for (key, _), one in self.numbers.items() if one.signatures for run, _ in one.values}
+        """How many evaluations, of one seed each, have a number that is not of the training
+        alone.
+        """
+        scored = {
+            (key, run.seed)
+            for (key, _), one in self.numbers.items()
+            if one.signatures
+            for run, _ in one.values
+        }
         return len(scored)
 
     @functools.cached_property
@@ -202,16 +227,29 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def trained(self, key: CellKey) -> list[Run]:
         """Return the finished runs of a cell's system."""
-        return [run for run in self.runs_by_system.get((key.corpus, key.system), []) if run.train is not None]
+        return [
+            run
+            for run in self.runs_by_system.get((key.corpus, key.system), [])
+            if run.train is not None
+        ]
 
-    def find(self, language_pair: str, system: str, average: str, role: str, corpus: str = "") -> CellKey:
-        """Return the key of one of the paper's systems, or on another corpus; its test set is '' if it is not run."""
+    def find(
+        self, language_pair: str, system: str, average: str, role: str, corpus: str = ""
+    ) -> CellKey:
+        """Return the key of one of the paper's systems, or on another corpus; its test set is '' if
+        it is not run.
+        """
         corpus = corpus or self.corpus_by_pair[language_pair]
         for key in self.keys:
             if (key.corpus, key.system, key.average, key.role) == (corpus, system, average, role):
                 return key
         return CellKey(
-            corpus=corpus, system=system, average=average, testset="", role=role, language_pair=language_pair
+            corpus=corpus,
+            system=system,
+            average=average,
+            testset="",
+            role=role,
+            language_pair=language_pair,
         )
 
     def compared(self, system: str) -> CellKey:

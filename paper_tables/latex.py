@@ -1,12 +1,25 @@
-r"""Renders one laid-out table as LaTeX in the typography of the paper: a `table` environment, to be \input.
+r"""Renders one laid-out table as LaTeX in the typography of the paper: a `table` environment, to be
+\input.
 
-Rules are booktabs', groups of rows are separate, a label of a group spans its rows, the best value of a column is bold.
+Rules are booktabs', groups of rows are separate, a label of a group spans its rows, the best value
+of a column is bold.
 """
 
 import re
 from itertools import groupby
 
-from paper_tables.layout import DASH, GREEK, PLUS_MINUS, POWER_OF_TEN, CellKind, Column, Part, Row, Table, best_parts
+from paper_tables.layout import (
+    DASH,
+    GREEK,
+    PLUS_MINUS,
+    POWER_OF_TEN,
+    CellKind,
+    Column,
+    Part,
+    Row,
+    Table,
+    best_parts,
+)
 
 PREAMBLE = r"\usepackage{booktabs,graphicx,multirow,url}"
 LATEX_BY_CHARACTER = {
@@ -45,11 +58,14 @@ def escape_latex(text: str) -> str:
 def render_latex(table: Table) -> str:
     r"""Return a `table` environment to be \input; its first line names what its preamble needs.
 
-    Where rows have groups whose names are printed, as (A) to (E), these are in a column of their own.
+    Where rows have groups whose names are printed, as (A) to (E), these are in a column of their
+    own.
     """
     firsts = [(row.group, row.cells[0]) for row in table.rows if row.group]
     has_labels = any(cell.kind == "label" and cell.parts[0].text == group for group, cell in firsts)
-    caption = table.caption if table.title.startswith("Table") else f"{table.title}: {table.caption}"  # LaTeX counts
+    caption = (
+        table.caption if table.title.startswith("Table") else f"{table.title}: {table.caption}"
+    )  # LaTeX counts
     sides = "".join("l" if column.side == "label" else "c" for column in table.columns)
     heading = [r"\toprule", *_headings(table.columns, has_labels=has_labels), r"\midrule"]
     lines = [
@@ -74,17 +90,25 @@ def _legend(table: Table) -> list[str]:
     """Return marks, notes and signatures as one small paragraph each, as wide as the text."""
     texts = [f"{_mark(note.mark)}{escape_latex(note.text)}" for note in table.notes]
     for metric, testset, signature in table.signatures:
-        # \path breaks a line at its punctuation, and takes every character but its own two delimiters literally
+        # \path breaks a line at its punctuation, and takes every character but its own two
+        # delimiters literally
         shown = _PATH_UNSAFE.sub("?", signature).replace("!", "?")
         texts.append(f"{escape_latex(f'{metric}, {testset}')}: " + rf"\path!{shown}!")
     if not texts:
         return []
     lines = [rf"{text}\par" for text in texts]
-    return [r"\par\smallskip", r"\begin{minipage}{\linewidth}\footnotesize\raggedright", *lines, r"\end{minipage}"]
+    return [
+        r"\par\smallskip",
+        r"\begin{minipage}{\linewidth}\footnotesize\raggedright",
+        *lines,
+        r"\end{minipage}",
+    ]
 
 
 def _headings(columns: tuple[Column, ...], *, has_labels: bool) -> list[str]:
-    """Return the line of headings; where columns share one, a line above it, and a rule under each that is shared."""
+    """Return the line of headings; where columns share one, a line above it, and a rule under each
+    that is shared.
+    """
     offset = 1 if has_labels else 0
     first = [""] * offset
     if not any(column.group for column in columns):
@@ -107,13 +131,21 @@ def _heading(column: Column) -> str:
     symbol = _SYMBOL.match(column.heading)
     if symbol and (symbol["index"] or len(column.heading) == 1):
         base = rf"\{symbol['base']}ilon" if symbol["base"] in GREEK else symbol["base"]
-        index = rf"_{{\mathrm{{{symbol['index']}}}}}" if symbol["index"] and len(symbol["index"]) > 1 else ""
+        index = (
+            rf"_{{\mathrm{{{symbol['index']}}}}}"
+            if symbol["index"] and len(symbol["index"]) > 1
+            else ""
+        )
         index = index or (f"_{symbol['index']}" if symbol["index"] else "")
         return f"${base}{index}$"
     words, end = column.heading, column.heading.rfind(" ")
-    is_long = column.side != "label" and len(words) > SHORT  # of a column of numbers: broken at a space near its end
+    is_long = (
+        column.side != "label" and len(words) > SHORT
+    )  # of a column of numbers: broken at a space near its end
     lines = [words[:end], words[end + 1 :]] if end > 0 and is_long else [words]
-    shown = [escape_latex(line).replace(r"x10\textasciicircum{}6", r"$\times 10^6$") for line in lines]
+    shown = [
+        escape_latex(line).replace(r"x10\textasciicircum{}6", r"$\times 10^6$") for line in lines
+    ]
     return shown[0] if len(shown) == 1 else r"\shortstack{" + r"\\".join(shown) + "}"
 
 
@@ -121,7 +153,9 @@ def _body(table: Table, *, has_labels: bool) -> list[str]:
     best = best_parts(table)
     lines = []
     numbered = list(enumerate(table.rows))
-    for position, (group, members) in enumerate(groupby(numbered, key=lambda entry: entry[1].group)):
+    for position, (group, members) in enumerate(
+        groupby(numbered, key=lambda entry: entry[1].group)
+    ):
         rows = list(members)
         if position and group:
             lines.append(r"\midrule")
@@ -146,7 +180,9 @@ def _cells(row: Row, row_index: int, best: set[tuple[int, int, int]]) -> list[st
             is_best = (row_index, column_index, part_index) in best
             parts.append(_part(part, cell.kind, is_best=is_best))
         text = " / ".join(parts)
-        cells.append(rf"\multicolumn{{{cell.num_columns}}}{{c}}{{{text}}}" if cell.num_columns > 1 else text)
+        cells.append(
+            rf"\multicolumn{{{cell.num_columns}}}{{c}}{{{text}}}" if cell.num_columns > 1 else text
+        )
         column_index += cell.num_columns
     return cells
 

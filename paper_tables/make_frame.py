@@ -1,4 +1,6 @@
-"""Makes the frame of a scale from its records, once: runs, numbers over seeds, what each costs, and the verdicts."""
+"""Makes the frame of a scale from its records, once: runs, numbers over seeds, what each costs, and
+the verdicts.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -43,7 +45,17 @@ from aiayn.scoring.verdict import (
 )
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.system import TrainingSpec
-from paper_tables.frame import Frame, Line, Number, Numbers, PrintedCell, Run, Translations, group_runs, is_bleu
+from paper_tables.frame import (
+    Frame,
+    Line,
+    Number,
+    Numbers,
+    PrintedCell,
+    Run,
+    Translations,
+    group_runs,
+    is_bleu,
+)
 from paper_tables.layout import MARK_BY_SCALE, SACRE_METRIC
 from paper_tables.scale_results import TRAIN_SPLIT, ScaleResults
 
@@ -52,20 +64,39 @@ NOT_BLEU = "The rule, whose margin is in BLEU, is of BLEU alone"
 COMMIT_DIGITS = 12
 JOULES_PER_KILOWATT_HOUR = 3.6e6
 SECONDS_PER_HOUR = 3600.0
-OF_MODELS = (PERPLEXITY_METRIC, BITS_METRIC)  # no definition of a score: what is scored otherwise has no dash of them
+OF_MODELS = (
+    PERPLEXITY_METRIC,
+    BITS_METRIC,
+)  # no definition of a score: what is scored otherwise has no dash of them
 OF_TRAININGS = (
-    "num_parameters", "steps", "tokens", "source_tokens", "wall_seconds", "wall_hours", "gpu_hours", "training_flops",
-    "model_flops", "utilisation_percent", "kilowatt_hours", "dollars",
-)  # fmt: skip
+    "num_parameters",
+    "steps",
+    "tokens",
+    "source_tokens",
+    "wall_seconds",
+    "wall_hours",
+    "gpu_hours",
+    "training_flops",
+    "model_flops",
+    "utilisation_percent",
+    "kilowatt_hours",
+    "dollars",
+)
 METRIC_BY_COLUMN_OF_TABLE_3 = {
-    "train_steps": "steps", "ppl_dev": PERPLEXITY_METRIC, "bits_dev": BITS_METRIC,
-    "bits_per_word_dev": WORD_BITS_METRIC, "bleu_dev": METRIC_BY_PAIR["en-de"], "bleu_dev_sacre": SACRE_METRIC,
+    "train_steps": "steps",
+    "ppl_dev": PERPLEXITY_METRIC,
+    "bits_dev": BITS_METRIC,
+    "bits_per_word_dev": WORD_BITS_METRIC,
+    "bleu_dev": METRIC_BY_PAIR["en-de"],
+    "bleu_dev_sacre": SACRE_METRIC,
     "params": "num_parameters",
-}  # fmt: skip
+}
 
 
 def make_frame(results: ScaleResults) -> Frame:
-    """Return the frame of a scale; a system of the paper's that the scale does not run has cells without a number."""
+    """Return the frame of a scale; a system of the paper's that the scale does not run has cells
+    without a number.
+    """
     experiment, known = results.experiment, all_compared()
     scale = experiment.scale
     later_keys = {training.key for training in experiment.later_trainings}
@@ -90,7 +121,8 @@ def make_frame(results: ScaleResults) -> Frame:
         corpora=experiment.corpora,
         corpus_by_pair=corpus_by_pair,
         vocabulary_sizes_by_corpus={
-            name: record.vocabulary_size_by_language for name, record in results.binarized_by_corpus.items()
+            name: record.vocabulary_size_by_language
+            for name, record in results.binarized_by_corpus.items()
         },
         variants=tuple(scale.variants),
         architectures=tuple(scale.architectures),
@@ -111,10 +143,14 @@ def make_frame(results: ScaleResults) -> Frame:
         cells.append(_judged(frame, place, printed, key, conditions))
     for one in read_replications():
         # It is of our scale by being named in our config.
-        conditions = Conditions(scale=scale.scale, corpus=one.corpus, testset=one.testset, metric=one.metric)
+        conditions = Conditions(
+            scale=scale.scale, corpus=one.corpus, testset=one.testset, metric=one.metric
+        )
         place = ("replications", one.row, "value", "")
         cells.append(_judged(frame, place, one.value, one.key, conditions))
-    return msgspec.structs.replace(frame, cells=tuple(corrected(cells)), lines=tuple(_lines(frame, cells)))
+    return msgspec.structs.replace(
+        frame, cells=tuple(corrected(cells)), lines=tuple(_lines(frame, cells))
+    )
 
 
 def hardware_words(hardware: Hardware) -> str:
@@ -125,27 +161,43 @@ def hardware_words(hardware: Hardware) -> str:
 
 
 def commit_words(provenance: Provenance) -> str:
-    """Return the commit that a record was made at, in short, and whether files were changed since."""
+    """Return the commit that a record was made at, in short, and whether files were changed
+    since.
+    """
     return provenance.commit[:COMMIT_DIGITS] + ("+dirty" if provenance.is_dirty else "")
 
 
 def _run(key: TrainingKey, results: ScaleResults) -> Run:
     (corpus, system, seed), train = key, results.train_by_key.get(key)
     return Run(
-        corpus=corpus, system=system, seed=seed, state=results.state_by_key[key], train=train,
+        corpus=corpus,
+        system=system,
+        seed=seed,
+        state=results.state_by_key[key],
+        train=train,
         commit="" if train is None else commit_words(train.provenance),
         hardware="" if train is None else hardware_words(train.hardware),
-    )  # fmt: skip
+    )
 
 
 def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
-    """Return every number of these runs: each metric of each cell, also those that have no value yet."""
+    """Return every number of these runs: each metric of each cell, also those that have no value
+    yet.
+    """
     experiment, scores = results.experiment, values_by_number(results.scores)
     scale = experiment.scale.scale
-    metrics = dict.fromkeys((
-        *results.scores["metric"].unique(), *ALL_METRICS, *map(brevity_metric, ALL_METRICS), PERPLEXITY_METRIC,
-        BITS_METRIC, WORD_BITS_METRIC, ENTROPY_METRIC, BITS_LOST_METRIC,
-    ))  # fmt: skip
+    metrics = dict.fromkeys(
+        (
+            *results.scores["metric"].unique(),
+            *ALL_METRICS,
+            *map(brevity_metric, ALL_METRICS),
+            PERPLEXITY_METRIC,
+            BITS_METRIC,
+            WORD_BITS_METRIC,
+            ENTROPY_METRIC,
+            BITS_LOST_METRIC,
+        )
+    )
     scored = {key for key, _ in scores}
     runs_by_system = group_runs(runs)
     costs = {
@@ -164,31 +216,63 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
         paper = _paper_conditions(key.language_pair, key.role, "")  # in whichever definition
         mark = MARK_BY_SCALE[scale] if find_condition_mismatch(ours, paper) else ""
         for metric in metrics:
-            values, signatures = scores.get(((key.corpus, key.system, key.average, key.testset), metric), ({}, ()))
-            is_scored = (key.corpus, key.system, key.average, key.testset) in scored and metric not in OF_MODELS
+            values, signatures = scores.get(
+                ((key.corpus, key.system, key.average, key.testset), metric), ({}, ())
+            )
+            is_scored = (
+                key.corpus,
+                key.system,
+                key.average,
+                key.testset,
+            ) in scored and metric not in OF_MODELS
             place = f", {key.testset}, {key.average}" if signatures else ""
             numbers[key, metric] = Number(
-                key=key, metric=metric, mark=mark, quantity=f"{metric} of {key.system}, {key.corpus}{place}",
+                key=key,
+                metric=metric,
+                mark=mark,
+                quantity=f"{metric} of {key.system}, {key.corpus}{place}",
                 values=tuple((run, values[run.seed]) for run in asked if run.seed in values),
-                missing=() if is_scored and not values else tuple(r.word for r in asked if r.seed not in values),
+                missing=(
+                    ()
+                    if is_scored and not values
+                    else tuple(r.word for r in asked if r.seed not in values)
+                ),
                 signatures=signatures,
-            )  # fmt: skip
+            )
         for metric in OF_TRAININGS:
-            found = {run.state.run: costs[run.state.run].get(metric) for run in asked if run.train is not None}
+            found = {
+                run.state.run: costs[run.state.run].get(metric)
+                for run in asked
+                if run.train is not None
+            }
             numbers[key, metric] = Number(
-                key=key, metric=metric, mark=mark, quantity=f"{metric} of {key.system}, {key.corpus}",
-                values=tuple((r, value) for r in asked if (value := found.get(r.state.run)) is not None),
-                missing=tuple("" if run.train else run.word for run in asked if found.get(run.state.run) is None),
-            )  # fmt: skip
+                key=key,
+                metric=metric,
+                mark=mark,
+                quantity=f"{metric} of {key.system}, {key.corpus}",
+                values=tuple(
+                    (r, value) for r in asked if (value := found.get(r.state.run)) is not None
+                ),
+                missing=tuple(
+                    "" if run.train else run.word
+                    for run in asked
+                    if found.get(run.state.run) is None
+                ),
+            )
     return numbers
 
 
 def _dirty_evaluations(results: ScaleResults) -> tuple[tuple[CellKey, int], ...]:
-    """Return the cell and the seed of every evaluation with a record from a changed working tree."""
+    """Return the cell and the seed of every evaluation with a record from a changed working
+    tree.
+    """
     scores = results.scores
     dirty = scores[scores["commit"].str.endswith("+dirty")]
     columns = ("corpus", "system", "average", "testset", "seed")
-    places = {(*map(str, place), int(seed)) for *place, seed in dirty[list(columns)].itertuples(index=False)}
+    places = {
+        (*map(str, place), int(seed))
+        for *place, seed in dirty[list(columns)].itertuples(index=False)
+    }
     return tuple(
         (one.key, one.seed)
         for one in results.experiment.evaluations
@@ -197,24 +281,40 @@ def _dirty_evaluations(results: ScaleResults) -> tuple[tuple[CellKey, int], ...]
 
 
 def training_values(
-    train: TrainRecord, trained: TrainingSpec | None, hardware: HardwareSpec, binarized: BinarizedCorpus | None
+    train: TrainRecord,
+    trained: TrainingSpec | None,
+    hardware: HardwareSpec,
+    binarized: BinarizedCorpus | None,
 ) -> dict[str, float | None]:
-    """Return what a training took and cost, by metric; None where a GPU, a rate, a price or the text is not known.
+    """Return what a training took and cost, by metric; None where a GPU, a rate, a price or the
+    text is not known.
 
-    It was `trained` as this spec; None if that is not known.
-    `training_flops` is Table 2's estimate: GPU-seconds of all attempts x the sustained single-precision rate (footnote
-    5). `model_flops` are the operations that the model needed for all tokens, forward and backward
-    (`aiayn.cost.model_flops`), at the mean lengths of the corpus's training sentences. `utilisation_percent` is of what
-    the GPUs could have done: the rate of the estimate in fp32, their tensor cores' peak in tf32 or bf16.
+    It was `trained` as this spec; None if that is not known. `training_flops` is Table 2's
+    estimate: GPU-seconds of all attempts x the sustained single-precision rate (footnote 5).
+    `model_flops` are the operations that the model needed for all tokens, forward and backward
+    (`aiayn.cost.model_flops`), at the mean lengths of the corpus's training sentences.
+    `utilisation_percent` is of what the GPUs could have done: the rate of the estimate in fp32,
+    their tensor cores' peak in tf32 or bf16.
     """
     gpu = hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
     lengths = _lengths_of(binarized)
     source_tokens = None if lengths is None else train.tokens * lengths.source / lengths.target
     flops = utilisation = None
-    if lengths is not None and source_tokens is not None and trained is not None and binarized is not None:
+    if (
+        lengths is not None
+        and source_tokens is not None
+        and trained is not None
+        and binarized is not None
+    ):
         size = binarized.vocabulary_size_by_language[binarized.target_language]
-        flops = model_flops(trained, size, source_tokens=source_tokens, target_tokens=train.tokens, lengths=lengths)
-    rate = gpu.rate_by_precision.get(trained.precision) if gpu is not None and trained is not None else None
+        flops = model_flops(
+            trained, size, source_tokens=source_tokens, target_tokens=train.tokens, lengths=lengths
+        )
+    rate = (
+        gpu.rate_by_precision.get(trained.precision)
+        if gpu is not None and trained is not None
+        else None
+    )
     if flops is not None and rate is not None and train.gpu_seconds > 0:
         utilisation = 100 * (flops / (train.gpu_seconds * rate.value))
     price = gpu.dollars_per_hour if gpu else None
@@ -227,7 +327,9 @@ def training_values(
         "wall_seconds": train.wall_seconds,
         "wall_hours": train.wall_seconds / SECONDS_PER_HOUR,
         "gpu_hours": train.gpu_seconds / SECONDS_PER_HOUR or None,
-        "training_flops": training_flops(train.gpu_seconds, gpu.sustained_flops_per_second.value) if gpu else None,
+        "training_flops": (
+            training_flops(train.gpu_seconds, gpu.sustained_flops_per_second.value) if gpu else None
+        ),
         "model_flops": flops,
         "utilisation_percent": utilisation,
         "kilowatt_hours": None if joules is None else joules / JOULES_PER_KILOWATT_HOUR,
@@ -236,13 +338,16 @@ def training_values(
 
 
 def _lengths_of(record: BinarizedCorpus | None) -> SentenceLengths | None:
-    """Return the mean lengths of the sentences that were trained on; None if not binarized, or empty."""
+    """Return the mean lengths of the sentences that were trained on; None if not binarized, or
+    empty.
+    """
     num_pairs = record.num_pairs_by_split.get(TRAIN_SPLIT, 0) if record else 0
     if record is None or not num_pairs:
         return None
     num_tokens = record.num_tokens_by_split_by_language[TRAIN_SPLIT]
     return SentenceLengths(
-        num_tokens[record.source_language] / num_pairs, num_tokens[record.target_language] / num_pairs
+        num_tokens[record.source_language] / num_pairs,
+        num_tokens[record.target_language] / num_pairs,
     )
 
 
@@ -256,7 +361,11 @@ def _paper_conditions(language_pair: str, role: str, metric: str) -> Conditions:
 
 
 def _judged(
-    frame: Frame, place: tuple[str, str, str, str], printed: str, key: CellKey, conditions: Conditions
+    frame: Frame,
+    place: tuple[str, str, str, str],
+    printed: str,
+    key: CellKey,
+    conditions: Conditions,
 ) -> PrintedCell:
     """Return a printed number with ours and the verdict.
 
@@ -270,7 +379,10 @@ def _judged(
         verdict = not_comparable(NOT_RUN.format(scale=frame.scale), 0)
     else:
         ours = Conditions(scale=frame.scale, corpus=key.corpus, testset=key.testset, metric=metric)
-        values, mismatch = [value for _, value in number.values], find_condition_mismatch(ours, conditions)
+        values, mismatch = (
+            [value for _, value in number.values],
+            find_condition_mismatch(ours, conditions),
+        )
         verdict = (
             judge(printed_number(printed), values, pooled_sd(frame.numbers.values(), number))
             if mismatch is None
@@ -278,22 +390,35 @@ def _judged(
         )
     table, row, column, edition = place
     return PrintedCell(
-        table=table, row=row, column=column, edition=edition, printed=printed, key=key, metric=metric, number=number,
+        table=table,
+        row=row,
+        column=column,
+        edition=edition,
+        printed=printed,
+        key=key,
+        metric=metric,
+        number=number,
         verdict=verdict,
-    )  # fmt: skip
+    )
 
 
 def pooled_sd(numbers: Iterable[Number], judged: Number) -> PooledSd | None:
-    """Return the sd pooled over the scale's systems in this definition, on the test set of the judged number.
+    """Return the sd pooled over the scale's systems in this definition, on the test set of the
+    judged number.
 
-    Other test sets are left out: the same trainings on dev and on test are not independent. So is a second average
-    of the same training: a judged system is represented by the judged number, any other system by the first of its
-    evaluations of the same kind, averaged models or last checkpoints, as their seeds do not vary alike.
+    Other test sets are left out: the same trainings on dev and on test are not independent. So is a
+    second average
+    of the same training: a judged system is represented by the judged number, any other system by
+    the first of its evaluations of the same kind, averaged models or last checkpoints, as their
+    seeds do not vary alike.
     """
     values_by_system: dict[str, list[float]] = {}
     for number in (judged, *numbers):
         is_same_kind = is_averaged(number.key.average) == is_averaged(judged.key.average)
-        if is_same_kind and (number.metric, number.key.testset) == (judged.metric, judged.key.testset):
+        if is_same_kind and (number.metric, number.key.testset) == (
+            judged.metric,
+            judged.key.testset,
+        ):
             place = f"{number.key.corpus} {number.key.system}"
             values_by_system.setdefault(place, [value for _, value in number.values])
     return pool_sd(values_by_system)
@@ -302,11 +427,16 @@ def pooled_sd(numbers: Iterable[Number], judged: Number) -> PooledSd | None:
 def corrected(cells: Sequence[PrintedCell]) -> list[PrintedCell]:
     """Return all cells of a scale, each with its verdict by Holm over them."""
     by_holm = judge_family([cell.verdict for cell in cells]).corrected
-    return [msgspec.structs.replace(cell, corrected=one) for cell, one in zip(cells, by_holm, strict=True)]
+    return [
+        msgspec.structs.replace(cell, corrected=one)
+        for cell, one in zip(cells, by_holm, strict=True)
+    ]
 
 
 def _lines(frame: Frame, cells: Iterable[PrintedCell]) -> Iterator[Line]:
-    """Yield what is ours of each row of Table 2, beside it, and of each row of Table 3 that is run, below it."""
+    """Yield what is ours of each row of Table 2, beside it, and of each row of Table 3 that is run,
+    below it.
+    """
     numbers_by_row: dict[str, dict[str, tuple[Number | None, ...]]] = {}
     for cell in cells:
         if cell.table == "2":
@@ -319,9 +449,14 @@ def _lines(frame: Frame, cells: Iterable[PrintedCell]) -> Iterator[Line]:
         if (cell.table, cell.metric) == ("3", METRIC_BY_PAIR["en-de"]) and cell.number is not None:
             key, metrics = cell.key, METRIC_BY_COLUMN_OF_TABLE_3
             yield Line(
-                table=3, row=cell.row, label=f"ours: {key.system}", marks=cell.number.marks,
+                table=3,
+                row=cell.row,
+                label=f"ours: {key.system}",
+                marks=cell.number.marks,
                 settings=msgspec.structs.asdict(frame.system_by_name[key.system].training),
-                numbers={column: (frame.number(key, metric),) for column, metric in metrics.items()},
-            )  # fmt: skip
+                numbers={
+                    column: (frame.number(key, metric),) for column, metric in metrics.items()
+                },
+            )
     for row, numbers in numbers_by_row.items():
         yield Line(table=2, row=row, numbers=numbers)

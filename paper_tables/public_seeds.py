@@ -1,9 +1,9 @@
 """Reads seeds of public trainings at WMT's scale, and pools how much BLEU and loss vary over them.
 
-`published/public_seeds.csv` has a line for each run of AlgoPerf and of MLPerf, and for each published mean over seeds.
-`published/README.md` describes it; `tests/collect_public_seeds.py` makes it. None of these values enters a verdict:
-they are other systems than the paper's, in other definitions. Where our own standard deviation is not known, they
-say how many seeds would decide.
+`published/public_seeds.csv` has a line for each run of AlgoPerf and of MLPerf, and for each
+published mean over seeds. `published/README.md` describes it; `tests/collect_public_seeds.py` makes
+it. None of these values enters a verdict: they are other systems than the paper's, in other
+definitions. Where our own standard deviation is not known, they say how many seeds would decide.
 """
 
 import functools
@@ -32,8 +32,8 @@ NotStated = Literal[""]
 class PublicSeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run, or a published mean over `num_seeds` seeds with its standard deviation `bleu_sd`.
 
-    `bits_dev` is the loss a subword on the development set in bits, without label smoothing. '' is not stated. An
-    MLPerf run has an `epoch` instead of `updates`.
+    `bits_dev` is the loss a subword on the development set in bits, without label smoothing. '' is
+    not stated. An MLPerf run has an `epoch` instead of `updates`.
     """
 
     source: Text
@@ -59,7 +59,9 @@ class PublicSeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class SeedNoise(NamedTuple):
-    """The runs of one source that count, by setting. Runs of one setting differ in the seed only."""
+    """The runs of one source that count, by setting. Runs of one setting differ in the seed
+    only.
+    """
 
     source: str
     runs_by_setting: dict[str, list[PublicSeed]]
@@ -70,20 +72,28 @@ class SeedNoise(NamedTuple):
         return sum(map(len, self.runs_by_setting.values()))
 
     def pooled(self, quantity: Quantity) -> PooledSd | None:
-        """Return the standard deviation over seeds, pooled over the settings; None if the source has no such values."""
+        """Return the standard deviation over seeds, pooled over the settings; None if the source
+        has no such values.
+        """
         return pool_sd(self._values_by_setting(quantity), with_bartlett=False)
 
     def noisiest(self, quantity: Quantity) -> tuple[str, PooledSd] | None:
-        """Return the setting whose standard deviation is the largest, with that deviation; None without values."""
+        """Return the setting whose standard deviation is the largest, with that deviation; None
+        without values.
+        """
         values_by_setting = self._values_by_setting(quantity)
         if not values_by_setting:
             return None
-        name = max(values_by_setting, key=lambda setting: statistics.stdev(values_by_setting[setting]))
+        name = max(
+            values_by_setting, key=lambda setting: statistics.stdev(values_by_setting[setting])
+        )
         pooled = pool_sd({name: values_by_setting[name]}, with_bartlett=False)
         return None if pooled is None else (name, pooled)
 
     def _values_by_setting(self, quantity: Quantity) -> dict[str, list[float]]:
-        values_by_setting = {name: values_of(runs, quantity) for name, runs in self.runs_by_setting.items()}
+        values_by_setting = {
+            name: values_of(runs, quantity) for name, runs in self.runs_by_setting.items()
+        }
         return {name: values for name, values in values_by_setting.items() if len(values) > 1}
 
 
@@ -104,8 +114,9 @@ def read_public_seeds(folder: Path = PUBLISHED_FOLDER) -> tuple[PublicSeed, ...]
     for place, line in placed:
         if (line.num_seeds == 1) == (line.bleu_sd != ""):
             raise TableError(
-                f"{place}: num_seeds {line.num_seeds} with bleu_sd {line.bleu_sd!r}; expected a run of 1 seed without "
-                "a bleu_sd, or a mean over several seeds with one; collect the file again"
+                f"{place}: num_seeds {line.num_seeds} with bleu_sd {line.bleu_sd!r}; expected a run"
+                " of 1 seed without a bleu_sd, or a mean over several seeds with one; collect the"
+                " file again"
             )
     return tuple(line for _, line in placed)
 
@@ -113,26 +124,34 @@ def read_public_seeds(folder: Path = PUBLISHED_FOLDER) -> tuple[PublicSeed, ...]
 def seed_noise(source: str, lines: Sequence[PublicSeed] | None = None) -> SeedNoise:
     """Return the runs of AlgoPerf or of MLPerf that count, by setting.
 
-    All runs of MLPerf count. A run of AlgoPerf counts if it ended at exactly FULL_UPDATES and learned, and a setting
-    counts with MIN_RUNS such runs: a run that stopped at a target or at the time limit was selected by the stop. This
-    rule was written after the values had been seen.
+    All runs of MLPerf count. A run of AlgoPerf counts if it ended at exactly FULL_UPDATES and
+    learned, and a setting counts with MIN_RUNS such runs: a run that stopped at a target or at the
+    time limit was selected by the stop. This rule was written after the values had been seen.
     """
     runs_by_setting: dict[str, list[PublicSeed]] = {}
     for line in read_public_seeds() if lines is None else lines:
-        if line.source.startswith(SOURCE_PREFIXES[source]) and (source == MLPERF or _is_whole(line)):
+        if line.source.startswith(SOURCE_PREFIXES[source]) and (
+            source == MLPERF or _is_whole(line)
+        ):
             runs_by_setting.setdefault(line.setting_name, []).append(line)
     min_runs = MIN_RUNS if source == ALGOPERF else 1
-    return SeedNoise(source, {name: runs for name, runs in runs_by_setting.items() if len(runs) >= min_runs})
+    return SeedNoise(
+        source, {name: runs for name, runs in runs_by_setting.items() if len(runs) >= min_runs}
+    )
 
 
 def _is_whole(run: PublicSeed) -> bool:
     """Return whether a run of AlgoPerf had its full length and learned."""
-    return run.updates == FULL_UPDATES and run.bleu_test != "" and run.bleu_test > LOWEST_LEARNED_BLEU
+    return (
+        run.updates == FULL_UPDATES and run.bleu_test != "" and run.bleu_test > LOWEST_LEARNED_BLEU
+    )
 
 
 def published_means(lines: Sequence[PublicSeed] | None = None) -> list[PublicSeed]:
     """Return the means over several seeds that were published without their runs."""
-    return [line for line in (read_public_seeds() if lines is None else lines) if line.num_seeds > 1]
+    return [
+        line for line in (read_public_seeds() if lines is None else lines) if line.num_seeds > 1
+    ]
 
 
 def seeds_by_public_noise(verdict: Verdict) -> str:
@@ -152,17 +171,21 @@ def seeds_by_public_noise(verdict: Verdict) -> str:
 
 
 def noise_sentence() -> str:
-    """Return how much seeds vary in public trainings at the paper's scale, to be cited next to verdicts."""
+    """Return how much seeds vary in public trainings at the paper's scale, to be cited next to
+    verdicts.
+    """
     mlperf, algoperf = (seed_noise(source) for source in (MLPERF, ALGOPERF))
     translated, learned = mlperf.pooled("bleu_test"), algoperf.pooled("bleu_test")
     if translated is None or learned is None:
         return ""
     return (
-        f"Seed noise of public trainings on WMT17's text, newstest2014: MLPerf's {mlperf.num_runs} En-De runs of "
-        f"{translated.num_systems} systems have a pooled sd of {translated.sd:.2f} BLEU ({translated.smallest_sd:.2f} "
-        f"to {translated.largest_sd:.2f}; uncased, each system at the last epoch that all its runs have), AlgoPerf's "
-        f"{algoperf.num_runs} De-En runs of {learned.num_systems} settings {learned.sd:.2f} ({learned.smallest_sd:.2f} "
-        f"to {learned.largest_sd:.2f}; sacreBLEU, {FULL_UPDATES:,} updates). Other systems and definitions than the "
-        "paper's: they enter no verdict. Source: mlcommons/training_results_v0.5 to v0.7, "
-        "mlcommons/submissions_algorithms (table seed_noise)."
+        "Seed noise of public trainings on WMT17's text, newstest2014: MLPerf's"
+        f" {mlperf.num_runs} En-De runs of {translated.num_systems} systems have a pooled sd of"
+        f" {translated.sd:.2f} BLEU ({translated.smallest_sd:.2f} to {translated.largest_sd:.2f};"
+        " uncased, each system at the last epoch that all its runs have), AlgoPerf's"
+        f" {algoperf.num_runs} De-En runs of {learned.num_systems} settings"
+        f" {learned.sd:.2f} ({learned.smallest_sd:.2f} to {learned.largest_sd:.2f}; sacreBLEU,"
+        f" {FULL_UPDATES:,} updates). Other systems and definitions than the paper's: they enter no"
+        " verdict. Source: mlcommons/training_results_v0.5 to v0.7,"
+        " mlcommons/submissions_algorithms (table seed_noise)."
     )

@@ -1,10 +1,14 @@
-"""Turns published data about this paper's numbers into typed, checked rows: gaps, replications, causes.
+"""Turns published data about this paper's numbers into typed, checked rows: gaps, replications,
+causes.
 
-Three files, described in published/README.md and read as strictly as the paper's own (see `published`):
+Three files, described in published/README.md and read as strictly as the paper's own (see
+`published`):
 
 * `gaps.csv`: one system output scored under two definitions of BLEU, hence their difference;
-* `reference_replications.csv`: published numbers of others for base and big, each in its printed definition;
-* `causes.csv`: why a replication lies below (or above) the paper, ranked, each with its published cost in BLEU.
+* `reference_replications.csv`: published numbers of others for base and big, each in its printed
+  definition;
+* `causes.csv`: why a replication lies below (or above) the paper, ranked, each with its published
+  cost in BLEU.
 """
 
 from decimal import Decimal
@@ -23,15 +27,20 @@ Metric = Annotated[str, msgspec.Meta(pattern=f"^(?:{'|'.join(METRICS)})$")]
 Definition = Annotated[
     str, msgspec.Meta(pattern=f"^(?:{'|'.join(METRICS)}|other)$")
 ]  # other: the printed words name it
-# Definitions that count the same words of the same tokens: they differ by 0.01 at most (tests/oracle), and where a
-# hypothesis is empty. `bleu_as_given` is one of them if the tokens that were given are Moses', with their case.
+# Definitions that count the same words of the same tokens: they differ by 0.01 at most
+# (tests/oracle), and where a hypothesis is empty. `bleu_as_given` is one of them if the tokens that
+# were given are Moses', with their case.
 _COUNTED_ALIKE = frozenset({"bleu_tok_moses", "bleu_fairseq", "bleu_as_given"})
-Testset = Literal["newstest2013", "newstest2014", "newstest2014_filtered", "newstest2015", "newstest2017"]
+Testset = Literal[
+    "newstest2013", "newstest2014", "newstest2014_filtered", "newstest2015", "newstest2017"
+]
 SystemName = Literal["base", "big"]
 
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 Bleu = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,2}(?:\.[0-9]+)?$")]  # in percent
-Gap = Annotated[str, msgspec.Meta(pattern=rf"^-?{_NUMBER}$")]  # below zero if the other definition reads higher
+Gap = Annotated[
+    str, msgspec.Meta(pattern=rf"^-?{_NUMBER}$")
+]  # below zero if the other definition reads higher
 LowCost = Annotated[str, msgspec.Meta(pattern=rf"^{_NUMBER}$")]
 HighCost = Annotated[str, msgspec.Meta(pattern=rf"^(?:{_NUMBER}|all)$")]
 WHOLE_SCORE = "all"  # a cost without upper bound: the cause may cost every point
@@ -39,15 +48,18 @@ MAX_BLEU = Decimal(100)
 
 
 def counted_alike(metric: str) -> frozenset[str]:
-    """Return the definitions whose numbers are comparable with this one's: itself, and those that count alike."""
+    """Return the definitions whose numbers are comparable with this one's: itself, and those that
+    count alike.
+    """
     return _COUNTED_ALIKE if metric in _COUNTED_ALIKE else frozenset({metric})
 
 
 class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A system's BLEU in a paper-style definition minus the same output's in another: between `low` and `high`.
+    """A system's BLEU in a paper-style definition minus the same output's in another: between `low`
+    and `high`.
 
-    `value_from` and `value_to` are a printed pair, or both empty. A gap that does not `count` is shown, but no range is
-    made from it; its `note` gives the reason.
+    `value_from` and `value_to` are a printed pair, or both empty. A gap that does not `count` is
+    shown, but no range is made from it; its `note` gives the reason.
     """
 
     who: Text
@@ -71,7 +83,9 @@ class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A published number for one of the paper's systems; empty `training_data` means WMT14, other blanks: unstated."""
+    """A published number for one of the paper's systems; empty `training_data` means WMT14, other
+    blanks: unstated.
+    """
 
     name: Text
     who: Text
@@ -91,7 +105,11 @@ class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     @property
     def conditions(self) -> str:
         """Steps, batch and hardware in words; empty if nothing is stated."""
-        steps = f"{self.steps} steps" if self.steps and not self.steps.endswith("epochs") else self.steps
+        steps = (
+            f"{self.steps} steps"
+            if self.steps and not self.steps.endswith("epochs")
+            else self.steps
+        )
         return ", ".join(filter(None, (steps, self.batch, self.hardware)))
 
     @property
@@ -102,9 +120,11 @@ class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
 
 class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a number is below the paper's (`lowers`) or above (`raises`), and its measured cost in BLEU.
+    """Why a number is below the paper's (`lowers`) or above (`raises`), and its measured cost in
+    BLEU.
 
-    Empty `language_pair`, `systems` and `metrics` mean: any. `command` is one of this project's, or empty.
+    Empty `language_pair`, `systems` and `metrics` mean: any. `command` is one of this project's, or
+    empty.
     """
 
     rank: Text
@@ -123,7 +143,9 @@ class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     @property
     def cost(self) -> tuple[Decimal, Decimal]:
         """Smallest and largest published cost in BLEU, never negative; `all` is every point."""
-        return Decimal(self.cost_low), MAX_BLEU if self.cost_high == WHOLE_SCORE else Decimal(self.cost_high)
+        return Decimal(self.cost_low), MAX_BLEU if self.cost_high == WHOLE_SCORE else Decimal(
+            self.cost_high
+        )
 
     def applies_to(self, language_pair: str, system: str, metric: str) -> bool:
         """Return whether the cause can hold for a number of this kind."""
@@ -144,7 +166,8 @@ def read_gaps(folder: Path = PUBLISHED_FOLDER) -> list[PublishedGap]:
     for place, gap in placed:
         _check_order(*gap.bounds, place)
     require_unique(
-        (place, (gap.source, gap.who, gap.language_pair, gap.testset, gap.definition_to)) for place, gap in placed
+        (place, (gap.source, gap.who, gap.language_pair, gap.testset, gap.definition_to))
+        for place, gap in placed
     )
     return [gap for _, gap in placed]
 
@@ -170,8 +193,12 @@ def read_causes(folder: Path = PUBLISHED_FOLDER) -> list[PublishedCause]:
     for place, cause in placed:
         _check_order(*cause.cost, place)
         if unknown := set(cause.metrics.split()) - set(METRICS):
-            raise TableError(f"{place}: metrics has {min(unknown)!r}; expected some of {', '.join(METRICS)}")
-    require_unique((place, (cause.rank, cause.language_pair, cause.systems)) for place, cause in placed)
+            raise TableError(
+                f"{place}: metrics has {min(unknown)!r}; expected some of {', '.join(METRICS)}"
+            )
+    require_unique(
+        (place, (cause.rank, cause.language_pair, cause.systems)) for place, cause in placed
+    )
     return [cause for _, cause in placed]
 
 

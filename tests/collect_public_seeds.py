@@ -1,14 +1,15 @@
 """Make public_seeds.csv and throughputs.csv from the files that others published (for maintainers).
 
-    git clone https://github.com/mlcommons/submissions_algorithms
-    git show a8c4d718:paper_tables/published/public_runs.csv > mlperf/public_runs.csv
-    git show a8c4d718:paper_tables/published/public_run_evaluations.csv > mlperf/public_run_evaluations.csv
+    git clone https://github.com/mlcommons/submissions_algorithms git show
+    a8c4d718:paper_tables/published/public_runs.csv > mlperf/public_runs.csv git show
+    a8c4d718:paper_tables/published/public_run_evaluations.csv > mlperf/public_run_evaluations.csv
     python -m tests.collect_public_seeds submissions_algorithms mlperf
 
-AlgoPerf's runs are read from the commit HEAD of a git repository, with or without a work tree. MLPerf's runs are read
-from the two files that an earlier version of this project shipped and made from the result files of
-mlcommons/training_results_v0.5 to v0.7. Means of several seeds that were published without their runs are typed below.
-`paper_tables/published/README.md` describes both outputs.
+AlgoPerf's runs are read from the commit HEAD of a git repository, with or without a work tree.
+MLPerf's runs are read from the two files that an earlier version of this project shipped and made
+from the result files of mlcommons/training_results_v0.5 to v0.7. Means of several seeds that were
+published without their runs are typed below. `paper_tables/published/README.md` describes both
+outputs.
 """
 
 import argparse
@@ -44,8 +45,11 @@ MLPERF_COLUMNS = (
     "num_parameters", "seconds", "repository", "commit", "path",
 )  # fmt: skip
 # previous_leaderboards/VERSION/logs/TUNING/SUBMISSION/STUDY/WORKLOAD/TRIAL/eval_measurements.csv
-PATH = re.compile(rf"previous_leaderboards/\w+/logs/\w+/\w+/study_\d/wmt\w*/trial_\d/{EVALUATIONS_NAME}")
-# Submissions that evaluate an average of the weights: LAWA's queue and moving average, and the schedule-free family.
+PATH = re.compile(
+    rf"previous_leaderboards/\w+/logs/\w+/\w+/study_\d/wmt\w*/trial_\d/{EVALUATIONS_NAME}"
+)
+# Submissions that evaluate an average of the weights: LAWA's queue and moving average, and the
+# schedule-free family.
 AVERAGING = ("lawa_", "schedule_free")
 SUMMARIES = (
     *(
@@ -70,16 +74,25 @@ def algoperf_rows(repository: Path) -> Iterator[dict[str, Any]]:
     listed = _git(repository, "ls-tree", "-r", "--name-only", "HEAD", "previous_leaderboards")
     for path in sorted(filter(PATH.fullmatch, listed.splitlines())):
         _, version, _, tuning, submission, study, workload, trial, _ = path.split("/")
-        flags = json.loads(_git(repository, "show", f"HEAD:{path.removesuffix(EVALUATIONS_NAME)}flags_0.json"))
+        flags = json.loads(
+            _git(repository, "show", f"HEAD:{path.removesuffix(EVALUATIONS_NAME)}flags_0.json")
+        )
         last = _last_line(path, _git(repository, "show", f"HEAD:{path}"))
         yield {
-            "source": version, "task": "wmt17_de_en", "system": submission, "setting": f"{tuning}/{workload}/{trial}",
-            "run": study, "seed": flags["rng_seed"], "num_seeds": 1, "updates": int(float(last["global_step"])),
+            "source": version,
+            "task": "wmt17_de_en",
+            "system": submission,
+            "setting": f"{tuning}/{workload}/{trial}",
+            "run": study,
+            "seed": flags["rng_seed"],
+            "num_seeds": 1,
+            "updates": int(float(last["global_step"])),
             "bits_dev": _rounded(last["validation/loss"], 5, unit=math.log(2)),
-            "bleu_dev": _rounded(last["validation/bleu"], 4), "bleu_test": _rounded(last["test/bleu"], 4),
+            "bleu_dev": _rounded(last["validation/bleu"], 4),
+            "bleu_test": _rounded(last["test/bleu"], 4),
             "definition": "bleu_sacre_13a",
             "averaged": "yes" if submission.startswith(AVERAGING) else "no",
-        }  # fmt: skip
+        }
 
 
 def _last_line(path: str, text: str) -> dict[str, str]:
@@ -90,7 +103,9 @@ def _last_line(path: str, text: str) -> dict[str, str]:
     """
     lines = list(csv.DictReader(io.StringIO(text)))
     if not lines:
-        raise TableError(f"{path}: no evaluation; expected one or more lines; fetch the repository again")
+        raise TableError(
+            f"{path}: no evaluation; expected one or more lines; fetch the repository again"
+        )
     _require_columns(path, lines[-1], EVALUATION_COLUMNS)
     return lines[-1]
 
@@ -99,7 +114,10 @@ def _require_columns(path: str | Path, line: Mapping[str, str], columns: Iterabl
     """Refuse a file that lacks a column."""
     for column in columns:
         if column not in line:
-            raise TableError(f"{path}: no column {column!r}; expected it in {', '.join(line)}; compare with its source")
+            raise TableError(
+                f"{path}: no column {column!r}; expected it in {', '.join(line)}; compare with its"
+                " source"
+            )
 
 
 def _git(repository: Path, *arguments: str) -> str:
@@ -108,13 +126,17 @@ def _git(repository: Path, *arguments: str) -> str:
 
 
 def _rounded(text: str, decimals: int, unit: float = 1.0) -> str:
-    """Return a printed number in a unit, rounded; '' for a diverged run, whose loss is blank, infinite or no number."""
+    """Return a printed number in a unit, rounded; '' for a diverged run, whose loss is blank,
+    infinite or no number.
+    """
     value = float(text or "nan") / unit
     return f"{value:.{decimals}f}" if math.isfinite(value) else ""
 
 
 def read_mlperf(folder: Path) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
-    """Return MLPerf's runs by round, submitter and system, each with its evaluations as (epoch, BLEU, seconds)."""
+    """Return MLPerf's runs by round, submitter and system, each with its evaluations as (epoch,
+    BLEU, seconds).
+    """
     evaluations_by_run: dict[str, list[tuple[int, float, float]]] = {}
     for line in _lines(folder / "public_run_evaluations.csv", MLPERF_EVALUATION_COLUMNS):
         values = (int(line["epoch"]), float(line["bleu"]), float(line["seconds"]))
@@ -122,7 +144,9 @@ def read_mlperf(folder: Path) -> dict[tuple[str, str, str], list[dict[str, Any]]
     runs_by_system: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for run in _lines(folder / "public_runs.csv", MLPERF_COLUMNS):
         key = (run["round"], run["submitter"], run["system"])
-        runs_by_system.setdefault(key, []).append({**run, "evaluations": evaluations_by_run[run["run"]]})
+        runs_by_system.setdefault(key, []).append(
+            {**run, "evaluations": evaluations_by_run[run["run"]]}
+        )
     return dict(sorted(runs_by_system.items()))
 
 
@@ -133,21 +157,31 @@ def _lines(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
     return lines
 
 
-def mlperf_rows(runs_by_system: Mapping[tuple[str, str, str], Sequence[Mapping[str, Any]]]) -> Iterator[dict[str, Any]]:
+def mlperf_rows(
+    runs_by_system: Mapping[tuple[str, str, str], Sequence[Mapping[str, Any]]],
+) -> Iterator[dict[str, Any]]:
     """Yield a row for each run: its BLEU at the last epoch that all runs of its system have.
 
-    A run stops at the first evaluation of 25.0 or above, so its own last BLEU is selected by the stop.
+    A run stops at the first evaluation of 25.0 or above, so its own last BLEU is selected by the
+    stop.
     """
     for (round_name, submitter, system), runs in runs_by_system.items():
         bleu_by_epoch = [{epoch: bleu for epoch, bleu, _ in run["evaluations"]} for run in runs]
         epoch = max(set.intersection(*map(set, bleu_by_epoch)))
         for run, values in zip(runs, bleu_by_epoch, strict=True):
             yield {
-                "source": f"mlperf_{round_name}", "task": "wmt17_en_de", "system": f"{submitter}/{system}",
-                "setting": f"{run['batch']} {run['batch_unit']}", "run": run["run"].rpartition("/")[2],
-                "seed": run["seed"], "num_seeds": 1, "epoch": epoch, "bleu_test": f"{values[epoch]:.4f}",
-                "definition": "mlperf_uncased", "averaged": "no",
-            }  # fmt: skip
+                "source": f"mlperf_{round_name}",
+                "task": "wmt17_en_de",
+                "system": f"{submitter}/{system}",
+                "setting": f"{run['batch']} {run['batch_unit']}",
+                "run": run["run"].rpartition("/")[2],
+                "seed": run["seed"],
+                "num_seeds": 1,
+                "epoch": epoch,
+                "bleu_test": f"{values[epoch]:.4f}",
+                "definition": "mlperf_uncased",
+                "averaged": "no",
+            }
 
 
 def throughput_rows(
@@ -159,20 +193,38 @@ def throughput_rows(
         epochs = [run["evaluations"][-1][0] for run in runs]
         per_epoch = [run["evaluations"][-1][2] / run["evaluations"][-1][0] for run in runs]
         yield {
-            "source": f"mlperf_{round_name}", "system": f"{submitter}/{system}", "hardware": first["accelerator"],
-            # run_training.sh of v0.6 and v0.7, and the logs of v0.5: NVIDIA's own submissions train with --fp16
-            "precision": "fp16" if submitter == "NVIDIA" else "", "num_runs": len(runs),
-            "epochs": f"{statistics.fmean(epochs):.2f}", "seconds": f"{statistics.fmean(seconds):.1f}",
-            "seconds_per_epoch": f"{statistics.fmean(per_epoch):.2f}", "path": str(Path(first["path"]).parent),
-            **{name: first[name] for name in ("num_accelerators", "batch", "batch_unit", "num_parameters",
-                                              "repository", "commit")},
-        }  # fmt: skip
+            "source": f"mlperf_{round_name}",
+            "system": f"{submitter}/{system}",
+            "hardware": first["accelerator"],
+            # run_training.sh of v0.6 and v0.7, and the logs of v0.5: NVIDIA's own submissions train
+            # with --fp16
+            "precision": "fp16" if submitter == "NVIDIA" else "",
+            "num_runs": len(runs),
+            "epochs": f"{statistics.fmean(epochs):.2f}",
+            "seconds": f"{statistics.fmean(seconds):.1f}",
+            "seconds_per_epoch": f"{statistics.fmean(per_epoch):.2f}",
+            "path": str(Path(first["path"]).parent),
+            **{
+                name: first[name]
+                for name in (
+                    "num_accelerators",
+                    "batch",
+                    "batch_unit",
+                    "num_parameters",
+                    "repository",
+                    "commit",
+                )
+            },
+        }
 
 
 def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> int:
     """Write rows as a CSV file, blank where a row has no value; return their number."""
     lines = list(rows)
-    with replace_on_success(path) as partial_path, partial_path.open("w", encoding="utf-8", newline="") as file:
+    with (
+        replace_on_success(path) as partial_path,
+        partial_path.open("w", encoding="utf-8", newline="") as file,
+    ):
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
@@ -187,8 +239,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("algoperf", type=Path, help="a clone of mlcommons/submissions_algorithms")
-    parser.add_argument("mlperf", type=Path, help="a folder with public_runs.csv and public_run_evaluations.csv")
-    parser.add_argument("--output", type=Path, default=PUBLISHED_FOLDER, help="default: paper_tables/published")
+    parser.add_argument(
+        "mlperf", type=Path, help="a folder with public_runs.csv and public_run_evaluations.csv"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=PUBLISHED_FOLDER, help="default: paper_tables/published"
+    )
     args = parser.parse_args(arguments)
     try:
         mlperf = read_mlperf(args.mlperf)
@@ -197,7 +253,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"collect: {error}", file=sys.stderr)
         return 1
     num_seeds = write_rows(args.output / "public_seeds.csv", SEED_COLUMNS, seeds)
-    num_systems = write_rows(args.output / "throughputs.csv", THROUGHPUT_COLUMNS, throughput_rows(mlperf))
+    num_systems = write_rows(
+        args.output / "throughputs.csv", THROUGHPUT_COLUMNS, throughput_rows(mlperf)
+    )
     print(f"public_seeds.csv: {num_seeds} lines; throughputs.csv: {num_systems} lines")
     return 0
 

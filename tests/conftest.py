@@ -1,6 +1,8 @@
-"""What all tests share: a fake Slurm, a driven run; tables without figures, unless a test is marked `figures`.
+"""What all tests share: a fake Slurm, a driven run; tables without figures, unless a test is marked
+`figures`.
 
-Where pytest itself runs in the background of a shell, which has SIGINT ignored, tests can interrupt processes, too.
+Where pytest itself runs in the background of a shell, which has SIGINT ignored, tests can interrupt
+processes, too.
 """
 
 import os
@@ -54,9 +56,13 @@ def copied_folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def newstest() -> Path:
-    """Return the folder of published test sets of the mirror that AIAYN_MIRROR names, or skip: it is not there."""
+    """Return the folder of published test sets of the mirror that AIAYN_MIRROR names, or skip: it
+    is not there.
+    """
     base = urllib.parse.urlsplit(os.environ.get("AIAYN_MIRROR", ""))
     folder = Path(urllib.request.url2pathname(base.path)) / "newstest"
     if base.scheme != "file" or not folder.is_dir():
-        pytest.skip("AIAYN_MIRROR is no file:// folder with newstest/: published test sets are not read")
+        pytest.skip(
+            "AIAYN_MIRROR is no file:// folder with newstest/: published test sets are not read"
+        )
     return folder

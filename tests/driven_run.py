@@ -1,4 +1,5 @@
-"""A run under a driver, with a clock whose waits take no time: a test lets something happen in each.
+"""A run under a driver, with a clock whose waits take no time: a test lets something happen in
+each.
 
 A wait for a Slurm job is a step; a job of this machine is a stand-in whose whole life is a step.
 """
@@ -26,7 +27,9 @@ Step = Callable[[], object]
 
 
 class StepClock(Clock):
-    """A clock whose pauses take no time: each longer one is a step in which the test lets something happen."""
+    """A clock whose pauses take no time: each longer one is a step in which the test lets something
+    happen.
+    """
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -49,7 +52,9 @@ class StepClock(Clock):
 
 
 class LocalJob:
-    """What submitit returns for a job of this machine: it does all its work when it is first asked if it is done."""
+    """What submitit returns for a job of this machine: it does all its work when it is first asked
+    if it is done.
+    """
 
     job_id = ""
 
@@ -95,7 +100,9 @@ class DrivenRun:
         self.cluster = msgspec.structs.replace(self.cluster, **changes)
 
     def drive(self, *happenings: Step, launcher: str = "slurm", fresh: bool = False) -> None:
-        """Drive the run as `aiayn train` does; one thing happens at each wait, and none is left over or missing."""
+        """Drive the run as `aiayn train` does; one thing happens at each wait, and none is left
+        over or missing.
+        """
         self.clock.happenings = list(happenings)
 
         def submit(local: LocalLauncher, *_: object) -> str:
@@ -106,9 +113,13 @@ class DrivenRun:
         try:
             with mock.patch.object(LocalLauncher, "submit", submit):
                 drive(
-                    self.request, launcher=launcher, record_path=self.record_path, fresh=fresh, cluster=self.cluster,
+                    self.request,
+                    launcher=launcher,
+                    record_path=self.record_path,
+                    fresh=fresh,
+                    cluster=self.cluster,
                     clock=self.clock,
-                )  # fmt: skip
+                )
         finally:
             assert self.clock.happenings == []
 

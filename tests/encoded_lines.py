@@ -25,4 +25,6 @@ def encoded_lines(encoder: Encoder, lines: Sequence[str]) -> list[str]:
     """Return each line's symbols, separated by blanks; each line ends in `</s>`."""
     side = encoded_side(encoder, lines)
     ends = np.cumsum(side.lengths)[:-1]
-    return [" ".join(side.symbols[number] for number in row) for row in np.split(side.numbers, ends)]
+    return [
+        " ".join(side.symbols[number] for number in row) for row in np.split(side.numbers, ends)
+    ]

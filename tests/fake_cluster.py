@@ -22,6 +22,8 @@ class FakeCluster:
     def install(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let PATH hold sbatch and no other command."""
         folder.mkdir(exist_ok=True, parents=True)
-        (folder / "sbatch").write_text(SBATCH.format(folder=folder, refused=self.refused), encoding="utf-8")
+        (folder / "sbatch").write_text(
+            SBATCH.format(folder=folder, refused=self.refused), encoding="utf-8"
+        )
         (folder / "sbatch").chmod(0o755)
         monkeypatch.setenv("PATH", str(folder))

@@ -1,4 +1,6 @@
-"""Slurm's commands as drivers and verbs see them: squeue shows a file's lines, sbatch adds one, scancel changes one."""
+"""Slurm's commands as drivers and verbs see them: squeue shows a file's lines, sbatch adds one,
+scancel changes one.
+"""
 
 import os
 import stat
@@ -6,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-# The lines are those of aiayn.launch.slurm.queue: number, state, node, time left, name, reason, script.
+# The lines are those of aiayn.launch.slurm.queue: number, state, node, time left, name, reason,
+# script.
 SQUEUE = """#!/bin/sh
 echo "squeue $*" >> "{folder}/calls"
 env | grep '^SQUEUE_' >> "{folder}/foreign"
@@ -40,7 +43,9 @@ sed -i "s/^\\([0-9]*\\)|[A-Z]*\\(|[^|]*|[^|]*|$name|\\)/\\1|CANCELLED\\2/" "{{fo
 
 
 class FakeSlurm:
-    """A folder of commands, to be the first of PATH, and the state that they show; the first job is 7."""
+    """A folder of commands, to be the first of PATH, and the state that they show; the first job is
+    7.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,7 +53,13 @@ class FakeSlurm:
         self.commands.mkdir(parents=True)
         (folder / "next").write_text("7\n", encoding="utf-8")
         self.set_queue()
-        texts = {"squeue": SQUEUE, "sbatch": SBATCH, "scancel": SCANCEL, "scontrol": NOTING, "srun": NOTING}
+        texts = {
+            "squeue": SQUEUE,
+            "sbatch": SBATCH,
+            "scancel": SCANCEL,
+            "scontrol": NOTING,
+            "srun": NOTING,
+        }
         for name, text in texts.items():
             self.replace_command(name, text.format(folder=folder, name=name))
 
@@ -58,7 +69,16 @@ class FakeSlurm:
         path.write_text(text, encoding="utf-8")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
-    def put(self, job: str, state: str, name: str, *, node: str = "", reason: str = "None", script: str = "") -> None:
+    def put(
+        self,
+        job: str,
+        state: str,
+        name: str,
+        *,
+        node: str = "",
+        reason: str = "None",
+        script: str = "",
+    ) -> None:
         """Let the queue hold another job."""
         with (self.folder / "queue").open("a", encoding="utf-8") as queue:
             queue.write(f"{job}|{state}|{node}|10:00|{name}|{reason}|{script}\n")
@@ -80,7 +100,9 @@ class FakeSlurm:
         self.set_queue(*kept)
 
     def set_flag(self, name: str, text: str = "") -> None:
-        """Switch on `down`, `refused` (with what sbatch prints), `unanswered`, or `ignoring` (of scancel)."""
+        """Switch on `down`, `refused` (with what sbatch prints), `unanswered`, or `ignoring` (of
+        scancel).
+        """
         (self.folder / name).write_text(text, encoding="utf-8")
 
     def clear_flag(self, name: str) -> None:
@@ -91,7 +113,9 @@ class FakeSlurm:
         """Return the arguments of each call of a command."""
         path = self.folder / "calls"
         lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-        return [line.removeprefix(f"{command} ") for line in lines if line.startswith(f"{command} ")]
+        return [
+            line.removeprefix(f"{command} ") for line in lines if line.startswith(f"{command} ")
+        ]
 
     @property
     def cancelled(self) -> list[str]:

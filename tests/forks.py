@@ -7,10 +7,14 @@ from collections.abc import Callable
 
 
 def fork(work: Callable[[], object]) -> int:
-    """Start work in a fork and return its process number; it exits with the number that `work` returns, else 0 or 1."""
+    """Start work in a fork and return its process number; it exits with the number that `work`
+    returns, else 0 or 1.
+    """
     child = os.fork()
     if child == 0:
-        gc.freeze()  # a store of torch's that the parent left, collected here, ends the process: its thread is not here
+        # a store of torch's that the parent left, collected here, ends the process: its thread is
+        # not here
+        gc.freeze()
         status = 1
         try:
             returned = work()

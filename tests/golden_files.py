@@ -1,6 +1,8 @@
-"""Compares a whole text with a golden file; a golden file that does not exist is a failure, never written silently.
+"""Compares a whole text with a golden file; a golden file that does not exist is a failure, never
+written silently.
 
-`AIAYN_UPDATE_GOLDEN=1` (as `make golden` sets it) rewrites them: review the diff before you commit it.
+`AIAYN_UPDATE_GOLDEN=1` (as `make golden` sets it) rewrites them: review the diff before you commit
+it.
 """
 
 import difflib
@@ -12,19 +14,27 @@ UPDATE_VARIABLE = "AIAYN_UPDATE_GOLDEN"
 
 
 def differences(expected: str, found: str) -> list[str]:
-    """Return the lines of a unified diff of two whole texts, line ends included; empty only if they are equal."""
-    lines = difflib.unified_diff(expected.splitlines(keepends=True), found.splitlines(keepends=True), "golden", "found")
+    """Return the lines of a unified diff of two whole texts, line ends included; empty only if they
+    are equal.
+    """
+    lines = difflib.unified_diff(
+        expected.splitlines(keepends=True), found.splitlines(keepends=True), "golden", "found"
+    )
     return [repr(line) for line in lines]
 
 
 def check_golden(name: str, found: str, folder: Path = GOLDEN_FOLDER) -> None:
-    """Fail unless the golden file `name` holds exactly `found`; with the variable set, write it instead."""
+    """Fail unless the golden file `name` holds exactly `found`; with the variable set, write it
+    instead.
+    """
     path = folder / name
     if os.environ.get(UPDATE_VARIABLE) == "1":
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(found, encoding="utf-8", newline="\n")
         return
-    assert path.exists(), f"{path}: no such golden file; `make golden` writes it, review it before you commit"
+    assert path.exists(), (
+        f"{path}: no such golden file; `make golden` writes it, review it before you commit"
+    )
     with path.open(encoding="utf-8", newline="") as golden:
         lines = differences(golden.read(), found)
     assert not lines, "\n".join([f"{path} differs; review, then `make golden`", *lines])

@@ -1,4 +1,6 @@
-"""Makes a site's frame, and a laid-out table's rows and notes, as the tests of layouts ask for them."""
+"""Makes a site's frame, and a laid-out table's rows and notes, as the tests of layouts ask for
+them.
+"""
 
 from paper_tables.frame import Frame
 from paper_tables.layout import Table
@@ -14,7 +16,9 @@ PLUS_MINUS = "\u00b1"
 
 def results_of(site: Site, *, so_far: bool = True) -> ScaleResults:
     """Return the results of what is there."""
-    return gather_results(site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder)
+    return gather_results(
+        site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder
+    )
 
 
 def frame_of(site: Site, *, so_far: bool = True) -> Frame:
@@ -41,4 +45,6 @@ def row_of(table: Table, beginning: str) -> dict[str, str]:
 
 def notes_of(table: Table) -> str:
     """Return the notes, a line each, the mark before each that explains one."""
-    return "\n".join(f"[{note.mark}] {note.text}" if note.mark else note.text for note in table.notes)
+    return "\n".join(
+        f"[{note.mark}] {note.text}" if note.mark else note.text for note in table.notes
+    )

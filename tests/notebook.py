@@ -1,4 +1,6 @@
-"""Runs the cells of a notebook in their order in this interpreter, as a kernel would; no kernel is needed."""
+"""Runs the cells of a notebook in their order in this interpreter, as a kernel would; no kernel is
+needed.
+"""
 
 import ast
 import json
@@ -7,7 +9,9 @@ from typing import Any
 
 
 def run_notebook(path: Path) -> tuple[dict[str, Any], list[Any]]:
-    """Return the names that the cells left behind, and the value of each code cell's last line, None without one."""
+    """Return the names that the cells left behind, and the value of each code cell's last line,
+    None without one.
+    """
     names: dict[str, Any] = {"__name__": "__main__"}
     values = []
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
@@ -17,5 +21,9 @@ def run_notebook(path: Path) -> tuple[dict[str, Any], list[Any]]:
         shown = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, cell["id"], "exec"), names)
         is_value = isinstance(shown, ast.Expr)
-        values.append(eval(compile(ast.Expression(shown.value), cell["id"], "eval"), names) if is_value else None)
+        values.append(
+            eval(compile(ast.Expression(shown.value), cell["id"], "eval"), names)
+            if is_value
+            else None
+        )
     return names, values

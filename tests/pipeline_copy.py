@@ -1,7 +1,8 @@
-"""A copy of the checkout and a fake `aiayn` first on PATH, so that Snakemake's own behaviour is tested in seconds.
+"""A copy of the checkout and a fake `aiayn` first on PATH, so that Snakemake's own behaviour is
+tested in seconds.
 
-The fake notes its arguments and writes what the rule declares. What the copy's Snakefile imports is the copy's own
-package, by PYTHONPATH, so that its configs and stage versions can be edited.
+The fake notes its arguments and writes what the rule declares. What the copy's Snakefile imports is
+the copy's own package, by PYTHONPATH, so that its configs and stage versions can be edited.
 """
 
 import contextlib
@@ -17,16 +18,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-COPIED = ("Snakefile", "workflow", "analysis", "paper_tables", "profiles", "environment.yml", "pyproject.toml")
+COPIED = (
+    "Snakefile",
+    "workflow",
+    "analysis",
+    "paper_tables",
+    "profiles",
+    "environment.yml",
+    "pyproject.toml",
+)
 FAKE_AIAYN = Path(__file__).parent / "workflow" / "fake_aiayn.py"
 DEMO = ("--configfile", "workflow/config/demo.yaml")
-QUICK = ("--cores", "8", "--scheduler", "greedy")  # the fake needs no core of its own, and no job is worth weighing
+QUICK = (
+    "--cores",
+    "8",
+    "--scheduler",
+    "greedy",
+)  # the fake needs no core of its own, and no job is worth weighing
 NOTHING_TO_DO = "Nothing to be done"
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A checkout, the folder in which snakemake works (the checkout itself by default), and the fake's."""
+    """A checkout, the folder in which snakemake works (the checkout itself by default), and the
+    fake's.
+    """
 
     checkout: Path
     fake_folder: Path
@@ -45,14 +61,25 @@ class Pipeline:
         return [sys.executable, "-m", "snakemake", *QUICK, *self.arguments, *directory, *arguments]
 
     def variables(self, **more: str) -> dict[str, str]:
-        """Return the environment: the fake first on PATH, the copy's packages on PYTHONPATH, no user's profile."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIAYN_", "SNAKEMAKE_"))}
+        """Return the environment: the fake first on PATH, the copy's packages on PYTHONPATH, no
+        user's profile.
+        """
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("AIAYN_", "SNAKEMAKE_"))
+        }
         return kept | {
             "PATH": os.pathsep.join(
-                [str(self.fake_folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
+                [
+                    str(self.fake_folder / "bin"),
+                    str(Path(sys.executable).parent),
+                    os.environ["PATH"],
+                ]
             ),
             "PYTHONPATH": os.pathsep.join([str(self.checkout / "workflow"), str(self.checkout)]),
-            "PYTHONDONTWRITEBYTECODE": "1",  # an edit within one second of the last would meet the old byte code
+            # an edit within one second of the last would meet the old byte code
+            "PYTHONDONTWRITEBYTECODE": "1",
             "XDG_CONFIG_HOME": str(self.fake_folder),
             "XDG_CACHE_HOME": str(self.fake_folder / "cache"),
             "FAKE_AIAYN_FOLDER": str(self.fake_folder),
@@ -95,7 +122,9 @@ class Pipeline:
 
 
 def name_of(arguments: list[str]) -> str:
-    """Return the record that a call of `aiayn` writes, below results/<scale>, without its suffix; or `tables`."""
+    """Return the record that a call of `aiayn` writes, below results/<scale>, without its suffix;
+    or `tables`.
+    """
     if arguments[0] == "tables":
         return "tables"
     path = Path(arguments[arguments.index("--record") + 1])
@@ -120,18 +149,24 @@ def copy_checkout(folder: Path) -> Path:
     for name in COPIED:
         path = CHECKOUT / name
         if path.is_dir():
-            shutil.copytree(path, folder / name, ignore=shutil.ignore_patterns("__pycache__"), symlinks=True)
+            shutil.copytree(
+                path, folder / name, ignore=shutil.ignore_patterns("__pycache__"), symlinks=True
+            )
         else:
             shutil.copy2(path, folder / name)
     return folder
 
 
-def make_pipeline(folder: Path, checkout: str = "checkout", directory: str | None = None) -> Pipeline:
+def make_pipeline(
+    folder: Path, checkout: str = "checkout", directory: str | None = None
+) -> Pipeline:
     """Set up a copy of the checkout and a fake below an empty folder."""
     fake_folder = folder / "fake"
     (fake_folder / "bin").mkdir(parents=True)
     command_path = fake_folder / "bin" / "aiayn"
-    command_path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -IS {shlex.quote(str(FAKE_AIAYN))} "$@"\n')
+    command_path.write_text(
+        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -IS {shlex.quote(str(FAKE_AIAYN))} "$@"\n'
+    )
     command_path.chmod(0o755)
     return Pipeline(
         checkout=copy_checkout(folder / checkout),

@@ -1,4 +1,6 @@
-"""Plans of the project's own scales, and records of trainings that never were, for the tests of `aiayn plan`."""
+"""Plans of the project's own scales, and records of trainings that never were, for the tests of
+`aiayn plan`.
+"""
 
 import shutil
 from pathlib import Path
@@ -25,12 +27,19 @@ MINE: ClusterSpec = msgspec.structs.replace(
 
 
 def record_of(training: TrainingSpec, folder: Path, **changes: Any) -> TrainRecord:
-    """Write and return the record of base's training with seed 1: an hour on 8 P100, unless changed."""
+    """Write and return the record of base's training with seed 1: an hour on 8 P100, unless
+    changed.
+    """
     record = msgspec.structs.replace(
-        TRAINED, run="wmt14_en_de-base-seed1-01234567", corpus="wmt14_en_de", updates=training.updates,
-        wall_seconds=3600.0, gpu_seconds=8 * 3600.0, hardware=EIGHT_P100,
+        TRAINED,
+        run="wmt14_en_de-base-seed1-01234567",
+        corpus="wmt14_en_de",
+        updates=training.updates,
+        wall_seconds=3600.0,
+        gpu_seconds=8 * 3600.0,
+        hardware=EIGHT_P100,
         training_json=msgspec.json.encode(training).decode(),
-    )  # fmt: skip
+    )
     record = msgspec.structs.replace(record, **changes)
     path = train_record(folder / "results", "paper", record.corpus, record.system, record.seed)
     write_record(record, path)

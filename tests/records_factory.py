@@ -1,4 +1,6 @@
-"""Writes a small scale's config and records to a folder, as the stages would: what the tables' tests start from."""
+"""Writes a small scale's config and records to a folder, as the stages would: what the tables'
+tests start from.
+"""
 
 import hashlib
 import shutil
@@ -86,7 +88,9 @@ TRAINING_BY_SYSTEM = {
     "pre_norm": msgspec.structs.replace(BASE_TRAINING, norm_order="pre"),
     "lstm": msgspec.structs.replace(BASE_TRAINING, architecture="lstm", num_layers=2, d_ff=97),
     "table3_e_learned": msgspec.structs.replace(BASE_TRAINING, positions="learned"),
-    "revisit_tiny": msgspec.structs.replace(BASE_TRAINING, num_layers=4, d_model=128, d_k=32, d_v=32, p_drop=0.3),
+    "revisit_tiny": msgspec.structs.replace(
+        BASE_TRAINING, num_layers=4, d_model=128, d_k=32, d_v=32, p_drop=0.3
+    ),
 }
 CPU = Hardware(device="cpu", cpu="a CPU", gpu="", num_gpus=0, num_ranks=1, threads_per_rank=1)
 BINARIZED = BinarizedCorpus(
@@ -102,7 +106,12 @@ TRAINED = TrainRecord(
 UNMETERED = Energy(joules=None, reason="NVML: Not Supported")  # a P100 has no counter
 PREDICTION = Prediction(hours=0.05, basis="at 30% of 1 CPU core")
 EIGHT_P100 = Hardware(
-    device="cuda", cpu="a CPU", gpu="Tesla P100-SXM2-16GB", num_gpus=8, num_ranks=8, threads_per_rank=1
+    device="cuda",
+    cpu="a CPU",
+    gpu="Tesla P100-SXM2-16GB",
+    num_gpus=8,
+    num_ranks=8,
+    threads_per_rank=1,
 )
 
 
@@ -121,7 +130,9 @@ class Site:
 
 
 def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:
-    """Write systems and corpora of a scale and return the site; `changes` are to the ScaleSpec's lists."""
+    """Write systems and corpora of a scale and return the site; `changes` are to the ScaleSpec's
+    lists.
+    """
     config_folder = folder / "config"
     corpus_by_pair = {"en-de": f"{scale}_en_de", "en-fr": f"{scale}_en_fr"}
     testsets = (f"{scale}_dev", f"{scale}_test")
@@ -136,19 +147,34 @@ def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:
         system = SystemSpec(name=name, description="a system", training=training, decoding=DECODING)
         _write_yaml(system, config_folder / "systems" / scale / f"{name}.yaml")
     values: dict[str, object] = {
-        "scale": scale, "runs_folder": str(folder / "runs"),
-        "en_de_corpus": corpus_by_pair["en-de"], "en_fr_corpus": corpus_by_pair["en-fr"],
-        "en_de_systems": ["base", "big"], "en_fr_systems": ["base", "big_enfr"], "ablation_systems": ["table3_c_n2"],
-        "replications": [], "variants": [], "architectures": [], "variant_seeds": [1], "seeds": [1, 2],
-        "ablation_seeds": [1], "has_baselines": True, "has_layer_timing": True, "cluster": "local",
-    }  # fmt: skip
+        "scale": scale,
+        "runs_folder": str(folder / "runs"),
+        "en_de_corpus": corpus_by_pair["en-de"],
+        "en_fr_corpus": corpus_by_pair["en-fr"],
+        "en_de_systems": ["base", "big"],
+        "en_fr_systems": ["base", "big_enfr"],
+        "ablation_systems": ["table3_c_n2"],
+        "replications": [],
+        "variants": [],
+        "architectures": [],
+        "variant_seeds": [1],
+        "seeds": [1, 2],
+        "ablation_seeds": [1],
+        "has_baselines": True,
+        "has_layer_timing": True,
+        "cluster": "local",
+    }
     return Site(msgspec.convert(values | changes, ScaleSpec), config_folder, folder / "results")
 
 
 def make_compared_site(folder: Path, **changes: object) -> Site:
     """Make a demo that compares systems with base, two seeds each, and asks for nothing else."""
-    nothing: dict[str, object] = {key: [] for key in ("en_de_systems", "en_fr_systems", "ablation_systems")}
-    return make_site(folder, **nothing | {"has_baselines": False, "variant_seeds": [1, 2]} | changes)
+    nothing: dict[str, object] = {
+        key: [] for key in ("en_de_systems", "en_fr_systems", "ablation_systems")
+    }
+    return make_site(
+        folder, **nothing | {"has_baselines": False, "variant_seeds": [1, 2]} | changes
+    )
 
 
 def _corpus(name: str, language_pair: str, testsets: tuple[str, str]) -> CorpusSpec:
@@ -178,30 +204,60 @@ def run_of(corpus: str, system: str, seed: int) -> str:
 
 
 def write_training(
-    site: Site, corpus: str, system: str, seed: int, *, hardware: Hardware = CPU, wall_seconds: float = 120.0,
+    site: Site,
+    corpus: str,
+    system: str,
+    seed: int,
+    *,
+    hardware: Hardware = CPU,
+    wall_seconds: float = 120.0,
     prediction: Prediction | None = PREDICTION,
-) -> TrainRecord:  # fmt: skip
+) -> TrainRecord:
     """Write the record of a finished training."""
-    training, run_folder = TRAINING_BY_SYSTEM[system], Path(site.scale.runs_folder) / run_of(corpus, system, seed)
+    training, run_folder = (
+        TRAINING_BY_SYSTEM[system],
+        Path(site.scale.runs_folder) / run_of(corpus, system, seed),
+    )
     models = [SavedModel(update=training.updates, path=run_folder / "checkpoints" / "x.pt")]
     train = msgspec.structs.replace(
-        TRAINED, run=run_folder.name, corpus=corpus, system=system, seed=seed,
-        updates=training.updates, wall_seconds=wall_seconds, gpu_seconds=wall_seconds * hardware.num_gpus,
-        hardware=hardware, tokens=1_000_000, num_parameters=412_345,
-        run_folder=run_folder, log_path=run_folder / "train.log", models=models, tensors_sha256="0" * 64,
+        TRAINED,
+        run=run_folder.name,
+        corpus=corpus,
+        system=system,
+        seed=seed,
+        updates=training.updates,
+        wall_seconds=wall_seconds,
+        gpu_seconds=wall_seconds * hardware.num_gpus,
+        hardware=hardware,
+        tokens=1_000_000,
+        num_parameters=412_345,
+        run_folder=run_folder,
+        log_path=run_folder / "train.log",
+        models=models,
+        tensors_sha256="0" * 64,
         training_json=msgspec.json.encode(training, order="deterministic").decode(),
-        prediction=prediction, energy=UNMETERED if hardware.num_gpus else None,
-    )  # fmt: skip
+        prediction=prediction,
+        energy=UNMETERED if hardware.num_gpus else None,
+    )
     write_record(train, train_record(site.results_folder, site.scale.scale, corpus, system, seed))
     return train
 
 
-def write_scores(site: Site, evaluation: Evaluation, value_by_metric: dict[str, float], run: str | None = None) -> None:
-    """Write the scores of an evaluation, and its perplexity if `ppl_per_subword` is among the metrics."""
+def write_scores(
+    site: Site, evaluation: Evaluation, value_by_metric: dict[str, float], run: str | None = None
+) -> None:
+    """Write the scores of an evaluation, and its perplexity if `ppl_per_subword` is among the
+    metrics.
+    """
     run = run or run_of(evaluation.corpus, evaluation.system, evaluation.seed)
     scale = site.scale.scale
     scores = [
-        ScoreRecord(metric=metric, value=value, signature=f"case:mixed|of:{metric}", hypotheses_sha256="f" * 64)
+        ScoreRecord(
+            metric=metric,
+            value=value,
+            signature=f"case:mixed|of:{metric}",
+            hypotheses_sha256="f" * 64,
+        )
         for metric, value in value_by_metric.items()
         if metric != "ppl_per_subword"
     ]
@@ -210,23 +266,41 @@ def write_scores(site: Site, evaluation: Evaluation, value_by_metric: dict[str, 
     write_record(record, evaluation_record(site.results_folder, scale, "score", evaluation))
     if "ppl_per_subword" in value_by_metric:
         perplexity = PerplexityRecord(
-            provenance=PROVENANCE, run=run, average=evaluation.average, testset=evaluation.testset,
-            value=value_by_metric["ppl_per_subword"], unit="ppl_per_subword", num_tokens=1000,
-            signature="eos:yes|ls:no", num_words=0, cross_attention_entropy=None, bits_lost_uniform=None,
-        )  # fmt: skip
-        write_record(perplexity, evaluation_record(site.results_folder, scale, "perplexity", evaluation))
+            provenance=PROVENANCE,
+            run=run,
+            average=evaluation.average,
+            testset=evaluation.testset,
+            value=value_by_metric["ppl_per_subword"],
+            unit="ppl_per_subword",
+            num_tokens=1000,
+            signature="eos:yes|ls:no",
+            num_words=0,
+            cross_attention_entropy=None,
+            bits_lost_uniform=None,
+        )
+        write_record(
+            perplexity, evaluation_record(site.results_folder, scale, "perplexity", evaluation)
+        )
 
 
 def write_dev_scores(site: Site, system: str, seed: int, bleu: float, ppl: float = 5.0) -> None:
-    """Write a system's scores on dev: BLEU as Table 3 prints it, sacreBLEU's one below, and perplexity."""
+    """Write a system's scores on dev: BLEU as Table 3 prints it, sacreBLEU's one below, and
+    perplexity.
+    """
     for evaluation in site.experiment.evaluations:
         if (evaluation.system, evaluation.seed, evaluation.role) == (system, seed, "dev"):
-            values = {"bleu_tok_compound_split": bleu, "bleu_sacre_13a": bleu - 1, "ppl_per_subword": ppl}
+            values = {
+                "bleu_tok_compound_split": bleu,
+                "bleu_sacre_13a": bleu - 1,
+                "ppl_per_subword": ppl,
+            }
             write_scores(site, evaluation, values)
 
 
 def make_pre_norm_site(folder: Path, **changes: object) -> Site:
-    """Make base with 70 and 72 BLEU; pre-norm with 71 and 74, perplexity 0.25 below base's in both seeds."""
+    """Make base with 70 and 72 BLEU; pre-norm with 71 and 74, perplexity 0.25 below base's in both
+    seeds.
+    """
     site = make_compared_site(folder, variants=["pre_norm"], **changes)
     write_everything(site)
     for seed, base, variant in ((1, 70.0, 71.0), (2, 72.0, 74.0)):
@@ -251,12 +325,16 @@ def write_baselines(site: Site, corpus: str, testset: str, value: float = 8.25) 
         ]
         for index, name in enumerate(names)
     }
-    record = BaselineRecords(provenance=PROVENANCE, corpus=corpus, testset=testset, scores_by_baseline=scores)
+    record = BaselineRecords(
+        provenance=PROVENANCE, corpus=corpus, testset=testset, scores_by_baseline=scores
+    )
     write_record(record, baselines_record(site.results_folder, site.scale.scale, corpus, testset))
 
 
 def write_measured(site: Site) -> None:
-    """Write the record of rule measure, with timings that follow Table 1; nothing without the wing that measures."""
+    """Write the record of rule measure, with timings that follow Table 1; nothing without the wing
+    that measures.
+    """
     if not any(stage.verb == "measure" for stage in present_stages()):
         return
     from analysis.tools.records import MeasureRecord
@@ -270,41 +348,69 @@ def write_binarized(site: Site, corpus: str, target_language: str = "de", size: 
     """Write the record of a data-bin of one joint vocabulary."""
     languages = ("en", target_language)
     record = msgspec.structs.replace(
-        BINARIZED, corpus=corpus, target_language=target_language,
-        dictionary_sha256_by_language=dict.fromkeys(languages, "d"), digest="x",
-        vocabulary_size_by_language=dict.fromkeys(languages, size), num_pairs_by_split={"train": 100},
+        BINARIZED,
+        corpus=corpus,
+        target_language=target_language,
+        dictionary_sha256_by_language=dict.fromkeys(languages, "d"),
+        digest="x",
+        vocabulary_size_by_language=dict.fromkeys(languages, size),
+        num_pairs_by_split={"train": 100},
         num_tokens_by_split_by_language={"train": {"en": 1100, target_language: 1000}},
-    )  # fmt: skip
+    )
     write_record(record, corpus_record(site.results_folder, site.scale.scale, "binarize", corpus))
 
 
 def write_attempt(
     site: Site, corpus: str, system: str, seed: int, *, update: int = 0, outcome: str | None = None
 ) -> Path:
-    """Write one attempt of a run: open, or ended with an outcome at `update`; return the run's folder."""
+    """Write one attempt of a run: open, or ended with an outcome at `update`; return the run's
+    folder.
+    """
     folder = Path(site.scale.runs_folder) / run_of(corpus, system, seed)
     folder.mkdir(parents=True, exist_ok=True)
     started: Event = Started(
-        attempt=1, time="2026-01-01T10:00:00+00:00", job="1", host="here", device="cpu", num_gpus=0, threads_per_rank=1,
-        commit="0123", update=0 if outcome else update,
-    )  # fmt: skip
+        attempt=1,
+        time="2026-01-01T10:00:00+00:00",
+        job="1",
+        host="here",
+        device="cpu",
+        num_gpus=0,
+        threads_per_rank=1,
+        commit="0123",
+        update=0 if outcome else update,
+    )
     RunFolder(folder).append_event(started)
     if outcome is not None:
-        values = {"attempt": 1, "time": "2026-01-01T10:02:00+00:00", "update": update, "outcome": outcome}
+        values = {
+            "attempt": 1,
+            "time": "2026-01-01T10:02:00+00:00",
+            "update": update,
+            "outcome": outcome,
+        }
         ended = {"event": "ended", **values, "reason": "out of memory", "log_tail": []}
         RunFolder(folder).append_event(msgspec.convert(ended, Ended))
     return folder
 
 
 def write_everything(site: Site, *, base_bleu: float = 70.0, hardware: Hardware = CPU) -> None:
-    """Write all records of a site: seed k scores k / 10 above `base_bleu`, so that means can be worked out by hand."""
+    """Write all records of a site: seed k scores k / 10 above `base_bleu`, so that means can be
+    worked out by hand.
+    """
     for training in expand_trainings(site.scale):
         write_training(site, training.corpus, training.system, training.seed, hardware=hardware)
     for evaluation in site.experiment.evaluations:
         value = base_bleu + evaluation.seed / 10
-        metrics = {"bleu_tok_compound_split": value, "bleu_tok_moses": value, "bleu_sacre_13a": value - 1}
+        metrics = {
+            "bleu_tok_compound_split": value,
+            "bleu_tok_moses": value,
+            "bleu_sacre_13a": value - 1,
+        }
         metrics["bleu_as_given"] = value
-        write_scores(site, evaluation, metrics | ({"ppl_per_subword": 1.5} if evaluation.has_perplexity else {}))
+        write_scores(
+            site,
+            evaluation,
+            metrics | ({"ppl_per_subword": 1.5} if evaluation.has_perplexity else {}),
+        )
     for name, corpus in site.experiment.corpora.items():
         write_binarized(site, name, corpus.target_language)
     for name, testset in site.experiment.baselines:
@@ -313,20 +419,26 @@ def write_everything(site: Site, *, base_bleu: float = 70.0, hardware: Hardware 
 
 
 def write_config(site: Site) -> None:
-    """Write the scale's own file and the hardware's beside systems and corpora: `tables --from-logs` reads both."""
+    """Write the scale's own file and the hardware's beside systems and corpora: `tables
+    --from-logs` reads both.
+    """
     path = site.config_folder / f"{site.scale.scale}.yaml"
     _write_yaml(site.scale, path)
     shutil.copy2(CONFIG_FOLDER / "hardware.yaml", site.config_folder)
 
 
 def write_left(site: Site) -> None:
-    """Write all that a scale's runs leave: `write_everything`, translations with their digests, and run folders."""
+    """Write all that a scale's runs leave: `write_everything`, translations with their digests, and
+    run folders.
+    """
     write_everything(site)
     write_config(site)
     for training in expand_trainings(site.scale):
         name = (training.corpus, training.system, training.seed)
         folder = write_attempt(site, *name, update=3000, outcome="done")
-        (folder / "train.log").write_text(f"a log of {folder.name}, kept below {folder.absolute()}\n", encoding="utf-8")
+        (folder / "train.log").write_text(
+            f"a log of {folder.name}, kept below {folder.absolute()}\n", encoding="utf-8"
+        )
     for evaluation in site.experiment.evaluations:
         write_translations(site, evaluation)
     for name, corpus in site.experiment.corpora.items():
@@ -334,26 +446,43 @@ def write_left(site: Site) -> None:
 
 
 def write_translations(
-    site: Site, evaluation: Evaluation, text: str = "", *, run: str | None = None, signature: str = "beam:4"
+    site: Site,
+    evaluation: Evaluation,
+    text: str = "",
+    *,
+    run: str | None = None,
+    signature: str = "beam:4",
 ) -> Path:
-    """Write translations and their record, and set the digest that the record of score names; return the text's path.
+    """Write translations and their record, and set the digest that the record of score names;
+    return the text's path.
 
     By default they are two lines that name the system, the seed and the test set.
     """
     place = (site.results_folder, site.scale.scale)
-    record_path, scored_path = (evaluation_record(*place, verb, evaluation) for verb in ("decode", "score"))
+    record_path, scored_path = (
+        evaluation_record(*place, verb, evaluation) for verb in ("decode", "score")
+    )
     text_path = record_path.with_suffix(".txt")
     text_path.parent.mkdir(parents=True, exist_ok=True)
     text = text or f"{evaluation.system} {evaluation.seed}\n{evaluation.testset}\n"
     text_path.write_text(text, encoding="utf-8", newline="\n")
     sha256 = hashlib.sha256(text_path.read_bytes()).hexdigest()
     hypotheses = Hypotheses(
-        provenance=PROVENANCE, run=run or run_of(evaluation.corpus, evaluation.system, evaluation.seed),
-        average=evaluation.average, testset=split_alpha(evaluation.testset)[0], path=str(text_path.absolute()),
+        provenance=PROVENANCE,
+        run=run or run_of(evaluation.corpus, evaluation.system, evaluation.seed),
+        average=evaluation.average,
+        testset=split_alpha(evaluation.testset)[0],
+        path=str(text_path.absolute()),
         pieces_path="x",
-        num_lines=text.count("\n"), hypotheses_sha256=sha256, beam_size=4, length_penalty_alpha=0.6,
-        length_penalty_form="gnmt", stop="fairseq", signature=signature, sentences_per_second=9.5,
-    )  # fmt: skip
+        num_lines=text.count("\n"),
+        hypotheses_sha256=sha256,
+        beam_size=4,
+        length_penalty_alpha=0.6,
+        length_penalty_form="gnmt",
+        stop="fairseq",
+        signature=signature,
+        sentences_per_second=9.5,
+    )
     write_record(hypotheses, record_path)
     scored = read_record(scored_path, ScoreRecords)
     scores = [msgspec.structs.replace(score, hypotheses_sha256=sha256) for score in scored.scores]

@@ -1,4 +1,6 @@
-"""Makes run folders as jobs and drivers leave them, requests to train, and a process that seems to train."""
+"""Makes run folders as jobs and drivers leave them, requests to train, and a process that seems to
+train.
+"""
 
 import contextlib
 import json
@@ -12,7 +14,15 @@ from pathlib import Path
 import msgspec
 
 from aiayn.records import Hardware, write_record
-from aiayn.runs.attempts import DONE_NAME, LOG_NAME, RANK_LOCK_NAME, Ended, Event, Started, seconds_between
+from aiayn.runs.attempts import (
+    DONE_NAME,
+    LOG_NAME,
+    RANK_LOCK_NAME,
+    Ended,
+    Event,
+    Started,
+    seconds_between,
+)
 from aiayn.runs.run_folder import RunFolder, SubmittedJob
 from tests.records_factory import CPU, TRAINED
 
@@ -29,40 +39,75 @@ def at(minutes: float) -> str:
 def started(attempt: int, minutes: float, **changes: object) -> Started:
     """Return a beginning, on one GPU-less machine if nothing else is said."""
     values: dict[str, object] = {
-        "attempt": attempt, "time": at(minutes), "job": "4711", "host": "here", "device": "cpu", "num_gpus": 0,
-        "threads_per_rank": 1, "commit": "", "update": 0,
-    }  # fmt: skip
+        "attempt": attempt,
+        "time": at(minutes),
+        "job": "4711",
+        "host": "here",
+        "device": "cpu",
+        "num_gpus": 0,
+        "threads_per_rank": 1,
+        "commit": "",
+        "update": 0,
+    }
     return Started(**(values | changes))  # type: ignore[arg-type]
 
 
 def ended(attempt: int, minutes: float, outcome: str, **changes: object) -> Ended:
     """Return an end."""
     values: dict[str, object] = {
-        "attempt": attempt, "time": at(minutes), "update": 0, "outcome": outcome, "reason": "", "log_tail": [],
-    }  # fmt: skip
+        "attempt": attempt,
+        "time": at(minutes),
+        "update": 0,
+        "outcome": outcome,
+        "reason": "",
+        "log_tail": [],
+    }
     return Ended(**(values | changes))  # type: ignore[arg-type]
 
 
 def submitted(launcher: str, job: str, minutes: float = 0, host: str = "here") -> SubmittedJob:
     """Return a submission."""
     return SubmittedJob(
-        time=at(minutes), launcher=launcher, job=job, host=host, num_ranks=1, update=0, commit="", code_folder=""
+        time=at(minutes),
+        launcher=launcher,
+        job=job,
+        host=host,
+        num_ranks=1,
+        update=0,
+        commit="",
+        code_folder="",
     )
 
 
 def settings_line(updates: int, clock: str = "12:00:00") -> str:
     """Return the line in which fairseq prints its settings."""
     optimization = f"'optimization': {{'_name': None, 'max_epoch': 0, 'max_update': {updates}}}"
-    return f"2026-01-01 {clock} | INFO | fairseq_cli.train | {{'_name': None, 'common': {{'seed': 1}}, {optimization}}}"
+    return (
+        f"2026-01-01 {clock} | INFO | fairseq_cli.train | {{'_name': None, 'common': {{'seed': 1}},"
+        f" {optimization}}}"
+    )
 
 
-def statistics_line(update: int, loss: float, clock: str, tokens_per_second: float = 25000.0) -> str:
+def statistics_line(
+    update: int, loss: float, clock: str, tokens_per_second: float = 25000.0
+) -> str:
     """Return a line of statistics."""
     values = {
-        "epoch": 1, "update": 0.5, "loss": f"{loss}", "nll_loss": "2.5", "ppl": "5.66", "wps": f"{tokens_per_second}",
-        "ups": "2", "wpb": "12500", "bsz": "400", "num_updates": f"{update}", "lr": "0.0007", "gnorm": "0.9",
-        "train_wall": "1", "wall": "109",
-    }  # fmt: skip
+        "epoch": 1,
+        "update": 0.5,
+        "loss": f"{loss}",
+        "nll_loss": "2.5",
+        "ppl": "5.66",
+        "wps": f"{tokens_per_second}",
+        "ups": "2",
+        "wpb": "12500",
+        "bsz": "400",
+        "num_updates": f"{update}",
+        "lr": "0.0007",
+        "gnorm": "0.9",
+        "train_wall": "1",
+        "wall": "109",
+    }
     return f"2026-01-01 {clock} | INFO | train_inner | {json.dumps(values)}"
 
 
@@ -98,13 +143,21 @@ def write_log(folder: Path, lines: Sequence[str], minutes: float = 30) -> None:
     os.utime(path, (modified, modified))
 
 
-def write_done(folder: Path, *, updates: int, tokens: int, wall_seconds: float, hardware: Hardware = CPU) -> None:
+def write_done(
+    folder: Path, *, updates: int, tokens: int, wall_seconds: float, hardware: Hardware = CPU
+) -> None:
     """Write the record of a training that is done."""
     record = msgspec.structs.replace(
-        TRAINED, run=folder.name, updates=updates, wall_seconds=wall_seconds,
-        gpu_seconds=wall_seconds * hardware.num_gpus, hardware=hardware, tokens=tokens, run_folder=folder,
+        TRAINED,
+        run=folder.name,
+        updates=updates,
+        wall_seconds=wall_seconds,
+        gpu_seconds=wall_seconds * hardware.num_gpus,
+        hardware=hardware,
+        tokens=tokens,
+        run_folder=folder,
         log_path=folder / LOG_NAME,
-    )  # fmt: skip
+    )
     write_record(record, folder / DONE_NAME)
 
 
@@ -117,7 +170,8 @@ def job_output(folder: Path, job: str, text: str) -> Path:
     return path
 
 
-# What rank 0 does as far as others see: it holds the lock with its number in it; at TERM it saves first.
+# What rank 0 does as far as others see: it holds the lock with its number in it; at TERM it saves
+# first.
 _TRAINING = """
 import fcntl, os, pathlib, signal, sys
 folder, lock_name, is_stubborn = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "stubborn"

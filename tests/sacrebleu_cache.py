@@ -1,4 +1,6 @@
-"""Archives of sgm files where sacreBLEU keeps its own: the layout is the published one, the text any."""
+"""Archives of sgm files where sacreBLEU keeps its own: the layout is the published one, the text
+any.
+"""
 
 import hashlib
 import io
@@ -19,15 +21,23 @@ def move_cache(names: Iterable[str], folder: Path, monkeypatch: pytest.MonkeyPat
 
 
 def put_sgm_archive(
-    name: str, language_pair: str, lines_by_language: Mapping[str, Sequence[str]], monkeypatch: pytest.MonkeyPatch
+    name: str,
+    language_pair: str,
+    lines_by_language: Mapping[str, Sequence[str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
-    """Put a test set's archive where sacreBLEU keeps it, let sacreBLEU expect its MD5, and return its path."""
+    """Put a test set's archive where sacreBLEU keeps it, let sacreBLEU expect its MD5, and return
+    its path.
+    """
     dataset = DATASETS[name]
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        for member, language in zip(dataset.langpairs[language_pair], language_pair.split("-"), strict=True):
+        for member, language in zip(
+            dataset.langpairs[language_pair], language_pair.split("-"), strict=True
+        ):
             segments = "".join(
-                f'<seg id="{number}">{line}</seg>\n' for number, line in enumerate(lines_by_language[language], start=1)
+                f'<seg id="{number}">{line}</seg>\n'
+                for number, line in enumerate(lines_by_language[language], start=1)
             )
             content = f'<srcset setid="newstest2014">\n<doc docid="a">\n{segments}</doc>\n</srcset>\n'.encode()
             entry = tarfile.TarInfo(member)

@@ -1,4 +1,6 @@
-"""What transcripts of verbs start from: runs in every state under a fake Slurm, a scale's results, translations."""
+"""What transcripts of verbs start from: runs in every state under a fake Slurm, a scale's results,
+translations.
+"""
 
 import os
 import platform
@@ -43,13 +45,20 @@ from tests.text_forms import FORMS, GENERATED, OTHER, PLAIN, tokens
 TRACEBACK = [
     "2026-01-01 12:10:00 | ERROR | root | Traceback (most recent call last):",
     '  File "workflow/aiayn/train/checkpoints.py", line 1, in save',
-    "OSError: [Errno 28] No space left on device: '/scratch/runs/wmt14_en_de-big-seed1-0a1b2c3d/checkpoints/.full.pt'",
+    (
+        "OSError: [Errno 28] No space left on device:"
+        " '/scratch/runs/wmt14_en_de-big-seed1-0a1b2c3d/checkpoints/.full.pt'"
+    ),
 ]
 ODD_LINES = [  # of a log: those of fairseq's that status and logs put in words, and others
-    '2026-01-01 12:00:05 | INFO | valid | {"epoch": 2, "valid_loss": "3.271", "valid_nll_loss": "2.069", '
-    '"valid_ppl": "4.2", "valid_num_updates": "256"}',
-    '2026-01-01 12:00:06 | INFO | train | {"epoch": 2, "train_loss": "3.567", "train_nll_loss": "2.584", '
-    '"train_num_updates": "320"}',
+    (
+        '2026-01-01 12:00:05 | INFO | valid | {"epoch": 2, "valid_loss": "3.271", "valid_nll_loss":'
+        ' "2.069", "valid_ppl": "4.2", "valid_num_updates": "256"}'
+    ),
+    (
+        '2026-01-01 12:00:06 | INFO | train | {"epoch": 2, "train_loss": "3.567", "train_nll_loss":'
+        ' "2.584", "train_num_updates": "320"}'
+    ),
     "2026-01-01 12:00:05 | INFO | fairseq_cli.train | begin validation",
     "2026-01-01 12:00:05 | WARNING | root | torn",
     "    (fc1): Linear(in_features=64)",
@@ -58,10 +67,11 @@ ODD_LINES = [  # of a log: those of fairseq's that status and logs put in words,
 ]
 EIGHT_GPUS = {"device": "cuda", "num_gpus": 8, "host": "gpu012", "job": "4821034"}
 LOG = (
-    '2026-01-01 10:00:01 | INFO | train_inner | {"epoch": 1, "loss": "9.9", "num_updates": "2900"}\n'
-    '2026-01-01 10:00:02 | INFO | train_inner | {"epoch": 1, "loss": "1.5", "num_updates": "3000"}\n'
-    '2026-01-01 10:00:03 | INFO | valid | {"epoch": 1, "valid_num_updates": "3000"}\n'
-    "2026-01-01 10:00:04 | INFO | fairseq_cli.train | done training in 1.0 seconds\n"
+    '2026-01-01 10:00:01 | INFO | train_inner | {"epoch": 1, "loss": "9.9", "num_updates":'
+    ' "2900"}\n2026-01-01 10:00:02 | INFO | train_inner | {"epoch": 1, "loss": "1.5",'
+    ' "num_updates": "3000"}\n2026-01-01 10:00:03 | INFO | valid | {"epoch": 1,'
+    ' "valid_num_updates": "3000"}\n2026-01-01 10:00:04 | INFO | fairseq_cli.train | done training'
+    " in 1.0 seconds\n"
 )
 
 
@@ -72,13 +82,28 @@ def fill_runs(runs: Path, slurm: FakeSlurm) -> None:
         make_run(runs, f"wmt14_en_de-{name}", jobs=[submitted("slurm", job)], **parts)  # type: ignore[arg-type]
 
     # 40,000 updates in 20 minutes are 33.3 a second: the 38,000 that are left take 19 minutes.
-    log = [settings_line(100_000), statistics_line(22_000, 4.5, "12:10:00"), statistics_line(62_000, 4.21, "12:30:00")]
-    wmt14("base-seed1-0a1b2c3d", "4821034", events=[started(1, 0, **EIGHT_GPUS)], log=log, saved_updates=[60_000])
+    log = [
+        settings_line(100_000),
+        statistics_line(22_000, 4.5, "12:10:00"),
+        statistics_line(62_000, 4.21, "12:30:00"),
+    ]
+    wmt14(
+        "base-seed1-0a1b2c3d",
+        "4821034",
+        events=[started(1, 0, **EIGHT_GPUS)],
+        log=log,
+        saved_updates=[60_000],
+    )
     slurm.put("4821034", "RUNNING", "wmt14_en_de-base-seed1-0a1b2c3d", node="gpu012")
     wmt14("base-seed2-0a1b2c3e", "4821035")
     slurm.put("4821035", "PENDING", "wmt14_en_de-base-seed2-0a1b2c3e", reason="Priority")
     wmt14("base-seed10-0a1b2c3f", "4821043")
-    slurm.put("4821043", "PENDING", "wmt14_en_de-base-seed10-0a1b2c3f", reason="QOSMaxGRESPerUserLimitOfThisCluster")
+    slurm.put(
+        "4821043",
+        "PENDING",
+        "wmt14_en_de-base-seed10-0a1b2c3f",
+        reason="QOSMaxGRESPerUserLimitOfThisCluster",
+    )
     tail = [statistics_line(150_000, 3.9, "12:09:59"), *TRACEBACK]
     failure = ended(1, 30, "failed", update=149_000, reason=TRACEBACK[-1][:59], log_tail=tail)
     wmt14(
@@ -87,21 +112,37 @@ def fill_runs(runs: Path, slurm: FakeSlurm) -> None:
         events=[started(1, 0, **EIGHT_GPUS | {"job": "4821036"}), failure],
         log=[settings_line(300_000)],
     )
-    wmt14("table3_c_dmodel1024-seed1-0a1b2c3d", "4821037", events=[started(1, 0, **EIGHT_GPUS | {"job": "4821037"})])
-    wmt14("table3_c_n2-seed1-0a1b2c3d", "4821038", events=[started(1, 0, **EIGHT_GPUS | {"job": "4821038"})])
+    wmt14(
+        "table3_c_dmodel1024-seed1-0a1b2c3d",
+        "4821037",
+        events=[started(1, 0, **EIGHT_GPUS | {"job": "4821037"})],
+    )
+    wmt14(
+        "table3_c_n2-seed1-0a1b2c3d",
+        "4821038",
+        events=[started(1, 0, **EIGHT_GPUS | {"job": "4821038"})],
+    )
     slurm.put("4821038", "CANCELLED", "wmt14_en_de-table3_c_n2-seed1-0a1b2c3d")
     usr2 = ended(1, 15, "stopped", update=30_000, reason="asked by SIGUSR2")
     events = [started(1, 0, **EIGHT_GPUS | {"job": "4821039"}), usr2]
     wmt14("table3_d_els0-seed1-0a1b2c3d", "4821039", events=events, saved_updates=[30_000])
     for digest in ("0a1b2c3d", "9f8e7d6c"):  # the spec was changed
         done = make_run(
-            runs, f"demo_en_de-base-seed1-{digest}", events=[started(1, 0), ended(1, 2, "done", update=500)]
+            runs,
+            f"demo_en_de-base-seed1-{digest}",
+            events=[started(1, 0), ended(1, 2, "done", update=500)],
         )
         write_done(done, updates=500, tokens=600_000, wall_seconds=120)
-    (make_run(runs, "demo_en_de-base-seed2-0a1b2c3d") / ATTEMPTS_NAME).write_text("no JSON\n", encoding="utf-8")
+    (make_run(runs, "demo_en_de-base-seed2-0a1b2c3d") / ATTEMPTS_NAME).write_text(
+        "no JSON\n", encoding="utf-8"
+    )
     torn = make_run(runs, "demo_en_de-base-seed3-0a1b2c3d", events=[started(1, 0)])
     (torn / DONE_NAME).write_text('{"run": ', encoding="utf-8")
-    log = [settings_line(500) + "x" * 8000, *ODD_LINES, statistics_line(10, float("nan"), "12:00:00")]
+    log = [
+        settings_line(500) + "x" * 8000,
+        *ODD_LINES,
+        statistics_line(10, float("nan"), "12:00:00"),
+    ]
     make_run(runs, "demo_en_de-big-seed1-0a1b2c3d", events=[started(1, 0)], log=log)
     make_run(runs, "notes")
     (runs / "a file").touch()
@@ -109,14 +150,18 @@ def fill_runs(runs: Path, slurm: FakeSlurm) -> None:
 
 
 def make_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make `runs` with a run in every state, on the machine `here`, an hour after noon, and `slurm`, a fake one."""
+    """Make `runs` with a run in every state, on the machine `here`, an hour after noon, and
+    `slurm`, a fake one.
+    """
     monkeypatch.setattr(platform, "node", lambda: "here")
     monkeypatch.setattr(aiayn.runs.status, "utc_now", lambda: at(60))
     fill_runs(Path("runs"), install(folder / "slurm", monkeypatch))
 
 
 def write_demo_results(folder: Path) -> Site:
-    """Write the demo's results: everything of seeds 1 and 2; of base's first the run, data and translations, too."""
+    """Write the demo's results: everything of seeds 1 and 2; of base's first the run, data and
+    translations, too.
+    """
     site = make_site(folder, seeds=[1, 2])
     write_everything(site)
     run_folder = write_attempt(site, "demo_en_de", "base", 1, update=3000, outcome="done")
@@ -130,20 +175,35 @@ def write_demo_results(folder: Path) -> Site:
     write_translations(site, evaluation)
     averaged = CheckpointRecord(
         provenance=msgspec.structs.replace(PROVENANCE, command="aiayn average --last 5"),
-        run=run_of("demo_en_de", "base", 1), average="last5", path=Path("gone.pt"), averaged_updates=[2900, 3000],
+        run=run_of("demo_en_de", "base", 1),
+        average="last5",
+        path=Path("gone.pt"),
+        averaged_updates=[2900, 3000],
         tensors_sha256="a" * 64,
-    )  # fmt: skip
-    write_record(averaged, average_record(site.results_folder, "demo", "demo_en_de", "base", 1, "last5"))
+    )
+    write_record(
+        averaged, average_record(site.results_folder, "demo", "demo_en_de", "base", 1, "last5")
+    )
     fetched = msgspec.structs.replace(PROVENANCE, command="aiayn fetch --corpus demo_en_de")
     raw = RawCorpus(provenance=fetched, corpus="demo_en_de", pair_by_split={})
     write_record(raw, corpus_record(site.results_folder, "demo", "fetch", "demo_en_de"))
-    asked = msgspec.json.encode(read_system("base", "demo").training, order="deterministic").decode()
+    asked = msgspec.json.encode(
+        read_system("base", "demo").training, order="deterministic"
+    ).decode()
     for seed in (1, 2):
         path = train_record(site.results_folder, "demo", "demo_en_de", "base", seed)
-        write_record(msgspec.structs.replace(read_record(path, TrainRecord), training_json=asked), path)
+        write_record(
+            msgspec.structs.replace(read_record(path, TrainRecord), training_json=asked), path
+        )
     for path in site.results_folder.rglob("*.json"):
-        verb, text = path.relative_to(site.results_folder).parts[1], path.read_text(encoding="utf-8")
-        path.write_text(text.replace('"command": "aiayn"', f'"command": "aiayn {verb} --seed 1"'), encoding="utf-8")
+        verb, text = (
+            path.relative_to(site.results_folder).parts[1],
+            path.read_text(encoding="utf-8"),
+        )
+        path.write_text(
+            text.replace('"command": "aiayn"', f'"command": "aiayn {verb} --seed 1"'),
+            encoding="utf-8",
+        )
     return site
 
 
@@ -160,8 +220,15 @@ def write_lines(lines: list[str], path: Path) -> Path:
 
 
 def make_forms(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make references, translations beside them as plain text and in each other form, and a log of fairseq-generate."""
-    files = {"references": PLAIN, "plain": OTHER, "generated": GENERATED, "referencetokens": tokens(PLAIN)}
+    """Make references, translations beside them as plain text and in each other form, and a log of
+    fairseq-generate.
+    """
+    files = {
+        "references": PLAIN,
+        "plain": OTHER,
+        "generated": GENERATED,
+        "referencetokens": tokens(PLAIN),
+    }
     for name, lines in (files | {name: lines for name, (lines, _) in FORMS.items()}).items():
         write_lines(lines, Path(f"{name.replace(',', '').replace(' ', '_')}.de"))
 
@@ -170,11 +237,17 @@ def make_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this a machine without GPU and mirror: 40 GB free, packages as pinned."""
     from analysis.price.preflight import checks  # of a wing, which may be absent
 
-    pins = dict(line.split("==") for line in (CHECKOUT / "constraints.txt").read_text().split("\n") if "==" in line)
+    pins = dict(
+        line.split("==")
+        for line in (CHECKOUT / "constraints.txt").read_text().split("\n")
+        if "==" in line
+    )
     needed = {name: pins[name] for name in (*checks.NEEDED_PACKAGES, checks.SLURM_PACKAGE)}
     which = shutil.which
     monkeypatch.setattr(checks, "installed_versions", lambda: needed)
-    monkeypatch.setattr(shutil, "which", lambda name, *rest: None if name == "nvidia-smi" else which(name, *rest))
+    monkeypatch.setattr(
+        shutil, "which", lambda name, *rest: None if name == "nvidia-smi" else which(name, *rest)
+    )
     monkeypatch.delenv("AIAYN_MIRROR", raising=False)
     monkeypatch.setenv("SACREBLEU", str(folder / "no cache"))
     monkeypatch.setattr(platform, "python_version", lambda: "3.11.0")
@@ -190,7 +263,9 @@ def make_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def make_odd_logs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make folders of logs as other people keep them."""
-    pytest.importorskip("tests.logs.odd_folders").write_odd_folders(Path())  # of a wing, which may be absent
+    pytest.importorskip("tests.logs.odd_folders").write_odd_folders(
+        Path()
+    )  # of a wing, which may be absent
 
 
 def make_doctor_folders(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
-"""The corpus `small` of the tests of the data stages, its source and subwords still to be chosen, and its text."""
+"""The corpus `small` of the tests of the data stages, its source and subwords still to be chosen,
+and its text.
+"""
 
 from pathlib import Path
 

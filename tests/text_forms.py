@@ -1,4 +1,6 @@
-"""One system's German translations in every form in which people share them, and the references as plain text."""
+"""One system's German translations in every form in which people share them, and the references as
+plain text.
+"""
 
 from collections.abc import Sequence
 
@@ -11,7 +13,9 @@ PLAIN = [
     for number, noun in enumerate(NOUNS, 1)
     for verb in VERBS
 ]
-OTHER = [line.replace("sieht", "sah").replace("malt", "malte") for line in PLAIN]  # another system's
+OTHER = [
+    line.replace("sieht", "sah").replace("malt", "malte") for line in PLAIN
+]  # another system's
 
 
 def tokens(lines: Sequence[str], *, is_aggressive: bool = False) -> list[str]:
@@ -22,7 +26,10 @@ def tokens(lines: Sequence[str], *, is_aggressive: bool = False) -> list[str]:
 
 def pieces(lines: Sequence[str]) -> list[str]:
     """Return lines with long words in two pieces."""
-    return [" ".join(f"{word[:4]}@@ {word[4:]}" if len(word) > 5 else word for word in line.split()) for line in lines]
+    return [
+        " ".join(f"{word[:4]}@@ {word[4:]}" if len(word) > 5 else word for word in line.split())
+        for line in lines
+    ]
 
 
 def sentence_pieces(lines: Sequence[str]) -> list[str]:
@@ -55,5 +62,8 @@ GENERATED = [
             f"P-{number}\t-0.5 -0.5",
         )
     ),
-    "Generate test with beam=4: BLEU4 = 27.30, 58.3/32.1/20.0/13.0 (BP=1.000, ratio=1.0, syslen=9, reflen=9)",
+    (
+        "Generate test with beam=4: BLEU4 = 27.30, 58.3/32.1/20.0/13.0 (BP=1.000, ratio=1.0,"
+        " syslen=9, reflen=9)"
+    ),
 ]

@@ -1,12 +1,14 @@
-"""Makes the environment `.venv` of this checkout, or adds to it. `make` calls it; Python's own library is enough.
+"""Makes the environment `.venv` of this checkout, or adds to it. `make` calls it; Python's own
+library is enough.
 
     python3.11 workflow/install.py demo            torch, fairseq, and the extras workflow, train and figures
     python3.11 workflow/install.py all             the extra dev too
     python3.11 workflow/install.py all --dry-run   prints the commands
 
-fairseq is installed after torch, which its setup.py imports, and without its extensions: that file leaves them out
-where READTHEDOCS is set. pip's cache is not used for it: it may hold a wheel with extensions, and would keep ours.
-"""
+fairseq is installed after torch, which its setup.py imports, and without its extensions: that file
+leaves them out where READTHEDOCS is set. pip's cache is not used for it: it may hold a wheel with
+extensions, and would keep ours.
+"""  # noqa: E501
 
 import argparse
 import glob
@@ -24,7 +26,9 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[1]
 VENV = CHECKOUT / ".venv"
 PYTHON = VENV / "bin" / "python"
-UNFINISHED = VENV / "unfinished"  # there while pip works: what a kill or a full disk leaves is not to be trusted
+UNFINISHED = (
+    VENV / "unfinished"
+)  # there while pip works: what a kill or a full disk leaves is not to be trusted
 LOG = VENV / "install.log"
 TORCH_INDEX = VENV / "torch-index"  # the index that was asked for, read by the Makefile
 
@@ -40,7 +44,9 @@ class InstallError(Exception):
 
 def main() -> int:
     """Install, and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("part", choices=EXTRAS_BY_PART)
     parser.add_argument("--torch-index-url", default="", help="where pip finds torch")
     parser.add_argument("--dry-run", action="store_true", help="print the commands")
@@ -64,7 +70,9 @@ def main() -> int:
 
 
 def make_environment(dry_run: bool) -> bool:
-    """Make `.venv` and return True, unless this is its Python and nothing in it was left half-done."""
+    """Make `.venv` and return True, unless this is its Python and nothing in it was left
+    half-done.
+    """
     is_own = Path(sys.executable).absolute() == PYTHON
     is_new = not is_own or UNFINISHED.exists()
     if is_new:
@@ -73,13 +81,26 @@ def make_environment(dry_run: bool) -> bool:
 
 
 def install_torch(given_url: str, dry_run: bool) -> None:
-    """Install torch: from `given_url` if there is one; without a GPU its CPU build, where that can be had."""
-    is_other = given_url != "" and not (TORCH_INDEX.exists() and TORCH_INDEX.read_text() == given_url)
+    """Install torch: from `given_url` if there is one; without a GPU its CPU build, where that can
+    be had.
+    """
+    is_other = given_url != "" and not (
+        TORCH_INDEX.exists() and TORCH_INDEX.read_text() == given_url
+    )
     url, reason = (given_url, "as TORCH_INDEX_URL says") if given_url else own_torch_index()
     if not dry_run:
         print(f"torch from {url or 'the package index'}, {reason}", flush=True)
     if url:  # torch alone: its index need not have what torch requires
-        pip([*(["--force-reinstall"] if is_other else []), "--no-deps", "--index-url", url, "torch"], dry_run)
+        pip(
+            [
+                *(["--force-reinstall"] if is_other else []),
+                "--no-deps",
+                "--index-url",
+                url,
+                "torch",
+            ],
+            dry_run,
+        )
     pip([*(["--extra-index-url", url] if url else []), "torch", "setuptools", "wheel"], dry_run)
     if dry_run:
         return
@@ -89,7 +110,11 @@ def install_torch(given_url: str, dry_run: bool) -> None:
     exec(version_path.read_text(), version)
     kind = f"built for CUDA {version['cuda']}" if version.get("cuda") else "the build for CPUs"
     other_url = CPU_INDEX_URL if version.get("cuda") else CPU_INDEX_URL.replace("cpu", "cu126")
-    print(f"torch {version['__version__']}, {kind}; for another: make install TORCH_INDEX_URL={other_url}", flush=True)
+    print(
+        f"torch {version['__version__']}, {kind}; for another: make install"
+        f" TORCH_INDEX_URL={other_url}",
+        flush=True,
+    )
 
 
 def own_torch_index() -> tuple[str, str]:
@@ -110,7 +135,10 @@ def own_torch_index() -> tuple[str, str]:
     except (OSError, ValueError) as error:
         return "", f"as {CPU_INDEX_URL} cannot be reached ({error})"
     tag = f"cp3{sys.version_info.minor}"
-    if not re.search(rf"torch-{pinned_version('torch')}(\+|%2B)cpu-{tag}-{tag}-\w+_{platform.machine()}\.whl", page):
+    if not re.search(
+        rf"torch-{pinned_version('torch')}(\+|%2B)cpu-{tag}-{tag}-\w+_{platform.machine()}\.whl",
+        page,
+    ):
         return "", f"as {CPU_INDEX_URL} has none for this machine"
     return CPU_INDEX_URL, "as there is no NVIDIA GPU"
 
@@ -118,15 +146,25 @@ def own_torch_index() -> tuple[str, str]:
 def install_fairseq(dry_run: bool) -> None:
     """Install fairseq without its extensions; what it requires comes with the project."""
     pip(
-        ["--no-cache-dir", "--no-build-isolation", "--no-deps", "--no-binary", "fairseq-fixed",
-         f"fairseq-fixed=={pinned_version('fairseq-fixed')}"], dry_run, {"READTHEDOCS": "1"},
-    )  # fmt: skip
+        [
+            "--no-cache-dir",
+            "--no-build-isolation",
+            "--no-deps",
+            "--no-binary",
+            "fairseq-fixed",
+            f"fairseq-fixed=={pinned_version('fairseq-fixed')}",
+        ],
+        dry_run,
+        {"READTHEDOCS": "1"},
+    )
 
 
 def compile_packages(dry_run: bool) -> None:
-    """Compile all packages at once where Python is told not to (PYTHONDONTWRITEBYTECODE, as in many images).
+    """Compile all packages at once where Python is told not to (PYTHONDONTWRITEBYTECODE, as in many
+    images).
 
-    Each command would compile torch again there, for 2 seconds. What no Python 3 can compile is passed over.
+    Each command would compile torch again there, for 2 seconds. What no Python 3 can compile is
+    passed over.
     """
     code = "import compileall, sys; compileall.compile_dir(sys.argv[1], quiet=2, workers=0)"
     run([str(PYTHON), "-c", code, str(VENV / "lib")], dry_run)
@@ -139,9 +177,23 @@ def pinned_version(name: str) -> str:
 
 
 def pip(arguments: list[str], dry_run: bool, variables: dict[str, str] | None = None) -> None:
-    """Let pip install; byte code is made when a module is first imported, as most never are (`compile_packages`)."""
-    command = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--progress-bar", "off"]
-    run([*command, "--no-compile", "--constraint", "constraints.txt", *arguments], dry_run, variables)
+    """Let pip install; byte code is made when a module is first imported, as most never are
+    (`compile_packages`).
+    """
+    command = [
+        str(PYTHON),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--progress-bar",
+        "off",
+    ]
+    run(
+        [*command, "--no-compile", "--constraint", "constraints.txt", *arguments],
+        dry_run,
+        variables,
+    )
 
 
 def run(command: list[str], dry_run: bool, variables: dict[str, str] | None = None) -> None:
@@ -151,17 +203,27 @@ def run(command: list[str], dry_run: bool, variables: dict[str, str] | None = No
         InstallError: if it fails.
     """
     if dry_run:
-        print(" ".join([*(f"{name}={value}" for name, value in (variables or {}).items()), shlex.join(command)]))
+        print(
+            " ".join(
+                [
+                    *(f"{name}={value}" for name, value in (variables or {}).items()),
+                    shlex.join(command),
+                ]
+            )
+        )
         return
     if VENV.exists():
         UNFINISHED.touch()
     environment = {**os.environ, **(variables or {})}
-    done = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         sys.stderr.write((done.stdout + done.stderr)[-3000:])
         raise InstallError(
-            f"{shlex.join(command)} failed, see above; for the network set https_proxy, or name a mirror "
-            f"(PIP_INDEX_URL=...); for space free {NEEDED_GB}, or set TMPDIR to a larger disk"
+            f"{shlex.join(command)} failed, see above; for the network set https_proxy, or name a"
+            f" mirror (PIP_INDEX_URL=...); for space free {NEEDED_GB}, or set TMPDIR to a larger"
+            " disk"
         )
     with LOG.open("a", encoding="utf-8") as log:
         log.write(f"{shlex.join(command)}\n{done.stdout}{done.stderr}\n")

@@ -1,9 +1,16 @@
-"""Answers first on the page of a scale: which of the paper's conclusions show, next to the forest in bits."""
+"""Answers first on the page of a scale: which of the paper's conclusions show, next to the forest
+in bits.
+"""
 
 import html
 from collections.abc import Iterable
 
-from analysis.conclusions.scale_contrasts import NOT_ANSWERED, NOT_MEASURED, PrintedContrast, draw_contrasts
+from analysis.conclusions.scale_contrasts import (
+    NOT_ANSWERED,
+    NOT_MEASURED,
+    PrintedContrast,
+    draw_contrasts,
+)
 from paper_tables.frame import Frame
 from paper_tables.layout import BITS_DECIMALS
 from paper_tables.render.drawn import DrawnFigure
@@ -21,20 +28,29 @@ def answer_of_scale(frame: Frame, figures: Iterable[DrawnFigure]) -> str:
         return '<p class="aside">No conclusion of the paper\'s can be called yet.</p>\n'
     answers |= {NOT_ANSWERED: unanswered} if unanswered else {}
     cards = [
-        (answer.capitalize(), card_words(f"{len(contrasts)} of {total}", map(_answer_words, contrasts)))
+        (
+            answer.capitalize(),
+            card_words(f"{len(contrasts)} of {total}", map(_answer_words, contrasts)),
+        )
         for answer, contrasts in answers.items()
     ]
     if unmeasured:
         cards.append((NOT_MEASURED.capitalize(), card_words(f"{len(unmeasured)} of {total}", [])))
-    drawn = "".join(render_figure(figure) for figure in figures if figure.name == ANSWER_FIGURE and figure.svg)
+    drawn = "".join(
+        render_figure(figure) for figure in figures if figure.name == ANSWER_FIGURE and figure.svg
+    )
     return (
         f"<h2>Which of the paper's conclusions hold at scale {frame.scale}?</h2>\n"
-        '<p class="caption">Differences to base in bits a subword on the development set, answered by one '
-        f'rule (decision 0012); <a href="#conclusions">all of it</a>.</p>\n<div class="answer">\n{render_cards(cards)}'
+        '<p class="caption">Differences to base in bits a subword on the development set, answered'
+        " by one "
+        'rule (decision 0012); <a href="#conclusions">all of it</a>.</p>\n<div'
+        f' class="answer">\n{render_cards(cards)}'
         f"{drawn}</div>\n"
     )
 
 
 def _answer_words(contrast: PrintedContrast) -> str:
     ours = contrast.ours
-    return html.escape(contrast.statement) + ("" if ours is None else f": <b>{ours.difference:+.{BITS_DECIMALS}f}</b>")
+    return html.escape(contrast.statement) + (
+        "" if ours is None else f": <b>{ours.difference:+.{BITS_DECIMALS}f}</b>"
+    )

@@ -15,7 +15,7 @@ freedom. With the paper's relation and its printed effect, both in bits a subwor
 The effect is within the margin if two one-sided t-tests at ALPHA reject an effect of the margin or
 more. The smallest margin that would pass is the larger absolute end of the 90 % interval. It is a
 bound and is never tested.
-"""
+"""  # noqa: E501
 
 import math
 from collections.abc import Mapping
@@ -27,7 +27,9 @@ from scipy import special  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.scoring.verdict import ALPHA, PooledSd, holm_adjusted, tail
 
-MARGIN_OF_ABSENCE = 0.05  # bits a subword; chosen after the runs of decision 0009 were seen (decision 0012)
+MARGIN_OF_ABSENCE = (
+    0.05  # bits a subword; chosen after the runs of decision 0009 were seen (decision 0012)
+)
 
 Relation = Literal["above", "below", "equivalent"]
 
@@ -52,7 +54,9 @@ class Direction(StrEnum):
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """A difference between a row and its control, with its standard error and the degrees of freedom of that."""
+    """A difference between a row and its control, with its standard error and the degrees of
+    freedom of that.
+    """
 
     difference: float
     standard_error: float
@@ -66,14 +70,20 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def p_difference(self) -> float:
         """The two-sided p-value of no difference."""
-        return min(1.0, 2 * tail(abs(self.difference), self.standard_error, self.degrees_of_freedom))
+        return min(
+            1.0, 2 * tail(abs(self.difference), self.standard_error, self.degrees_of_freedom)
+        )
 
     def p_within(self, margin: float) -> float:
-        """Return the p-value of the two one-sided tests: small if the effect is smaller than the margin."""
+        """Return the p-value of the two one-sided tests: small if the effect is smaller than the
+        margin.
+        """
         return tail(margin - abs(self.difference), self.standard_error, self.degrees_of_freedom)
 
     def smallest_margin(self, num_tests: int = 1) -> float:
-        """Return the smallest margin that would pass at ALPHA, or at ALPHA / `num_tests` for that many contrasts."""
+        """Return the smallest margin that would pass at ALPHA, or at ALPHA / `num_tests` for that
+        many contrasts.
+        """
         return abs(self.difference) + self._quantile(1 - ALPHA / num_tests)
 
     def includes(self, effect: float) -> bool:
@@ -114,7 +124,9 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
         return self.holm_difference < ALPHA
 
 
-def estimate_difference(difference: float, pooled: PooledSd, num_seeds: int, num_control_seeds: int) -> Estimate:
+def estimate_difference(
+    difference: float, pooled: PooledSd, num_seeds: int, num_control_seeds: int
+) -> Estimate:
     """Return the estimate of a difference of means by an sd that is pooled over systems."""
     return Estimate(
         difference=difference,
@@ -126,12 +138,18 @@ def estimate_difference(difference: float, pooled: PooledSd, num_seeds: int, num
 def answer_contrast(
     relation: Relation, printed_effect: float, estimate: Estimate, margin: float = MARGIN_OF_ABSENCE
 ) -> Answer:
-    """Return the answer of one contrast; the printed effect and the margin are in the estimate's unit."""
+    """Return the answer of one contrast; the printed effect and the margin are in the estimate's
+    unit.
+    """
     is_within = estimate.p_within(margin) < ALPHA
     if not estimate.includes(0.0):
         if relation == "equivalent":
             return Answer.DIFFERS
-        return Answer.AS_PRINTED if (estimate.difference > 0) == (relation == "above") else Answer.REVERSED
+        return (
+            Answer.AS_PRINTED
+            if (estimate.difference > 0) == (relation == "above")
+            else Answer.REVERSED
+        )
     if not is_within:
         return Answer.UNDECIDED
     if relation == "equivalent":
@@ -142,7 +160,9 @@ def answer_contrast(
 def answer_family(
     asked: Mapping[str, tuple[Relation, float, Estimate]], margin: float = MARGIN_OF_ABSENCE
 ) -> dict[str, Answered]:
-    """Return the answers of contrasts that are corrected together: by name (relation, printed effect, estimate)."""
+    """Return the answers of contrasts that are corrected together: by name (relation, printed
+    effect, estimate).
+    """
     estimates = [estimate for _, _, estimate in asked.values()]
     holm_difference = holm_adjusted([estimate.p_difference for estimate in estimates])
     holm_within = holm_adjusted([estimate.p_within(margin) for estimate in estimates])

@@ -1,4 +1,6 @@
-"""Draws Table 3 as a forest: the difference that each variation makes, printed and ours, and how it is called."""
+"""Draws Table 3 as a forest: the difference that each variation makes, printed and ours, and how it
+is called.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,46 +33,87 @@ from paper_tables.render.figure import (
 from paper_tables.tables.table3 import BLEU_METRIC, SYMBOL_BY_COLUMN, group_of
 
 TOO_CLOSE = "too close to call"
-ANSWER_BY_CALL = {Call.HOLDS: "holds", Call.REVERSED: "reversed", Call.TOO_CLOSE: TOO_CLOSE}  # in BLEU
+ANSWER_BY_CALL = {
+    Call.HOLDS: "holds",
+    Call.REVERSED: "reversed",
+    Call.TOO_CLOSE: TOO_CLOSE,
+}  # in BLEU
 NOT_CALLED = "not called"
 MARK_BY_ANSWER = {  # shape, stroke, fill: where the interval includes 0 the mark is hollow
-    PRINTED_NAME: ("diamond", PRINTED, PRINTED), Answer.AS_PRINTED.value: ("circle", OURS, OURS),
-    Answer.REVERSED.value: ("square", WARNING, WARNING), Answer.DIFFERS.value: ("triangle-up", WARNING, WARNING),
-    Answer.ABSENT.value: ("circle", OURS, "transparent"), Answer.TOO_SMALL.value: ("square", OURS, "transparent"),
-    Answer.UNDECIDED.value: ("cross", OURS, "transparent"), "holds": ("circle", OURS, OURS),
-    TOO_CLOSE: ("circle", OURS, "transparent"), NOT_CALLED: ("circle", PALETTE[3], "transparent"),
-}  # fmt: skip
+    PRINTED_NAME: ("diamond", PRINTED, PRINTED),
+    Answer.AS_PRINTED.value: ("circle", OURS, OURS),
+    Answer.REVERSED.value: ("square", WARNING, WARNING),
+    Answer.DIFFERS.value: ("triangle-up", WARNING, WARNING),
+    Answer.ABSENT.value: ("circle", OURS, "transparent"),
+    Answer.TOO_SMALL.value: ("square", OURS, "transparent"),
+    Answer.UNDECIDED.value: ("cross", OURS, "transparent"),
+    "holds": ("circle", OURS, OURS),
+    TOO_CLOSE: ("circle", OURS, "transparent"),
+    NOT_CALLED: ("circle", PALETTE[3], "transparent"),
+}
 NO_SD = "base has fewer than two seeds: no interval"
-FOREST_COLUMNS = ("group", "row", "label", "source", "scale", "metric", "num_seeds", "difference", "low", "high",
-                  "spread", "answer")  # fmt: skip
+FOREST_COLUMNS = (
+    "group",
+    "row",
+    "label",
+    "source",
+    "scale",
+    "metric",
+    "num_seeds",
+    "difference",
+    "low",
+    "high",
+    "spread",
+    "answer",
+)
 
 
 def forest_frame(cells: Frame, metric: str) -> pd.DataFrame:
     """Return the differences to base of Table 3's rows, printed and ours, in order of print.
 
-    Ours come from the table of conclusions, each with its 95 % interval. A row that is not measured has only its
-    printed difference. `metric` is bits a subword, or BLEU as Table 3 has it.
+    Ours come from the table of conclusions, each with its 95 % interval. A row that is not measured
+    has only its printed difference. `metric` is bits a subword, or BLEU as Table 3 has it.
     """
     printed = read_table(3)
     rows = list(dict.fromkeys(cell.row for cell in printed))
-    asked = (one for one in draw_contrasts(cells).contrasts if one.metric == metric and one.table == 3)
+    asked = (
+        one for one in draw_contrasts(cells).contrasts if one.metric == metric and one.table == 3
+    )
     lines: list[tuple[object, ...]] = []
     for one in sorted(asked, key=lambda one: rows.index(one.row_name)):
         row, ours = one.row_name, one.ours
         head = ("" if row == "big" else group_of(row), row, _label_of(row, printed))
-        lines.append((*head, PRINTED_NAME, PAPER_SCALE, metric, None, one.printed_effect, None, None, "",
-                      PRINTED_NAME))  # fmt: skip
+        lines.append(
+            (
+                *head,
+                PRINTED_NAME,
+                PAPER_SCALE,
+                metric,
+                None,
+                one.printed_effect,
+                None,
+                None,
+                "",
+                PRINTED_NAME,
+            )
+        )
         if ours is not None:
             spread = NO_SD if ours.interval is None else "95 % t-interval by the pooled sd"
             values = (ours.num_compared, ours.difference, *(ours.interval or (None, None)), spread)
-            answer = one.answered.answer.value if one.answered else ANSWER_BY_CALL.get(ours.call, NOT_CALLED)
+            answer = (
+                one.answered.answer.value
+                if one.answered
+                else ANSWER_BY_CALL.get(ours.call, NOT_CALLED)
+            )
             values += (answer,)
             lines.append((*head, OURS_NAME, cells.scale, metric, *values))
     return pd.DataFrame(lines, columns=list(FOREST_COLUMNS)).astype({"num_seeds": "Int64"})
 
 
 def _label_of(row: str, printed: Sequence[PublishedCell]) -> str:
-    """Return the label of a row: the settings printed in it, as the paper leaves blank what is as in base."""
+    """Return the label of a row: the settings printed in it, as the paper leaves blank what is as
+    in base.
+    """
     if row == "big":
         return "big"
     settings = [
@@ -84,13 +127,18 @@ def _label_of(row: str, printed: Sequence[PublishedCell]) -> str:
 
 
 def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Return one line a row, groups apart: printed difference as a diamond, ours with its interval and its answer."""
+    """Return one line a row, groups apart: printed difference as a diamond, ours with its interval
+    and its answer.
+    """
     metric = str(frame["metric"].iloc[0])
-    edge = max(float(frame["difference"].abs().max()), 0.1) * 1.3  # a bar that is longer is cut there
+    edge = (
+        max(float(frame["difference"].abs().max()), 0.1) * 1.3
+    )  # a bar that is longer is cut there
     scale = alt.Scale(domain=[-edge, edge], nice=False)
     marks = {name: mark for name, mark in MARK_BY_ANSWER.items() if (frame["answer"] == name).any()}
     shapes, strokes, fills = (
-        alt.Scale(domain=list(marks), range=list(kind)) for kind in zip(*marks.values(), strict=True)
+        alt.Scale(domain=list(marks), range=list(kind))
+        for kind in zip(*marks.values(), strict=True)
     )
     groups = list(frame.groupby("group", sort=False))
     charts = []
@@ -98,33 +146,71 @@ def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
         is_last = index == len(groups) - 1
         title = f"difference to base, {'BLEU' if is_bleu(metric) else 'bits a subword'}"
         axis = alt.Axis(
-            title=title if is_last else None, labels=is_last, ticks=is_last, domain=is_last, tickCount=6,
+            title=title if is_last else None,
+            labels=is_last,
+            ticks=is_last,
+            domain=is_last,
+            tickCount=6,
             labelExpr=SIGNED,
-        )  # fmt: skip
+        )
         x = alt.X("difference:Q", scale=scale, axis=axis)
-        y = alt.Y("label:N", sort=list(dict.fromkeys(part["label"])), title=None, axis=axis_of_names(LABEL_WIDTH))
+        y = alt.Y(
+            "label:N",
+            sort=list(dict.fromkeys(part["label"])),
+            title=None,
+            axis=axis_of_names(LABEL_WIDTH),
+        )
         legend = (
-            alt.Legend(title=None, columns=3, columnPadding=4, symbolOpacity=1, symbolStrokeWidth=1.6)
+            alt.Legend(
+                title=None, columns=3, columnPadding=4, symbolOpacity=1, symbolStrokeWidth=1.6
+            )
             if index == 0
             else None
         )
         answer = (
-            alt.Shape("answer:N", scale=shapes, legend=legend), alt.Stroke("answer:N", scale=strokes, legend=legend),
+            alt.Shape("answer:N", scale=shapes, legend=legend),
+            alt.Stroke("answer:N", scale=strokes, legend=legend),
             alt.Fill("answer:N", scale=fills, legend=legend),
-        )  # fmt: skip
-        tooltip = ["label:N", "source:N", "answer:N", "scale:N", alt.Tooltip("difference:Q", format="+.2f"), "low:Q",
-                   "high:Q", "num_seeds:Q", "spread:N"]  # fmt: skip
-        zero = alt.Chart(pd.DataFrame({"difference": [0.0]})).mark_rule(opacity=FAINT, aria=False).encode(x)
+        )
+        tooltip = [
+            "label:N",
+            "source:N",
+            "answer:N",
+            "scale:N",
+            alt.Tooltip("difference:Q", format="+.2f"),
+            "low:Q",
+            "high:Q",
+            "num_seeds:Q",
+            "spread:N",
+        ]
+        zero = (
+            alt.Chart(pd.DataFrame({"difference": [0.0]}))
+            .mark_rule(opacity=FAINT, aria=False)
+            .encode(x)
+        )
         ours_first = part.iloc[::-1]  # where both agree, the printed diamond is drawn over our mark
-        points = alt.Chart(ours_first).mark_point(opacity=1, size=62).encode(x, y, *answer, tooltip=tooltip)
+        points = (
+            alt.Chart(ours_first)
+            .mark_point(opacity=1, size=62)
+            .encode(x, y, *answer, tooltip=tooltip)
+        )
         layers = [zero, points]
         with_ends = part.dropna(subset=["low"])
         if not with_ends.empty:
             bars = alt.Chart(with_ends).mark_rule(color=OURS, strokeWidth=2.2, clip=True)
             layers.insert(1, bars.encode(alt.X("low:Q"), y, alt.X2("high:Q")))
-        letter = alt.TitleParams(str(group), orient="left", angle=0, align="left", baseline="middle", anchor="middle",
-                                 offset=12)  # fmt: skip
-        plot = alt.layer(*layers).properties(width=WIDTH - LABEL_WIDTH, height=alt.Step(ROW_HEIGHT), title=letter)
+        letter = alt.TitleParams(
+            str(group),
+            orient="left",
+            angle=0,
+            align="left",
+            baseline="middle",
+            anchor="middle",
+            offset=12,
+        )
+        plot = alt.layer(*layers).properties(
+            width=WIDTH - LABEL_WIDTH, height=alt.Step(ROW_HEIGHT), title=letter
+        )
         charts.append(plot)
     return alt.vconcat(*charts, spacing=6)
 
@@ -133,22 +219,29 @@ def describe_forest(frame: pd.DataFrame) -> str:
     """Describe each row of ours, next to the printed difference."""
     metric = str(frame["metric"].iloc[0])
     ours = frame[frame["source"] == OURS_NAME]
-    words = [f"Forest plot of Table 3: difference to base in {metric}, {frame['row'].nunique()} rows."]
+    words = [
+        f"Forest plot of Table 3: difference to base in {metric}, {frame['row'].nunique()} rows."
+    ]
     if ours.empty:
         words.append("Printed differences only; ours are not measured yet.")
     for line in ours.to_dict("records"):
-        printed = frame[(frame["row"] == line["row"]) & (frame["source"] == PRINTED_NAME)]["difference"]
+        printed = frame[(frame["row"] == line["row"]) & (frame["source"] == PRINTED_NAME)][
+            "difference"
+        ]
         shown = f", printed {printed.iloc[0]:+.2f}" if len(printed) else ""
-        words.append(f"{line['label']}: ours {line['difference']:+.2f}, {line['answer']} ({line['spread']}){shown}.")
+        words.append(
+            f"{line['label']}: ours {line['difference']:+.2f},"
+            f" {line['answer']} ({line['spread']}){shown}."
+        )
     return " ".join(words)
 
 
 _FOREST_CAPTION = (
-    "A diamond is the printed row minus the printed base; next to it is our row minus our base. The "
-    "mark is hollow where the interval includes 0, and a triangle where the paper prints the two as equal and ours "
-    "differ. Bars are 95 % t-intervals by an sd pooled over all systems of two seeds or more; a bar that leaves the "
-    "plot is cut. At a smaller scale than the paper's a row keeps its ratio to base, and the two compare in direction, "
-    "not in size."
+    "A diamond is the printed row minus the printed base; next to it is our row minus our base. The"
+    " mark is hollow where the interval includes 0, and a triangle where the paper prints the two"
+    " as equal and ours differ. Bars are 95 % t-intervals by an sd pooled over all systems of two"
+    " seeds or more; a bar that leaves the plot is cut. At a smaller scale than the paper's a row"
+    " keeps its ratio to base, and the two compare in direction, not in size."
 )
 FOREST_BLEU = Figure(
     name="forest_bleu",
@@ -160,7 +253,10 @@ FOREST_BLEU = Figure(
 FOREST_BITS = Figure(
     name="forest_bits",
     title="Table 3 as differences to base, bits a subword",
-    caption=f"Perplexity's logarithm to base 2, on the development set; to the left is better. {_FOREST_CAPTION}",
+    caption=(
+        "Perplexity's logarithm to base 2, on the development set; to the left is better."
+        f" {_FOREST_CAPTION}"
+    ),
     draw=draw_forest,
     describe=describe_forest,
 )

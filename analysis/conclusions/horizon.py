@@ -1,4 +1,5 @@
-"""Compares bigger models with base at 16,000 updates: whether "bigger is better" outlives 8,000 (decision 0012).
+"""Compares bigger models with base at 16,000 updates: whether "bigger is better" outlives 8,000
+(decision 0012).
 
 Equation (3) has no horizon, so a longer run contains the shorter run. A system that `begins_from`
 another continues its runs from their last update; the curve joins both runs. Big needs no such
@@ -32,7 +33,9 @@ CONFIRMATORY, READING = "confirmatory", "reading: seen before"
 
 
 class LongRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run to the horizon: bits on dev of its last checkpoint and by update, and the number that it belongs to."""
+    """A run to the horizon: bits on dev of its last checkpoint and by update, and the number that
+    it belongs to.
+    """
 
     seed: int
     bits: float
@@ -57,7 +60,11 @@ class HorizonContrast(msgspec.Struct, frozen=True, kw_only=True):
 def long_runs(frame: Frame) -> dict[str, list[LongRun]]:
     """Return the finished runs to the horizon by system, in order of seed."""
     corpus = frame.corpus_by_pair["en-de"]
-    run_by_key = {(run.system, run.seed): run for run in (*frame.runs, *frame.later_runs) if run.corpus == corpus}
+    run_by_key = {
+        (run.system, run.seed): run
+        for run in (*frame.runs, *frame.later_runs)
+        if run.corpus == corpus
+    }
     found: dict[str, dict[int, LongRun]] = {}
     for (key, metric), number in (*frame.numbers.items(), *frame.later_numbers.items()):
         is_dev = (key.corpus, key.average, key.role) == (corpus, COMPARED_AVERAGE, "dev")
@@ -66,12 +73,18 @@ def long_runs(frame: Frame) -> dict[str, list[LongRun]]:
         spec = frame.system_by_name.get(key.system)
         system = spec.begins_from if spec and spec.begins_from else key.system
         for run, value in number.values:
-            if run.seed is not None and run.train is not None and run.train.updates == HORIZON_UPDATES:
+            if (
+                run.seed is not None
+                and run.train is not None
+                and run.train.updates == HORIZON_UPDATES
+            ):
                 curve = {**_curve_of(run_by_key.get((system, run.seed))), **run.bits_by_update}
                 found.setdefault(system, {})[run.seed] = LongRun(
                     seed=run.seed, bits=value, bits_by_update=curve, number=number
                 )
-    return {system: [by_seed[seed] for seed in sorted(by_seed)] for system, by_seed in found.items()}
+    return {
+        system: [by_seed[seed] for seed in sorted(by_seed)] for system, by_seed in found.items()
+    }
 
 
 def _curve_of(run: Run | None) -> Mapping[int, float]:
@@ -79,7 +92,8 @@ def _curve_of(run: Run | None) -> Mapping[int, float]:
 
 
 def compare_at_horizon(runs_by_system: Mapping[str, Sequence[LongRun]]) -> list[HorizonContrast]:
-    """Return the contrasts of decision 0012 that have a run on both sides, then those of seeds that were seen before.
+    """Return the contrasts of decision 0012 that have a run on both sides, then those of seeds that
+    were seen before.
 
     A side with one seed takes the sd of the other systems. If no system has two seeds, no
     interval is given.
@@ -92,7 +106,11 @@ def compare_at_horizon(runs_by_system: Mapping[str, Sequence[LongRun]]) -> list[
     controls = confirmatory[REFERENCE_SYSTEM]
     contrasts = []
     for system in PREDICTED_BITS:
-        seen = [run for run in runs_by_system.get(system, []) if run.seed in READING_SEEDS.get(system, ())]
+        seen = [
+            run
+            for run in runs_by_system.get(system, [])
+            if run.seed in READING_SEEDS.get(system, ())
+        ]
         for kind, runs in ((CONFIRMATORY, confirmatory[system]), (READING, seen)):
             if runs and controls:
                 contrasts.append(_contrast(system, kind, runs, controls, pooled))
@@ -108,15 +126,22 @@ def _contrast(
 ) -> HorizonContrast:
     difference = _difference([run.bits for run in runs], [run.bits for run in controls])
     sides = (*runs, *controls)
-    shown = [update for update in SHOWN_UPDATES if all(update in run.bits_by_update for run in sides)]
-    best = [[min(run.bits_by_update.values()) for run in side if run.bits_by_update] for side in (runs, controls)]
+    shown = [
+        update for update in SHOWN_UPDATES if all(update in run.bits_by_update for run in sides)
+    ]
+    best = [
+        [min(run.bits_by_update.values()) for run in side if run.bits_by_update]
+        for side in (runs, controls)
+    ]
     return HorizonContrast(
         system=system,
         kind=kind,
         seeds=tuple(run.seed for run in runs),
         control_seeds=tuple(run.seed for run in controls),
         difference=difference,
-        estimate=None if pooled is None else estimate_difference(difference, pooled, len(runs), len(controls)),
+        estimate=None
+        if pooled is None
+        else estimate_difference(difference, pooled, len(runs), len(controls)),
         best_difference=_difference(*best) if all(best) else difference,
         difference_by_update={
             update: _difference(

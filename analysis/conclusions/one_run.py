@@ -1,9 +1,10 @@
-"""Compares each printed difference of Table 3 with the seed noise of public trainings at WMT's scale.
+"""Compares each printed difference of Table 3 with the seed noise of public trainings at WMT's
+scale.
 
 Table 3 has one run a row. At a given noise, two single runs of the same system differ by more than
-t(1 - alpha / 2, df) sd sqrt(2) with chance alpha: the reach of one run against one run. A printed difference above the
-reach is distinguishable from seed noise of that size. This says nothing of what the authors knew: their own noise was
-not published.
+t(1 - alpha / 2, df) sd sqrt(2) with chance alpha: the reach of one run against one run. A printed
+difference above the reach is distinguishable from seed noise of that size. This says nothing of
+what the authors knew: their own noise was not published.
 """
 
 import math
@@ -21,7 +22,9 @@ PERPLEXITY_COLUMN, BLEU_COLUMN = "ppl_dev", "bleu_dev"
 
 
 class PrintedDifference(NamedTuple):
-    """A row of Table 3 minus base, as printed, and the smallest absolute difference that its rounding allows."""
+    """A row of Table 3 minus base, as printed, and the smallest absolute difference that its
+    rounding allows.
+    """
 
     row: str
     bits: float
@@ -31,14 +34,18 @@ class PrintedDifference(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """A standard deviation over seeds, in one quantity, with its degrees of freedom and where it comes from."""
+    """A standard deviation over seeds, in one quantity, with its degrees of freedom and where it
+    comes from.
+    """
 
     name: str
     sd: float
     degrees_of_freedom: int
 
     def reach(self, num_comparisons: int = 1) -> float:
-        """Return the reach of one run against one run; alpha is divided by the number of comparisons (Bonferroni)."""
+        """Return the reach of one run against one run; alpha is divided by the number of
+        comparisons (Bonferroni).
+        """
         quantile = stats.t.ppf(1 - ALPHA / num_comparisons / 2, self.degrees_of_freedom)
         return float(quantile) * self.sd * math.sqrt(2)
 
@@ -72,8 +79,8 @@ def _algoperf_noises(quantity: str) -> list[Noise]:
     pooled = noise.pooled("bits_dev") if quantity == "bits_dev" else noise.pooled("bleu_test")
     if pooled is None:
         return []
-    # The noisiest of twelve settings is a stress value, no estimate: it is read as if every setting were as noisy, so
-    # it keeps the degrees of freedom of all settings.
+    # The noisiest of twelve settings is a stress value, no estimate: it is read as if every setting
+    # were as noisy, so it keeps the degrees of freedom of all settings.
     return [
         Noise("AlgoPerf", pooled.sd, pooled.degrees_of_freedom),
         Noise("AlgoPerf's noisiest setting", pooled.largest_sd, pooled.degrees_of_freedom),
@@ -81,7 +88,9 @@ def _algoperf_noises(quantity: str) -> list[Noise]:
 
 
 def _difference(row: str, reference: str, cells: Iterable[PublishedCell]) -> PrintedDifference:
-    """Return the printed difference of two rows; a value printed as 4.92 may be anything from 4.915 to 4.925."""
+    """Return the printed difference of two rows; a value printed as 4.92 may be anything from 4.915
+    to 4.925.
+    """
     text_by_place = {(cell.row, cell.column): cell.value for cell in cells}
     row_ppl, reference_ppl = (text_by_place[name, PERPLEXITY_COLUMN] for name in (row, reference))
     row_bleu, reference_bleu = (text_by_place[name, BLEU_COLUMN] for name in (row, reference))

@@ -9,7 +9,8 @@ from aiayn.printed import PUBLISHED_FOLDER, Edition, Text, read_rows
 
 
 class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the paper concludes from the cells of two rows in one column: how `row`'s number lies to `reference`'s.
+    """What the paper concludes from the cells of two rows in one column: how `row`'s number lies to
+    `reference`'s.
 
     `sentence` is the paper's own, shortened; `statement` says it of the two rows.
     """
@@ -27,7 +28,9 @@ class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 
 class PublishedFinding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What others found of what a row of Table 3 varies, who, and where in their text; at other scales than ours."""
+    """What others found of what a row of Table 3 varies, who, and where in their text; at other
+    scales than ours.
+    """
 
     row: Text
     finding: Text
@@ -36,10 +39,16 @@ class PublishedFinding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 def read_conclusions(folder: Path = PUBLISHED_FOLDER) -> list[PublishedConclusion]:
-    """Return what sections 5.4, 6.1 and 6.2 conclude from pairs of printed cells, fixed before anything is run."""
-    return [conclusion for _, conclusion in read_rows(folder / "conclusions.csv", PublishedConclusion)]
+    """Return what sections 5.4, 6.1 and 6.2 conclude from pairs of printed cells, fixed before
+    anything is run.
+    """
+    return [
+        conclusion for _, conclusion in read_rows(folder / "conclusions.csv", PublishedConclusion)
+    ]
 
 
 def read_findings(folder: Path = PUBLISHED_FOLDER) -> dict[str, PublishedFinding]:
     """Return what others found, by row of Table 3."""
-    return {finding.row: finding for _, finding in read_rows(folder / "elsewhere.csv", PublishedFinding)}
+    return {
+        finding.row: finding for _, finding in read_rows(folder / "elsewhere.csv", PublishedFinding)
+    }

@@ -1,9 +1,10 @@
 """Reads the probes at other learning rates, and says which effects depend on the rate.
 
-Equation (3) fixes the rate. A probe is trained with the same schedule at half or twice its peak, by a system of its
-own: `rate_half_<system>` or `rate_twice_<system>`. `paper_tables/measured/rates/<scale>.csv` has a line for each
-probe, and the folder next to it has the logs. Probes have seeds of their own and are in no table of results. The
-schedule has no horizon, so a probe may be shorter than the tables' trainings: all sides are compared after the
+Equation (3) fixes the rate. A probe is trained with the same schedule at half or twice its peak, by
+a system of its own: `rate_half_<system>` or `rate_twice_<system>`.
+`paper_tables/measured/rates/<scale>.csv` has a line for each probe, and the folder next to it has
+the logs. Probes have seeds of their own and are in no table of results. The schedule has no
+horizon, so a probe may be shorter than the tables' trainings: all sides are compared after the
 probes' number of updates.
 """
 
@@ -23,7 +24,9 @@ PRINTED_RATE = 1.0
 
 
 class RateProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A training at `times_peak` times the rate of equation (3): bits a subword on dev after its last update."""
+    """A training at `times_peak` times the rate of equation (3): bits a subword on dev after its
+    last update.
+    """
 
     system: str
     times_peak: float
@@ -33,16 +36,20 @@ class RateProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class RateProbes(msgspec.Struct, frozen=True):
-    """Bits a subword on dev by system and times of the peak, each the mean of its probes, all of so many updates."""
+    """Bits a subword on dev by system and times of the peak, each the mean of its probes, all of so
+    many updates.
+    """
 
     updates: int
     bits_by_system: Mapping[str, Mapping[float, float]]
 
 
 class RateEffects(msgspec.Struct, frozen=True):
-    """Bits of a row and of its control by times of the peak, each at all rates at which it was trained.
+    """Bits of a row and of its control by times of the peak, each at all rates at which it was
+    trained.
 
-    Those of equation (3), 1.0, are of the tables' own seeds, after as many updates as the probes had.
+    Those of equation (3), 1.0, are of the tables' own seeds, after as many updates as the probes
+    had.
     """
 
     row: dict[float, float]
@@ -51,7 +58,11 @@ class RateEffects(msgspec.Struct, frozen=True):
     @property
     def by_times_peak(self) -> dict[float, float]:
         """The row minus its control, by times of the peak, where both were trained."""
-        return {times: self.row[times] - self.control[times] for times in sorted(self.row) if times in self.control}
+        return {
+            times: self.row[times] - self.control[times]
+            for times in sorted(self.row)
+            if times in self.control
+        }
 
     @property
     def at_best(self) -> float:
@@ -60,7 +71,9 @@ class RateEffects(msgspec.Struct, frozen=True):
 
     @property
     def changes_sign(self) -> bool:
-        """Whether the effect at equation (3)'s rate has another sign where each side has its best rate."""
+        """Whether the effect at equation (3)'s rate has another sign where each side has its best
+        rate.
+        """
         return self.by_times_peak[PRINTED_RATE] * self.at_best < 0
 
 
@@ -68,8 +81,8 @@ def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> RateProbes | No
     """Return the probes of a scale; None without a file of them.
 
     Raises:
-        TableError: the file is malformed, a line has the printed rate or a seed of the tables, or the probes differ in
-            their number of updates.
+        TableError: the file is malformed, a line has the printed rate or a seed of the tables, or
+            the probes differ in their number of updates.
     """
     path = folder / f"{scale}.csv"
     if not path.exists():
@@ -78,11 +91,15 @@ def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> RateProbes | No
     updates: int | None = None
     for place, probe in read_rows(path, RateProbe):
         if probe.seed < FIRST_PROBE_SEED or probe.times_peak == PRINTED_RATE:
-            raise TableError(f"{place}: seed {probe.seed} at {probe.times_peak:g} times the peak; expected a seed of "
-                             f"{FIRST_PROBE_SEED} or above and another rate than equation (3)'s")  # fmt: skip
+            raise TableError(
+                f"{place}: seed {probe.seed} at {probe.times_peak:g} times the peak; expected a"
+                f" seed of {FIRST_PROBE_SEED} or above and another rate than equation (3)'s"
+            )
         if updates not in (None, probe.updates):
-            raise TableError(f"{place}: {probe.updates:,} updates; expected {updates:,}, as in the lines above: probes "
-                             "are compared after equal numbers of updates")  # fmt: skip
+            raise TableError(
+                f"{place}: {probe.updates:,} updates; expected {updates:,}, as in the lines above:"
+                " probes are compared after equal numbers of updates"
+            )
         updates = probe.updates
         values.setdefault((probe.system, probe.times_peak), []).append(probe.bits)
     bits_by_system: dict[str, dict[float, float]] = {}
@@ -94,10 +111,11 @@ def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> RateProbes | No
 def effects_at_rates(
     row: tuple[str, Sequence[SeedRun]], control: tuple[str, Sequence[SeedRun]], probes: RateProbes
 ) -> RateEffects | None:
-    """Return the effects of a row at each rate at which both sides were trained; None if only one was probed.
+    """Return the effects of a row at each rate at which both sides were trained; None if only one
+    was probed.
 
-    Each side is a system and its seeds at equation (3)'s rate. A seed without a validation after the probes' number of
-    updates makes the effect unknown.
+    Each side is a system and its seeds at equation (3)'s rate. A seed without a validation after
+    the probes' number of updates makes the effect unknown.
     """
     sides = []
     for system, runs in (row, control):

@@ -1,4 +1,5 @@
-"""Repeats the question of difference with one change at a time: decision 0012's readings of a contrast.
+"""Repeats the question of difference with one change at a time: decision 0012's readings of a
+contrast.
 
 A quantity has values by system and seed. Each reading gives an estimate for every contrast, row
 minus control, and from it a direction: better, worse, or no difference. A contrast's line names the
@@ -56,8 +57,12 @@ def read_pooled(
     less_is_better: bool = True,
     note: str = "",
 ) -> Reading:
-    """Return the reading of a quantity as decision 0009 reads it: by an sd pooled over all systems."""
-    pooled = pool_sd({system: list(some.values()) for system, some in values.items()}, with_bartlett=False)
+    """Return the reading of a quantity as decision 0009 reads it: by an sd pooled over all
+    systems.
+    """
+    pooled = pool_sd(
+        {system: list(some.values()) for system, some in values.items()}, with_bartlett=False
+    )
     estimates, missing = {}, {}
     for row in rows:
         problem = _problem_of(values, row, control, pooled)
@@ -65,7 +70,9 @@ def read_pooled(
             missing[row] = problem
         else:
             numbers = (len(values[row]), len(values[control]))
-            estimates[row] = estimate_difference(_difference(values, row, control), pooled, *numbers)
+            estimates[row] = estimate_difference(
+                _difference(values, row, control), pooled, *numbers
+            )
     return Reading(
         kind=kind,
         name=name,
@@ -77,7 +84,9 @@ def read_pooled(
 
 
 def read_welch(values: ValuesBySystem, rows: Sequence[str], control: str, name: str) -> Reading:
-    """Return the reading by two variances: the control's own, and that pooled over all other systems (Welch)."""
+    """Return the reading by two variances: the control's own, and that pooled over all other
+    systems (Welch).
+    """
     others = {system: list(some.values()) for system, some in values.items() if system != control}
     pooled_rows = pool_sd(others, with_bartlett=False)
     own = pool_sd({control: list(values.get(control, {}).values())}, with_bartlett=False)
@@ -88,7 +97,9 @@ def read_welch(values: ValuesBySystem, rows: Sequence[str], control: str, name: 
             missing[row] = problem
         else:
             numbers = (len(values[row]), len(values[control]))
-            estimates[row] = _estimate_welch(_difference(values, row, control), numbers, pooled_rows, own)
+            estimates[row] = _estimate_welch(
+                _difference(values, row, control), numbers, pooled_rows, own
+            )
     return Reading(kind="variance", name=name, estimate_by_row=estimates, missing=missing)
 
 
@@ -96,7 +107,9 @@ def correct_by_holm(reading: Reading, name: str) -> Reading:
     """Return a reading with Holm's correction over all of its contrasts."""
     rows = list(reading.estimate_by_row)
     p_values = holm_adjusted([reading.estimate_by_row[row].p_difference for row in rows])
-    return msgspec.structs.replace(reading, name=name, holm_by_row=dict(zip(rows, p_values, strict=True)))
+    return msgspec.structs.replace(
+        reading, name=name, holm_by_row=dict(zip(rows, p_values, strict=True))
+    )
 
 
 def leave_seeds_out(values: ValuesBySystem, rows: Sequence[str], control: str) -> list[Reading]:
@@ -121,7 +134,9 @@ def differing_readings(readings: Iterable[Reading], row: str, direction: Directi
 
 
 def _problem_of(values: ValuesBySystem, row: str, control: str, pooled: PooledSd | None) -> str:
-    """Return why a row cannot be compared with the control in a quantity, in a sentence; '' if it can."""
+    """Return why a row cannot be compared with the control in a quantity, in a sentence; '' if it
+    can.
+    """
     if not values.get(row):
         return f"{row} has no value"
     num_controls = len(values.get(control, {}))
@@ -136,7 +151,9 @@ def _difference(values: ValuesBySystem, row: str, control: str) -> float:
     return statistics.mean(values[row].values()) - statistics.mean(values[control].values())
 
 
-def _estimate_welch(difference: float, numbers: tuple[int, int], pooled_rows: PooledSd, own: PooledSd) -> Estimate:
+def _estimate_welch(
+    difference: float, numbers: tuple[int, int], pooled_rows: PooledSd, own: PooledSd
+) -> Estimate:
     """Return the estimate by two variances, with the degrees of freedom of Welch and Satterthwaite.
 
     `numbers` are the seeds of the row and of the control.
@@ -144,7 +161,8 @@ def _estimate_welch(difference: float, numbers: tuple[int, int], pooled_rows: Po
     parts = (pooled_rows.sd**2 / numbers[0], own.sd**2 / numbers[1])
     variance = math.fsum(parts)
     spread = math.fsum(
-        part**2 / pooled.degrees_of_freedom for part, pooled in zip(parts, (pooled_rows, own), strict=True)
+        part**2 / pooled.degrees_of_freedom
+        for part, pooled in zip(parts, (pooled_rows, own), strict=True)
     )
     return Estimate(
         difference=difference,

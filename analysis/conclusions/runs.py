@@ -21,11 +21,16 @@ def runs_by_system(frame: Frame, judged: Sequence[Number]) -> dict[str, list[See
         is_same_kind = is_averaged(key.average) == is_averaged(first.key.average)
         if (key.corpus, key.testset) == (first.key.corpus, first.key.testset) and is_same_kind:
             number_by_system.setdefault(key.system, number)
-    return {system: seed_runs(frame, number) for system, number in number_by_system.items() if number.values}
+    return {
+        system: seed_runs(frame, number)
+        for system, number in number_by_system.items()
+        if number.values
+    }
 
 
 def seed_runs(frame: Frame, number: Number, numbers: Numbers | None = None) -> list[SeedRun]:
-    """Return the seeds of a number; the record of dev says whether they started, for every test set.
+    """Return the seeds of a number; the record of dev says whether they started, for every test
+    set.
 
     `numbers` are those that the number comes from, the frame's own unless they are given.
     """
@@ -33,7 +38,9 @@ def seed_runs(frame: Frame, number: Number, numbers: Numbers | None = None) -> l
     place = (number.key.corpus, number.key.system)
     of_dev = (key for key, _ in numbers if key.role == "dev" and (key.corpus, key.system) == place)
     dev = next(of_dev, number.key)
-    entropies, bits_lost = (_values_of(numbers, dev, name) for name in (ENTROPY_METRIC, BITS_LOST_METRIC))
+    entropies, bits_lost = (
+        _values_of(numbers, dev, name) for name in (ENTROPY_METRIC, BITS_LOST_METRIC)
+    )
     return [
         SeedRun(
             value=value,

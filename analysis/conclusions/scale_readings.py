@@ -1,4 +1,5 @@
-"""Makes the readings of decision 0012 from the frame of a scale: what each contrast says if it is read otherwise.
+"""Makes the readings of decision 0012 from the frame of a scale: what each contrast says if it is
+read otherwise.
 
 `analysis.conclusions.readings` has the arithmetic. A reading here is a quantity of the pack: bits
 on another test set, BLEU, the mean of the last validations, an earlier or a later update. Every run
@@ -35,7 +36,8 @@ RunsBySystem = dict[str, list[SeedRun]]
 
 
 class Readings(msgspec.Struct, frozen=True, kw_only=True):
-    """All readings of a scale's contrasts, by row, with two special ones: `slopes` and `training_bits`.
+    """All readings of a scale's contrasts, by row, with two special ones: `slopes` and
+    `training_bits`.
 
     `place_by_name` has the test set and the metric of a reading of other numbers than bits on dev.
     `slopes` asks whether an effect still moves, with Holm's correction. `training_bits` are
@@ -53,7 +55,9 @@ class Readings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_readings(frame: Frame, rows: Sequence[str], control: str = REFERENCE_SYSTEM) -> Readings:
-    """Return the readings of some systems, each against the control, on the En-De corpus of a scale."""
+    """Return the readings of some systems, each against the control, on the En-De corpus of a
+    scale.
+    """
     runs = _started_by_system(frame, frame.numbers)
     later = _started_by_system(frame, frame.later_numbers)
     bits = _values(runs, lambda run: run.value)
@@ -63,7 +67,11 @@ def make_readings(frame: Frame, rows: Sequence[str], control: str = REFERENCE_SY
     )
     readings = [correct_by_holm(pooled, "Holm"), welch, correct_by_holm(welch, "Welch with Holm")]
     readings += leave_seeds_out(bits, rows, control)
-    later_bits = {system: some for system, some in _values(later, lambda run: run.value).items() if system in bits}
+    later_bits = {
+        system: some
+        for system, some in _values(later, lambda run: run.value).items()
+        if system in bits
+    }
     if later_bits:
         name = f"all seeds ({ADDED_AFTER_A_LOOK})"
         readings.append(read_pooled("seeds", name, merge_seeds(bits, later_bits), rows, control))
@@ -76,7 +84,9 @@ def make_readings(frame: Frame, rows: Sequence[str], control: str = REFERENCE_SY
             place_by_name[name] = (testset, BITS_METRIC)
             readings.append(read_pooled("text", name, values, rows, control))
     last = _values(runs, lambda run: run.mean_of_last)
-    readings.append(read_pooled("metric", "mean of the last three validations", last, rows, control))
+    readings.append(
+        read_pooled("metric", "mean of the last three validations", last, rows, control)
+    )
     for testset in keys:
         values = _numbers_on(frame, testset, BLEU_METRIC, runs)
         name = f"BLEU on {testset}"
@@ -84,9 +94,13 @@ def make_readings(frame: Frame, rows: Sequence[str], control: str = REFERENCE_SY
         readings.append(read_pooled("metric", name, values, rows, control, less_is_better=False))
     for share in SHARES:
         values = _values(runs, lambda run, share=share: run.bits_at(share))  # type: ignore[misc]
-        readings.append(read_pooled("horizon", f"{share * 100:.0f} % of the updates", values, rows, control))
+        readings.append(
+            read_pooled("horizon", f"{share * 100:.0f} % of the updates", values, rows, control)
+        )
     readings.append(_reading_at_horizon(frame, rows))
-    slopes = read_pooled("horizon", "slopes", _values(runs, lambda run: run.slope_at_end), rows, control)
+    slopes = read_pooled(
+        "horizon", "slopes", _values(runs, lambda run: run.slope_at_end), rows, control
+    )
     return Readings(
         readings=tuple(reading for reading in readings if reading.estimate_by_row),
         slopes=correct_by_holm(slopes, "slopes"),
@@ -105,7 +119,9 @@ def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
 
 
 def _keys_by_testset(frame: Frame) -> dict[str, list[CellKey]]:
-    """Return the cells of last checkpoints of the En-De corpus by test set: dev first, then the further test sets."""
+    """Return the cells of last checkpoints of the En-De corpus by test set: dev first, then the
+    further test sets.
+    """
     corpus = frame.corpus_by_pair["en-de"]
     found: dict[str, list[CellKey]] = {}
     for role in ("dev", "further"):
@@ -133,7 +149,9 @@ def _started_by_system(frame: Frame, numbers: Numbers) -> RunsBySystem:
 def _values(
     runs: Mapping[str, Sequence[SeedRun]], value_of: Callable[[SeedRun], float | None]
 ) -> dict[str, dict[int, float]]:
-    """Return a quantity by system and seed; no values for a system with a seed that has no value."""
+    """Return a quantity by system and seed; no values for a system with a seed that has no
+    value.
+    """
     values = {}
     for system, some in runs.items():
         by_seed = {run.seed: value_of(run) for run in some}
@@ -153,12 +171,18 @@ def _numbers_on(frame: Frame, testset: str, metric: str, runs: RunsBySystem) -> 
 
 
 def _training_bits(frame: Frame, rows: Sequence[str], control: str) -> Reading:
-    """Return the reading of bits on training batches, of the rows whose dropout and smoothing are the control's."""
+    """Return the reading of bits on training batches, of the rows whose dropout and smoothing are
+    the control's.
+    """
     corpus = frame.corpus_by_pair["en-de"]
     values: dict[str, dict[int, float]] = {}
     for (run_corpus, system), runs in frame.runs_by_system.items():
         if run_corpus == corpus and _is_regularised_alike(frame, system, control):
-            found = {run.seed: _mean_of_last_fifth(run) for run in runs if run.train and run.seed is not None}
+            found = {
+                run.seed: _mean_of_last_fifth(run)
+                for run in runs
+                if run.train and run.seed is not None
+            }
             values[system] = {seed: bits for seed, bits in found.items() if bits is not None}
     comparable = [row for row in rows if values.get(row)]
     return read_pooled("metric", "bits on training batches", values, comparable, control)
@@ -173,5 +197,9 @@ def _is_regularised_alike(frame: Frame, system: str, control: str) -> bool:
 def _mean_of_last_fifth(run: Run) -> float | None:
     """Return the mean of a run's training bits over its last fifth; None without a log."""
     updates = run.train.updates if run.train else 0
-    late = [bits for update, bits in run.training_bits_by_update.items() if update > TRAINING_SHARE * updates]
+    late = [
+        bits
+        for update, bits in run.training_bits_by_update.items()
+        if update > TRAINING_SHARE * updates
+    ]
     return sum(late) / len(late) if late else None

@@ -1,4 +1,6 @@
-"""Registers the wing `conclusions`: which of the paper's conclusions hold here, and how variants compare with base."""
+"""Registers the wing `conclusions`: which of the paper's conclusions hold here, and how variants
+compare with base.
+"""
 
 from aiayn.wings import Wing, WingFigure, WingTable
 
@@ -12,10 +14,30 @@ WING = Wing(
             place=20,
             is_always_packed=True,
         ),
-        WingTable("readings", "analysis.conclusions.tables.readings:lay_out_readings", chapter="variations", place=12),
-        WingTable("horizon", "analysis.conclusions.tables.horizon:lay_out_horizon", chapter="variations", place=14),
-        WingTable("testsets", "analysis.conclusions.tables.testsets:lay_out_testsets", chapter="variations", place=20),
-        WingTable("variants", "analysis.conclusions.tables.variants:lay_out_variants", chapter="variations", place=30),
+        WingTable(
+            "readings",
+            "analysis.conclusions.tables.readings:lay_out_readings",
+            chapter="variations",
+            place=12,
+        ),
+        WingTable(
+            "horizon",
+            "analysis.conclusions.tables.horizon:lay_out_horizon",
+            chapter="variations",
+            place=14,
+        ),
+        WingTable(
+            "testsets",
+            "analysis.conclusions.tables.testsets:lay_out_testsets",
+            chapter="variations",
+            place=20,
+        ),
+        WingTable(
+            "variants",
+            "analysis.conclusions.tables.variants:lay_out_variants",
+            chapter="variations",
+            place=30,
+        ),
         WingTable(
             "architectures",
             "analysis.conclusions.tables.variants:lay_out_architectures",

@@ -1,1 +1,3 @@
-"""Finds why BLEU is missing: compares log, data-bin and hypotheses of a run with the spec of its system."""
+"""Finds why BLEU is missing: compares log, data-bin and hypotheses of a run with the spec of its
+system.
+"""

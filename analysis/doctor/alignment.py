@@ -1,12 +1,15 @@
-"""Estimates from a data-bin alone which share of its training pairs is misaligned: source and target of two sentences.
+"""Estimates from a data-bin alone which share of its training pairs is misaligned: source and
+target of two sentences.
 
-Co-occurrences of symbols are counted on one sample of pairs. Each pair of a second sample is then compared with
-some target sentences of nearly its own length from other pairs: which explains the source best? The target of a
-true pair wins. The target of a misaligned pair is a random draw like any decoy, so its rank among them is uniform.
-The share of misaligned pairs is therefore twice the share of pairs that rank in the worse half (the estimator of null
-hypotheses of Storey 2002, with lambda 1/2).
+Co-occurrences of symbols are counted on one sample of pairs. Each pair of a second sample is then
+compared with some target sentences of nearly its own length from other pairs: which explains the
+source best? The target of a true pair wins. The target of a misaligned pair is a random draw like
+any decoy, so its rank among them is uniform. The share of misaligned pairs is therefore twice the
+share of pairs that rank in the worse half (the estimator of null hypotheses of Storey 2002, with
+lambda 1/2).
 
-The two samples share no pair: two rare symbols that co-occur once would otherwise count as a translation.
+The two samples share no pair: two rare symbols that co-occur once would otherwise count as a
+translation.
 """
 
 import math
@@ -24,9 +27,13 @@ from analysis.doctor.data_bin import UNKNOWN, Side
 NUM_COUNTED = 40_000  # pairs that are counted at most; half of them if there are fewer
 NUM_COMPARED = 4_000  # pairs that are compared at most
 MIN_COMPARED = 400  # below it there is no estimate
-MIN_OCCURRENCES = 8  # of a symbol on average, in what is counted: with 2 to 4, clean newstests look misaligned
+MIN_OCCURRENCES = (
+    8  # of a symbol on average, in what is counted: with 2 to 4, clean newstests look misaligned
+)
 MAX_SHARE = 0.05  # an estimate above it is an alarm
-CLEAN_SHARE = 0.03  # the false alarm rate is stated for a corpus with this share of misaligned pairs
+CLEAN_SHARE = (
+    0.03  # the false alarm rate is stated for a corpus with this share of misaligned pairs
+)
 _MIN_COOCCURRENCES = 2  # of two symbols, to count as a hint of translation
 _PRIOR = 5.0  # cooccurrences by chance that the prior adds
 _MIN_RATIO = 1.5  # weaker hints are omitted: they are most of the table and weigh least
@@ -48,7 +55,9 @@ class Alignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def estimate_misaligned(source: Side, target: Side, rng: np.random.Generator) -> Alignment | None:
-    """Return the estimate for two sides of one split; None if the pairs are too few, or their words too rare."""
+    """Return the estimate for two sides of one split; None if the pairs are too few, or their words
+    too rare.
+    """
     num_pairs = min(len(source), len(target))
     num_counted = min(NUM_COUNTED, num_pairs // 2)
     num_compared = min(NUM_COMPARED, num_pairs - num_counted)
@@ -57,7 +66,10 @@ def estimate_misaligned(source: Side, target: Side, rng: np.random.Generator) ->
     order = rng.permutation(num_pairs)
     counted, compared = order[:num_counted], order[num_counted : num_counted + num_compared]
     presences = [_presence(side, counted) for side in (source, target)]
-    if any(matrix.nnz < MIN_OCCURRENCES * np.count_nonzero(matrix.getnnz(axis=0)) for matrix in presences):
+    if any(
+        matrix.nnz < MIN_OCCURRENCES * np.count_nonzero(matrix.getnnz(axis=0))
+        for matrix in presences
+    ):
         return None
     hints = translation_hints(*presences)
     words = [np.unique(target.line(int(index))) for index in compared]
@@ -87,21 +99,30 @@ def _presence(side: Side, indices: npt.NDArray[np.int64]) -> Matrix:
     rows = np.repeat(np.arange(len(lines)), [len(line) for line in lines])
     is_word = columns >= UNKNOWN  # no ends of sentences
     shape = (len(lines), int(columns.max()) + 1)
-    return sparse.csr_matrix((np.ones(is_word.sum(), np.int32), (rows[is_word], columns[is_word])), shape=shape)
+    return sparse.csr_matrix(
+        (np.ones(is_word.sum(), np.int32), (rows[is_word], columns[is_word])), shape=shape
+    )
 
 
 def translation_hints(source: Matrix, target: Matrix) -> Matrix:
-    """Return log(p(t | s) / p(t)), with a prior, where it is well above 0; shape (source symbols, target symbols)."""
+    """Return log(p(t | s) / p(t)), with a prior, where it is well above 0; shape (source symbols,
+    target symbols).
+    """
     num_lines = source.shape[0]
     cooccurrences = (source.T @ target).tocoo()
     source_counts = np.asarray(source.sum(axis=0)).ravel()
     target_shares = np.asarray(target.sum(axis=0)).ravel() / num_lines
     by_chance = target_shares[cooccurrences.col]
-    ratio = (cooccurrences.data + _PRIOR * by_chance) / (source_counts[cooccurrences.row] + _PRIOR) / by_chance
+    ratio = (
+        (cooccurrences.data + _PRIOR * by_chance)
+        / (source_counts[cooccurrences.row] + _PRIOR)
+        / by_chance
+    )
     is_hint = (ratio > _MIN_RATIO) & (cooccurrences.data >= _MIN_COOCCURRENCES)
     values = np.log(ratio[is_hint])
     return sparse.csr_matrix(
-        (values, (cooccurrences.row[is_hint], cooccurrences.col[is_hint])), shape=cooccurrences.shape
+        (values, (cooccurrences.row[is_hint], cooccurrences.col[is_hint])),
+        shape=cooccurrences.shape,
     )
 
 

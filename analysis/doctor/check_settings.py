@@ -1,6 +1,8 @@
-"""Checks the settings of a training: the judgements of `paper_tables.compare`, as findings with their published costs.
+"""Checks the settings of a training: the judgements of `paper_tables.compare`, as findings with
+their published costs.
 
-The judgements are those by which `aiayn tables --from-logs` fills or sets apart a row, in the same words.
+The judgements are those by which `aiayn tables --from-logs` fills or sets apart a row, in the same
+words.
 """
 
 import math
@@ -32,7 +34,10 @@ def claimed_system(claim: Claim) -> PaperSystem:
         system=claim.system,
         language_pairs=(claim.corpus.language_pair,),
         symbols=symbols_of_spec(claim.training),
-        decoding={"beam_size": decoding.beam_size, "length_penalty_alpha": decoding.length_penalty_alpha},
+        decoding={
+            "beam_size": decoding.beam_size,
+            "length_penalty_alpha": decoding.length_penalty_alpha,
+        },
         average_by_use={
             f"{role}_{claim.corpus.language_pair}": max(averages)
             for role, averages in claim.averages_by_role.items()
@@ -49,7 +54,8 @@ def training_judgements(case: Case) -> tuple[Judgement, ...]:
 
 
 def expected_tokens(case: Case) -> float | None:
-    """Return the target tokens that the spec's batches hold of the data-bin's text; None without a data-bin.
+    """Return the target tokens that the spec's batches hold of the data-bin's text; None without a
+    data-bin.
 
     A batch is filled up to the spec's number of positions on its longer side.
     """
@@ -65,7 +71,13 @@ def check_model(case: Case) -> Answer:
         return Answer(missing="the log prints no arguments")
     judged = [one for one in training_judgements(case) if one.group == "model"]
     wrong = {one.quantity: one for one in judged if one.verdict in ("different", "contradictory")}
-    follow = {"d_k", "d_v"} if {"num_heads", "d_model"} & wrong.keys() else {"d_v"} if "d_k" in wrong else set()
+    follow = (
+        {"d_k", "d_v"}
+        if {"num_heads", "d_model"} & wrong.keys()
+        else {"d_v"}
+        if "d_k" in wrong
+        else set()
+    )
     findings = []
     for quantity, judgement in wrong.items():
         if quantity not in follow and quantity != "diverged":  # another check finds the divergence
@@ -82,26 +94,38 @@ def _model_finding(judgement: Judgement, followers: Sequence[Judgement]) -> Find
     return make_finding(
         NAME_BY_QUANTITY.get(judgement.quantity, "model"),
         [evidence_of(one) for one in (judgement, *followers)],
-        what=judgement.quantity, amount=float(value) if is_number else None,  # type: ignore[arg-type]
-        words=judgement.words or judgement.quantity, flags=judgement.fix or judgement.reason,
-    )  # fmt: skip
+        what=judgement.quantity,
+        amount=float(value) if is_number else None,  # type: ignore[arg-type]
+        words=judgement.words or judgement.quantity,
+        flags=judgement.fix or judgement.reason,
+    )
 
 
 def _seen(judged: Sequence[Judgement]) -> Answer:
-    """Return the outcome of quantities that are equal or harmless; what is not stated was not checked."""
+    """Return the outcome of quantities that are equal or harmless; what is not stated was not
+    checked.
+    """
     unstated = [one.words or one.quantity for one in judged if one.verdict == "not stated"]
     if unstated or not judged:
-        reasons = dict.fromkeys(one.reason for one in judged if one.verdict == "not stated" and one.reason)
+        reasons = dict.fromkeys(
+            one.reason for one in judged if one.verdict == "not stated" and one.reason
+        )
         return Answer(missing="; ".join([f"not stated: {', '.join(unstated)}", *reasons]))
     harmless = [f"harmless: {one.statement}" for one in judged if one.verdict == "harmless"]
     return Answer(seen="; ".join([f"{len(judged)} quantities as in the spec", *harmless]))
 
 
 def check_batch(case: Case) -> Answer:
-    """Compare batch, learning rate and updates with the spec's: one question, and none without the number of GPUs."""
+    """Compare batch, learning rate and updates with the spec's: one question, and none without the
+    number of GPUs.
+    """
     if case.training is None:
         return Answer(missing=NO_LOG)
-    judged = [one for one in training_judgements(case) if one.group in ("GPUs", "batch", "rate", "updates")]
+    judged = [
+        one
+        for one in training_judgements(case)
+        if one.group in ("GPUs", "batch", "rate", "updates")
+    ]
     wrong = [one for one in judged if one.verdict in ("different", "contradictory")]
     findings = [
         *_batch_finding(case, [one for one in wrong if one.group in ("GPUs", "batch")]),
@@ -116,7 +140,9 @@ def check_batch(case: Case) -> Answer:
 
 
 def _as_seen(judgement: Judgement) -> Judgement:
-    is_near = judgement.ratio is not None and MIN_UPDATES_RATIO <= judgement.ratio <= MAX_UPDATES_RATIO
+    is_near = (
+        judgement.ratio is not None and MIN_UPDATES_RATIO <= judgement.ratio <= MAX_UPDATES_RATIO
+    )
     reason = "within 5 %" if is_near else "as many tokens in updates of another size"
     return msgspec.structs.replace(judgement, verdict="harmless", reason=reason, source="")
 
@@ -125,26 +151,38 @@ def _batch_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding]:
     if not wrong:
         return
     printed = [one.ratio for one in training_judgements(case) if one.quantity == "wpb"]
-    ratio = _tokens_ratio(case) or next((one.ratio for one in wrong if one.ratio), None) or (printed or [None])[0]
+    ratio = (
+        _tokens_ratio(case)
+        or next((one.ratio for one in wrong if one.ratio), None)
+        or (printed or [None])[0]
+    )
     if ratio is None:
         yield make_finding("other-gpus", [evidence_of(one) for one in wrong])
         return
     positions = target_tokens_per_full_update(case.claim.training)
     yield make_finding(
-        "smaller-batch" if ratio < 1 else "larger-batch", [evidence_of(one) for one in wrong], amount=ratio,
-        times=max(ratio, 1 / ratio), frequency=max(2, round(1 / ratio)), positions=positions,
-    )  # fmt: skip
+        "smaller-batch" if ratio < 1 else "larger-batch",
+        [evidence_of(one) for one in wrong],
+        amount=ratio,
+        times=max(ratio, 1 / ratio),
+        frequency=max(2, round(1 / ratio)),
+        positions=positions,
+    )
 
 
 def _tokens_ratio(case: Case) -> float | None:
-    """Return the printed target tokens of an update over the spec's; None if either is not known."""
+    """Return the printed target tokens of an update over the spec's; None if either is not
+    known.
+    """
     expected = expected_tokens(case) or (25_000.0 if case.claim.is_papers_corpus else None)
     tokens = tokens_per_update(case.training.log)[1] if case.training else 0.0
     return tokens / expected if tokens and expected else None
 
 
 def _rate_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding]:
-    """Yield one finding for all that differs in the rate; costs were published of the peak or the warm-up only."""
+    """Yield one finding for all that differs in the rate; costs were published of the peak or the
+    warm-up only.
+    """
     if not wrong:
         return
     (first, *others), training = wrong, case.claim.training
@@ -156,16 +194,24 @@ def _rate_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding]:
     pairs = _published_rates(case)
     if reached := next((pair for pair in pairs if pair.outcome == "reached"), None):
         tokens = float(reached.target_tokens_per_update)
-        flags += f"; published: {float(reached.peak_learning_rate):g} at {tokens:,.0f} tokens an update {reached.words}"
+        flags += (
+            f"; published: {float(reached.peak_learning_rate):g} at {tokens:,.0f} tokens an update"
+            f" {reached.words}"
+        )
     yield make_finding(
-        "other-rate", [evidence_of(one) for one in wrong], what=first.quantity if is_single else "schedule",
-        amount=first.ratio if is_single else None, flags=flags,
+        "other-rate",
+        [evidence_of(one) for one in wrong],
+        what=first.quantity if is_single else "schedule",
+        amount=first.ratio if is_single else None,
+        flags=flags,
         costs=tuple(_known_pair(case, pairs)) if is_single else (),
-    )  # fmt: skip
+    )
 
 
 class PublishedRate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A peak rate at its warm-up and target tokens an update, and its result; '' where that is not known."""
+    """A peak rate at its warm-up and target tokens an update, and its result; '' where that is not
+    known.
+    """
 
     system: Literal["base", "big"]
     language_pair: Text
@@ -184,7 +230,9 @@ class PublishedRate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def _published_rates(case: Case) -> list[PublishedRate]:
-    """Return the published rates of such a system at known tokens an update, the nearest pair first."""
+    """Return the published rates of such a system at known tokens an update, the nearest pair
+    first.
+    """
     if case.training is None or not case.claim.is_papers_corpus:
         return []
     symbols, (_, tokens) = case.training.symbols, tokens_per_update(case.training.log)
@@ -208,10 +256,15 @@ def _published_rates(case: Case) -> list[PublishedRate]:
 
 
 def _known_pair(case: Case, pairs: Sequence[PublishedRate]) -> Iterator[Cost]:
-    """Yield a cost of 0 if the rate reached the paper's BLEU at about these tokens, with all its published results."""
+    """Yield a cost of 0 if the rate reached the paper's BLEU at about these tokens, with all its
+    published results.
+    """
     if case.training is None or not pairs:
         return
-    rate, tokens = case.training.symbols["peak_learning_rate"], tokens_per_update(case.training.log)[1]
+    rate, tokens = (
+        case.training.symbols["peak_learning_rate"],
+        tokens_per_update(case.training.log)[1],
+    )
     near = [
         pair
         for pair in pairs
@@ -219,15 +272,20 @@ def _known_pair(case: Case, pairs: Sequence[PublishedRate]) -> Iterator[Cost]:
         and 1 / MAX_PAIR_RATIO <= float(pair.target_tokens_per_update) / tokens <= MAX_PAIR_RATIO
     ]
     if any(pair.outcome == "reached" for pair in near):
-        words = (f"{float(pair.target_tokens_per_update):,.0f} tokens an update {pair.words}" for pair in near)
+        words = (
+            f"{float(pair.target_tokens_per_update):,.0f} tokens an update {pair.words}"
+            for pair in near
+        )
         yield Cost(low=0.0, high=0.0, source="; ".join(words), certainty="confirmed")
 
 
 def _updates_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding]:
-    """Yield a finding if a training had too few or too many updates, by their number and by their tokens.
+    """Yield a finding if a training had too few or too many updates, by their number and by their
+    tokens.
 
-    Fewer updates of more tokens each are not too few; as many updates of fewer tokens each are a small batch. A
-    training that stopped early is whole if it is the spec's own patience that ended it.
+    Fewer updates of more tokens each are not too few; as many updates of fewer tokens each are a
+    small batch. A training that stopped early is whole if it is the spec's own patience that ended
+    it.
     """
     if not wrong or case.training is None:
         return
@@ -242,7 +300,10 @@ def _updates_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding
         evidence = [evidence_of(judgement)]
         if tokens_ratio is not None:
             of_tokens = msgspec.structs.replace(
-                judgement, words="target tokens in all", found=f"{both[1]:.0%} of the spec's", expected="100%"
+                judgement,
+                words="target tokens in all",
+                found=f"{both[1]:.0%} of the spec's",
+                expected="100%",
             )
             evidence.append(evidence_of(of_tokens))
         name = "too-few-updates" if is_short else "too-many-updates"

@@ -1,4 +1,6 @@
-"""Checks how a training went, from its log: whether it diverged, and whether its decoder began to read the source."""
+"""Checks how a training went, from its log: whether it diverged, and whether its decoder began to
+read the source.
+"""
 
 import math
 from collections.abc import Sequence
@@ -11,38 +13,65 @@ from analysis.doctor.check_settings import NO_LOG
 from analysis.doctor.types import Answer, Attending, Case, fact, make_finding
 
 NO_VALIDATION = "the log has no validation"
-# A training that fell apart: perplexity in training above 1,000 after its best validation, or a validation that ends
-# this much (in bits a subword) above its best. Both stood so in the published cases (fairseq #515, #1331).
+# A training that fell apart: perplexity in training above 1,000 after its best validation, or a
+# validation that ends this much (in bits a subword) above its best. Both stood so in the published
+# cases (fairseq #515, #1331).
 DIVERGED_TRAIN_BITS, DIVERGED_DEV_BITS = 10.0, 2.0
-# A decoder that never began to read the source: by a record, each head's entropy over log S and the bits lost without
-# attention (decision 0009, `aiayn.scoring.start`); by a curve, a plateau: the best validation, in bits over
-# log2 of the vocabulary, and its fall over the last third of the updates. These thresholds lie between trainings that
-# started and others in one half of our logs, and hold in the other half (tests/doctor/test_start.py): plateaus at 0.31
-# that fall by 0.05, while started trainings end below 0.25 or still fall by 0.4. A small or hard text has a plateau as
-# high that is over-fitting: then training is far below it already when it is reached (flores #7, 7.6 BLEU: validation
-# at 4.6 bits, training at 2.1; our unstarted big: 4.14 and 3.65). And no such model translates: big had 11.8 BLEU.
+# A decoder that never began to read the source: by a record, each head's entropy over log S and the
+# bits lost without attention (decision 0009, `aiayn.scoring.start`); by a curve, a plateau: the
+# best validation, in bits over log2 of the vocabulary, and its fall over the last third of the
+# updates. These thresholds lie between trainings that started and others in one half of our logs,
+# and hold in the other half (tests/doctor/test_start.py): plateaus at 0.31 that fall by 0.05, while
+# started trainings end below 0.25 or still fall by 0.4. A small or hard text has a plateau as high
+# that is over-fitting: then training is far below it already when it is reached (flores #7, 7.6
+# BLEU: validation at 4.6 bits, training at 2.1; our unstarted big: 4.14 and 3.65). And no such
+# model translates: big had 11.8 BLEU.
 MIN_PLATEAU, MAX_PLATEAU_FALL, MIN_VALIDATIONS = 0.28, 0.14, 6
 MAX_PLATEAU_GAP, MAX_UNSTARTED_BLEU = 1.0, 15.0
 
 
 def check_divergence(case: Case) -> Answer:
-    """Check that the training did not diverge: training and validation perplexity stay near their best."""
+    """Check that the training did not diverge: training and validation perplexity stay near their
+    best.
+    """
     log = case.log
     if log is None or case.training is None:
         return Answer(missing=NO_LOG)
     subset = dev_subset(log)
-    values = [(one.update, one.nll_bits or one.loss_bits, one.line) for one in log.validations if one.subset == subset]
+    values = [
+        (one.update, one.nll_bits or one.loss_bits, one.line)
+        for one in log.validations
+        if one.subset == subset
+    ]
     known = [(update, bits, line) for update, bits, line in values if bits is not None]
     if len(known) < 2:
-        return Answer(missing="fewer than two validations in the log" if log.validations else NO_VALIDATION)
-    best_update, best_bits, best_line = min(known, key=lambda one: one[1] if math.isfinite(one[1]) else math.inf)
+        return Answer(
+            missing="fewer than two validations in the log" if log.validations else NO_VALIDATION
+        )
+    best_update, best_bits, best_line = min(
+        known, key=lambda one: one[1] if math.isfinite(one[1]) else math.inf
+    )
     last_update, last_bits, last_line = known[-1]
-    later = [(epoch.nll_bits, epoch) for epoch in log.epochs if epoch.update > best_update and epoch.nll_bits]
+    later = [
+        (epoch.nll_bits, epoch)
+        for epoch in log.epochs
+        if epoch.update > best_update and epoch.nll_bits
+    ]
     worst_bits, worst = max(later, key=lambda pair: pair[0], default=(0.0, None))
-    if last_bits - best_bits <= DIVERGED_DEV_BITS and worst_bits <= DIVERGED_TRAIN_BITS:  # false of NaN
+    if (
+        last_bits - best_bits <= DIVERGED_DEV_BITS and worst_bits <= DIVERGED_TRAIN_BITS
+    ):  # false of NaN
         return Answer(seen=f"best validation {best_bits:.2f} bits, last {last_bits:.2f}")
     path, what = case.training.path, f"validation, bits a subword, at update {last_update:,}"
-    evidence = [fact(path, what, f"{last_bits:.2f}", f"near its best, {best_bits:.2f} (line {best_line})", last_line)]
+    evidence = [
+        fact(
+            path,
+            what,
+            f"{last_bits:.2f}",
+            f"near its best, {best_bits:.2f} (line {best_line})",
+            last_line,
+        )
+    ]
     if worst is not None and worst_bits > DIVERGED_TRAIN_BITS:
         what = f"perplexity in training at update {worst.update:,}"
         perplexity = perplexity_of(worst_bits)
@@ -56,10 +85,12 @@ def check_divergence(case: Case) -> Answer:
 
 
 def check_start(case: Case) -> Answer:
-    """Check that the decoder began to read the source: by its attention where a record has it, else by its curve.
+    """Check that the decoder began to read the source: by its attention where a record has it, else
+    by its curve.
 
-    A training with normalisation after each sub-layer may stay for good at what its target language alone tells: its
-    loss falls and is flat, no gradient is unusual, and its translations have little to do with their source.
+    A training with normalisation after each sub-layer may stay for good at what its target language
+    alone tells: its loss falls and is flat, no gradient is unusual, and its translations have
+    little to do with their source.
     """
     if case.attending is not None:
         return _start_by_attention(case.attending)
@@ -71,8 +102,9 @@ def check_start(case: Case) -> Answer:
 def _start_by_attention(attending: Attending) -> Answer:
     lowest = [min(heads) for heads in attending.entropies]
     seen = (
-        f"entropy of cross-attention over log S, lowest head a layer: {', '.join(f'{one:.2f}' for one in lowest)}; "
-        f"without attention a subword loses {attending.bits_lost:.2f} bits"
+        "entropy of cross-attention over log S, lowest head a layer:"
+        f" {', '.join(f'{one:.2f}' for one in lowest)}; without attention a subword loses"
+        f" {attending.bits_lost:.2f} bits"
     )
     if min(lowest) <= UNIFORM_ENTROPY or attending.bits_lost >= UNIFORM_BITS:
         return Answer(seen=seen)
@@ -84,17 +116,29 @@ def _start_by_curve(case: Case, training: LoggedTraining, log: TrainingLog) -> A
     known = [
         (one.update, one.nll_bits, one.line)
         for one in log.validations
-        if one.subset == dev_subset(log) and one.nll_bits is not None and math.isfinite(one.nll_bits)
+        if one.subset == dev_subset(log)
+        and one.nll_bits is not None
+        and math.isfinite(one.nll_bits)
     ]
     if not log.vocabulary_sizes or len(known) < MIN_VALIDATIONS:
-        words = f"{len(known)} validations with their nll_loss; {MIN_VALIDATIONS} are needed, and the vocabulary's size"
+        words = (
+            f"{len(known)} validations with their nll_loss; {MIN_VALIDATIONS} are needed, and the"
+            " vocabulary's size"
+        )
         return Answer(missing=words if log.validations else NO_VALIDATION)
     begin, best = known[-1][0] * 2 / 3, min(bits for _, bits, _ in known)
-    early, late = ([bits for update, bits, _ in known if (update > begin) == is_late] for is_late in (False, True))
+    early, late = (
+        [bits for update, bits, _ in known if (update > begin) == is_late]
+        for is_late in (False, True)
+    )
     level = best / math.log2(max(log.vocabulary_sizes))
     seen = f"best validation {best:.2f} bits, {level:.2f} of a random subword's"
     if not early or not late:
-        return Answer(missing=f"{seen}; no validation {'after' if early else 'before'} two thirds of the updates")
+        return Answer(
+            missing=(
+                f"{seen}; no validation {'after' if early else 'before'} two thirds of the updates"
+            )
+        )
     fall = min(early) - min(late)
     seen += f", {fall:.2f} below that at two thirds"
     warmup = training.symbols.get("warmup_steps")
@@ -105,24 +149,39 @@ def _start_by_curve(case: Case, training: LoggedTraining, log: TrainingLog) -> A
     if started:
         return Answer(seen=f"{seen}; {started}")
     if fall >= MAX_PLATEAU_FALL:
-        return Answer(missing=f"{seen}: as high as a plateau, and falling; it may not read its source yet")
+        return Answer(
+            missing=f"{seen}: as high as a plateau, and falling; it may not read its source yet"
+        )
     expected = f"at most {MIN_PLATEAU}, or falling by {MAX_PLATEAU_FALL} bits or more"
     return _unstarted(fact(training.path, "validation", seen, expected, known[-1][2]))
 
 
 def _sign_of_start(log: TrainingLog, known: Sequence[tuple[int, float, int]], best: float) -> str:
-    """Return what shows that a training on a plateau reads its source for all that; '' if nothing does."""
+    """Return what shows that a training on a plateau reads its source for all that; '' if nothing
+    does.
+    """
     bleu = max((one.bleu for one in log.validations if one.bleu is not None), default=0.0)
     if bleu > MAX_UNSTARTED_BLEU:
         return f"but a validation's BLEU is {bleu:.1f}"
     reached, bits, _ = next(one for one in known if one[1] <= best + MAX_PLATEAU_FALL)
-    trained = (one.nll_bits for one in log.epochs if one.update >= reached and one.nll_bits is not None)
+    trained = (
+        one.nll_bits for one in log.epochs if one.update >= reached and one.nll_bits is not None
+    )
     trained_bits = next(trained, math.inf)
     is_far_below = bits - trained_bits > MAX_PLATEAU_GAP
-    return f"but training was at {trained_bits:.2f} when it came there: it over-fits" if is_far_below else ""
+    return (
+        f"but training was at {trained_bits:.2f} when it came there: it over-fits"
+        if is_far_below
+        else ""
+    )
 
 
 def _unstarted(evidence: Evidence) -> Answer:
-    words = "most of the score: without its source the decoder writes what is likely in its language"
-    cost = Cost(words=words, source="0.0 BLEU for 93.8 in the demo, 11.8 for 34.5 on Multi30k (docs/doctor.md)")
+    words = (
+        "most of the score: without its source the decoder writes what is likely in its language"
+    )
+    cost = Cost(
+        words=words,
+        source="0.0 BLEU for 93.8 in the demo, 11.8 for 34.5 on Multi30k (docs/doctor.md)",
+    )
     return Answer(findings=(make_finding("unstarted", [evidence], costs=(cost,)),))

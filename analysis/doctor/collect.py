@@ -1,11 +1,14 @@
-"""Finds the evidence of a training: log, data-bin, translations, references and scores; of a run of ours, or any.
+"""Finds the evidence of a training: log, data-bin, translations, references and scores; of a run of
+ours, or any.
 
-Of a run of ours its records name the files and what was decoded, averaged and scored. The spec that it was trained with
-(`training_json`) is not read: the expected values are those of the system's own file.
+Of a run of ours its records name the files and what was decoded, averaged and scored. The spec that
+it was trained with (`training_json`) is not read: the expected values are those of the system's own
+file.
 
-In any other folder the content of a file decides what it is. Translations are those of `fairseq-generate` (S-, T-, H-,
-D- lines, put into the order of the source), records of ours with the files beside them, or two plain files: hypotheses
-and references by their names, or named by the caller. A sacreBLEU score saved as JSON is taken for what was reported.
+In any other folder the content of a file decides what it is. Translations are those of
+`fairseq-generate` (S-, T-, H-, D- lines, put into the order of the source), records of ours with
+the files beside them, or two plain files: hypotheses and references by their names, or named by the
+caller. A sacreBLEU score saved as JSON is taken for what was reported.
 """
 
 import json
@@ -30,7 +33,14 @@ from aiayn.logs.listing import LeftOut, list_folder
 from aiayn.logs.reader import OTHER_TOOLKIT, read_log
 from aiayn.logs.types import TrainingLog
 from aiayn.packed import find_packed
-from aiayn.paths import Evaluation, average_record, corpus_record, evaluation_record, num_averaged, split_alpha
+from aiayn.paths import (
+    Evaluation,
+    average_record,
+    corpus_record,
+    evaluation_record,
+    num_averaged,
+    split_alpha,
+)
 from aiayn.records import (
     BinarizedCorpus,
     CheckpointRecord,
@@ -66,7 +76,9 @@ _AnyRecord = TypeVar("_AnyRecord", bound=Record)
 
 def list_runs(results_folder: Path) -> list[tuple[Path, TrainRecord]]:
     """Return every finished run below a results folder with its record's path, the newest last."""
-    paths = sorted(results_folder.glob("*/train/*/*/seed*.json"), key=lambda path: path.stat().st_mtime)
+    paths = sorted(
+        results_folder.glob("*/train/*/*/seed*.json"), key=lambda path: path.stat().st_mtime
+    )
     return [(path, read_record(path, TrainRecord)) for path in paths]
 
 
@@ -95,7 +107,8 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
         translations=tuple(_translations_of_run(results_folder, train, claim)),
         scorer=scorer,
         attending=_attending(
-            results_folder, f"{claim.scale}/perplexity/{train.corpus}/{train.system}/seed{train.seed}/last*/*.json"
+            results_folder,
+            f"{claim.scale}/perplexity/{train.corpus}/{train.system}/seed{train.seed}/last*/*.json",
         ),
     )
 
@@ -104,35 +117,65 @@ def _attending(folder: Path, pattern: str) -> Attending | None:
     """Return what the first perplexity record that has it states of cross-attention."""
     for path, record in _records(folder, PerplexityRecord, pattern):
         if record.cross_attention_entropy and record.bits_lost_uniform is not None:
-            return Attending(str(path), tuple(map(tuple, record.cross_attention_entropy)), record.bits_lost_uniform)
+            return Attending(
+                str(path),
+                tuple(map(tuple, record.cross_attention_entropy)),
+                record.bits_lost_uniform,
+            )
     return None
 
 
-def _translations_of_run(results_folder: Path, train: TrainRecord, claim: Claim) -> Iterator[Translation]:
+def _translations_of_run(
+    results_folder: Path, train: TrainRecord, claim: Claim
+) -> Iterator[Translation]:
     pattern = f"{claim.scale}/decode/{train.corpus}/{train.system}/seed{train.seed}/last*/*.json"
-    paths = sorted(results_folder.glob(pattern), key=lambda path: (-num_averaged(path.parent.name), path.name))
+    paths = sorted(
+        results_folder.glob(pattern), key=lambda path: (-num_averaged(path.parent.name), path.name)
+    )
     for path in paths:
-        if split_alpha(path.stem)[1] is not None:  # of a search that is not the system's, on purpose
+        if (
+            split_alpha(path.stem)[1] is not None
+        ):  # of a search that is not the system's, on purpose
             continue
         record = read_record(path, Hypotheses)
         if record.run != train.run:
-            raise RecordError(f"{path}: of run {record.run}, expected {train.run}; rerun `decode`, or name that run")
+            raise RecordError(
+                f"{path}: of run {record.run}, expected {train.run}; rerun `decode`, or name"
+                " that run"
+            )
         references_path, references = _references(results_folder, claim, record.testset)
         evaluation = Evaluation(
-            corpus=train.corpus, system=train.system, seed=train.seed, average=record.average, testset=record.testset,
-            role=role_of(claim.corpus, record.testset), language_pair=claim.corpus.language_pair,
-        )  # fmt: skip
+            corpus=train.corpus,
+            system=train.system,
+            seed=train.seed,
+            average=record.average,
+            testset=record.testset,
+            role=role_of(claim.corpus, record.testset),
+            language_pair=claim.corpus.language_pair,
+        )
         scored_path = evaluation_record(results_folder, claim.scale, "score", evaluation)
         averaged_path = average_record(
             results_folder, claim.scale, train.corpus, train.system, train.seed, record.average
         )
-        averaged = (averaged_path, read_record(averaged_path, CheckpointRecord)) if averaged_path.exists() else None
-        scored = (scored_path, read_record(scored_path, ScoreRecords)) if scored_path.exists() else None
-        yield _translation_from_records(claim.corpus, (path, record), averaged, scored, references_path, references)
+        averaged = (
+            (averaged_path, read_record(averaged_path, CheckpointRecord))
+            if averaged_path.exists()
+            else None
+        )
+        scored = (
+            (scored_path, read_record(scored_path, ScoreRecords)) if scored_path.exists() else None
+        )
+        yield _translation_from_records(
+            claim.corpus, (path, record), averaged, scored, references_path, references
+        )
 
 
-def _references(results_folder: Path, claim: Claim, testset: str) -> tuple[Path | None, list[str] | None]:
-    """Return the references as `score` takes them: raw lines, or joined where the corpus came in pieces."""
+def _references(
+    results_folder: Path, claim: Claim, testset: str
+) -> tuple[Path | None, list[str] | None]:
+    """Return the references as `score` takes them: raw lines, or joined where the corpus came in
+    pieces.
+    """
     raw_path = corpus_record(results_folder, claim.scale, "fetch", claim.corpus.name)
     if not raw_path.exists():
         return None, None
@@ -145,7 +188,12 @@ def _references(results_folder: Path, claim: Claim, testset: str) -> tuple[Path 
 
 
 def collect_folder(
-    folder: Path, claim: Claim, scorer: Scorer, *, hypotheses_path: Path | None, references_path: Path | None
+    folder: Path,
+    claim: Claim,
+    scorer: Scorer,
+    *,
+    hypotheses_path: Path | None,
+    references_path: Path | None,
 ) -> Case:
     """Return the evidence of one training in a folder; a kind of evidence that is absent is None.
 
@@ -158,12 +206,15 @@ def collect_folder(
     translations = tuple(_translations(folder, claim, logs, hypotheses_path, references_path))
     attending = _attending(folder, "**/*.json")
     notes = tuple(_not_read(logs, listing.left_out))
-    case = Case(claim, _training(folder, logs), _data(folder, claim), translations, scorer, attending, notes)
+    case = Case(
+        claim, _training(folder, logs), _data(folder, claim), translations, scorer, attending, notes
+    )
     if case.training is None and case.data is None and not translations:
         found = "; ".join(notes[:MAX_NOTES])
         raise RecordError(
-            f"{folder}: no training log, no data-bin of {claim.corpus.language_pair} and no translations; "
-            f"expected one of them at least; name the folder that has them{f' ({found})' if found else ''}"
+            f"{folder}: no training log, no data-bin of {claim.corpus.language_pair} and no"
+            " translations; expected one of them at least; name the folder that has"
+            f" them{f' ({found})' if found else ''}"
         )
     return case
 
@@ -188,21 +239,29 @@ def _training(folder: Path, logs: LoggedFolder) -> LoggedTraining | None:
     if training is None:
         return None
     path = folder / training.path.removesuffix(f"@{training.log.first_line}")
-    if not training.log.arguments and training.log.num_parameters is None and not training.log.validations:
+    if (
+        not training.log.arguments
+        and training.log.num_parameters is None
+        and not training.log.validations
+    ):
         return None
     return msgspec.structs.replace(training, path=str(path))
 
 
 def _data(folder: Path, claim: Claim) -> DataBin | None:
     source, target = claim.corpus.source_language, claim.corpus.target_language
-    folders = [str(path.parent) for path in sorted(folder.rglob(f"train.{source}-{target}.{source}.idx"))]
+    folders = [
+        str(path.parent) for path in sorted(folder.rglob(f"train.{source}-{target}.{source}.idx"))
+    ]
     _refuse_several(folder, "data-bins", folders)
     return DataBin(Path(folders[0]), source, target) if folders else None
 
 
 def _refuse_several(folder: Path, what: str, paths: list[str]) -> None:
     if len(paths) > 1:
-        raise UsageError(f"{folder}: {len(paths)} {what} ({', '.join(paths[:4])}); give a folder of one run")
+        raise UsageError(
+            f"{folder}: {len(paths)} {what} ({', '.join(paths[:4])}); give a folder of one run"
+        )
 
 
 def _translations(
@@ -214,7 +273,9 @@ def _translations(
 ) -> Iterator[Translation]:
     given_path = references_path or _plain_file(folder, _REFERENCES)
     records = list(_translations_of_records(folder, claim, given_path))
-    generations = [_generated(folder, one, claim, None) for one in logs.generations if _is_scored(one)]
+    generations = [
+        _generated(folder, one, claim, None) for one in logs.generations if _is_scored(one)
+    ]
     if hypotheses_path is None and (records or generations):
         yield from records or generations
         return
@@ -223,36 +284,59 @@ def _translations(
         return
     if read_output(plain_path).kind == "generate log":
         given = join_logs(plain_path.parent, {plain_path.name: read_log(plain_path)})
-        yield from (_generated(plain_path.parent, one, claim, references_path) for one in given.generations)
+        yield from (
+            _generated(plain_path.parent, one, claim, references_path) for one in given.generations
+        )
         return
     testset = claim.corpus.test_testset
     yield Translation(
-        path=str(plain_path), lines=read_lines(plain_path), testset=testset, split=split_of(claim.corpus, testset),
+        path=str(plain_path),
+        lines=read_lines(plain_path),
+        testset=testset,
+        split=split_of(claim.corpus, testset),
         role="test",
-        references_path=str(given_path or ""), references=read_lines(given_path) if given_path else None,
+        references_path=str(given_path or ""),
+        references=read_lines(given_path) if given_path else None,
         reported=tuple(_sacrebleu_scores(folder)),
-    )  # fmt: skip
+    )
 
 
 def _plain_file(folder: Path, name: re.Pattern[str]) -> Path | None:
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix in _PLAIN_SUFFIXES]
+    paths = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix in _PLAIN_SUFFIXES
+    ]
     return next((path for path in paths if name.match(path.name)), None)
 
 
-def _translations_of_records(folder: Path, claim: Claim, references_path: Path | None) -> Iterator[Translation]:
-    """Yield the test sets that records of ours below the folder name; references are those of a plain file, if any."""
-    checkpoints, scores = list(_records(folder, CheckpointRecord)), list(_records(folder, ScoreRecords))
+def _translations_of_records(
+    folder: Path, claim: Claim, references_path: Path | None
+) -> Iterator[Translation]:
+    """Yield the test sets that records of ours below the folder name; references are those of a
+    plain file, if any.
+    """
+    checkpoints, scores = (
+        list(_records(folder, CheckpointRecord)),
+        list(_records(folder, ScoreRecords)),
+    )
     references = read_lines(references_path) if references_path else None
     for path, record in _records(folder, Hypotheses):
-        averaged = next((placed for placed in checkpoints if placed[1].average == record.average), None)
+        averaged = next(
+            (placed for placed in checkpoints if placed[1].average == record.average), None
+        )
         scored = next((placed for placed in scores if placed[1].testset == record.testset), None)
-        yield _translation_from_records(claim.corpus, (path, record), averaged, scored, references_path, references)
+        yield _translation_from_records(
+            claim.corpus, (path, record), averaged, scored, references_path, references
+        )
 
 
 def _records(
     folder: Path, record_type: type[_AnyRecord], pattern: str = "**/*.json"
 ) -> Iterator[tuple[Path, _AnyRecord]]:
-    """Yield the records of a type below a folder, in order of path; files of anything else are passed over."""
+    """Yield the records of a type below a folder, in order of path; files of anything else are
+    passed over.
+    """
     for path in sorted(folder.glob(pattern)):
         try:
             record = read_record(path, record_type)
@@ -262,14 +346,20 @@ def _records(
 
 
 def _is_scored(generation: LoggedGeneration) -> bool:
-    """Return whether a log of fairseq-generate holds translations or a score; validations are no translations."""
+    """Return whether a log of fairseq-generate holds translations or a score; validations are no
+    translations.
+    """
     log = generation.log
     is_validation = log.bleu is not None and log.bleu.name == VALIDATION_BLEU
     return bool(log.num_hypotheses or log.bleu) and not is_validation
 
 
-def _generated(folder: Path, generation: LoggedGeneration, claim: Claim, references_path: Path | None) -> Translation:
-    """Return fairseq-generate's lines as they are, in the order of the source, with the BLEU that it printed."""
+def _generated(
+    folder: Path, generation: LoggedGeneration, claim: Claim, references_path: Path | None
+) -> Translation:
+    """Return fairseq-generate's lines as they are, in the order of the source, with the BLEU that
+    it printed.
+    """
     log = generation.log
     path = folder / generation.path.removesuffix(f"@{log.first_line}")
     average = generation.average.name if num_averaged(generation.average.name) else ""
@@ -284,15 +374,24 @@ def _generated(folder: Path, generation: LoggedGeneration, claim: Claim, referen
         metric = metric_of_generation(log)
         reported = [Reported(f"{path}:{log.bleu.line}", metric, log.bleu.value, "")]
     return Translation(
-        path=str(path), lines=tuple(chosen[number] for number in numbers),
-        testset=testset, split=subset, role=role_of(claim.corpus, testset), average=average,
+        path=str(path),
+        lines=tuple(chosen[number] for number in numbers),
+        testset=testset,
+        split=subset,
+        role=role_of(claim.corpus, testset),
+        average=average,
         generation=msgspec.structs.replace(generation, path=str(path)),
         metric="bleu_fairseq" if metric == "bleu_as_given" else metric,
         references_path=str(references_path or path),
-        references=read_lines(references_path) if references_path else _numbered_lines(sentences["T"], numbers),
+        references=(
+            read_lines(references_path)
+            if references_path
+            else _numbered_lines(sentences["T"], numbers)
+        ),
         reported=() if references_path else tuple(reported),
-        source_lines=_numbered_lines(sentences["S"], numbers), logged=log.bleu,
-    )  # fmt: skip
+        source_lines=_numbered_lines(sentences["S"], numbers),
+        logged=log.bleu,
+    )
 
 
 def _numbered_lines(line_by_number: dict[int, str], numbers: list[int]) -> tuple[str, ...] | None:
@@ -303,7 +402,9 @@ def _numbered_lines(line_by_number: dict[int, str], numbers: list[int]) -> tuple
 
 
 def _sacrebleu_scores(folder: Path) -> Iterator[Reported]:
-    """Yield the scores that sacreBLEU wrote as JSON; those whose definition is none of ours keep their own name."""
+    """Yield the scores that sacreBLEU wrote as JSON; those whose definition is none of ours keep
+    their own name.
+    """
     for path in sorted(folder.rglob("*.json")):
         try:
             content = json.loads(path.read_bytes())
@@ -315,12 +416,15 @@ def _sacrebleu_scores(folder: Path) -> Iterator[Reported]:
             if isinstance(score["score"], int | float):
                 signature = str(score["signature"])
                 tokenizer = re.search(r"tok:(\w+)", signature)
-                metric = _METRIC_BY_TOKENIZER.get(tokenizer[1] if tokenizer else "", str(score["name"]))
+                metric = _METRIC_BY_TOKENIZER.get(
+                    tokenizer[1] if tokenizer else "", str(score["name"])
+                )
                 yield Reported(str(path), metric, float(score["score"]), signature)
 
 
 def read_lines(path: Path, *, may_be_blank: bool = False) -> tuple[str, ...]:
-    """Return the lines of a text, whatever it is packed in (see `aiayn.scoring.outputs.system_output`).
+    """Return the lines of a text, whatever it is packed in (see
+    `aiayn.scoring.outputs.system_output`).
 
     Raises:
         ScoreError: if it is empty, torn, binary or no UTF-8.
@@ -337,8 +441,13 @@ def read_training(path: Path) -> LoggedTraining:
     log_file = read_log(path)
     trainings = [entry for entry in log_file.entries if isinstance(entry, TrainingLog)]
     if len(trainings) != 1:
-        refusal = f" (line {log_file.refusal.line}: {log_file.refusal.text})" if log_file.refusal else ""
-        raise RecordError(f"{path}: {len(trainings)} trainings{refusal}; expected the log of one, by fairseq-train")
+        refusal = (
+            f" (line {log_file.refusal.line}: {log_file.refusal.text})" if log_file.refusal else ""
+        )
+        raise RecordError(
+            f"{path}: {len(trainings)} trainings{refusal}; expected the log of one, by"
+            " fairseq-train"
+        )
     return logged_training(str(path), trainings[0], path.parent)
 
 
@@ -363,13 +472,22 @@ def _translation_from_records(
         max_length_per_source_token=float(limit[1]) if limit else None,
         max_extra_tokens=int(limit[2]) if limit else None,
     )
-    reported = [] if scored is None else [
-        Reported(str(scored[0]), one.metric, one.value, one.signature) for one in scored[1].scores
-    ]  # fmt: skip
+    reported = (
+        []
+        if scored is None
+        else [
+            Reported(str(scored[0]), one.metric, one.value, one.signature)
+            for one in scored[1].scores
+        ]
+    )
     return Translation(
         path=str(text_path),
         lines=read_lines(text_path, may_be_blank=True),
-        pieces=read_lines(record.pieces_path, may_be_blank=True) if record.pieces_path.is_file() else None,
+        pieces=(
+            read_lines(record.pieces_path, may_be_blank=True)
+            if record.pieces_path.is_file()
+            else None
+        ),
         testset=record.testset,
         split=split_of(corpus, record.testset),
         role=role_of(corpus, record.testset),
@@ -384,7 +502,9 @@ def _translation_from_records(
 
 
 def split_of(corpus: CorpusSpec, testset: str) -> str:
-    """Return the data-bin's name of a test set, as `aiayn binarize` gives it: valid, test, test1 by their order."""
+    """Return the data-bin's name of a test set, as `aiayn binarize` gives it: valid, test, test1 by
+    their order.
+    """
     if testset not in corpus.testsets:
         return ""
     place = corpus.testsets.index(testset)

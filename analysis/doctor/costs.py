@@ -1,8 +1,10 @@
-"""Estimates what each finding of the doctor costs in BLEU and how likely it explains what is missing; ranks them so.
+"""Estimates what each finding of the doctor costs in BLEU and how likely it explains what is
+missing; ranks them so.
 
-Costs are those of published/costs.csv and Table 3 that were seen on the run's own corpus with a system of its kind and
-a difference of that size; a fault planted in the demo is one for the demo alone. The costs of all causes together are
-never more than what is missing beside the printed number.
+Costs are those of published/costs.csv and Table 3 that were seen on the run's own corpus with a
+system of its kind and a difference of that size; a fault planted in the demo is one for the demo
+alone. The costs of all causes together are never more than what is missing beside the printed
+number.
 """
 
 import math
@@ -31,13 +33,17 @@ from analysis.doctor.types import WORDS_BY_CHECK, Answer, Diagnosis, Missing, fa
 from paper_tables.published_data import WHOLE_SCORE, HighCost, LowCost, read_gaps
 
 PAPER_CORPORA = {corpus: pair for pair, corpus in PAPER_CORPUS_BY_LANGUAGE_PAIR.items()}
-OTHER_CORPORA = ("iwslt14_de_en",)  # on which differences were measured that the paper's corpora have no cost of
+OTHER_CORPORA = (
+    "iwslt14_de_en",
+)  # on which differences were measured that the paper's corpora have no cost of
 DEMO_CORPUS = "demo_en_de"
 MIN_SLIP = 3.0  # BLEU; less than that, no published slip of tokenisation cost
 NUM_FILTERED = 2737.0  # lines of newstest2014 that sacreBLEU calls wmt14
 NOISE = 0.3  # two runs of one recipe lie this far apart (cause 12 of causes.csv)
 UNKNOWN_COST = "cost unknown: none is published for this corpus, system and size"
-PLANTED_SOURCE = "planted in base of the demo, 700 updates, one seed (tests/doctor/planted_faults.md)"
+PLANTED_SOURCE = (
+    "planted in base of the demo, 700 updates, one seed (tests/doctor/planted_faults.md)"
+)
 CERTAINTIES = ("", "confirmed", "measured", "suspected", "planted")
 LIKELIHOODS = ("measured", "likely", "possible", "unknown", "unlikely", "raises")
 _FAIRSEQ_GAP = {"bleu_fairseq": "bleu_tok_moses"}  # both without compounds split
@@ -45,18 +51,23 @@ Size = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)
 
 
 class PlantedCost(msgspec.Struct, frozen=True):
-    """BLEU lost in the demo by a fault as it was planted, by its quantity; two seeds differ by 0.8."""
+    """BLEU lost in the demo by a fault as it was planted, by its quantity; two seeds differ by
+    0.8.
+    """
 
     what: str
     fault: str
     loss: float
 
 
-PLANTED_COSTS = tuple(row for _, row in read_rows(Path(__file__).parent / "planted.csv", PlantedCost))
+PLANTED_COSTS = tuple(
+    row for _, row in read_rows(Path(__file__).parent / "planted.csv", PlantedCost)
+)
 
 
 class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A difference of a size `at_least` to `at_most` ('': any), on one of `corpora`, and its measured cost.
+    """A difference of a size `at_least` to `at_most` ('': any), on one of `corpora`, and its
+    measured cost.
 
     `what` and the size are those of `Finding`; `rank` is that of causes.csv ('': it has none).
     """
@@ -76,12 +87,19 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Smallest and largest cost in BLEU, negative if it raises the score; infinite for `all`."""
-        low, high = float(self.cost_low), math.inf if self.cost_high == WHOLE_SCORE else float(self.cost_high)
+        """Smallest and largest cost in BLEU, negative if it raises the score; infinite for
+        `all`.
+        """
+        low, high = (
+            float(self.cost_low),
+            math.inf if self.cost_high == WHOLE_SCORE else float(self.cost_high),
+        )
         return (low, high) if self.direction == "lowers" else (-high, -low)
 
     def concerns(self, finding: Finding, corpus: str, system: str) -> bool:
-        """Return whether this cost is of the finding's `what`, rank and amount, on its corpus and system."""
+        """Return whether this cost is of the finding's `what`, rank and amount, on its corpus and
+        system.
+        """
         if (self.what, self.rank) != (finding.what, finding.published_rank):
             return False
         if corpus not in self.corpora.split() or self.systems not in ("", system):
@@ -96,7 +114,9 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class _KnownCost(msgspec.Struct, frozen=True):
-    """The published cost of a finding: bounds in BLEU, positive if it lowers; `high` infinite for `all`."""
+    """The published cost of a finding: bounds in BLEU, positive if it lowers; `high` infinite for
+    `all`.
+    """
 
     low: float
     high: float
@@ -119,54 +139,85 @@ def read_costs(folder: Path = PUBLISHED_FOLDER) -> list[PublishedCost]:
     for place, cost in placed:
         sizes = [float(text) for text in (cost.at_least, cost.at_most) if text]
         if cost.bounds[0] > cost.bounds[1] or sorted(sizes) != sizes:
-            raise TableError(f"{place}: costs {cost.bounds} for sizes {sizes}; expected the smaller first")
+            raise TableError(
+                f"{place}: costs {cost.bounds} for sizes {sizes}; expected the smaller first"
+            )
     return [cost for _, cost in placed]
 
 
 def published_system(system: str) -> str:
-    """Return the system that published costs are of: `big` for the big ones, `base` for all others."""
+    """Return the system that published costs are of: `big` for the big ones, `base` for all
+    others.
+    """
     return "big" if system.startswith("big") else "base"
 
 
 def add_costs(diagnosis: Diagnosis, missing: Missing | None = None) -> Diagnosis:
-    """Return the diagnosis with costs, findings ranked by likelihood, and harmless differences separate.
+    """Return the diagnosis with costs, findings ranked by likelihood, and harmless differences
+    separate.
 
-    `missing` is by default computed from the diagnosis's own scores. Where several BLEU are missing that nothing
-    explains, and no line could be read, text and scoring are suspected.
+    `missing` is by default computed from the diagnosis's own scores. Where several BLEU are missing
+    that nothing explains, and no line could be read, text and scoring are suspected.
 
     Raises:
         TableError: if a published file is malformed.
     """
     answer = _with_costs(diagnosis, missing)
-    is_read = any(outcome.check == "pieces" and not outcome.missing for outcome in diagnosis.outcomes)
-    if is_read or answer.missing is None or not answer.missing.is_known or answer.missing.high < MIN_SLIP:
+    is_read = any(
+        outcome.check == "pieces" and not outcome.missing for outcome in diagnosis.outcomes
+    )
+    if (
+        is_read
+        or answer.missing is None
+        or not answer.missing.is_known
+        or answer.missing.high < MIN_SLIP
+    ):
         return answer
-    known = sum(one.costs[0].high or 0.0 for one in answer.findings if one.likelihood in ("likely", "possible"))
-    if answer.missing.high - known <= MIN_SLIP or any(one.what == "slip" for one in answer.findings):
+    known = sum(
+        one.costs[0].high or 0.0
+        for one in answer.findings
+        if one.likelihood in ("likely", "possible")
+    )
+    if answer.missing.high - known <= MIN_SLIP or any(
+        one.what == "slip" for one in answer.findings
+    ):
         return answer
     evidence = fact("", "text and scoring", "in no setting", "as the references")
-    slip = make_finding("unexplained", [evidence], amount=0.0)  # published costs go by the ratio of lengths: here none
-    return _with_costs(msgspec.structs.replace(diagnosis, findings=(*diagnosis.findings, slip)), missing)
+    slip = make_finding(
+        "unexplained", [evidence], amount=0.0
+    )  # published costs go by the ratio of lengths: here none
+    return _with_costs(
+        msgspec.structs.replace(diagnosis, findings=(*diagnosis.findings, slip)), missing
+    )
 
 
 def _with_costs(diagnosis: Diagnosis, missing: Missing | None) -> Diagnosis:
     findings = list(diagnosis.findings)
-    if diagnosis.corpus not in PAPER_CORPORA:  # costs published for the paper's corpora do not hold for others
+    if (
+        diagnosis.corpus not in PAPER_CORPORA
+    ):  # costs published for the paper's corpora do not hold for others
         findings = [
-            msgspec.structs.replace(finding, costs=tuple(cost for cost in finding.costs if not cost.certainty))
+            msgspec.structs.replace(
+                finding, costs=tuple(cost for cost in finding.costs if not cost.certainty)
+            )
             for finding in findings
         ]
     if diagnosis.corpus not in PAPER_CORPORA and diagnosis.corpus not in OTHER_CORPORA:
         findings = [_with_planted_cost(finding, diagnosis) for finding in findings]
         return msgspec.structs.replace(diagnosis, findings=rank(findings))
     costs, table3 = read_costs(), _table3_costs()
-    pairs = [(one, _known_cost(one, diagnosis.corpus, diagnosis.system, costs, table3)) for one in findings]
+    pairs = [
+        (one, _known_cost(one, diagnosis.corpus, diagnosis.system, costs, table3))
+        for one in findings
+    ]
     raised = sum(-known.low for _, known in pairs if known is not None and known.low < 0)
     missing = missing or (None if _is_other_testset(diagnosis) else _missing(diagnosis))
     if missing is not None and missing.is_known and raised:
         words = f"{missing.words}; up to {raised:.1f} more, as something here raises it"
         missing = msgspec.structs.replace(missing, high=missing.high + raised, words=words)
-    findings = _shared_out([(one, known) for one, known in pairs if known is None or not known.is_nothing], missing)
+    findings = _shared_out(
+        [(one, known) for one, known in pairs if known is None or not known.is_nothing], missing
+    )
     harmless = tuple(
         msgspec.structs.replace(finding, costs=(_cost(known, (0.0, 0.0)),))
         for finding, known in pairs
@@ -183,33 +234,54 @@ def _with_costs(diagnosis: Diagnosis, missing: Missing | None) -> Diagnosis:
 
 
 def _is_other_testset(diagnosis: Diagnosis) -> bool:
-    """Return whether the score belongs to another test set; the filtered newstest2014 reads alike."""
+    """Return whether the score belongs to another test set; the filtered newstest2014 reads
+    alike.
+    """
     return any(one.check == "testset" and one.amount != NUM_FILTERED for one in diagnosis.findings)
 
 
 def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return findings by likelihood, among these by what can be lost, then by how well that is known; symptoms last."""
+    """Return findings by likelihood, among these by what can be lost, then by how well that is
+    known; symptoms last.
+    """
 
     def key(finding: Finding) -> tuple[bool, int, float, int, int]:
         cost = finding.costs[0] if finding.costs else None
         likelihood = LIKELIHOODS.index(finding.likelihood or "unknown")
-        lost = 0.0 if cost is None or cost.low is None else math.inf if cost.high is None else cost.high
+        lost = (
+            0.0
+            if cost is None or cost.low is None
+            else math.inf
+            if cost.high is None
+            else cost.high
+        )
         certainty = CERTAINTIES.index(cost.certainty) if cost else len(CERTAINTIES)
-        return finding.is_symptom, likelihood, -lost, certainty, list(WORDS_BY_CHECK).index(finding.check)
+        return (
+            finding.is_symptom,
+            likelihood,
+            -lost,
+            certainty,
+            list(WORDS_BY_CHECK).index(finding.check),
+        )
 
     return tuple(sorted(findings, key=key))
 
 
-def missing_bleu(corpus: str, system: str, role: str, bleu: float, metric: str = "") -> Missing | None:
-    """Return what a BLEU lacks beside the printed number of its system, the higher one of two editions; None without.
+def missing_bleu(
+    corpus: str, system: str, role: str, bleu: float, metric: str = ""
+) -> Missing | None:
+    """Return what a BLEU lacks beside the printed number of its system, the higher one of two
+    editions; None without.
 
-    A number in another definition than the printed one's lacks what that definition costs, too: it is a cause.
+    A number in another definition than the printed one's lacks what that definition costs, too: it
+    is a cause.
     """
     pair = PAPER_CORPORA.get(corpus, "")
     printed = [
         (join.metric, float(find_printed(join, read_table(join.table)).value), join.table)
         for join in read_cells()
-        if (join.language_pair, join.system, join.role) == (pair, system, role) and join.metric.startswith("bleu")
+        if (join.language_pair, join.system, join.role) == (pair, system, role)
+        and join.metric.startswith("bleu")
     ]
     if not printed:
         return None
@@ -221,14 +293,21 @@ def missing_bleu(corpus: str, system: str, role: str, bleu: float, metric: str =
 
 
 def _with_planted_cost(finding: Finding, diagnosis: Diagnosis) -> Finding:
-    """Return a finding of another corpus: measured on the run itself, or planted in the demo if it is the demo's."""
+    """Return a finding of another corpus: measured on the run itself, or planted in the demo if it
+    is the demo's.
+    """
     if finding.costs:
         likelihood = "raises" if (finding.costs[0].low or 0.0) < 0 else "measured"
         return msgspec.structs.replace(finding, likelihood="" if finding.is_symptom else likelihood)
     is_demo = diagnosis.corpus == DEMO_CORPUS
     planted = [one for one in PLANTED_COSTS if is_demo and one.what == finding.what]
     costs = tuple(
-        Cost(low=one.loss, high=one.loss, source=f"{one.fault}, {PLANTED_SOURCE}", certainty="planted")
+        Cost(
+            low=one.loss,
+            high=one.loss,
+            source=f"{one.fault}, {PLANTED_SOURCE}",
+            certainty="planted",
+        )
         for one in planted
     )
     if finding.is_symptom or not costs:
@@ -257,9 +336,13 @@ def _known_cost(
     costs: Sequence[PublishedCost],
     table3: dict[tuple[str, object], "_KnownCost"],
 ) -> _KnownCost | None:
-    """Return the published cost of a finding: from the lowest to the highest, with the lowest certainty."""
+    """Return the published cost of a finding: from the lowest to the highest, with the lowest
+    certainty.
+    """
     for cost in finding.costs:
-        if cost.certainty and cost.low is not None and cost.high is not None:  # published for this very pair of values
+        if (
+            cost.certainty and cost.low is not None and cost.high is not None
+        ):  # published for this very pair of values
             return _KnownCost(cost.low, cost.high, cost.certainty, cost.source)
     kind = published_system(system)
     rows = [
@@ -276,27 +359,42 @@ def _known_cost(
         return None
     sources = "; ".join(dict.fromkeys(row.source for row in rows))
     certainty = max((row.certainty for row in rows), key=CERTAINTIES.index)
-    return _KnownCost(min(row.low for row in rows), max(row.high for row in rows), certainty, sources)
+    return _KnownCost(
+        min(row.low for row in rows), max(row.high for row in rows), certainty, sources
+    )
 
 
 def _definition_cost(metric: str, corpus: str) -> list[_KnownCost]:
-    """Return by how much a definition reads below that of the printed number, by published gaps on newstest2014."""
+    """Return by how much a definition reads below that of the printed number, by published gaps on
+    newstest2014.
+    """
     pair = PAPER_CORPORA.get(corpus)
     metric = _FAIRSEQ_GAP.get(metric, metric)
     if pair is None or metric == METRIC_BY_PAIR[pair]:
         return []
     gaps = [
-        gap for gap in read_gaps()
-        if (gap.language_pair, gap.definition_to, gap.testset, gap.counts) == (pair, metric, "newstest2014", "yes")
-    ]  # fmt: skip
+        gap
+        for gap in read_gaps()
+        if (gap.language_pair, gap.definition_to, gap.testset, gap.counts)
+        == (pair, metric, "newstest2014", "yes")
+    ]
     if not gaps:
         return []
     low, high = min(gap.bounds[0] for gap in gaps), max(gap.bounds[1] for gap in gaps)
-    return [_KnownCost(float(low), float(high), "confirmed", "; ".join(dict.fromkeys(gap.source for gap in gaps)))]
+    return [
+        _KnownCost(
+            float(low),
+            float(high),
+            "confirmed",
+            "; ".join(dict.fromkeys(gap.source for gap in gaps)),
+        )
+    ]
 
 
 def _table3_costs() -> dict[tuple[str, object], _KnownCost]:
-    """Return what the paper's own variations cost on newstest2013, by the one symbol that a row changes."""
+    """Return what the paper's own variations cost on newstest2013, by the one symbol that a row
+    changes.
+    """
     base = symbols_of_spec(read_system("base", "paper").training)
     cells = read_table(3)
     joins = [join for join in read_cells() if join.table == 3 and join.metric.startswith("bleu")]
@@ -307,31 +405,45 @@ def _table3_costs() -> dict[tuple[str, object], _KnownCost]:
             continue
         symbols = symbols_of_spec(read_system(system, "paper").training)
         changed = [name for name in symbols if symbols[name] != base.get(name)]
-        named = next((name for name in ("num_heads", "d_model", "d_k") if name in changed), None) or changed[0]
+        named = (
+            next((name for name in ("num_heads", "d_model", "d_k") if name in changed), None)
+            or changed[0]
+        )
         value = symbols[named]
         loss = float(printed["base"] - value_printed)
         row = system.split("_")[1].upper()
-        source = f"{value_printed} against {printed['base']} on newstest2013; the paper, Table 3 ({row})"
+        source = (
+            f"{value_printed} against {printed['base']} on newstest2013; the paper, Table 3 ({row})"
+        )
         key = value if isinstance(value, str) else float(value)
         costs[named, key] = _KnownCost(loss, loss, "confirmed", source)
     return costs
 
 
 def _seen(outcome: Answer, harmless: Sequence[Finding]) -> Answer:
-    """Return an outcome whose differences cost nothing: seen, with the published runs that show it."""
+    """Return an outcome whose differences cost nothing: seen, with the published runs that show
+    it.
+    """
     words = [
-        f"{one.evidence[0].what} {one.evidence[0].found}, expected {one.evidence[0].expected}: costs nothing in "
-        f"published runs ({one.costs[0].source})"
+        f"{one.evidence[0].what} {one.evidence[0].found}, expected {one.evidence[0].expected}:"
+        f" costs nothing in published runs ({one.costs[0].source})"
         for one in harmless
         if one.check == outcome.check
     ]
     return Answer(check=outcome.check, seen="; ".join(words))
 
 
-def _shared_out(pairs: Sequence[tuple[Finding, _KnownCost | None]], missing: Missing | None) -> list[Finding]:
-    """Return findings with costs and likelihoods; published costs share the missing BLEU that measured ones leave."""
+def _shared_out(
+    pairs: Sequence[tuple[Finding, _KnownCost | None]], missing: Missing | None
+) -> list[Finding]:
+    """Return findings with costs and likelihoods; published costs share the missing BLEU that
+    measured ones leave.
+    """
     measured = sum(
-        max(0.0, cost.low or 0.0) for finding, _ in pairs if not finding.is_symptom for cost in finding.costs[:1]
+        max(0.0, cost.low or 0.0)
+        for finding, _ in pairs
+        if not finding.is_symptom
+        for cost in finding.costs[:1]
     )
     rest = None if missing is None else max(0.0, missing.high - measured)
     candidates = [
@@ -340,11 +452,21 @@ def _shared_out(pairs: Sequence[tuple[Finding, _KnownCost | None]], missing: Mis
         if known is not None and not finding.costs and not finding.is_symptom and known.high > 0
     ]
     is_known = missing is not None and missing.is_known
-    is_reached = missing is not None and missing.is_known and missing.high <= 0  # nothing is to be explained
+    is_reached = (
+        missing is not None and missing.is_known and missing.high <= 0
+    )  # nothing is to be explained
     fitting = [
-        (place, known) for place, known in candidates if rest is None or not is_known or known.low <= rest + NOISE
+        (place, known)
+        for place, known in candidates
+        if rest is None or not is_known or known.low <= rest + NOISE
     ]
-    share = dict(zip([place for place, _ in fitting], _shares([known for _, known in fitting], rest), strict=True))
+    share = dict(
+        zip(
+            [place for place, _ in fitting],
+            _shares([known for _, known in fitting], rest),
+            strict=True,
+        )
+    )
     findings = []
     for place, (finding, known) in enumerate(pairs):
         likelihood, costs = "unknown", finding.costs
@@ -365,7 +487,11 @@ def _shared_out(pairs: Sequence[tuple[Finding, _KnownCost | None]], missing: Mis
             likelihood, costs = "unlikely", (_cost(known, (0.0, 0.0)),)
         if is_reached and likelihood in ("likely", "possible", "unknown"):
             likelihood = "unlikely"
-            costs = (Cost(low=0.0, high=0.0, words="nothing is missing", source="the score that was given"),)
+            costs = (
+                Cost(
+                    low=0.0, high=0.0, words="nothing is missing", source="the score that was given"
+                ),
+            )
         findings.append(msgspec.structs.replace(finding, costs=costs, likelihood=likelihood))
     return findings
 
@@ -373,8 +499,8 @@ def _shared_out(pairs: Sequence[tuple[Finding, _KnownCost | None]], missing: Mis
 def _shares(known: Sequence[_KnownCost], rest: float | None) -> list[tuple[float, float]]:
     """Return the bounds of each cost as far as all of them together fit into what is missing.
 
-    Where the highest do not fit, each gives up the same part of its range; where not even the lowest do, each has a
-    part in proportion to its highest.
+    Where the highest do not fit, each gives up the same part of its range; where not even the
+    lowest do, each has a part in proportion to its highest.
     """
     if rest is None:
         return [(one.low, min(one.high, 100.0)) for one in known]
@@ -391,8 +517,14 @@ def _shares(known: Sequence[_KnownCost], rest: float | None) -> list[tuple[float
 
 
 def _cost(known: _KnownCost, share: tuple[float, float]) -> Cost:
-    """Return a cost as large as what is missing allows; where that is less than published, its words note it."""
+    """Return a cost as large as what is missing allows; where that is less than published, its
+    words note it.
+    """
     published = f"{known.low:.1f} to {'all' if math.isinf(known.high) else f'{known.high:.1f}'}"
-    is_less = share[0] < known.low - 0.05 or (share[1] < known.high - 0.05 and not math.isinf(known.high))
+    is_less = share[0] < known.low - 0.05 or (
+        share[1] < known.high - 0.05 and not math.isinf(known.high)
+    )
     words = f"published: {published}" if is_less or math.isinf(known.high) else ""
-    return Cost(low=share[0], high=share[1], words=words, source=known.source, certainty=known.certainty)
+    return Cost(
+        low=share[0], high=share[1], words=words, source=known.source, certainty=known.certainty
+    )

@@ -1,9 +1,9 @@
 """Reads any fairseq data-bin with numpy alone: dictionaries, lengths of lines, and their symbols.
 
 The format is that of fairseq's `MMapIndexedDataset` (0.9 and later, data/indexed_dataset.py):
-`<split>.<source>-<target>.<language>.idx` holds a magic word, a version, a code of the width of a symbol's number, the
-number of lines, each line's length and each line's first byte in the `.bin` beside it. Only the lines
-that a caller requests are read from the disk.
+`<split>.<source>-<target>.<language>.idx` holds a magic word, a version, a code of the width of a
+symbol's number, the number of lines, each line's length and each line's first byte in the `.bin`
+beside it. Only the lines that a caller requests are read from the disk.
 """
 
 import hashlib
@@ -21,12 +21,15 @@ Numbers = npt.NDArray[np.int64]
 SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # numbers 0 to 3 of fairseq's dictionaries
 END_OF_SENTENCE, UNKNOWN = 2, 3
 _HEADER_BYTES = INDEX_HEADER.size
-# fairseq's own table, data/indexed_dataset.py: 0.12 writes 8 and 9, earlier versions 3 and 4 as well.
+# fairseq's own table, data/indexed_dataset.py: 0.12 writes 8 and 9, earlier versions 3 and 4 as
+# well.
 _DTYPE_BY_CODE = {1: "<u1", 2: "<i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2", 9: "<u4"}
 
 
 class Dictionary(msgspec.Struct, frozen=True, kw_only=True):
-    """A `dict.<language>.txt`: its symbols by number, the four special ones first, and the digest of its bytes."""
+    """A `dict.<language>.txt`: its symbols by number, the four special ones first, and the digest
+    of its bytes.
+    """
 
     path: str
     symbols: tuple[str, ...]
@@ -46,27 +49,39 @@ class Side:
         header = self.path.open("rb").read(_HEADER_BYTES)
         if not header.startswith(INDEX_MAGIC) or len(header) < _HEADER_BYTES:
             raise CorpusError(
-                f"{self.path}: begins with {header[:9]!r}, expected fairseq's mmap format, {INDEX_MAGIC!r}; "
-                f"binarize again with --dataset-impl mmap"
+                f"{self.path}: begins with {header[:9]!r}, expected fairseq's mmap format,"
+                f" {INDEX_MAGIC!r}; binarize again with --dataset-impl mmap"
             )
         _, version, code, num_lines = INDEX_HEADER.unpack(header)
         if version != 1 or code not in _DTYPE_BY_CODE:
-            raise CorpusError(f"{self.path}: version {version}, width {code}; expected version 1 and whole numbers")
+            raise CorpusError(
+                f"{self.path}: version {version}, width {code}; expected version 1 and whole"
+                " numbers"
+            )
         expected_bytes = _HEADER_BYTES + 12 * num_lines
         if self.path.stat().st_size != expected_bytes:
             found_bytes = self.path.stat().st_size
-            raise CorpusError(f"{self.path}: {found_bytes} bytes, expected {expected_bytes}: cut; binarize again")
+            raise CorpusError(
+                f"{self.path}: {found_bytes} bytes, expected {expected_bytes}: cut; binarize again"
+            )
         self._dtype = np.dtype(_DTYPE_BY_CODE[code])
         self._bin_path = prefix.with_name(f"{prefix.name}.bin")
-        mapped: npt.NDArray[Any] = np.memmap(self.path, np.uint8, "r") if num_lines else np.zeros(0, np.uint8)
+        mapped: npt.NDArray[Any] = (
+            np.memmap(self.path, np.uint8, "r") if num_lines else np.zeros(0, np.uint8)
+        )
         lengths_end = _HEADER_BYTES + 4 * num_lines
-        self.lengths: npt.NDArray[np.int32] = np.frombuffer(mapped[_HEADER_BYTES:lengths_end].tobytes(), "<i4")
-        self._offsets: npt.NDArray[np.int64] = np.frombuffer(mapped[lengths_end:expected_bytes].tobytes(), "<i8")
+        self.lengths: npt.NDArray[np.int32] = np.frombuffer(
+            mapped[_HEADER_BYTES:lengths_end].tobytes(), "<i4"
+        )
+        self._offsets: npt.NDArray[np.int64] = np.frombuffer(
+            mapped[lengths_end:expected_bytes].tobytes(), "<i8"
+        )
         num_bytes = self._bin_path.stat().st_size if self._bin_path.exists() else -1
         if num_bytes != self.num_tokens * self._dtype.itemsize:
             raise CorpusError(
-                f"{self._bin_path}: {num_bytes} bytes, its .idx has {self.num_tokens * self._dtype.itemsize}: "
-                f"the file is cut, or belongs to another .idx; binarize again"
+                f"{self._bin_path}: {num_bytes} bytes, its .idx has"
+                f" {self.num_tokens * self._dtype.itemsize}: the file is cut, or belongs to another"
+                " .idx; binarize again"
             )
         self._tokens: npt.NDArray[Any] = (
             np.memmap(self._bin_path, self._dtype, "r") if num_bytes else np.zeros(0, self._dtype)
@@ -88,17 +103,22 @@ class Side:
 
 
 class DataBin:
-    """A folder of `dict.<language>.txt` and the (source, target) sides of each split, by fairseq's name of it."""
+    """A folder of `dict.<language>.txt` and the (source, target) sides of each split, by fairseq's
+    name of it.
+    """
 
     def __init__(self, folder: Path, source_language: str, target_language: str) -> None:
         """Read dictionaries and indices.
 
         Raises:
-            CorpusError: if a dictionary or a side of the training text is missing, or a file is malformed.
+            CorpusError: if a dictionary or a side of the training text is missing, or a file is
+            malformed.
         """
         self.folder = folder
         languages = (source_language, target_language)
-        self.dictionaries = tuple(read_dictionary(folder / f"dict.{language}.txt") for language in languages)
+        self.dictionaries = tuple(
+            read_dictionary(folder / f"dict.{language}.txt") for language in languages
+        )
         stem = f"{source_language}-{target_language}"
         self.sides_by_split: dict[str, tuple[Side, Side]] = {}
         for path in sorted(folder.glob(f"*.{stem}.{source_language}.idx")):
@@ -106,13 +126,19 @@ class DataBin:
             source, target = (Side(folder / f"{split}.{stem}.{language}") for language in languages)
             self.sides_by_split[split] = source, target
         if "train" not in self.sides_by_split:
-            raise CorpusError(f"{folder}: no train.{stem}.{source_language}.idx; name the folder that has it")
+            raise CorpusError(
+                f"{folder}: no train.{stem}.{source_language}.idx; name the folder that has it"
+            )
 
     @property
     def target_share(self) -> float | None:
-        """The target symbols of the training text over those of the longer side of each pair; None of an empty text."""
+        """The target symbols of the training text over those of the longer side of each pair; None
+        of an empty text.
+        """
         source, target = (side.lengths for side in self.sides_by_split["train"])
-        longer = int(np.maximum(source, target).sum(dtype=np.int64)) if len(source) == len(target) else 0
+        longer = (
+            int(np.maximum(source, target).sum(dtype=np.int64)) if len(source) == len(target) else 0
+        )
         return int(target.sum(dtype=np.int64)) / longer if longer else None
 
     def pieces(self, split: str, role: Literal["source", "target"]) -> list[str]:
@@ -120,7 +146,10 @@ class DataBin:
         place = ("source", "target").index(role)
         side, symbols = self.sides_by_split[split][place], self.dictionaries[place].symbols
         numbers = (side.line(index) for index in range(len(side)))
-        return [" ".join(symbols[number] for number in line if number != END_OF_SENTENCE) for line in numbers]
+        return [
+            " ".join(symbols[number] for number in line if number != END_OF_SENTENCE)
+            for line in numbers
+        ]
 
 
 def read_dictionary(path: Path) -> Dictionary:
@@ -130,7 +159,9 @@ def read_dictionary(path: Path) -> Dictionary:
         CorpusError: if it is missing, or a line is not `symbol count`.
     """
     if not path.exists():
-        raise CorpusError(f"{path}: no such dictionary; name a folder that fairseq-preprocess wrote")
+        raise CorpusError(
+            f"{path}: no such dictionary; name a folder that fairseq-preprocess wrote"
+        )
     content = path.read_bytes()
     symbols = list(SPECIAL_SYMBOLS)
     for number, line in enumerate(content.decode("utf-8").removesuffix("\n").split("\n"), 1):
@@ -138,4 +169,6 @@ def read_dictionary(path: Path) -> Dictionary:
         if not symbol or not count.isdecimal():
             raise CorpusError(f"{path}:{number}: {line!r}; expected `symbol count`; binarize again")
         symbols.append(symbol)
-    return Dictionary(path=str(path), symbols=tuple(symbols), sha256=hashlib.sha256(content).hexdigest())
+    return Dictionary(
+        path=str(path), symbols=tuple(symbols), sha256=hashlib.sha256(content).hexdigest()
+    )

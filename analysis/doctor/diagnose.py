@@ -1,4 +1,6 @@
-"""Runs every check, in the order of the ranked causes. Findings keep that order until costs rank them."""
+"""Runs every check, in the order of the ranked causes. Findings keep that order until costs rank
+them.
+"""
 
 import functools
 from collections.abc import Callable
@@ -12,8 +14,16 @@ from analysis.doctor.types import WORDS_BY_CHECK, Answer, Case, Diagnosis
 from paper_tables.compare.judgement import DECODING_GROUPS, TRAINING_GROUPS, unjudged
 
 # A check is the function `check_<its key>` of one of these modules.
-_FUNCTIONS = vars(check_data) | vars(check_scores) | vars(check_search) | vars(check_training) | vars(check_settings)
-CHECKS: dict[str, Callable[[Case], Answer]] = {name: _FUNCTIONS[f"check_{name}"] for name in WORDS_BY_CHECK}
+_FUNCTIONS = (
+    vars(check_data)
+    | vars(check_scores)
+    | vars(check_search)
+    | vars(check_training)
+    | vars(check_settings)
+)
+CHECKS: dict[str, Callable[[Case], Answer]] = {
+    name: _FUNCTIONS[f"check_{name}"] for name in WORDS_BY_CHECK
+}
 
 
 def diagnose(case: Case) -> Diagnosis:
@@ -22,7 +32,9 @@ def diagnose(case: Case) -> Diagnosis:
     score_once = functools.lru_cache(maxsize=8)(case.scorer)
     case = msgspec.structs.replace(case, scorer=lambda *sides: score_once(*map(tuple, sides)))
     scores = _scores(case)
-    outcomes = tuple(msgspec.structs.replace(check(case), check=name) for name, check in CHECKS.items())
+    outcomes = tuple(
+        msgspec.structs.replace(check(case), check=name) for name, check in CHECKS.items()
+    )
     if not claim.is_papers_corpus:
         outcomes = without_lone_symptoms(outcomes)
     return Diagnosis(
@@ -33,7 +45,8 @@ def diagnose(case: Case) -> Diagnosis:
         files={
             "log": case.training.path if case.training else "none",
             "data-bin": str(case.data.folder) if case.data else "none",
-            "translations": ", ".join(dict.fromkeys(output.path for output in case.translations)) or "none",
+            "translations": ", ".join(dict.fromkeys(output.path for output in case.translations))
+            or "none",
         },
         findings=tuple(finding for outcome in outcomes for finding in outcome.findings),
         outcomes=outcomes,
@@ -45,7 +58,8 @@ def diagnose(case: Case) -> Diagnosis:
 
 
 def not_judged(case: Case) -> tuple[str, ...]:
-    """Return the quantities that BLEU requires and that nothing in the evidence states, or not whole.
+    """Return the quantities that BLEU requires and that nothing in the evidence states, or not
+    whole.
 
     A data-bin states pairs and dictionaries; records of ours state search and average.
     """
@@ -57,15 +71,20 @@ def not_judged(case: Case) -> tuple[str, ...]:
     missing = set(unjudged(judged, DECODING_GROUPS))
     if any(output.search is not None for output in outputs):
         missing.discard("search")
-    if any(output.average for output in outputs) or (outputs and not any(case.claim.averages_by_role.values())):
+    if any(output.average for output in outputs) or (
+        outputs and not any(case.claim.averages_by_role.values())
+    ):
         missing.discard("average")
-    if any(output.can_be_scored or (output.reported and not output.generation) for output in outputs):
+    if any(
+        output.can_be_scored or (output.reported and not output.generation) for output in outputs
+    ):
         missing.discard("scoring")
     return (*training, *(group for group in DECODING_GROUPS if group in missing))
 
 
 def _scores(case: Case) -> dict[str, tuple[float, str]]:
-    """Return the BLEU of each role with its definition: in that of the printed numbers, reported or scored here.
+    """Return the BLEU of each role with its definition: in that of the printed numbers, reported or
+    scored here.
 
     Where neither is to be had, it is the last that was reported.
     """
@@ -73,7 +92,9 @@ def _scores(case: Case) -> dict[str, tuple[float, str]]:
     scores: dict[str, tuple[float, str]] = {}
     others: dict[str, tuple[float, str]] = {}
     for output in case.translations:
-        value: float | None = next((score.value for score in output.reported if score.metric == metric), None)
+        value: float | None = next(
+            (score.value for score in output.reported if score.metric == metric), None
+        )
         if value is None and output.can_be_scored:
             read = as_text(output, case.claim.corpus)
             value = case.scorer(read.lines, read.references or ()).get(metric)
@@ -87,13 +108,17 @@ def _scores(case: Case) -> dict[str, tuple[float, str]]:
 def without_lone_symptoms(outcomes: tuple[Answer, ...]) -> tuple[Answer, ...]:
     """Return answers in which a symptom without a cause is only noted, not a finding.
 
-    Lengths of good translations were published for WMT14 alone; elsewhere a short training makes short lines.
+    Lengths of good translations were published for WMT14 alone; elsewhere a short training makes
+    short lines.
     """
     if any(not finding.is_symptom for outcome in outcomes for finding in outcome.findings):
         return outcomes
     return tuple(
         outcome
         if not outcome.findings
-        else Answer(check=outcome.check, seen=f"{outcome.findings[0].evidence[0].found}; no bounds are known here")
+        else Answer(
+            check=outcome.check,
+            seen=f"{outcome.findings[0].evidence[0].found}; no bounds are known here",
+        )
         for outcome in outcomes
     )

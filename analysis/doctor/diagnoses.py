@@ -1,6 +1,7 @@
 """Diagnoses a run or a folder: the claim from the system's own file, the checks, their costs.
 
-The expected values are the spec of the system that a run claims to be, and the averages of the paper's tables.
+The expected values are the spec of the system that a run claims to be, and the averages of the
+paper's tables.
 """
 
 from collections.abc import Sequence
@@ -27,19 +28,28 @@ def list_run_names(results_folder: Path) -> list[str]:
     """
     names = [train.run for _, train in list_runs(results_folder)]
     if not names:
-        raise RecordError(f"{results_folder}: no finished run; give its folder with --results, or a FOLDER of logs")
+        raise RecordError(
+            f"{results_folder}: no finished run; give its folder with --results, or a FOLDER of"
+            " logs"
+        )
     return names
 
 
-def diagnose_run(results_folder: Path, runs_folder: Path, name: str, overrides: Overrides) -> Diagnosis:
-    """Return the diagnosis of a run of ours; overrides of its scale replace its system's own values."""
+def diagnose_run(
+    results_folder: Path, runs_folder: Path, name: str, overrides: Overrides
+) -> Diagnosis:
+    """Return the diagnosis of a run of ours; overrides of its scale replace its system's own
+    values.
+    """
     path = next(path for path, train in list_runs(results_folder) if train.run == name)
     train = read_train_record(path, runs_folder)
     claim = make_claim(name, scale_of(results_folder, path), train.system, train.corpus, overrides)
     case = collect_run(results_folder, train, claim, _corpus_scorer(claim.corpus))
     diagnosis = diagnose(case)
     if case.training is None:
-        missing = f"none: no {train.log_path}; name the folder that holds the run with --runs-folder"
+        missing = (
+            f"none: no {train.log_path}; name the folder that holds the run with --runs-folder"
+        )
         diagnosis = msgspec.structs.replace(diagnosis, files=diagnosis.files | {"log": missing})
     return add_costs(diagnosis)
 
@@ -49,7 +59,11 @@ def diagnose_folder(
 ) -> Diagnosis:
     """Return the diagnosis of any training, from the evidence in a folder."""
     case = collect_folder(
-        folder, claim, _corpus_scorer(claim.corpus), hypotheses_path=hypotheses_path, references_path=references_path
+        folder,
+        claim,
+        _corpus_scorer(claim.corpus),
+        hypotheses_path=hypotheses_path,
+        references_path=references_path,
     )
     return add_costs(diagnose(case))
 
@@ -65,7 +79,8 @@ def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: 
     pair = corpus.language_pair
     evaluations = evaluations_of(pair, system) if is_asked_for(pair, system) else []
     averages = {
-        role: frozenset(average for average, of_role in evaluations if of_role == role) for role in ("dev", "test")
+        role: frozenset(average for average, of_role in evaluations if of_role == role)
+        for role in ("dev", "test")
     }
     return Claim(name, scale, system, corpus, spec.training, spec.decoding, averages)
 
@@ -73,14 +88,20 @@ def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: 
 def _corpus_scorer(corpus: CorpusSpec) -> Scorer:
     """Return what scores lines under every definition that applies to a corpus."""
     metrics = list(
-        dict.fromkeys([*default_metrics(corpus.target_language, corpus.is_segmented), "bleu_as_given"])
+        dict.fromkeys(
+            [*default_metrics(corpus.target_language, corpus.is_segmented), "bleu_as_given"]
+        )
     )  # bleu_as_given is what fairseq-generate prints
 
     def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
         scores = score_hypotheses(
-            hypotheses, references, metrics=metrics, target_language=corpus.target_language, hypotheses_sha256="",
+            hypotheses,
+            references,
+            metrics=metrics,
+            target_language=corpus.target_language,
+            hypotheses_sha256="",
             testset=corpus.test_testset,
-        )  # fmt: skip
+        )
         return {one.metric: one.value for one in scores}
 
     return score

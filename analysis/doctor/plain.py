@@ -1,4 +1,6 @@
-"""Brings translations and references into one form: pieces joined, tokens detokenised; compares them without blanks."""
+"""Brings translations and references into one form: pieces joined, tokens detokenised; compares
+them without blanks.
+"""
 
 import functools
 import re
@@ -11,13 +13,22 @@ from analysis.doctor.types import Translation
 
 # What Moses' tokenizer writes in place of characters, and of hyphens with -a.
 _ESCAPES = (
-    ("&apos;", "'"), ("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&#124;", "|"), ("&#91;", "["), ("&#93;", "]"),
-    ("@-@", "-"), ("&amp;", "&"),
-)  # fmt: skip
+    ("&apos;", "'"),
+    ("&quot;", '"'),
+    ("&lt;", "<"),
+    ("&gt;", ">"),
+    ("&#124;", "|"),
+    ("&#91;", "["),
+    ("&#93;", "]"),
+    ("@-@", "-"),
+    ("&amp;", "&"),
+)
 
 
 class Plain(msgspec.Struct, frozen=True):
-    """Translations and references in one form: no pieces; tokens only if both are of one kind (`is_tokens`)."""
+    """Translations and references in one form: no pieces; tokens only if both are of one kind
+    (`is_tokens`).
+    """
 
     lines: tuple[str, ...]
     references: tuple[str, ...] | None
@@ -30,7 +41,9 @@ def plain(output: Translation, corpus: CorpusSpec) -> Plain:
 
 
 def as_text(output: Translation, corpus: CorpusSpec) -> Plain:
-    """Return translations and references as scored; tokens detokenised, as printed definitions begin with text."""
+    """Return translations and references as scored; tokens detokenised, as printed definitions
+    begin with text.
+    """
     read = plain(output, corpus)
     if not read.is_tokens or read.references is None:
         return Plain(output.lines, output.references, is_tokens=False)
@@ -48,17 +61,23 @@ def _plain(lines: tuple[str, ...], references: tuple[str, ...] | None, language:
     if len({form.token_kinds for form in forms}) > 1:
         sides, _ = prepare(sides, Treatment(detokenises=True), language)
     normalised = [tuple(side) for side in sides.values()]
-    is_tokens = all(form.is_tokens for form in forms) and len({form.token_kinds for form in forms}) == 1
+    is_tokens = (
+        all(form.is_tokens for form in forms) and len({form.token_kinds for form in forms}) == 1
+    )
     return Plain(normalised[0], normalised[1] if len(normalised) > 1 else None, is_tokens)
 
 
 def letters(line: str) -> str:
-    """Return a line without any white space, Moses' escapes undone: equal for a line raw, tokenised and in pieces."""
+    """Return a line without any white space, Moses' escapes undone: equal for a line raw, tokenised
+    and in pieces.
+    """
     for escaped, plain in _ESCAPES:
         line = line.replace(escaped, plain)
     return "".join(line.split())
 
 
 def only_letters(line: str) -> str:
-    """Return a line's letters and digits alone, without case: equal however its punctuation was normalised."""
+    """Return a line's letters and digits alone, without case: equal however its punctuation was
+    normalised.
+    """
     return re.sub(r"[\W_]+", "", line).casefold()

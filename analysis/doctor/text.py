@@ -1,4 +1,6 @@
-"""Renders a diagnosis for a terminal: findings with evidence, cost and fix; then every check; at most 100 columns."""
+"""Renders a diagnosis for a terminal: findings with evidence, cost and fix; then every check; at
+most 100 columns.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,19 +10,34 @@ from analysis.doctor.types import WORDS_BY_CHECK, Answer, Diagnosis, Missing
 
 LABEL = 11  # columns of the labels of a finding
 CHECK_COLUMN = 40
-NEXT_STEP = "What a BLEU means beside the paper's, with no run at all: `aiayn explain --bleu 26.9 --system base`."
+NEXT_STEP = (
+    "What a BLEU means beside the paper's, with no run at all: `aiayn explain --bleu 26.9 --system"
+    " base`."
+)
 
 
 def render_diagnosis(diagnosis: Diagnosis) -> str:
-    """Return the whole answer as lines of at most `WIDTH` columns, each ended by LF; paths are never broken."""
+    """Return the whole answer as lines of at most `WIDTH` columns, each ended by LF; paths are
+    never broken.
+    """
     claim = f"system {diagnosis.system} of scale {diagnosis.scale}, corpus {diagnosis.corpus}"
     title = f"{diagnosis.name}: is it {claim}?"
     missing = [] if diagnosis.missing is None else [words_of_missing(diagnosis.missing)]
     return sections(
         ("", [*wrapped(title), titled(title)[1]]),
         ("", entries(tuple(diagnosis.files.items()), "  ")),
-        ("", [line for text in (headline(diagnosis), *missing, *diagnosis.notes) for line in wrapped(text)]),
-        *(("", list(_finding_lines(number, finding))) for number, finding in enumerate(diagnosis.findings, 1)),
+        (
+            "",
+            [
+                line
+                for text in (headline(diagnosis), *missing, *diagnosis.notes)
+                for line in wrapped(text)
+            ],
+        ),
+        *(
+            ("", list(_finding_lines(number, finding)))
+            for number, finding in enumerate(diagnosis.findings, 1)
+        ),
         ("", ["Checks, in the order of the ranked causes"]),
         ("", [line for outcome in diagnosis.outcomes for line in _outcome_lines(outcome)]),
         ("", wrapped(NEXT_STEP)),
@@ -28,17 +45,28 @@ def render_diagnosis(diagnosis: Diagnosis) -> str:
 
 
 def headline(diagnosis: Diagnosis) -> str:
-    """Return in a sentence how many causes and symptoms were found, and what could not be judged."""
+    """Return in a sentence how many causes and symptoms were found, and what could not be
+    judged.
+    """
     num_symptoms = sum(finding.is_symptom for finding in diagnosis.findings)
     is_cause = [
-        not finding.is_symptom and finding.likelihood not in ("raises", "unlikely") for finding in diagnosis.findings
+        not finding.is_symptom and finding.likelihood not in ("raises", "unlikely")
+        for finding in diagnosis.findings
     ]
     num_others = len(diagnosis.findings) - sum(is_cause) - num_symptoms
     num_missing = sum(bool(outcome.missing) for outcome in diagnosis.outcomes)
     counts = {"cause": sum(is_cause), "symptom": num_symptoms, "harmless difference": num_others}
-    words = ", ".join(f"{number} {noun}{'s' * (number > 1)}" for noun, number in counts.items() if number)
-    made = f"{len(diagnosis.outcomes) - num_missing} of {len(diagnosis.outcomes)} checks could be made"
-    unknown = f"; not judged, as nothing states it: {', '.join(diagnosis.not_judged)}" if diagnosis.not_judged else ""
+    words = ", ".join(
+        f"{number} {noun}{'s' * (number > 1)}" for noun, number in counts.items() if number
+    )
+    made = (
+        f"{len(diagnosis.outcomes) - num_missing} of {len(diagnosis.outcomes)} checks could be made"
+    )
+    unknown = (
+        f"; not judged, as nothing states it: {', '.join(diagnosis.not_judged)}"
+        if diagnosis.not_judged
+        else ""
+    )
     if words:
         return f"Found: {words}; {made}{unknown}."
     if diagnosis.not_judged:
@@ -65,7 +93,11 @@ def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
             yield from _labelled("evidence", shown_place)
         yield from _labelled("", f"{evidence.what}: {evidence.found}; expected {evidence.expected}")
     for cost in finding.costs:
-        likelihood = f"{finding.likelihood}: " if finding.likelihood in ("likely", "possible", "unlikely") else ""
+        likelihood = (
+            f"{finding.likelihood}: "
+            if finding.likelihood in ("likely", "possible", "unlikely")
+            else ""
+        )
         yield from _labelled("cost", f"{likelihood}{words_of_cost(cost)}")
     yield from _labelled("fix", finding.fix)
 
@@ -76,7 +108,8 @@ def place_of(evidence: Evidence) -> str:
 
 
 def words_of_cost(cost: Cost) -> str:
-    """Return a cost with its source, `1.0 to 1.1 BLEU, confirmed: <source>`; `adds ` before it if it raises the score.
+    """Return a cost with its source, `1.0 to 1.1 BLEU, confirmed: <source>`; `adds ` before it if
+    it raises the score.
 
     A cost of unknown size is its words.
     """
@@ -84,7 +117,9 @@ def words_of_cost(cost: Cost) -> str:
         return cost.words
     is_gain = cost.low <= 0 and (cost.high or 0) <= 0 and (cost.low, cost.high) != (0, 0)
     bounds = [cost.low, cost.high] if not is_gain else [abs(cost.high or 0.0), abs(cost.low)]
-    amount = " to ".join(dict.fromkeys("all" if bound is None else f"{bound:.1f}" for bound in bounds))
+    amount = " to ".join(
+        dict.fromkeys("all" if bound is None else f"{bound:.1f}" for bound in bounds)
+    )
     how_sure = "".join(f", {words}" for words in (cost.words, cost.certainty) if words)
     return f"{'adds ' if is_gain else ''}{amount} BLEU{how_sure}: {cost.source}"
 

@@ -1,4 +1,6 @@
-"""The types of the doctor: the claim, the evidence of a run, the outcome of each check; and the list of checks."""
+"""The types of the doctor: the claim, the evidence of a run, the outcome of each check; and the
+list of checks.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,12 +16,15 @@ from aiayn.spec.system import CorpusSpec, DecodingSpec, TrainingSpec
 from analysis.doctor.data_bin import DataBin
 from paper_tables.compare.judgement import Judgement
 
-# Turns hypotheses and references into values in percent by metric, under every definition that applies.
+# Turns hypotheses and references into values in percent by metric, under every definition that
+# applies.
 Scorer = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The system that a run claims to be; `averages_by_role` are those of the paper's tables, empty without any."""
+    """The system that a run claims to be; `averages_by_role` are those of the paper's tables, empty
+    without any.
+    """
 
     name: str
     scale: str
@@ -36,7 +41,9 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Search(msgspec.Struct, frozen=True):
-    """The known settings of the search; `place` is the file, or the line of it, that states them."""
+    """The known settings of the search; `place` is the file, or the line of it, that states
+    them.
+    """
 
     place: str
     beam_size: int | None = None
@@ -48,7 +55,9 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class Reported(msgspec.Struct, frozen=True):
-    """A score that was reported: value in percent, signature ('' for none), and the file that holds it."""
+    """A score that was reported: value in percent, signature ('' for none), and the file that holds
+    it.
+    """
 
     place: str
     metric: str
@@ -57,12 +66,14 @@ class Reported(msgspec.Struct, frozen=True):
 
 
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
-    """One translated test set. `split` is the data-bin's name of it, `average` as `last5`; '' and None: not known.
+    """One translated test set. `split` is the data-bin's name of it, `average` as `last5`; '' and
+    None: not known.
 
-    `averaged_updates` are those of the averaged checkpoints, by the record at `averaged_path` ('': not recorded).
-    `pieces` are the lines as they left the model; `references` those of the score; both are as found;
-    `plain.plain` normalises them. `logged` is the BLEU line of the generate log at `path`; `lines` are empty if it
-    holds no more. `metric` is the definition of its score, `generation` the log as `paper_tables.compare` needs it.
+    `averaged_updates` are those of the averaged checkpoints, by the record at `averaged_path` ('':
+    not recorded). `pieces` are the lines as they left the model; `references` those of the score;
+    both are as found; `plain.plain` normalises them. `logged` is the BLEU line of the generate log
+    at `path`; `lines` are empty if it holds no more. `metric` is the definition of its score,
+    `generation` the log as `paper_tables.compare` needs it.
     """
 
     path: str
@@ -86,14 +97,18 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def can_be_scored(self) -> bool:
         """Whether there are lines, and as many references."""
-        return bool(self.lines) and self.references is not None and len(self.references) == len(self.lines)
+        return (
+            bool(self.lines)
+            and self.references is not None
+            and len(self.references) == len(self.lines)
+        )
 
 
 class Attending(msgspec.Struct, frozen=True):
     """What the decoder reads of the source, by a record of `perplexity`: see `PerplexityRecord`.
 
-    `entropies` are of each decoder layer and head, 1 where it reads all of a source alike; `bits_lost` what a subword
-    loses if all do.
+    `entropies` are of each decoder layer and head, 1 where it reads all of a source alike;
+    `bits_lost` what a subword loses if all do.
     """
 
     place: str
@@ -102,7 +117,9 @@ class Attending(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """The evidence; what is None or empty is absent. `notes` name the files that could not be read."""
+    """The evidence; what is None or empty is absent. `notes` name the files that could not be
+    read.
+    """
 
     claim: Claim
     training: LoggedTraining | None
@@ -124,7 +141,8 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
-    """The BLEU missing to the printed number, at most `high`; negative if none is. `words` name the number.
+    """The BLEU missing to the printed number, at most `high`; negative if none is. `words` name the
+    number.
 
     `is_known` is false where no score was given: then at most the whole printed number is missing.
     """
@@ -136,7 +154,8 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a check: findings; or, in `seen`, what was as expected; or, in `missing`, why it could not run.
+    """The outcome of a check: findings; or, in `seen`, what was as expected; or, in `missing`, why
+    it could not run.
 
     `check` is set by `diagnose`.
     """
@@ -148,12 +167,14 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer: findings in their rank, and the outcome of every check in the order in which it was made.
+    """The whole answer: findings in their rank, and the outcome of every check in the order in
+    which it was made.
 
-    `harmless` are differences with which published runs reached the paper's number. `notes` are sentences on what could
-    not be compared. `scores` are BLEU in percent of the translations by role; `metrics` their definitions, those of the
-    printed numbers wherever the lines are there to be scored. `not_judged` are the required quantities that nothing
-    states: with any of them, "no difference" cannot be said.
+    `harmless` are differences with which published runs reached the paper's number. `notes` are
+    sentences on what could not be compared. `scores` are BLEU in percent of the translations by
+    role; `metrics` their definitions, those of the printed numbers wherever the lines are there to
+    be scored. `not_judged` are the required quantities that nothing states: with any of them, "no
+    difference" cannot be said.
     """
 
     name: str
@@ -191,7 +212,9 @@ WORDS_BY_CHECK = {
 
 
 class KnownFinding(msgspec.Struct, frozen=True):
-    """What a finding says: its check, the cost's rank in published/costs.csv and `what`, templates of title and fix."""
+    """What a finding says: its check, the cost's rank in published/costs.csv and `what`, templates
+    of title and fix.
+    """
 
     name: str
     check: str
@@ -201,7 +224,10 @@ class KnownFinding(msgspec.Struct, frozen=True):
     fix: str
 
 
-KNOWN_FINDINGS = {known.name: known for _, known in read_rows(Path(__file__).parent / "findings.csv", KnownFinding)}
+KNOWN_FINDINGS = {
+    known.name: known
+    for _, known in read_rows(Path(__file__).parent / "findings.csv", KnownFinding)
+}
 
 
 def make_finding(
@@ -215,7 +241,9 @@ def make_finding(
     is_symptom: bool = False,
     **values: Any,
 ) -> Finding:
-    """Return the finding of a name in findings.csv; `rank` and `what` are by default those that stand there."""
+    """Return the finding of a name in findings.csv; `rank` and `what` are by default those that
+    stand there.
+    """
     known = KNOWN_FINDINGS[name]
     return Finding(
         check=known.check,
@@ -230,7 +258,9 @@ def make_finding(
     )
 
 
-def fact(path: object, what: str, found: object, expected: object, line: int | None = None) -> Evidence:
+def fact(
+    path: object, what: str, found: object, expected: object, line: int | None = None
+) -> Evidence:
     """Return one fact, values as text."""
     return Evidence(path=str(path), line=line, what=what, found=str(found), expected=str(expected))
 
@@ -238,14 +268,20 @@ def fact(path: object, what: str, found: object, expected: object, line: int | N
 def evidence_of(judgement: Judgement) -> Evidence:
     """Return a judgement as evidence, in its own words."""
     return Evidence(
-        path=judgement.path, line=judgement.line, what=judgement.words or judgement.quantity,
-        found=judgement.found, expected=f"{judgement.expected} ({judgement.reason})" if judgement.reason else
-        judgement.expected,
-    )  # fmt: skip
+        path=judgement.path,
+        line=judgement.line,
+        what=judgement.words or judgement.quantity,
+        found=judgement.found,
+        expected=(
+            f"{judgement.expected} ({judgement.reason})" if judgement.reason else judgement.expected
+        ),
+    )
 
 
 def outcome_of(findings: Sequence[Finding], seen: Sequence[str], missing: str) -> Answer:
-    """Return a check's outcome: its findings; without any what was `seen`; without that, too, what is `missing`."""
+    """Return a check's outcome: its findings; without any what was `seen`; without that, too, what
+    is `missing`.
+    """
     if findings:
         return Answer(findings=tuple(findings))
     return Answer(seen="; ".join(seen)) if any(seen) else Answer(missing=missing)

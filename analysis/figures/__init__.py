@@ -1,13 +1,16 @@
 """The figures: curves of trainings, results beside the printed ones, and the paper's own figures.
 
-A figure is a function from a tidy frame to an Altair chart, without any state: `paper_tables/render/figure.py` defines
-it, `heavy_registry.py` lists all. Only modules called `heavy_*.py` import Altair, which is an extra, or torch.
+A figure is a function from a tidy frame to an Altair chart, without any state:
+`paper_tables/render/figure.py` defines it, `heavy_registry.py` lists all. Only modules called
+`heavy_*.py` import Altair, which is an extra, or torch.
 """
 
 # Figures 3 and 4 of the paper: the sentences, and the word of each whose attention they follow.
 PAPER_SENTENCES = {
-    "It is in this spirit that a majority of American governments have passed new laws since 2009 making the "
-    "registration or voting process more difficult.": "making",
-    "The Law will never be perfect, but its application should be just - this is what we are missing, in my "
-    "opinion.": "its",
+    "It is in this spirit that a majority of American governments have passed new laws since 2009 making the registration or voting process more difficult.": (  # noqa: E501
+        "making"
+    ),
+    "The Law will never be perfect, but its application should be just - this is what we are missing, in my opinion.": (  # noqa: E501
+        "its"
+    ),
 }

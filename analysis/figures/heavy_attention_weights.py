@@ -1,6 +1,8 @@
-"""Reads what the heads of a trained model attend to: the weights of equation (1), as the model computes them.
+"""Reads what the heads of a trained model attend to: the weights of equation (1), as the model
+computes them.
 
-Shapes are in the names: H heads, Q queries, K keys, S and T tokens of source and target, B = 1 sentence.
+Shapes are in the names: H heads, Q queries, K keys, S and T tokens of source and target, B = 1
+sentence.
 """
 
 from pathlib import Path
@@ -18,15 +20,30 @@ from aiayn.train.fairseq_args import MAX_POSITIONS
 
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
-STACK_AND_NAME = {"encoder": ("encoder", "self_attn"), "decoder": ("decoder", "self_attn"),
-                  "cross": ("decoder", "encoder_attn")}  # fmt: skip
-COLUMNS = ("run", "kind", "layer", "num_layers", "head", "query_index", "query", "key_index", "key", "weight")
+STACK_AND_NAME = {
+    "encoder": ("encoder", "self_attn"),
+    "decoder": ("decoder", "self_attn"),
+    "cross": ("decoder", "encoder_attn"),
+}
+COLUMNS = (
+    "run",
+    "kind",
+    "layer",
+    "num_layers",
+    "head",
+    "query_index",
+    "query",
+    "key_index",
+    "key",
+    "weight",
+)
 
 
 class AttentionWeights(msgspec.Struct, frozen=True, kw_only=True):
     """The weights of one layer, (H, Q, K), and the tokens of both sides. `layer` counts from 1.
 
-    The decoder's queries are its input, </s> and then the target; those of `cross` are what each position predicts.
+    The decoder's queries are its input, </s> and then the target; those of `cross` are what each
+    position predicts.
     """
 
     kind: Kind
@@ -40,10 +57,11 @@ class AttentionWeights(msgspec.Struct, frozen=True, kw_only=True):
 def attention_weights(
     translator: Translator, source: str, target: str | None, *, kind: Kind, layer: int | None = None
 ) -> AttentionWeights:
-    """Return what a layer's heads attend to in a sentence; `source` and `target` are lines of pieces.
+    """Return what a layer's heads attend to in a sentence; `source` and `target` are lines of
+    pieces.
 
-    Without `target` the decoder reads the model's own translation. `layer` counts from 1; without it, it is the one
-    before the last, which is the paper's 5 of 6.
+    Without `target` the decoder reads the model's own translation. `layer` counts from 1; without
+    it, it is the one before the last, which is the paper's 5 of 6.
 
     Raises:
         CheckpointError: if the model has no multi-head attention.
@@ -53,7 +71,9 @@ def attention_weights(
     model = translator.model
     layers = getattr(getattr(model, stack), "layers", None)
     if layers is None or not all(hasattr(one, name) for one in layers):
-        raise CheckpointError(f"{type(model).__name__} has no multi-head attention in its {stack}: no weights to show")
+        raise CheckpointError(
+            f"{type(model).__name__} has no multi-head attention in its {stack}: no weights to show"
+        )
     num_layers = len(layers)
     layer = max(1, num_layers - 1) if layer is None else layer
     if not 1 <= layer <= num_layers:
@@ -69,10 +89,17 @@ def attention_weights(
         )
     for ids in (source_S, target_T):
         if ids is not None and len(ids) > MAX_POSITIONS:
-            raise UsageError(f"the sentence has {len(ids)} tokens, the model {MAX_POSITIONS} positions; shorten it")
+            raise UsageError(
+                f"the sentence has {len(ids)} tokens, the model {MAX_POSITIONS} positions;"
+                " shorten it"
+            )
     weights_HQK = _observe(translator, layers[layer - 1], name, source_S, target_T)
     sources = [translator.task.source_dictionary[int(number)] for number in source_S]
-    targets = [] if target_T is None else [translator.task.target_dictionary[int(number)] for number in target_T]
+    targets = (
+        []
+        if target_T is None
+        else [translator.task.target_dictionary[int(number)] for number in target_T]
+    )
     shifted = [targets[-1], *targets[:-1]] if targets else []
     queries = {"encoder": sources, "decoder": shifted, "cross": targets}[kind]
     return AttentionWeights(
@@ -86,8 +113,13 @@ def attention_weights(
 
 
 def write_weights(weights: AttentionWeights, run: str, path: Path) -> None:
-    """Write the weights as tab-separated text, a line a weight, layer and head counted from 1, tokens from 0."""
-    with replace_on_success(path) as partial_path, partial_path.open("w", encoding="utf-8", newline="\n") as lines:
+    """Write the weights as tab-separated text, a line a weight, layer and head counted from 1,
+    tokens from 0.
+    """
+    with (
+        replace_on_success(path) as partial_path,
+        partial_path.open("w", encoding="utf-8", newline="\n") as lines,
+    ):
         lines.write("\t".join(COLUMNS) + "\n")
         same = f"{run}\t{weights.kind}\t{weights.layer}\t{weights.num_layers}"
         for (head, query, key), weight in np.ndenumerate(weights.weights_HQK):
@@ -103,12 +135,16 @@ def _translation(translator: Translator, source: Tensor) -> Tensor:
     return torch.tensor([*numbers, dictionary.eos()])
 
 
-def _observe(translator: Translator, layer: Any, name: str, source_S: Tensor, target_T: Tensor | None) -> np.ndarray:
+def _observe(
+    translator: Translator, layer: Any, name: str, source_S: Tensor, target_T: Tensor | None
+) -> np.ndarray:
     """Run the model on the sentence and return the weights of one attention in it, (H, Q, K)."""
     seen: list[Tensor] = []
     attention = getattr(layer, name)
     is_ours = hasattr(attention, "score")
-    asked = {"needs_weights": True} if is_ours else {"need_weights": True, "need_head_weights": True}
+    asked = (
+        {"needs_weights": True} if is_ours else {"need_weights": True, "need_head_weights": True}
+    )
 
     def ask(module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return args, kwargs | asked
@@ -117,7 +153,9 @@ def _observe(translator: Translator, layer: Any, name: str, source_S: Tensor, ta
         seen.append(output[1])
 
     if hasattr(layer, "ever_training"):
-        layer.ever_training = True  # else fairseq's encoder takes torch's fused layer, which shows no weights
+        layer.ever_training = (
+            True  # else fairseq's encoder takes torch's fused layer, which shows no weights
+        )
     hooks = [
         attention.register_forward_pre_hook(ask, with_kwargs=True),
         attention.register_forward_hook(look),
@@ -129,7 +167,9 @@ def _observe(translator: Translator, layer: Any, name: str, source_S: Tensor, ta
                 source_BS, src_lengths=torch.tensor([len(source_S)]).to(translator.device)
             )
             if target_T is not None:
-                shifted_T = torch.cat([target_T[-1:], target_T[:-1]])  # section 3.1: the outputs, shifted right
+                shifted_T = torch.cat(
+                    [target_T[-1:], target_T[:-1]]
+                )  # section 3.1: the outputs, shifted right
                 translator.model.decoder(shifted_T[None].to(translator.device), encoder_out=encoded)
     finally:
         for hook in hooks:

@@ -1,7 +1,9 @@
-"""Collects and draws curves of trainings: loss, dev perplexity, learning rate and speed, against updates and hours.
+"""Collects and draws curves of trainings: loss, dev perplexity, learning rate and speed, against
+updates and hours.
 
-A frame of curves has a line a point: run, series (what shares a colour: a system on a corpus, or a configuration),
-seed, measure, update, hours, value. The measures are those of `aiayn.logs.curves`; seeds of a series make a band.
+A frame of curves has a line a point: run, series (what shares a colour: a system on a corpus, or a
+configuration), seed, measure, update, hours, value. The measures are those of `aiayn.logs.curves`;
+seeds of a series make a band.
 """
 
 import logging
@@ -23,7 +25,16 @@ from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import split_run_name
 from paper_tables.compare.lines import AveragedLine
 from paper_tables.frame import Frame
-from paper_tables.render.figure import FAINT, INK, PALETTE, WARNING, WIDTH, Figure, FigureError, round_ticks
+from paper_tables.render.figure import (
+    FAINT,
+    INK,
+    PALETTE,
+    WARNING,
+    WIDTH,
+    Figure,
+    FigureError,
+    round_ticks,
+)
 
 COLUMNS = ("run", "series", "seed", "measure", "update", "hours", "value")
 NUM_SPANS = 200  # points of a curve: more cannot be distinguished on 350 pixels
@@ -35,7 +46,9 @@ logger = logging.getLogger(__name__)
 
 
 class Panel(NamedTuple):
-    """One measure: its heading with its unit, its scale and how its axis writes numbers (d3's format)."""
+    """One measure: its heading with its unit, its scale and how its axis writes numbers (d3's
+    format).
+    """
 
     measure: str
     title: str
@@ -62,7 +75,8 @@ class Curve(NamedTuple):
 
 
 def curve_frame(curves: Iterable[Curve]) -> pd.DataFrame:
-    """Return the frame of curves, each a mean over spans of updates, the same spans for all, about NUM_SPANS of them.
+    """Return the frame of curves, each a mean over spans of updates, the same spans for all, about
+    NUM_SPANS of them.
 
     Series are in the order in which they are given.
     """
@@ -74,11 +88,14 @@ def curve_frame(curves: Iterable[Curve]) -> pd.DataFrame:
         for curve in curves
         for point in thin_points(curve.points, span)
     ]
-    return pd.DataFrame(lines, columns=list(COLUMNS)).astype({"seed": "Int64", "hours": "float64", "value": "float64"})
+    return pd.DataFrame(lines, columns=list(COLUMNS)).astype(
+        {"seed": "Int64", "hours": "float64", "value": "float64"}
+    )
 
 
 def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None) -> list[Curve]:
-    """Return the curves of every run of a scale that has begun, finished or not; a run without a log is left out.
+    """Return the curves of every run of a scale that has begun, finished or not; a run without a
+    log is left out.
 
     The logs are where the scale's config and the records say, unless their paths are given.
 
@@ -86,22 +103,37 @@ def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None)
         RecordError: if a log cannot be read.
     """
     if path_by_run is None:
-        paths = {run.state.run: Path(cells.runs_folder) / run.state.run / LOG_NAME
-                 for run in cells.runs if run.state.run}  # fmt: skip
-        paths |= {run.train.run: run.train.log_path for run in cells.runs if run.train and run.train.log_path.exists()}
+        paths = {
+            run.state.run: Path(cells.runs_folder) / run.state.run / LOG_NAME
+            for run in cells.runs
+            if run.state.run
+        }
+        paths |= {
+            run.train.run: run.train.log_path
+            for run in cells.runs
+            if run.train and run.train.log_path.exists()
+        }
         path_by_run = {name: path for name, path in paths.items() if path.exists()}
     has_one_corpus = len({run.corpus for run in cells.runs}) == 1
     curves = []
     for run in cells.runs:
         name = run.state.run
         if name in path_by_run:
-            series = run.system if has_one_corpus else f"{run.system}, {cells.corpora[run.corpus].language_pair}"
-            curves += [Curve(name, series, run.seed, points) for _, points in _read(path_by_run[name], None)]
+            series = (
+                run.system
+                if has_one_corpus
+                else f"{run.system}, {cells.corpora[run.corpus].language_pair}"
+            )
+            curves += [
+                Curve(name, series, run.seed, points)
+                for _, points in _read(path_by_run[name], None)
+            ]
     return curves
 
 
 def curves_of_files(named_paths: Iterable[tuple[str, str, int | None, Path]]) -> list[Curve]:
-    """Return the curves of logs, given as (run, series, seed, path); of several trainings in a file, each is a run.
+    """Return the curves of logs, given as (run, series, seed, path); of several trainings in a
+    file, each is a run.
 
     Raises:
         RecordError: if a log cannot be read, or holds no training.
@@ -110,15 +142,20 @@ def curves_of_files(named_paths: Iterable[tuple[str, str, int | None, Path]]) ->
     for run, series, seed, path in named_paths:
         found = _read(path, None)
         if not found:
-            raise RecordError(f"{path}: no training in it; expected a log of fairseq-train or `aiayn train`")
+            raise RecordError(
+                f"{path}: no training in it; expected a log of fairseq-train or `aiayn train`"
+            )
         for index, (log, points) in enumerate(found):
             suffix = f"@{log.first_line}" if index else ""
             curves.append(Curve(run + suffix, series + suffix, seed, points))
     return curves
 
 
-def curves_of_folder(folder: Path, file_by_path: Mapping[str, LogFile], lines: Sequence[AveragedLine]) -> list[Curve]:
-    """Return the curves of the trainings that tables from logs show; of all trainings if they show none.
+def curves_of_folder(
+    folder: Path, file_by_path: Mapping[str, LogFile], lines: Sequence[AveragedLine]
+) -> list[Curve]:
+    """Return the curves of the trainings that tables from logs show; of all trainings if they show
+    none.
 
     A run of ours that they do not show has its system's name, any other training its path.
 
@@ -130,7 +167,9 @@ def curves_of_folder(folder: Path, file_by_path: Mapping[str, LogFile], lines: S
     series_by_name: dict[str, tuple[str, int | None]] = {}
     for line in (line for line in lines if line.has_training_numbers):
         scale = "" if line.system.scale == PAPER_SCALE else f" ({line.system.scale})"
-        series = ", ".join((f"{line.system.system}{scale}", line.language_pair, *line.configuration))
+        series = ", ".join(
+            (f"{line.system.system}{scale}", line.language_pair, *line.configuration)
+        )
         for training in line.trainings:
             seed = training.seed
             series_by_name[training.path] = (series, seed if isinstance(seed, int) else None)
@@ -151,7 +190,9 @@ def curves_of_folder(folder: Path, file_by_path: Mapping[str, LogFile], lines: S
 
 
 def _series_of_path(path: str) -> tuple[str, int | None]:
-    """Return the series and the seed of a log by its path, whose last folder is the run's name if it is ours."""
+    """Return the series and the seed of a log by its path, whose last folder is the run's name if
+    it is ours.
+    """
     parts = split_run_name(Path(path).parent.name)
     return (f"{parts.system}, {parts.corpus}", parts.seed) if parts else (path, None)
 
@@ -164,10 +205,14 @@ def _read(path: Path, log_file: LogFile | None) -> list[tuple[TrainingLog, list[
 
 
 def draw_by_hours(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Return the four measures, one below the other, against hours of training, of short trainings minutes."""
+    """Return the four measures, one below the other, against hours of training, of short trainings
+    minutes.
+    """
     hours = frame["hours"].dropna()
     if hours.empty or hours.max() <= 0:
-        raise FigureError("Curves by hours: the log has no increasing times, neither of lines nor fairseq's wall.")
+        raise FigureError(
+            "Curves by hours: the log has no increasing times, neither of lines nor fairseq's wall."
+        )
     is_short = float(hours.max()) < 1.0
     in_unit = frame.assign(hours=frame["hours"] * (60 if is_short else 1)).dropna(subset=["hours"])
     unit = "minutes" if is_short else "hours"
@@ -181,8 +226,13 @@ def _draw(frame: pd.DataFrame, x: str, x_title: str) -> alt.VConcatChart:
     if not panels:
         not_finite = frame[~frame["value"].map(math.isfinite)]
         if not_finite.empty:
-            raise FigureError("Curves: the logs hold no statistics yet; fairseq prints the first after --log-interval.")
-        raise FigureError("Curves: no printed value is a finite number: the training diverged from the beginning.")
+            raise FigureError(
+                "Curves: the logs hold no statistics yet; fairseq prints the first after"
+                " --log-interval."
+            )
+        raise FigureError(
+            "Curves: no printed value is a finite number: the training diverged from the beginning."
+        )
     names = list(dict.fromkeys(frame["series"]))
     colour = _colour(names)
     x_scale = alt.Scale(domain=[0, float(frame[x].max()) or 1.0], nice=False)
@@ -190,42 +240,75 @@ def _draw(frame: pd.DataFrame, x: str, x_title: str) -> alt.VConcatChart:
     for index, panel in enumerate(panels):
         is_last = index == len(panels) - 1
         axis = alt.Axis(
-            title=x_title if is_last else None, labels=is_last, ticks=is_last, grid=False, tickCount=6, labelFlush=True,
-            labelExpr=f"datum.value ? format(datum.value, '{'~s' if frame[x].max() >= 10_000 else '~g'}') : '0'",
-        )  # fmt: skip
+            title=x_title if is_last else None,
+            labels=is_last,
+            ticks=is_last,
+            grid=False,
+            tickCount=6,
+            labelFlush=True,
+            labelExpr=(
+                f"datum.value ? format(datum.value, '{'~s' if frame[x].max() >= 10_000 else '~g'}')"
+                " : '0'"
+            ),
+        )
         at = alt.X(x, type="quantitative", scale=x_scale, axis=axis)
         layers = _layers(frame, finite, panel, at, colour, is_first=index == 0)
-        title = alt.TitleParams(panel.title, fontSize=11, fontWeight="normal", offset=4, frame="group")
+        title = alt.TitleParams(
+            panel.title, fontSize=11, fontWeight="normal", offset=4, frame="group"
+        )
         charts.append(alt.layer(*layers).properties(width=WIDTH, height=PANEL_HEIGHT, title=title))
     stacked = alt.vconcat(*charts, spacing=10)
-    return stacked if len(names) > 1 else stacked.properties(title=names[0])  # one series has no legend
+    return (
+        stacked if len(names) > 1 else stacked.properties(title=names[0])
+    )  # one series has no legend
 
 
 def _colour(names: Sequence[str]) -> alt.Color:
-    """Return the colour of each series: the first few by the palette, further ones grey; no legend for one alone."""
+    """Return the colour of each series: the first few by the palette, further ones grey; no legend
+    for one alone.
+    """
     coloured = list(names[:MAX_SERIES])
-    scale = alt.Scale(domain=list(names), range=[*PALETTE[: len(coloured)], *([INK] * (len(names) - len(coloured)))])
+    scale = alt.Scale(
+        domain=list(names),
+        range=[*PALETTE[: len(coloured)], *([INK] * (len(names) - len(coloured)))],
+    )
     legend = None
     if len(names) > 1:
-        legend = alt.Legend(title=None, columns=2, values=coloured, symbolType="stroke", symbolOpacity=1.0)
+        legend = alt.Legend(
+            title=None, columns=2, values=coloured, symbolType="stroke", symbolOpacity=1.0
+        )
     return alt.Color("series:N", scale=scale, legend=legend, sort=list(names))
 
 
 def _layers(
-    frame: pd.DataFrame, finite: pd.DataFrame, panel: Panel, x: alt.X, colour: alt.Color, *, is_first: bool
+    frame: pd.DataFrame,
+    finite: pd.DataFrame,
+    panel: Panel,
+    x: alt.X,
+    colour: alt.Color,
+    *,
+    is_first: bool,
 ) -> list[alt.Chart]:
-    """Return one panel: means over seeds and their bands, marks of restarts and of values that are no numbers."""
+    """Return one panel: means over seeds and their bands, marks of restarts and of values that are
+    no numbers.
+    """
     points = finite[finite["measure"] == panel.measure]
     if panel.is_log:
         points = points[points["value"] > 0]
-    # Seeds are compared at equal updates; their hours there differ a little, and the mean's are theirs.
+    # Seeds are compared at equal updates; their hours there differ a little, and the mean's are
+    # theirs.
     means = points.groupby(["series", "update"], sort=False, as_index=False).agg(
-        hours=("hours", "mean"), value=("value", "mean"), low=("value", "min"), high=("value", "max"),
+        hours=("hours", "mean"),
+        value=("value", "mean"),
+        low=("value", "min"),
+        high=("value", "max"),
         num_seeds=("run", "nunique"),
-    )  # fmt: skip
+    )
     means = means.sort_values(["series", "update"], kind="stable")
     axis = alt.Axis(
-        title=None, tickCount=4, labelExpr=f"datum.value ? format(datum.value, '{panel.number_format}') : '0'"
+        title=None,
+        tickCount=4,
+        labelExpr=f"datum.value ? format(datum.value, '{panel.number_format}') : '0'",
     )
     scale = alt.Scale(zero=panel.has_zero)
     if panel.is_log:
@@ -236,19 +319,30 @@ def _layers(
     names = list(dict.fromkeys(points["series"]))
     is_grey = f"indexof({names[MAX_SERIES:]!r}, datum.series) >= 0"
     opacity = alt.condition(is_grey, alt.value(0.25), alt.value(1.0))
-    tooltip = ["series:N", "update:Q", alt.Tooltip("hours:Q", format=".3g"), alt.Tooltip("value:Q", format=".4g"),
-               alt.Tooltip("num_seeds:Q", title="seeds")]  # fmt: skip
+    tooltip = [
+        "series:N",
+        "update:Q",
+        alt.Tooltip("hours:Q", format=".3g"),
+        alt.Tooltip("value:Q", format=".4g"),
+        alt.Tooltip("num_seeds:Q", title="seeds"),
+    ]
     bands = means[means["num_seeds"] > 1]
     layers = []
     if not bands.empty:
         band = alt.Chart(bands).mark_area(opacity=0.22, aria=False)
-        layers.append(band.encode(x, alt.Y("low:Q", scale=scale, axis=axis), alt.Y2("high:Q"), colour))
+        layers.append(
+            band.encode(x, alt.Y("low:Q", scale=scale, axis=axis), alt.Y2("high:Q"), colour)
+        )
     base = alt.Chart(means)
     if means.groupby("series").size().max() > 1:
-        layers.append(base.mark_line(clip=True).encode(x, y, colour, opacity=opacity, tooltip=tooltip))
+        layers.append(
+            base.mark_line(clip=True).encode(x, y, colour, opacity=opacity, tooltip=tooltip)
+        )
     single = means[means.groupby("series")["update"].transform("size") == 1]
     if not single.empty:  # one update: a point is all there is
-        layers.append(alt.Chart(single).mark_point(filled=True).encode(x, y, colour, tooltip=tooltip))
+        layers.append(
+            alt.Chart(single).mark_point(filled=True).encode(x, y, colour, tooltip=tooltip)
+        )
     restarts = frame[frame["measure"] == RESTART]
     if not restarts.empty:
         layers += _restart_marks(restarts, x, is_first=is_first)
@@ -261,7 +355,11 @@ def _layers(
 def _restart_marks(restarts: pd.DataFrame, x: alt.X, *, is_first: bool) -> list[alt.Chart]:
     base = alt.Chart(restarts)
     rule = base.mark_rule(strokeDash=[2, 3], opacity=FAINT)
-    tooltip = ["run:N", alt.Tooltip("update:Q", title="resumed from update"), alt.Tooltip("value:Q", title="attempt")]
+    tooltip = [
+        "run:N",
+        alt.Tooltip("update:Q", title="resumed from update"),
+        alt.Tooltip("value:Q", title="attempt"),
+    ]
     marks = [rule.encode(x, tooltip=tooltip)]
     if is_first:
         first = alt.Chart(restarts.sort_values("update").head(1))
@@ -277,19 +375,24 @@ def _not_finite_marks(not_finite: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
     tooltip = ["run:N", "update:Q"]
     rule = base.mark_rule(color=WARNING, strokeWidth=1.5).encode(x, tooltip=tooltip)
     first = alt.Chart(not_finite.head(1))
-    text = first.mark_text(align="right", dx=-5, baseline="top", dy=2, color=WARNING, fontWeight=600)
+    text = first.mark_text(
+        align="right", dx=-5, baseline="top", dy=2, color=WARNING, fontWeight=600
+    )
     return [rule, text.encode(x, y=alt.value(0), text=alt.value("not a number from here"))]
 
 
 def describe_curves(frame: pd.DataFrame) -> str:
-    """Return what the curves show, in words: how many runs, how far, and each series' last dev perplexity."""
+    """Return what the curves show, in words: how many runs, how far, and each series' last dev
+    perplexity.
+    """
     runs, updates = frame["run"].nunique(), int(frame["update"].max())
     words = [f"Curves of {runs} run{'s' if runs > 1 else ''} up to update {updates:,}."]
     dev = frame[(frame["measure"] == PERPLEXITY) & frame["value"].map(math.isfinite)]
     for series in list(dict.fromkeys(dev["series"]))[:MAX_SERIES]:
         last = dev[dev["series"] == series].sort_values("update").groupby("run").tail(1)
         words.append(
-            f"{series}: last dev perplexity {last['value'].mean():.3g} at update {int(last['update'].max()):,}."
+            f"{series}: last dev perplexity {last['value'].mean():.3g} at update"
+            f" {int(last['update'].max()):,}."
         )
     if dev.empty:
         words.append("No dev perplexity was printed.")
@@ -300,9 +403,9 @@ def describe_curves(frame: pd.DataFrame) -> str:
 
 
 _CAPTION = (
-    "Lines are means over seeds, bands reach from the lowest to the highest seed. Training loss is fairseq's own, with "
-    "label smoothing; dev perplexity has neither smoothing nor dropout. Dashed lines mark restarts; work that a "
-    "restart repeats is drawn once, as it was done last."
+    "Lines are means over seeds, bands reach from the lowest to the highest seed. Training loss is"
+    " fairseq's own, with label smoothing; dev perplexity has neither smoothing nor dropout. Dashed"
+    " lines mark restarts; work that a restart repeats is drawn once, as it was done last."
 )
 CURVES_BY_UPDATE = Figure(
     name="curves_by_update",

@@ -1,4 +1,6 @@
-"""Lists the figures of a results page and of a page of logs, and the function that makes the frame of each."""
+"""Lists the figures of a results page and of a page of logs, and the function that makes the frame
+of each.
+"""
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +17,17 @@ from paper_tables.compare.lines import AveragedLine
 from paper_tables.frame import Frame
 from paper_tables.render.figure import Drawable, FigureError
 
-NO_ATTENTION = "Attention: nothing is written yet; `aiayn attention RUN` takes the weights from a trained model."
+NO_ATTENTION = (
+    "Attention: nothing is written yet; `aiayn attention RUN` takes the weights from a trained"
+    " model."
+)
 
 
 def figures_of_scale(
     cells: Frame, log_path_by_run: Mapping[str, Path] | None, attention_folder: Path | None
 ) -> Iterator[Drawable]:
-    """Yield every figure of a scale; attention, from the files in its folder if there is one, comes last.
+    """Yield every figure of a scale; attention, from the files in its folder if there is one, comes
+    last.
 
     The logs of its runs are where its config says, unless their paths are given.
     """

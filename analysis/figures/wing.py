@@ -1,4 +1,6 @@
-"""Registers the wing `figures`: curves of trainings, results beside the printed ones, and attention."""
+"""Registers the wing `figures`: curves of trainings, results beside the printed ones, and
+attention.
+"""
 
 from aiayn.wings import Wing, WingFigure
 

@@ -1,4 +1,6 @@
-"""Predicts what a corpus takes before training: disk, and each stage's hours, assumed or measured by Snakemake."""
+"""Predicts what a corpus takes before training: disk, and each stage's hours, assumed or measured
+by Snakemake.
+"""
 
 import csv
 from pathlib import Path
@@ -7,24 +9,41 @@ import msgspec
 
 from aiayn.paths import corpus_record
 from aiayn.records import BinarizedCorpus, read_record
-from aiayn.spec.corpus import ESTIMATED_BYTES_PER_LINE, ArchiveSource, CorpusSpec, ListedSource, ShippedSource
+from aiayn.spec.corpus import (
+    ESTIMATED_BYTES_PER_LINE,
+    ArchiveSource,
+    CorpusSpec,
+    ListedSource,
+    ShippedSource,
+)
 from aiayn.train.fairseq_args import training_data
 
-# Assumptions, of one core: `benchmarks/<scale>/<verb>/` has what a stage really took, which then counts instead.
+# Assumptions, of one core: `benchmarks/<scale>/<verb>/` has what a stage really took, which then
+# counts instead.
 DOWNLOAD_BYTES_PER_SECOND = 20e6
-PAIRS_PER_SECOND_BY_VERB = {"fetch": 100_000, "clean": 50_000, "segment": 50_000, "binarize": 15_000}
+PAIRS_PER_SECOND_BY_VERB = {
+    "fetch": 100_000,
+    "clean": 50_000,
+    "segment": 50_000,
+    "binarize": 15_000,
+}
 MOSES_PAIRS_PER_SECOND = 8_000  # of clean with Moses' scripts
 NUM_TEXT_COPIES = 3  # raw, cleaned, and the parts of a stage at work
 TOKENS_PER_SIDE = 32  # of a pair, about WMT14's mean with end of sentence
-BYTES_PER_TOKEN, INDEX_BYTES_PER_SIDE = 2, 12  # of a data-bin with fewer than 65,500 symbols (aiayn.data.text.binarize)
+BYTES_PER_TOKEN, INDEX_BYTES_PER_SIDE = (
+    2,
+    12,
+)  # of a data-bin with fewer than 65,500 symbols (aiayn.data.text.binarize)
 UNKNOWN_VOCABULARY_SIZE = 10_000  # of text that comes in pieces, before binarize has counted them
 
 
 class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
-    """A corpus's size and what its stages take. Bytes and pairs are None where they are not published.
+    """A corpus's size and what its stages take. Bytes and pairs are None where they are not
+    published.
 
-    `vocabulary_size` is the target's, `vocabulary_source` what says so. Snakemake has measured the hours of
-    `measured_verbs`; those of other stages are assumed. `bytes_by_archive` has file names: corpora share archives.
+    `vocabulary_size` is the target's, `vocabulary_source` what says so. Snakemake has measured the
+    hours of `measured_verbs`; those of other stages are assumed. `bytes_by_archive` has file names:
+    corpora share archives.
     """
 
     corpus: str
@@ -46,7 +65,11 @@ class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_corpus(
-    corpus: CorpusSpec, scale: str, *, results_folder: Path | None = None, benchmarks_folder: Path | None = None
+    corpus: CorpusSpec,
+    scale: str,
+    *,
+    results_folder: Path | None = None,
+    benchmarks_folder: Path | None = None,
 ) -> PlannedCorpus:
     """Return what a corpus takes, by its data-bin's record if there is one, else by its file.
 
@@ -59,15 +82,24 @@ def plan_corpus(
     data = read_record(path, BinarizedCorpus) if path and path.exists() else None
     num_train = data.num_pairs_by_split.get("train") if data else num_pairs(corpus, "train")
     archives = corpus.source.joined().values() if isinstance(corpus.source, ArchiveSource) else ()
-    bytes_by_archive = {archive.first_file.name: archive.first_file.published_bytes or 0 for archive in archives}
+    bytes_by_archive = {
+        archive.first_file.name: archive.first_file.published_bytes or 0 for archive in archives
+    }
     pair_bytes = 2 * ESTIMATED_BYTES_PER_LINE * NUM_TEXT_COPIES
     indexed_bytes = 2 * (TOKENS_PER_SIDE * BYTES_PER_TOKEN + INDEX_BYTES_PER_SIDE)
-    verbs = ["fetch", "binarize"] if corpus.is_segmented else ["fetch", "clean", "segment", "binarize"]
+    verbs = (
+        ["fetch", "binarize"] if corpus.is_segmented else ["fetch", "clean", "segment", "binarize"]
+    )
     measured = {
-        verb: _measured_hours(benchmarks_folder / scale / verb / f"{corpus.name}.tsv") if benchmarks_folder else None
+        verb: _measured_hours(benchmarks_folder / scale / verb / f"{corpus.name}.tsv")
+        if benchmarks_folder
+        else None
         for verb in verbs
     }
-    assumed = {verb: _assumed_hours(verb, corpus, num_train or 0, sum(bytes_by_archive.values())) for verb in verbs}
+    assumed = {
+        verb: _assumed_hours(verb, corpus, num_train or 0, sum(bytes_by_archive.values()))
+        for verb in verbs
+    }
     sizes, is_joint, source = _vocabulary(corpus, data)
     return PlannedCorpus(
         corpus=corpus.name,
@@ -79,13 +111,17 @@ def plan_corpus(
         bytes_by_archive=bytes_by_archive,
         text_bytes=None if num_train is None else pair_bytes * num_train,
         data_bin_bytes=None if num_train is None else indexed_bytes * num_train,
-        hours_by_verb={verb: assumed[verb] if hours is None else hours for verb, hours in measured.items()},
+        hours_by_verb={
+            verb: assumed[verb] if hours is None else hours for verb, hours in measured.items()
+        },
         measured_verbs=[verb for verb, hours in measured.items() if hours is not None],
     )
 
 
 def num_pairs(corpus: CorpusSpec, split: str) -> int | None:
-    """Return the number of a split's pairs (`train` or a test set's), None where the corpus's file does not say."""
+    """Return the number of a split's pairs (`train` or a test set's), None where the corpus's file
+    does not say.
+    """
     source = corpus.source
     if isinstance(source, ShippedSource):
         return source.num_pairs_by_split[split]
@@ -95,22 +131,37 @@ def num_pairs(corpus: CorpusSpec, split: str) -> int | None:
         return None
     if split == "train":
         return sum(
-            archive.text_bytes // (2 * ESTIMATED_BYTES_PER_LINE)  # the published number, where there is one
+            archive.text_bytes
+            // (2 * ESTIMATED_BYTES_PER_LINE)  # the published number, where there is one
             for archive in source.joined().values()
         )
     return source.testset_by_name[split].num_lines
 
 
-def _vocabulary(corpus: CorpusSpec, data: BinarizedCorpus | None) -> tuple[tuple[int, int], bool, str]:
+def _vocabulary(
+    corpus: CorpusSpec, data: BinarizedCorpus | None
+) -> tuple[tuple[int, int], bool, str]:
     """Return the sizes of source and target, whether they are one dictionary, and what says so."""
     if data is not None:
         sizes = data.vocabulary_size_by_language
         pair = (sizes[data.source_language], sizes[data.target_language])
-        return pair, training_data(data).is_joint, f"{corpus.name}: {pair[1]:,}, counted in its data-bin"
+        return (
+            pair,
+            training_data(data).is_joint,
+            f"{corpus.name}: {pair[1]:,}, counted in its data-bin",
+        )
     if corpus.subword is None:
-        size, is_joint, source = UNKNOWN_VOCABULARY_SIZE, False, "assumed: its text comes in pieces, not yet counted"
+        size, is_joint, source = (
+            UNKNOWN_VOCABULARY_SIZE,
+            False,
+            "assumed: its text comes in pieces, not yet counted",
+        )
     else:
-        size, is_joint, source = corpus.subword.vocabulary_size, corpus.subword.joint, "as its file says"
+        size, is_joint, source = (
+            corpus.subword.vocabulary_size,
+            corpus.subword.joint,
+            "as its file says",
+        )
     return (size, size), is_joint, f"{corpus.name}: {size:,}, {source}"
 
 

@@ -1,4 +1,5 @@
-"""Predicts the hours of trainings from finished ones on such a machine, and sums what trainings took so far.
+"""Predicts the hours of trainings from finished ones on such a machine, and sums what trainings
+took so far.
 
 Memory is estimated by formula.
 """
@@ -20,27 +21,39 @@ from aiayn.runs.attempts import DONE_NAME, Event, read_events, summarise_attempt
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.training import TrainingSpec
 
-# fp32 numbers kept for the backward pass, of one token in a pair of an encoder and a decoder layer: in multiples of
-# d_model (queries, keys, values and output of three attentions, sums and norms) and of d_ff (before and after ReLU).
+# fp32 numbers kept for the backward pass, of one token in a pair of an encoder and a decoder layer:
+# in multiples of d_model (queries, keys, values and output of three attentions, sums and norms) and
+# of d_ff (before and after ReLU).
 KEPT_PER_D_MODEL, KEPT_PER_D_FF = 26, 4
 TRAINED_COPIES = 4  # of the parameters: themselves, their gradient and Adam's two moments
 KEPT_PER_SYMBOL = 3  # of the vocabulary: logits, their log-softmax and its gradient
 CONTEXT_BYTES = 1 << 30  # of torch and fairseq in memory, and on a GPU of CUDA's own
-BYTES_PER_PAIR = 48  # of a data-bin's index: lengths of both sides, the order of an epoch and its batches
+BYTES_PER_PAIR = (
+    48  # of a data-bin's index: lengths of both sides, the order of an epoch and its batches
+)
 
 
-def device_memory_bytes(training: TrainingSpec, num_parameters: int, target_vocabulary_size: int) -> int:
-    """Estimate the peak memory of a device that trains: parameters with optimiser, and one full batch kept backward.
+def device_memory_bytes(
+    training: TrainingSpec, num_parameters: int, target_vocabulary_size: int
+) -> int:
+    """Estimate the peak memory of a device that trains: parameters with optimiser, and one full
+    batch kept backward.
 
-    On fewer devices than `batches_per_update` batches follow each other, so that the peak is the same.
+    On fewer devices than `batches_per_update` batches follow each other, so that the peak is the
+    same.
     """
-    kept_per_token = training.num_layers * (KEPT_PER_D_MODEL * training.d_model + KEPT_PER_D_FF * training.d_ff)
-    kept = training.max_tokens_per_batch * (kept_per_token + KEPT_PER_SYMBOL * target_vocabulary_size)
+    kept_per_token = training.num_layers * (
+        KEPT_PER_D_MODEL * training.d_model + KEPT_PER_D_FF * training.d_ff
+    )
+    kept = training.max_tokens_per_batch * (
+        kept_per_token + KEPT_PER_SYMBOL * target_vocabulary_size
+    )
     return CONTEXT_BYTES + BYTES_PER_PARAMETER * (TRAINED_COPIES * num_parameters + kept)
 
 
 def node_memory_bytes(device_bytes: int, host_bytes: int, num_ranks: int, *, has_gpus: bool) -> int:
-    """Estimate a node's peak memory, beside its GPUs'; without GPUs its ranks have there what devices would hold.
+    """Estimate a node's peak memory, beside its GPUs'; without GPUs its ranks have there what
+    devices would hold.
 
     Each rank's `CONTEXT_BYTES` are in both, and are there once.
     """
@@ -48,16 +61,20 @@ def node_memory_bytes(device_bytes: int, host_bytes: int, num_ranks: int, *, has
 
 
 def host_memory_bytes(num_parameters: int, num_pairs: int, num_ranks: int) -> int:
-    """Estimate a node's peak memory, without its GPUs': each rank's libraries and index, a checkpoint being saved."""
+    """Estimate a node's peak memory, without its GPUs': each rank's libraries and index, a
+    checkpoint being saved.
+    """
     saved_bytes = checkpoint_bytes(num_parameters, has_optimizer=True)
     return num_ranks * (CONTEXT_BYTES + BYTES_PER_PAIR * num_pairs) + saved_bytes
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What the trainings of a row took so far, over all attempts; `hours` is the mean of the finished ones.
+    """What the trainings of a row took so far, over all attempts; `hours` is the mean of the
+    finished ones.
 
-    `predicted_hours` is the mean of what was predicted when these began, None where their records do not say. A
-    training is finished if it was trained with the present config; a shorter one counts as begun.
+    `predicted_hours` is the mean of what was predicted when these began, None where their records
+    do not say. A training is finished if it was trained with the present config; a shorter one
+    counts as begun.
     """
 
     num_finished: int
@@ -69,7 +86,9 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_records(results_folder: Path, runs_folder: Path) -> tuple[list[TrainRecord], list[str]]:
-    """Return every finished training below either folder, each run once, and the files that cannot be read."""
+    """Return every finished training below either folder, each run once, and the files that cannot
+    be read.
+    """
     paths = [*results_folder.glob("*/train/*/*/seed*.json"), *runs_folder.glob(f"*/{DONE_NAME}")]
     record_by_run: dict[str, TrainRecord] = {}
     unreadable = []
@@ -105,21 +124,29 @@ class History:
             (record, training)
             for record in records
             if record.wall_seconds > 0 and record.corpus in vocabulary_size_by_corpus
-            if _is_same_device(record, machine, hardware) and (training := read_trained(record)) is not None
+            if _is_same_device(record, machine, hardware)
+            and (training := read_trained(record)) is not None
             if training.precision in machine.rate_by_precision
         ]
 
     def speed_of(self, training: TrainingSpec, corpus: str, system: str) -> Speed:
-        """Return how long a training takes: by the asked fraction, its kind, other trainings, or assumption.
+        """Return how long a training takes: by the asked fraction, its kind, other trainings, or
+        assumption.
 
-        Others are trainings in the same precision, each relative to its own width's utilisation: big does not reach
-        base's.
+        Others are trainings in the same precision, each relative to its own width's utilisation:
+        big does not reach base's.
 
         Raises:
             ConfigError: naming the system, if the machine does not have its precision.
         """
-        same = [r for r, trained in self._trained if r.corpus == corpus and _kind_of(trained) == _kind_of(training)]
-        others = [(r, trained) for r, trained in self._trained if trained.precision == training.precision]
+        same = [
+            r
+            for r, trained in self._trained
+            if r.corpus == corpus and _kind_of(trained) == _kind_of(training)
+        ]
+        others = [
+            (r, trained) for r, trained in self._trained if trained.precision == training.precision
+        ]
         fraction, basis, runs = None, "assumed", []
         if self._asked_fraction is not None:
             fraction, basis = self._asked_fraction, "asked"
@@ -128,15 +155,26 @@ class History:
             fraction = statistics.median(self._fraction_of(record, training) for record in same)
         elif others:
             basis, runs = "fraction", [record.run for record, _ in others]
-            ratios = [self._fraction_of(r, t) / self._machine.utilisation_of(t).fraction.value for r, t in others]
-            fraction = statistics.median(ratios) * self._machine.utilisation_of(training).fraction.value
+            ratios = [
+                self._fraction_of(r, t) / self._machine.utilisation_of(t).fraction.value
+                for r, t in others
+            ]
+            fraction = (
+                statistics.median(ratios) * self._machine.utilisation_of(training).fraction.value
+            )
         return predict_speed(
-            training, self._size_by_corpus[corpus], self._machine, system=system, fraction=fraction, basis=basis,
+            training,
+            self._size_by_corpus[corpus],
+            self._machine,
+            system=system,
+            fraction=fraction,
+            basis=basis,
             runs=runs,
-        )  # fmt: skip
+        )
 
     def _fraction_of(self, record: TrainRecord, training: TrainingSpec) -> float:
-        """Return the fraction of the machine's rate that a training reached, counted as predictions are: full batches.
+        """Return the fraction of the machine's rate that a training reached, counted as predictions
+        are: full batches.
 
         With it, the prediction of the same training is the time that it took.
         """
@@ -150,21 +188,36 @@ class History:
 def _is_same_device(record: TrainRecord, machine: Machine, hardware: HardwareSpec) -> bool:
     """Return whether a training ran on devices of the planned kind, of any number."""
     if machine.gpu:
-        return record.hardware.num_gpus > 0 and hardware.find_name(record.hardware.gpu) == machine.gpu
+        return (
+            record.hardware.num_gpus > 0 and hardware.find_name(record.hardware.gpu) == machine.gpu
+        )
     return record.hardware.num_gpus == 0
 
 
 def _kind_of(training: TrainingSpec) -> TrainingSpec:
-    """Return a training without the keys that only change its length: equal kinds do equal work per update."""
+    """Return a training without the keys that only change its length: equal kinds do equal work per
+    update.
+    """
     return msgspec.structs.replace(
-        training, updates=1, save_interval_updates=None, patience_epochs=None, warmup_steps=1, device="auto"
+        training,
+        updates=1,
+        save_interval_updates=None,
+        patience_epochs=None,
+        warmup_steps=1,
+        device="auto",
     )
 
 
 def measure_trainings(
-    scale: str, corpus: str, system: str, seeds: Sequence[int], training: TrainingSpec, folders: tuple[Path, Path]
+    scale: str,
+    corpus: str,
+    system: str,
+    seeds: Sequence[int],
+    training: TrainingSpec,
+    folders: tuple[Path, Path],
 ) -> Measured | None:
-    """Return what the trainings of a system took so far, None if none has begun; `folders` hold results and runs.
+    """Return what the trainings of a system took so far, None if none has begun; `folders` hold
+    results and runs.
 
     Raises:
         RecordError: if a record, or a line of an attempts.jsonl, cannot be read.
@@ -189,7 +242,9 @@ def measure_trainings(
     return Measured(
         num_finished=len(finished),
         num_begun=len(spent),
-        hours=statistics.fmean(record.wall_seconds / 3600 for record in finished) if finished else None,
+        hours=statistics.fmean(record.wall_seconds / 3600 for record in finished)
+        if finished
+        else None,
         predicted_hours=statistics.fmean(predicted) if predicted else None,
         total_hours=sum(seconds for seconds, _ in spent) / 3600,
         gpu_hours=sum(seconds for _, seconds in spent) / 3600,
@@ -197,8 +252,14 @@ def measure_trainings(
 
 
 def _newest_events(runs_folder: Path, prefix: str) -> list[Event]:
-    """Return the attempts of the newest run whose name begins so: a system that was edited has several."""
+    """Return the attempts of the newest run whose name begins so: a system that was edited has
+    several.
+    """
     if not runs_folder.is_dir():
         return []
-    attempts = [read_events(folder) for folder in runs_folder.iterdir() if folder.name.startswith(prefix)]
-    return max((events for events in attempts if events), key=lambda events: events[-1].time, default=[])
+    attempts = [
+        read_events(folder) for folder in runs_folder.iterdir() if folder.name.startswith(prefix)
+    ]
+    return max(
+        (events for events in attempts if events), key=lambda events: events[-1].time, default=[]
+    )

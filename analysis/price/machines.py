@@ -1,4 +1,6 @@
-"""Chooses the machine of trainings that are planned: of a cluster, this one, or the GPUs that are named."""
+"""Chooses the machine of trainings that are planned: of a cluster, this one, or the GPUs that are
+named.
+"""
 
 import math
 from collections.abc import Set
@@ -25,38 +27,55 @@ def choose_machine(
     dollars_per_gpu_hour: float | None = None,
     precisions: Set[Precision] = frozenset(),
 ) -> Machine:
-    """Return what each training runs on, on a cluster as its file asks or, by the local launcher, here.
+    """Return what each training runs on, on a cluster as its file asks or, by the local launcher,
+    here.
 
-    On a cluster and without `gpu` the cluster's `gpu_type` counts, then the paper's own, or the first that has the
-    `precisions` of the trainings. Here it is this machine's first GPU, or a core; one of them, as the local launcher
-    takes, unless `num_gpus` says more. A price that is given stands for hardware.yaml's.
+    On a cluster and without `gpu` the cluster's `gpu_type` counts, then the paper's own, or the
+    first that has the `precisions` of the trainings. Here it is this machine's first GPU, or a
+    core; one of them, as the local launcher takes, unless `num_gpus` says more. A price that is
+    given stands for hardware.yaml's.
 
     Raises:
-        UsageError: if hardware.yaml does not know the GPU, or a number or price is of GPUs where there are none.
+        UsageError: if hardware.yaml does not know the GPU, or a number or price is of GPUs where
+        there are none.
     """
     if launcher not in (None, "local", "debug"):
-        machine = _choose_of_cluster(cluster, hardware, gpu, num_gpus, default_gpu(hardware, precisions))
+        machine = _choose_of_cluster(
+            cluster, hardware, gpu, num_gpus, default_gpu(hardware, precisions)
+        )
     else:
         machine = _choose_here(hardware, gpu, num_gpus)
     if not machine.gpu and (num_gpus, dollars_per_gpu_hour) != (None, None):
-        given = f"{PRICE_FLAG} {dollars_per_gpu_hour}" if num_gpus is None else f"--num-gpus {num_gpus}"
-        raise UsageError(f"{given}: trainings have no GPU here ({machine.chosen_by}); name the kind: --gpu NAME")
+        given = (
+            f"{PRICE_FLAG} {dollars_per_gpu_hour}" if num_gpus is None else f"--num-gpus {num_gpus}"
+        )
+        raise UsageError(
+            f"{given}: trainings have no GPU here ({machine.chosen_by}); name the kind: --gpu NAME"
+        )
     if dollars_per_gpu_hour is None:
         return machine
-    price = SourcedValue(value=dollars_per_gpu_hour, kind="assumption", source=f"yours, by {PRICE_FLAG}")
+    price = SourcedValue(
+        value=dollars_per_gpu_hour, kind="assumption", source=f"yours, by {PRICE_FLAG}"
+    )
     return msgspec.structs.replace(machine, dollars_per_hour=price)
 
 
 def default_gpu(hardware: HardwareSpec, precisions: Set[Precision]) -> str:
     """Return the GPU that counts where none is named: the paper's own, if it has the precisions."""
-    able = [name for name, gpu in hardware.gpu_by_name.items() if precisions <= gpu.rate_by_precision.keys()]
+    able = [
+        name
+        for name, gpu in hardware.gpu_by_name.items()
+        if precisions <= gpu.rate_by_precision.keys()
+    ]
     return PAPER_GPU if PAPER_GPU in able else able[0]
 
 
 def _choose_here(hardware: HardwareSpec, gpu: str | None, num_gpus: int | None) -> Machine:
     here = gpu_names()
     if gpu is None and not here:
-        return machine_of_cores(1, 1, 1, hardware, "the local launcher, which takes one core by default")
+        return machine_of_cores(
+            1, 1, 1, hardware, "the local launcher, which takes one core by default"
+        )
     chosen_by = "the local launcher, which takes one GPU by default"
     if num_gpus is not None:
         chosen_by = f"the local launcher, by `--set-resources train:num_ranks={num_gpus}`"
@@ -67,26 +86,47 @@ def _choose_here(hardware: HardwareSpec, gpu: str | None, num_gpus: int | None) 
 
 
 def _choose_of_cluster(
-    cluster: ClusterSpec, hardware: HardwareSpec, gpu: str | None, num_gpus: int | None, default: str
+    cluster: ClusterSpec,
+    hardware: HardwareSpec,
+    gpu: str | None,
+    num_gpus: int | None,
+    default: str,
 ) -> Machine:
     limits = JobLimits(
-        cluster=cluster.name, minutes=cluster.time_limit_minutes, signal_seconds=cluster.signal_seconds,
+        cluster=cluster.name,
+        minutes=cluster.time_limit_minutes,
+        signal_seconds=cluster.signal_seconds,
         max_num_jobs=cluster.max_num_jobs,
-    )  # fmt: skip
+    )
     if cluster.gpus_per_node == 0 and gpu is None:
         cores = cluster.num_ranks * cluster.cpus_per_rank
-        source = f"Slurm, cluster {cluster.name}: {cluster.num_ranks} ranks x {cluster.cpus_per_rank} core(s), no GPUs"
-        return machine_of_cores(cores, cluster.num_ranks, cluster.num_nodes, hardware, source, limits)
+        source = (
+            f"Slurm, cluster {cluster.name}: {cluster.num_ranks} ranks x"
+            f" {cluster.cpus_per_rank} core(s), no GPUs"
+        )
+        return machine_of_cores(
+            cores, cluster.num_ranks, cluster.num_nodes, hardware, source, limits
+        )
     num_of_cluster = cluster.num_nodes * cluster.gpus_per_node
     number = num_gpus or num_of_cluster or NUM_PAPER_GPUS
     num_nodes = math.ceil(number / (cluster.gpus_per_node or NUM_PAPER_GPUS))
     if cluster.gpu_type:
-        reason = f", {gpu} in place of gpu_type {cluster.gpu_type}" if gpu else f" (gpu_type {cluster.gpu_type})"
+        reason = (
+            f", {gpu} in place of gpu_type {cluster.gpu_type}"
+            if gpu
+            else f" (gpu_type {cluster.gpu_type})"
+        )
     else:
-        own = "the paper's own GPU (section 5.2)" if default == PAPER_GPU else "the first GPU with the precision"
+        own = (
+            "the paper's own GPU (section 5.2)"
+            if default == PAPER_GPU
+            else "the first GPU with the precision"
+        )
         reason = ", which names no gpu_type" + ("" if gpu else f": {own}")
     source = f"Slurm, cluster {cluster.name}{reason}"
     if number != num_of_cluster:
         source += f"; {number} GPUs in place of its {num_of_cluster or 'CPU cores'}"
     place = "--gpu" if gpu else f"gpu_type of cluster {cluster.name}"
-    return machine_of_gpus(gpu or cluster.gpu_type or default, place, number, num_nodes, hardware, source, limits)
+    return machine_of_gpus(
+        gpu or cluster.gpu_type or default, place, number, num_nodes, hardware, source, limits
+    )

@@ -1,6 +1,8 @@
-"""Predicts what a scale takes: jobs, hours, GPU-hours, money, energy, disk, memory and the longest chain.
+"""Predicts what a scale takes: jobs, hours, GPU-hours, money, energy, disk, memory and the longest
+chain.
 
-Beside it are the measured values of its trainings, if there are any. Nothing is downloaded, built or trained.
+Beside it are the measured values of its trainings, if there are any. Nothing is downloaded, built
+or trained.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +42,9 @@ UNKNOWN_TEST_PAIRS = 3000  # assumption, about newstest's, where a corpus's file
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What trainings take: hours one after the other, hours of a GPU or core, money, energy; None where not known."""
+    """What trainings take: hours one after the other, hours of a GPU or core, money, energy; None
+    where not known.
+    """
 
     hours: float
     device_hours: float
@@ -49,8 +53,14 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cost_of(hours: float, machine: Machine) -> Cost:
-    """Return what so many hours on a machine take: trainings alone, its devices at their full draw."""
-    device_hours, price, watts = hours * machine.num_devices, machine.dollars_per_hour, machine.watts
+    """Return what so many hours on a machine take: trainings alone, its devices at their full
+    draw.
+    """
+    device_hours, price, watts = (
+        hours * machine.num_devices,
+        machine.dollars_per_hour,
+        machine.watts,
+    )
     return Cost(
         hours=hours,
         device_hours=device_hours,
@@ -62,10 +72,10 @@ def cost_of(hours: float, machine: Machine) -> Cost:
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """What the trainings of a system on a corpus take on a machine, one training a seed.
 
-    `speed`, bytes and `counted_flops` (all operations of its updates) are of one training, `cost` of all seeds.
-    `evaluation_hours` are of the longest of a training's decodings on one core: they run beside each other. A node's
-    memory is beside its GPUs', and without GPUs all that its ranks take. `refusal` says why `aiayn train` would refuse
-    it on this machine, '' if it would not.
+    `speed`, bytes and `counted_flops` (all operations of its updates) are of one training, `cost`
+    of all seeds. `evaluation_hours` are of the longest of a training's decodings on one core: they
+    run beside each other. A node's memory is beside its GPUs', and without GPUs all that its ranks
+    take. `refusal` says why `aiayn train` would refuse it on this machine, '' if it would not.
     """
 
     corpus: str
@@ -98,7 +108,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedPrecision(msgspec.Struct, frozen=True, kw_only=True):
-    """All trainings in one precision: `speeds` are of one training each, in the plan's order; `cost` is of all seeds.
+    """All trainings in one precision: `speeds` are of one training each, in the plan's order;
+    `cost` is of all seeds.
 
     `refusal` says why there are none on this machine, '' if there are.
     """
@@ -118,9 +129,11 @@ class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole plan; bytes of text and data-bins omit `unsized_corpora`, whose size is not published.
+    """The whole plan; bytes of text and data-bins omit `unsized_corpora`, whose size is not
+    published.
 
-    `overrun` says which trainings take more Slurm jobs than their cluster's file allows, '' if none does.
+    `overrun` says which trainings take more Slurm jobs than their cluster's file allows, '' if none
+    does.
     """
 
     scale: str
@@ -151,19 +164,28 @@ def precisions_of(experiment: Experiment) -> set[Precision]:
 
 
 def make_plan(
-    experiment: Experiment, machine: Machine, hardware: HardwareSpec, *, results_folder: Path, benchmarks_folder: Path,
+    experiment: Experiment,
+    machine: Machine,
+    hardware: HardwareSpec,
+    *,
+    results_folder: Path,
+    benchmarks_folder: Path,
     utilisation_fraction: float | None = None,
-) -> Plan:  # fmt: skip
-    """Return the plan of a scale on a machine, whose rate trainings reach as said, else as they did, else as assumed.
+) -> Plan:
+    """Return the plan of a scale on a machine, whose rate trainings reach as said, else as they
+    did, else as assumed.
 
     Raises:
         RecordError: if a record of a data-bin or training of this scale is unreadable.
-        ConfigError: naming the system, if the machine does not have the precision that it is to be trained in.
+        ConfigError: naming the system, if the machine does not have the precision that it is to be
+        trained in.
     """
     scale = experiment.scale.scale
     runs_folder = Path(experiment.scale.runs_folder)
     corpora = {
-        name: plan_corpus(corpus, scale, results_folder=results_folder, benchmarks_folder=benchmarks_folder)
+        name: plan_corpus(
+            corpus, scale, results_folder=results_folder, benchmarks_folder=benchmarks_folder
+        )
         for name, corpus in experiment.corpora.items()
     }
     records, unreadable = find_records(results_folder, runs_folder)
@@ -173,16 +195,29 @@ def make_plan(
     for training in experiment.trainings:
         seeds_of.setdefault((training.corpus, training.system), []).append(training.seed)
     trainings = [
-        _plan_row(system, seeds, experiment, machine, corpora[corpus], history, (results_folder, runs_folder))
+        _plan_row(
+            system,
+            seeds,
+            experiment,
+            machine,
+            corpora[corpus],
+            history,
+            (results_folder, runs_folder),
+        )
         for (corpus, system), seeds in seeds_of.items()
     ]
-    archives = {name: size for corpus in corpora.values() for name, size in corpus.bytes_by_archive.items()}
+    archives = {
+        name: size for corpus in corpora.values() for name, size in corpus.bytes_by_archive.items()
+    }
     return Plan(
         scale=scale,
         machine=machine,
         num_jobs_by_rule=count_jobs(experiment),
         trainings=trainings,
-        precisions=[_plan_precision(precision, experiment, seeds_of, machine, history) for precision in PRECISIONS],
+        precisions=[
+            _plan_precision(precision, experiment, seeds_of, machine, history)
+            for precision in PRECISIONS
+        ],
         corpora=list(corpora.values()),
         longest_chain=_longest_chain(trainings, corpora),
         runs_bytes=sum(len(row.seeds) * row.run_bytes for row in trainings),
@@ -191,13 +226,19 @@ def make_plan(
         text_bytes=sum(corpus.text_bytes or 0 for corpus in corpora.values()),
         data_bin_bytes=sum(corpus.data_bin_bytes or 0 for corpus in corpora.values()),
         unsized_corpora=[name for name, corpus in corpora.items() if corpus.num_pairs is None],
-        overrun="" if machine.job_limits is None else exceeded_limit(machine.job_limits, _hours_left(trainings)),
+        overrun=(
+            ""
+            if machine.job_limits is None
+            else exceeded_limit(machine.job_limits, _hours_left(trainings))
+        ),
         unreadable_records=unreadable,
     )
 
 
 def count_jobs(experiment: Experiment) -> dict[str, int]:
-    """Return how many jobs of each rule the tables need from nothing, in the order of the data flow."""
+    """Return how many jobs of each rule the tables need from nothing, in the order of the data
+    flow.
+    """
     segmented = [corpus.is_segmented for corpus in experiment.corpora.values()]
     evaluations = experiment.evaluations
     num_jobs = {
@@ -207,7 +248,10 @@ def count_jobs(experiment: Experiment) -> dict[str, int]:
         "binarize": len(segmented),
         "train": len(experiment.trainings),
         "average": len(
-            {(evaluation.corpus, evaluation.system, evaluation.seed, evaluation.average) for evaluation in evaluations}
+            {
+                (evaluation.corpus, evaluation.system, evaluation.seed, evaluation.average)
+                for evaluation in evaluations
+            }
         ),
         "decode": len(evaluations),
         "perplexity": sum(evaluation.has_perplexity for evaluation in evaluations),
@@ -220,13 +264,20 @@ def count_jobs(experiment: Experiment) -> dict[str, int]:
 
 
 def _plan_row(
-    name: str, seeds: list[int], experiment: Experiment, machine: Machine, corpus: PlannedCorpus, history: History,
+    name: str,
+    seeds: list[int],
+    experiment: Experiment,
+    machine: Machine,
+    corpus: PlannedCorpus,
+    history: History,
     folders: tuple[Path, Path],
-) -> Row:  # fmt: skip
+) -> Row:
     system, key = experiment.system_by_name[name], (corpus.corpus, name, seeds[0])
     speed = history.speed_of(system.training, corpus.corpus, name)
     training = system.training
-    parameters = num_parameters(training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size)
+    parameters = num_parameters(
+        training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size
+    )
     device_bytes = device_memory_bytes(training, parameters, corpus.vocabulary_size)
     num_ranks = machine.num_ranks_of_node
     host_bytes = host_memory_bytes(parameters, corpus.num_pairs or 0, num_ranks)
@@ -237,7 +288,10 @@ def _plan_row(
         if (evaluation.corpus, evaluation.system, evaluation.seed) == key
     ]
     num_averages = len({evaluation.average for evaluation in evaluations})
-    sizes = [num_pairs(experiment.corpora[corpus.corpus], evaluation.testset) for evaluation in evaluations]
+    sizes = [
+        num_pairs(experiment.corpora[corpus.corpus], evaluation.testset)
+        for evaluation in evaluations
+    ]
     most_pairs = max((UNKNOWN_TEST_PAIRS if size is None else size for size in sizes), default=0)
     forward_flops = token_flops / PASSES_PER_UPDATE
     decoding_flops = most_pairs * TOKENS_PER_SIDE * system.decoding.beam_size * forward_flops
@@ -253,11 +307,15 @@ def _plan_row(
         speed=speed,
         cost=cost_of(len(seeds) * speed.hours, machine),
         device_memory_bytes=device_bytes,
-        node_memory_bytes=node_memory_bytes(device_bytes, host_bytes, num_ranks, has_gpus=bool(machine.gpu)),
+        node_memory_bytes=node_memory_bytes(
+            device_bytes, host_bytes, num_ranks, has_gpus=bool(machine.gpu)
+        ),
         run_bytes=run_disk_bytes(parameters, experiment.num_models(corpus.corpus, name)),
         averages_bytes=num_averages * checkpoint_bytes(parameters, has_optimizer=False),
         evaluation_hours=decoding_flops / DECODING_FLOPS_PER_SECOND / 3600,
-        actual=measure_trainings(experiment.scale.scale, corpus.corpus, name, seeds, training, folders),
+        actual=measure_trainings(
+            experiment.scale.scale, corpus.corpus, name, seeds, training, folders
+        ),
         refusal=why_unsupported(system, machine),
     )
 
@@ -272,12 +330,23 @@ def _plan_precision(
     """Return what all trainings would take if each were in this precision."""
     reason = machine.precision_refusal(precision)
     changed = Overrides(precision=precision)
-    speeds = [] if reason else [
-        history.speed_of(overridden(experiment.system_by_name[system], changed).training, corpus, system)
-        for corpus, system in seeds_of
-    ]  # fmt: skip
-    hours = sum(len(seeds) * speed.hours for seeds, speed in zip(seeds_of.values(), speeds, strict=not reason))
-    return PlannedPrecision(precision=precision, refusal=reason, speeds=speeds, cost=cost_of(hours, machine))
+    speeds = (
+        []
+        if reason
+        else [
+            history.speed_of(
+                overridden(experiment.system_by_name[system], changed).training, corpus, system
+            )
+            for corpus, system in seeds_of
+        ]
+    )
+    hours = sum(
+        len(seeds) * speed.hours
+        for seeds, speed in zip(seeds_of.values(), speeds, strict=not reason)
+    )
+    return PlannedPrecision(
+        precision=precision, refusal=reason, speeds=speeds, cost=cost_of(hours, machine)
+    )
 
 
 def _hours_left(trainings: Sequence[Row]) -> dict[str, float]:
@@ -289,11 +358,15 @@ def _hours_left(trainings: Sequence[Row]) -> dict[str, float]:
     return hours_by_system
 
 
-def _longest_chain(trainings: Sequence[Row], corpora: Mapping[str, PlannedCorpus]) -> list[ChainLink]:
+def _longest_chain(
+    trainings: Sequence[Row], corpora: Mapping[str, PlannedCorpus]
+) -> list[ChainLink]:
     """Return the steps that follow each other from nothing to the slowest training's tables."""
     if not trainings:
         return []
-    last = max(trainings, key=lambda row: corpora[row.corpus].hours + row.hours + row.evaluation_hours)
+    last = max(
+        trainings, key=lambda row: corpora[row.corpus].hours + row.hours + row.evaluation_hours
+    )
     corpus = corpora[last.corpus]
     links = [
         ChainLink(

@@ -1,4 +1,6 @@
-"""Plans one system of a scale: the cost of its trainings, its size, and the command line of fairseq-train."""
+"""Plans one system of a scale: the cost of its trainings, its size, and the command line of
+fairseq-train.
+"""
 
 from pathlib import Path
 
@@ -18,8 +20,8 @@ SEED_OF_UNLISTED = 1
 class SystemPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of one system, with one row for each corpus that the system is trained on.
 
-    `command_by_corpus` has fairseq-train's command line for each corpus. It is empty if fairseq cannot train the
-    system; then `refusal` gives the reason.
+    `command_by_corpus` has fairseq-train's command line for each corpus. It is empty if fairseq
+    cannot train the system; then `refusal` gives the reason.
     """
 
     system: str
@@ -60,7 +62,9 @@ def plan_system(experiment: Experiment, name: str, plan: Plan) -> SystemPlan:
                 target_language=corpus.target_language,
                 is_joint=planned.is_joint,
             )
-            flags = train_flags(training, data, seed=row.seeds[0], save_folder=SAVE_FOLDER, device=device)
+            flags = train_flags(
+                training, data, seed=row.seeds[0], save_folder=SAVE_FOLDER, device=device
+            )
             command_by_corpus[row.corpus] = [FAIRSEQ_TRAIN, *flags]
     except ConfigError as error:
         return SystemPlan(system=name, plan=plan, command_by_corpus={}, refusal=str(error))

@@ -1,4 +1,5 @@
-"""Prints what trainings take: a row for each system and corpus, sums, and the assumptions behind them.
+"""Prints what trainings take: a row for each system and corpus, sums, and the assumptions behind
+them.
 
 Assumptions that do not vary from plan to plan are in docs/cluster.md.
 """
@@ -20,11 +21,16 @@ from analysis.price.system_plan import SystemPlan
 INDENT = "  "
 MAX_RUNS = 3  # of those that a prediction stands on
 NAME_BY_BASIS = {"measured": "runs", "fraction": "others", "assumed": "formula", "asked": "yours"}
-FROM = ("time", "from")  # the heading of a column that is shown where times stand on different things
+FROM = (
+    "time",
+    "from",
+)  # the heading of a column that is shown where times stand on different things
 
 
 class Column(NamedTuple):
-    """A column of a plan: its heading from top to bottom, and its cell of one row, or of all where `is_summed`."""
+    """A column of a plan: its heading from top to bottom, and its cell of one row, or of all where
+    `is_summed`.
+    """
 
     heading: tuple[str, str]
     cell: Callable[[Sequence[Row]], str]
@@ -32,10 +38,18 @@ class Column(NamedTuple):
 
 
 def number(value: float | None) -> str:
-    """Return a quantity with two or three digits, or all before the point; a dash where it is not known."""
+    """Return a quantity with two or three digits, or all before the point; a dash where it is not
+    known.
+    """
     if value is None:
         return "-"
-    return f"{value:,.0f}" if value >= 100 or value == 0 else f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+    return (
+        f"{value:,.0f}"
+        if value >= 100 or value == 0
+        else f"{value:.1f}"
+        if value >= 1
+        else f"{value:.2g}"
+    )
 
 
 def duration(hours: float) -> str:
@@ -64,7 +78,9 @@ def _total(rows: Sequence[Row], key: str) -> float | None:
 
 
 def columns(machine: Machine) -> list[Column]:
-    """Return the columns of a row; that of money only for GPUs, as the price of a core is not known."""
+    """Return the columns of a row; that of money only for GPUs, as the price of a core is not
+    known.
+    """
     device, is_gpu = machine.device, bool(machine.gpu)
     memory = "device_memory_bytes" if is_gpu else "node_memory_bytes"
     money = [Column(("US$", "in all"), lambda rows: number(_total(rows, "dollars")))]
@@ -88,13 +104,18 @@ def columns(machine: Machine) -> list[Column]:
 def render_plan(plan: Plan) -> str:
     """Return the whole plan, each line ended by LF."""
     num_trainings = sum(len(row.seeds) for row in plan.trainings)
-    words = f"{num_trainings} trainings, each on {plan.machine.words}, {sum(plan.num_jobs_by_rule.values())} jobs"
+    words = (
+        f"{num_trainings} trainings, each on {plan.machine.words},"
+        f" {sum(plan.num_jobs_by_rule.values())} jobs"
+    )
     shown = columns(plan.machine)
     if len({row.speed.basis for row in plan.trainings}) < 2:
         shown = [column for column in shown if column.heading != FROM]
     rows = [tuple(column.heading[line] for column in shown) for line in range(2)]
     rows += [tuple(column.cell([row]) for column in shown) for row in plan.trainings]
-    rows.append(("all", *(column.cell(plan.trainings) if column.is_summed else "" for column in shown[1:])))
+    rows.append(
+        ("all", *(column.cell(plan.trainings) if column.is_summed else "" for column in shown[1:]))
+    )
     right = [index for index in range(2, len(shown)) if shown[index].heading != FROM]
     return sections(
         ("", titled(f"Plan of {plan.scale}: {words}")),
@@ -109,12 +130,25 @@ def render_plan(plan: Plan) -> str:
 
 def _trained_lines(plan: Plan) -> list[str]:
     """Return what trainings took so far, beside what was predicted when they began."""
-    rows = [("trained so far", "finished", "time a run", "as predicted", f"{plan.machine.device}-hours so far")]
+    rows = [
+        (
+            "trained so far",
+            "finished",
+            "time a run",
+            "as predicted",
+            f"{plan.machine.device}-hours so far",
+        )
+    ]
     for row in plan.trainings:
         if (actual := row.actual) is not None:
-            spent = actual.gpu_hours if plan.machine.gpu else actual.total_hours * plan.machine.num_devices
+            spent = (
+                actual.gpu_hours
+                if plan.machine.gpu
+                else actual.total_hours * plan.machine.num_devices
+            )
             taken, predicted = (
-                "-" if hours is None else duration(hours) for hours in (actual.hours, actual.predicted_hours)
+                "-" if hours is None else duration(hours)
+                for hours in (actual.hours, actual.predicted_hours)
             )
             finished = f"{actual.num_finished} of {len(row.seeds)}"
             rows.append((f"{row.system} {row.corpus}", finished, taken, predicted, number(spent)))
@@ -122,7 +156,9 @@ def _trained_lines(plan: Plan) -> list[str]:
 
 
 def _precision_lines(plan: Plan) -> list[str]:
-    """Return time, device-hours, money and energy in each precision side by side, and why one is missing."""
+    """Return time, device-hours, money and energy in each precision side by side, and why one is
+    missing.
+    """
     if not plan.trainings:
         return []
     longest = max(range(len(plan.trainings)), key=lambda index: plan.trainings[index].hours)
@@ -135,7 +171,11 @@ def _precision_lines(plan: Plan) -> list[str]:
         in_words = f"{cost.hours / 24:,.1f} days" if cost.hours >= 48 else duration(cost.hours)
         sums = {-1: in_words, -2: number(cost.device_hours), -3: number(cost.dollars)}
         sums[-4] = number(cost.kilowatt_hours)
-        values = {index: sums.get(index) or duration(planned.speeds[index].hours) for index in names if planned.speeds}
+        values = {
+            index: sums.get(index) or duration(planned.speeds[index].hours)
+            for index in names
+            if planned.speeds
+        }
         cells.append([values.get(index, "-") for index in names])
     heading = ("in each precision", *(planned.precision for planned in plan.precisions))
     taken = ", ".join(dict.fromkeys(row.speed.precision for row in plan.trainings))
@@ -144,33 +184,48 @@ def _precision_lines(plan: Plan) -> list[str]:
         device = f"a {plan.machine.gpu}" if plan.machine.gpu else CPU
         text += f" A dash: {device} has no {' and no '.join(missing)} ({WHO_HAS_TENSOR_CORES})."
     return [
-        *table([heading, *zip(*cells, strict=True)], right=range(1, len(heading)), num_headings=1), *wrapped(text)
-    ]  # fmt: skip
+        *table([heading, *zip(*cells, strict=True)], right=range(1, len(heading)), num_headings=1),
+        *wrapped(text),
+    ]
 
 
 def _summary(plan: Plan) -> list[tuple[str, str]]:
     chain = "; ".join(f"{link.what} {duration(link.hours)}" for link in plan.longest_chain)
-    longest, limits = max(plan.trainings, key=lambda row: row.hours, default=None), plan.machine.job_limits
+    longest, limits = (
+        max(plan.trainings, key=lambda row: row.hours, default=None),
+        plan.machine.job_limits,
+    )
     in_turn = ""
     if limits is not None and longest is not None and not plan.overrun:
         in_turn = f"{limits.count_jobs(longest.hours)} in turn for {longest.system}, each of "
-        in_turn += f"{limits.training_minutes:,g} minutes (time_limit_minutes less signal_seconds); "
+        in_turn += (
+            f"{limits.training_minutes:,g} minutes (time_limit_minutes less signal_seconds); "
+        )
         in_turn += f"{limits.max_num_jobs} are allowed"
     bytes_by_name = {
-        "runs": plan.runs_bytes, "averages": plan.averages_bytes, "archives": plan.archives_bytes,
-        "text": plan.text_bytes, "data-bins": plan.data_bin_bytes,
-    }  # fmt: skip
+        "runs": plan.runs_bytes,
+        "averages": plan.averages_bytes,
+        "archives": plan.archives_bytes,
+        "text": plan.text_bytes,
+        "data-bins": plan.data_bin_bytes,
+    }
     parts = ", ".join(f"{name} {gigabytes(size)}" for name, size in bytes_by_name.items())
     node_bytes = max((row.node_memory_bytes for row in plan.trainings), default=0)
     return [
         ("jobs", ", ".join(f"{count} {rule}" for rule, count in plan.num_jobs_by_rule.items())),
         (
             "longest chain",
-            f"{duration(sum(link.hours for link in plan.longest_chain))} on any number of nodes: {chain}",
+            (
+                f"{duration(sum(link.hours for link in plan.longest_chain))} on any number of"
+                f" nodes: {chain}"
+            ),
         ),
         ("Slurm jobs", in_turn),
         ("disk", f"{gigabytes(sum(bytes_by_name.values()))} GB at most: {parts}"),
-        ("memory of a node", f"{gigabytes(node_bytes)} GB at most, beside its GPUs'" if plan.machine.gpu else ""),
+        (
+            "memory of a node",
+            f"{gigabytes(node_bytes)} GB at most, beside its GPUs'" if plan.machine.gpu else "",
+        ),
     ]
 
 
@@ -182,20 +237,37 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     for basis, speed in speed_by_basis.items():
         runs = dict.fromkeys(run for speed in speeds if speed.basis == basis for run in speed.runs)
         ratio = speed.utilisation_fraction / speed.utilisation.fraction.value
-        named = ", ".join(list(runs)[:MAX_RUNS]) + (f" and {len(runs) - MAX_RUNS} more" if len(runs) > MAX_RUNS else "")
+        named = ", ".join(list(runs)[:MAX_RUNS]) + (
+            f" and {len(runs) - MAX_RUNS} more" if len(runs) > MAX_RUNS else ""
+        )
         texts[NAME_BY_BASIS[basis]] = {
-            "measured": f"as trainings of the system took on such devices, in proportion to updates: {named}",
-            "fraction": f"{ratio:.2f} of the share below, as other trainings on such devices reached: {named}",
-            "assumed": f"operations of all updates, every batch full, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} "
-            "tokens, at the share below of the rate",
-            "asked": f"the same operations at {100 * speed.utilisation_fraction:g} % of the rate, by --utilisation",
-        }[basis]  # fmt: skip
+            "measured": (
+                "as trainings of the system took on such devices, in proportion to updates:"
+                f" {named}"
+            ),
+            "fraction": (
+                f"{ratio:.2f} of the share below, as other trainings on such devices reached:"
+                f" {named}"
+            ),
+            "assumed": (
+                "operations of all updates, every batch full, sentences of"
+                f" {SOURCE_TOKENS_PER_SENTENCE:g} tokens, at the share below of the rate"
+            ),
+            "asked": (
+                f"the same operations at {100 * speed.utilisation_fraction:g} % of the rate, by"
+                " --utilisation"
+            ),
+        }[basis]
     rates = [
         f"{precision} {number(rate.value / 1e12)} TFLOP/s a {machine.device} ({_source(rate)})"
         for precision, rate in machine.rate_by_precision.items()
         if precision in {speed.precision for speed in speeds}
     ]
-    used = {id(speed.utilisation): speed.utilisation for speed in speeds if speed.basis in ("assumed", "fraction")}
+    used = {
+        id(speed.utilisation): speed.utilisation
+        for speed in speeds
+        if speed.basis in ("assumed", "fraction")
+    }
     shares = sorted(used.values(), key=lambda share: (share.precision, share.min_d_model))
     share_text = "; ".join(
         f"{share.precision} {100 * share.fraction.value:.0f} %"
@@ -205,29 +277,52 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     )
     if any(share.gpu != machine.gpu for share in shares):
         share_text += f"; assumed on {machine.gpu or CPU}"
-    bound = [planned.precision for planned in plan.precisions if any(speed.is_host_bound for speed in planned.speeds)]
+    bound = [
+        planned.precision
+        for planned in plan.precisions
+        if any(speed.is_host_bound for speed in planned.speeds)
+    ]
     return [
-        ("machine", f"{machine.words} a training: {machine.chosen_by}; change it by --launcher, --cluster, --gpu, "
-         "--num-gpus"),
+        (
+            "machine",
+            (
+                f"{machine.words} a training: {machine.chosen_by}; change it by --launcher,"
+                " --cluster, --gpu, --num-gpus"
+            ),
+        ),
         *texts.items(),
         ("rate", "; ".join(rates)),
         ("share", f"{share_text}; yours: --utilisation" if shares else ""),
-        ("host", f"in {', '.join(bound)} some systems' updates are as long as Python's part of them, "
-         f"{1000 * HOST_SECONDS_PER_BATCH:g} ms a batch of {LAYERS_OF_HOST_SECONDS} + {LAYERS_OF_HOST_SECONDS} layers "
-         "(assumption)" if bound else ""),
+        (
+            "host",
+            (
+                f"in {', '.join(bound)} some systems' updates are as long as Python's part of them,"
+                f" {1000 * HOST_SECONDS_PER_BATCH:g} ms a batch of {LAYERS_OF_HOST_SECONDS} +"
+                f" {LAYERS_OF_HOST_SECONDS} layers (assumption)"
+                if bound
+                else ""
+            ),
+        ),
         *(_prices(machine) if machine.gpu else []),
         ("vocabulary", "; ".join(corpus.vocabulary_source for corpus in plan.corpora)),
-        ("all else", "docs/cluster.md, \"What a plan assumes\""),
-    ]  # fmt: skip
+        ("all else", 'docs/cluster.md, "What a plan assumes"'),
+    ]
 
 
 def _prices(machine: Machine) -> list[tuple[str, str]]:
     price, watts = machine.dollars_per_hour, machine.watts
     yours = f"{PRICE_FLAG}, or dollars_per_hour of {machine.gpu} in workflow/config/hardware.yaml"
-    text = f"US$ {price.value:g} a GPU-hour ({_source(price)})" if price else f"not known of a {machine.gpu}"
+    text = (
+        f"US$ {price.value:g} a GPU-hour ({_source(price)})"
+        if price
+        else f"not known of a {machine.gpu}"
+    )
     return [
         ("price", text if price and PRICE_FLAG in price.source else f"{text}; yours: {yours}"),
-        ("energy", f"{watts.value:g} W a GPU all the time ({_source(watts)})" if watts else "not known"),
+        (
+            "energy",
+            f"{watts.value:g} W a GPU all the time ({_source(watts)})" if watts else "not known",
+        ),
     ]
 
 
@@ -243,8 +338,14 @@ def _warnings(plan: Plan) -> list[str]:
     return [
         *(f"{', '.join(systems)}: {reason}" for reason, systems in systems_by_reason.items()),
         *([plan.overrun] if plan.overrun else []),
-        *(f"{name}: its size is not published; text and data-bin are not counted" for name in plan.unsized_corpora),
-        *(f"{path}: cannot be read as the record of a training; omitted" for path in plan.unreadable_records),
+        *(
+            f"{name}: its size is not published; text and data-bin are not counted"
+            for name in plan.unsized_corpora
+        ),
+        *(
+            f"{path}: cannot be read as the record of a training; omitted"
+            for path in plan.unreadable_records
+        ),
     ]
 
 
@@ -253,9 +354,13 @@ def render_system_plan(system_plan: SystemPlan) -> str:
     rows = system_plan.plan.trainings
     parts: list[tuple[str, Sequence[str]]] = []
     for row, corpus in zip(rows, system_plan.plan.corpora, strict=True):
-        parts.append((f"Size on {row.corpus}", table(_sizes(row, corpus), right=[1], indent=INDENT)))
+        parts.append(
+            (f"Size on {row.corpus}", table(_sizes(row, corpus), right=[1], indent=INDENT))
+        )
     for corpus_name, command in system_plan.command_by_corpus.items():
-        heading = f"Command line on {corpus_name}, one device (`aiayn train` gives fairseq the same)"
+        heading = (
+            f"Command line on {corpus_name}, one device (`aiayn train` gives fairseq the same)"
+        )
         parts.append((heading, command_lines([shlex.quote(word) for word in command])))
     if system_plan.refusal:
         parts.append(("No fairseq-train command line", wrapped(system_plan.refusal, INDENT)))
@@ -264,7 +369,10 @@ def render_system_plan(system_plan: SystemPlan) -> str:
 
 def _sizes(row: Row, corpus: PlannedCorpus) -> list[tuple[str, str, str]]:
     dictionaries = "one vocabulary" if corpus.is_joint else "either vocabulary"
-    updates = f"{row.updates:,} updates of {row.target_tokens_per_update:,} target tokens, every batch full"
+    updates = (
+        f"{row.updates:,} updates of {row.target_tokens_per_update:,} target tokens, every batch"
+        " full"
+    )
     sentence = f"forward and backward, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens"
     return [
         ("V", f"{corpus.vocabulary_size:,}", f"entries of {dictionaries}"),

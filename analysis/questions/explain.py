@@ -1,8 +1,10 @@
-"""Explains a BLEU without any run: the paper's number in its definition, near replications, what to check next.
+"""Explains a BLEU without any run: the paper's number in its definition, near replications, what to
+check next.
 
-One number is never turned into another. The printed number keeps its own definition (section 6.1 for Table 2, 6.2 for
-Table 3); beside it is the range that published gaps between the two definitions give, and the number in
-question is compared with that range. Every gap, replication and cause carries its source (published/README.md).
+One number is never turned into another. The printed number keeps its own definition (section 6.1
+for Table 2, 6.2 for Table 3); beside it is the range that published gaps between the two
+definitions give, and the number in question is compared with that range. Every gap, replication and
+cause carries its source (published/README.md).
 """
 
 import re
@@ -39,13 +41,18 @@ from paper_tables.published_data import (
     read_reference_replications,
 )
 
-PRINTED_TESTSET_BY_TESTSET = {"newstest2014_filtered": "newstest2014"}  # the same lines, but for 266
+PRINTED_TESTSET_BY_TESTSET = {
+    "newstest2014_filtered": "newstest2014"
+}  # the same lines, but for 266
 SEED_NOISE = Decimal("0.3")  # cause 12 of causes.csv: two runs of one recipe lie this far apart
 NUM_NEAREST_REPLICATIONS = 5
 NUM_NEAREST_CAUSES = 3
-LOW_BLEU = 17  # below it a number is no shade of the paper's: other questions come first, those of ranks `L`
+# below it a number is no shade of the paper's: other questions come first, those of ranks `L`
+LOW_BLEU = 17
 LOW_RANK = "L"
-OTHER_DEFINITION = "bleu_sacre_13a"  # what a number without a definition most often is, if not the paper's
+OTHER_DEFINITION = (  # what a number without a definition most often is, if not the paper's
+    "bleu_sacre_13a"
+)
 
 INDENT = "  "
 NOT_STATED = "-"
@@ -56,7 +63,8 @@ Position = Literal["within", "below", "above", "not comparable"]
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """The number in question, in percent; `system` is the row of the paper's table.
 
-    Without a definition given (`is_metric_given`) `metric` is the one in which the paper's number is printed.
+    Without a definition given (`is_metric_given`) `metric` is the one in which the paper's number
+    is printed.
     """
 
     bleu: float
@@ -68,10 +76,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """A printed number in its definition, its range in the question's definition, and the position of the number.
+    """A printed number in its definition, its range in the question's definition, and the position
+    of the number.
 
-    `low` and `high` are None without a published gap; they equal the printed number in its own definition.
-    `distance` is to the nearer end of the range, 0 within it.
+    `low` and `high` are None without a published gap; they equal the printed number in its own
+    definition. `distance` is to the nearer end of the range, 0 within it.
     """
 
     edition: str
@@ -85,18 +94,22 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NearReplication(msgspec.Struct, frozen=True, kw_only=True):
-    """A published replication of the same system, test set and definition; `difference` is its value minus ours."""
+    """A published replication of the same system, test set and definition; `difference` is its
+    value minus ours.
+    """
 
     replication: ReferenceReplication
     difference: float
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer. `amount` is how many BLEU may be missing (or, direction `raises`, too many), least and most.
+    """The whole answer. `amount` is how many BLEU may be missing (or, direction `raises`, too
+    many), least and most.
 
-    `gaps` make the range, `other_gaps` are shown beside them. Causes have their commands filled in; if none costs the
-    amount, `is_amount_matched` is false and the nearest ones are listed. `is_low`: below 17 BLEU, where other causes
-    come first. `taken` names the definition assumed when none was given, and how the number reads in the other.
+    `gaps` make the range, `other_gaps` are shown beside them. Causes have their commands filled in;
+    if none costs the amount, `is_amount_matched` is false and the nearest ones are listed.
+    `is_low`: below 17 BLEU, where other causes come first. `taken` names the definition assumed
+    when none was given, and how the number reads in the other.
     """
 
     question: Question
@@ -116,21 +129,33 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain(
-    *, bleu: float, metric: str | None, testset: str, language_pair: str, system: str, folder: Path = PUBLISHED_FOLDER
+    *,
+    bleu: float,
+    metric: str | None,
+    testset: str,
+    language_pair: str,
+    system: str,
+    folder: Path = PUBLISHED_FOLDER,
 ) -> Explanation:
     """Return how published numbers explain one BLEU (in percent) of one of the paper's systems.
 
-    Without a `metric` the number is assumed to be in the definition in which the paper's is printed; `taken` notes it.
+    Without a `metric` the number is assumed to be in the definition in which the paper's is
+    printed; `taken` notes it.
 
     Raises:
-        UsageError: a name is unknown (the nearest known one is named), or the value is no BLEU in percent.
+        UsageError: a name is unknown (the nearest known one is named), or the value is no BLEU in
+        percent.
         TableError: a published file is malformed.
     """
     joins = candidate_joins(metric, testset, language_pair, system, folder)
     question = Question(
-        bleu=checked_bleu(bleu), metric=metric or joins[0].metric, testset=testset, language_pair=language_pair,
-        system=joins[0].row, is_metric_given=metric is not None,
-    )  # fmt: skip
+        bleu=checked_bleu(bleu),
+        metric=metric or joins[0].metric,
+        testset=testset,
+        language_pair=language_pair,
+        system=joins[0].row,
+        is_metric_given=metric is not None,
+    )
     gaps = [gap for gap in read_gaps(folder) if _concerns(gap, question)]
     counted = [gap for gap in gaps if gap.counts == "yes"]
     readings = [_reading(question, join, counted, folder) for join in joins]
@@ -152,7 +177,10 @@ def explain(
     same = counted_alike(question.metric)
     alike = [one for one in replications if one.testset == testset and one.metric in same]
     number = Decimal(str(question.bleu))
-    near = [NearReplication(replication=one, difference=float(Decimal(one.value) - number)) for one in alike]
+    near = [
+        NearReplication(replication=one, difference=float(Decimal(one.value) - number))
+        for one in alike
+    ]
     return Explanation(
         question=question,
         readings=readings,
@@ -172,13 +200,15 @@ def explain(
 
 
 def _taken(question: Question, joins: Sequence[CellJoin], folder: Path) -> str:
-    """Return the definition assumed for a number without one, and how it reads if it is sacreBLEU's instead."""
+    """Return the definition assumed for a number without one, and how it reads if it is sacreBLEU's
+    instead.
+    """
     other = msgspec.structs.replace(question, metric=OTHER_DEFINITION)
     gaps = [gap for gap in read_gaps(folder) if gap.counts == "yes" and _concerns(gap, other)]
     reads = " ".join(_reading(other, join, gaps, folder).sentence for join in joins)
     return (
-        f"No --metric is given: taken as {question.metric}, the definition in which the paper's number is printed. "
-        f"If it is sacreBLEU's, give --metric {OTHER_DEFINITION}: {reads}"
+        f"No --metric is given: taken as {question.metric}, the definition in which the paper's"
+        f" number is printed. If it is sacreBLEU's, give --metric {OTHER_DEFINITION}: {reads}"
     )
 
 
@@ -199,7 +229,9 @@ def checked_bleu(bleu: float) -> float:
     return bleu
 
 
-def candidate_joins(metric: str | None, testset: str, language_pair: str, system: str, folder: Path) -> list[CellJoin]:
+def candidate_joins(
+    metric: str | None, testset: str, language_pair: str, system: str, folder: Path
+) -> list[CellJoin]:
     """Return the joins of the printed BLEUs of the question, one an edition.
 
     Raises:
@@ -209,12 +241,18 @@ def candidate_joins(metric: str | None, testset: str, language_pair: str, system
         check_known("--metric", metric, METRICS)
     check_known("--language-pair", language_pair, tuple(PAPER_CORPUS_BY_LANGUAGE_PAIR))
     if language_pair != "en-de" and "compound_split" in (metric or ""):
-        raise UsageError(f"--metric {metric}: defined for German only; for {language_pair} give bleu_tok_moses")
+        raise UsageError(
+            f"--metric {metric}: defined for German only; for {language_pair} give bleu_tok_moses"
+        )
     joins = [
-        join for join in read_cells(folder) if join.language_pair == language_pair and join.metric.startswith("bleu")
+        join
+        for join in read_cells(folder)
+        if join.language_pair == language_pair and join.metric.startswith("bleu")
     ]
     printed_testsets = {PAPER_TESTSET_BY_ROLE[join.role] for join in joins}
-    aliases = [name for name, printed in PRINTED_TESTSET_BY_TESTSET.items() if printed in printed_testsets]
+    aliases = [
+        name for name, printed in PRINTED_TESTSET_BY_TESTSET.items() if printed in printed_testsets
+    ]
     check_known("--testset", testset, (*sorted(printed_testsets), *aliases))
     printed_testset = PRINTED_TESTSET_BY_TESTSET.get(testset, testset)
     on_testset = [join for join in joins if PAPER_TESTSET_BY_ROLE[join.role] == printed_testset]
@@ -233,25 +271,38 @@ def check_known(flag: str, name: str, known: Sequence[str], where: str = "") -> 
 
 
 def _concerns(gap: PublishedGap, question: Question) -> bool:
-    """Return whether a gap leads to the question's definition on its lines; full and filtered set differ by less."""
-    printed_testsets = [PRINTED_TESTSET_BY_TESTSET.get(name, name) for name in (gap.testset, question.testset)]
+    """Return whether a gap leads to the question's definition on its lines; full and filtered set
+    differ by less.
+    """
+    printed_testsets = [
+        PRINTED_TESTSET_BY_TESTSET.get(name, name) for name in (gap.testset, question.testset)
+    ]
     is_same_set = printed_testsets[0] == printed_testsets[1]
     leads_there = gap.definition_to in counted_alike(question.metric)
     return is_same_set and leads_there and gap.language_pair == question.language_pair
 
 
-def _reading(question: Question, join: CellJoin, gaps: Sequence[PublishedGap], folder: Path) -> Reading:
-    """Return the position of the number beside one printed number; the range is rounded outwards to its decimals."""
+def _reading(
+    question: Question, join: CellJoin, gaps: Sequence[PublishedGap], folder: Path
+) -> Reading:
+    """Return the position of the number beside one printed number; the range is rounded outwards to
+    its decimals.
+    """
     printed = find_printed(join, read_table(join.table, folder)).value
     number, bleu = Decimal(printed), Decimal(str(question.bleu))
     unit = Decimal(1).scaleb(int(number.as_tuple().exponent))
     own, other = f"{bleu} {question.metric}", f"{printed} {join.metric}"
     position: Position = "not comparable"
     low = high = distance = None
-    sentence = f"No published gap leads from the printed {other} to this definition: {own} cannot be compared."
+    sentence = (
+        f"No published gap leads from the printed {other} to this definition: {own} cannot be"
+        " compared."
+    )
     if join.metric in counted_alike(question.metric):
         low = high = number
-        position, distance = _place(bleu, number, number, slack=unit / 2)  # 28.4 means 28.35 to 28.45
+        position, distance = _place(
+            bleu, number, number, slack=unit / 2
+        )  # 28.4 means 28.35 to 28.45
         words = "rounds to" if position == "within" else f"lies {distance} {position}"
         alike = "the same definition" if question.metric == join.metric else "both count alike"
         sentence = f"{own} {words} the printed {other}: {alike}."
@@ -260,7 +311,10 @@ def _reading(question: Question, join: CellJoin, gaps: Sequence[PublishedGap], f
         high = (number - min(gap.bounds[0] for gap in gaps)).quantize(unit, ROUND_CEILING)
         position, distance = _place(bleu, low, high)
         words = f"lies {distance} {position}" if distance else "lies within"
-        sentence = f"{own} {words} the range {low} to {high}, in which the printed {other} reads by published gaps."
+        sentence = (
+            f"{own} {words} the range {low} to {high}, in which the printed {other} reads by"
+            " published gaps."
+        )
     return Reading(
         edition=join.edition,
         printed=printed,
@@ -273,7 +327,9 @@ def _reading(question: Question, join: CellJoin, gaps: Sequence[PublishedGap], f
     )
 
 
-def _place(bleu: Decimal, low: Decimal, high: Decimal, slack: Decimal = Decimal(0)) -> tuple[Position, Decimal]:
+def _place(
+    bleu: Decimal, low: Decimal, high: Decimal, slack: Decimal = Decimal(0)
+) -> tuple[Position, Decimal]:
     if bleu < low - slack:
         return "below", low - bleu
     if bleu > high + slack:
@@ -284,7 +340,9 @@ def _place(bleu: Decimal, low: Decimal, high: Decimal, slack: Decimal = Decimal(
 def _amount(
     question: Question, readings: Sequence[Reading]
 ) -> tuple[Literal["lowers", "raises"], tuple[Decimal, Decimal] | None]:
-    """Return how many BLEU may be missing, least and most over all readings; or too many, if it is above them all."""
+    """Return how many BLEU may be missing, least and most over all readings; or too many, if it is
+    above them all.
+    """
     bleu = Decimal(str(question.bleu))
     if any(one.low is None for one in readings):
         return "lowers", None
@@ -292,15 +350,23 @@ def _amount(
         return "lowers", (Decimal(0), Decimal(0))  # the printed number itself, up to its rounding
     ranges = [(Decimal(str(one.low)), Decimal(str(one.high))) for one in readings]
     if all(one.position == "above" for one in readings):
-        return "raises", (min(bleu - high for _, high in ranges), max(bleu - low for low, _ in ranges))
+        return "raises", (
+            min(bleu - high for _, high in ranges),
+            max(bleu - low for low, _ in ranges),
+        )
     least = min(max(low - bleu, Decimal(0)) for low, _ in ranges)
     return "lowers", (least, max(max(high - bleu, Decimal(0)) for _, high in ranges))
 
 
 def _matching_causes(
-    question: Question, direction: str, amount: tuple[Decimal, Decimal] | None, causes: Sequence[PublishedCause]
+    question: Question,
+    direction: str,
+    amount: tuple[Decimal, Decimal] | None,
+    causes: Sequence[PublishedCause],
 ) -> tuple[list[PublishedCause], bool]:
-    """Return the causes whose cost matches the amount up to the seed's noise, in their rank; else the nearest ones."""
+    """Return the causes whose cost matches the amount up to the seed's noise, in their rank; else
+    the nearest ones.
+    """
     if amount is None or amount[1] == 0:
         return [], True
     fitting = [cause for cause in causes if cause.direction == direction and _fits(cause, question)]
@@ -321,39 +387,51 @@ def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> 
     command = cause.command.format(
         corpus=PAPER_CORPUS_BY_LANGUAGE_PAIR[question.language_pair],
         language_pair=question.language_pair,
-        last=max(num_averaged(average) for average, _ in evaluations_of(question.language_pair, join.system)),
+        last=max(
+            num_averaged(average)
+            for average, _ in evaluations_of(question.language_pair, join.system)
+        ),
         system=join.system,
         testset=question.testset,
     )
     return msgspec.structs.replace(cause, command=command)
 
 
-def _caveats(question: Question, joins: Sequence[CellJoin], gaps: Sequence[PublishedGap]) -> list[str]:
+def _caveats(
+    question: Question, joins: Sequence[CellJoin], gaps: Sequence[PublishedGap]
+) -> list[str]:
     """Return what a reader of the range must know."""
     caveats = []
     is_own_definition = all(join.metric in counted_alike(question.metric) for join in joins)
     if question.metric == "bleu_fairseq":
         caveats.append(
-            "bleu_fairseq counts as bleu_tok_moses does, but for empty lines: what is published of it holds."
+            "bleu_fairseq counts as bleu_tok_moses does, but for empty lines: what is published of"
+            " it holds."
         )
     if question.metric == "bleu_as_given":
         caveats.append(
-            "bleu_as_given is taken to be of Moses' tokens with their case, of which it is bleu_fairseq. Tokens with "
-            "their hyphens split (tokenizer.perl -a: ' @-@ ', as fairseq's prepare-wmt14en2de.sh makes them) read as "
-            "compound split does, 0.7 to 1 higher; lower-cased text is not covered."
+            "bleu_as_given is taken to be of Moses' tokens with their case, of which it is"
+            " bleu_fairseq. Tokens with their hyphens split (tokenizer.perl -a: ' @-@ ', as"
+            " fairseq's prepare-wmt14en2de.sh makes them) read as compound split does, 0.7 to 1"
+            " higher; lower-cased text is not covered."
         )
     if len(joins) > 1:
         caveats.append("The two editions print different numbers; each is read apart.")
     if question.language_pair == "en-fr":
-        caveats.append("For En-Fr no scoring script was published; bleu_tok_moses is the nearest definition.")
+        caveats.append(
+            "For En-Fr no scoring script was published; bleu_tok_moses is the nearest definition."
+        )
     elif not is_own_definition and len({gap.definition_from for gap in gaps}) > 1:
         caveats.append(
-            "Whether the paper's reference had its quotes normalised was not published: gaps with and without count."
+            "Whether the paper's reference had its quotes normalised was not published: gaps with"
+            " and without count."
         )
     if len({gap.source for gap in gaps}) == 1 and not is_own_definition:
         caveats.append("The range rests on one source.")
     if question.testset in PRINTED_TESTSET_BY_TESTSET:
-        caveats.append("The printed number is on all 3,003 lines, this one on the 2,737 of the filtered set.")
+        caveats.append(
+            "The printed number is on all 3,003 lines, this one on the 2,737 of the filtered set."
+        )
     if all(join.role == "dev" for join in joins):
         caveats.append("Table 3 averages no checkpoints: compare with the last one alone.")
     return caveats
@@ -362,22 +440,38 @@ def _caveats(question: Question, joins: Sequence[CellJoin], gaps: Sequence[Publi
 def render_explanation(explanation: Explanation) -> str:
     """Return the whole answer as lines of at most `WIDTH` columns, each ended by LF."""
     question = explanation.question
-    title = f"{question.bleu:g} {question.metric}: {question.system}, {question.language_pair}, {question.testset}"
-    nearest = f"3. Published replications nearest to it: {question.system}, same test set and definition"
+    title = (
+        f"{question.bleu:g} {question.metric}: {question.system}, {question.language_pair},"
+        f" {question.testset}"
+    )
+    nearest = (
+        f"3. Published replications nearest to it: {question.system}, same test set and definition"
+    )
     return sections(
         ("", [*titled(title), *wrapped(explanation.taken)]),
         ("1. How the paper's number reads in this definition", reading_lines(explanation)),
-        ("2. Where the number lies", [line for one in explanation.readings for line in wrapped(one.sentence, INDENT)]),
+        (
+            "2. Where the number lies",
+            [line for one in explanation.readings for line in wrapped(one.sentence, INDENT)],
+        ),
         (nearest, _replication_lines(explanation)),
         ("4. What to check next", _cause_lines(explanation)),
         ("", ["For your own run or log, `aiayn doctor RUN` checks these causes one by one."]),
     )
 
 
-def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
-    """Return a table; cells longer than their column's width wrap, columns of numbers are aligned to the right."""
+def aligned(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]
+) -> list[str]:
+    """Return a table; cells longer than their column's width wrap, columns of numbers are aligned
+    to the right.
+    """
     numbers = re.compile(r"[+-]*[0-9]+\.?[0-9]*( to [0-9]*\.?[0-9]*)?")
-    right = [index for index, cells in enumerate(zip(*rows, strict=True)) if all(map(numbers.fullmatch, cells))]
+    right = [
+        index
+        for index, cells in enumerate(zip(*rows, strict=True))
+        if all(map(numbers.fullmatch, cells))
+    ]
     return table([headings, *rows], right=right, widths=widths, num_headings=1, indent=INDENT)
 
 
@@ -386,11 +480,20 @@ def _range(low: str, high: str) -> str:
 
 
 def _with_sources(
-    headings: Sequence[str], widths: Sequence[int], rows: Sequence[Sequence[str]], sources: Sequence[str]
+    headings: Sequence[str],
+    widths: Sequence[int],
+    rows: Sequence[Sequence[str]],
+    sources: Sequence[str],
 ) -> list[str]:
-    """Return a table with the number of each row's source in its last column, and below it the sources by number."""
-    number_by_source = {source: index for index, source in enumerate(dict.fromkeys(sources), start=1)}
-    marked = [(*row, f"[{number_by_source[source]}]") for row, source in zip(rows, sources, strict=True)]
+    """Return a table with the number of each row's source in its last column, and below it the
+    sources by number.
+    """
+    number_by_source = {
+        source: index for index, source in enumerate(dict.fromkeys(sources), start=1)
+    }
+    marked = [
+        (*row, f"[{number_by_source[source]}]") for row, source in zip(rows, sources, strict=True)
+    ]
     lines = aligned((*headings, ""), marked, (*widths, 3))
     for source, number in number_by_source.items():
         lines += wrapped(source, f"{INDENT}[{number}] ", f"{INDENT}    ")
@@ -398,7 +501,9 @@ def _with_sources(
 
 
 def reading_lines(explanation: Explanation) -> list[str]:
-    """Return how the printed number reads in the question's definition, with the gaps and their sources."""
+    """Return how the printed number reads in the question's definition, with the gaps and their
+    sources.
+    """
     metric = explanation.question.metric
     rows = [
         (EDITION_WORDS[one.edition], f"{one.printed} {one.printed_metric}", _reads(one, metric))
@@ -409,12 +514,18 @@ def reading_lines(explanation: Explanation) -> list[str]:
         text = "The number is in the definition in which the paper's was printed: no gap is needed."
         lines += ["", *wrapped(text, INDENT)]
     elif explanation.gaps:
-        heading = "Gaps that make the range: one output, its value in a paper-style definition minus the other's."
+        heading = (
+            "Gaps that make the range: one output, its value in a paper-style definition minus the"
+            " other's."
+        )
         lines += ["", *_gap_lines(heading, explanation.gaps)]
     else:
         lines += ["", *wrapped(f"No published gap leads to {metric}, so no range is made.", INDENT)]
     if explanation.other_gaps:
-        lines += ["", *_gap_lines("Published too, but no range is made from them:", explanation.other_gaps)]
+        lines += [
+            "",
+            *_gap_lines("Published too, but no range is made from them:", explanation.other_gaps),
+        ]
     if explanation.caveats:
         lines += ["", *(line for caveat in explanation.caveats for line in wrapped(caveat, INDENT))]
     return lines
@@ -440,50 +551,79 @@ def _gap_lines(heading: str, gaps: Sequence[PublishedGap]) -> list[str]:
         for gap in gaps
     ]
     headings, widths = ("gap", "from", "to", "'from' is", "who"), (12, 5, 5, 30, 31)
-    return [*wrapped(heading, INDENT), *_with_sources(headings, widths, rows, [gap.source for gap in gaps])]
+    return [
+        *wrapped(heading, INDENT),
+        *_with_sources(headings, widths, rows, [gap.source for gap in gaps]),
+    ]
 
 
 def _replication_lines(explanation: Explanation) -> list[str]:
     metric = explanation.question.metric
-    elsewhere = f"{explanation.num_replications_elsewhere} more are in other definitions or on other test sets."
+    elsewhere = (
+        f"{explanation.num_replications_elsewhere} more are in other definitions or on other test"
+        " sets."
+    )
     if not explanation.replications:
-        return wrapped(f"None is published in {metric} on {explanation.question.testset}. {elsewhere}", INDENT)
+        return wrapped(
+            f"None is published in {metric} on {explanation.question.testset}. {elsewhere}", INDENT
+        )
     rows = []
     for near in explanation.replications:
         one = near.replication
         printed_as = "; ".join(filter(None, (one.definition, one.remarks)))
-        rows.append((one.value, f"{near.difference:+.2f}", one.who, one.conditions or NOT_STATED, printed_as))
+        rows.append(
+            (
+                one.value,
+                f"{near.difference:+.2f}",
+                one.who,
+                one.conditions or NOT_STATED,
+                printed_as,
+            )
+        )
     headings = ("BLEU", "differs by", "who", "steps, batch, hardware", "as printed; remarks")
     sources = [near.replication.source for near in explanation.replications]
     shown = f"The nearest {len(rows)} of {explanation.num_replications} in {metric}; {elsewhere}"
-    return [*_with_sources(headings, (5, 10, 18, 23, 27), rows, sources), "", *wrapped(shown, INDENT)]
+    return [
+        *_with_sources(headings, (5, 10, 18, 23, 27), rows, sources),
+        "",
+        *wrapped(shown, INDENT),
+    ]
 
 
 def _cause_lines(explanation: Explanation) -> list[str]:
     if explanation.amount is None and not explanation.is_low:
         return wrapped(
-            "Without a range no amount is known to be missing. Score the hypotheses in every definition: "
-            f"aiayn score --hypotheses FILE --testset {explanation.question.testset} "
-            f"--language-pair {explanation.question.language_pair}",
+            "Without a range no amount is known to be missing. Score the hypotheses in every"
+            " definition: aiayn score --hypotheses FILE --testset"
+            f" {explanation.question.testset} --language-pair {explanation.question.language_pair}",
             INDENT,
         )
     if not explanation.causes:
         return wrapped("Nothing is missing.", INDENT)
     if explanation.is_low:
         lead = (
-            f"Below {LOW_BLEU} BLEU a model is not trained yet, or something is broken on the way. Check in this "
-            "order; each is a published cause, and the first ones may occur together:"
+            f"Below {LOW_BLEU} BLEU a model is not trained yet, or something is broken on the way."
+            " Check in this order; each is a published cause, and the first ones may occur"
+            " together:"
         )
     else:
         low, high = (f"{amount:g}" for amount in explanation.amount or (0, 0))
         lead = f"{_range(low, high)} BLEU "
-        lead += "may be missing. " if explanation.direction == "lowers" else "more than the paper's number reads. "
         lead += (
-            f"Causes that alone explain that amount, up to {SEED_NOISE} for the seed, in their rank:"
+            "may be missing. "
+            if explanation.direction == "lowers"
+            else "more than the paper's number reads. "
+        )
+        lead += (
+            f"Causes that alone explain that amount, up to {SEED_NOISE} for the seed, in their"
+            " rank:"
             if explanation.is_amount_matched
             else "No single published cause explains that; two may add up. The nearest ones:"
         )
-    return [*wrapped(lead, INDENT), *(line for cause in explanation.causes for line in ("", *_one_cause(cause)))]
+    return [
+        *wrapped(lead, INDENT),
+        *(line for cause in explanation.causes for line in ("", *_one_cause(cause))),
+    ]
 
 
 def _one_cause(cause: PublishedCause) -> list[str]:

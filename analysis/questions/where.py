@@ -1,7 +1,8 @@
 """Shows where a cell of a table comes from: the sources of its number in the frame of a scale.
 
 A cell of ours is `table:row:column`: `table2:base:bleu_en_de`, a row of replications.csv
-(`replications:<row>:value`), or a comparison (`variants:<system>:<column>`, `architectures:<system>:<column>`).
+(`replications:<row>:value`), or a comparison (`variants:<system>:<column>`,
+`architectures:<system>:<column>`).
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,9 @@ METRIC_BY_COMPARED_COLUMN = {
 
 
 class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of ours: the key and metric of its number, and the printed values by edition (none in our own tables)."""
+    """A cell of ours: the key and metric of its number, and the printed values by edition (none in
+    our own tables).
+    """
 
     name: str
     key: CellKey
@@ -33,7 +36,9 @@ class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CellSources(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of a scale with the sources of its number; `missing` names the trainings without a value, and why."""
+    """A cell of a scale with the sources of its number; `missing` names the trainings without a
+    value, and why.
+    """
 
     cell: NamedCell
     scale: str
@@ -43,7 +48,9 @@ class CellSources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def named_cells(frame: Frame) -> dict[str, NamedCell]:
-    """Return every cell by name, in the order of the tables; values of both editions belong to one cell."""
+    """Return every cell by name, in the order of the tables; values of both editions belong to one
+    cell.
+    """
     found: dict[str, NamedCell] = {}
     for cell in frame.cells:
         prefix = f"table{cell.table}" if cell.table.isdigit() else cell.table
@@ -67,7 +74,9 @@ def find_cell(name: str, cell_by_name: Mapping[str, NamedCell]) -> NamedCell:
     """
     if name not in cell_by_name:
         hint = did_you_mean(name, cell_by_name, "see `aiayn where --list`", most=3)
-        raise UsageError(f"cell {name!r}: expected table:row:column, as table2:base:bleu_en_de; {hint}")
+        raise UsageError(
+            f"cell {name!r}: expected table:row:column, as table2:base:bleu_en_de; {hint}"
+        )
     return cell_by_name[name]
 
 
@@ -80,8 +89,9 @@ def read_sources(frame: Frame, cell: NamedCell) -> CellSources:
     number = frame.number(cell.key, cell.metric)
     if number is None:
         raise UsageError(
-            f"cell {cell.name}: system {cell.key.system} is not run on {cell.key.corpus} at scale {frame.scale}; "
-            "name another --scale, or add the system to the lists of the scale's config"
+            f"cell {cell.name}: system {cell.key.system} is not run on {cell.key.corpus} at scale"
+            f" {frame.scale}; name another --scale, or add the system to the lists of the scale's"
+            " config"
         )
     provenance = our_cell(number).provenance
     seeds_with_value = {run.seed for run, _ in number.values}
@@ -116,7 +126,9 @@ def render_sources(origin: CellSources) -> str:
     for source in origin.sources:
         rows.append((str(source.seed), source.value, source.run, source.commit, source.hardware))
     title = titled(f"{cell.name}, scale {origin.scale}")
-    return sections(("", [*title, *entries(facts)]), ("", table(rows, num_headings=1) if origin.sources else []))
+    return sections(
+        ("", [*title, *entries(facts)]), ("", table(rows, num_headings=1) if origin.sources else [])
+    )
 
 
 def render_list(cell_by_name: Mapping[str, NamedCell]) -> str:
@@ -126,5 +138,7 @@ def render_list(cell_by_name: Mapping[str, NamedCell]) -> str:
 
 
 def _printed(cell: NamedCell) -> str:
-    values = [f"{value} ({EDITION_WORDS[edition]})" for edition, value in cell.printed_by_edition.items()]
+    values = [
+        f"{value} ({EDITION_WORDS[edition]})" for edition, value in cell.printed_by_edition.items()
+    ]
     return ", ".join(values) or "-"

@@ -1,8 +1,8 @@
 """Exports an averaged checkpoint for programs without fairseq, as safetensors and JSON.
 
-An export is a folder of its own, whole or absent: the tensors, the vocabularies as JSON lists in order of id, the
-subword models with which text is split in pieces, and `config.json`, an `ExportRecord` that says all that a reader of
-the tensors must know.
+An export is a folder of its own, whole or absent: the tensors, the vocabularies as JSON lists in
+order of id, the subword models with which text is split in pieces, and `config.json`, an
+`ExportRecord` that says all that a reader of the tensors must know.
 """
 
 import json
@@ -17,15 +17,23 @@ import torch
 from aiayn.decode.exported import load_average
 from aiayn.errors import RecordError, SpaceError, UsageError
 from aiayn.paths import EXPORT_RECORD_NAME, TENSORS_NAME
-from aiayn.provenance import Provenance, gather_provenance, new_folder_on_success, require_free_space
+from aiayn.provenance import (
+    Provenance,
+    gather_provenance,
+    new_folder_on_success,
+    require_free_space,
+)
 from aiayn.records import ExportRecord, write_record
 from aiayn.runs.finished import FinishedRun
 from aiayn.train.average import first_names
 from aiayn.train.checkpoints import tensors_sha256
 
 
-def export_model(finished: FinishedRun, into: Path, *, provenance: Provenance | None = None) -> ExportRecord:
-    """Write a finished run's averaged checkpoint to a new folder and return the record that lies in it.
+def export_model(
+    finished: FinishedRun, into: Path, *, provenance: Provenance | None = None
+) -> ExportRecord:
+    """Write a finished run's averaged checkpoint to a new folder and return the record that lies in
+    it.
 
     Its provenance is that of this process, unless another is given.
 
@@ -41,20 +49,26 @@ def export_model(finished: FinishedRun, into: Path, *, provenance: Provenance | 
     if training is None:
         run = finished.checkpoint.run
         raise RecordError(
-            f"{finished.checkpoint.path}: no training record of {run} that this version can read; train it again"
+            f"{finished.checkpoint.path}: no training record of {run} that this version can read;"
+            " train it again"
         )
     model, task = load_average(finished.checkpoint.path, finished.data.folder, device="cpu")
     tensors: dict[str, torch.Tensor] = model.state_dict()
     tied = {name: first for name, first in first_names(tensors).items() if first != name}
     stored = {name: tensor.contiguous() for name, tensor in tensors.items() if name not in tied}
     with new_folder_on_success(into) as folder:
-        require_free_space(folder, sum(tensor.nbytes for tensor in stored.values()), "the exported tensors")
+        require_free_space(
+            folder, sum(tensor.nbytes for tensor in stored.values()), "the exported tensors"
+        )
         vocabulary_file_by_side = _write_vocabularies(task, folder)
         try:
-            safetensors.torch.save_file(stored, folder / TENSORS_NAME, metadata={"format": "pt"})  # as readers ask
+            safetensors.torch.save_file(
+                stored, folder / TENSORS_NAME, metadata={"format": "pt"}
+            )  # as readers ask
         except safetensors.SafetensorError as error:  # what it says of a full disk
             raise SpaceError(
-                f"{folder / TENSORS_NAME}: {error}; no output is half-written; make room, and export again"
+                f"{folder / TENSORS_NAME}: {error}; no output is half-written; make room, and"
+                " export again"
             ) from error
         record = ExportRecord(
             provenance=provenance or gather_provenance([finished.checkpoint.path]),
@@ -70,8 +84,12 @@ def export_model(finished: FinishedRun, into: Path, *, provenance: Provenance | 
     return record
 
 
-def _facts(finished: FinishedRun, model: Any, task: Any, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """Return what a record says of the run, its languages, its symbols, and the way from a line of text to pieces."""
+def _facts(
+    finished: FinishedRun, model: Any, task: Any, tensors: dict[str, torch.Tensor]
+) -> dict[str, Any]:
+    """Return what a record says of the run, its languages, its symbols, and the way from a line of
+    text to pieces.
+    """
     dictionary, segmented = task.target_dictionary, finished.segmented
     special = (dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.unk())
     return {
@@ -92,7 +110,9 @@ def _facts(finished: FinishedRun, model: Any, task: Any, tensors: dict[str, torc
 
 
 def first_position(model: Any) -> int | None:
-    """Return the row of a sentence's first token in the table of positions, None if the model has no such table."""
+    """Return the row of a sentence's first token in the table of positions, None if the model has
+    no such table.
+    """
     positions = getattr(model.encoder, "embed_positions", None)
     if positions is None:
         return None
@@ -102,11 +122,18 @@ def first_position(model: Any) -> int | None:
 
 def _write_vocabularies(task: Any, folder: Path) -> dict[str, str]:
     """Write the symbols of each side in order of id, those of a joint dictionary once."""
-    symbols_by_side = {"source": task.source_dictionary.symbols, "target": task.target_dictionary.symbols}
+    symbols_by_side = {
+        "source": task.source_dictionary.symbols,
+        "target": task.target_dictionary.symbols,
+    }
     is_shared = symbols_by_side["source"] == symbols_by_side["target"]
-    file_by_side = {side: f"{'shared' if is_shared else side}_vocabulary.json" for side in symbols_by_side}
+    file_by_side = {
+        side: f"{'shared' if is_shared else side}_vocabulary.json" for side in symbols_by_side
+    }
     for side, name in file_by_side.items():
-        (folder / name).write_text(json.dumps(symbols_by_side[side], indent=1) + "\n", encoding="utf-8", newline="\n")
+        (folder / name).write_text(
+            json.dumps(symbols_by_side[side], indent=1) + "\n", encoding="utf-8", newline="\n"
+        )
     return file_by_side
 
 
@@ -114,7 +141,8 @@ def _copy_subword_models(finished: FinishedRun, folder: Path) -> dict[str, str]:
     """Copy what splits text in pieces; nothing for a corpus whose text comes in pieces."""
     path_by_language = finished.segmented.model_path_by_language if finished.segmented else {}
     file_by_language = {
-        language: f"subword_{path.name.removeprefix('subword_')}" for language, path in path_by_language.items()
+        language: f"subword_{path.name.removeprefix('subword_')}"
+        for language, path in path_by_language.items()
     }
     for language, name in file_by_language.items():
         shutil.copyfile(path_by_language[language], folder / name)

@@ -1,7 +1,9 @@
-"""Measures Table 1: seconds and operations of four types of layer against n, d, k and r, on the device at hand.
+"""Measures Table 1: seconds and operations of four types of layer against n, d, k and r, on the
+device at hand.
 
-Every size is timed in turn, in several rounds, so that what slows the machine for a while slows all of them; the least
-of the rounds counts, as other work only ever adds time. Operations are counted by torch in the call that is timed.
+Every size is timed in turn, in several rounds, so that what slows the machine for a while slows all
+of them; the least of the rounds counts, as other work only ever adds time. Operations are counted
+by torch in the call that is timed.
 
 Shapes are in the names: N = n tokens, D = d, K = k, R = r.
 """
@@ -29,7 +31,9 @@ LEAST_SECONDS = 0.004  # of one timing: a layer that takes less is called severa
 
 
 class Sweep(NamedTuple):
-    """The sizes of one type of layer: from `base` one variable at a time takes other values, geometrically spaced."""
+    """The sizes of one type of layer: from `base` one variable at a time takes other values,
+    geometrically spaced.
+    """
 
     base: LayerSize
     values_by_variable: dict[str, tuple[int, ...]]
@@ -45,34 +49,52 @@ class Sweep(NamedTuple):
         )
 
 
-# Large enough that products of matrices, not calls, take the time; on a CPU small enough for ten seconds in all.
+# Large enough that products of matrices, not calls, take the time; on a CPU small enough for ten
+# seconds in all.
 CPU_SWEEPS: dict[LayerType, Sweep] = {
     "self_attention": Sweep(
         LayerSize(n=512, d=512), {"n": (256, 362, 512, 724, 1024), "d": (256, 362, 512, 724, 1024)}
     ),
-    "recurrent": Sweep(LayerSize(n=64, d=512), {"n": (32, 48, 64, 96, 128), "d": (384, 512, 724, 1024, 1448)}),
+    "recurrent": Sweep(
+        LayerSize(n=64, d=512), {"n": (32, 48, 64, 96, 128), "d": (384, 512, 724, 1024, 1448)}
+    ),
     "convolutional": Sweep(
         LayerSize(n=256, d=256, k=5),
         {"n": (128, 182, 256, 362, 512), "d": (128, 182, 256, 362, 512), "k": (3, 5, 7, 11, 15)},
     ),
     "self_attention_restricted": Sweep(
         LayerSize(n=512, d=256, r=32),
-        {"n": (256, 362, 512, 724, 1024), "d": (128, 182, 256, 362, 512), "r": (16, 24, 32, 48, 64)},
+        {
+            "n": (256, 362, 512, 724, 1024),
+            "d": (128, 182, 256, 362, 512),
+            "r": (16, 24, 32, 48, 64),
+        },
     ),
 }
 # No GPU was at hand to choose these on: large enough by arithmetic, and not tried.
 CUDA_SWEEPS: dict[LayerType, Sweep] = {
     "self_attention": Sweep(
-        LayerSize(n=4096, d=2048), {"n": (2048, 2896, 4096, 5792, 8192), "d": (1024, 1448, 2048, 2896, 4096)}
+        LayerSize(n=4096, d=2048),
+        {"n": (2048, 2896, 4096, 5792, 8192), "d": (1024, 1448, 2048, 2896, 4096)},
     ),
-    "recurrent": Sweep(LayerSize(n=64, d=8192), {"n": (32, 48, 64, 96, 128), "d": (4096, 5792, 8192, 11584, 16384)}),
+    "recurrent": Sweep(
+        LayerSize(n=64, d=8192), {"n": (32, 48, 64, 96, 128), "d": (4096, 5792, 8192, 11584, 16384)}
+    ),
     "convolutional": Sweep(
         LayerSize(n=4096, d=1024, k=5),
-        {"n": (2048, 2896, 4096, 5792, 8192), "d": (512, 724, 1024, 1448, 2048), "k": (3, 5, 7, 11, 15)},
+        {
+            "n": (2048, 2896, 4096, 5792, 8192),
+            "d": (512, 724, 1024, 1448, 2048),
+            "k": (3, 5, 7, 11, 15),
+        },
     ),
     "self_attention_restricted": Sweep(
         LayerSize(n=8192, d=512, r=64),
-        {"n": (4096, 5792, 8192, 11584, 16384), "d": (256, 362, 512, 724, 1024), "r": (32, 48, 64, 96, 128)},
+        {
+            "n": (4096, 5792, 8192, 11584, 16384),
+            "d": (256, 362, 512, 724, 1024),
+            "r": (32, 48, 64, 96, 128),
+        },
     ),
 }
 SWEEPS_BY_DEVICE = {"cpu": CPU_SWEEPS, "cuda": CUDA_SWEEPS}
@@ -86,15 +108,22 @@ def self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor) -> Tensor:
 
 
 def restricted_self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor, *, r: int) -> Tensor:
-    """Return what each token reads from the r tokens around it, (N, D); beyond the ends there are keys of zeros."""
-    windows = [functional.pad(one_ND, (0, 0, r // 2, (r - 1) // 2)).unfold(0, r, 1) for one_ND in (k_ND, v_ND)]
+    """Return what each token reads from the r tokens around it, (N, D); beyond the ends there are
+    keys of zeros.
+    """
+    windows = [
+        functional.pad(one_ND, (0, 0, r // 2, (r - 1) // 2)).unfold(0, r, 1)
+        for one_ND in (k_ND, v_ND)
+    ]
     k_NDR, v_NDR = windows
     weights_N1R = (torch.bmm(q_ND[:, None], k_NDR) * q_ND.shape[1] ** -0.5).softmax(dim=-1)
     return torch.bmm(weights_N1R, v_NDR.mT)[:, 0]
 
 
 def recurrent(x_ND: Tensor, input_DD: Tensor, state_DD: Tensor) -> Tensor:
-    """Return the states h_t = tanh(x_t W + h_(t-1) U) of a simple recurrence, (N, D); the inputs in one product."""
+    """Return the states h_t = tanh(x_t W + h_(t-1) U) of a simple recurrence, (N, D); the inputs in
+    one product.
+    """
     from_input_ND = x_ND @ input_DD
     state_1D = torch.zeros_like(x_ND[:1])
     states = []
@@ -146,7 +175,8 @@ def time_layers(
 ) -> TimedLayers:
     """Time every layer at every size on a device, in fp32, one thread of a CPU.
 
-    `stopwatch(call, times)` returns the seconds of so many calls; by default those that the device was busy with them.
+    `stopwatch(call, times)` returns the seconds of so many calls; by default those that the device
+    was busy with them.
 
     Raises:
         LaunchError: if the device is cuda and there is none.
@@ -154,7 +184,11 @@ def time_layers(
     device = resolve_device(device)
     take = stopwatch or (_cuda_seconds if device == "cuda" else _cpu_seconds)
     with _one_thread(), _full_fp32():
-        asked = [(layer, size) for layer in LAYER_TYPES for size in (sweeps or SWEEPS_BY_DEVICE[device])[layer].sizes()]
+        asked = [
+            (layer, size)
+            for layer in LAYER_TYPES
+            for size in (sweeps or SWEEPS_BY_DEVICE[device])[layer].sizes()
+        ]
         calls = [make_call(layer, size, device) for layer, size in asked]
         flops = [counted_flops(call) for call in calls]  # also warms up
         times = [max(1, round(LEAST_SECONDS / max(take(call, 1), 1e-6))) for call in calls]
@@ -173,7 +207,13 @@ def time_layers(
         num_rounds=num_rounds,
         torch_version=str(torch.__version__),
         timings=[
-            LayerTiming(layer=layer, **size._asdict(), flops=count, seconds=min(taken), median_seconds=median(taken))
+            LayerTiming(
+                layer=layer,
+                **size._asdict(),
+                flops=count,
+                seconds=min(taken),
+                median_seconds=median(taken),
+            )
             for (layer, size), count, taken in zip(asked, flops, seconds, strict=True)
         ],
     )

@@ -1,4 +1,5 @@
-"""Makes the README of a folder of measured runs: what was run, when, on what, at which commit, and what came of it.
+"""Makes the README of a folder of measured runs: what was run, when, on what, at which commit, and
+what came of it.
 
 It follows from records alone, not from the time or the checkout that renders it.
 """
@@ -30,7 +31,9 @@ def write_tables_of_pack(recorded: RecordedResults, folder: Path) -> None:
 def render_readme(recorded: RecordedResults, tables: Sequence[Table]) -> str:
     """Return the README of one scale; `tables` lie beside it in tables/."""
     scale = recorded.results.experiment.scale.scale
-    shown = [render_markdown(table) for name in SHOWN_TABLES for table in tables if table.name == name]
+    shown = [
+        render_markdown(table) for name in SHOWN_TABLES for table in tables if table.name == name
+    ]
     parts = [
         _head(scale, num_runs=len(recorded.results.train_by_key)),
         _runs(recorded),
@@ -45,14 +48,17 @@ def render_readme(recorded: RecordedResults, tables: Sequence[Table]) -> str:
 
 def _head(scale: str, num_runs: int) -> str:
     smaller = (
-        f"Another corpus and smaller systems than the paper's: no number here reproduces one of the paper's; the mark "
-        f"{MARK_BY_SCALE[scale]} says so."
+        "Another corpus and smaller systems than the paper's: no number here reproduces one of the"
+        f" paper's; the mark {MARK_BY_SCALE[scale]} says so."
     )
     lines = [
         f"# Measured: scale {scale}",
         "",
-        f"{num_runs} finished training{'' if num_runs == 1 else 's'}: logs, translations, records, and the tables that "
-        "follow from them. Generated from these files; no cell is typed by hand.",
+        (
+            f"{num_runs} finished training{'' if num_runs == 1 else 's'}: logs, translations,"
+            " records, and the tables that follow from them. Generated from these files; no cell"
+            " is typed by hand."
+        ),
         *([] if scale == PAPER_SCALE else ["", smaller]),
         "",
         "Rendered again from the files of this folder, with the core dependencies alone:",
@@ -74,15 +80,36 @@ def _runs(recorded: RecordedResults) -> str:
     trains = [train for _, train in sorted(recorded.results.train_by_key.items())]
     rows = [
         (
-            train.corpus, train.system, str(train.seed), f"{train.updates:,}", f"{train.wall_seconds / HOURS:.2f}",
-            str(train.num_attempts), train.provenance.created[:10], _hardware(train),
+            train.corpus,
+            train.system,
+            str(train.seed),
+            f"{train.updates:,}",
+            f"{train.wall_seconds / HOURS:.2f}",
+            str(train.num_attempts),
+            train.provenance.created[:10],
+            _hardware(train),
             f"`{commit_words(train.provenance)}`",
         )
         for train in trains
-    ]  # fmt: skip
-    header = ("corpus", "system", "seed", "updates", "hours", "attempts", "ended", "hardware", "commit")
+    ]
+    header = (
+        "corpus",
+        "system",
+        "seed",
+        "updates",
+        "hours",
+        "attempts",
+        "ended",
+        "hardware",
+        "commit",
+    )
     hours = sum(train.wall_seconds for train in trains) / HOURS
-    return "\n".join(["## Runs", "", *_table(header, rows), "", f"{hours:.2f} hours of training in all."]) + "\n"
+    return (
+        "\n".join(
+            ["## Runs", "", *_table(header, rows), "", f"{hours:.2f} hours of training in all."]
+        )
+        + "\n"
+    )
 
 
 def _hardware(train: TrainRecord) -> str:
@@ -117,7 +144,9 @@ def _further(tables: Sequence[Table]) -> str:
 
 
 def _testsets(recorded: RecordedResults) -> str:
-    """Return the test sets: lines, the digest of the references as scored, and where they are public."""
+    """Return the test sets: lines, the digest of the references as scored, and where they are
+    public.
+    """
     experiment = recorded.results.experiment
     evaluated = {(e.corpus, e.testset) for e in experiment.evaluations}
     rows = []
@@ -130,7 +159,14 @@ def _testsets(recorded: RecordedResults) -> str:
         raw = None if path is None else read_record(path, RawCorpus)
         for testset in corpus.testsets:
             if (name, testset) in evaluated:
-                rows.append((name, testset, *_references(raw, corpus, testset), _public_place(corpus, testset)))
+                rows.append(
+                    (
+                        name,
+                        testset,
+                        *_references(raw, corpus, testset),
+                        _public_place(corpus, testset),
+                    )
+                )
     if not rows:
         return ""
     header = ("corpus", "test set", "lines", "sha256 of the references", "where they are public")
@@ -157,16 +193,28 @@ def _files() -> str:
     lines = [
         "## Files",
         "",
-        "Laid out as `results/<scale>/` is, texts packed by xz; neither hosts nor their paths are named.",
+        (
+            "Laid out as `results/<scale>/` is, texts packed by xz; neither hosts nor their paths"
+            " are named."
+        ),
         "",
         f"- `{REQUEST_NAME}`: the config: which systems and seeds were asked for.",
         "- `runs/<run>/`: the training's own log, as fairseq printed it, and its attempts.",
         "- `train/<corpus>/<system>/seed<k>.json`: the record of the training.",
-        "- `decode/`, `score/`, `perplexity/`, each `<corpus>/<system>/seed<k>/<average>/<testset>.json`: the record, "
-        "and of decode the translations beside it. Scores are taken if the translations have the digest they name.",
-        "- `average/<corpus>/<system>/seed<k>/<average>.json`: which updates were averaged, and the tensors' digest.",
-        f"- `fetch/`, `clean/`, `segment/`, `binarize/`, each `<corpus>/{RECORD_NAME}`: digests of the text, what was "
-        "dropped and why, subwords, vocabulary sizes.",
+        (
+            "- `decode/`, `score/`, `perplexity/`, each"
+            " `<corpus>/<system>/seed<k>/<average>/<testset>.json`: the record, and of decode the"
+            " translations beside it. Scores are taken if the translations have the digest they"
+            " name."
+        ),
+        (
+            "- `average/<corpus>/<system>/seed<k>/<average>.json`: which updates were averaged, and"
+            " the tensors' digest."
+        ),
+        (
+            f"- `fetch/`, `clean/`, `segment/`, `binarize/`, each `<corpus>/{RECORD_NAME}`: digests"
+            " of the text, what was dropped and why, subwords, vocabulary sizes."
+        ),
         "- `scores.tsv`, `summary.tsv`, `verdicts.tsv`, `tables/`: what follows from all that.",
     ]
     return "\n".join(lines) + "\n"

@@ -7,11 +7,14 @@ import msgspec
 from aiayn.records import Record
 
 STAGE_VERSION = 3  # as those of `aiayn.stages`
-LayerType = Literal["self_attention", "recurrent", "convolutional", "self_attention_restricted"]  # rows of Table 1
+LayerType = Literal[
+    "self_attention", "recurrent", "convolutional", "self_attention_restricted"
+]  # rows of Table 1
 
 
 class LayerTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One layer of Table 1 at one size: operations as counted by torch, seconds forward, the least of all rounds.
+    """One layer of Table 1 at one size: operations as counted by torch, seconds forward, the least
+    of all rounds.
 
     `n`, `d`, `k` and `r` are Table 1's; what a type of layer does not have is 1.
     """

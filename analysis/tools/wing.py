@@ -7,7 +7,9 @@ WING = Wing(
     verbs={
         "evaluate": "translate a test set with any fairseq model, and score it",
         "search": "try beam sizes and length penalties on the development set (section 6.1)",
-        "pack": "pack what finished runs left, small enough to ship, with the tables of these files",
+        "pack": (
+            "pack what finished runs left, small enough to ship, with the tables of these files"
+        ),
         "export": "export a run's averaged model to safetensors",
         "measure": "time the layers of Table 1, without a training",
     },
@@ -18,7 +20,11 @@ WING = Wing(
         record="analysis.tools.records:MeasureRecord",
     ),
     tables=(
-        WingTable("toy_en_es", "analysis.tools.tables.toy_en_es:lay_out_toy", chapter="results", place=40),
-        WingTable("table1", "analysis.tools.tables.table1:lay_out_table1", chapter="model", place=10),
+        WingTable(
+            "toy_en_es", "analysis.tools.tables.toy_en_es:lay_out_toy", chapter="results", place=40
+        ),
+        WingTable(
+            "table1", "analysis.tools.tables.table1:lay_out_table1", chapter="model", place=10
+        ),
     ),
 )

@@ -1,4 +1,6 @@
-"""Compares a scored translation with a system: search, average of checkpoints, and what the score was counted on."""
+"""Compares a scored translation with a system: search, average of checkpoints, and what the score
+was counted on.
+"""
 
 from collections.abc import Iterator
 
@@ -11,11 +13,14 @@ from paper_tables.compare.training import DEV_PAIRS, judge_argument, judge_symbo
 TEST_PAIRS = 3003  # newstest2014, full
 MIN_LENGTH_LIMIT = 100  # output tokens; below it full sentences are cut
 MIN_BLEU, MAX_BLEU = 1.0, 100.0  # percent; below 1 it may be a fraction
-# Tokens of the references, whichever tokenizer or split of compounds; newstest2014 and newstest2013.
+# Tokens of the references, whichever tokenizer or split of compounds; newstest2014 and
+# newstest2013.
 REFERENCE_TOKENS = {"en-de": (60_000, 72_000), "en-fr": (70_000, 92_000)}
 
 
-def compare_generation(generation: LoggedGeneration, language_pair: str, system: PaperSystem) -> tuple[Judgement, ...]:
+def compare_generation(
+    generation: LoggedGeneration, language_pair: str, system: PaperSystem
+) -> tuple[Judgement, ...]:
     """Return the judgement on each quantity of a scored translation."""
     return (
         *_compare_search(generation, system),
@@ -24,7 +29,9 @@ def compare_generation(generation: LoggedGeneration, language_pair: str, system:
     )
 
 
-def _judged(generation: LoggedGeneration, quantity: str, group: Group, verdict: Verdict, **fields: object) -> Judgement:
+def _judged(
+    generation: LoggedGeneration, quantity: str, group: Group, verdict: Verdict, **fields: object
+) -> Judgement:
     log = generation.log
     fields.setdefault("line", log.bleu.line if log.bleu else log.first_line)
     path = generation.path.removesuffix(f"@{log.first_line}")
@@ -37,16 +44,26 @@ def _compare_search(generation: LoggedGeneration, system: PaperSystem) -> Iterat
     stated, alpha = whole_number(log.arguments.get("beam")), log.arguments.get("lenpen")
     printed = log.bleu.beam_size if log.bleu else stated
     expected = system.decoding
-    beam = judge_symbol("beam_size", printed, expected["beam_size"], path, log.bleu.line if log.bleu else None)
+    beam = judge_symbol(
+        "beam_size", printed, expected["beam_size"], path, log.bleu.line if log.bleu else None
+    )
     yield beam
     if stated is not None and printed != stated:
         yield _judged(
-            generation, "beam", "search", "contradictory", found=f"{stated} and {printed}", expected="one number",
-            words="beam", reason="its argument, and the line of the score",
-        )  # fmt: skip
+            generation,
+            "beam",
+            "search",
+            "contradictory",
+            found=f"{stated} and {printed}",
+            expected="one number",
+            words="beam",
+            reason="its argument, and the line of the score",
+        )
     is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
     value = float(alpha) if is_number else None  # type: ignore[arg-type]
-    yield judge_symbol("length_penalty_alpha", value, expected["length_penalty_alpha"], path, log.first_line)
+    yield judge_symbol(
+        "length_penalty_alpha", value, expected["length_penalty_alpha"], path, log.first_line
+    )
     for key, argument in log.arguments.items() if not is_validation else ():
         judgement = judge_argument("generate", key, argument, path, log.first_line)
         if judgement is not None:
@@ -56,23 +73,51 @@ def _compare_search(generation: LoggedGeneration, system: PaperSystem) -> Iterat
     if isinstance(fixed, int | float) and not has_factor and fixed != 200:
         is_long = fixed >= MIN_LENGTH_LIMIT
         yield _judged(
-            generation, "max_len_b", "search", "harmless" if is_long else "different", line=log.first_line,
-            found=f"{show(by_input) or 0} x source + {show(fixed)}", expected="source + 50", words="length limit",
-            reason="100 output tokens or more cut no sentence" if is_long else "longer sentences are cut",
+            generation,
+            "max_len_b",
+            "search",
+            "harmless" if is_long else "different",
+            line=log.first_line,
+            found=f"{show(by_input) or 0} x source + {show(fixed)}",
+            expected="source + 50",
+            words="length limit",
+            reason="100 output tokens or more cut no sentence"
+            if is_long
+            else "longer sentences are cut",
             source="section 6.1",
-        )  # fmt: skip
+        )
     if (number := len(models_of(log.model_path))) > 1:
         yield _judged(
-            generation, "models", "search", "different", found=show(number), expected="1", line=log.first_line,
-            words="models in an ensemble", fix="decode one (averaged) checkpoint",
-        )  # fmt: skip
+            generation,
+            "models",
+            "search",
+            "different",
+            found=show(number),
+            expected="1",
+            line=log.first_line,
+            words="models in an ensemble",
+            fix="decode one (averaged) checkpoint",
+        )
 
 
-def _compare_average(generation: LoggedGeneration, language_pair: str, system: PaperSystem) -> Iterator[Judgement]:
-    expected = system.average_by_use.get(f"{'dev' if generation.role == 'dev' else 'test'}_{language_pair}")
+def _compare_average(
+    generation: LoggedGeneration, language_pair: str, system: PaperSystem
+) -> Iterator[Judgement]:
+    expected = system.average_by_use.get(
+        f"{'dev' if generation.role == 'dev' else 'test'}_{language_pair}"
+    )
     average = generation.average
-    if expected is None or (generation.log.bleu is not None and generation.log.bleu.name == VALIDATION_BLEU):
-        yield _judged(generation, "average", "average", "equal", found=average.name, expected="any: none is printed")
+    if expected is None or (
+        generation.log.bleu is not None and generation.log.bleu.name == VALIDATION_BLEU
+    ):
+        yield _judged(
+            generation,
+            "average",
+            "average",
+            "equal",
+            found=average.name,
+            expected="any: none is printed",
+        )
         return
     verdict: Verdict = "different"
     reason = ""
@@ -84,60 +129,109 @@ def _compare_average(generation: LoggedGeneration, language_pair: str, system: P
         verdict = "equal"
     fix = "scripts/average_checkpoints.py --num-update-checkpoints, and keep what it prints"
     yield _judged(
-        generation, "average", "average", verdict, found=average.name, expected=expected,
-        line=generation.log.first_line, words="average of checkpoints", reason=reason,
-        source="section 6.1", fix="" if verdict in ("equal", "harmless") else fix, value=average.name,
-    )  # fmt: skip
+        generation,
+        "average",
+        "average",
+        verdict,
+        found=average.name,
+        expected=expected,
+        line=generation.log.first_line,
+        words="average of checkpoints",
+        reason=reason,
+        source="section 6.1",
+        fix="" if verdict in ("equal", "harmless") else fix,
+        value=average.name,
+    )
 
 
-BY_NAME = "by name: only the name of the checkpoint's file says so, and no log of the averaging is there"
+BY_NAME = (
+    "by name: only the name of the checkpoint's file says so, and no log of the averaging is there"
+)
 
 
-def _compare_scoring(generation: LoggedGeneration, language_pair: str, system: PaperSystem) -> Iterator[Judgement]:
-    """Yield judgements on the score: a BLEU in percent, counted on words, on all sentences of the test set."""
+def _compare_scoring(
+    generation: LoggedGeneration, language_pair: str, system: PaperSystem
+) -> Iterator[Judgement]:
+    """Yield judgements on the score: a BLEU in percent, counted on words, on all sentences of the
+    test set.
+    """
     log = generation.log
     if log.bleu is None:
         return
     value, scored = log.bleu.value, log.num_sentences or log.num_hypotheses or None
     is_possible = MIN_BLEU <= value <= MAX_BLEU or value == 0
     yield _judged(
-        generation, "bleu", "scoring", "equal" if is_possible else "contradictory", found=f"{value:g}",
-        expected="1 to 100, in percent", words="BLEU", reason="" if is_possible else "such a BLEU is impossible here",
-    )  # fmt: skip
-    unit: Verdict = "different" if log.has_piece_marks else "equal" if counts_words(log) else "not stated"
+        generation,
+        "bleu",
+        "scoring",
+        "equal" if is_possible else "contradictory",
+        found=f"{value:g}",
+        expected="1 to 100, in percent",
+        words="BLEU",
+        reason="" if is_possible else "such a BLEU is impossible here",
+    )
+    unit: Verdict = (
+        "different" if log.has_piece_marks else "equal" if counts_words(log) else "not stated"
+    )
     fix = "run fairseq-generate with --remove-bpe (--post-process subword_nmt or sentencepiece)"
     yield _judged(
-        generation, "unit", "scoring", unit, found="pieces" if log.has_piece_marks else "words", expected="words",
-        words="BLEU counts", fix="" if unit == "equal" else fix,
-    )  # fmt: skip
+        generation,
+        "unit",
+        "scoring",
+        unit,
+        found="pieces" if log.has_piece_marks else "words",
+        expected="words",
+        words="BLEU counts",
+        fix="" if unit == "equal" else fix,
+    )
     expected = {"dev": DEV_PAIRS, "test": TEST_PAIRS}.get(generation.role)
     if language_pair == "en-fr" and generation.role == "dev":
         expected = None
     if system.has_papers_corpus and expected is not None and log.bleu.name != VALIDATION_BLEU:
-        verdict: Verdict = "not stated" if scored is None else "equal" if scored == expected else "different"
+        verdict: Verdict = (
+            "not stated" if scored is None else "equal" if scored == expected else "different"
+        )
         is_filtered = scored == 2737 and language_pair == "en-de"
         yield _judged(
-            generation, "num_sentences", "scoring", verdict, found=show(scored), expected=show(expected),
-            words=f"sentences of `{generation.subset}`", value=scored,
+            generation,
+            "num_sentences",
+            "scoring",
+            verdict,
+            found=show(scored),
+            expected=show(expected),
+            words=f"sentences of `{generation.subset}`",
+            value=scored,
             reason="the filtered newstest2014" if is_filtered else "",
-            fix="" if verdict == "equal" else "decode the full set, newstest2014 (dev: newstest2013)",
-        )  # fmt: skip
+            fix=""
+            if verdict == "equal"
+            else "decode the full set, newstest2014 (dev: newstest2013)",
+        )
         low, high = REFERENCE_TOKENS.get(language_pair, (0, 10**9))
         if log.bleu.reference_length and not low <= log.bleu.reference_length <= high:
             yield _judged(
-                generation, "reference_tokens", "scoring", "different", found=show(log.bleu.reference_length),
-                expected=f"{show(low)} to {show(high)}", words="tokens of the references",
+                generation,
+                "reference_tokens",
+                "scoring",
+                "different",
+                found=show(log.bleu.reference_length),
+                expected=f"{show(low)} to {show(high)}",
+                words="tokens of the references",
                 reason="another test set, or other references",
-            )  # fmt: skip
+            )
 
 
 def counts_words(log: GenerationLog) -> bool:
     """Return whether the arguments or the printed hypotheses show that BLEU was counted on words.
 
-    `--remove-bpe` or `--post-process` join pieces, for strings of sacreBLEU also `--bpe`. Printed hypotheses without
-    any mark of pieces are words as well.
+    `--remove-bpe` or `--post-process` join pieces, for strings of sacreBLEU also `--bpe`. Printed
+    hypotheses without any mark of pieces are words as well.
     """
     arguments = log.arguments
-    is_joined = any(arguments.get(key) not in (None, False, "", "none") for key in ("remove_bpe", "post_process"))
-    is_decoded = arguments.get("bpe") is not None and log.bleu is not None and log.bleu.name != "BLEU4"
+    is_joined = any(
+        arguments.get(key) not in (None, False, "", "none")
+        for key in ("remove_bpe", "post_process")
+    )
+    is_decoded = (
+        arguments.get("bpe") is not None and log.bleu is not None and log.bleu.name != "BLEU4"
+    )
     return is_joined or is_decoded or log.num_hypotheses > 0

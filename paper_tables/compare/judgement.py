@@ -7,12 +7,31 @@ import msgspec
 
 from aiayn.logs.symbols import Symbol
 
-# `different`: another value. `contradictory`: two places of a log exclude each other, or a value is impossible.
+# `different`: another value. `contradictory`: two places of a log exclude each other, or a value is
+# impossible.
 Verdict = Literal["equal", "harmless", "different", "contradictory", "not stated"]
 Group = Literal[
-    "model", "GPUs", "batch", "rate", "updates", "pairs", "dictionaries", "dev set", "search", "scoring", "average"
+    "model",
+    "GPUs",
+    "batch",
+    "rate",
+    "updates",
+    "pairs",
+    "dictionaries",
+    "dev set",
+    "search",
+    "scoring",
+    "average",
 ]
-TRAINING_GROUPS: tuple[Group, ...] = ("model", "GPUs", "batch", "rate", "updates", "pairs", "dictionaries")
+TRAINING_GROUPS: tuple[Group, ...] = (
+    "model",
+    "GPUs",
+    "batch",
+    "rate",
+    "updates",
+    "pairs",
+    "dictionaries",
+)
 DECODING_GROUPS: tuple[Group, ...] = ("search", "scoring", "average")
 REQUIRED_BY_NUMBER: dict[str, tuple[Group, ...]] = {
     "bleu": (*TRAINING_GROUPS, *DECODING_GROUPS),
@@ -22,11 +41,12 @@ MAX_NAMED = 3  # quantities in a label
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """One quantity of the evidence beside the system's: its place in a file, both values, and what follows.
+    """One quantity of the evidence beside the system's: its place in a file, both values, and what
+    follows.
 
-    `reason` says why a difference is harmless or what contradicts what, `source` where that is published. `value` is
-    what was found, as a number where it is one; `ratio` is that of a batch, a rate or a number of updates to the
-    system's, the size in which costs are published.
+    `reason` says why a difference is harmless or what contradicts what, `source` where that is
+    published. `value` is what was found, as a number where it is one; `ratio` is that of a batch, a
+    rate or a number of updates to the system's, the size in which costs are published.
     """
 
     quantity: str
@@ -71,7 +91,9 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The whole message: place, statement, and the next step."""
-        return f"{self.place}: {self.statement} [{self.quantity}]" + (f"; {self.fix}" if self.fix else "")
+        return f"{self.place}: {self.statement} [{self.quantity}]" + (
+            f"; {self.fix}" if self.fix else ""
+        )
 
 
 def apart(judgements: Iterable[Judgement], groups: Sequence[str]) -> tuple[Judgement, ...]:
@@ -84,11 +106,15 @@ def unjudged(judgements: Iterable[Judgement], groups: Sequence[Group]) -> tuple[
     verdicts_by_group: dict[str, set[Verdict]] = {}
     for one in judgements:
         verdicts_by_group.setdefault(one.group, set()).add(one.verdict)
-    return tuple(group for group in groups if "not stated" in verdicts_by_group.get(group, {"not stated"}))
+    return tuple(
+        group for group in groups if "not stated" in verdicts_by_group.get(group, {"not stated"})
+    )
 
 
 def label_of_texts(labels: Iterable[str]) -> str:
-    """Return the first three labels of differing quantities, then `+n` for the others; '' without any."""
+    """Return the first three labels of differing quantities, then `+n` for the others; '' without
+    any.
+    """
     distinct = list(dict.fromkeys(labels))
     more = [f"+{len(distinct) - MAX_NAMED}"] if len(distinct) > MAX_NAMED else []
     return "; ".join([*distinct[:MAX_NAMED], *more])

@@ -1,8 +1,10 @@
-"""Decides which numbers of a folder of logs fill a system's row, which have a row of their own, and which are averaged.
+"""Decides which numbers of a folder of logs fill a system's row, which have a row of their own, and
+which are averaged.
 
-One training is one seed. Trainings of one system, configuration and version that differ only in their seeds are
-averaged. Everything that keeps a number out of the system's row is part of the configuration, so that no mean is over
-different configurations. Several translations by one training are listed, not averaged.
+One training is one seed. Trainings of one system, configuration and version that differ only in
+their seeds are averaged. Everything that keeps a number out of the system's row is part of the
+configuration, so that no mean is over different configurations. Several translations by one
+training are listed, not averaged.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +24,9 @@ _Rule = Callable[[list["JudgedTraining"]], Iterable[tuple["JudgedTraining", Find
 
 
 class JudgedGeneration(msgspec.Struct, frozen=True, kw_only=True):
-    """A scored translation with the judgement on each of its quantities and the checks that its log fails."""
+    """A scored translation with the judgement on each of its quantities and the checks that its log
+    fails.
+    """
 
     generation: LoggedGeneration
     judgements: tuple[Judgement, ...]
@@ -35,10 +39,14 @@ class JudgedGeneration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def value(self) -> float | None:
-        """Its BLEU in percent; None if there is none, if it is impossible, or if a check keeps it out."""
+        """Its BLEU in percent; None if there is none, if it is impossible, or if a check keeps it
+        out.
+        """
         bleu = self.generation.log.bleu
         is_kept_out = any(finding.severity == "error" for finding in self.findings)
-        is_kept_out = is_kept_out or any(one.quantity == "bleu" and not one.is_good for one in self.judgements)
+        is_kept_out = is_kept_out or any(
+            one.quantity == "bleu" and not one.is_good for one in self.judgements
+        )
         return None if bleu is None or is_kept_out else bleu.value
 
     @property
@@ -53,7 +61,9 @@ class JudgedGeneration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgedTraining(msgspec.Struct, frozen=True, kw_only=True):
-    """A training with its system or the nearest one, the judgements, its translations, and the checks it fails."""
+    """A training with its system or the nearest one, the judgements, its translations, and the
+    checks it fails.
+    """
 
     training: LoggedTraining
     match: Match
@@ -73,7 +83,9 @@ class JudgedTraining(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def system(self) -> PaperSystem | None:
-        """The system whose row, or whose neighbourhood, its numbers belong to; None if a check keeps them out."""
+        """The system whose row, or whose neighbourhood, its numbers belong to; None if a check
+        keeps them out.
+        """
         is_kept_out = any(finding.severity == "error" for finding in self.findings)
         return None if is_kept_out else self.match.system
 
@@ -85,12 +97,16 @@ class JudgedTraining(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def perplexity_labels(self) -> tuple[str, ...]:
-        """The quantities that keep its perplexity, and nothing else, out of the row of its system."""
+        """The quantities that keep its perplexity, and nothing else, out of the row of its
+        system.
+        """
         return tuple(one.label for one in apart(self.judgements, ("dev set",)))
 
 
 class JudgedFolder(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder of logs after comparison: its trainings, and the translations that belong to none."""
+    """A folder of logs after comparison: its trainings, and the translations that belong to
+    none.
+    """
 
     logs: LoggedFolder
     trainings: tuple[JudgedTraining, ...]
@@ -98,11 +114,15 @@ class JudgedFolder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge_folder(logs: LoggedFolder, systems: Sequence[PaperSystem]) -> JudgedFolder:
-    """Return the comparison of every training and translation of a folder with the system that it may be."""
+    """Return the comparison of every training and translation of a folder with the system that it
+    may be.
+    """
     trainings: list[JudgedTraining] = []
     judged_paths: set[str] = set()
     for training in logs.trainings:
-        match = find_system(training.symbols, training.language_pair, systems_for(training.log.arguments, systems))
+        match = find_system(
+            training.symbols, training.language_pair, systems_for(training.log.arguments, systems)
+        )
         generations: list[JudgedGeneration] = []
         for generation in logs.generations:
             if generation.training_path == training.path:
@@ -111,12 +131,18 @@ def judge_folder(logs: LoggedFolder, systems: Sequence[PaperSystem]) -> JudgedFo
                 judged_paths.add(generation.path)
         trainings.append(
             JudgedTraining(
-                training=training, match=match,
+                training=training,
+                match=match,
                 judgements=compare_training(training, match.system) if match.system else (),
-                generations=tuple(generations), findings=training_findings(training),
+                generations=tuple(generations),
+                findings=training_findings(training),
             )
-        )  # fmt: skip
-    others = [_judged_generation(one, "", None) for one in logs.generations if one.path not in judged_paths]
+        )
+    others = [
+        _judged_generation(one, "", None)
+        for one in logs.generations
+        if one.path not in judged_paths
+    ]
     return JudgedFolder(logs=logs, trainings=tuple(trainings), others=tuple(others))
 
 
@@ -128,19 +154,26 @@ def _judged_generation(
     return JudgedGeneration(generation=generation, judgements=judgements, findings=findings)
 
 
-def _without_copy(judged: JudgedGeneration, earlier: Sequence[JudgedGeneration]) -> JudgedGeneration:
-    """Return a translation; with a finding that keeps its BLEU out if an earlier one of the training is the same."""
+def _without_copy(
+    judged: JudgedGeneration, earlier: Sequence[JudgedGeneration]
+) -> JudgedGeneration:
+    """Return a translation; with a finding that keeps its BLEU out if an earlier one of the
+    training is the same.
+    """
     copied = next((one for one in earlier if _is_copy(judged.generation, one.generation)), None)
     if copied is None:
         return judged
-    finding = broken("one-log-a-generation", line=judged.generation.log.first_line, others=copied.generation.path)
+    finding = broken(
+        "one-log-a-generation", line=judged.generation.log.first_line, others=copied.generation.path
+    )
     return msgspec.structs.replace(judged, findings=(*judged.findings, finding))
 
 
 def _is_copy(one: LoggedGeneration, other: LoggedGeneration) -> bool:
     """Return whether two translations have the same content, wherever it is in a file.
 
-    Without a score and a checkpoint's name, two logs that are alike may belong to different checkpoints.
+    Without a score and a checkpoint's name, two logs that are alike may belong to different
+    checkpoints.
     """
     if one.log.bleu is None and not one.log.model_path:
         return False
@@ -152,10 +185,11 @@ def _is_copy(one: LoggedGeneration, other: LoggedGeneration) -> bool:
 
 
 class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a table: trainings that may be averaged, and in labels how they differ from the system.
+    """A line of a table: trainings that may be averaged, and in labels how they differ from the
+    system.
 
-    A line of translations that were searched, averaged or scored otherwise has no numbers of the training itself; a
-    line of another dev set has its perplexity only.
+    A line of translations that were searched, averaged or scored otherwise has no numbers of the
+    training itself; a line of another dev set has its perplexity only.
     """
 
     system: PaperSystem
@@ -167,7 +201,9 @@ class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
     has_perplexity: bool = True
 
     def scored(self, role: str) -> dict[tuple[str, str], list[JudgedGeneration]]:
-        """Return the translations of a role by (metric, mark); each entry is averaged, and has a training once."""
+        """Return the translations of a role by (metric, mark); each entry is averaged, and has a
+        training once.
+        """
         groups: dict[tuple[str, str], list[JudgedGeneration]] = {}
         for judged in self.generations:
             if judged.generation.role == role:
@@ -177,7 +213,9 @@ class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
         for (metric, mark), members in groups.items():
             paths = [judged.generation.training_path for judged in members]
             for judged in members if len(set(paths)) < len(paths) else ():
-                settings = "; ".join(filter(None, (mark, f"the translation of {judged.generation.path}")))
+                settings = "; ".join(
+                    filter(None, (mark, f"the translation of {judged.generation.path}"))
+                )
                 listed[metric, settings] = [judged]
             if len(set(paths)) == len(paths):
                 listed[metric, mark] = members
@@ -187,7 +225,9 @@ class AveragedLine(msgspec.Struct, frozen=True, kw_only=True):
 def average_trainings(
     trainings: Sequence[JudgedTraining],
 ) -> tuple[list[AveragedLine], dict[str, list[Finding]]]:
-    """Return the lines of all trainings that belong to a system, and what rules of a whole line found, by path."""
+    """Return the lines of all trainings that belong to a system, and what rules of a whole line
+    found, by path.
+    """
     groups: dict[tuple[str, str, str, tuple[str, ...]], list[JudgedTraining]] = {}
     for judged in trainings:
         if (system := judged.system) is not None:
@@ -201,8 +241,12 @@ def average_trainings(
     return lines, findings
 
 
-def _lines_of(configuration: tuple[str, ...], averaged: Sequence[JudgedTraining]) -> Iterator[AveragedLine]:
-    """Yield the line of some trainings, then those of their numbers that differ in something of their own."""
+def _lines_of(
+    configuration: tuple[str, ...], averaged: Sequence[JudgedTraining]
+) -> Iterator[AveragedLine]:
+    """Yield the line of some trainings, then those of their numbers that differ in something of
+    their own.
+    """
     system, pair = averaged[0].match.system, averaged[0].training.language_pair
     if system is None:
         return
@@ -214,20 +258,31 @@ def _lines_of(configuration: tuple[str, ...], averaged: Sequence[JudgedTraining]
             if generation.value is not None:
                 by_labels.setdefault(generation.labels, []).append(generation)
     line = AveragedLine(
-        system=system, language_pair=pair, configuration=configuration, trainings=tuple(averaged),
-        generations=tuple(by_labels.pop(())), has_perplexity=set(by_perplexity) == {()},
-    )  # fmt: skip
+        system=system,
+        language_pair=pair,
+        configuration=configuration,
+        trainings=tuple(averaged),
+        generations=tuple(by_labels.pop(())),
+        has_perplexity=set(by_perplexity) == {()},
+    )
     yield line
     for labels, members in by_perplexity.items() if not line.has_perplexity else ():
         yield msgspec.structs.replace(
-            line, configuration=(*configuration, *labels), trainings=tuple(members), generations=(),
-            has_training_numbers=False, has_perplexity=True,
-        )  # fmt: skip
+            line,
+            configuration=(*configuration, *labels),
+            trainings=tuple(members),
+            generations=(),
+            has_training_numbers=False,
+            has_perplexity=True,
+        )
     for labels, generations in by_labels.items():
         yield msgspec.structs.replace(
-            line, configuration=(*configuration, *labels), generations=tuple(generations),
-            has_training_numbers=False, has_perplexity=False,
-        )  # fmt: skip
+            line,
+            configuration=(*configuration, *labels),
+            generations=tuple(generations),
+            has_training_numbers=False,
+            has_perplexity=False,
+        )
 
 
 def copies(members: Sequence[JudgedTraining]) -> Iterator[tuple[JudgedTraining, Finding]]:
@@ -238,22 +293,40 @@ def copies(members: Sequence[JudgedTraining]) -> Iterator[tuple[JudgedTraining, 
 
 
 def mixed_versions(members: Sequence[JudgedTraining]) -> Iterator[tuple[JudgedTraining, Finding]]:
-    """Yield all trainings of a line if they were made with several versions, each with its finding."""
+    """Yield all trainings of a line if they were made with several versions, each with its
+    finding.
+    """
     by_version = _by_value(members, "version")
     for version, same in by_version.items() if len(by_version) > 1 else ():
         others = _named([one for one in members if one.training.version != version])
         for judged in same:
-            yield judged, broken("one-version", label="version", found=version, version=version, others=others)
+            yield (
+                judged,
+                broken(
+                    "one-version", label="version", found=version, version=version, others=others
+                ),
+            )
 
 
 def repeated_seeds(members: Sequence[JudgedTraining]) -> Iterator[tuple[JudgedTraining, Finding]]:
     """Yield the trainings of a line whose seed another has too, each with its finding."""
     for seed, same in _by_value(members, "seed").items():
         for judged in same if len(same) > 1 else ():
-            yield judged, broken("distinct-seeds", label="seed", found=seed, seed=seed, others=_named(same, judged))
+            yield (
+                judged,
+                broken(
+                    "distinct-seeds",
+                    label="seed",
+                    found=seed,
+                    seed=seed,
+                    others=_named(same, judged),
+                ),
+            )
 
 
-def _by_value(members: Sequence[JudgedTraining], name: str) -> dict[str | int, list[JudgedTraining]]:
+def _by_value(
+    members: Sequence[JudgedTraining], name: str
+) -> dict[str | int, list[JudgedTraining]]:
     """Return the trainings by value, in order; those without a value are omitted."""
     groups: dict[str | int, list[JudgedTraining]] = {}
     for judged in members:

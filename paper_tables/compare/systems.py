@@ -1,4 +1,6 @@
-"""The paper's systems as a comparison needs them, and the system whose hyper-parameters a training has."""
+"""The paper's systems as a comparison needs them, and the system whose hyper-parameters a training
+has.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,9 +15,11 @@ from aiayn.spec.system import CONFIG_FOLDER, read_system
 
 
 class PaperSystem(msgspec.Struct, frozen=True):
-    """A system at a scale: the symbols of its training, the search and the averages of its translations.
+    """A system at a scale: the symbols of its training, the search and the averages of its
+    translations.
 
-    `average_by_use` has keys such as `test_en-de`. Only a system of the paper's scale has the paper's corpus.
+    `average_by_use` has keys such as `test_en-de`. Only a system of the paper's scale has the
+    paper's corpus.
     """
 
     scale: str
@@ -32,7 +36,9 @@ class PaperSystem(msgspec.Struct, frozen=True):
 
 
 class Match(msgspec.Struct, frozen=True):
-    """The system whose hyper-parameters a log has; or None, the nearest system, and the symbols that differ."""
+    """The system whose hyper-parameters a log has; or None, the nearest system, and the symbols
+    that differ.
+    """
 
     system: PaperSystem | None
     nearest: PaperSystem | None
@@ -61,15 +67,18 @@ def read_systems(scales: Sequence[str], config_folder: Path = CONFIG_FOLDER) -> 
                 "length_penalty_alpha": spec.decoding.length_penalty_alpha,
             }
             symbols = symbols_of_spec(spec.training)
-            systems.append(PaperSystem(scale, name, tuple(pairs), symbols, decoding, averages[name]))
+            systems.append(
+                PaperSystem(scale, name, tuple(pairs), symbols, decoding, averages[name])
+            )
     return systems
 
 
 def find_system(symbols: Symbols, language_pair: str, systems: Sequence[PaperSystem]) -> Match:
-    """Return the system whose ROW_SYMBOLS are all the log's; systems that come first win over later ones.
+    """Return the system whose ROW_SYMBOLS are all the log's; systems that come first win over later
+    ones.
 
-    A symbol that the log lacks cannot match. Without a system that is trained on this language pair, the nearest is
-    looked up among all.
+    A symbol that the log lacks cannot match. Without a system that is trained on this language
+    pair, the nearest is looked up among all.
     """
     candidates = [system for system in systems if language_pair in system.language_pairs]
     values = [symbols.get(name) for name in ROW_SYMBOLS]
@@ -81,12 +90,18 @@ def find_system(symbols: Symbols, language_pair: str, systems: Sequence[PaperSys
             return Match(system, system, ())
     if not systems:
         return Match(None, None, ())
-    nearest = min(candidates or systems, key=lambda system: _distance(_differences(symbols, system)))
+    nearest = min(
+        candidates or systems, key=lambda system: _distance(_differences(symbols, system))
+    )
     return Match(None, nearest, tuple(_differences(symbols, nearest)))
 
 
-def systems_for(arguments: Mapping[str, Argument], systems: Sequence[PaperSystem]) -> list[PaperSystem]:
-    """Return the systems that a training may be: only our own trainings are compared with smaller scales."""
+def systems_for(
+    arguments: Mapping[str, Argument], systems: Sequence[PaperSystem]
+) -> list[PaperSystem]:
+    """Return the systems that a training may be: only our own trainings are compared with smaller
+    scales.
+    """
     return [system for system in systems if system.has_papers_corpus or is_ours(arguments)]
 
 
@@ -99,10 +114,17 @@ def _differences(symbols: Symbols, system: PaperSystem) -> list[tuple[str, Symbo
 
 
 def _distance(differences: Sequence[tuple[str, Symbol | None, Symbol]]) -> tuple[int, float]:
-    """Return how many symbols differ, and by how much the sizes do (sum of the logarithms of their ratios)."""
+    """Return how many symbols differ, and by how much the sizes do (sum of the logarithms of their
+    ratios).
+    """
     reach = 0.0
     for _, value, expected in differences:
-        if isinstance(value, int | float) and isinstance(expected, int | float) and value > 0 and expected > 0:
+        if (
+            isinstance(value, int | float)
+            and isinstance(expected, int | float)
+            and value > 0
+            and expected > 0
+        ):
             reach += abs(math.log(value / expected))
         else:
             reach += 1.0

@@ -1,11 +1,19 @@
-"""Compares a training with a system: its arguments at every start, and what its log prints of model, data and rates."""
+"""Compares a training with a system: its arguments at every start, and what its log prints of
+model, data and rates.
+"""
 
 import math
 import posixpath
 from collections.abc import Iterator, Mapping
 
 from aiayn.logs.arguments import KNOWN_ARGUMENTS
-from aiayn.logs.evidence import LoggedTraining, dev_subset, diverged_after, final_validation, whole_number
+from aiayn.logs.evidence import (
+    LoggedTraining,
+    dev_subset,
+    diverged_after,
+    final_validation,
+    whole_number,
+)
 from aiayn.logs.symbols import (
     MAX_FIRST_RATE,
     MIN_POSITIONS,
@@ -21,11 +29,15 @@ from aiayn.logs.types import Argument, Start, TrainingLog
 from paper_tables.compare.judgement import Group, Judgement, Verdict, show
 from paper_tables.compare.systems import PaperSystem
 
-# Section 5.1: "about 4.5 million sentence pairs" and "36M sentences"; "about 37000 tokens" and "32000".
+# Section 5.1: "about 4.5 million sentence pairs" and "36M sentences"; "about 37000 tokens" and
+# "32000".
 TRAINING_PAIRS_BY_LANGUAGE_PAIR = {"en-de": 4_500_000, "en-fr": 36_000_000}
 VOCABULARY_BY_LANGUAGE_PAIR = {"en-de": 37_000, "en-fr": 32_000}
 PAIRS_TOLERANCE, SAME_TOLERANCE = 0.15, 0.01
-HARMLESS_VOCABULARY = (32_000, 45_000)  # joint: fairseq's own of En-De and En-Fr have 32,768 and 44,512
+HARMLESS_VOCABULARY = (
+    32_000,
+    45_000,
+)  # joint: fairseq's own of En-De and En-Fr have 32,768 and 44,512
 DEV_PAIRS = 3000  # newstest2013, Table 3's; the paper names no dev set of En-Fr
 LEAST_FILLED, MOST_FILLED = (
     0.5,
@@ -39,24 +51,38 @@ PARAMETERS_TOLERANCE = 0.005
 DEFAULT_RESTORED = "checkpoint_last.pt"  # of --restore-file: this training's own
 SCALING_NMT = "fairseq, examples/scaling_nmt/README.md"
 GROUP_BY_CHECK: dict[str, Group] = {
-    "schedule": "rate", "updates": "updates", "batch": "batch", "precision": "model", "search": "search",
+    "schedule": "rate",
+    "updates": "updates",
+    "batch": "batch",
+    "precision": "model",
+    "search": "search",
     "average": "average",
-}  # fmt: skip
-GROUP_BY_ROLE: dict[str, Group] = {"data": "pairs", "dev": "dev set", "rows": "pairs", "first-rate": "rate"}
+}
+GROUP_BY_ROLE: dict[str, Group] = {
+    "data": "pairs",
+    "dev": "dev set",
+    "rows": "pairs",
+    "first-rate": "rate",
+}
 # Symbols with values that published runs show to be harmless: the values, why, and the source.
 HARMLESS_VALUES: dict[str, tuple[tuple[Symbol, ...], str, str]] = {
     "adam_epsilon": ((1e-8,), "29.29 and 43.2 were reached with it", SCALING_NMT),
-    "precision": (("fp32", "fp16", "bf16", "amp", "tf32"), "29.29 and 43.2 were reached with fp16", SCALING_NMT),
+    "precision": (
+        ("fp32", "fp16", "bf16", "amp", "tf32"),
+        "29.29 and 43.2 were reached with fp16",
+        SCALING_NMT,
+    ),
 }
 
 
 def compare_training(
     training: LoggedTraining, system: PaperSystem, expected_tokens: float | None = None
 ) -> tuple[Judgement, ...]:
-    """Return the judgement on each quantity of a training; the first judgement on a quantity that differs counts.
+    """Return the judgement on each quantity of a training; the first judgement on a quantity that
+    differs counts.
 
-    `expected_tokens` are the target tokens that the system's batches hold, if a data-bin tells; those of the paper's
-    scale are 25,000 (section 5.1).
+    `expected_tokens` are the target tokens that the system's batches hold, if a data-bin tells;
+    those of the paper's scale are 25,000 (section 5.1).
     """
     if system.has_papers_corpus and expected_tokens is None:
         expected_tokens = PAPER_TOKENS_PER_UPDATE
@@ -76,18 +102,26 @@ def compare_training(
         known = first_by_quantity.get(judgement.quantity)
         if known is None or (known.is_good and not judgement.is_good):
             first_by_quantity[judgement.quantity] = judgement
-    if "tokens_per_update" in first_by_quantity and not first_by_quantity["tokens_per_update"].is_good:
+    if (
+        "tokens_per_update" in first_by_quantity
+        and not first_by_quantity["tokens_per_update"].is_good
+    ):
         first_by_quantity.pop("wpb", None)  # one difference, by its cause
     return tuple(first_by_quantity.values())
 
 
-def _judged(training: LoggedTraining, quantity: str, group: Group, verdict: Verdict, **fields: object) -> Judgement:
+def _judged(
+    training: LoggedTraining, quantity: str, group: Group, verdict: Verdict, **fields: object
+) -> Judgement:
     fields.setdefault("line", training.log.first_line)
-    return Judgement(quantity=quantity, group=group, verdict=verdict, path=file_of(training), **fields)  # type: ignore[arg-type]
+    place = file_of(training)
+    return Judgement(quantity=quantity, group=group, verdict=verdict, path=place, **fields)  # type: ignore[arg-type]
 
 
 def file_of(training: LoggedTraining) -> str:
-    """Return the file of a training's log; its name ends in a line if the file holds several logs."""
+    """Return the file of a training's log; its name ends in a line if the file holds several
+    logs.
+    """
     return training.path.removesuffix(f"@{training.log.first_line}")
 
 
@@ -95,8 +129,12 @@ def _group_of(symbol: str) -> Group:
     return GROUP_BY_CHECK.get(SYMBOL_RULES[symbol].check, "model")
 
 
-def judge_symbol(symbol: str, value: Symbol | None, expected: Symbol, path: str, line: int | None) -> Judgement:
-    """Return the judgement on one of the paper's symbols, by the rule of symbols.csv and the harmless values."""
+def judge_symbol(
+    symbol: str, value: Symbol | None, expected: Symbol, path: str, line: int | None
+) -> Judgement:
+    """Return the judgement on one of the paper's symbols, by the rule of symbols.csv and the
+    harmless values.
+    """
     rule = SYMBOL_RULES[symbol]
     verdict: Verdict = "different"
     reason, source = "", rule.source
@@ -111,34 +149,59 @@ def judge_symbol(symbol: str, value: Symbol | None, expected: Symbol, path: str,
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     has_ratio = is_number and isinstance(expected, int | float) and bool(expected)
     return Judgement(
-        quantity=symbol, group=_group_of(symbol), verdict=verdict, found=show(value), expected=show(expected),
-        path=path, line=line, words=rule.words, reason=reason, source=source, value=value,
+        quantity=symbol,
+        group=_group_of(symbol),
+        verdict=verdict,
+        found=show(value),
+        expected=show(expected),
+        path=path,
+        line=line,
+        words=rule.words,
+        reason=reason,
+        source=source,
+        value=value,
         fix="" if verdict in ("equal", "harmless") else rule.flags.format(show(expected)),
         ratio=value / expected if has_ratio else None,  # type: ignore[operator]
-    )  # fmt: skip
+    )
 
 
 def _compare_symbols(training: LoggedTraining, system: PaperSystem) -> Iterator[Judgement]:
-    """Yield the judgements on the symbols of the last start; batch, rate and updates need the number of GPUs."""
+    """Yield the judgements on the symbols of the last start; batch, rate and updates need the
+    number of GPUs.
+    """
     log, path = training.log, file_of(training)
     symbols = training.symbols | _updates_done(training)
     for symbol, expected in system.symbols.items():
         if symbol in OURS_ONLY and (symbol not in symbols or not is_ours(log.arguments)):
-            continue  # fairseq's own models have no choice of these, also where this project trains them
+            # fairseq's own models have no choice of these, also where this project trains them
+            continue
         value = symbols.get(symbol)
         is_unknown = symbol == "updates" and value == 0  # fairseq's default: no limit
-        judgement = judge_symbol(symbol, None if is_unknown else value, expected, path, log.first_line)
+        judgement = judge_symbol(
+            symbol, None if is_unknown else value, expected, path, log.first_line
+        )
         if judgement.group in ("batch", "rate", "updates") and _num_gpus(training) is None:
-            reason = "the log does not state the number of GPUs, without which a batch and its rate cannot be judged"
+            reason = (
+                "the log does not state the number of GPUs, without which a batch and its rate"
+                " cannot be judged"
+            )
             judgement = _judged(
-                training, symbol, judgement.group, "not stated", found="", expected=show(expected),
-                words=judgement.words, reason=reason,
-            )  # fmt: skip
+                training,
+                symbol,
+                judgement.group,
+                "not stated",
+                found="",
+                expected=show(expected),
+                words=judgement.words,
+                reason=reason,
+            )
         yield judgement
 
 
 def _updates_done(training: LoggedTraining) -> Symbols:
-    """Return the updates that a training made, which --max-epoch or --patience may end before --max-update."""
+    """Return the updates that a training made, which --max-epoch or --patience may end before
+    --max-update.
+    """
     return {"updates": training.log.last_update} if training.log.last_update else {}
 
 
@@ -148,7 +211,9 @@ def _num_gpus(training: LoggedTraining) -> int | None:
 
 
 def _compare_starts(training: LoggedTraining, system: PaperSystem) -> Iterator[Judgement]:
-    """Yield what the arguments of any start change: other symbols than the system's, and arguments of other roles."""
+    """Yield what the arguments of any start change: other symbols than the system's, and arguments
+    of other roles.
+    """
     starts = [start for start in training.log.starts if start.arguments]
     for start in starts:
         if start is not starts[-1]:
@@ -162,35 +227,60 @@ def _compare_starts(training: LoggedTraining, system: PaperSystem) -> Iterator[J
     if len(folders) > 1:
         names, line = " then ".join(folders), max(folders.values())
         yield _judged(
-            training, "data", "pairs", "different", found=names, expected="one data-bin", line=line,
-            words="data folder", reason="a start of the training read another data-bin",
-        )  # fmt: skip
+            training,
+            "data",
+            "pairs",
+            "different",
+            found=names,
+            expected="one data-bin",
+            line=line,
+            words="data folder",
+            reason="a start of the training read another data-bin",
+        )
 
 
 def _compare_arguments(training: LoggedTraining, start: Start) -> Iterator[Judgement]:
-    """Yield a judgement on each argument of a start that is neither one of the symbols nor harmless with any value."""
+    """Yield a judgement on each argument of a start that is neither one of the symbols nor harmless
+    with any value.
+    """
     is_known_model = training.symbols.get("architecture") == "transformer"
     for key, value in start.arguments.items():
         if value is None and key not in KNOWN_ARGUMENTS["train"]:
             continue
         judgement = judge_argument("train", key, value, file_of(training), start.line)
-        is_of_other_model = judgement is not None and judgement.reason == FORK and not is_known_model
+        is_of_other_model = (
+            judgement is not None and judgement.reason == FORK and not is_known_model
+        )
         if judgement is not None and not is_of_other_model:
             yield judgement
 
 
-FORK = "no fairseq from 0.6 to 0.12 has this argument: it belongs to changed code, whose effect is not known"
+FORK = (
+    "no fairseq from 0.6 to 0.12 has this argument: it belongs to changed code, whose effect is not"
+    " known"
+)
 
 
-def judge_argument(program: str, key: str, value: Argument, path: str, line: int) -> Judgement | None:
-    """Return the judgement on an argument that arguments.csv compares; None for symbols and for harmless arguments."""
+def judge_argument(
+    program: str, key: str, value: Argument, path: str, line: int
+) -> Judgement | None:
+    """Return the judgement on an argument that arguments.csv compares; None for symbols and for
+    harmless arguments.
+    """
     known = KNOWN_ARGUMENTS[program].get(key)
     default_group: Group = "model" if program == "train" else "search"
     if known is None:
         return Judgement(
-            quantity=key, group=default_group, verdict="different", found=show(value), expected="absent", path=path,
-            line=line, reason=FORK, value=value,
-        )  # fmt: skip
+            quantity=key,
+            group=default_group,
+            verdict="different",
+            found=show(value),
+            expected="absent",
+            path=path,
+            line=line,
+            reason=FORK,
+            value=value,
+        )
     group = "scoring" if known.role == "scoring" else GROUP_BY_ROLE.get(known.role, default_group)
     if program == "generate" and known.role == "data":
         group = "scoring"
@@ -206,35 +296,60 @@ def judge_argument(program: str, key: str, value: Argument, path: str, line: int
     if is_good:
         return None
     return Judgement(
-        quantity=key, group=group, verdict="different", found=show(value), expected=expected, path=path, line=line,
-        reason=known.reason, fix="leave it out", value=value,
-    )  # fmt: skip
+        quantity=key,
+        group=group,
+        verdict="different",
+        found=show(value),
+        expected=expected,
+        path=path,
+        line=line,
+        reason=known.reason,
+        fix="leave it out",
+        value=value,
+    )
 
 
 def _compare_beginning(training: LoggedTraining) -> Iterator[Judgement]:
     """Yield a judgement on a start that took its weights from another training.
 
-    A checkpoint belongs to this training if its optimizer was kept, and if it is in the folder where this training
-    saves, in a folder of that name (the folder was moved), or if the start before it had reached its update.
+    A checkpoint belongs to this training if its optimizer was kept, and if it is in the folder
+    where this training saves, in a folder of that name (the folder was moved), or if the start
+    before it had reached its update.
     """
     log, reached = training.log, 0
     is_reset = log.arguments.get("reset_optimizer") is True
-    home = posixpath.basename(posixpath.normpath(str(log.arguments.get("save_dir") or "checkpoints")))
+    home = posixpath.basename(
+        posixpath.normpath(str(log.arguments.get("save_dir") or "checkpoints"))
+    )
     for start in log.starts:
         path = start.loaded_path
-        if start.resumed_update is None and is_reset:  # its lines are not there: the argument counts
-            path = str(log.arguments.get("restore_file") or DEFAULT_RESTORED).replace(DEFAULT_RESTORED, "")
+        if (
+            start.resumed_update is None and is_reset
+        ):  # its lines are not there: the argument counts
+            path = str(log.arguments.get("restore_file") or DEFAULT_RESTORED).replace(
+                DEFAULT_RESTORED, ""
+            )
         folder = posixpath.basename(posixpath.dirname(path))
         is_own = folder == home or 0 < (start.resumed_update or 0) <= reached
         if path and (is_reset or not start.resumed_update or not is_own):
             is_new = is_reset or not start.resumed_update
             yield _judged(
-                training, "beginning", "model", "different", found=posixpath.basename(path), expected="nothing",
-                line=start.line, words="began from the weights of", fix="train from nothing; or put the log of what "
-                "came before above it, in one file",
+                training,
+                "beginning",
+                "model",
+                "different",
+                found=posixpath.basename(path),
+                expected="nothing",
+                line=start.line,
+                words="began from the weights of",
+                fix="train from nothing; or put the log of what came before above it, in one file",
                 reason=f"{path}, update {show(start.resumed_update) or 'unknown'}"
-                + (", with a new optimizer" if is_new else ", which is not known to belong to this training"),
-            )  # fmt: skip
+                + (
+                    ", with a new optimizer"
+                    if is_new
+                    else ", which is not known to belong to this training"
+                ),
+            )
             return
         reached = max(reached, start.last_update)
 
@@ -249,19 +364,31 @@ def _compare_gpus(training: LoggedTraining) -> Iterator[Judgement]:
     if number is None:
         verdict = "not stated"
     elif len(by_start) > 1:
-        verdict, found, line = "different", " then ".join(map(show, by_start)), max(by_start.values())
+        verdict, found, line = (
+            "different",
+            " then ".join(map(show, by_start)),
+            max(by_start.values()),
+        )
         reason = "another number of GPUs after a restart makes another batch"
     elif stated and printed and stated != printed:
         verdict, found = "contradictory", f"{stated} and {printed}"
         reason = "distributed_world_size, and the line `training on ... GPUs`"
     yield _judged(
-        training, "num_gpus", "GPUs", verdict, found=found, expected="stated, and one number", line=line,
-        words="GPUs", reason=reason,
-    )  # fmt: skip
+        training,
+        "num_gpus",
+        "GPUs",
+        verdict,
+        found=found,
+        expected="stated, and one number",
+        line=line,
+        words="GPUs",
+        reason=reason,
+    )
 
 
 def tokens_per_update(log: TrainingLog) -> tuple[int | None, float]:
-    """Return the last line that states the target tokens of an update (fairseq's wpb), and their mean; 0 without any.
+    """Return the last line that states the target tokens of an update (fairseq's wpb), and their
+    mean; 0 without any.
 
     The mean is over all updates: the last epoch may be a few updates only.
     """
@@ -279,7 +406,9 @@ def tokens_per_update(log: TrainingLog) -> tuple[int | None, float]:
 def _compare_tokens(
     training: LoggedTraining, system: PaperSystem, expected_tokens: float | None
 ) -> Iterator[Judgement]:
-    """Yield the judgement on the printed target tokens of an update, by the positions asked for and the system's."""
+    """Yield the judgement on the printed target tokens of an update, by the positions asked for and
+    the system's.
+    """
     line, tokens = tokens_per_update(training.log)
     asked = training.symbols.get("tokens_per_update", system.symbols.get("tokens_per_update"))
     if not tokens or not isinstance(asked, int | float) or not asked:
@@ -289,38 +418,71 @@ def _compare_tokens(
     expected, reason = f"about {show(round(expected_tokens or 0))}", ""
     if not LEAST_FILLED <= tokens / asked <= MOST_FILLED:
         verdict, expected = "contradictory", f"{show(asked)} positions"
-        reason = "another batch: --update-freq, the GPUs or --batch-size are other than the arguments say"
+        reason = (
+            "another batch: --update-freq, the GPUs or --batch-size are other than the"
+            " arguments say"
+        )
     elif expected_tokens is not None and not MIN_BATCH_RATIO <= ratio <= MAX_BATCH_RATIO:
         verdict = "different"
     yield _judged(
-        training, "wpb", "batch", verdict, found=show(round(tokens)), expected=expected, line=line,
-        words="target tokens an update, printed,", reason=reason, ratio=ratio,
-    )  # fmt: skip
+        training,
+        "wpb",
+        "batch",
+        verdict,
+        found=show(round(tokens)),
+        expected=expected,
+        line=line,
+        words="target tokens an update, printed,",
+        reason=reason,
+        ratio=ratio,
+    )
 
 
 def _compare_printed_rates(training: LoggedTraining) -> Iterator[Judgement]:
-    """Yield a contradiction between the printed learning rates and the schedule of the arguments."""
+    """Yield a contradiction between the printed learning rates and the schedule of the
+    arguments.
+    """
     peak, warmup = training.symbols.get("peak_learning_rate"), training.symbols.get("warmup_steps")
     rates, schedule = training.log.rates, training.symbols.get("schedule")
-    if schedule != "inverse_sqrt" or not isinstance(peak, float) or not isinstance(warmup, int) or not rates:
+    if (
+        schedule != "inverse_sqrt"
+        or not isinstance(peak, float)
+        or not isinstance(warmup, int)
+        or not rates
+    ):
         return
     initial = training.log.arguments.get("warmup_init_lr")
     first = float(initial) if isinstance(initial, int | float) and initial > 0 else 0.0
     off = [
-        (rate, min((rate.rate / _rate(peak, warmup, first, update) for update in (rate.update, rate.update + 1)),
-                   key=lambda ratio: abs(ratio - 1)))
+        (
+            rate,
+            min(
+                (
+                    rate.rate / _rate(peak, warmup, first, update)
+                    for update in (rate.update, rate.update + 1)
+                ),
+                key=lambda ratio: abs(ratio - 1),
+            ),
+        )
         for rate in rates
         if rate.update and _rate(peak, warmup, first, rate.update) > 0
-    ]  # fmt: skip
+    ]
     wrong = [(rate, ratio) for rate, ratio in off if abs(ratio - 1) > RATE_TOLERANCE]
     if len(wrong) > MAX_WRONG_RATES * len(off):
         worst, ratio = max(wrong, key=lambda pair: abs(pair[1] - 1))
         expected = _rate(peak, warmup, first, worst.update)
         yield _judged(
-            training, "printed_rates", "rate", "contradictory", found=f"{worst.rate:.4g}", expected=f"{expected:.4g}",
-            line=worst.line, words=f"learning rate printed at update {worst.update:,}", ratio=ratio,
+            training,
+            "printed_rates",
+            "rate",
+            "contradictory",
+            found=f"{worst.rate:.4g}",
+            expected=f"{expected:.4g}",
+            line=worst.line,
+            words=f"learning rate printed at update {worst.update:,}",
+            ratio=ratio,
             reason=f"{len(wrong)} of {len(off)} printed rates are not those of the arguments",
-        )  # fmt: skip
+        )
 
 
 def _rate(peak: float, warmup: int, first: float, update: int) -> float:
@@ -330,23 +492,36 @@ def _rate(peak: float, warmup: int, first: float, update: int) -> float:
 
 
 def _compare_parameters(training: LoggedTraining) -> Iterator[Judgement]:
-    """Yield a contradiction between the printed number of parameters and that of the arguments and dictionaries."""
+    """Yield a contradiction between the printed number of parameters and that of the arguments and
+    dictionaries.
+    """
     log = training.log
-    expected = None if is_ours(log.arguments) else count_parameters(training.symbols, log.vocabulary_sizes)
+    expected = (
+        None if is_ours(log.arguments) else count_parameters(training.symbols, log.vocabulary_sizes)
+    )
     if expected is None or log.num_parameters is None:
         return
     if not are_equal(log.num_parameters, expected, PARAMETERS_TOLERANCE):
         yield _judged(
-            training, "num_parameters", "model", "contradictory", found=show(log.num_parameters),
-            expected=f"{show(expected)}, by its arguments and dictionaries", words="parameters",
+            training,
+            "num_parameters",
+            "model",
+            "contradictory",
+            found=show(log.num_parameters),
+            expected=f"{show(expected)}, by its arguments and dictionaries",
+            words="parameters",
             reason="the code or the dictionaries are other than the log says",
-        )  # fmt: skip
+        )
 
 
-def count_parameters(symbols: Mapping[str, Symbol], vocabulary_sizes: tuple[int, ...]) -> int | None:
+def count_parameters(
+    symbols: Mapping[str, Symbol], vocabulary_sizes: tuple[int, ...]
+) -> int | None:
     """Return the parameters of fairseq's transformer; None if its sizes are not known."""
     sizes = [symbols.get(name) for name in ("num_layers", "d_model", "d_ff")]
-    if symbols.get("architecture") != "transformer" or not all(isinstance(size, int) for size in sizes):
+    if symbols.get("architecture") != "transformer" or not all(
+        isinstance(size, int) for size in sizes
+    ):
         return None
     if len(vocabulary_sizes) < 2:
         return None
@@ -356,7 +531,13 @@ def count_parameters(symbols: Mapping[str, Symbol], vocabulary_sizes: tuple[int,
     ffn = 2 * d_model * d_ff + d_ff + d_model
     layers = num_layers * (3 * attention + 2 * ffn + 5 * norm)
     tied = symbols.get("tied_embeddings")
-    rows = source if tied is True else source + target if tied == "of the decoder" else source + 2 * target
+    rows = (
+        source
+        if tied is True
+        else source + target
+        if tied == "of the decoder"
+        else source + 2 * target
+    )
     final_norms = 2 * norm if symbols.get("norm_order") == "pre" else 0
     learned = 2 * 1026 * d_model if symbols.get("positions") == "learned" else 0
     return layers + rows * d_model + final_norms + learned
@@ -366,41 +547,85 @@ def _compare_divergence(training: LoggedTraining) -> Iterator[Judgement]:
     update, last = diverged_after(training.log), final_validation(training.log)
     if last is not None and last.nll_bits is not None and last.nll_bits < 0:
         yield _judged(
-            training, "nll_loss", "dev set", "contradictory", found=show(last.nll_bits), expected="0 or more",
-            line=last.line, words="the last nll_loss", reason="no loss of this kind is negative",
-        )  # fmt: skip
+            training,
+            "nll_loss",
+            "dev set",
+            "contradictory",
+            found=show(last.nll_bits),
+            expected="0 or more",
+            line=last.line,
+            words="the last nll_loss",
+            reason="no loss of this kind is negative",
+        )
     elif update is not None:
         yield _judged(
-            training, "diverged", "model", "different", found=f"after update {update:,}", expected="a finite loss",
-            line=training.log.validations[-1].line, fix="find where the loss stops being a number; resume before it "
-            "with a lower rate",
-        )  # fmt: skip
+            training,
+            "diverged",
+            "model",
+            "different",
+            found=f"after update {update:,}",
+            expected="a finite loss",
+            line=training.log.validations[-1].line,
+            fix="find where the loss stops being a number; resume before it with a lower rate",
+        )
 
 
 def _assumed_corpus(training: LoggedTraining) -> Iterator[Judgement]:
-    """Yield the corpus of a smaller scale as equal: its data-bin has a record, whose digest names the run."""
-    for group, quantity in (("pairs", "train_pairs"), ("dictionaries", "dictionaries"), ("dev set", "dev_pairs")):
-        yield _judged(training, quantity, group, "equal", found="by its record", expected="the scale's")  # type: ignore[arg-type]
+    """Yield the corpus of a smaller scale as equal: its data-bin has a record, whose digest names
+    the run.
+    """
+    for group, quantity in (
+        ("pairs", "train_pairs"),
+        ("dictionaries", "dictionaries"),
+        ("dev set", "dev_pairs"),
+    ):
+        texts = {"found": "by its record", "expected": "the scale's"}
+        yield _judged(training, quantity, group, "equal", **texts)  # type: ignore[arg-type]
 
 
 def _compare_corpus(training: LoggedTraining) -> Iterator[Judgement]:
-    """Yield judgements on pairs, dictionaries and dev set. That the text is WMT14's no log can prove."""
+    """Yield judgements on pairs, dictionaries and dev set. That the text is WMT14's no log can
+    prove.
+    """
     pair, log = training.language_pair, training.log
     expected_pairs, expected_size = (
-        by_pair.get(pair, 0) for by_pair in (TRAINING_PAIRS_BY_LANGUAGE_PAIR, VOCABULARY_BY_LANGUAGE_PAIR)
+        by_pair.get(pair, 0)
+        for by_pair in (TRAINING_PAIRS_BY_LANGUAGE_PAIR, VOCABULARY_BY_LANGUAGE_PAIR)
     )
     yield _pairs(training, expected_pairs)
     yield _dictionaries(training, expected_size)
     dev = log.num_pairs_by_split.get(dev_subset(log))
     if pair == "en-de":
-        verdict: Verdict = "not stated" if dev is None else "equal" if dev == DEV_PAIRS else "different"
+        verdict: Verdict = (
+            "not stated" if dev is None else "equal" if dev == DEV_PAIRS else "different"
+        )
         yield _judged(
-            training, "dev_pairs", "dev set", verdict, found=show(dev), expected=f"{show(DEV_PAIRS)}, newstest2013",
-            words=f"pairs of `{dev_subset(log)}`", value=dev, fix="" if verdict == "equal" else "binarize newstest2013 "
-            "as --validpref; fairseq's own script splits its dev set off the training text",
-        )  # fmt: skip
+            training,
+            "dev_pairs",
+            "dev set",
+            verdict,
+            found=show(dev),
+            expected=f"{show(DEV_PAIRS)}, newstest2013",
+            words=f"pairs of `{dev_subset(log)}`",
+            value=dev,
+            fix=(
+                ""
+                if verdict == "equal"
+                else (
+                    "binarize newstest2013 "
+                    "as --validpref; fairseq's own script splits its dev set off the training text"
+                )
+            ),
+        )
     else:
-        yield _judged(training, "dev_pairs", "dev set", "equal", found=show(dev), expected="any: the paper names none")
+        yield _judged(
+            training,
+            "dev_pairs",
+            "dev set",
+            "equal",
+            found=show(dev),
+            expected="any: the paper names none",
+        )
 
 
 def _pairs(training: LoggedTraining, expected: int) -> Judgement:
@@ -417,12 +642,23 @@ def _pairs(training: LoggedTraining, expected: int) -> Judgement:
     elif are_equal(number, expected, SAME_TOLERANCE):
         verdict = "equal"
     elif are_equal(number, expected, PAIRS_TOLERANCE):
-        verdict, reason = "harmless", "within 15 %: others' copies of WMT14 have 3.9 to 4.6 million pairs"
+        verdict, reason = (
+            "harmless",
+            "within 15 %: others' copies of WMT14 have 3.9 to 4.6 million pairs",
+        )
     return _judged(
-        training, "train_pairs", "pairs", verdict, found=show(number), expected=f"about {show(expected)}",
-        words="training pairs", reason=reason, source="section 5.1", value=number,
+        training,
+        "train_pairs",
+        "pairs",
+        verdict,
+        found=show(number),
+        expected=f"about {show(expected)}",
+        words="training pairs",
+        reason=reason,
+        source="section 5.1",
+        value=number,
         ratio=number / expected if number and expected else None,
-    )  # fmt: skip
+    )
 
 
 def _dictionaries(training: LoggedTraining, expected: int) -> Judgement:
@@ -436,10 +672,20 @@ def _dictionaries(training: LoggedTraining, expected: int) -> Judgement:
     elif are_equal(sizes[0], expected, SAME_TOLERANCE):
         verdict = "equal"
     elif low <= sizes[0] <= high:
-        verdict, reason = "harmless", "a joint dictionary of 32,000 to 45,000 types reached the paper's numbers"
+        verdict, reason = (
+            "harmless",
+            "a joint dictionary of 32,000 to 45,000 types reached the paper's numbers",
+        )
     found = " and ".join(show(size) for size in dict.fromkeys(sizes))
     return _judged(
-        training, "dictionaries", "dictionaries", verdict, found=found,
-        expected=f"about {show(expected)}, joint", words="types of the dictionary", reason=reason,
-        source="section 5.1", value=max(sizes, default=None),
-    )  # fmt: skip
+        training,
+        "dictionaries",
+        "dictionaries",
+        verdict,
+        found=found,
+        expected=f"about {show(expected)}, joint",
+        words="types of the dictionary",
+        reason=reason,
+        source="section 5.1",
+        value=max(sizes, default=None),
+    )

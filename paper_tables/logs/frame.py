@@ -1,7 +1,8 @@
-"""Fills the frame of Tables 2 and 3 from logs: a line for each configuration, its numbers over seeds.
+"""Fills the frame of Tables 2 and 3 from logs: a line for each configuration, its numbers over
+seeds.
 
-A line is named by its differences from the system. A logged BLEU is not subtracted from a printed one: fairseq's own
-BLEU has another definition.
+A line is named by its differences from the system. A logged BLEU is not subtracted from a printed
+one: fairseq's own BLEU has another definition.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,23 +17,34 @@ from paper_tables.compare.lines import AveragedLine
 from paper_tables.frame import Frame, Line, Number, Run
 from paper_tables.layout import MARK_BY_SCALE
 
-METRIC_BY_COLUMN = {"train_steps": "steps", "ppl_dev": PERPLEXITY_METRIC, "params": "num_parameters"}
+METRIC_BY_COLUMN = {
+    "train_steps": "steps",
+    "ppl_dev": PERPLEXITY_METRIC,
+    "params": "num_parameters",
+}
 DEFINITION_NOTES = (
-    "bleu_as_given: fairseq-generate's BLEU4, on the data's tokens as they stand, compounds unsplit; on text that was "
-    "tokenised otherwise it is another number. fairseq's length penalty is n^alpha, not GNMT's ((5 + n) / 6)^alpha.",
-    "bleu_sacre_13a_of_detokenised: sacreBLEU 13a of --eval-bleu, hypothesis and reference both detokenised from the "
-    "data's tokens; bleu_sacre_on_tokens: the same on tokens.",
+    (
+        "bleu_as_given: fairseq-generate's BLEU4, on the data's tokens as they stand, compounds"
+        " unsplit; on text that was tokenised otherwise it is another number. fairseq's length"
+        " penalty is n^alpha, not GNMT's ((5 + n) / 6)^alpha."
+    ),
+    (
+        "bleu_sacre_13a_of_detokenised: sacreBLEU 13a of --eval-bleu, hypothesis and reference both"
+        " detokenised from the data's tokens; bleu_sacre_on_tokens: the same on tokens."
+    ),
 )
 CORPUS_NOTE = (
-    "That a training read WMT14's text no log can prove: its numbers of pairs and types, and of reference tokens, are "
-    "compared."
+    "That a training read WMT14's text no log can prove: its numbers of pairs and types, and of"
+    " reference tokens, are compared."
 )
 COST_NOTE = "Cost: seconds of all starts x GPUs x sustained rate of the GPU that the log names."
 
 
 def frame_of_logs(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Frame:
     """Return what logs fill of Tables 2 and 3; harmless differences are footnotes."""
-    gpus = {one.training.log.gpu for line in lines for one in line.trainings if one.training.log.gpu}
+    gpus = {
+        one.training.log.gpu for line in lines for one in line.trainings if one.training.log.gpu
+    }
     unknown = [
         f"{gpu}: not in hardware.yaml, so no cost; add its sustained rate there."
         for gpu in sorted(gpus)
@@ -53,7 +65,9 @@ def frame_of_logs(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Fram
 
 
 def _harmless_notes(lines: Sequence[AveragedLine]) -> list[str]:
-    """Return a footnote for each harmless difference, with the lines that have it and the published reason."""
+    """Return a footnote for each harmless difference, with the lines that have it and the published
+    reason.
+    """
     systems_by_text: dict[str, dict[str, None]] = {}
     for line in lines:
         judged = [one for training in line.trainings for one in training.judgements]
@@ -61,13 +75,18 @@ def _harmless_notes(lines: Sequence[AveragedLine]) -> list[str]:
         for one in judged:
             if one.verdict == "harmless":
                 source = f" ({one.source})" if one.source else ""
-                text = f"{one.words or one.quantity} {one.found} for {one.expected}: {one.reason}{source}"
+                text = (
+                    f"{one.words or one.quantity} {one.found} for {one.expected}:"
+                    f" {one.reason}{source}"
+                )
                 systems_by_text.setdefault(text, {})[line.system.system] = None
     return [f"{', '.join(systems)}: {text}." for text, systems in systems_by_text.items()]
 
 
 def _lines(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Iterator[Line]:
-    for row, system in dict.fromkeys((join.row, join.system) for join in read_cells() if join.table == 2):
+    for row, system in dict.fromkeys(
+        (join.row, join.system) for join in read_cells() if join.table == 2
+    ):
         for line in lines:
             if line.system.system == system and (line.has_training_numbers or line.scored("test")):
                 pair = line.language_pair.replace("-", "_")
@@ -81,8 +100,16 @@ def _lines(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Iterator[Li
         if line.language_pair == "en-de" and is_shown:
             numbers = {"bleu_dev": _bleu(line, "dev")}
             for column, metric in METRIC_BY_COLUMN.items():
-                is_kept = line.has_perplexity if metric == PERPLEXITY_METRIC else line.has_training_numbers
-                found = [(one.path, one.training.value_by_metric.get(metric)) for one in line.trainings if is_kept]
+                is_kept = (
+                    line.has_perplexity
+                    if metric == PERPLEXITY_METRIC
+                    else line.has_training_numbers
+                )
+                found = [
+                    (one.path, one.training.value_by_metric.get(metric))
+                    for one in line.trainings
+                    if is_kept
+                ]
                 values = [(path, value) for path, value in found if value is not None]
                 numbers[column] = (_number(line, metric, values),)
             yield _line(3, line.system.system, line, numbers)
@@ -91,9 +118,13 @@ def _lines(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Iterator[Li
 def _line(table: int, row: str, line: AveragedLine, numbers: dict[str, tuple[Number, ...]]) -> Line:
     label = "; ".join(filter(None, (line.system.system, label_of_texts(line.configuration))))
     return Line(
-        table=table, row=row, label=f"logs: {label}", marks=_marks(line),
-        settings=dict(line.trainings[0].training.symbols), numbers=dict(numbers),
-    )  # fmt: skip
+        table=table,
+        row=row,
+        label=f"logs: {label}",
+        marks=_marks(line),
+        settings=dict(line.trainings[0].training.symbols),
+        numbers=dict(numbers),
+    )
 
 
 def _marks(line: AveragedLine) -> tuple[str, ...]:
@@ -101,10 +132,18 @@ def _marks(line: AveragedLine) -> tuple[str, ...]:
 
 
 def _bleu(line: AveragedLine, role: str) -> tuple[Number, ...]:
-    """Return the BLEU of a role, a number for each definition or mark; a number without values if there is none."""
+    """Return the BLEU of a role, a number for each definition or mark; a number without values if
+    there is none.
+    """
     scored = line.scored(role) or {("bleu_as_given", ""): []}
     return tuple(
-        _number(line, metric, [(one.generation.training_path, one.value) for one in members], f"BLEU ({role})", mark)
+        _number(
+            line,
+            metric,
+            [(one.generation.training_path, one.value) for one in members],
+            f"BLEU ({role})",
+            mark,
+        )
         for (metric, mark), members in scored.items()
     )
 
@@ -114,14 +153,22 @@ def _costs(line: AveragedLine, hardware: HardwareSpec) -> Iterator[tuple[str, fl
     for one in line.trainings:
         gpu = hardware.find_gpu(one.training.log.gpu) if one.training.log.gpu else None
         if gpu is not None and one.training.gpu_seconds is not None:
-            yield one.path, training_flops(one.training.gpu_seconds, gpu.sustained_flops_per_second.value)
+            yield (
+                one.path,
+                training_flops(one.training.gpu_seconds, gpu.sustained_flops_per_second.value),
+            )
 
 
 def _number(
-    line: AveragedLine, metric: str, value_by_path: Iterable[tuple[str, float | None]], what: str = "",
+    line: AveragedLine,
+    metric: str,
+    value_by_path: Iterable[tuple[str, float | None]],
+    what: str = "",
     settings: str = "",
-) -> Number:  # fmt: skip
-    """Return a number over the logs that have it, each with its own value; seed and GPU are those of the training."""
+) -> Number:
+    """Return a number over the logs that have it, each with its own value; seed and GPU are those
+    of the training.
+    """
     training_by_path = {one.path: one for one in line.trainings}
     values = []
     for path, value in value_by_path:
@@ -129,15 +176,27 @@ def _number(
             continue
         judged = training_by_path[path]
         run = Run(
-            corpus="", system=line.system.system, seed=judged.seed, hardware=judged.training.log.gpu,
+            corpus="",
+            system=line.system.system,
+            seed=judged.seed,
+            hardware=judged.training.log.gpu,
             state=RunState(status="finished", run=path, update=0, updates=0),
-        )  # fmt: skip
+        )
         values.append((run, value))
     key = CellKey(
-        corpus="", system=line.system.system, average="", testset="", role="", language_pair=line.language_pair
+        corpus="",
+        system=line.system.system,
+        average="",
+        testset="",
+        role="",
+        language_pair=line.language_pair,
     )
     return Number(
-        key=key, metric=metric, mark="".join(_marks(line)), values=tuple(values), settings=settings,
+        key=key,
+        metric=metric,
+        mark="".join(_marks(line)),
+        values=tuple(values),
+        settings=settings,
         quantity=f"{what or metric} of {line.system.system}, {line.language_pair}, from logs",
         missing=("",) * (len(line.trainings) - len(values)),
-    )  # fmt: skip
+    )

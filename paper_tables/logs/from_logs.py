@@ -1,6 +1,7 @@
 """Makes the page and the tables of logs that are not ours, or are of runs without records.
 
-They fill Tables 2 and 3 under the printed rows; every log is listed with what it fills, what not, and why.
+They fill Tables 2 and 3 under the printed rows; every log is listed with what it fills, what not,
+and why.
 """
 
 import html
@@ -40,8 +41,17 @@ from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
 
 TRAINING_COLUMNS = (
-    "path", "averaged", "scale", "system", "language_pair", "seed", "version", "configuration", "metric", "value",
-)  # fmt: skip
+    "path",
+    "averaged",
+    "scale",
+    "system",
+    "language_pair",
+    "seed",
+    "version",
+    "configuration",
+    "metric",
+    "value",
+)
 MAX_LINES = 6  # that the first look names
 FINDING_COLUMNS = ("path", "rule", "severity", "line", "message", "next_step")
 
@@ -58,10 +68,13 @@ class Read(NamedTuple):
         return [fault for recorded in self.recorded_by_scale.values() for fault in recorded.faults]
 
 
-def make_page_of_logs(read: Read, output_folder: Path, config_folder: Path) -> tuple[Path, tuple[str, ...]]:
+def make_page_of_logs(
+    read: Read, output_folder: Path, config_folder: Path
+) -> tuple[Path, tuple[str, ...]]:
     """Write tables/, figures/, trainings.tsv, findings.tsv and the page of the logs.
 
-    Tables 2 and 3 from logs are of trainings without records. They are absent if all trainings have records.
+    Tables 2 and 3 from logs are of trainings without records. They are absent if all trainings have
+    records.
 
     Returns:
         The path of the page, and one sentence for each file that could not be read.
@@ -71,21 +84,34 @@ def make_page_of_logs(read: Read, output_folder: Path, config_folder: Path) -> t
         ConfigError: if a system or the hardware file cannot be read.
     """
     root, file_by_path, left_out = _read_files(read.folders)
-    refused = [file_problems(path, one)[0] for path, one in sorted(file_by_path.items()) if one.refusal is not None]
+    refused = [
+        file_problems(path, one)[0]
+        for path, one in sorted(file_by_path.items())
+        if one.refusal is not None
+    ]
     named = [one.why for one in left_out if not one.path.rpartition("/")[2].startswith("(")]
     not_read = (*refused, *named)
-    judged = judge_folder(join_logs(root, file_by_path), read_systems(_scales_of(file_by_path), config_folder))
+    judged = judge_folder(
+        join_logs(root, file_by_path), read_systems(_scales_of(file_by_path), config_folder)
+    )
     recorded_by_path = {
         training.path: (scale, train)
         for scale, recorded in read.recorded_by_scale.items()
         for train in recorded.results.train_by_key.values()
         for training in judged.trainings
-        if posixpath.basename(posixpath.dirname(training.path)) == train.run  # a run's folder has its name
+        if posixpath.basename(posixpath.dirname(training.path))
+        == train.run  # a run's folder has its name
     }
     scale_by_path = {path: scale for path, (scale, _) in recorded_by_path.items()}
     alone = [training for training in judged.trainings if training.path not in scale_by_path]
     lines, findings_by_path = average_trainings(alone)
-    lines.sort(key=lambda line: (line.system.scale != PAPER_SCALE, line.system.scale, len(line.configuration)))
+    lines.sort(
+        key=lambda line: (
+            line.system.scale != PAPER_SCALE,
+            line.system.scale,
+            len(line.configuration),
+        )
+    )
     for training in judged.trainings:
         if training.path in recorded_by_path:
             found = _contradictions(training.training.log, recorded_by_path[training.path][1])
@@ -99,21 +125,35 @@ def make_page_of_logs(read: Read, output_folder: Path, config_folder: Path) -> t
     for table in tables:
         write_table(table, output_folder / "tables")
     write_frame(_training_frame(lines), output_folder / "trainings.tsv")
-    write_frame(_finding_frame(judged, findings_by_path, read.faults, left_out), output_folder / "findings.tsv")
-    figures = draw_figures("logs_figures", output_folder / FIGURES_FOLDER, root, file_by_path, lines)
-    write_text(_render_page(read, judged, lines, tables, figures, not_read), output_folder / REPORT_NAME)
+    write_frame(
+        _finding_frame(judged, findings_by_path, read.faults, left_out),
+        output_folder / "findings.tsv",
+    )
+    figures = draw_figures(
+        "logs_figures", output_folder / FIGURES_FOLDER, root, file_by_path, lines
+    )
+    write_text(
+        _render_page(read, judged, lines, tables, figures, not_read), output_folder / REPORT_NAME
+    )
     return output_folder / REPORT_NAME, not_read
 
 
 def _read_files(folders: Sequence[Path]) -> tuple[Path, dict[str, LogFile], list[LeftOut]]:
-    """Return the root of the logs ('.' for several folders), each log by its path below, and what is not read."""
+    """Return the root of the logs ('.' for several folders), each log by its path below, and what
+    is not read.
+    """
     listings = {folder: list_folder(folder) for folder in folders}
     prefixes = {folder: "" if len(folders) == 1 else f"{folder.as_posix()}/" for folder in folders}
     left_out: list[LeftOut] = []
     file_by_path: dict[str, LogFile] = {}
     for folder, prefix in prefixes.items():
-        file_by_path |= {f"{prefix}{path}": read_log(folder / path) for path in listings[folder].log_paths}
-        left_out += [msgspec.structs.replace(one, path=f"{prefix}{one.path}") for one in listings[folder].left_out]
+        file_by_path |= {
+            f"{prefix}{path}": read_log(folder / path) for path in listings[folder].log_paths
+        }
+        left_out += [
+            msgspec.structs.replace(one, path=f"{prefix}{one.path}")
+            for one in listings[folder].left_out
+        ]
     return folders[0] if len(folders) == 1 else Path(), file_by_path, left_out
 
 
@@ -126,36 +166,60 @@ def averaged_lines(folder: Path) -> list[AveragedLine]:
 
 def _contradictions(log: TrainingLog, train: TrainRecord) -> Iterator[Finding]:
     """Yield the numbers of updates and of parameters in which a run's record and log differ."""
-    pairs = {"updates": (train.updates, log.last_update), "parameters": (train.num_parameters, log.num_parameters)}
+    pairs = {
+        "updates": (train.updates, log.last_update),
+        "parameters": (train.num_parameters, log.num_parameters),
+    }
     for name, (recorded, logged) in pairs.items():
         if logged is not None and recorded != logged:
-            values: dict[str, Any] = {"run": train.run, "recorded": recorded, "name": name, "logged": logged}
+            values: dict[str, Any] = {
+                "run": train.run,
+                "recorded": recorded,
+                "name": name,
+                "logged": logged,
+            }
             yield broken("log-and-record-agree", line=log.last_line, **values)
 
 
 def _scales_of(file_by_path: Mapping[str, LogFile]) -> list[str]:
-    """Return the scales whose rows are searched: the paper's, and the others only if a log is ours."""
+    """Return the scales whose rows are searched: the paper's, and the others only if a log is
+    ours.
+    """
     entries = (entry for log_file in file_by_path.values() for entry in log_file.entries)
     has_ours = any(isinstance(entry, TrainingLog) and is_ours(entry.arguments) for entry in entries)
-    return [PAPER_SCALE, *(scale for scale in SCALES if scale != PAPER_SCALE)] if has_ours else [PAPER_SCALE]
+    return (
+        [PAPER_SCALE, *(scale for scale in SCALES if scale != PAPER_SCALE)]
+        if has_ours
+        else [PAPER_SCALE]
+    )
 
 
 def _training_frame(lines: Sequence[AveragedLine]) -> pd.DataFrame:
-    """Return trainings.tsv: a line for each number, and the number of the average that it went into."""
+    """Return trainings.tsv: a line for each number, and the number of the average that it went
+    into.
+    """
     rows: list[Sequence[object]] = []
     for number, line in enumerate(lines, start=1):
         shared = (line.system.scale, line.system.system, line.language_pair)
         for judged in line.trainings:
             made = (judged.seed, judged.training.version, "; ".join(line.configuration))
             values = [
-                (metric, value) for metric, value in judged.training.value_by_metric.items()
-                if (line.has_perplexity if metric == PERPLEXITY_METRIC else line.has_training_numbers)
-            ]  # fmt: skip
+                (metric, value)
+                for metric, value in judged.training.value_by_metric.items()
+                if (
+                    line.has_perplexity
+                    if metric == PERPLEXITY_METRIC
+                    else line.has_training_numbers
+                )
+            ]
             values += [
-                (f"{one.metric} ({one.generation.role})", one.value) for one in line.generations
+                (f"{one.metric} ({one.generation.role})", one.value)
+                for one in line.generations
                 if one.value is not None and one.generation.training_path == judged.path
-            ]  # fmt: skip
-            rows += [(judged.path, number, *shared, *made, metric, value) for metric, value in values]
+            ]
+            rows += [
+                (judged.path, number, *shared, *made, metric, value) for metric, value in values
+            ]
     return pd.DataFrame(rows, columns=list(TRAINING_COLUMNS), dtype=object)
 
 
@@ -165,11 +229,16 @@ def _finding_frame(
     faults: Iterable[RecordFault],
     left_out: Iterable[LeftOut],
 ) -> pd.DataFrame:
-    """Return findings.tsv: a line for each failed check, each quantity that is not the system's, each file not read."""
+    """Return findings.tsv: a line for each failed check, each quantity that is not the system's,
+    each file not read.
+    """
     rows: list[Sequence[object]] = []
     for training in judged.trainings:
-        rows += _rows_of(training.path, (*training.findings, *findings_by_path.get(training.path, ())),
-                         training.judgements)  # fmt: skip
+        rows += _rows_of(
+            training.path,
+            (*training.findings, *findings_by_path.get(training.path, ())),
+            training.judgements,
+        )
         for generation in training.generations:
             rows += _rows_of(generation.generation.path, generation.findings, generation.judgements)
     for generation in judged.others:
@@ -177,13 +246,20 @@ def _finding_frame(
     rows.sort(key=lambda row: (str(row[0]), int(row[3] or 0)))  # type: ignore[call-overload]
     for path, log_file in sorted(judged.logs.file_by_path.items()):
         if (refusal := log_file.refusal) is not None:
-            rows.append((path, "readable", "error", refusal.line or "", refusal.text, refusal.next_step))
+            rows.append(
+                (path, "readable", "error", refusal.line or "", refusal.text, refusal.next_step)
+            )
     rows += [(one.path, "left-out", "note", "", f"{one.what}: {one.why}", "") for one in left_out]
-    rows += [(fault.path.as_posix(), "record", "error", "", fault.message, fault.next_step) for fault in faults]
+    rows += [
+        (fault.path.as_posix(), "record", "error", "", fault.message, fault.next_step)
+        for fault in faults
+    ]
     return pd.DataFrame(rows, columns=list(FINDING_COLUMNS), dtype=object)
 
 
-def _rows_of(path: str, findings: Iterable[Finding], judgements: Iterable[Judgement]) -> Iterator[Sequence[object]]:
+def _rows_of(
+    path: str, findings: Iterable[Finding], judgements: Iterable[Judgement]
+) -> Iterator[Sequence[object]]:
     for one in findings:
         yield path, one.check, one.severity, one.line or "", one.title, one.fix
     for judged in judgements:
@@ -200,29 +276,60 @@ def _render_page(
     figures: Sequence[DrawnFigure] | None,
     not_read: Sequence[str],
 ) -> str:
-    """Return the page of the logs: what was read, what it fills, what is left out, and where the records' pages are."""
+    """Return the page of the logs: what was read, what it fills, what is left out, and where the
+    records' pages are.
+    """
     num_averaged = sum(len(line.trainings) for line in lines if line.has_training_numbers)
     pages = [
-        f'<a href="{scale}/{REPORT_NAME}">Scale {scale}: {len(recorded.results.train_by_key):,} runs with records</a>'
+        f'<a href="{scale}/{REPORT_NAME}">Scale {scale}:'
+        f" {len(recorded.results.train_by_key):,} runs with records</a>"
         for scale, recorded in read.recorded_by_scale.items()
     ]
-    kinds = [f"{len(judged.trainings):,} trainings", f"{len(judged.logs.generations):,} translations"]
+    kinds = [
+        f"{len(judged.trainings):,} trainings",
+        f"{len(judged.logs.generations):,} translations",
+    ]
     num_logs = len(judged.logs.file_by_path)
     filled = dict.fromkeys(
-        html.escape(f"{line.system.system}, {line.language_pair}: {len(line.trainings)}") for line in lines
+        html.escape(f"{line.system.system}, {line.language_pair}: {len(line.trainings)}")
+        for line in lines
     )
     shown, more = list(filled)[:MAX_LINES], len(filled) - MAX_LINES
     left_out = f"{len(not_read):,} files or folders are not read, named in the table of logs"
     cards = (
         ("Asked", card_words(f"{num_logs:,} logs", kinds)),
-        ("Came out", card_words(f"{num_averaged:,} trainings in the tables",
-                                [*pages, *shown, *([f"and {more} more rows"] if more > 0 else [])])),
-        ("Verdict", card_words("None is judged", ["A log's BLEU is of another definition than the printed one"])),
-        ("Missing", card_words(left_out if not_read else "Every file was read", [], "bad" if not_read else "good")),
-    )  # fmt: skip
-    title = f"Tables from logs alone: {', '.join(folder.name or str(folder) for folder in read.folders)}"
-    lead = "Every number below is from a log; the table of logs lists what each is, what it fills, what not and why."
-    banners = "".join(f'<p class="banner">{html.escape(text)}</p>\n' for text in (fault.text for fault in read.faults))
+        (
+            "Came out",
+            card_words(
+                f"{num_averaged:,} trainings in the tables",
+                [*pages, *shown, *([f"and {more} more rows"] if more > 0 else [])],
+            ),
+        ),
+        (
+            "Verdict",
+            card_words(
+                "None is judged", ["A log's BLEU is of another definition than the printed one"]
+            ),
+        ),
+        (
+            "Missing",
+            card_words(
+                left_out if not_read else "Every file was read", [], "bad" if not_read else "good"
+            ),
+        ),
+    )
+    title = (
+        "Tables from logs alone:"
+        f" {', '.join(folder.name or str(folder) for folder in read.folders)}"
+    )
+    lead = (
+        "Every number below is from a log; the table of logs lists what each is, what it fills,"
+        " what not and why."
+    )
+    banners = "".join(
+        f'<p class="banner">{html.escape(text)}</p>\n'
+        for text in (fault.text for fault in read.faults)
+    )
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
     opening = f'<p class="lead">{lead}</p>\n{banners}'
     return render_page(title, opening, render_cards(cards), tables, figures, origin, Popovers())

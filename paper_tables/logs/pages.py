@@ -1,7 +1,8 @@
 """Makes tables and pages from folders of records and logs of our runs (`aiayn tables --from-logs`).
 
-It needs no checkpoints, GPU, torch or fairseq: every value is in a record or a log. Runs of ours whose records are
-there fill the tables of their scale, by the layouts of the DAG. `from_logs` reads any other log.
+It needs no checkpoints, GPU, torch or fairseq: every value is in a record or a log. Runs of ours
+whose records are there fill the tables of their scale, by the layouts of the DAG. `from_logs` reads
+any other log.
 """
 
 import os
@@ -25,26 +26,37 @@ from paper_tables.scale_results import RecordFault, gather_from_records
 
 
 class Made(NamedTuple):
-    """The pages that were written, that of other logs first; records left out of the tables; files not read."""
+    """The pages that were written, that of other logs first; records left out of the tables; files
+    not read.
+    """
 
     pages: tuple[Path, ...]
     faults: tuple[RecordFault, ...]
     not_read: tuple[str, ...] = ()
 
 
-def make_tables_from_logs(folders: Sequence[Path], output_folder: Path, config_folder: Path = CONFIG_FOLDER) -> Made:
-    """Write the tables of each scale below `<output_folder>/<scale>/`, and those of other logs below `output_folder`.
+def make_tables_from_logs(
+    folders: Sequence[Path], output_folder: Path, config_folder: Path = CONFIG_FOLDER
+) -> Made:
+    """Write the tables of each scale below `<output_folder>/<scale>/`, and those of other logs
+    below `output_folder`.
 
     Raises:
         RecordError: if there is no such folder, or a record is torn.
         ConfigError: if a system or the hardware file cannot be read.
     """
-    folders = [folder for index, folder in enumerate(folders) if not _is_read_with(folder, index, folders)]
+    folders = [
+        folder for index, folder in enumerate(folders) if not _is_read_with(folder, index, folders)
+    ]
     results_folders_by_scale, log_path_by_run = _find_results(folders)
-    read = Read(tuple(folders), {
-        scale: gather_from_records(scale, results_folders_by_scale[scale], config_folder)
-        for scale in SCALES if scale in results_folders_by_scale
-    })  # fmt: skip
+    read = Read(
+        tuple(folders),
+        {
+            scale: gather_from_records(scale, results_folders_by_scale[scale], config_folder)
+            for scale in SCALES
+            if scale in results_folders_by_scale
+        },
+    )
     page, not_read = make_page_of_logs(read, output_folder, config_folder)
     pages = [page]
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
@@ -53,7 +65,9 @@ def make_tables_from_logs(folders: Sequence[Path], output_folder: Path, config_f
         frame = make_frame(recorded.results)
         tables = make_recorded_tables(recorded, frame, folder)
         no_attention = None  # in records
-        figures = draw_figures("scale_figures", folder / FIGURES_FOLDER, frame, log_path_by_run, no_attention)
+        figures = draw_figures(
+            "scale_figures", folder / FIGURES_FOLDER, frame, log_path_by_run, no_attention
+        )
         write_text(render_report(frame, tables, origin, figures), folder / REPORT_NAME)
         pages.append(folder / REPORT_NAME)
     return Made(tuple(pages), tuple(read.faults), not_read)
@@ -62,7 +76,9 @@ def make_tables_from_logs(folders: Sequence[Path], output_folder: Path, config_f
 def _is_read_with(folder: Path, index: int, folders: Sequence[Path]) -> bool:
     """Return whether a folder lies in another of the folders, or is the same as an earlier one."""
     place, places = folder.resolve(), [other.resolve() for other in folders]
-    return place in places[:index] or any(place.is_relative_to(other) for other in places if other != place)
+    return place in places[:index] or any(
+        place.is_relative_to(other) for other in places if other != place
+    )
 
 
 def _find_results(folders: Sequence[Path]) -> tuple[dict[str, list[Path]], dict[str, Path]]:
@@ -72,8 +88,15 @@ def _find_results(folders: Sequence[Path]) -> tuple[dict[str, list[Path]], dict[
     seen: set[Path] = set()  # a link may lead to a folder that is walked through anyway
     for folder in folders:
         if not folder.is_dir():
-            problem = f"is a file; name its folder, {folder.parent}" if folder.is_file() else "no such folder"
-            raise RecordError(f"{folder}: {problem}{'' if folder.is_file() else '; name one with results or logs'}")
+            problem = (
+                f"is a file; name its folder, {folder.parent}"
+                if folder.is_file()
+                else "no such folder"
+            )
+            raise RecordError(
+                f"{folder}:"
+                f" {problem}{'' if folder.is_file() else '; name one with results or logs'}"
+            )
         for parent, names, files in os.walk(folder, followlinks=True):
             place = Path(parent)
             resolved = place.resolve()

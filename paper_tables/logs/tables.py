@@ -21,10 +21,11 @@ def lay_out_logs(
     scale_by_path: Mapping[str, str],
     left_out: Sequence[LeftOut] = (),
 ) -> Table:
-    """Return the table of the logs: what each is, its row or the nearest, what it fills, and what not and why.
+    """Return the table of the logs: what each is, its row or the nearest, what it fills, and what
+    not and why.
 
-    Files that are not logs, or not read, come last. A log in `scale_by_path` belongs to a run of ours whose records are
-    in the tables of that scale.
+    Files that are not logs, or not read, come last. A log in `scale_by_path` belongs to a run of
+    ours whose records are in the tables of that scale.
     """
     columns = (
         Column("file", "File", side="label"),
@@ -48,32 +49,46 @@ def lay_out_logs(
             judgements: tuple[Judgement, ...] = ()
             if isinstance(entry, TrainingLog):
                 training = training_by_path[name]
-                row, fills, judgements = _row_words(training), _fills(training, found), training.judgements
+                row, fills, judgements = (
+                    _row_words(training),
+                    _fills(training, found),
+                    training.judgements,
+                )
                 if name in scale_by_path:
                     fills = f"the tables of scale {scale_by_path[name]}, by its records"
                 found = [*training.findings, *found]
             elif isinstance(entry, GenerationLog):
                 generation = generation_by_path[name]
-                row, fills = generation.generation.training_path, _fills_bleu(training_by_path, generation)
+                row, fills = (
+                    generation.generation.training_path,
+                    _fills_bleu(training_by_path, generation),
+                )
                 found, judgements = [*generation.findings, *found], generation.judgements
             else:
                 row, fills = "", ""
             texts = [finding.text(path) for finding in found]
             texts += [one.text for one in _told(judgements)]
-            rows.append(_log_row(name, describe_entry(entry), row, fills, _numbered([*problems, *texts])))
+            rows.append(
+                _log_row(name, describe_entry(entry), row, fills, _numbered([*problems, *texts]))
+            )
     rows += [_log_row(one.path, one.what, "", "", one.why) for one in left_out]
     return Table(
         name="logs",
         title="Logs",
-        caption="Each log: what it is, its row or the nearest one with what differs (log's value, row's value), the "
-        "numbers that it fills, every check that it fails, and every quantity that is not the system's.",
+        caption=(
+            "Each log: what it is, its row or the nearest one with what differs (log's value, row's"
+            " value), the numbers that it fills, every check that it fails, and every quantity that"
+            " is not the system's."
+        ),
         columns=columns,
         rows=tuple(rows),
     )
 
 
 def file_problems(path: str, log_file: LogFile) -> list[str]:
-    """Return the problems of a file itself: it cannot be read, is not a log, or has bytes that are not text."""
+    """Return the problems of a file itself: it cannot be read, is not a log, or has bytes that are
+    not text.
+    """
     problems = []
     if log_file.refusal is not None:
         place = f"{path}:{log_file.refusal.line}" if log_file.refusal.line else path
@@ -83,7 +98,10 @@ def file_problems(path: str, log_file: LogFile) -> list[str]:
     elif not log_file.entries:
         problems.append(_what_else(log_file))
     if log_file.not_utf8_line:
-        problems.append(f"{path}:{log_file.not_utf8_line}: bytes that are no UTF-8 (Latin-1?) are read as they are")
+        problems.append(
+            f"{path}:{log_file.not_utf8_line}: bytes that are no UTF-8 (Latin-1?) are read as"
+            " they are"
+        )
     return problems
 
 
@@ -91,7 +109,10 @@ def _what_else(log_file: LogFile) -> str:
     """Return what a file without a training or translation is, by the arguments that it prints."""
     if not log_file.other_programs:
         return "not a log of fairseq"
-    names = [f"fairseq-{name}" if name != OTHER_TOOLKIT else "another toolkit" for name in log_file.other_programs]
+    names = [
+        f"fairseq-{name}" if name != OTHER_TOOLKIT else "another toolkit"
+        for name in log_file.other_programs
+    ]
     return f"a log of {', '.join(names)}: no training and no translation with a score"
 
 
@@ -101,12 +122,16 @@ def _told(judgements: Sequence[Judgement]) -> list[Judgement]:
 
 def _numbered(texts: Sequence[str]) -> str:
     return (
-        texts[0] if len(texts) == 1 else " ".join(f"({number}) {text}." for number, text in enumerate(texts, start=1))
+        texts[0]
+        if len(texts) == 1
+        else " ".join(f"({number}) {text}." for number, text in enumerate(texts, start=1))
     )
 
 
 def _log_row(name: str, what: str, row: str, fills: str, why: str) -> Row:
-    cells = tuple(text_cell(text, "label") for text in (name, what, row, fills or DASH, why or DASH))
+    cells = tuple(
+        text_cell(text, "label") for text in (name, what, row, fills or DASH, why or DASH)
+    )
     return Row(cells, "ours" if fills else "printed", anchor=anchor_of(name))
 
 
@@ -136,7 +161,10 @@ def _row_words(judged: JudgedTraining) -> str:
     if match.nearest is None:
         return "none"
     if not match.differences:
-        return f"none: {match.nearest.system}'s hyper-parameters, but {training.language_pair or 'unknown languages'}"
+        return (
+            f"none: {match.nearest.system}'s hyper-parameters, but"
+            f" {training.language_pair or 'unknown languages'}"
+        )
     differences = describe_differences(match.differences, reasons_unknown(training.log.arguments))
     return f"none; nearest {match.nearest.system} ({match.nearest.scale}): {differences}"
 
@@ -148,7 +176,11 @@ def _fills(judged: JudgedTraining, found: Sequence[Finding]) -> str:
         f"{name} {format_value(value, name)}{' million' if name == 'num_parameters' else ''}"
         for name, value in judged.training.value_by_metric.items()
     ]
-    own = [one for one in judged.generations if one.generation.path == judged.path and one.value is not None]
+    own = [
+        one
+        for one in judged.generations
+        if one.generation.path == judged.path and one.value is not None
+    ]
     return "; ".join([*values, *(_bleu_words(one) for one in own)])
 
 

@@ -24,7 +24,8 @@ CHAPTERS = (
 )
 _INDEX_BY_CHAPTER = {chapter.name: index for index, chapter in enumerate(CHAPTERS)}
 
-# Chapter and place of each table of the core; wings register those of theirs between them (`analysis/<wing>/wing.py`).
+# Chapter and place of each table of the core; wings register those of theirs between them
+# (`analysis/<wing>/wing.py`).
 CORE_PLACES = {
     "table2": ("results", 10),
     "replications": ("results", 30),
@@ -54,12 +55,16 @@ def place_of_table(name: str) -> Place:
         ConfigError: if a wing names an unknown chapter.
     """
     registered = {table.name: _place(table) for table in wing_tables()}
-    core = {table: Place(_INDEX_BY_CHAPTER[chapter], place) for table, (chapter, place) in CORE_PLACES.items()}
+    core = {
+        table: Place(_INDEX_BY_CHAPTER[chapter], place)
+        for table, (chapter, place) in CORE_PLACES.items()
+    }
     return (registered | core).get(name, FURTHER)
 
 
 def place_of_figure(name: str) -> Place:
-    """Return the place of a figure: the registered one with the longest name that the figure's name begins with.
+    """Return the place of a figure: the registered one with the longest name that the figure's name
+    begins with.
 
     Raises:
         ConfigError: if a wing names an unknown chapter.
@@ -71,7 +76,7 @@ def place_of_figure(name: str) -> Place:
 def _place(registered: WingTable | WingFigure) -> Place:
     if registered.chapter not in _INDEX_BY_CHAPTER:
         raise ConfigError(
-            f"{PACKAGE}: a wing places {registered.name} in chapter {registered.chapter!r}, expected one of "
-            f"{', '.join(_INDEX_BY_CHAPTER)}; correct its wing.py"
+            f"{PACKAGE}: a wing places {registered.name} in chapter {registered.chapter!r},"
+            f" expected one of {', '.join(_INDEX_BY_CHAPTER)}; correct its wing.py"
         )
     return Place(_INDEX_BY_CHAPTER[registered.chapter], registered.place)

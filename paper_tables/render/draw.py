@@ -1,4 +1,6 @@
-"""Draws the figures that the wings register, in the order of the page, and writes them into a folder."""
+"""Draws the figures that the wings register, in the order of the page, and writes them into a
+folder.
+"""
 
 import importlib
 import logging
@@ -13,7 +15,9 @@ logger = logging.getLogger(__name__)
 
 
 def has_figures() -> bool:
-    """Return whether the extra `figures` is installed: Altair, and vl-convert, which draws without a browser."""
+    """Return whether the extra `figures` is installed: Altair, and vl-convert, which draws without
+    a browser.
+    """
     try:
         for name in ("altair", "vl_convert"):
             importlib.import_module(name)
@@ -25,10 +29,11 @@ def has_figures() -> bool:
 def draw_figures(
     kind: Literal["scale_figures", "logs_figures"], folder: Path, *arguments: Any
 ) -> list[DrawnFigure] | None:
-    """Let the wings draw the figures of this kind into `folder`; return them in the order of the page.
+    """Let the wings draw the figures of this kind into `folder`; return them in the order of the
+    page.
 
-    The arguments are those of `aiayn.wings.Wing.scale_figures` or `logs_figures`. The list is empty if no wing draws.
-    Without the extra `figures` the result is None, and a line is logged.
+    The arguments are those of `aiayn.wings.Wing.scale_figures` or `logs_figures`. The list is empty
+    if no wing draws. Without the extra `figures` the result is None, and a line is logged.
     """
     folder.mkdir(parents=True, exist_ok=True)  # rule tables declares it, also if nothing is drawn
     if not any(getattr(wing, kind) for wing in present_wings().values()):

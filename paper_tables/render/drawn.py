@@ -1,4 +1,6 @@
-"""Reads the figures of a page from the files that `draw` wrote: a page needs no plotting library to show them."""
+"""Reads the figures of a page from the files that `draw` wrote: a page needs no plotting library to
+show them.
+"""
 
 import csv
 from pathlib import Path
@@ -31,6 +33,13 @@ def read_drawn(folder: Path) -> list[DrawnFigure] | None:
             path = folder / f"{line['name']}.svg"
             svg = path.read_text(encoding="utf-8") if not line["reason"] else ""
             drawn.append(
-                DrawnFigure(line["name"], line["title"], line["caption"], line["reason"], svg, folder_name=folder.name)
+                DrawnFigure(
+                    line["name"],
+                    line["title"],
+                    line["caption"],
+                    line["reason"],
+                    svg,
+                    folder_name=folder.name,
+                )
             )
     return drawn

@@ -1,10 +1,13 @@
-"""Defines a figure and the style of all; writes the frame as TSV, the chart as SVG, HTML, PNG or PDF.
+"""Defines a figure and the style of all; writes the frame as TSV, the chart as SVG, HTML, PNG or
+PDF.
 
-Every figure is about 420 px wide, so that it is legible on a phone and in a column of print. Colours are Okabe and
-Ito's, which colour-blind readers can distinguish; no figure distinguishes by colour alone where words can.
+Every figure is about 420 px wide, so that it is legible on a phone and in a column of print.
+Colours are Okabe and Ito's, which colour-blind readers can distinguish; no figure distinguishes by
+colour alone where words can.
 
-Text and axes have the one colour INK. A written SVG has `currentColor` instead and has no background: it is dark on a
-light page and light on a dark one, alone or within a page. PNG and PDF, which cannot adapt, are dark on white.
+Text and axes have the one colour INK. A written SVG has `currentColor` instead and has no
+background: it is dark on a light page and light on a dark one, alone or within a page. PNG and PDF,
+which cannot adapt, are dark on white.
 """
 
 import html
@@ -54,7 +57,9 @@ FORMATS: tuple[Format, ...] = ("svg", "pdf")
 
 
 class FigureError(AiaynError):
-    """A figure cannot be drawn from the available data; the message is a sentence for the reader of the page."""
+    """A figure cannot be drawn from the available data; the message is a sentence for the reader of
+    the page.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +88,8 @@ class Figure:
         return chart
 
 
-# A figure, and the function that makes its frame or raises FigureError with the reason why nothing can be drawn.
+# A figure, and the function that makes its frame or raises FigureError with the reason why nothing
+# can be drawn.
 Drawable = tuple[Figure, Callable[[], pd.DataFrame]]
 
 
@@ -102,54 +108,107 @@ def _style() -> dict[str, Any]:
         "font": FONT,
         "padding": 4,
         "view": {"stroke": None},
-        "title": {"color": INK, "font": FONT, "fontSize": 11.5, "fontWeight": 600, "anchor": "start", "offset": 6,
-                  "subtitleColor": INK, "subtitleFont": FONT, "subtitleFontSize": 10.5},
-        "axis": text | {"domainColor": INK, "domainOpacity": 0.4, "tickColor": INK, "tickOpacity": 0.4, "tickSize": 4,
-                        "gridColor": INK, "gridOpacity": 0.1, "labelFontSize": 10.5, "titleFontSize": 11,
-                        "titleFontWeight": "normal", "labelLimit": 220, "titlePadding": 6},
-        "legend": text | {"orient": "top", "direction": "horizontal", "labelFontSize": 11, "titleFontSize": 11,
-                          "symbolStrokeWidth": 2.5, "columnPadding": 12, "labelLimit": 200, "offset": 6},
+        "title": {
+            "color": INK,
+            "font": FONT,
+            "fontSize": 11.5,
+            "fontWeight": 600,
+            "anchor": "start",
+            "offset": 6,
+            "subtitleColor": INK,
+            "subtitleFont": FONT,
+            "subtitleFontSize": 10.5,
+        },
+        "axis": (
+            text
+            | {
+                "domainColor": INK,
+                "domainOpacity": 0.4,
+                "tickColor": INK,
+                "tickOpacity": 0.4,
+                "tickSize": 4,
+                "gridColor": INK,
+                "gridOpacity": 0.1,
+                "labelFontSize": 10.5,
+                "titleFontSize": 11,
+                "titleFontWeight": "normal",
+                "labelLimit": 220,
+                "titlePadding": 6,
+            }
+        ),
+        "legend": (
+            text
+            | {
+                "orient": "top",
+                "direction": "horizontal",
+                "labelFontSize": 11,
+                "titleFontSize": 11,
+                "symbolStrokeWidth": 2.5,
+                "columnPadding": 12,
+                "labelLimit": 200,
+                "offset": 6,
+            }
+        ),
         "header": text | {"labelFontSize": 11, "labelAnchor": "start", "titleFontSize": 11},
         "text": {"color": INK, "font": FONT, "fontSize": 10.5},
         "rule": {"color": INK},
         "point": {"size": 55, "strokeWidth": 1.8},
         "line": {"strokeWidth": 1.8},
-    }  # fmt: skip
+    }
 
 
 def axis_of_names(width: int) -> alt.Axis:
     """Return the axis of names left of a plot, of one width for all plots of a figure."""
-    return alt.Axis(domain=False, ticks=False, labelPadding=8, grid=False, minExtent=width, maxExtent=width)
+    return alt.Axis(
+        domain=False, ticks=False, labelPadding=8, grid=False, minExtent=width, maxExtent=width
+    )
 
 
 def round_ticks(low: float, high: float) -> list[float]:
-    """Return round numbers between two positive ones, as many as a small logarithmic axis can name."""
+    """Return round numbers between two positive ones, as many as a small logarithmic axis can
+    name.
+    """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3), (1,)):
-        ticks = [step * 10.0**decade for decade in decades for step in steps if low <= step * 10.0**decade <= high]
+        ticks = [
+            step * 10.0**decade
+            for decade in decades
+            for step in steps
+            if low <= step * 10.0**decade <= high
+        ]
         if len(ticks) <= 6:
             return ticks or [low]
     return ticks[:: math.ceil(len(ticks) / 6)]
 
 
 def render_svg(values: dict[str, Any]) -> str:
-    """Return a specification as SVG: one `svg` element of class `figure`, to be a file or a part of a page."""
+    """Return a specification as SVG: one `svg` element of class `figure`, to be a file or a part of
+    a page.
+    """
     svg: str = vl_convert.vegalite_to_svg(values)
     head, _, rest = svg.partition(">")
     description = html.escape(values.get("description", ""))
     head = head.replace('class="marks"', f'class="figure" role="img" aria-label="{description}"')
-    shorter = _LONG_FRACTION.sub(r"\1", rest)  # hundredths of a pixel, and of what an opacity can show
+    shorter = _LONG_FRACTION.sub(
+        r"\1", rest
+    )  # hundredths of a pixel, and of what an opacity can show
     return head + ">" + ADAPTING_STYLE + shorter.replace(INK, "currentColor")
 
 
 def _with_own_ids(svg: str, name: str) -> str:
-    """Return SVG whose clips are numbered from 0 and named for the figure: Vega counts on over a process's charts."""
+    """Return SVG whose clips are numbered from 0 and named for the figure: Vega counts on over a
+    process's charts.
+    """
     number_by_id = {clip: number for number, clip in enumerate(re.findall(r'id="(clip\d+)"', svg))}
-    return re.sub(r'\b(id="|url\(#)(clip\d+)', lambda use: f"{use[1]}{name}_clip{number_by_id[use[2]]}", svg)
+    return re.sub(
+        r'\b(id="|url\(#)(clip\d+)', lambda use: f"{use[1]}{name}_clip{number_by_id[use[2]]}", svg
+    )
 
 
 def render_html(values: dict[str, Any]) -> str:
-    """Return a page with the chart that a reader can point at; its scripts are in it, and nothing is loaded."""
+    """Return a page with the chart that a reader can point at; its scripts are in it, and nothing
+    is loaded.
+    """
     adapting = _with_ink(values, "currentColor")
     page: str = vl_convert.vegalite_to_html(adapting, bundle=True, renderer="svg")
     return page.replace("</head>", PAGE_STYLE + "</head>", 1)
@@ -174,7 +233,8 @@ def write_figure(
 ) -> list[Path]:
     """Write `<name>.tsv`, the frame, and the chart in each format; return the paths of the charts.
 
-    Without `with_frame` the frame is not written, as it lies there already. Nothing is written if it cannot be drawn.
+    Without `with_frame` the frame is not written, as it lies there already. Nothing is written if
+    it cannot be drawn.
 
     Raises:
         FigureError: as `Figure.chart`.
@@ -204,9 +264,11 @@ def _write(content: bytes, path: Path) -> None:
 
 
 def write_figures(figures: Iterable[Drawable], folder: Path) -> None:
-    r"""Write every figure that there is, and `figures.tsv`: title, caption, alternative text, or why there is none.
+    r"""Write every figure that there is, and `figures.tsv`: title, caption, alternative text, or
+    why there is none.
 
-    A PDF comes with a `.tex` to be \input. Files of an earlier call for a figure that is now absent are removed.
+    A PDF comes with a `.tex` to be \input. Files of an earlier call for a figure that is now absent
+    are removed.
     """
     lines = []
     for figure, make in figures:
@@ -228,14 +290,18 @@ def write_figures(figures: Iterable[Drawable], folder: Path) -> None:
 
 
 def render_latex_figure(figure: Figure) -> str:
-    r"""Return a `figure` environment around a PDF, to be \input: \graphicspath names the PDF's folder."""
-    return "\n".join((
-        r"% needs \usepackage{graphicx} and \graphicspath{{<this folder>/}}",
-        r"\begin{figure}",
-        r"\centering",
-        rf"\includegraphics[width=0.7\linewidth]{{{figure.name}.pdf}}",
-        rf"\caption{{{escape_latex(figure.title)}. {escape_latex(figure.caption)}}}",
-        rf"\label{{fig:{figure.name}}}",
-        r"\end{figure}",
-        "",
-    ))  # fmt: skip
+    r"""Return a `figure` environment around a PDF, to be \input: \graphicspath names the PDF's
+    folder.
+    """
+    return "\n".join(
+        (
+            r"% needs \usepackage{graphicx} and \graphicspath{{<this folder>/}}",
+            r"\begin{figure}",
+            r"\centering",
+            rf"\includegraphics[width=0.7\linewidth]{{{figure.name}.pdf}}",
+            rf"\caption{{{escape_latex(figure.title)}. {escape_latex(figure.caption)}}}",
+            rf"\label{{fig:{figure.name}}}",
+            r"\end{figure}",
+            "",
+        )
+    )

@@ -1,8 +1,8 @@
 """Frames every page: one self-contained file that loads nothing from any server.
 
-Its Content-Security-Policy enforces that. A page is light or dark as the reader's system is, prints dark on white, and
-is readable at 420 pixels, by keyboard and by screen reader. The script only adds sorting of long tables by a click on
-a heading; the page is complete without it.
+Its Content-Security-Policy enforces that. A page is light or dark as the reader's system is, prints
+dark on white, and is readable at 420 pixels, by keyboard and by screen reader. The script only adds
+sorting of long tables by a click on a heading; the page is complete without it.
 """
 
 import html
@@ -157,7 +157,9 @@ for (const link of document.querySelectorAll("[popover] a")) {
 
 def wrap_page(title: str, body: str) -> str:
     """Return a whole HTML page."""
-    script = f"<script>\n{SCRIPT}\n</script>\n" if "class=sortable" in body or "popover" in body else ""
+    script = (
+        f"<script>\n{SCRIPT}\n</script>\n" if "class=sortable" in body or "popover" in body else ""
+    )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

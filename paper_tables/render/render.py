@@ -1,6 +1,8 @@
-"""Renders one laid-out table as Markdown, CSV or HTML (LaTeX: `latex`); it neither rounds nor leaves anything out.
+"""Renders one laid-out table as Markdown, CSV or HTML (LaTeX: `latex`); it neither rounds nor
+leaves anything out.
 
-A cell that spans columns is one cell in LaTeX and HTML; Markdown and CSV have no spans: `(spanned)` is in the rest.
+A cell that spans columns is one cell in LaTeX and HTML; Markdown and CSV have no spans: `(spanned)`
+is in the rest.
 """
 
 import csv
@@ -27,10 +29,14 @@ from paper_tables.layout import (
 )
 
 SPANNED = "(spanned)"
-LONG_CELL = 40  # characters; a cell of more wraps on a page, at a width that does not make its row tall
+LONG_CELL = (
+    40  # characters; a cell of more wraps on a page, at a width that does not make its row tall
+)
 MAX_NOTES = 3  # more of them are folded on a page of several tables
 Places = set[tuple[int, int, int]]  # row, column, part of a cell
-_BEFORE_SPREAD = re.compile(rf" (?={PLUS_MINUS}|\(n=)")  # interval and number of seeds get a line of their own
+_BEFORE_SPREAD = re.compile(
+    rf" (?={PLUS_MINUS}|\(n=)"
+)  # interval and number of seeds get a line of their own
 _SYMBOL = re.compile(r"^(?P<base>[A-Za-z]+)_(?P<index>[a-z]+)$")
 _EXPONENT = re.compile(r"\^([0-9]+)")
 NUMBER_KINDS: tuple[CellKind, ...] = ("printed", "ours")
@@ -39,16 +45,26 @@ NUMBER_KINDS: tuple[CellKind, ...] = ("printed", "ours")
 def render_markdown(table: Table) -> str:
     """Return a pipe table between its title and its notes."""
     lines = [f"## {table.title}", "", _escape_markdown(table.caption), ""]
-    headings = [f"{column.group}: {column.heading}" if column.group else column.heading for column in table.columns]
+    headings = [
+        f"{column.group}: {column.heading}" if column.group else column.heading
+        for column in table.columns
+    ]
     lines.append(_markdown_line(headings))
-    lines.append("|" + "|".join("---" if column.side == "label" else "---:" for column in table.columns) + "|")
+    lines.append(
+        "|"
+        + "|".join("---" if column.side == "label" else "---:" for column in table.columns)
+        + "|"
+    )
     for row in table.rows:
         lines.append(_markdown_line(_flat_texts(row)))
     if table.notes:
         lines += ["", *(f"- {_marked(note.mark, note.text)}" for note in table.notes)]
     if table.signatures:
         lines += ["", "Signatures:", ""]
-        lines += [f"- {metric}, {testset}: `{signature}`" for metric, testset, signature in table.signatures]
+        lines += [
+            f"- {metric}, {testset}: `{signature}`"
+            for metric, testset, signature in table.signatures
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -75,12 +91,17 @@ def _flat_texts(row: Row) -> list[str]:
 
 def plain_text(cell: Cell) -> str:
     """Return a cell as one line of text."""
-    pieces = [" ".join(filter(None, (part.text, *(f"[{mark}]" for mark in part.marks)))) for part in cell.parts]
+    pieces = [
+        " ".join(filter(None, (part.text, *(f"[{mark}]" for mark in part.marks))))
+        for part in cell.parts
+    ]
     return " / ".join(pieces)
 
 
 def render_csv(table: Table) -> str:
-    """Return a header of column names and a line a row; the last column explains the marks of the row."""
+    """Return a header of column names and a line a row; the last column explains the marks of the
+    row.
+    """
     text_by_mark = {note.mark: note.text for note in table.notes if note.mark}
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -99,19 +120,30 @@ class Popovers:
         self._number_by_provenance: dict[CellProvenance, int] = {}
 
     def button(self, provenance: CellProvenance, content: str, *, is_rows: bool = False) -> str:
-        """Return a cell's content as a button that opens its provenance, or with `is_rows` that of its row."""
-        number = self._number_by_provenance.setdefault(provenance, len(self._number_by_provenance) + 1)
+        """Return a cell's content as a button that opens its provenance, or with `is_rows` that of
+        its row.
+        """
+        number = self._number_by_provenance.setdefault(
+            provenance, len(self._number_by_provenance) + 1
+        )
         runs = provenance.sources
-        origin = f"{provenance.quantity}: {runs[0].run}" + (f" and {len(runs) - 1} more" if len(runs) > 1 else "")
+        origin = f"{provenance.quantity}: {runs[0].run}" + (
+            f" and {len(runs) - 1} more" if len(runs) > 1 else ""
+        )
         title = html.escape(f"{origin}. Open for commit, seed, hardware and signature.")
         classes = "from row" if is_rows else "from"
         target = f'popovertarget="from-{number}"'
-        return f'<button type="button" class="{classes}" {target} title="{title}">{content}</button>'
+        return (
+            f'<button type="button" class="{classes}" {target} title="{title}">{content}</button>'
+        )
 
     def render(self, anchors: Collection[str]) -> str:
-        """Return every provenance that a button opens; runs whose row is on the page, in `anchors`, link to it."""
+        """Return every provenance that a button opens; runs whose row is on the page, in `anchors`,
+        link to it.
+        """
         return "".join(
-            _popover(number, provenance, anchors) for provenance, number in self._number_by_provenance.items()
+            _popover(number, provenance, anchors)
+            for provenance, number in self._number_by_provenance.items()
         )
 
 
@@ -123,16 +155,25 @@ def _popover(number: int, provenance: CellProvenance, anchors: Collection[str]) 
         details = [f"seed {source.seed}"] if source.seed is not None else []
         details += [f"commit <code>{html.escape(source.commit)}</code>"] if source.commit else []
         details += [html.escape(source.hardware)] if source.hardware else []
-        items.append(f"<li><b>{html.escape(source.value)}</b> {name}<br>{', '.join(details)}</li>\n")
-    signature = f"<p>Signature: <code>{html.escape(provenance.signature)}</code></p>\n" if provenance.signature else ""
+        items.append(
+            f"<li><b>{html.escape(source.value)}</b> {name}<br>{', '.join(details)}</li>\n"
+        )
+    signature = (
+        f"<p>Signature: <code>{html.escape(provenance.signature)}</code></p>\n"
+        if provenance.signature
+        else ""
+    )
     return (
-        f'<div popover id="from-{number}" class="provenance">\n<p><b>{html.escape(provenance.quantity)}</b></p>\n'
+        f'<div popover id="from-{number}"'
+        f' class="provenance">\n<p><b>{html.escape(provenance.quantity)}</b></p>\n'
         f"<ul>\n{''.join(items)}</ul>\n{signature}</div>\n"
     )
 
 
 def render_html(table: Table) -> str:
-    """Return a `section` with the table, its caption, legend and signatures; `page.wrap_page` makes a page of it."""
+    """Return a `section` with the table, its caption, legend and signatures; `page.wrap_page` makes
+    a page of it.
+    """
     parts = [
         f'<section id="{table.name}">',
         f"<h2>{html.escape(table.title)}</h2>",
@@ -145,8 +186,9 @@ def render_html(table: Table) -> str:
 def render_html_part(table: Table, popovers: Popovers, *, is_sortable: bool = False) -> str:
     """Return a table as a part of a page, below a heading of level 3.
 
-    Its numbers of ours open their provenance. Rows that hold none are named below the table, by reason. A table whose
-    rows all hold none is those lines alone; one with a `summary` is folded under it.
+    Its numbers of ours open their provenance. Rows that hold none are named below the table, by
+    reason. A table whose rows all hold none is those lines alone; one with a `summary` is folded
+    under it.
     """
     shown = [index for index, row in enumerate(table.rows) if row.aside is None]
     asides = _html_asides(table)
@@ -154,16 +196,29 @@ def render_html_part(table: Table, popovers: Popovers, *, is_sortable: bool = Fa
     if not shown:
         texts = [f"{note.text}" for note in table.notes if not note.mark][: 0 if asides else 1]
         lines = "".join(f'<p class="aside">{html.escape(text)}</p>\n' for text in texts)
-        return opening + (asides or lines or '<p class="aside">Nothing of it was run.</p>\n') + "</section>\n"
+        return (
+            opening
+            + (asides or lines or '<p class="aside">Nothing of it was run.</p>\n')
+            + "</section>\n"
+        )
     caption = f'<p class="caption">{html.escape(table.caption)}</p>'
-    body = "\n".join([caption, *_html_table(table, shown, popovers, is_sortable=is_sortable)]) + "\n" + asides
+    body = (
+        "\n".join([caption, *_html_table(table, shown, popovers, is_sortable=is_sortable)])
+        + "\n"
+        + asides
+    )
     if table.summary:
-        body = f'<details class="folded">\n<summary>{html.escape(table.summary)}</summary>\n{body}</details>\n'
+        body = (
+            "<details"
+            f' class="folded">\n<summary>{html.escape(table.summary)}</summary>\n{body}</details>\n'
+        )
     return opening + body + "</section>\n"
 
 
 def _html_asides(table: Table) -> str:
-    """Return a line for each reason why rows hold no number of ours, with the names of these rows."""
+    """Return a line for each reason why rows hold no number of ours, with the names of these
+    rows.
+    """
     names_by_reason: dict[str, list[str]] = {}
     for row in table.rows:
         if row.aside is not None:
@@ -180,7 +235,11 @@ def _html_asides(table: Table) -> str:
 
 
 def _html_table(
-    table: Table, row_indices: Sequence[int], popovers: Popovers | None, *, is_sortable: bool = False
+    table: Table,
+    row_indices: Sequence[int],
+    popovers: Popovers | None,
+    *,
+    is_sortable: bool = False,
 ) -> list[str]:
     """Return the table itself with these rows, its notes and its signatures."""
     best = best_parts(table)
@@ -188,18 +247,21 @@ def _html_table(
     notes = [f"<li>{_html_mark(note.mark)} {html.escape(note.text)}</li>\n" for note in table.notes]
     folded: list[str] = []
     unmarked = [note for note in table.notes if not note.mark]
-    if popovers is not None and len(notes) > MAX_NOTES and len(unmarked) > 1:  # legends of marks stay in sight
+    if (
+        popovers is not None and len(notes) > MAX_NOTES and len(unmarked) > 1
+    ):  # legends of marks stay in sight
         folded = [text for text, note in zip(notes, table.notes, strict=True) if not note.mark]
         notes = [text for text, note in zip(notes, table.notes, strict=True) if note.mark]
     signatures = "".join(
-        f"<li>{html.escape(metric)}, {html.escape(testset)}: <code>{html.escape(signature)}</code></li>\n"
+        f"<li>{html.escape(metric)}, {html.escape(testset)}:"
+        f" <code>{html.escape(signature)}</code></li>\n"
         for metric, testset, signature in table.signatures
     )
     opening = '<div class="scroll">\n<table>'
     if popovers is not None:  # a reader who scrolls by keyboard must reach it and hear its name
         title = html.escape(table.title)
         label = f'<div class="scroll" role="region" aria-label="{title}" tabindex="0">'
-        opening = f"{label}\n<table{' class=sortable' if is_sortable else ''}>\n<caption>{title}</caption>"
+        opening = f"{label}\n<table{' class=sortable' if is_sortable else ''}>\n<caption>{title}</caption>"  # noqa: E501
     parts = [
         f"{opening}\n<thead>\n{_html_head(table.columns)}\n</thead>",
         f"<tbody>\n{body}\n</tbody>\n</table>\n</div>",
@@ -207,20 +269,26 @@ def _html_table(
     if notes:
         parts.append(f'<ul class="notes">\n{"".join(notes)}</ul>')
     if folded:
-        parts.append(f"<details>\n<summary>{len(folded)} notes</summary>\n<ul>\n{''.join(folded)}</ul>\n</details>")
+        parts.append(
+            f"<details>\n<summary>{len(folded)} notes</summary>\n<ul>\n{''.join(folded)}</ul>\n</details>"  # noqa: E501
+        )
     if signatures:
-        parts.append(f"<details>\n<summary>Signatures</summary>\n<ul>\n{signatures}</ul>\n</details>")
+        parts.append(
+            f"<details>\n<summary>Signatures</summary>\n<ul>\n{signatures}</ul>\n</details>"
+        )
     return parts
 
 
 def _html_head(columns: tuple[Column, ...]) -> str:
     headings = "".join(
-        f'<th scope="col" class="{column.side}">{_html_heading(column.heading)}</th>' for column in columns
+        f'<th scope="col" class="{column.side}">{_html_heading(column.heading)}</th>'
+        for column in columns
     )
     if not any(column.group for column in columns):
         return f"<tr>{headings}</tr>"
     groups = "".join(
-        f'<th scope="colgroup" colspan="{len(list(members))}" class="group">{html.escape(group)}</th>'
+        f'<th scope="colgroup" colspan="{len(list(members))}"'
+        f' class="group">{html.escape(group)}</th>'
         for group, members in groupby(columns, key=lambda column: column.group)
     )
     return f"<tr>{groups}</tr>\n<tr>{headings}</tr>"
@@ -235,7 +303,9 @@ def _html_heading(heading: str) -> str:
 
 
 def _html_row(table: Table, row_index: int, best: Places, popovers: Popovers | None) -> str:
-    """Return a row; with `popovers` each number of ours opens its provenance, which is the row's if it has none."""
+    """Return a row; with `popovers` each number of ours opens its provenance, which is the row's if
+    it has none.
+    """
     row, columns = table.rows[row_index], table.columns
     of_row = next((cell.provenance for cell in row.cells if cell.provenance is not None), None)
     anchor = f' id="{row.anchor}"' if row.anchor and popovers is not None else ""
@@ -244,12 +314,16 @@ def _html_row(table: Table, row_index: int, best: Places, popovers: Popovers | N
         tag = "th scope='row'" if column_index == 0 else "td"
         side = columns[column_index].side
         long = ["long"] if sum(len(part.text) for part in cell.parts) > LONG_CELL else []
-        classes = " ".join(dict.fromkeys((side if row.side == "printed" else "ours", cell.kind, *long)))
+        classes = " ".join(
+            dict.fromkeys((side if row.side == "printed" else "ours", cell.kind, *long))
+        )
         span = f' colspan="{cell.num_columns}"' if cell.num_columns > 1 else ""
         parts = []
         for part_index, part in enumerate(cell.parts):
             text = _html_part(part, cell.kind)
-            parts.append(f"<b>{text}</b>" if (row_index, column_index, part_index) in best else text)
+            parts.append(
+                f"<b>{text}</b>" if (row_index, column_index, part_index) in best else text
+            )
         text = " / ".join(parts)
         provenance = cell.provenance or (of_row if cell.kind == "ours" else None)
         if popovers is not None and provenance is not None and text:
@@ -269,7 +343,11 @@ def _html_part(part: Part, kind: CellKind) -> str:
         return number + marks + "".join(f"<small>{words}</small>" for words in spread)
     text = html.escape(part.text)
     if kind == "formula":
-        text = _EXPONENT.sub(r"<sup>\1</sup>", text).replace(" * ", "&middot;").replace("log_k", "log<sub>k</sub>")
+        text = (
+            _EXPONENT.sub(r"<sup>\1</sup>", text)
+            .replace(" * ", "&middot;")
+            .replace("log_k", "log<sub>k</sub>")
+        )
     else:
         text = text.replace("_", "_<wbr>")  # where a long name may be broken
     return text + marks

@@ -38,21 +38,29 @@ def render_report(
     origin: Origin,
     figures: Sequence[DrawnFigure] | None = None,
 ) -> str:
-    """Return the page; without `figures` it has tables alone, and the command that installs what draws them."""
+    """Return the page; without `figures` it has tables alone, and the command that installs what
+    draws them.
+    """
     scale = frame.scale
     popovers = Popovers()
     title = f"Attention Is All You Need: printed and ours, scale {scale}"
     answer = "".join(answered(frame, figures or ()) for answered in registered("answer"))
-    cards = (("Asked", _asked(frame)), ("Came out", _came_out(frame, popovers)), ("Verdict", _verdict(frame)),
-             ("Missing", _missing(frame)))  # fmt: skip
+    cards = (
+        ("Asked", _asked(frame)),
+        ("Came out", _came_out(frame, popovers)),
+        ("Verdict", _verdict(frame)),
+        ("Missing", _missing(frame)),
+    )
     if figures is not None:  # what an answer shows is not shown again
         figures = [figure for figure in figures if f'id="figure-{figure.name}"' not in answer]
     lead = (
-        "The paper's printed tables, and our numbers beside them on a tinted ground. A number of ours opens where it "
-        "comes from: run, commit, seed, hardware, signature."
+        "The paper's printed tables, and our numbers beside them on a tinted ground. A number of"
+        " ours opens where it comes from: run, commit, seed, hardware, signature."
     )
     opening = f'<p class="lead">{lead}</p>\n{_banners(scale, origin)}'
-    return render_page(title, opening, answer + render_cards(cards), tables, figures, origin, popovers)
+    return render_page(
+        title, opening, answer + render_cards(cards), tables, figures, origin, popovers
+    )
 
 
 def render_page(
@@ -64,7 +72,9 @@ def render_page(
     origin: Origin,
     popovers: Popovers,
 ) -> str:
-    """Return a page in chapters: `opening` and `glance` are HTML, `popovers` what buttons in these open."""
+    """Return a page in chapters: `opening` and `glance` are HTML, `popovers` what buttons in these
+    open.
+    """
     sections, links = [], []
     figures = figures if figures is None else _within_limit(figures)
     for chapter, chapter_figures, chapter_tables in _chapters(figures or (), tables):
@@ -72,32 +82,39 @@ def render_page(
         drawn = "".join(map(render_figure, (one for one in chapter_figures if one.svg)))
         parts = [f'<section id="{chapter.name}">\n<h2>{html.escape(chapter.title)}</h2>\n']
         parts += [f'<div class="figures">\n{drawn}</div>\n'] if drawn else []
-        parts += [render_html_part(one, popovers, is_sortable=is_sortable(one)) for one in chapter_tables]
+        parts += [
+            render_html_part(one, popovers, is_sortable=is_sortable(one)) for one in chapter_tables
+        ]
         reasons = dict.fromkeys(one.reason for one in chapter_figures if one.reason)
         parts += [f'<p class="aside">{html.escape(reason)}</p>\n' for reason in reasons]
         sections.append("".join([*parts, "</section>\n"]))
     anchors = {row.anchor for table in tables for row in table.rows if row.anchor}
     without = f'<p class="aside">{html.escape(NO_FIGURES)}</p>\n' if figures is None else ""
     body = (
-        '<a class="skip" href="#content">To the results</a>\n'
-        f"<header>\n<h1>{html.escape(title)}</h1>\n{opening}"
-        f'<section aria-label="At a glance">\n{glance}</section>\n{without}'
-        f'<nav aria-label="Chapters">\n{"".join(links)}</nav>\n</header>\n'
-        f'<main id="content">\n{"".join(sections)}</main>\n'
-        f"<footer>Made {html.escape(origin.made)} from commit <code>{html.escape(origin.commit)}</code>.</footer>\n"
-        f"{popovers.render(anchors)}"
+        '<a class="skip" href="#content">To the'
+        f' results</a>\n<header>\n<h1>{html.escape(title)}</h1>\n{opening}<section aria-label="At a'
+        f' glance">\n{glance}</section>\n{without}<nav'
+        f' aria-label="Chapters">\n{"".join(links)}</nav>\n</header>\n<main'
+        f' id="content">\n{"".join(sections)}</main>\n<footer>Made {html.escape(origin.made)} from'
+        f" commit <code>{html.escape(origin.commit)}</code>.</footer>\n{popovers.render(anchors)}"
     )
     return wrap_page(title, body)
 
 
 def _within_limit(figures: Iterable[DrawnFigure]) -> list[DrawnFigure]:
-    """Return the figures; those that would make the page too large become a sentence with their path."""
+    """Return the figures; those that would make the page too large become a sentence with their
+    path.
+    """
     kept, num_left = [], MAX_SVG_BYTES
     for one in figures:
         size = len(one.svg.encode())
         if size > num_left:
             place = f"{one.folder_name}/{one.name}.svg"
-            kept.append(one._replace(svg="", reason=f"{one.title}: not on this page for its size, see {place}."))
+            kept.append(
+                one._replace(
+                    svg="", reason=f"{one.title}: not on this page for its size, see {place}."
+                )
+            )
         else:
             kept.append(one)
             num_left -= size
@@ -112,7 +129,9 @@ def _chapters(
     tables = sorted(tables, key=lambda table: place_of_table(table.name))
     found = []
     for index, chapter in enumerate(CHAPTERS):
-        own_figures = [figure for figure in figures if place_of_figure(figure.name).chapter == index]
+        own_figures = [
+            figure for figure in figures if place_of_figure(figure.name).chapter == index
+        ]
         own_tables = [table for table in tables if place_of_table(table.name).chapter == index]
         if own_tables or own_figures:
             found.append((chapter, own_figures, own_tables))
@@ -120,7 +139,9 @@ def _chapters(
 
 
 def is_sortable(table: Table) -> bool:
-    """Return whether a table is long and each row is independent: no printed row with ours below it, no span."""
+    """Return whether a table is long and each row is independent: no printed row with ours below
+    it, no span.
+    """
     rows = [row for row in table.rows if row.aside is None]
     sides = {row.side for row in rows}
     spans = any(cell.num_columns > 1 for row in rows for cell in row.cells)
@@ -128,13 +149,15 @@ def is_sortable(table: Table) -> bool:
 
 
 def render_figure(figure: DrawnFigure) -> str:
-    """Return a figure with its title and caption; ids within its SVG are made its own, as a page has each once."""
+    """Return a figure with its title and caption; ids within its SVG are made its own, as a page
+    has each once.
+    """
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{figure.name}-", figure.svg)
     place = f"{figure.folder_name}/{figure.name}"
     return (
-        f'<figure id="figure-{figure.name}">\n<h3>{html.escape(figure.title)}</h3>\n{svg}\n'
-        f'<figcaption>{html.escape(figure.caption)} <a href="{place}.tsv">Numbers</a>, <a href="{place}.pdf">PDF</a>.'
-        "</figcaption>\n</figure>\n"
+        "<figure"
+        f' id="figure-{figure.name}">\n<h3>{html.escape(figure.title)}</h3>\n{svg}\n<figcaption>{html.escape(figure.caption)} <a'  # noqa: E501
+        f' href="{place}.tsv">Numbers</a>, <a href="{place}.pdf">PDF</a>.</figcaption>\n</figure>\n'
     )
 
 
@@ -148,7 +171,9 @@ def card_words(strong: str, items: Iterable[str], kind: str = "") -> str:
     """Return the content of a card: what counts, and lines of HTML below it."""
     listed = "".join(f"<li>{item}</li>" for item in items)
     attribute = f' class="{kind}"' if kind else ""
-    return f"<strong{attribute}>{html.escape(strong)}</strong>" + (f"<ul>{listed}</ul>" if listed else "")
+    return f"<strong{attribute}>{html.escape(strong)}</strong>" + (
+        f"<ul>{listed}</ul>" if listed else ""
+    )
 
 
 def _asked(frame: Frame) -> str:
@@ -178,11 +203,16 @@ def _came_out(frame: Frame, popovers: Popovers) -> str:
         if cell.number is None or not cell.number.values:
             continue
         num_seeds = len(frame.runs_by_system[cell.key.corpus, cell.key.system])
-        text = html.escape(format_seeds([value for _, value in cell.number.values], cell.metric, num_seeds))
+        text = html.escape(
+            format_seeds([value for _, value in cell.number.values], cell.metric, num_seeds)
+        )
         provenance = our_cell(cell.number).provenance
         ours = popovers.button(provenance, text) if provenance else text
         place = NAME_BY_PAIR.get(cell.key.language_pair, cell.key.language_pair)
-        items.append(f"{html.escape(f'{cell.key.system} {place}')}: <b>{ours}</b>, printed {html.escape(cell.printed)}")
+        items.append(
+            f"{html.escape(f'{cell.key.system} {place}')}: <b>{ours}</b>, printed"
+            f" {html.escape(cell.printed)}"
+        )
     num_finished = sum(run.state.status == "finished" for run in frame.runs)
     strong = f"{num_finished} of {len(frame.runs)} trainings finished"
     return card_words(strong, [*items, *([] if items else ["No BLEU of a test set yet"])])
@@ -190,20 +220,36 @@ def _came_out(frame: Frame, popovers: Popovers) -> str:
 
 def _verdict(frame: Frame) -> str:
     judged = frame.judged
-    comparable = [cell.verdict.outcome for cell in judged if cell.verdict.outcome is not Outcome.NOT_COMPARABLE]
+    comparable = [
+        cell.verdict.outcome
+        for cell in judged
+        if cell.verdict.outcome is not Outcome.NOT_COMPARABLE
+    ]
     outcomes: Counter[Outcome] = Counter(comparable)
     items = [f"{sum(outcomes.values())} of {len(judged)} printed BLEU judged, margin {MARGIN_BLEU}"]
-    predicted = [cell.verdict.is_printed_predicted for cell in judged if cell.verdict.is_printed_predicted is not None]
+    predicted = [
+        cell.verdict.is_printed_predicted
+        for cell in judged
+        if cell.verdict.is_printed_predicted is not None
+    ]
     if predicted:
         items.append(
-            f"{sum(predicted)} of {len(predicted)} printed BLEU could be one more run of ours: inside the 95 % "
-            "prediction interval, which is no verdict"
+            f"{sum(predicted)} of {len(predicted)} printed BLEU could be one more run of ours:"
+            " inside the 95 % prediction interval, which is no verdict"
         )
-    strong = ", ".join(f"{outcomes[outcome]} {outcome.value.lower()}" for outcome in Outcome if outcomes[outcome])
+    strong = ", ".join(
+        f"{outcomes[outcome]} {outcome.value.lower()}" for outcome in Outcome if outcomes[outcome]
+    )
     if not outcomes:
         is_paper = frame.scale == PAPER_SCALE
         strong = "Nothing to judge yet" if is_paper else "Not comparable with the paper"
-    kind = "good" if set(outcomes) == {Outcome.REPRODUCED} else "bad" if outcomes[Outcome.NOT_REPRODUCED] else ""
+    kind = (
+        "good"
+        if set(outcomes) == {Outcome.REPRODUCED}
+        else "bad"
+        if outcomes[Outcome.NOT_REPRODUCED]
+        else ""
+    )
     return card_words(strong, items, kind)
 
 
@@ -223,10 +269,18 @@ def _missing(frame: Frame) -> str:
     num_not_asked = sum(cell.number is None for cell in frame.judged)
     items = [f"{len(names)} {status}: {_named(names)}" for status, names in names_by_status.items()]
     items += [f"{num_missing} of {num_asked} evaluations are not scored"] if num_missing else []
-    items += [f"Not asked at this scale: {num_not_asked} of {len(frame.judged)} printed BLEU"] if num_not_asked else []
+    items += (
+        [f"Not asked at this scale: {num_not_asked} of {len(frame.judged)} printed BLEU"]
+        if num_not_asked
+        else []
+    )
     num_states = sum(len(names) for names in names_by_status.values())
     if not num_states:
-        return card_words("Scores", items) if num_missing else card_words("Nothing that was asked", items, "good")
+        return (
+            card_words("Scores", items)
+            if num_missing
+            else card_words("Nothing that was asked", items, "good")
+        )
     return card_words(f"{num_states} training{'' if num_states == 1 else 's'}", items, "bad")
 
 
@@ -235,9 +289,12 @@ def _banners(scale: str, origin: Origin) -> str:
     warnings = []
     if scale != PAPER_SCALE:
         warnings.append(
-            f"Every number that was measured is of scale {scale}: another corpus and smaller systems than the paper's. "
-            f"None reproduces a number of the paper's; the mark {MARK_BY_SCALE[scale]} is in each row that has one."
+            f"Every number that was measured is of scale {scale}: another corpus and smaller"
+            " systems than the paper's. None reproduces a number of the paper's; the mark"
+            f" {MARK_BY_SCALE[scale]} is in each row that has one."
         )
     if origin.so_far:
-        warnings.append("This page shows what is there so far; missing, running and failed runs are named.")
+        warnings.append(
+            "This page shows what is there so far; missing, running and failed runs are named."
+        )
     return "".join(f'<p class="banner">{html.escape(text)}</p>\n' for text in warnings)

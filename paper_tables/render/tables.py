@@ -1,4 +1,6 @@
-"""Makes scores.tsv, summary.tsv, verdicts.tsv, tables, figures and report.html from records (`aiayn tables`)."""
+"""Makes scores.tsv, summary.tsv, verdicts.tsv, tables, figures and report.html from records (`aiayn
+tables`).
+"""
 
 from pathlib import Path
 
@@ -34,8 +36,11 @@ ONLY_ON_THE_PAGE = ("verdicts", "runs")  # all other tables are files, too
 ALWAYS_OF_RECORDS = ("table2", "table3")  # also if they hold no number of ours yet
 
 
-def make_tables(scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_folder: Path = CONFIG_FOLDER) -> Path:
-    """Write everything below `results_folder/<scale>/`, or its `so-far/`; return the path of the report.
+def make_tables(
+    scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_folder: Path = CONFIG_FOLDER
+) -> Path:
+    """Write everything below `results_folder/<scale>/`, or its `so-far/`; return the path of the
+    report.
 
     Raises:
         TableError: naming the first missing record, unless `so_far`.
@@ -62,7 +67,10 @@ def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) 
 
     It has no time and no commit of rendering: the same records give the same bytes.
     """
-    always = {*ALWAYS_OF_RECORDS, *(table.name for table in wing_tables() if table.is_always_packed)}
+    always = {
+        *ALWAYS_OF_RECORDS,
+        *(table.name for table in wing_tables() if table.is_always_packed),
+    }
     tables = [
         table
         for table in lay_out_tables(frame)
@@ -75,7 +83,9 @@ def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) 
 
 
 def write_frames(results: ScaleResults, frame: Frame, folder: Path) -> None:
-    """Write scores.tsv, summary.tsv and verdicts.tsv; the summary leaves out the scale's `later_seeds`."""
+    """Write scores.tsv, summary.tsv and verdicts.tsv; the summary leaves out the scale's
+    `later_seeds`.
+    """
     later = {(run.corpus, run.system, run.seed) for run in frame.later_runs}
     trainings = results.scores[["corpus", "system", "seed"]].itertuples(index=False, name=None)
     is_of_tables = [training not in later for training in trainings]
@@ -109,10 +119,16 @@ def write_table(table: Table, folder: Path) -> None:
     """Write one table in every format; HTML as a page of its own."""
     for suffix, render in RENDERER_BY_SUFFIX.items():
         text = render(table)
-        write_text(wrap_page(table.title, text) if suffix == "html" else text, folder / f"{table.name}.{suffix}")
+        write_text(
+            wrap_page(table.title, text) if suffix == "html" else text,
+            folder / f"{table.name}.{suffix}",
+        )
 
 
 def write_text(text: str, path: Path) -> None:
     """Write text whole or not at all."""
-    with replace_on_success(path) as partial_path, partial_path.open("w", encoding="utf-8", newline="\n") as lines:
+    with (
+        replace_on_success(path) as partial_path,
+        partial_path.open("w", encoding="utf-8", newline="\n") as lines,
+    ):
         lines.write(text)

@@ -1,4 +1,6 @@
-"""Lays out Table 4, which is printed only, the baselines, replications by others, and the state of each run."""
+"""Lays out Table 4, which is printed only, the baselines, replications by others, and the state of
+each run.
+"""
 
 from dataclasses import replace
 
@@ -36,9 +38,14 @@ from paper_tables.layout import (
 from paper_tables.tables.ours import complete, our_cell
 
 CAPTION_OF_TABLE_4 = (
-    "English constituency parsing, F1 on section 23 of the Wall Street Journal, as printed (arXiv edition only)."
+    "English constituency parsing, F1 on section 23 of the Wall Street Journal, as printed (arXiv"
+    " edition only)."
 )
-KIND_BY_COLUMN_KIND: dict[str, CellKind] = {"symbolic": "formula", "label": "label", "measured": "printed"}
+KIND_BY_COLUMN_KIND: dict[str, CellKind] = {
+    "symbolic": "formula",
+    "label": "label",
+    "measured": "printed",
+}
 NOTE_OF_TABLE_4 = "Ours: not run. Parsing is not part of this benchmark."
 
 
@@ -51,7 +58,9 @@ def lay_out_table4() -> Table:
     )
     cells_by_row: dict[str, dict[str, Cell]] = {}
     for cell in read_table(4):
-        cells_by_row.setdefault(cell.row, {})[cell.column] = text_cell(cell.value, kind_by_column[cell.column])
+        cells_by_row.setdefault(cell.row, {})[cell.column] = text_cell(
+            cell.value, kind_by_column[cell.column]
+        )
     return Table(
         name="table4",
         title="Table 4",
@@ -64,8 +73,12 @@ def lay_out_table4() -> Table:
 
 
 def lay_out_baselines(frame: Frame) -> Table:
-    """Return the scores of what needs no training beside those of base, on the test set of each language pair."""
-    shown = [(pair, metric) for pair in NAME_BY_PAIR for metric in (METRIC_BY_PAIR[pair], SACRE_METRIC)]
+    """Return the scores of what needs no training beside those of base, on the test set of each
+    language pair.
+    """
+    shown = [
+        (pair, metric) for pair in NAME_BY_PAIR for metric in (METRIC_BY_PAIR[pair], SACRE_METRIC)
+    ]
     names = dict.fromkeys(name for record in frame.baselines for name in record.scores_by_baseline)
     value_by_baseline: dict[tuple[str, str, str], float] = {}
     signatures = set()
@@ -75,7 +88,9 @@ def lay_out_baselines(frame: Frame) -> Table:
             for score in scores:
                 if (pair, score.metric) in shown:
                     value_by_baseline[pair, score.metric, name] = score.value
-                    signatures.add((score.metric, f"{record.testset} ({record.corpus})", score.signature))
+                    signatures.add(
+                        (score.metric, f"{record.testset} ({record.corpus})", score.signature)
+                    )
     base_by_column: dict[tuple[str, str], Number | None] = {}
     for language_pair, metric in shown:
         evaluations = evaluations_of(language_pair, REFERENCE_SYSTEM)
@@ -91,9 +106,13 @@ def lay_out_baselines(frame: Frame) -> Table:
         return text_cell(format_value(value, column[1]), "ours", *marks)
 
     def lead_cell(column: tuple[str, str]) -> Cell:
-        """Return the lowest lead over seeds of base above the best baseline: same test set, same definition."""
+        """Return the lowest lead over seeds of base above the best baseline: same test set, same
+        definition.
+        """
         base = base_by_column[column]
-        scores = [value for (*place, _), value in value_by_baseline.items() if tuple(place) == column]
+        scores = [
+            value for (*place, _), value in value_by_baseline.items() if tuple(place) == column
+        ]
         if base is None or not base.values or not scores:
             return text_cell(DASH, "state", *(base.marks if base else ()))
         lead = min(value for _, value in base.values) - max(scores)
@@ -102,16 +121,28 @@ def lay_out_baselines(frame: Frame) -> Table:
 
     rows = [Row((label(name), *(score_cell(name, column) for column in shown))) for name in names]
     if rows:
-        rows.append(Row((label(f"{REFERENCE_SYSTEM} (trained)"), *map(our_cell, base_by_column.values())), "ours"))
         rows.append(
             Row(
-                (label(f"{REFERENCE_SYSTEM} above the best of these"), *(lead_cell(column) for column in shown)), "ours"
+                (label(f"{REFERENCE_SYSTEM} (trained)"), *map(our_cell, base_by_column.values())),
+                "ours",
+            )
+        )
+        rows.append(
+            Row(
+                (
+                    label(f"{REFERENCE_SYSTEM} above the best of these"),
+                    *(lead_cell(column) for column in shown),
+                ),
+                "ours",
             )
         )
     table = Table(
         name="baselines",
         title="Baselines",
-        caption="What needs no training, on the test sets of this scale: a trained system must lie far above.",
+        caption=(
+            "What needs no training, on the test sets of this scale: a trained system must lie far"
+            " above."
+        ),
         columns=(
             Column("baseline", "", side="label"),
             *(
@@ -133,13 +164,17 @@ def lay_out_runs(frame: Frame) -> Table:
         return text_cell(f"{run.state.update:,} of {run.state.updates:,}", "ours")
 
     def seconds(run: Run) -> Cell:
-        return text_cell(format_value(run.train.wall_seconds, "wall_seconds") if run.train else "", "ours")
+        return text_cell(
+            format_value(run.train.wall_seconds, "wall_seconds") if run.train else "", "ours"
+        )
 
     def state(run: Run) -> Cell:
         return text_cell(run.state.status, "ours" if run.state.status == "finished" else "state")
 
     fields: list[Field[Run]] = [
-        label_field("training", "training", lambda run: f"{run.corpus} {run.system} seed {run.seed}"),
+        label_field(
+            "training", "training", lambda run: f"{run.corpus} {run.system} seed {run.seed}"
+        ),
         our_field("state", "state", state),
         our_field("updates", "updates", updates),
         our_field("wall_seconds", "wall seconds", seconds),
@@ -156,5 +191,8 @@ def lay_out_runs(frame: Frame) -> Table:
         title="Runs",
         caption=f"The trainings of scale {frame.scale}, and the state of each.",
         columns=columns_of(fields),
-        rows=tuple(replace(row, anchor=anchor_of(run.state.run) if run.state.run else "") for run, row in rows),
+        rows=tuple(
+            replace(row, anchor=anchor_of(run.state.run) if run.state.run else "")
+            for run, row in rows
+        ),
     )

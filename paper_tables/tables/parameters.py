@@ -1,6 +1,8 @@
-"""Finds which vocabulary each count of parameters that Table 3 prints implies: its last column, and notes.
+"""Finds which vocabulary each count of parameters that Table 3 prints implies: its last column, and
+notes.
 
-Counted from the specs of scale paper (`aiayn.cost.num_parameters`); it needs no run and is the same at every scale.
+Counted from the specs of scale paper (`aiayn.cost.num_parameters`); it needs no run and is the same
+at every scale.
 """
 
 from dataclasses import dataclass
@@ -10,8 +12,13 @@ from aiayn.cost import LEARNED_POSITION_ROWS, num_parameters
 from aiayn.printed import PAPER_SCALE, REFERENCE_SYSTEM, printed_number, read_table
 from aiayn.spec.system import CONFIG_FOLDER, SystemSpec, read_system
 
-PRINTED_SIZE, T2T_SIZE = 37_000, 40_960  # section 5.1's "about 37000"; tensor2tensor v1.0.4's wmt_ende_bpe32k
-TARGET_SPACE_ROWS = 32  # tensor2tensor v1.0.4 adds an embedding of the task to its encoder's input; ours has none
+PRINTED_SIZE, T2T_SIZE = (
+    37_000,
+    40_960,
+)  # section 5.1's "about 37000"; tensor2tensor v1.0.4's wmt_ende_bpe32k
+TARGET_SPACE_ROWS = (
+    32  # tensor2tensor v1.0.4 adds an embedding of the task to its encoder's input; ours has none
+)
 MILLION = 1_000_000
 DECIMALS = 2
 BIG = "big"
@@ -19,7 +26,9 @@ BIG = "big"
 
 @dataclass(frozen=True)
 class CountedRow:
-    """A row of Table 3 with a printed count of its own: its spec, and the count in millions as printed."""
+    """A row of Table 3 with a printed count of its own: its spec, and the count in millions as
+    printed.
+    """
 
     system: SystemSpec
     printed: str
@@ -30,7 +39,9 @@ class CountedRow:
 
     @property
     def vocabulary_sizes(self) -> tuple[int, int]:
-        """The smallest and the largest vocabulary with which the count rounds to the printed millions."""
+        """The smallest and the largest vocabulary with which the count rounds to the printed
+        millions.
+        """
         printed = int(printed_number(self.printed))
         smallest = self._first_reaching(printed * MILLION - MILLION // 2)
         return smallest, self._first_reaching(printed * MILLION + MILLION // 2) - 1
@@ -41,13 +52,20 @@ class CountedRow:
 
 
 def counted_rows(config_folder: Path = CONFIG_FOLDER) -> list[CountedRow]:
-    """Return the rows of Table 3 that have a printed count, in their order; a blank is as in base."""
+    """Return the rows of Table 3 that have a printed count, in their order; a blank is as in
+    base.
+    """
     printed = [cell for cell in read_table(3) if cell.column == "params"]
-    return [CountedRow(read_system(cell.row, PAPER_SCALE, config_folder), cell.value) for cell in printed]
+    return [
+        CountedRow(read_system(cell.row, PAPER_SCALE, config_folder), cell.value)
+        for cell in printed
+    ]
 
 
 def common_vocabulary_sizes(rows: list[CountedRow]) -> tuple[int, int]:
-    """Return the smallest and the largest vocabulary that all rows agree with; the first is larger if there is none."""
+    """Return the smallest and the largest vocabulary that all rows agree with; the first is larger
+    if there is none.
+    """
     ranges = [row.vocabulary_sizes for row in rows]
     return max(low for low, _ in ranges), min(high for _, high in ranges)
 
@@ -68,17 +86,26 @@ def parameter_notes(rows: list[CountedRow]) -> tuple[str, ...]:
     base, big = row_by_name[REFERENCE_SYSTEM], row_by_name[BIG]
     others = [row for row in rows if row is not big]
     with_target_space = [
-        in_millions(row.count(T2T_SIZE) + TARGET_SPACE_ROWS * row.system.training.d_model) for row in (base, big)
+        in_millions(row.count(T2T_SIZE) + TARGET_SPACE_ROWS * row.system.training.d_model)
+        for row in (base, big)
     ]
     learned = LEARNED_POSITION_ROWS["transformer"]
     return (
-        "V: the entries of one vocabulary for source, target and output with which a row's parameters, counted from "
-        f"the paper's sizes, round to the printed count. No single V fits both base and big. The {len(others)} printed "
-        f"counts but big's meet at V = {in_words(common_vocabulary_sizes(others))}, where tensor2tensor's "
-        f"{T2T_SIZE:,} lies; big's {big.printed} needs fewer entries than any of the others allows. With section 5.1's "
-        f"{PRINTED_SIZE:,}, base comes to {in_millions(base.count(PRINTED_SIZE))}, not {base.printed}. tensor2tensor "
-        "v1.0.4, with which the paper was made, also learned a target-space embedding of "
-        f"{TARGET_SPACE_ROWS} x d_model, which ours lacks. With it base has {with_target_space[0]} and big "
-        f"{with_target_space[1]} at V = {T2T_SIZE:,}; every V falls by {TARGET_SPACE_ROWS}, and still none fits both.",
-        f"Row (E) counts {learned:,} learned positions on either side; how many the paper had it does not say.",
+        (
+            "V: the entries of one vocabulary for source, target and output with which a row's"
+            " parameters, counted from the paper's sizes, round to the printed count. No single V"
+            f" fits both base and big. The {len(others)} printed counts but big's meet at V ="
+            f" {in_words(common_vocabulary_sizes(others))}, where tensor2tensor's"
+            f" {T2T_SIZE:,} lies; big's {big.printed} needs fewer entries than any of the others"
+            f" allows. With section 5.1's {PRINTED_SIZE:,}, base comes to"
+            f" {in_millions(base.count(PRINTED_SIZE))}, not {base.printed}. tensor2tensor v1.0.4,"
+            " with which the paper was made, also learned a target-space embedding of"
+            f" {TARGET_SPACE_ROWS} x d_model, which ours lacks. With it base has"
+            f" {with_target_space[0]} and big {with_target_space[1]} at V = {T2T_SIZE:,}; every V"
+            f" falls by {TARGET_SPACE_ROWS}, and still none fits both."
+        ),
+        (
+            f"Row (E) counts {learned:,} learned positions on either side; how many the paper had"
+            " it does not say."
+        ),
     )

@@ -1,4 +1,6 @@
-"""Lays out Table 2: BLEU on the test sets of both languages and the cost of training, printed and ours side by side."""
+"""Lays out Table 2: BLEU on the test sets of both languages and the cost of training, printed and
+ours side by side.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,18 +31,20 @@ from paper_tables.tables.ours import complete, our_cell
 MARK_BY_EDITION = {"neurips2017": "a", "arxiv": "b"}
 NO_GPU_MARK, UNKNOWN_GPU_MARK = "c", "d"
 MODEL_FLOPS_NOTE = (
-    "Model FLOPs: what the model's products of matrices came to, by the formula in table `costs`. Footnote 5's "
-    "estimate is another quantity: what the GPUs could have done in the time. `costs` has the ratio of the two."
+    "Model FLOPs: what the model's products of matrices came to, by the formula in table `costs`."
+    " Footnote 5's estimate is another quantity: what the GPUs could have done in the time. `costs`"
+    " has the ratio of the two."
 )
 NOTHING_OF_TABLE_2 = "Logs without a BLEU of a test set, and without a GPU whose rate is known"
 CAPTION = (
-    "BLEU and training cost on the test sets (the paper's: newstest2014). Printed: as in the paper. "
-    f"Ours: {SEEDS_WORDS}. Definitions as printed: EN-DE in {METRIC_BY_PAIR['en-de']}, EN-FR in "
-    f"{METRIC_BY_PAIR['en-fr']}; beside it the same translations in {SACRE_METRIC}, which is another quantity "
-    "and never subtracted."
+    "BLEU and training cost on the test sets (the paper's: newstest2014). Printed: as in the"
+    f" paper. Ours: {SEEDS_WORDS}. Definitions as printed: EN-DE in {METRIC_BY_PAIR['en-de']},"
+    f" EN-FR in {METRIC_BY_PAIR['en-fr']}; beside it the same translations in {SACRE_METRIC}, which"
+    " is another quantity and never subtracted."
 )
 MARK_TEXT_OF_LOGS = (
-    "Trained at scale {scale}: another corpus and smaller systems than the paper's; no reproduction of its number."
+    "Trained at scale {scale}: another corpus and smaller systems than the paper's; no reproduction"
+    " of its number."
 )
 CAPTION_OF_LOGS = (
     "BLEU on the test sets and training cost: printed, and from logs alone. A number of a log has "
@@ -50,7 +54,9 @@ OUR_ROWS = ("base", "big")
 
 
 def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
-    """Return the columns; `heading` is that of our numbers. Definitions are named where they are not the printed."""
+    """Return the columns; `heading` is that of our numbers. Definitions are named where they are
+    not the printed.
+    """
     columns = [Column("model", "Model", side="label")]
     name_by_pair = {pair.replace("-", "_"): name for pair, name in NAME_BY_PAIR.items()}
     for pair, name in name_by_pair.items():
@@ -64,9 +70,17 @@ def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
         ]
     group = "Training Cost (FLOPs)"
     pairs = name_by_pair.items()
-    columns += [Column(f"flops_{pair}", f"printed {name}", group, better="lower") for pair, name in pairs]
-    columns += [Column(f"flops_{pair}_ours", f"{heading} {name}", group, "ours", "lower") for pair, name in pairs]
-    columns += [Column(f"model_flops_{pair}_ours", f"model FLOPs, ours {name}", group, "ours") for pair, name in pairs]
+    columns += [
+        Column(f"flops_{pair}", f"printed {name}", group, better="lower") for pair, name in pairs
+    ]
+    columns += [
+        Column(f"flops_{pair}_ours", f"{heading} {name}", group, "ours", "lower")
+        for pair, name in pairs
+    ]
+    columns += [
+        Column(f"model_flops_{pair}_ours", f"model FLOPs, ours {name}", group, "ours")
+        for pair, name in pairs
+    ]
     return tuple(columns)
 
 
@@ -78,8 +92,15 @@ def lay_out_table2(frame: Frame) -> Table:
         cells = our_cells(frame, line) if line.table == 2 else {}
         if cells and line.label:
             is_empty = all(cell.kind != "ours" for cell in cells.values())
-            pairs = {number.key.language_pair for numbers in line.numbers.values() for number in numbers if number}
-            aside = Aside(f"{line.label}, {', '.join(pairs)}", NOTHING_OF_TABLE_2) if is_empty else None
+            pairs = {
+                number.key.language_pair
+                for numbers in line.numbers.values()
+                for number in numbers
+                if number
+            }
+            aside = (
+                Aside(f"{line.label}, {', '.join(pairs)}", NOTHING_OF_TABLE_2) if is_empty else None
+            )
             below.append((line.row, {"model": label(line.label, *line.marks), **cells}, aside))
         elif cells:
             cells_by_row[line.row] = cells
@@ -104,7 +125,8 @@ def group_of(row: str) -> str:
 
 
 def our_cells(frame: Frame, line: Line) -> dict[str, Cell]:
-    """Return the numbers of a line of Table 2 or 3; a cost that cannot be known is a dash with the reason.
+    """Return the numbers of a line of Table 2 or 3; a cost that cannot be known is a dash with the
+    reason.
 
     Beside a BLEU is its difference to the printed one, or, from a log, the name of its definition.
     """
@@ -113,32 +135,57 @@ def our_cells(frame: Frame, line: Line) -> dict[str, Cell]:
         cells[column] = our_cell(*numbers)
         if (number := numbers[0]) is None:
             continue
-        if number.metric in FLOPS_METRICS and cells[column].kind != "ours" and (runs := frame.trained(number.key)):
+        if (
+            number.metric in FLOPS_METRICS
+            and cells[column].kind != "ours"
+            and (runs := frame.trained(number.key))
+        ):
             has_gpu = any(run.train.hardware.num_gpus for run in runs if run.train)
-            reason = (UNKNOWN_GPU_MARK if has_gpu else NO_GPU_MARK,) if number.metric == "training_flops" else ()
-            cells[column] = replace(text_cell(DASH, "state", *number.marks, *reason), shows=(number,))
+            reason = (
+                (UNKNOWN_GPU_MARK if has_gpu else NO_GPU_MARK,)
+                if number.metric == "training_flops"
+                else ()
+            )
+            cells[column] = replace(
+                text_cell(DASH, "state", *number.marks, *reason), shows=(number,)
+            )
         beside = column.removesuffix("ours") if line.table == 2 else ""
         place = (str(line.table), line.row, column.removesuffix("_ours"))
         if frame.is_of_logs and is_bleu(number.metric):
-            named = ("; ".join(filter(None, (one.metric, one.settings))) for one in numbers if one and one.values)
+            named = (
+                "; ".join(filter(None, (one.metric, one.settings)))
+                for one in numbers
+                if one and one.values
+            )
             parts = tuple(map(Part, named))
             cells[f"{beside}definition"] = Cell(parts, "label") if parts else blank_cell()
-        elif judged := [cell for cell in frame.judged if (cell.table, cell.row, cell.column) == place]:
+        elif judged := [
+            cell for cell in frame.judged if (cell.table, cell.row, cell.column) == place
+        ]:
             cells[f"{beside}difference"] = difference_cell(judged)
     return cells
 
 
 def difference_cell(cells: Sequence[PrintedCell]) -> Cell:
-    """Return ours minus printed, by edition where they differ; the mark alone where conditions differ."""
+    """Return ours minus printed, by edition where they differ; the mark alone where conditions
+    differ.
+    """
     number = cells[0].number
     if number is None or number.mark:
         return text_cell("", "state", *(number.marks if number else ()))
     parts = tuple(
-        Part(format_difference(difference), (MARK_BY_EDITION[cell.edition],) if cell.edition in MARK_BY_EDITION else ())
+        Part(
+            format_difference(difference),
+            (MARK_BY_EDITION[cell.edition],) if cell.edition in MARK_BY_EDITION else (),
+        )
         for cell in cells
         if (difference := cell.verdict.difference) is not None
     )
-    return Cell(parts, "ours", provenance=our_cell(number).provenance) if parts else text_cell(DASH, "state")
+    return (
+        Cell(parts, "ours", provenance=our_cell(number).provenance)
+        if parts
+        else text_cell(DASH, "state")
+    )
 
 
 def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
@@ -146,21 +193,35 @@ def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
     text_by_mark = {
         MARK_BY_EDITION["neurips2017"]: "As printed in the NeurIPS 2017 edition.",
         MARK_BY_EDITION["arxiv"]: "As printed in the arXiv edition, version 5 and later.",
-        NO_GPU_MARK: f"Trained without a GPU: no cost by footnote 5. Wall time instead: {_wall_times(frame)}.",
+        NO_GPU_MARK: (
+            "Trained without a GPU: no cost by footnote 5. Wall time instead:"
+            f" {_wall_times(frame)}."
+        ),
         UNKNOWN_GPU_MARK: "The GPU is not in hardware.yaml; add its sustained rate there.",
     }
     trains = [run.train for run in frame.runs if run.train is not None]
     notes = [Note(mark, text) for mark, text in text_by_mark.items() if mark in used_marks]
     notes += [Note("", text) for text in frame.notes.get("table2", ())]
     notes += [Note("", MODEL_FLOPS_NOTE)] if trains else []
-    has_other = any(one.training.precision != PAPER_PRECISION for one in frame.system_by_name.values())
+    has_other = any(
+        one.training.precision != PAPER_PRECISION for one in frame.system_by_name.values()
+    )
     for product in sorted({train.hardware.gpu for train in trains if train.hardware.num_gpus}):
         gpu = frame.hardware.find_gpu(product)
         if gpu is not None:
             rate = gpu.sustained_flops_per_second
-            text = f"{format_value(rate.value, 'training_flops')} FLOP/s a GPU ({rate.kind}: {rate.source})"
-            single = "; as the paper counts it, in single precision whatever the training's" if has_other else ""
-            notes.append(Note("", f"Cost of ours: GPU seconds of all attempts x {text}, {product}{single}."))
+            text = (
+                f"{format_value(rate.value, 'training_flops')} FLOP/s a GPU ({rate.kind}:"
+                f" {rate.source})"
+            )
+            single = (
+                "; as the paper counts it, in single precision whatever the training's"
+                if has_other
+                else ""
+            )
+            notes.append(
+                Note("", f"Cost of ours: GPU seconds of all attempts x {text}, {product}{single}.")
+            )
     return notes
 
 

@@ -1,4 +1,6 @@
-"""Lays out Table 3: each printed row, and under it ours with the hyper-parameters really used at this scale."""
+"""Lays out Table 3: each printed row, and under it ours with the hyper-parameters really used at
+this scale.
+"""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -23,22 +25,30 @@ from paper_tables.tables.table2 import MARK_TEXT_OF_LOGS, our_cells
 
 BLEU_METRIC = METRIC_BY_PAIR["en-de"]
 CAPTION = (
-    "Variations on the architecture, EN-DE, on the dev set without averaging (the paper's: newstest2013). A printed "
-    "row leaves blank what is as in base; ours, under it, shows every value really "
-    f"used. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC} as printed, and beside it in {SACRE_METRIC}, "
-    "which is another quantity and never subtracted. Perplexity is per subword of ours, and the bits its "
-    "logarithm to base 2: they compare with other lines of ours, not with the printed one. Bits a word are per "
-    "word of the detokenised reference, cut at blanks, ends of sentences included: so vocabularies compare."
+    "Variations on the architecture, EN-DE, on the dev set without averaging (the paper's:"
+    " newstest2013). A printed row leaves blank what is as in base; ours, under it, shows every"
+    f" value really used. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC} as printed, and beside it in"
+    f" {SACRE_METRIC}, which is another quantity and never subtracted. Perplexity is per subword of"
+    " ours, and the bits its logarithm to base 2: they compare with other lines of ours, not with"
+    " the printed one. Bits a word are per word of the detokenised reference, cut at blanks, ends"
+    " of sentences included: so vocabularies compare."
 )
 CAPTION_OF_LOGS = (
-    "Variations on the architecture, EN-DE, on the dev set (the paper's: newstest2013): printed, and from "
-    "logs alone. Perplexity is 2 to the nll_loss of the validation at the last update, per subword of the log's "
-    "own vocabulary: it compares with other lines of the same data, not with the printed one."
+    "Variations on the architecture, EN-DE, on the dev set (the paper's: newstest2013): printed,"
+    " and from logs alone. Perplexity is 2 to the nll_loss of the validation at the last update,"
+    " per subword of the log's own vocabulary: it compares with other lines of the same data, not"
+    " with the printed one."
 )
 SYMBOL_BY_COLUMN = {  # Table 3's columns of settings, and what they are in a spec
-    "N": "num_layers", "d_model": "d_model", "d_ff": "d_ff", "h": "num_heads", "d_k": "d_k", "d_v": "d_v",
-    "P_drop": "p_drop", "eps_ls": "eps_ls",
-}  # fmt: skip
+    "N": "num_layers",
+    "d_model": "d_model",
+    "d_ff": "d_ff",
+    "h": "num_heads",
+    "d_k": "d_k",
+    "d_v": "d_v",
+    "P_drop": "p_drop",
+    "eps_ls": "eps_ls",
+}
 
 
 def lay_out_table3(frame: Frame) -> Table:
@@ -46,7 +56,10 @@ def lay_out_table3(frame: Frame) -> Table:
     columns, lines = table3_columns(), [line for line in frame.lines if line.table == 3]
     ours = [(line.row, _settings(line) | our_cells(frame, line), None) for line in lines]
     counted = counted_rows()
-    beside = {row.system.name: {"vocabulary_sizes": text_cell(in_words(row.vocabulary_sizes))} for row in counted}
+    beside = {
+        row.system.name: {"vocabulary_sizes": text_cell(in_words(row.vocabulary_sizes))}
+        for row in counted
+    }
     table = Table(
         name="table3",
         title="Table 3, from logs" if frame.is_of_logs else "Table 3",
@@ -69,7 +82,9 @@ def table3_columns() -> tuple[Column, ...]:
     columns = []
     for column in read_columns()[3]:
         side: Literal["label", "printed"] = "label" if column.kind == "label" else "printed"
-        columns.append(Column(column.name, column.heading, side=side, better=better.get(column.name, "")))
+        columns.append(
+            Column(column.name, column.heading, side=side, better=better.get(column.name, ""))
+        )
         if column.name == "ppl_dev":
             columns += [
                 Column("bits_dev", "bits a subword (dev)", side="ours", better="lower"),
@@ -100,12 +115,20 @@ def _notes(frame: Frame, lines: Sequence[Line]) -> list[Note]:
     for corpus in dict.fromkeys(key.corpus for key in keys):
         sizes = frame.vocabulary_sizes_by_corpus.get(corpus, {})
         if sizes:
-            words = " and ".join(f"{size:,} ({language})" for language, size in sorted(sizes.items()))
+            words = " and ".join(
+                f"{size:,} ({language})" for language, size in sorted(sizes.items())
+            )
             notes.append(
-                Note("", f"Parameters of ours count {corpus}'s vocabulary, {words} entries with special symbols.")
+                Note(
+                    "",
+                    f"Parameters of ours count {corpus}'s vocabulary, {words} entries with special"
+                    " symbols.",
+                )
             )
     for key in keys:
         spec = frame.system_by_name.get(key.system)
         if spec and spec.training.positions == "learned":
-            notes.append(Note("", f"{key.system}: learned positional embedding instead of sinusoids."))
+            notes.append(
+                Note("", f"{key.system}: learned positional embedding instead of sinusoids.")
+            )
     return notes

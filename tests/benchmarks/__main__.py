@@ -1,7 +1,8 @@
-"""Runs every benchmark, one after the other, and prints one table in the form of RESULTS.md: python -m tests.benchmarks
+"""Runs every benchmark, one after the other, and prints one table in the form of RESULTS.md: python
+-m tests.benchmarks
 
-What a benchmark prints besides is in build/bench/NAME.log. One that fails is a row that says so; the others go on.
-bench_decode needs a finished run in results/, and says so where there is none.
+What a benchmark prints besides is in build/bench/NAME.log. One that fails is a row that says so;
+the others go on. bench_decode needs a finished run in results/, and says so where there is none.
 """
 
 import argparse
@@ -24,9 +25,18 @@ FOLDER = Path(__file__).parent
 
 def main() -> int:
     """Run them, print the table, and return 1 if one failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     known = sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
-    parser.add_argument("names", nargs="*", choices=known, default=known, metavar="NAME", help=f"of {', '.join(known)}")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        choices=known,
+        default=known,
+        metavar="NAME",
+        help=f"of {', '.join(known)}",
+    )
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -36,7 +46,9 @@ def main() -> int:
         num_failed += code != 0
         lines += [as_line(result) for result in results]
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
-    num_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    num_threads = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    )
     print(f"\n{cpu_name()}, {num_threads} hardware threads, {device}, torch {torch.__version__}\n")
     print("| " + " | ".join(HEADER) + " |\n|" + "---|" * len(HEADER))
     print("\n".join(lines))
@@ -51,12 +63,18 @@ def run(name: str, out: Path) -> tuple[list[Result], int]:
     print(f"{name} ...", flush=True)
     with log_path.open("w", encoding="utf-8") as log:
         environment = {**os.environ, ROWS_VARIABLE: str(rows_path.absolute())}
-        code = subprocess.run(command, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False).returncode
+        code = subprocess.run(
+            command, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False
+        ).returncode
     lines = rows_path.read_text(encoding="utf-8").splitlines() if rows_path.exists() else []
     results = [Result(*json.loads(line)) for line in lines]
     if code != 0:
-        last = [line for line in log_path.read_text(encoding="utf-8").split("\n") if line.strip()][-1:]
-        results.append(Result(f"`bench_{name}.py`", f"**failed**, exit code {code}", " ".join(last)[:200]))
+        last = [line for line in log_path.read_text(encoding="utf-8").split("\n") if line.strip()][
+            -1:
+        ]
+        results.append(
+            Result(f"`bench_{name}.py`", f"**failed**, exit code {code}", " ".join(last)[:200])
+        )
     elif not results:
         results.append(Result(f"`bench_{name}.py`", f"no row; see {log_path}", ""))
     return results, code
@@ -65,7 +83,13 @@ def run(name: str, out: Path) -> tuple[list[Result], int]:
 def as_line(result: Result) -> str:
     """Return a row of the table."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return "| " + " | ".join([*(cell.replace("|", "/") for cell in result.cells), today, commit_label()[:12]]) + " |"
+    return (
+        "| "
+        + " | ".join(
+            [*(cell.replace("|", "/") for cell in result.cells), today, commit_label()[:12]]
+        )
+        + " |"
+    )
 
 
 if __name__ == "__main__":

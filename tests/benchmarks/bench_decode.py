@@ -3,11 +3,12 @@
     python -m tests.benchmarks.bench_decode [RUN] --results results
     python -m tests.benchmarks.bench_decode --checkpoint model.pt --data data-bin --scale multi30k
 
-The first decodes the test set of a finished run, by default the newest; the second that of a data-bin. Two searches:
-the one that CTranslate2 has (`len` and fairseq's stop), and the paper's (`gnmt` and tensor2tensor's stop), beside which
-CTranslate2's own search stands. The sides take turns, so that what else the machine does falls on all of them; medians,
-with the smallest and the largest. CTranslate2 translates in the fastest of the batches below. Hypotheses are compared
-with the oracle's (`tests/engine/reference_search.py`): those of one score, to 1e-5, are counted as ties.
+The first decodes the test set of a finished run, by default the newest; the second that of a
+data-bin. Two searches: the one that CTranslate2 has (`len` and fairseq's stop), and the paper's
+(`gnmt` and tensor2tensor's stop), beside which CTranslate2's own search stands. The sides take
+turns, so that what else the machine does falls on all of them; medians, with the smallest and the
+largest. CTranslate2 translates in the fastest of the batches below. Hypotheses are compared with
+the oracle's (`tests/engine/reference_search.py`): those of one score, to 1e-5, are counted as ties.
 """
 
 import argparse
@@ -32,7 +33,10 @@ from tests.engine.reference_search import search_by_generator, unequal
 
 SEARCHES = {
     "len, fairseq's stop": {"length_penalty_form": "len", "stop": "fairseq"},
-    "gnmt, tensor2tensor's stop (the paper's)": {"length_penalty_form": "gnmt", "stop": "tensor2tensor"},
+    "gnmt, tensor2tensor's stop (the paper's)": {
+        "length_penalty_form": "gnmt",
+        "stop": "tensor2tensor",
+    },
 }
 CTRANSLATE2_BATCHES: tuple[dict[str, Any], ...] = (
     {"max_batch_size": 0},
@@ -49,23 +53,33 @@ def cpu_seconds(work: Callable[[], object]) -> float:
     return time.process_time() - begin
 
 
-def make_ctranslate2(translator: Translator, training: TrainingSpec, lines: Sequence[list[str]]) -> Callable[[], Any]:
-    """Return what translates the lines by CTranslate2, alpha 0.6 and beam 4, in the batches that suit it best."""
+def make_ctranslate2(
+    translator: Translator, training: TrainingSpec, lines: Sequence[list[str]]
+) -> Callable[[], Any]:
+    """Return what translates the lines by CTranslate2, alpha 0.6 and beam 4, in the batches that
+    suit it best.
+    """
     with tempfile.TemporaryDirectory() as folder:
         save_ctranslate2(translator.model, translator.task, training, Path(folder))
         reader = ctranslate2.Translator(folder, intra_threads=1, inter_threads=1)
 
     def translate(batches: dict[str, Any]) -> Any:
-        return reader.translate_batch(lines, beam_size=4, length_penalty=0.6, max_decoding_length=1000, **batches)
+        return reader.translate_batch(
+            lines, beam_size=4, length_penalty=0.6, max_decoding_length=1000, **batches
+        )
 
     fastest = min(CTRANSLATE2_BATCHES, key=lambda batches: cpu_seconds(lambda: translate(batches)))
     return lambda: translate(fastest)
 
 
 def compare(
-    name: str, translator: Translator, decoding: DecodingSpec, sources: list[torch.Tensor],
-    by_ctranslate2: Callable[[], Any], repetitions: int,
-) -> None:  # fmt: skip
+    name: str,
+    translator: Translator,
+    decoding: DecodingSpec,
+    sources: list[torch.Tensor],
+    by_ctranslate2: Callable[[], Any],
+    repetitions: int,
+) -> None:
     """Print a line a side for one search, and the hypotheses that differ."""
     translator.search_as(decoding)
     dictionary = translator.task.target_dictionary
@@ -86,14 +100,17 @@ def compare(
     for side, values in rates.items():
         ratios = [ours / other for ours, other in zip(rates["ours"], values, strict=True)]
         print(
-            f"  {side:12} {median(values):7.1f} sentences a CPU-second ({min(values):.1f} to {max(values):.1f})   "
-            f"ours is {median(ratios):.2f} x ({min(ratios):.2f} to {max(ratios):.2f})"
+            f"  {side:12} {median(values):7.1f} sentences a CPU-second ({min(values):.1f} to"
+            f" {max(values):.1f})   ours is {median(ratios):.2f} x ({min(ratios):.2f} to"
+            f" {max(ratios):.2f})"
         )
     ratios = [one / other for one, other in zip(rates["ours"], rates["CTranslate2"], strict=True)]
     ours_in_words = f"{median(rates['ours']):.0f} sentences/CPU-s"
     peer_in_words = f"CTranslate2's own search: {median(rates['CTranslate2']):.0f}"
     tell(f"beam search, {name}, {len(sources)} lines", ours_in_words, peer_in_words, ratios)
-    lines = unequal(kept["ours"], search_by_generator(translator.model, dictionary, decoding, sources))
+    lines = unequal(
+        kept["ours"], search_by_generator(translator.model, dictionary, decoding, sources)
+    )
     others = sum(
         [dictionary[symbol] for symbol in one.symbols] != other.hypotheses[0]
         for one, other in zip(kept["ours"], kept["peer"], strict=True)
@@ -104,7 +121,9 @@ def compare(
 
 def main() -> None:
     """Print both searches."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("run", nargs="?", metavar="RUN")
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--checkpoint", type=Path)
@@ -116,7 +135,12 @@ def main() -> None:
     torch.set_num_threads(1)
     if args.checkpoint is not None:
         system = read_system("base", args.scale)
-        training, decoding, checkpoint_path, data_folder = system.training, system.decoding, args.checkpoint, args.data
+        training, decoding, checkpoint_path, data_folder = (
+            system.training,
+            system.decoding,
+            args.checkpoint,
+            args.data,
+        )
     else:
         try:
             finished = find_finished(args.results, args.run, None)
@@ -124,17 +148,23 @@ def main() -> None:
             print(f"nothing to decode with: {error}")
             return
         if finished.training is None:
-            print(f"nothing to decode with: {finished.checkpoint.run} was trained by another version")
+            print(
+                f"nothing to decode with: {finished.checkpoint.run} was trained by another version"
+            )
             return
         training, decoding = finished.training, finished.decoding
         checkpoint_path, data_folder = finished.checkpoint.path, finished.data.folder
     translator = Translator(checkpoint_path, data_folder, decoding, device="cpu")
     sources = load_source_lines(translator.task, "test")[: args.num_lines]
     symbols = translator.task.source_dictionary.symbols
-    by_ctranslate2 = make_ctranslate2(translator, training, [[symbols[i] for i in line[:-1]] for line in sources])
+    by_ctranslate2 = make_ctranslate2(
+        translator, training, [[symbols[i] for i in line[:-1]] for line in sources]
+    )
     print(f"torch {torch.__version__}, CTranslate2 {ctranslate2.__version__}, {checkpoint_path}")
     for name, changes in SEARCHES.items():
-        decoding_of_search = msgspec.structs.replace(decoding, beam_size=4, length_penalty_alpha=0.6, **changes)
+        decoding_of_search = msgspec.structs.replace(
+            decoding, beam_size=4, length_penalty_alpha=0.6, **changes
+        )
         compare(name, translator, decoding_of_search, sources, by_ctranslate2, args.repetitions)
 
 

@@ -1,11 +1,12 @@
-"""One training step of fairseq's own transformer, loss and Adam against ours: ms, target tokens/s, memory, losses.
+"""One training step of fairseq's own transformer, loss and Adam against ours: ms, target tokens/s,
+memory, losses.
 
     python -m tests.benchmarks.bench_step                       a CPU core: Multi30k's base, about two minutes
     python -m tests.benchmarks.bench_step --scale paper         a GPU: base and big, 25k + 25k tokens, fp32, tf32, bf16
 
-The same synthetic batch for both, lengths like the corpus's; steps alternate, in one process. On a CPU the seconds are
-those that the process had of it. The share of the peak is of a product of matrices measured here (of bfloat16 on a
-GPU), not of a data sheet.
+The same synthetic batch for both, lengths like the corpus's; steps alternate, in one process. On a
+CPU the seconds are those that the process had of it. The share of the peak is of a product of
+matrices measured here (of bfloat16 on a GPU), not of a data sheet.
 """
 
 import argparse
@@ -36,12 +37,18 @@ SYSTEMS = {"multi30k": ["base"], "paper": ["base", "big"]}
 
 
 def make_batch(scale: str, device: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Return source, moved-on target and target of so many tokens a side; lengths 15 to 45 (13 on Multi30k's)."""
+    """Return source, moved-on target and target of so many tokens a side; lengths 15 to 45 (13 on
+    Multi30k's).
+    """
     mean_tokens = 30 if scale == "paper" else 13
     generator = torch.Generator().manual_seed(1)
     rows = TOKENS[scale] // mean_tokens
-    lengths = torch.randint(mean_tokens // 2, mean_tokens * 3 // 2 + 1, (rows,), generator=generator)
-    tokens = torch.randint(4, VOCABULARY_SIZE[scale], (2, rows, int(lengths.max())), generator=generator)
+    lengths = torch.randint(
+        mean_tokens // 2, mean_tokens * 3 // 2 + 1, (rows,), generator=generator
+    )
+    tokens = torch.randint(
+        4, VOCABULARY_SIZE[scale], (2, rows, int(lengths.max())), generator=generator
+    )
     tokens = tokens.masked_fill(torch.arange(tokens.shape[2]) >= lengths[:, None], PAD)
     source, target = tokens.to(device)
     return source, torch.cat([torch.full_like(target[:, :1], 2), target[:, :-1]], dim=1), target
@@ -64,9 +71,16 @@ def make_model(training: TrainingSpec, vocabulary_size: int) -> AiaynTransformer
     )
 
 
-def make_our_step(training: TrainingSpec, scale: str, precision: str, device: str) -> Callable[[], Tensor]:
-    """Return what makes one optimiser step of ours and returns the sum of its smoothed losses, which nobody reads."""
-    model, batch = make_model(training, VOCABULARY_SIZE[scale]).to(device), make_batch(scale, device)
+def make_our_step(
+    training: TrainingSpec, scale: str, precision: str, device: str
+) -> Callable[[], Tensor]:
+    """Return what makes one optimiser step of ours and returns the sum of its smoothed losses,
+    which nobody reads.
+    """
+    model, batch = (
+        make_model(training, VOCABULARY_SIZE[scale]).to(device),
+        make_batch(scale, device),
+    )
     prepare_device(device)
     source, moved, target = batch
     num_tokens = int(target.ne(PAD).sum())
@@ -75,7 +89,9 @@ def make_our_step(training: TrainingSpec, scale: str, precision: str, device: st
     def step() -> Tensor:
         optimiser.zero_grad()
         with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
-            loss: Tensor = model(source, None, moved, target_BT=target, eps_ls=EPS_LS, num_tokens=num_tokens)[0]
+            loss: Tensor = model(
+                source, None, moved, target_BT=target, eps_ls=EPS_LS, num_tokens=num_tokens
+            )[0]
         (loss / num_tokens).backward()
         optimiser.step()
         return loss.detach()
@@ -86,7 +102,8 @@ def make_our_step(training: TrainingSpec, scale: str, precision: str, device: st
 def make_steps(
     training: TrainingSpec, scale: str, precision: str, device: str, *, is_compiled: bool
 ) -> dict[str, Callable[[], float]]:
-    """Return a function for each side that makes one optimiser step and returns the smoothed loss a token, in nats.
+    """Return a function for each side that makes one optimiser step and returns the smoothed loss a
+    token, in nats.
 
     With `is_compiled` a third side is ours by `torch.compile`, which no training uses.
     """
@@ -95,10 +112,15 @@ def make_steps(
     source, moved, target = make_batch(scale, device)
     num_tokens = int(target.ne(PAD).sum())
     flags: Any = argparse.Namespace(
-        encoder_layers=training.num_layers, decoder_layers=training.num_layers, encoder_embed_dim=training.d_model,
-        encoder_ffn_embed_dim=training.d_ff, encoder_attention_heads=training.num_heads,
-        decoder_attention_heads=training.num_heads, dropout=training.p_drop, share_all_embeddings=True,
-    )  # fmt: skip
+        encoder_layers=training.num_layers,
+        decoder_layers=training.num_layers,
+        encoder_embed_dim=training.d_model,
+        encoder_ffn_embed_dim=training.d_ff,
+        encoder_attention_heads=training.num_heads,
+        decoder_attention_heads=training.num_heads,
+        dropout=training.p_drop,
+        share_all_embeddings=True,
+    )
     base_architecture(flags)
     prepare_device(device)
     torch.manual_seed(1)
@@ -109,7 +131,9 @@ def make_steps(
 
     def stock_loss() -> Tensor:
         log_probabilities = stock.get_normalized_probs(stock(source, None, moved), log_probs=True)
-        return label_smoothed_nll_loss(log_probabilities.flatten(0, 1), target.flatten(), EPS_LS, PAD)[0]
+        return label_smoothed_nll_loss(
+            log_probabilities.flatten(0, 1), target.flatten(), EPS_LS, PAD
+        )[0]
 
     def our_loss(model: Any) -> Tensor:
         return model(source, None, moved, target_BT=target, eps_ls=EPS_LS, num_tokens=num_tokens)[0]
@@ -122,7 +146,10 @@ def make_steps(
         optimiser.step()
         return float(loss) / num_tokens
 
-    steps = {"fairseq": lambda: step(stock_loss, stock_adam), "ours": lambda: step(partial(our_loss, ours), our_adam)}
+    steps = {
+        "fairseq": lambda: step(stock_loss, stock_adam),
+        "ours": lambda: step(partial(our_loss, ours), our_adam),
+    }
     if is_compiled:
         compiled = torch.compile(ours)
         steps["compiled"] = lambda: step(partial(our_loss, compiled), our_adam)
@@ -138,7 +165,9 @@ def measured_peak(device: str) -> float:
 
 
 def _seconds(work: Callable[[], object], device: str) -> float:
-    """Return the seconds of a GPU's work on the clock; on a CPU those of this process, as others may use it, too."""
+    """Return the seconds of a GPU's work on the clock; on a CPU those of this process, as others
+    may use it, too.
+    """
     clock = time.process_time if device == "cpu" else time.perf_counter
     begin = clock()
     work()
@@ -148,7 +177,9 @@ def _seconds(work: Callable[[], object], device: str) -> float:
 
 
 class Side(NamedTuple):
-    """What one side's steps took: seconds of each, GiB at their peak (None on a CPU), share of the measured peak."""
+    """What one side's steps took: seconds of each, GiB at their peak (None on a CPU), share of the
+    measured peak.
+    """
 
     name: str
     seconds: list[float]
@@ -164,13 +195,24 @@ class Side(NamedTuple):
 
 
 def measure_sides(
-    system: str, scale: str, precision: str, device: str, num_steps: int, *, is_compiled: bool = False
+    system: str,
+    scale: str,
+    precision: str,
+    device: str,
+    num_steps: int,
+    *,
+    is_compiled: bool = False,
 ) -> Iterator[Side]:
-    """Alternate the steps of both sides and yield what each took; a side that runs out of memory is left out."""
+    """Alternate the steps of both sides and yield what each took; a side that runs out of memory is
+    left out.
+    """
     training = read_system(system, scale).training
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     target_tokens = int(make_batch(scale, "cpu")[2].ne(PAD).sum())
-    steps, peak = make_steps(training, scale, precision, device, is_compiled=is_compiled), measured_peak(device)
+    steps, peak = (
+        make_steps(training, scale, precision, device, is_compiled=is_compiled),
+        measured_peak(device),
+    )
     taken_by_side: dict[str, list[float]] = {name: [] for name in steps}
     memory, losses = dict.fromkeys(steps, 0.0), dict.fromkeys(steps, 0.0)
     for index in range(num_steps + 2):  # two to warm up
@@ -189,9 +231,19 @@ def measure_sides(
                 taken_by_side[name].append(taken)
             if device == "cuda":
                 memory[name] = torch.cuda.max_memory_allocated() / 2**30
-    flops = flops_per_token(training, VOCABULARY_SIZE[scale], 30.0 if scale == "paper" else 13.0) * target_tokens
+    flops = (
+        flops_per_token(training, VOCABULARY_SIZE[scale], 30.0 if scale == "paper" else 13.0)
+        * target_tokens
+    )
     for name in steps:
-        side = Side(name, taken_by_side[name], 0.0, memory[name] if device == "cuda" else None, 0.0, losses[name])
+        side = Side(
+            name,
+            taken_by_side[name],
+            0.0,
+            memory[name] if device == "cuda" else None,
+            0.0,
+            losses[name],
+        )
         yield side._replace(
             target_tokens_per_second=target_tokens / side.median_seconds,
             fraction_of_peak=flops / side.median_seconds / peak,
@@ -200,28 +252,39 @@ def measure_sides(
 
 def main() -> None:
     """Print what the two cost on this machine."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--scale", choices=SYSTEMS, default="multi30k")
     parser.add_argument("--steps", type=int, default=7)
     parser.add_argument("--compiled", action="store_true", help="ours by torch.compile, too")
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_num_threads(1)
-    print(f"torch {torch.__version__}, {torch.cuda.get_device_name() if device == 'cuda' else 'one CPU thread'}")
+    print(
+        f"torch {torch.__version__},"
+        f" {torch.cuda.get_device_name() if device == 'cuda' else 'one CPU thread'}"
+    )
     for system in SYSTEMS[args.scale]:
         for precision in ("fp32", "tf32", "bf16") if device == "cuda" else ("fp32",):
             sides: dict[str, Side] = {}
-            for side in measure_sides(system, args.scale, precision, device, args.steps, is_compiled=args.compiled):
+            for side in measure_sides(
+                system, args.scale, precision, device, args.steps, is_compiled=args.compiled
+            ):
                 held = "         -" if side.gib is None else f"{side.gib:6.1f} GiB"
                 print(
-                    f"{system:5} {precision:5} {side.name:8} {side.median_seconds * 1000:8.1f} ms "
-                    f"(best {min(side.seconds) * 1000:.1f}) {side.target_tokens_per_second:10,.0f} target tokens/s "
-                    f"{held} {side.fraction_of_peak:6.1%} of the peak loss {side.loss:.4f}"
+                    f"{system:5} {precision:5} {side.name:8} {side.median_seconds * 1000:8.1f} ms"
+                    f" (best {min(side.seconds) * 1000:.1f})"
+                    f" {side.target_tokens_per_second:10,.0f} target tokens/s"
+                    f" {held} {side.fraction_of_peak:6.1%} of the peak loss {side.loss:.4f}"
                 )
                 sides[side.name] = side
             for name in set(sides) & {"ours", "compiled"} if "fairseq" in sides else ():
                 stock, one = sides["fairseq"], sides[name]
-                what = f"step of {args.scale}'s {system}, {precision}, {TOKENS[args.scale]:,} tokens a side, {name}"
+                what = (
+                    f"step of {args.scale}'s {system}, {precision}, {TOKENS[args.scale]:,} tokens a"
+                    f" side, {name}"
+                )
                 peer = f"stock fairseq: {seconds(stock.seconds)}"
                 tell(what, seconds(one.seconds), peer, ratios_of(stock.seconds, one.seconds))
                 tell(

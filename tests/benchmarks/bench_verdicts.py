@@ -2,9 +2,10 @@
 
     python tests/benchmarks/bench_verdicts.py          about a minute of one core
 
-The rule: margin 0.5 BLEU, alpha 0.05. On the margin REPRODUCED is wrong, and so is NOT REPRODUCED; without a difference
-REPRODUCED is right, and its rate is the power. Systems vary with sd 0.27 over seeds, but for the last scene, where the
-judged one varies four times as much as those that its sd is pooled with.
+The rule: margin 0.5 BLEU, alpha 0.05. On the margin REPRODUCED is wrong, and so is NOT REPRODUCED;
+without a difference REPRODUCED is right, and its rate is the power. Systems vary with sd 0.27 over
+seeds, but for the last scene, where the judged one varies four times as much as those that its sd
+is pooled with.
 """
 
 import sys
@@ -33,27 +34,34 @@ NUM_CELLS, NUM_TABLES = 14, 1000
 
 
 def print_rates() -> None:
-    """Print how often each outcome comes, by true difference, pooling and number of seeds, in percent."""
+    """Print how often each outcome comes, by true difference, pooling and number of seeds, in
+    percent.
+    """
     print(
-        f"{'true difference':<17}{'standard deviation':<28}{'seeds':>5}  {'REPRODUCED':>10}  NOT REPRODUCED  UNDECIDED"
+        f"{'true difference':<17}{'standard deviation':<28}{'seeds':>5}  {'REPRODUCED':>10}  NOT"
+        " REPRODUCED  UNDECIDED"
     )
     for difference in DIFFERENCES:
         for pooling, sds in SDS_BY_POOLING.items():
             for num_seeds in NUM_SEEDS:
                 scene = Scene(true_difference=difference, sds=sds, num_seeds=num_seeds)
-                found = simulate_rates(scene, num_trials=NUM_TRIALS, rng=np.random.default_rng(1706))
+                found = simulate_rates(
+                    scene, num_trials=NUM_TRIALS, rng=np.random.default_rng(1706)
+                )
                 reproduced, not_reproduced, undecided = (
                     100 * found.fraction_by_outcome[outcome]
                     for outcome in (Outcome.REPRODUCED, Outcome.NOT_REPRODUCED, Outcome.UNDECIDED)
                 )
                 print(
-                    f"{difference:<17g}{pooling:<28}{num_seeds:>5}  {reproduced:>8.1f} %  {not_reproduced:>12.1f} %  "
-                    f"{undecided:>7.1f} %"
+                    f"{difference:<17g}{pooling:<28}{num_seeds:>5}  {reproduced:>8.1f} % "
+                    f" {not_reproduced:>12.1f} %  {undecided:>7.1f} %"
                 )
                 if difference == MARGIN_BLEU and num_seeds == NUM_SEEDS[0]:
                     tell(
-                        f"verdicts of {NUM_TRIALS:,} runs on the margin, {num_seeds} seeds, sd {pooling}",
-                        f"wrongly REPRODUCED {reproduced:.1f} %, wrongly NOT REPRODUCED {not_reproduced:.1f} %",
+                        f"verdicts of {NUM_TRIALS:,} runs on the margin, {num_seeds} seeds, sd"
+                        f" {pooling}",
+                        f"wrongly REPRODUCED {reproduced:.1f} %, wrongly NOT REPRODUCED"
+                        f" {not_reproduced:.1f} %",
                         f"the rule allows {100 * ALPHA:g} % and {50 * ALPHA:g} %",
                     )
     error = 100 * (ALPHA * (1 - ALPHA) / NUM_TRIALS) ** 0.5
@@ -61,20 +69,27 @@ def print_rates() -> None:
 
 
 def print_family_rates() -> None:
-    """Print how often a table of cells on the margin has a wrong REPRODUCED, and how often after Holm's correction."""
+    """Print how often a table of cells on the margin has a wrong REPRODUCED, and how often after
+    Holm's correction.
+    """
     rng = np.random.default_rng(1706)
-    scene = Scene(true_difference=MARGIN_BLEU, sds=SDS_BY_POOLING["pooled over 4 systems"], num_seeds=5)
+    scene = Scene(
+        true_difference=MARGIN_BLEU, sds=SDS_BY_POOLING["pooled over 4 systems"], num_seeds=5
+    )
     num_wrong = num_wrong_corrected = 0
     for _ in range(NUM_TABLES):
         verdicts = [simulate_verdict(scene, rng) for _ in range(NUM_CELLS)]
         family = judge_family(verdicts)
         num_wrong += any(one.outcome is Outcome.REPRODUCED for one in verdicts)
-        num_wrong_corrected += any(one.outcome is Outcome.REPRODUCED for one in family.corrected if one is not None)
+        num_wrong_corrected += any(
+            one.outcome is Outcome.REPRODUCED for one in family.corrected if one is not None
+        )
         stated = family.chance_wrongly_reproduced
     print(
-        f"{NUM_TABLES} tables of {NUM_CELLS} cells on the margin, 5 seeds: {100 * num_wrong / NUM_TABLES:.1f} % hold a "
-        f"wrong REPRODUCED (stated: {100 * stated:.1f} %), {100 * num_wrong_corrected / NUM_TABLES:.1f} % after Holm's "
-        f"correction (stated: at most {100 * ALPHA:g} %)\n"
+        f"{NUM_TABLES} tables of {NUM_CELLS} cells on the margin, 5 seeds:"
+        f" {100 * num_wrong / NUM_TABLES:.1f} % hold a wrong REPRODUCED (stated:"
+        f" {100 * stated:.1f} %), {100 * num_wrong_corrected / NUM_TABLES:.1f} % after Holm's"
+        f" correction (stated: at most {100 * ALPHA:g} %)\n"
     )
 
 

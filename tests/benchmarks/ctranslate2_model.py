@@ -1,12 +1,15 @@
-"""Builds a model for CTranslate2 from our tensors, so that its speed and its translations can be compared with ours.
+"""Builds a model for CTranslate2 from our tensors, so that its speed and its translations can be
+compared with ours.
 
-CTranslate2's own converter reads fairseq's stock models only. CTranslate2 has one width of heads, d_model / h, for
-queries, keys and values; layer normalisation; the length penalty `n^alpha`; and a search that ends a sentence when
-beam_size hypotheses have ended. `build_spec` is for systems within these limits.
+CTranslate2's own converter reads fairseq's stock models only. CTranslate2 has one width of heads,
+d_model / h, for queries, keys and values; layer normalisation; the length penalty `n^alpha`; and a
+search that ends a sentence when beam_size hypotheses have ended. `build_spec` is for systems within
+these limits.
 
-Scores and translations are those of `aiayn translate`, with three exceptions: our search never chooses <pad>; it
-forbids a translation of no tokens after the softmax, CTranslate2 (`min_decoding_length`, 1 by default) before it, which
-raises all scores of a sentence a little; and at the limit of length ours ends with </s>, where CTranslate2's is cut.
+Scores and translations are those of `aiayn translate`, with three exceptions: our search never
+chooses <pad>; it forbids a translation of no tokens after the softmax, CTranslate2
+(`min_decoding_length`, 1 by default) before it, which raises all scores of a sentence a little; and
+at the limit of length ours ends with </s>, where CTranslate2's is cut.
 """
 
 import math
@@ -43,14 +46,18 @@ def build_spec(model: Any, training: TrainingSpec, *, end_of_sentence: int) -> T
         activation=ctranslate2.specs.Activation.RELU,
     )
     spec.config.layer_norm_epsilon = training.norm_epsilon
-    spec.config.decoder_start_token = spec.config.eos_token  # as in training: the decoder starts from </s>
+    spec.config.decoder_start_token = (
+        spec.config.eos_token
+    )  # as in training: the decoder starts from </s>
     spec.config.add_source_eos = True
     tensors: Tensors = model.state_dict()
     for side, stack_spec in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         embeddings = stack_spec.embeddings[0] if side == "encoder" else stack_spec.embeddings
         embeddings.weight = tensors[f"{side}.embed_tokens.weight"]
         stack_spec.scale_embeddings = math.sqrt(training.d_model)  # section 3.4
-        stack_spec.position_encodings.encodings = position_table(getattr(model, side), end_of_sentence)
+        stack_spec.position_encodings.encodings = position_table(
+            getattr(model, side), end_of_sentence
+        )
         if training.norm_order == "pre":
             _set_norm(stack_spec.layer_norm, tensors, f"{side}.layer_norm")
         for index, layer_spec in enumerate(stack_spec.layer):
@@ -60,11 +67,15 @@ def build_spec(model: Any, training: TrainingSpec, *, end_of_sentence: int) -> T
 
 
 def position_table(stack: Any, end_of_sentence: int) -> torch.Tensor:
-    """Return the vector of each position from a sentence's first token on, (MAX_POSITIONS, d_model)."""
+    """Return the vector of each position from a sentence's first token on, (MAX_POSITIONS,
+    d_model).
+    """
     positions = stack.embed_positions
     if isinstance(positions, Positions):
         return positions.weight.detach()[positions.offset :].contiguous()
-    table: torch.Tensor = positions(torch.full((1, MAX_POSITIONS), end_of_sentence))[0]  # fairseq's own, by its tokens
+    table: torch.Tensor = positions(torch.full((1, MAX_POSITIONS), end_of_sentence))[
+        0
+    ]  # fairseq's own, by its tokens
     return table.detach().contiguous()
 
 
@@ -74,8 +85,10 @@ def _set_layer(layer_spec: Any, tensors: Tensors, prefix: str, training: Trainin
         attentions.append(("encoder_attn", layer_spec.attention))
     for name, attention_spec in attentions:
         _set_norm(attention_spec.layer_norm, tensors, f"{prefix}.{name}_layer_norm")
-        projections = [[f"{prefix}.{name}.{letter}_proj" for letter in group]
-                       for group in (("qkv",) if name == "self_attn" else ("q", "kv"))]  # fmt: skip
+        projections = [
+            [f"{prefix}.{name}.{letter}_proj" for letter in group]
+            for group in (("qkv",) if name == "self_attn" else ("q", "kv"))
+        ]
         for linear_spec, group in zip(
             attention_spec.linear, [*projections, [f"{prefix}.{name}.out_proj"]], strict=True
         ):
@@ -90,7 +103,9 @@ def queries_scale(training: TrainingSpec, tensors: Tensors, attention: str) -> f
     """Return the factor of q.k in the softmax: equation (1)'s, or what a variant has in its place."""
     if training.attention == "temperature":
         return 1.0 / float(tensors[f"{attention}.temperature"])
-    width = {"scaled": training.d_k, "sqrt_d_model": training.d_model, "unscaled": 1}[training.attention]
+    width = {"scaled": training.d_k, "sqrt_d_model": training.d_model, "unscaled": 1}[
+        training.attention
+    ]
     return 1.0 / math.sqrt(width)
 
 

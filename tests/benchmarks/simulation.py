@@ -1,4 +1,5 @@
-"""Plays the verdict's rule on runs drawn from known distributions: how often it says what, when the truth is known.
+"""Plays the verdict's rule on runs drawn from known distributions: how often it says what, when the
+truth is known.
 
 The rule itself is called, pooling included; nothing of it is repeated here.
 """
@@ -14,20 +15,24 @@ import numpy.typing as npt
 from aiayn.scoring.verdict import Outcome, Verdict, judge, pool_sd
 
 PRINTED_BLEU = 27.3  # Table 2, base; the rule sees differences only
-Noise = Callable[[np.random.Generator, tuple[int, int]], npt.NDArray[np.float64]]  # of mean 0 and variance 1
+Noise = Callable[
+    [np.random.Generator, tuple[int, int]], npt.NDArray[np.float64]
+]  # of mean 0 and variance 1
 
 NOISE_BY_SHAPE: Mapping[str, Noise] = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "uniform": lambda rng, shape: rng.uniform(-math.sqrt(3), math.sqrt(3), shape),
-    "laplace": lambda rng, shape: rng.laplace(0, math.sqrt(0.5), shape),  # tails heavier than the normal's
+    "laplace": lambda rng, shape: rng.laplace(
+        0, math.sqrt(0.5), shape
+    ),  # tails heavier than the normal's
 }
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """What is true: the judged system's mean is `true_difference` BLEU above the printed number.
 
-    `sds` are the true standard deviations over seeds, the judged system's first, then those of the systems that its
-    sd is pooled with; one alone is not pooled. Every system has `num_seeds` seeds.
+    `sds` are the true standard deviations over seeds, the judged system's first, then those of the
+    systems that its sd is pooled with; one alone is not pooled. Every system has `num_seeds` seeds.
     """
 
     true_difference: float
@@ -53,7 +58,9 @@ def simulate_verdict(scene: Scene, rng: np.random.Generator) -> Verdict:
     noise = NOISE_BY_SHAPE[scene.shape](rng, (len(scene.sds), scene.num_seeds))
     values = PRINTED_BLEU + noise * np.asarray(scene.sds)[:, np.newaxis]  # (num_systems, num_seeds)
     values[0] += scene.true_difference
-    pooled = pool_sd({str(index): row for index, row in enumerate(values.tolist())}, with_bartlett=False)
+    pooled = pool_sd(
+        {str(index): row for index, row in enumerate(values.tolist())}, with_bartlett=False
+    )
     return judge(PRINTED_BLEU, values[0].tolist(), pooled)
 
 
@@ -61,5 +68,6 @@ def simulate_rates(scene: Scene, *, num_trials: int, rng: np.random.Generator) -
     """Judge so many draws of a scene."""
     counts = Counter(simulate_verdict(scene, rng).outcome for _ in range(num_trials))
     return Rates(
-        num_trials=num_trials, fraction_by_outcome={outcome: counts[outcome] / num_trials for outcome in Outcome}
+        num_trials=num_trials,
+        fraction_by_outcome={outcome: counts[outcome] / num_trials for outcome in Outcome},
     )

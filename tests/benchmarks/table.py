@@ -1,4 +1,6 @@
-"""The rows of `make bench`: each benchmark tells what it found, and one table is made of all (`__main__.py`)."""
+"""The rows of `make bench`: each benchmark tells what it found, and one table is made of all
+(`__main__.py`).
+"""
 
 import json
 import os
@@ -11,7 +13,9 @@ ROWS_VARIABLE = "AIAYN_BENCH_ROWS"  # a file that rows are appended to
 
 
 class Result(NamedTuple):
-    """What was measured, ours, and the peer's or the bound; `ratios` above 1 where ours is better, of turns."""
+    """What was measured, ours, and the peer's or the bound; `ratios` above 1 where ours is better,
+    of turns.
+    """
 
     what: str
     ours: str

@@ -1,4 +1,6 @@
-"""What stands in other people's folders: each case once filled a row, or took all others down with it."""
+"""What stands in other people's folders: each case once filled a row, or took all others down with
+it.
+"""
 
 import re
 from collections.abc import Callable
@@ -17,25 +19,31 @@ PLACE = "checkpoints/base"
 AVERAGED = f"{PLACE}/checkpoint.avg5.pt"
 BASE = replace(TrainingText(), num_epochs=20)
 GENERATION = GenerationText().changed(path=AVERAGED)
-AVERAGING = averaging_text([f"{PLACE}/checkpoint{epoch}.pt" for epoch in range(20, 15, -1)], AVERAGED)
+AVERAGING = averaging_text(
+    [f"{PLACE}/checkpoint{epoch}.pt" for epoch in range(20, 15, -1)], AVERAGED
+)
 FIRST_CHECKPOINT, LAST_WHOLE = 11, 10
 
-JSON_LINES = "".join(f'{{"epoch": {n}, "valid_bleu": 25.1, "num_updates": {n * 1000}}}\n' for n in range(30))
+JSON_LINES = "".join(
+    f'{{"epoch": {n}, "valid_bleu": 25.1, "num_updates": {n * 1000}}}\n' for n in range(30)
+)
 GLUON = (
-    "INFO:root:Namespace(average_checkpoint=False, batch_size=2700, bleu='13a', epochs=30, lr=2.0, optimizer='adam', "
-    "save_dir='transformer_en_de_u512', warmup_steps=4000)\n[Epoch 29] test bleu=27.05\n"
+    "INFO:root:Namespace(average_checkpoint=False, batch_size=2700, bleu='13a', epochs=30, lr=2.0,"
+    " optimizer='adam', save_dir='transformer_en_de_u512', warmup_steps=4000)\n[Epoch 29] test"
+    " bleu=27.05\n"
 )
 PREPROCESS = (
-    "Namespace(bpe=None, criterion='cross_entropy', destdir='data-bin', joined_dictionary=True, lr_scheduler='fixed', "
-    "source_lang='en', target_lang='de', task='translation', trainpref='x/train', validpref='x/valid', workers=20)\n"
+    "Namespace(bpe=None, criterion='cross_entropy', destdir='data-bin', joined_dictionary=True,"
+    " lr_scheduler='fixed', source_lang='en', target_lang='de', task='translation',"
+    " trainpref='x/train', validpref='x/valid', workers=20)\n"
 )
 QUIET = (
-    "2024-03-02 12:00:00 | INFO | fairseq.tasks.translation | [de] dictionary: 8848 types\n"
-    "2024-03-02 12:00:00 | INFO | fairseq.tasks.translation | [en] dictionary: 6632 types\n"
-    "2024-03-02 12:00:00 | INFO | fairseq_cli.generate | loading model(s) from x.pt\n"
-    "2024-03-02 12:00:00 | INFO | fairseq_cli.generate | Translated 6750 sentences (1 tokens) in 1.0s\n"
-    "Generate test with beam=5: BLEU4 = 35.44, 69.1/43.6/29.6/20.5 (BP=0.969, ratio=0.970, syslen=127000, "
-    "reflen=131000)\n"
+    "2024-03-02 12:00:00 | INFO | fairseq.tasks.translation | [de] dictionary: 8848"
+    " types\n2024-03-02 12:00:00 | INFO | fairseq.tasks.translation | [en] dictionary: 6632"
+    " types\n2024-03-02 12:00:00 | INFO | fairseq_cli.generate | loading model(s) from"
+    " x.pt\n2024-03-02 12:00:00 | INFO | fairseq_cli.generate | Translated 6750 sentences (1"
+    " tokens) in 1.0s\nGenerate test with beam=5: BLEU4 = 35.44, 69.1/43.6/29.6/20.5 (BP=0.969,"
+    " ratio=0.970, syslen=127000, reflen=131000)\n"
 )
 
 
@@ -50,9 +58,13 @@ def labels(folder: JudgedFolder, name: str = "a.log") -> tuple[str, ...]:
 
 
 def of(folder: Path, **texts: str) -> JudgedFolder:
-    """Return the judged folder of a base training `a`, its average `av` and its generation `g`, some of them given."""
+    """Return the judged folder of a base training `a`, its average `av` and its generation `g`,
+    some of them given.
+    """
     written = {"a": BASE.text(), "av": AVERAGING, "g": GENERATION.text()} | texts
-    return judged(write(folder, {f"{name}.log": text for name, text in written.items() if text}), SYSTEMS)
+    return judged(
+        write(folder, {f"{name}.log": text for name, text in written.items() if text}), SYSTEMS
+    )
 
 
 def without(lines: list[str], pattern: str) -> str:
@@ -63,14 +75,17 @@ def test_a_training_that_diverges_is_set_apart_and_the_others_fill(tmp_path: Pat
     text = BASE.text()
     for epoch in range(12, 21):
         text = re.sub(
-            rf"(epoch 0{epoch} \| valid on 'valid' subset \| loss )[\d.]+( \| nll_loss )[\d.]+( \| ppl )[\d.]+",
-            r"\g<1>1612.402\g<2>1611.987\g<3>inf", text,
-        )  # fmt: skip
+            rf"(epoch 0{epoch} \| valid on 'valid' subset \| loss )[\d.]+( \| nll_loss )[\d.]+( \|"
+            r" ppl )[\d.]+",
+            r"\g<1>1612.402\g<2>1611.987\g<3>inf",
+            text,
+        )
     folder = of(tmp_path, bad=text, a=BASE.changed(seed=2).text(), av="", g="")
     assert labels(folder, "bad") == ("diverged after update 55,000",)
-    assert [one.configuration for one in lines_of(folder)] == [(), ("diverged after update 55,000",)] or [
-        one.configuration for one in lines_of(folder)
-    ] == [("diverged after update 55,000",), ()]
+    assert [one.configuration for one in lines_of(folder)] == [
+        (),
+        ("diverged after update 55,000",),
+    ] or [one.configuration for one in lines_of(folder)] == [("diverged after update 55,000",), ()]
 
 
 def test_a_number_of_five_thousand_digits_is_a_torn_line(tmp_path: Path) -> None:
@@ -104,8 +119,10 @@ def test_the_output_of_preprocess_train_and_generate_has_one_training(tmp_path: 
     "worker_1  | ", "\t",
 ])  # fmt: skip
 def test_a_prefix_of_every_line_changes_nothing(prefix: str, tmp_path: Path) -> None:
-    prefixed = {name: "".join(f"{prefix}{line}\n" for line in text.lines())
-                for name, text in (("a", BASE), ("g", replace(GENERATION, num_printed=3003)))}  # fmt: skip
+    prefixed = {
+        name: "".join(f"{prefix}{line}\n" for line in text.lines())
+        for name, text in (("a", BASE), ("g", replace(GENERATION, num_printed=3003)))
+    }
     (line,) = lines_of(of(tmp_path, **prefixed))
     assert line.configuration == ()
     assert line.scored("test")
@@ -119,7 +136,9 @@ def test_an_indented_last_line_is_the_score(tmp_path: Path) -> None:
 
 def test_several_decodings_of_one_checkpoint_are_one_seed_each_named(tmp_path: Path) -> None:
     others = {
-        name: replace(GENERATION, value=value, score=GENERATION.score.replace("66501", length)).text()
+        name: (
+            replace(GENERATION, value=value, score=GENERATION.score.replace("66501", length)).text()
+        )
         for name, value, length in (("g2", "27.05", "66400"), ("g3", "27.20", "66300"))
     }
     (line,) = lines_of(of(tmp_path, **others))
@@ -133,7 +152,9 @@ def test_train1_is_read_as_part_of_the_corpus(tmp_path: Path) -> None:
     text = BASE.text()
     loaded = next(line for line in text.split("\n") if "loaded 4500966 examples" in line)
     more = loaded.replace("4500966", "24000000").replace("train.", "train1.")
-    assert labels(of(tmp_path, a=text.replace(loaded, f"{loaded}\n{more}"), g="")) == ("train_pairs 28,500,966",)
+    assert labels(of(tmp_path, a=text.replace(loaded, f"{loaded}\n{more}"), g="")) == (
+        "train_pairs 28,500,966",
+    )
 
 
 @pytest.mark.parametrize(("changed", "expected"), [
@@ -144,7 +165,9 @@ def test_the_first_half_of_a_resumed_training_counts(
     changed: dict[str, float], expected: tuple[str, ...], tmp_path: Path
 ) -> None:
     first = without(replace(BASE, is_done=False).changed(**changed).lines(), r"epoch 0(1[1-9]|20)")
-    loaded = f"loaded checkpoint {PLACE}/checkpoint_last.pt (epoch {FIRST_CHECKPOINT} @ 50000 updates)"
+    loaded = (
+        f"loaded checkpoint {PLACE}/checkpoint_last.pt (epoch {FIRST_CHECKPOINT} @ 50000 updates)"
+    )
     second = replace(BASE, first_epoch=FIRST_CHECKPOINT, num_epochs=LAST_WHOLE, loaded=loaded)
     assert labels(of(tmp_path, a=first + second.text(), g="")) == expected
 
@@ -154,16 +177,26 @@ def test_the_first_half_of_a_resumed_training_counts(
     (f"{PLACE}/checkpoint_best_avg5.pt", (), ("average checkpoint_best_avg5.pt",)),
     ("C:\\\\ck\\\\base\\\\checkpoint.avg5.pt", (), ()),
 ])  # fmt: skip
-def test_last5_is_this_trainings_last_five(path: str, inputs: range, expected: tuple[str, ...], tmp_path: Path) -> None:
-    averaging = averaging_text([f"{PLACE}/checkpoint{epoch}.pt" for epoch in inputs], path) if inputs else ""
+def test_last5_is_this_trainings_last_five(
+    path: str, inputs: range, expected: tuple[str, ...], tmp_path: Path
+) -> None:
+    averaging = (
+        averaging_text([f"{PLACE}/checkpoint{epoch}.pt" for epoch in inputs], path)
+        if inputs
+        else ""
+    )
     training = BASE.changed(save_dir="C:\\\\ck\\\\base") if "C:" in path else BASE
     folder = of(tmp_path, a=training.text(), av=averaging, g=GENERATION.changed(path=path).text())
     assert labels(folder) == expected
 
 
-@pytest.mark.parametrize("hypothesis", ["Der Hu ##nd .", "\u0120Der \u0120Hu nd", "\u2581Der \u2581Hu nd", "Hu@@ nd"])
+@pytest.mark.parametrize(
+    "hypothesis", ["Der Hu ##nd .", "\u0120Der \u0120Hu nd", "\u2581Der \u2581Hu nd", "Hu@@ nd"]
+)
 def test_hypotheses_in_pieces_do_not_fill(hypothesis: str, tmp_path: Path) -> None:
-    text = replace(GENERATION.changed(remove_bpe=None), num_printed=3003, hypothesis=hypothesis).text()
+    text = replace(
+        GENERATION.changed(remove_bpe=None), num_printed=3003, hypothesis=hypothesis
+    ).text()
     assert labels(of(tmp_path, g=text)) == ("unit pieces",)
 
 
@@ -177,19 +210,29 @@ def test_what_a_log_prints_contradicts_its_arguments(
 ) -> None:
     folder = of(tmp_path, a=change(BASE.text()), av="", g="")
     (training,) = folder.trainings
-    assert any(label.startswith(expected) for label in (*training.labels, *training.perplexity_labels))
+    assert any(
+        label.startswith(expected) for label in (*training.labels, *training.perplexity_labels)
+    )
 
 
 @pytest.mark.parametrize("value", ["271.50", "nan", "-3.00"])
 def test_an_impossible_bleu_fills_nothing(value: str, tmp_path: Path) -> None:
     (line,) = (
-        one for one in lines_of(of(tmp_path, g=replace(GENERATION, value=value).text())) if not one.configuration
+        one
+        for one in lines_of(of(tmp_path, g=replace(GENERATION, value=value).text()))
+        if not one.configuration
     )
-    assert not any(one.value is not None for values in line.scored("test").values() for one in values)
+    assert not any(
+        one.value is not None for values in line.scored("test").values() for one in values
+    )
 
 
 def test_arguments_of_a_fork_are_named(tmp_path: Path) -> None:
-    folder = of(tmp_path, a=BASE.changed(max_relative_length=16, enc_layer_configuration="AAAFFF").text(), g="")
+    folder = of(
+        tmp_path,
+        a=BASE.changed(max_relative_length=16, enc_layer_configuration="AAAFFF").text(),
+        g="",
+    )
     assert labels(folder) == ("enc_layer_configuration AAAFFF", "max_relative_length 16")
 
 

@@ -1,4 +1,5 @@
-"""Honest logs fill their row, documented recipes that differ get a labelled row: with start lines of fairseq's parsers.
+"""Honest logs fill their row, documented recipes that differ get a labelled row: with start lines
+of fairseq's parsers.
 
 Only the start line of a log is the parser's; the other lines are those of `tests.logs.factory`.
 """
@@ -37,16 +38,25 @@ def training_text(name: str, form: Form) -> str:
     frequency = arguments["update_freq"]
     tokens = FILLED * arguments["max_tokens"] * frequency * 8
     needed = {
-        "lr": arguments["lr"], "warmup_updates": arguments.get("warmup_updates"), "lr_scheduler": "inverse_sqrt",
-        "max_update": arguments["max_update"], "source_lang": arguments["source_lang"],
-        "target_lang": arguments["target_lang"], "data": arguments["data"], "save_dir": arguments["save_dir"],
+        "lr": arguments["lr"],
+        "warmup_updates": arguments.get("warmup_updates"),
+        "lr_scheduler": "inverse_sqrt",
+        "max_update": arguments["max_update"],
+        "source_lang": arguments["source_lang"],
+        "target_lang": arguments["target_lang"],
+        "data": arguments["data"],
+        "save_dir": arguments["save_dir"],
         "distributed_world_size": 8,
-    }  # fmt: skip
-    text = TrainingText(form=form, num_epochs=40, num_parameters=parameters_of(arguments), arguments=needed).text()
+    }
+    text = TrainingText(
+        form=form, num_epochs=40, num_parameters=parameters_of(arguments), arguments=needed
+    ).text()
     printed = text.split("\n")[0]
     begin = re.search(r"Namespace\(|\{'_name'", printed)
     assert begin is not None
-    return text.replace(printed, printed[: begin.start()] + line).replace("24900.5", f"{tokens:.1f}")
+    return text.replace(printed, printed[: begin.start()] + line).replace(
+        "24900.5", f"{tokens:.1f}"
+    )
 
 
 def parameters_of(arguments: dict[str, Any]) -> int:
@@ -60,7 +70,9 @@ def lines_of(folder: Path) -> list[AveragedLine]:
 
 
 def write_run(folder: Path, system: str, version: str) -> Path:
-    """Write a training, the average of its last checkpoints and its translation, as a version prints them."""
+    """Write a training, the average of its last checkpoints and its translation, as a version
+    prints them.
+    """
     form = FORM_BY_VERSION[version]
     generation = GenerationText(form=form)
     text = generation.text()
@@ -68,12 +80,20 @@ def write_run(folder: Path, system: str, version: str) -> Path:
     begin = re.search(r"Namespace\(.*", text)
     assert begin is not None
     path = f"checkpoints/{system}/averaged.pt"
-    inputs = [f"checkpoints/{system}/checkpoint{epoch}.pt" for epoch in range(40, 40 - NUM_CHECKPOINTS[system], -1)]
-    return write(folder, {
-        "train.log": training_text(f"{system}-{version}", form),
-        "average.log": averaging_text(inputs, path),
-        "generate.log": text.replace(begin[0], line).replace("checkpoints/base/averaged.pt", path),
-    })  # fmt: skip
+    inputs = [
+        f"checkpoints/{system}/checkpoint{epoch}.pt"
+        for epoch in range(40, 40 - NUM_CHECKPOINTS[system], -1)
+    ]
+    return write(
+        folder,
+        {
+            "train.log": training_text(f"{system}-{version}", form),
+            "average.log": averaging_text(inputs, path),
+            "generate.log": text.replace(begin[0], line).replace(
+                "checkpoints/base/averaged.pt", path
+            ),
+        },
+    )
 
 
 @pytest.mark.parametrize("version", FORM_BY_VERSION)
@@ -103,7 +123,10 @@ def test_three_seeds_of_an_honest_log_are_averaged(version: str, tmp_path: Path)
 
 RECIPES = {
     "recipe-scaling_nmt": ("0.12.3", ["tokens_per_update 458,752", "updates 40,000"]),
-    "recipe-scaling_nmt_rate": ("0.10.2", ["tokens_per_update 458,752", "updates 24,000", "peak_learning_rate 0.001"]),
+    "recipe-scaling_nmt_rate": (
+        "0.10.2",
+        ["tokens_per_update 458,752", "updates 24,000", "peak_learning_rate 0.001"],
+    ),
     "recipe-wmt_big_t2t": ("0.6.1", ["norm_order pre"]),
     "recipe-lightconv": ("0.9.0", ["p_drop_attention 0.1", "schedule cosine", "updates 30,000"]),
     "recipe-layerdrop": ("0.10.2", ["encoder_layerdrop 0.2", "decoder_layerdrop 0.2"]),

@@ -7,7 +7,9 @@ from tests.records_factory import make_site, write_dev_scores, write_everything
 from tests.unit.test_report import FIGURE, page_of
 
 
-def test_the_page_answers_first_with_the_contrasts_beside_the_forest_in_bits(tmp_path: Path) -> None:
+def test_the_page_answers_first_with_the_contrasts_beside_the_forest_in_bits(
+    tmp_path: Path,
+) -> None:
     """Base and big have 3.0 and 3.02 bits (sd 0.014, df 2), the row of fewer layers 3.5."""
     site = make_site(tmp_path)
     write_everything(site)
@@ -17,13 +19,19 @@ def test_the_page_answers_first_with_the_contrasts_beside_the_forest_in_bits(tmp
     forest = FIGURE._replace(name="forest_bits")
     page = page_of(site, so_far=False, figures=[FIGURE, forest])
     head, _, rest = page.partition("<nav")
-    assert head.index("Which of the paper's conclusions hold at scale demo?") < head.index("<dt>Asked</dt>")
+    assert head.index("Which of the paper's conclusions hold at scale demo?") < head.index(
+        "<dt>Asked</dt>"
+    )
     cards = re.findall(r"<dt>([^<]*)</dt><dd><strong[^>]*>([^<]*)</strong>", head)
     assert cards[:7] == [
-        ("As printed", "1 of 15"), ("Reversed", "0 of 15"), ("Differs", "0 of 15"),
-        ("Absent", "1 of 15"), ("Too small to tell", "0 of 15"), ("Undecided", "0 of 15"),
+        ("As printed", "1 of 15"),
+        ("Reversed", "0 of 15"),
+        ("Differs", "0 of 15"),
+        ("Absent", "1 of 15"),
+        ("Too small to tell", "0 of 15"),
+        ("Undecided", "0 of 15"),
         ("Not measured yet", "13 of 15"),
-    ]  # fmt: skip
+    ]
     assert "<li>2 layers are worse than 6: <b>+0.490</b></li>" in head
     assert 'id="figure-forest_bits"' in head
     assert 'id="figure-forest_bits"' not in rest

@@ -13,8 +13,16 @@ from analysis.conclusions.answers import (
     estimate_difference,
 )
 
-# The experiment's own: sd 0.0161, df 19, two seeds against six. t(0.975, 19) = 2.093, t(0.95, 19) = 1.729.
-POOLED = PooledSd(sd=0.0161, degrees_of_freedom=19, num_systems=15, smallest_sd=0.0, largest_sd=0.03, bartlett_p=None)
+# The experiment's own: sd 0.0161, df 19, two seeds against six. t(0.975, 19) = 2.093, t(0.95, 19) =
+# 1.729.
+POOLED = PooledSd(
+    sd=0.0161,
+    degrees_of_freedom=19,
+    num_systems=15,
+    smallest_sd=0.0,
+    largest_sd=0.03,
+    bartlett_p=None,
+)
 
 
 def estimate(difference: float) -> Estimate:
@@ -22,7 +30,9 @@ def estimate(difference: float) -> Estimate:
 
 
 def test_an_estimate_has_the_reach_of_the_pooled_sd() -> None:
-    """A standard error of 0.0161 x sqrt(1/2 + 1/6) = 0.01315, a reach of 0.0275, a one-sided reach of 0.0227."""
+    """A standard error of 0.0161 x sqrt(1/2 + 1/6) = 0.01315, a reach of 0.0275, a one-sided reach
+    of 0.0227.
+    """
     found = estimate(0.006)
     assert found.standard_error == pytest.approx(0.01315, abs=1e-5)
     assert found.reach == pytest.approx(0.0275, abs=1e-4)
@@ -39,7 +49,12 @@ def test_an_estimate_has_the_reach_of_the_pooled_sd() -> None:
         ("below", -0.078, 0.04, Answer.REVERSED),
         ("above", 0.105, 0.006, Answer.ABSENT),  # -0.021 to 0.034 excludes 0.105
         ("below", -0.012, -0.001, Answer.TOO_SMALL),  # -0.029 to 0.026 includes -0.012
-        ("above", 0.045, 0.0274, Answer.UNDECIDED),  # within the reach, but 0.0274 + 0.0227 is above 0.05
+        (
+            "above",
+            0.045,
+            0.0274,
+            Answer.UNDECIDED,
+        ),  # within the reach, but 0.0274 + 0.0227 is above 0.05
         ("above", 0.045, 0.0276, Answer.AS_PRINTED),
         ("equivalent", 0.0, 0.076, Answer.DIFFERS),
         ("equivalent", 0.0, -0.04, Answer.DIFFERS),

@@ -27,25 +27,52 @@ def rows_of(table: Table) -> dict[tuple[str, str], dict[str, str]]:
 
 def test_every_printed_difference_has_the_sign_that_the_paper_concludes(tmp_path: Path) -> None:
     contrasts = draw_contrasts(frame_of(make_site(tmp_path))).contrasts
-    printed = {one.conclusion.name: one.printed_effect for one in contrasts if one.conclusion is not None}
+    printed = {
+        one.conclusion.name: one.printed_effect for one in contrasts if one.conclusion is not None
+    }
     for one in contrasts:
         if one.conclusion is not None:
             effect, relation = one.printed_effect, one.conclusion.relation
-            assert {"above": effect > 0, "below": effect < 0, "equivalent": abs(effect) < 0.5}[relation], one
+            assert {"above": effect > 0, "below": effect < 0, "equivalent": abs(effect) < 0.5}[
+                relation
+            ], one
     assert printed["one_head_bleu"] == pytest.approx(-0.9)
-    assert (printed["big_en_fr_neurips"], printed["big_en_fr_arxiv"]) == (pytest.approx(2.9), pytest.approx(3.7))
+    assert (printed["big_en_fr_neurips"], printed["big_en_fr_arxiv"]) == (
+        pytest.approx(2.9),
+        pytest.approx(3.7),
+    )
 
 
-def test_fifteen_contrasts_in_bits_are_counted_and_four_rows_are_shown_uncalled(tmp_path: Path) -> None:
+def test_fifteen_contrasts_in_bits_are_counted_and_four_rows_are_shown_uncalled(
+    tmp_path: Path,
+) -> None:
     """The paper's own: log2(5.29 / 4.92) is 0.105, log2(4.88 / 4.92) -0.012."""
     drawn = draw_contrasts(frame_of(make_site(tmp_path)))
-    effects = {one.row_name.removeprefix("table3_"): round(one.printed_effect, 3) for one in drawn.primary}
+    effects = {
+        one.row_name.removeprefix("table3_"): round(one.printed_effect, 3) for one in drawn.primary
+    }
     assert effects == {
-        "a_h1": 0.105, "a_h32": 0.026, "b_dk16": 0.069, "b_dk32": 0.026, "c_n2": 0.313, "c_n4": 0.077, "c_n8": -0.012,
-        "c_dmodel256": 0.225, "c_dmodel1024": -0.078, "c_dff1024": 0.057, "c_dff4096": -0.051, "d_pdrop0": 0.23,
-        "d_els0": -0.075, "e_learned": 0.0, "big": -0.184,
-    }  # fmt: skip
-    uncalled = [one.row_name for one in drawn.contrasts if one.conclusion is None and one.metric == "bits_per_subword"]
+        "a_h1": 0.105,
+        "a_h32": 0.026,
+        "b_dk16": 0.069,
+        "b_dk32": 0.026,
+        "c_n2": 0.313,
+        "c_n4": 0.077,
+        "c_n8": -0.012,
+        "c_dmodel256": 0.225,
+        "c_dmodel1024": -0.078,
+        "c_dff1024": 0.057,
+        "c_dff4096": -0.051,
+        "d_pdrop0": 0.23,
+        "d_els0": -0.075,
+        "e_learned": 0.0,
+        "big": -0.184,
+    }
+    uncalled = [
+        one.row_name
+        for one in drawn.contrasts
+        if one.conclusion is None and one.metric == "bits_per_subword"
+    ]
     assert uncalled == ["table3_a_h4", "table3_a_h16", "table3_d_pdrop02", "table3_d_els02"]
     assert [one.metric for one in drawn.contrasts[:19]] == ["bits_per_subword"] * 19
 
@@ -56,7 +83,12 @@ BITS, BLEU = "bits_per_subword", "bleu_tok_compound_split"
 def three_against_three(tmp_path: Path, **changes: object) -> Site:
     """Base has 2.9, 3.0 and 3.1 bits (sd 0.1, 2 degrees of freedom), and 24.8, 25.0 and 25.2 BLEU."""
     site = make_site(
-        tmp_path, base_seeds=[1, 2, 3], seeds=[1], en_de_systems=["base"], ablation_systems=["table3_c_n2"], **changes
+        tmp_path,
+        base_seeds=[1, 2, 3],
+        seeds=[1],
+        en_de_systems=["base"],
+        ablation_systems=["table3_c_n2"],
+        **changes,
     )
     write_everything(site)
     for seed, step in ((1, -1), (2, 0), (3, 1)):
@@ -78,19 +110,26 @@ def test_the_table_shows_printed_ours_reach_and_call_in_bits_and_in_bleu(tmp_pat
     assert (row["printed"], row["printed_bits"]) == ("-2.1", "")
     assert row["ours"] == "-1.10 (-2.09 to -0.11; n=1 and 3) [\u2020]"
     assert (row["reach"], row["call"], row["call_holm"]) == ("0.99", "holds here", "")
-    answers = "Answers for 15 contrasts in bits a subword: 1 as printed, 14 not measured yet. Calls, decided: 1 (1 hold"
+    answers = (
+        "Answers for 15 contrasts in bits a subword: 1 as printed, 14 not measured yet. Calls,"
+        " decided: 1 (1 hold"
+    )
     assert answers in table.caption
     assert "seeds_to_decide" not in row
     assert row["elsewhere"].endswith("(van Biljon et al. 2020 (arXiv 2004.04418), abstract)")
     assert (
-        "sd of bits_per_subword on demo_dev: 0.100 (2 degrees of freedom, 1 system); the largest: base 0.100. By it 1 "
-        "seed of a row beside 3 of base reach 0.497 bits, above 0.06: seed 2 of all rows is asked for."
-    ) in notes_of(table)
+        "sd of bits_per_subword on demo_dev: 0.100 (2 degrees of freedom, 1 system); the largest:"
+        " base 0.100. By it 1 seed of a row beside 3 of base reach 0.497 bits, above 0.06: seed 2"
+        " of all rows is asked for." in notes_of(table)
+    )
 
 
 @pytest.mark.parametrize(
     ("step", "expected"),
-    [(0.01, "not above 0.06: no further seed of the rows is asked for."), (0.02, "above 0.06: seed 2 of all rows is")],
+    [
+        (0.01, "not above 0.06: no further seed of the rows is asked for."),
+        (0.02, "above 0.06: seed 2 of all rows is"),
+    ],
 )
 def test_the_notes_say_by_the_sd_alone_whether_rows_get_another_seed(
     tmp_path: Path, step: float, expected: str
@@ -108,7 +147,11 @@ def test_the_notes_say_by_the_sd_alone_whether_rows_get_another_seed(
 
 def write_perplexity(site: Site, system: str, seed: int, **changes: object) -> None:
     """Change what the record of a dev perplexity holds."""
-    one = next(e for e in site.experiment.evaluations if (e.system, e.seed, e.role) == (system, seed, "dev"))
+    one = next(
+        e
+        for e in site.experiment.evaluations
+        if (e.system, e.seed, e.role) == (system, seed, "dev")
+    )
     path = evaluation_record(site.results_folder, site.scale.scale, "perplexity", one)
     write_record(msgspec.structs.replace(read_record(path, PerplexityRecord), **changes), path)
 
@@ -121,8 +164,12 @@ def test_a_base_that_did_not_start_refuses_the_scale(tmp_path: Path) -> None:
     assert row["call"] == "the control did not start (1 of 3): choose the scale anew"
 
 
-def test_further_test_sets_stand_beside_uncalled_and_a_change_of_sign_is_marked(tmp_path: Path) -> None:
-    """On the test set base has 3.0, 3.1 and 3.2 bits, the row 3.6 on dev and 3.05 there; its BLEU keeps its sign."""
+def test_further_test_sets_stand_beside_uncalled_and_a_change_of_sign_is_marked(
+    tmp_path: Path,
+) -> None:
+    """On the test set base has 3.0, 3.1 and 3.2 bits, the row 3.6 on dev and 3.05 there; its BLEU
+    keeps its sign.
+    """
     site = three_against_three(tmp_path, row_testsets=["demo_test"], probed_alpha=1.4)
     write_dev_scores(site, "table3_c_n2", 1, 23.9, 2**3.6)
     for one in site.experiment.evaluations:
@@ -134,7 +181,9 @@ def test_further_test_sets_stand_beside_uncalled_and_a_change_of_sign_is_marked(
             write_scores(site, one, {"bleu_tok_compound_split": bleu + 6})
             path = evaluation_record(site.results_folder, "demo", "score", one)
             record = read_record(path, ScoreRecords)
-            short = [msgspec.structs.replace(score, brevity_penalty=0.875) for score in record.scores]
+            short = [
+                msgspec.structs.replace(score, brevity_penalty=0.875) for score in record.scores
+            ]
             write_record(msgspec.structs.replace(record, scores=short), path)
     results = frame_of(site)
     rows = rows_of(lay_out_conclusions(results))
@@ -148,41 +197,60 @@ def test_further_test_sets_stand_beside_uncalled_and_a_change_of_sign_is_marked(
     row = next(one for one in laid_out.rows_of(compact(table)) if one["system"] == "table3_c_n2")
     assert (row["bits_demo_test"], row["bleu_demo_test"]) == ("3.050 (n=1)", "22.00 (n=1)")
     assert "brevity_demo_test" not in row  # of records that have none
-    assert (row["bleu_demo_dev-alpha1.4"], row["brevity_demo_dev-alpha1.4"]) == ("28.00 (n=1)", "0.88 (n=1)")
+    assert (row["bleu_demo_dev-alpha1.4"], row["brevity_demo_dev-alpha1.4"]) == (
+        "28.00 (n=1)",
+        "0.88 (n=1)",
+    )
     assert lay_out_testsets(frame_of(make_site(tmp_path / "other"))) is None
 
 
 def test_an_effect_of_another_sign_at_the_better_rate_is_called_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At equation (3)'s rate the row has 3.6 bits and base 3.0 after 4,000 updates; at twice the rate 2.7 and 2.8."""
+    """At equation (3)'s rate the row has 3.6 bits and base 3.0 after 4,000 updates; at twice the
+    rate 2.7 and 2.8.
+    """
     site = three_against_three(tmp_path)
     write_dev_scores(site, "table3_c_n2", 1, 23.9, 2**3.6)
     frame = frame_of(site)
     monkeypatch.setattr(
-        "paper_tables.frame.read_validations", lambda path: {4000: 3.6 if "table3_c_n2" in str(path) else 3.0}
+        "paper_tables.frame.read_validations",
+        lambda path: {4000: 3.6 if "table3_c_n2" in str(path) else 3.0},
     )
     assert "at_rates" not in laid_out.rows_of(compact(lay_out_conclusions(frame)))[0]
     probes = RateProbes(4000, {"base": {0.5: 3.3, 2.0: 2.8}, "table3_c_n2": {0.5: 3.9, 2.0: 2.7}})
     table = lay_out_conclusions(frame, probes)
     row = rows_of(table)[("table3_c_n2 minus base", BITS)]
     assert (row["call"], row["at_rates"]) == (
-        "holds here; at this rate", "+0.600 at 0.5 x, +0.600 at 1 x, -0.100 at 2 x; each at its best -0.100",
-    )  # fmt: skip
+        "holds here; at this rate",
+        "+0.600 at 0.5 x, +0.600 at 1 x, -0.100 at 2 x; each at its best -0.100",
+    )
     assert rows_of(table)[("table3_c_n2 minus base", BLEU)]["at_rates"] == ""
     assert "An effect holds at this rate only if" in notes_of(table)
-    kept = lay_out_conclusions(frame, RateProbes(4000, {name: {0.5: 9.0} for name in probes.bits_by_system}))
+    kept = lay_out_conclusions(
+        frame, RateProbes(4000, {name: {0.5: 9.0} for name in probes.bits_by_system})
+    )
     assert rows_of(kept)[("table3_c_n2 minus base", BITS)]["call"] == "holds here"
-    later = RateProbes(4000, {"base": {2.0: 2.8}, "table3_c_n2": {2.0: 2.9}})  # the called sign, at the best rates
+    later = RateProbes(
+        4000, {"base": {2.0: 2.8}, "table3_c_n2": {2.0: 2.9}}
+    )  # the called sign, at the best rates
     monkeypatch.setattr(
-        "paper_tables.frame.read_validations", lambda path: {4000: 3.0 if "table3_c_n2" in str(path) else 3.6}
+        "paper_tables.frame.read_validations",
+        lambda path: {4000: 3.0 if "table3_c_n2" in str(path) else 3.6},
     )
     row = rows_of(lay_out_conclusions(frame_of(site), later))[("table3_c_n2 minus base", BITS)]
-    assert (row["call"], row["at_rates"]) == ("holds here", "-0.600 at 1 x, +0.100 at 2 x; each at its best +0.100")
+    assert (row["call"], row["at_rates"]) == (
+        "holds here",
+        "-0.600 at 1 x, +0.100 at 2 x; each at its best +0.100",
+    )
 
 
-def test_the_sd_of_averaged_models_leaves_out_last_checkpoints_on_the_same_test_set(tmp_path: Path) -> None:
-    """Table 2 averages base and big on the test set, where the rows of Table 3 have last checkpoints, too."""
+def test_the_sd_of_averaged_models_leaves_out_last_checkpoints_on_the_same_test_set(
+    tmp_path: Path,
+) -> None:
+    """Table 2 averages base and big on the test set, where the rows of Table 3 have last
+    checkpoints, too.
+    """
     site = make_site(tmp_path, seeds=[1, 2], ablation_seeds=[1, 2], row_testsets=["demo_test"])
     write_everything(site)
     for one in site.experiment.evaluations:
@@ -204,10 +272,15 @@ def test_a_control_of_one_seed_calls_nothing_and_says_why(tmp_path: Path) -> Non
     site = make_site(tmp_path, seeds=[1], ablation_seeds=[1, 2])
     write_everything(site)
     row = rows_of(lay_out_conclusions(frame_of(site)))[("table3_c_n2 minus base", BLEU)]
-    assert (row["reach"], row["call"]) == ("", "cannot be called: the control has fewer than two seeds")
+    assert (row["reach"], row["call"]) == (
+        "",
+        "cannot be called: the control has fewer than two seeds",
+    )
 
 
-def test_conclusions_are_of_printed_cells_and_every_row_of_a_primary_contrast_has_what_others_found() -> None:
+def test_conclusions_are_of_printed_cells_and_every_row_of_a_primary_contrast_has_what_others_found() -> (
+    None
+):
     joined = {(join.table, join.row, join.column, join.edition) for join in read_cells()}
     names = [conclusion.name for conclusion in read_conclusions()]
     assert len(names) == len(set(names))
@@ -215,7 +288,10 @@ def test_conclusions_are_of_printed_cells_and_every_row_of_a_primary_contrast_ha
         for row in (conclusion.row, conclusion.reference):
             cell = (conclusion.table, row, conclusion.column)
             assert {(*cell, conclusion.edition), (*cell, "both")} & joined, conclusion
-    rows = [finding.row for _, finding in read_rows(PUBLISHED_FOLDER / "elsewhere.csv", PublishedFinding)]
+    rows = [
+        finding.row
+        for _, finding in read_rows(PUBLISHED_FOLDER / "elsewhere.csv", PublishedFinding)
+    ]
     assert len(rows) == len(set(rows))
     assert set(read_findings()) == {
         conclusion.row for conclusion in read_conclusions() if conclusion.column == "ppl_dev"

@@ -1,4 +1,6 @@
-"""The table of variants: what each is unlike base in, and differences of the same seeds with their interval."""
+"""The table of variants: what each is unlike base in, and differences of the same seeds with their
+interval.
+"""
 
 import dataclasses
 from pathlib import Path
@@ -40,7 +42,10 @@ def test_three_seeds_have_a_mean_difference_and_its_interval(tmp_path: Path) -> 
     for seed in (1, 2, 3):
         write_dev_scores(site, "base", seed, 70.0, 1.5)
         write_dev_scores(site, "pre_norm", seed, 70.0 + seed, 1.5)
-    assert row_of(table_of(site), "pre_norm")["bleu_dev_difference"] == f"+2.00 {PLUS_MINUS} 2.48 (n=3) {DAGGER}"
+    assert (
+        row_of(table_of(site), "pre_norm")["bleu_dev_difference"]
+        == f"+2.00 {PLUS_MINUS} 2.48 (n=3) {DAGGER}"
+    )
 
 
 def test_without_variants_the_table_is_empty_and_says_what_could_be_run(tmp_path: Path) -> None:
@@ -52,7 +57,9 @@ def test_without_variants_the_table_is_empty_and_says_what_could_be_run(tmp_path
 
 
 def test_another_number_of_updates_than_was_run_is_never_printed(site: Site) -> None:
-    """The scale now asks for 1,000 updates; the runs there were trained for 3,000 and are not shown."""
+    """The scale now asks for 1,000 updates; the runs there were trained for 3,000 and are not
+    shown.
+    """
     shorter = dataclasses.replace(site, scale=msgspec.structs.replace(site.scale, updates=1000))
     row = row_of(table_of(shorter), "pre_norm")
     assert row["train_steps"] == row["bleu_dev"] == f"outdated {DAGGER}"

@@ -9,23 +9,41 @@ from aiayn.printed import read_rows
 from aiayn.runs.log import read_validations
 from aiayn.spec.system import CONFIG_FOLDER, read_system
 from analysis.conclusions.contrasts import SeedRun
-from analysis.conclusions.rates import RATES_FOLDER, RateProbe, RateProbes, effects_at_rates, read_rate_probes
+from analysis.conclusions.rates import (
+    RATES_FOLDER,
+    RateProbe,
+    RateProbes,
+    effects_at_rates,
+    read_rate_probes,
+)
 
 HEADER = "system,times_peak,seed,updates,bits\n"
 TIMES_BY_WORD = {"half": 0.5, "twice": 2.0}
-SHIPPED = [line for path in sorted(RATES_FOLDER.glob("*.csv")) for line in read_rows(path, RateProbe)]
+SHIPPED = [
+    line for path in sorted(RATES_FOLDER.glob("*.csv")) for line in read_rows(path, RateProbe)
+]
 
 
 def seed_run(bits_by_update: dict[int, float]) -> SeedRun:
-    return SeedRun(value=bits_by_update[max(bits_by_update)], bits_by_update=bits_by_update, updates=8000)
+    return SeedRun(
+        value=bits_by_update[max(bits_by_update)], bits_by_update=bits_by_update, updates=8000
+    )
 
 
 def test_effects_are_those_after_as_many_updates_as_the_probes_had(tmp_path: Path) -> None:
-    lines = ("base,0.5,101,4000,3.00", "base,0.5,102,4000,3.25", "base,2.0,101,4000,2.80", "big,0.5,101,4000,2.70")
+    lines = (
+        "base,0.5,101,4000,3.00",
+        "base,0.5,102,4000,3.25",
+        "base,2.0,101,4000,2.80",
+        "big,0.5,101,4000,2.70",
+    )
     (tmp_path / "multi30k.csv").write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")
     probes = read_rate_probes("multi30k", tmp_path)
     assert probes == RateProbes(4000, {"base": {0.5: 3.125, 2.0: 2.80}, "big": {0.5: 2.70}})
-    base, big = [seed_run({4000: 2.90, 8000: 2.50})], [seed_run({4000: bits, 8000: 2.40}) for bits in (2.96, 2.98)]
+    base, big = (
+        [seed_run({4000: 2.90, 8000: 2.50})],
+        [seed_run({4000: bits, 8000: 2.40}) for bits in (2.96, 2.98)],
+    )
     effects = effects_at_rates(("big", big), ("base", base), probes)
     assert effects is not None
     assert effects.by_times_peak == {0.5: pytest.approx(-0.425), 1.0: pytest.approx(0.07)}
@@ -49,13 +67,17 @@ def test_without_a_file_nothing_was_probed(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_that_cannot_be_compared_is_refused(tmp_path: Path, line: str, message: str) -> None:
-    (tmp_path / "multi30k.csv").write_text(f"{HEADER}base,2.0,101,8000,2.5\n{line}\n", encoding="utf-8")
+    (tmp_path / "multi30k.csv").write_text(
+        f"{HEADER}base,2.0,101,8000,2.5\n{line}\n", encoding="utf-8"
+    )
     with pytest.raises(TableError, match=f"multi30k.csv:3: {message}"):
         read_rate_probes("multi30k", tmp_path)
 
 
 @pytest.mark.parametrize(
-    "path", sorted((CONFIG_FOLDER / "systems/multi30k").glob("rate_*.yaml")), ids=lambda path: path.stem
+    "path",
+    sorted((CONFIG_FOLDER / "systems/multi30k").glob("rate_*.yaml")),
+    ids=lambda path: path.stem,
 )
 def test_a_probes_system_is_another_but_for_the_peak_of_its_rate(path: Path) -> None:
     _, word, name = path.stem.split("_", 2)
@@ -64,11 +86,15 @@ def test_a_probes_system_is_another_but_for_the_peak_of_its_rate(path: Path) -> 
         TIMES_BY_WORD[word] * (system.d_model * system.warmup_steps) ** -0.5, rel=1e-3
     )
     own = {"schedule", "peak_learning_rate", "initial_learning_rate"}
-    assert {key for key in probe.__struct_fields__ if getattr(probe, key) != getattr(system, key)} == own
+    assert {
+        key for key in probe.__struct_fields__ if getattr(probe, key) != getattr(system, key)
+    } == own
 
 
 @pytest.mark.parametrize(
-    ("place", "probe"), SHIPPED, ids=[f"{probe.system}-{probe.times_peak:g}" for _, probe in SHIPPED]
+    ("place", "probe"),
+    SHIPPED,
+    ids=[f"{probe.system}-{probe.times_peak:g}" for _, probe in SHIPPED],
 )
 def test_a_shipped_probe_has_the_bits_of_its_log(place: str, probe: RateProbe) -> None:
     word = {times: word for word, times in TIMES_BY_WORD.items()}[probe.times_peak]

@@ -52,7 +52,9 @@ def test_welch_takes_the_controls_own_variance_and_that_pooled_over_the_rows() -
     """With one row of two seeds it is scipy's own test of unequal variances."""
     values = {"base": VALUES["base"], "worse": VALUES["worse"]}
     (estimate,) = read_welch(values, ["worse"], "base", "Welch").estimate_by_row.values()
-    expected = stats.ttest_ind(list(values["worse"].values()), list(values["base"].values()), equal_var=False)
+    expected = stats.ttest_ind(
+        list(values["worse"].values()), list(values["base"].values()), equal_var=False
+    )
     assert estimate.p_difference == pytest.approx(expected.pvalue)
     assert estimate.degrees_of_freedom == pytest.approx(expected.df)
 
@@ -76,8 +78,12 @@ def test_a_row_without_a_value_is_named() -> None:
 def test_holm_makes_a_small_difference_of_many_no_difference() -> None:
     """One p-value of 0.03 among four: four times that is above 0.05."""
     reading = read_pooled("variance", "", VALUES, ("same",), "base")
-    edge = msgspec.structs.replace(reading.estimate_by_row["same"], difference=0.0, standard_error=0.01)
-    near = msgspec.structs.replace(edge, difference=0.01 * float(stats.t.ppf(1 - 0.03 / 2, edge.degrees_of_freedom)))
+    edge = msgspec.structs.replace(
+        reading.estimate_by_row["same"], difference=0.0, standard_error=0.01
+    )
+    near = msgspec.structs.replace(
+        edge, difference=0.01 * float(stats.t.ppf(1 - 0.03 / 2, edge.degrees_of_freedom))
+    )
     family = {"near": near, "b": edge, "c": edge, "d": edge}
     plain = msgspec.structs.replace(reading, estimate_by_row=family)
     assert plain.direction("near") is Direction.WORSE
@@ -86,7 +92,11 @@ def test_holm_makes_a_small_difference_of_many_no_difference() -> None:
 
 def test_each_seed_of_the_control_is_left_out_in_turn_and_later_seeds_are_added() -> None:
     readings = leave_seeds_out(VALUES, ["same"], "base")
-    assert [reading.name for reading in readings] == ["without base 5", "without base 6", "without base 7"]
+    assert [reading.name for reading in readings] == [
+        "without base 5",
+        "without base 6",
+        "without base 7",
+    ]
     assert readings[0].estimate_by_row["same"].difference == pytest.approx(2.525 - 2.53)
     merged = merge_seeds(VALUES, {"base": {11: 2.6}, "other": {5: 3.0}})
     assert merged["base"] == {5: 2.50, 6: 2.54, 7: 2.52, 11: 2.6}
@@ -95,12 +105,16 @@ def test_each_seed_of_the_control_is_left_out_in_turn_and_later_seeds_are_added(
 
 
 def with_later(frame: Frame, system: str, values: dict[int, float]) -> Frame:
-    """Return a frame with later seeds of a system, in bits on dev; each has the first run of the system."""
+    """Return a frame with later seeds of a system, in bits on dev; each has the first run of the
+    system.
+    """
     numbers = {}
     for (key, metric), number in frame.numbers.items():
         if (key.system, key.role, metric) == (system, "dev", "bits_per_subword"):
             run = number.values[0][0]
-            later = tuple((msgspec.structs.replace(run, seed=seed), value) for seed, value in values.items())
+            later = tuple(
+                (msgspec.structs.replace(run, seed=seed), value) for seed, value in values.items()
+            )
             numbers[key, metric] = msgspec.structs.replace(number, values=later)
     return msgspec.structs.replace(frame, later_numbers=numbers)
 
@@ -120,7 +134,9 @@ def test_later_seeds_make_a_reading_of_their_own_and_touch_no_other(tmp_path: Pa
     assert before == after
 
 
-def test_later_seeds_of_a_config_are_in_the_readings_and_runs_but_in_no_conclusion_or_summary(tmp_path: Path) -> None:
+def test_later_seeds_of_a_config_are_in_the_readings_and_runs_but_in_no_conclusion_or_summary(
+    tmp_path: Path,
+) -> None:
     """Base has 2.9, 3.0 and 3.1 bits; its later seed 11 has 3.8."""
     tables = {}
     for name, later_seeds in (("without", []), ("with", ["base:11"])):
@@ -132,7 +148,11 @@ def test_later_seeds_of_a_config_are_in_the_readings_and_runs_but_in_no_conclusi
         frame = make_frame(results)
         write_frames(results, frame, tmp_path / name / "frames")
         summary = (tmp_path / name / "frames/summary.tsv").read_text(encoding="utf-8")
-        tables[name] = (rows_of(lay_out_table3(frame)), rows_of(lay_out_conclusions(frame)), summary)
+        tables[name] = (
+            rows_of(lay_out_table3(frame)),
+            rows_of(lay_out_conclusions(frame)),
+            summary,
+        )
     assert tables["without"][0] == tables["with"][0]
     assert tables["without"][2] == tables["with"][2]
     for before, after in zip(tables["without"][1], tables["with"][1], strict=True):
@@ -141,15 +161,21 @@ def test_later_seeds_of_a_config_are_in_the_readings_and_runs_but_in_no_conclusi
     assert table is not None
     (row,) = [row for row in rows_of(table) if row["reading"] == "all seeds (added after a look)"]
     assert row["table3_c_n2"].startswith("+0.400")
-    assert [row["training"] for row in rows_of(lay_out_runs(frame))][-1] == "demo_en_de base seed 11"
+    assert [row["training"] for row in rows_of(lay_out_runs(frame))][
+        -1
+    ] == "demo_en_de base seed 11"
 
 
-def test_the_table_stars_a_reading_with_another_direction_and_names_dirty_evaluations(tmp_path: Path) -> None:
+def test_the_table_stars_a_reading_with_another_direction_and_names_dirty_evaluations(
+    tmp_path: Path,
+) -> None:
     """The row is 0.6 bits worse than base (reach 0.497) and 0.4 BLEU (reach 0.99)."""
     site = three_against_three(tmp_path)
     write_dev_scores(site, "table3_c_n2", 1, 24.6, 2**3.6)
     evaluation = next(
-        one for one in site.experiment.evaluations if (one.system, one.seed, one.role) == ("table3_c_n2", 1, "dev")
+        one
+        for one in site.experiment.evaluations
+        if (one.system, one.seed, one.role) == ("table3_c_n2", 1, "dev")
     )
     path = evaluation_record(site.results_folder, "demo", "perplexity", evaluation)
     record = read_record(path, PerplexityRecord)
@@ -162,7 +188,10 @@ def test_the_table_stars_a_reading_with_another_direction_and_names_dirty_evalua
     assert rows["Holm"]["num_other"] == "0"
     assert rows["BLEU on demo_dev"]["table3_c_n2"] == "-0.40 \u00b1 0.99 * [\u2020]"
     assert rows["BLEU on demo_dev"]["num_other"] == "1"
-    assert "Evaluated from a changed working tree (`is_dirty` in the records): table3_c_n2 seed 1." in notes_of(table)
+    assert (
+        "Evaluated from a changed working tree (`is_dirty` in the records): table3_c_n2 seed 1."
+        in notes_of(table)
+    )
 
 
 def test_without_an_answer_there_is_no_table(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""docs/claims.md names tests that exist and is complete: each statement once, and the counts of its first lines."""
+"""docs/claims.md names tests that exist and is complete: each statement once, and the counts of its
+first lines.
+"""
 
 import ast
 import re
@@ -16,7 +18,9 @@ def missing_tests(page: str) -> list[str]:
     missing = []
     for path, name in sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page))):
         source = (CHECKOUT / path).read_text(encoding="utf-8") if (CHECKOUT / path).exists() else ""
-        functions = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+        functions = [
+            node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)
+        ]
         if name not in functions:
             missing.append(f"{path}::{name}")
     return missing
@@ -33,16 +37,19 @@ def test_each_statement_has_a_row_and_its_parts_are_in_order() -> None:
 def test_the_first_lines_count_the_answers() -> None:
     count = Counter(answer.strip("*") for _, _, answer in ROW.findall(PAGE))
     assert (
-        f"{count['holds']} parts hold, {count['does not hold']} do not, {count['open']} are open, and "
-        f"{count['not tested here']} are not tested here." in " ".join(PAGE.split())
+        f"{count['holds']} parts hold, {count['does not hold']} do not, {count['open']} are open,"
+        f" and {count['not tested here']} are not tested here." in " ".join(PAGE.split())
     )
 
 
 def test_every_test_that_the_page_names_exists() -> None:
     assert missing_tests(PAGE) == []
-    assert missing_tests("`tests/engine/test_parity.py::test_of_nothing`, `tests/none.py::test_x`") == [
-        "tests/engine/test_parity.py::test_of_nothing", "tests/none.py::test_x",
-    ]  # fmt: skip
+    assert missing_tests(
+        "`tests/engine/test_parity.py::test_of_nothing`, `tests/none.py::test_x`"
+    ) == [
+        "tests/engine/test_parity.py::test_of_nothing",
+        "tests/none.py::test_x",
+    ]
 
 
 def test_each_statement_that_a_system_names_is_on_the_page() -> None:

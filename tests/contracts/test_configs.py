@@ -1,7 +1,8 @@
-"""The shipped configs against the paper: Tables 2 and 3 at three scales, written down here a second time.
+"""The shipped configs against the paper: Tables 2 and 3 at three scales, written down here a second
+time.
 
-Nothing below is read from the files that it judges: the paper's numbers stand here as printed, and so does what the
-variants that others print are unlike base in.
+Nothing below is read from the files that it judges: the paper's numbers stand here as printed, and
+so does what the variants that others print are unlike base in.
 """
 
 from collections.abc import Iterable
@@ -15,11 +16,19 @@ import pytest
 import yaml
 
 from aiayn.cost import num_parameters
-from aiayn.spec.system import CONFIG_FOLDER, SCALES, ScaleSpec, TrainingSpec, read_scale, read_system
+from aiayn.spec.system import (
+    CONFIG_FOLDER,
+    SCALES,
+    ScaleSpec,
+    TrainingSpec,
+    read_scale,
+    read_system,
+)
 
 PAPER_SIZES = {"num_layers": 6, "d_model": 512, "d_ff": 2048, "num_heads": 8, "d_k": 64, "d_v": 64}
 PAPER_OTHERS = {"p_drop": 0.1, "eps_ls": 0.1, "positions": "sinusoidal"}
-# Section 3 where it speaks, tensor2tensor v1.0.4 where it is silent; section 5.4 names no dropout elsewhere.
+# Section 3 where it speaks, tensor2tensor v1.0.4 where it is silent; section 5.4 names no dropout
+# elsewhere.
 PAPER_MODEL = {
     "architecture": "transformer", "norm_order": "post", "norm": "layer", "norm_epsilon": 1e-6, "attention": "scaled",
     "attention_biases": True, "tied_embeddings": True, "embeddings": "d_model", "initialisation": "tensor2tensor",
@@ -74,11 +83,17 @@ CHANGES_BY_VARIANT: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # Layers of each architecture for one of base's; d_ff is what makes it as large as base.
 LAYERS_BY_ARCHITECTURE = {"lstm": Fraction(4, 6), "fconv": Fraction(15, 6)}
-# Entries of the joint vocabulary, special symbols included; of the paper's corpus as printed (section 5.1).
+# Entries of the joint vocabulary, special symbols included; of the paper's corpus as printed
+# (section 5.1).
 VOCABULARY_BY_SCALE = {"demo": 402, "multi30k": 3962, "paper": 37000}
 # Whole systems as printed by others, which inherit nothing and stand beside no row of a table.
-SYSTEMS_OF_REPLICATIONS = {"demo": {"seed_waynestalk"}, "multi30k": {"revisit_tiny"}, "paper": set()}
-# What belongs to the scale, and may be otherwise for big than for base; the demo's big is smaller than 2 x base, too.
+SYSTEMS_OF_REPLICATIONS = {
+    "demo": {"seed_waynestalk"},
+    "multi30k": {"revisit_tiny"},
+    "paper": set(),
+}
+# What belongs to the scale, and may be otherwise for big than for base; the demo's big is smaller
+# than 2 x base, too.
 LONGER = ("updates", "warmup_steps", "save_interval_updates")
 FREE_OF_BIG = {
     "demo": (*LONGER, "d_model", "d_ff", "num_heads", "p_drop"), "multi30k": LONGER, "paper": LONGER,
@@ -94,12 +109,20 @@ def rounded(value: Fraction) -> int:
 
 
 def expected_training(system: str, base: TrainingSpec) -> dict[str, Any]:
-    """Return what a row must be: its ratio to base in the six sizes, the paper's own value of everything else."""
+    """Return what a row must be: its ratio to base in the six sizes, the paper's own value of
+    everything else.
+    """
     expected = msgspec.structs.asdict(base) | PAPER_OTHERS
     for key, printed in PRINTED_BY_SYSTEM[system].items():
         is_size = key in PAPER_SIZES
-        expected[key] = rounded(Fraction(getattr(base, key) * printed, PAPER_SIZES[key])) if is_size else printed
-    if system.startswith("table3_a_"):  # "keeping the amount of computation constant": h d_k = d_model
+        expected[key] = (
+            rounded(Fraction(getattr(base, key) * printed, PAPER_SIZES[key]))
+            if is_size
+            else printed
+        )
+    if system.startswith(
+        "table3_a_"
+    ):  # "keeping the amount of computation constant": h d_k = d_model
         expected["d_k"] = expected["d_v"] = base.d_model // expected["num_heads"]
     return expected
 
@@ -107,10 +130,16 @@ def expected_training(system: str, base: TrainingSpec) -> dict[str, Any]:
 def differences(
     system: str, training: TrainingSpec, base: TrainingSpec, longer: Iterable[str] = LONGER
 ) -> dict[str, tuple[Any, Any]]:
-    """Return {key: (found, expected)} where a system is not the paper's row; for big the keys `longer` are free."""
+    """Return {key: (found, expected)} where a system is not the paper's row; for big the keys
+    `longer` are free.
+    """
     found, expected = msgspec.structs.asdict(training), expected_training(system, base)
     free = longer if system.startswith("big") else ()
-    return {key: (found[key], expected[key]) for key in expected if key not in free and found[key] != expected[key]}
+    return {
+        key: (found[key], expected[key])
+        for key in expected
+        if key not in free and found[key] != expected[key]
+    }
 
 
 def scale_of(name: str) -> ScaleSpec:
@@ -145,7 +174,9 @@ def test_a_wrong_row_is_noticed() -> None:
     assert differences("table3_c_dmodel256", shorter, base) == {"updates": (5, 100000)}
     big = system_of("big", "paper").training
     smaller = msgspec.structs.replace(big, max_tokens_per_batch=5)
-    assert differences("big", smaller, base) == {"max_tokens_per_batch": (5, base.max_tokens_per_batch)}
+    assert differences("big", smaller, base) == {
+        "max_tokens_per_batch": (5, base.max_tokens_per_batch)
+    }
 
 
 def test_the_papers_base_is_as_printed() -> None:
@@ -156,7 +187,9 @@ def test_the_papers_base_is_as_printed() -> None:
     adam = (base.adam_beta_1, base.adam_beta_2, base.adam_epsilon, base.clip_norm)
     assert adam == (0.9, 0.98, 1e-9, 0.0)
     assert (base.schedule, base.warmup_steps, base.updates) == ("equation_3", 4000, 100000)
-    assert base.max_tokens_per_batch * base.batches_per_update == 26000  # padded; 25,000 of them are real
+    assert (
+        base.max_tokens_per_batch * base.batches_per_update == 26000
+    )  # padded; 25,000 of them are real
     assert base.patience_epochs is None
 
 
@@ -164,7 +197,9 @@ def test_the_papers_checkpoints_are_ten_minutes_apart() -> None:
     base, big = (system_of(name, "paper").training for name in ("base", "big"))
     assert base.save_interval_updates is not None
     assert big.save_interval_updates is not None
-    assert base.save_interval_updates * 0.4 == pytest.approx(600)  # seconds; section 5.2: 0.4 s a step
+    assert base.save_interval_updates * 0.4 == pytest.approx(
+        600
+    )  # seconds; section 5.2: 0.4 s a step
     assert big.save_interval_updates * 1.0 == pytest.approx(600)
     assert big.updates == 3 * base.updates == 300000
 
@@ -174,15 +209,32 @@ def test_every_base_has_the_papers_proportions_optimizer_and_decoding(scale: str
     base, paper = system_of("base", scale), system_of("base", "paper")
     training = base.training
     assert training.d_ff == 4 * training.d_model
-    assert training.num_heads * training.d_k == training.num_heads * training.d_v == training.d_model
-    kept = ("p_drop", "eps_ls", "positions", "adam_beta_1", "adam_beta_2", "adam_epsilon", "clip_norm", "schedule")
+    assert (
+        training.num_heads * training.d_k == training.num_heads * training.d_v == training.d_model
+    )
+    kept = (
+        "p_drop",
+        "eps_ls",
+        "positions",
+        "adam_beta_1",
+        "adam_beta_2",
+        "adam_epsilon",
+        "clip_norm",
+        "schedule",
+    )
     assert {key: getattr(training, key) for key in PAPER_MODEL} == PAPER_MODEL
-    assert {key: getattr(training, key) for key in kept} == {key: getattr(paper.training, key) for key in kept}
+    assert {key: getattr(training, key) for key in kept} == {
+        key: getattr(paper.training, key) for key in kept
+    }
     decoding = msgspec.structs.asdict(base.decoding)
     assert decoding == {
-        "beam_size": 4, "length_penalty_alpha": 0.6, "length_penalty_form": "gnmt", "stop": "tensor2tensor",
-        "max_length_per_source_token": 1.0, "max_extra_tokens": 50,
-    }  # fmt: skip
+        "beam_size": 4,
+        "length_penalty_alpha": 0.6,
+        "length_penalty_form": "gnmt",
+        "stop": "tensor2tensor",
+        "max_length_per_source_token": 1.0,
+        "max_extra_tokens": 50,
+    }
 
 
 def test_the_demos_big_is_larger_than_base_in_the_papers_proportions() -> None:
@@ -203,18 +255,28 @@ def test_no_two_rows_of_a_scale_are_one(scale: str) -> None:
 def test_every_scale_has_the_shared_systems_and_names_those_of_its_own(scale: str) -> None:
     names = {path.stem for path in (CONFIG_FOLDER / "systems" / scale).iterdir()}
     shared = {*PRINTED_BY_SYSTEM, *CHANGES_BY_VARIANT, *LAYERS_BY_ARCHITECTURE}
-    configs = [scale_of(path.stem) for path in CONFIG_FOLDER.glob("*.yaml") if path.stem != "hardware"]
+    configs = [
+        scale_of(path.stem) for path in CONFIG_FOLDER.glob("*.yaml") if path.stem != "hardware"
+    ]
     own = {name for config in configs if config.scale == scale for name in config.variants}
     assert shared <= names
-    own |= {name for config in configs if config.scale == scale for name in config.later_seeds_by_system}
+    own |= {
+        name for config in configs if config.scale == scale for name in config.later_seeds_by_system
+    }
     own |= {name for name in names if name.startswith("rate_")}  # probes: tests/unit/test_rates.py
-    assert names - shared - SYSTEMS_OF_REPLICATIONS[scale] <= own, "name it in `variants` of a config of this scale"
+    assert names - shared - SYSTEMS_OF_REPLICATIONS[scale] <= own, (
+        "name it in `variants` of a config of this scale"
+    )
 
 
 def unlike(training: TrainingSpec, base: TrainingSpec) -> dict[str, Any]:
     """Return the keys in which a training differs from base's, with its own values."""
     base_value_by_key = msgspec.structs.asdict(base)
-    return {key: value for key, value in msgspec.structs.asdict(training).items() if value != base_value_by_key[key]}
+    return {
+        key: value
+        for key, value in msgspec.structs.asdict(training).items()
+        if value != base_value_by_key[key]
+    }
 
 
 @every_scale
@@ -227,20 +289,33 @@ def test_a_variant_is_base_but_for_what_others_print(scale: str, variant: str) -
 
 
 def distance_to_base(scale: str, training: TrainingSpec) -> int:
-    """Return by how many parameters a training is larger or smaller than its scale's base, both in its vocabulary."""
+    """Return by how many parameters a training is larger or smaller than its scale's base, both in
+    its vocabulary.
+    """
     size = VOCABULARY_BY_SCALE[scale]
-    return abs(num_parameters(training, size, True) - num_parameters(system_of("base", scale).training, size, True))
+    return abs(
+        num_parameters(training, size, True)
+        - num_parameters(system_of("base", scale).training, size, True)
+    )
 
 
 @every_scale
 @pytest.mark.parametrize("architecture", LAYERS_BY_ARCHITECTURE)
-def test_an_architecture_is_as_large_as_base_and_trained_alike(scale: str, architecture: str) -> None:
+def test_an_architecture_is_as_large_as_base_and_trained_alike(
+    scale: str, architecture: str
+) -> None:
     base, spec = system_of("base", scale), system_of(architecture, scale)
     num_layers = rounded(base.training.num_layers * LAYERS_BY_ARCHITECTURE[architecture])
     changes = unlike(spec.training, base.training)
-    assert changes == {"architecture": architecture, "num_layers": num_layers, "d_ff": spec.training.d_ff}
+    assert changes == {
+        "architecture": architecture,
+        "num_layers": num_layers,
+        "d_ff": spec.training.d_ff,
+    }
     assert spec.decoding == base.decoding
-    one_less, one_more = (msgspec.structs.replace(spec.training, d_ff=spec.training.d_ff + step) for step in (-1, 1))
+    one_less, one_more = (
+        msgspec.structs.replace(spec.training, d_ff=spec.training.d_ff + step) for step in (-1, 1)
+    )
     nearest = distance_to_base(scale, spec.training)
     assert nearest < min(distance_to_base(scale, one_less), distance_to_base(scale, one_more))
     assert nearest < 0.005 * num_parameters(base.training, VOCABULARY_BY_SCALE[scale], True)
@@ -261,24 +336,57 @@ def test_the_warm_up_ends_before_the_training(scale: str) -> None:
 def test_revisit_tiny_is_the_published_recipe_to_the_letter() -> None:
     spec = system_of("revisit_tiny", "multi30k")
     assert msgspec.structs.asdict(spec.training) == {
-        "architecture": "fairseq_transformer", "norm_order": "post", "norm": "layer", "norm_epsilon": 1e-5,
-        "attention": "scaled", "attention_biases": True, "tied_embeddings": True, "embeddings": "d_model",
-        "initialisation": "fairseq", "p_drop_attention": 0.0, "p_drop_ffn": 0.0,
-        "num_layers": 4, "d_model": 128, "d_ff": 256, "num_heads": 4, "d_k": 32, "d_v": 32, "p_drop": 0.3,
-        "eps_ls": 0.1, "positions": "sinusoidal_halves", "adam_beta_1": 0.9, "adam_beta_2": 0.98, "adam_epsilon": 1e-8,
-        "clip_norm": 25.0, "schedule": "inverse_sqrt", "warmup_steps": 2000, "peak_learning_rate": 0.005,
-        "initial_learning_rate": 1e-7, "updates": 8000, "max_tokens_per_batch": 4096, "batches_per_update": 2,
-        "save_interval_updates": None, "patience_epochs": 10, "device": "auto", "precision": "fp32",
-    }  # fmt: skip
+        "architecture": "fairseq_transformer",
+        "norm_order": "post",
+        "norm": "layer",
+        "norm_epsilon": 1e-5,
+        "attention": "scaled",
+        "attention_biases": True,
+        "tied_embeddings": True,
+        "embeddings": "d_model",
+        "initialisation": "fairseq",
+        "p_drop_attention": 0.0,
+        "p_drop_ffn": 0.0,
+        "num_layers": 4,
+        "d_model": 128,
+        "d_ff": 256,
+        "num_heads": 4,
+        "d_k": 32,
+        "d_v": 32,
+        "p_drop": 0.3,
+        "eps_ls": 0.1,
+        "positions": "sinusoidal_halves",
+        "adam_beta_1": 0.9,
+        "adam_beta_2": 0.98,
+        "adam_epsilon": 1e-8,
+        "clip_norm": 25.0,
+        "schedule": "inverse_sqrt",
+        "warmup_steps": 2000,
+        "peak_learning_rate": 0.005,
+        "initial_learning_rate": 1e-7,
+        "updates": 8000,
+        "max_tokens_per_batch": 4096,
+        "batches_per_update": 2,
+        "save_interval_updates": None,
+        "patience_epochs": 10,
+        "device": "auto",
+        "precision": "fp32",
+    }
     assert msgspec.structs.asdict(spec.decoding) == {
-        "beam_size": 5, "length_penalty_alpha": 1.0, "length_penalty_form": "len", "stop": "fairseq",
-        "max_length_per_source_token": 0.0, "max_extra_tokens": 200,
-    }  # fmt: skip
+        "beam_size": 5,
+        "length_penalty_alpha": 1.0,
+        "length_penalty_form": "len",
+        "stop": "fairseq",
+        "max_length_per_source_token": 0.0,
+        "max_extra_tokens": 200,
+    }
 
 
 def test_the_variants_config_is_the_demo_with_its_lists_filled() -> None:
     demo, variants = scale_of("demo"), scale_of("variants")
-    smaller = msgspec.structs.replace(variants, variants=[], architectures=[], en_fr_systems=demo.en_fr_systems)
+    smaller = msgspec.structs.replace(
+        variants, variants=[], architectures=[], en_fr_systems=demo.en_fr_systems
+    )
     assert smaller == demo
     assert variants.en_fr_systems == []
     rows = ["table3_d_pdrop0", "table3_d_els0", "table3_e_learned"]  # printed by others, too

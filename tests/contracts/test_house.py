@@ -1,4 +1,6 @@
-"""The house style where a machine can see it: names, ASCII, and words that have no place in a project."""
+"""The house style where a machine can see it: names, ASCII, and words that have no place in a
+project.
+"""
 
 import ast
 import io
@@ -19,7 +21,14 @@ HIDDEN_FOLDERS_OF_OURS = {".ci", ".github"}
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "misc", "manager", "common"}
 FORBIDDEN_PREFIXES = ("get_", "process_", "handle_", "do_")
 # Put together here, so that this file does not hold them itself.
-FORBIDDEN_WORDS = ("/wo" + "rk/", "TO" + "DO", "FIX" + "ME", "XX" + "X", "ses" + "sion", "shared/" + "facts")
+FORBIDDEN_WORDS = (
+    "/wo" + "rk/",
+    "TO" + "DO",
+    "FIX" + "ME",
+    "XX" + "X",
+    "ses" + "sion",
+    "shared/" + "facts",
+)
 ALLOWED_PHRASES = ('scope="ses' + 'sion"',)  # pytest's word for all tests of a run
 
 
@@ -36,7 +45,8 @@ def text_paths() -> list[Path]:
         for path in paths
         if path.suffix in TEXT_SUFFIXES or path.name in TEXT_NAMES or path.parent.name == ".ci"
         if not NOT_OURS & set(path.relative_to(CHECKOUT).parts[:1]) and "golden" not in path.parts
-        if {part for part in path.relative_to(CHECKOUT).parts[:-1] if part.startswith(".")} <= HIDDEN_FOLDERS_OF_OURS
+        if {part for part in path.relative_to(CHECKOUT).parts[:-1] if part.startswith(".")}
+        <= HIDDEN_FOLDERS_OF_OURS
     )
 
 
@@ -46,20 +56,32 @@ def name_of(path: Path) -> str:
 
 
 def empty_names(source: str) -> list[str]:
-    """Return the functions whose verb says nothing; methods are left out, as another library may have named them."""
+    """Return the functions whose verb says nothing; methods are left out, as another library may
+    have named them.
+    """
     functions = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     return [name for name in functions if name.lstrip("_").startswith(FORBIDDEN_PREFIXES)]
 
 
 # Python 3.12 and later split an f-string, whose text is then a token of its own.
-STRING_TOKENS = {tokenize.STRING, tokenize.NEWLINE, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+STRING_TOKENS = {
+    tokenize.STRING,
+    tokenize.NEWLINE,
+    getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING),
+}
 
 
 def foreign_characters(source: str) -> list[str]:
-    """Return what is not ASCII in code, comments and docstrings; other strings are data and may hold any text."""
+    """Return what is not ASCII in code, comments and docstrings; other strings are data and may
+    hold any text.
+    """
     docstrings = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
             docstrings.add((node.value.lineno, node.value.col_offset))
     return [
         f"{token.start[0]}: {token.string}"
@@ -84,13 +106,17 @@ def test_no_module_is_named_for_nothing() -> None:
 
 
 def test_every_test_file_has_a_name_of_its_own() -> None:
-    """pytest imports them by their base names: of two alike it collects none, as `make golden` would."""
+    """pytest imports them by their base names: of two alike it collects none, as `make golden`
+    would.
+    """
     names = [path.name for path in (CHECKOUT / "tests").rglob("test_*.py")]
     assert sorted(names) == sorted(set(names))
 
 
 def test_no_function_is_named_for_nothing() -> None:
-    named = {name_of(path): empty_names(path.read_text(encoding="utf-8")) for path in package_paths()}
+    named = {
+        name_of(path): empty_names(path.read_text(encoding="utf-8")) for path in package_paths()
+    }
     assert {name: functions for name, functions in named.items() if functions} == {}
 
 
@@ -101,22 +127,39 @@ def test_code_and_comments_are_ascii() -> None:
 
 
 def test_rules_and_configs_are_ascii() -> None:
-    texts = {name_of(path): path.read_text(encoding="utf-8") for path in text_paths() if path.suffix != ".py"}
-    texts = {name: text for name, text in texts.items() if not name.startswith("paper_tables/measured/")}  # rendered
+    texts = {
+        name_of(path): path.read_text(encoding="utf-8")
+        for path in text_paths()
+        if path.suffix != ".py"
+    }
+    texts = {
+        name: text for name, text in texts.items() if not name.startswith("paper_tables/measured/")
+    }  # rendered
     assert "workflow/rules/train.smk" in texts
     assert "workflow/config/demo.yaml" in texts
     assert [name for name, text in texts.items() if not text.isascii()] == []
 
 
 def test_no_text_holds_a_word_that_has_no_place_here() -> None:
-    found = {name_of(path): forbidden_words(path.read_text(encoding="utf-8")) for path in text_paths()}
-    expected = {"README.md", "Makefile", ".ci/run", ".github/workflows/ci.yml", "workflow/rules/train.smk"}
+    found = {
+        name_of(path): forbidden_words(path.read_text(encoding="utf-8")) for path in text_paths()
+    }
+    expected = {
+        "README.md",
+        "Makefile",
+        ".ci/run",
+        ".github/workflows/ci.yml",
+        "workflow/rules/train.smk",
+    }
     assert expected <= set(found)
     assert {name: words for name, words in found.items() if words} == {}
 
 
 def test_a_name_that_says_nothing_is_noticed() -> None:
-    source = "def get_it(): ...\ndef _handle_it(): ...\ndef getter(): ...\nclass A:\n    def get_it(self): ...\n"
+    source = (
+        "def get_it(): ...\ndef _handle_it(): ...\ndef getter(): ...\nclass A:\n    def"
+        " get_it(self): ...\n"
+    )
     assert empty_names(source) == ["get_it", "_handle_it"]
 
 

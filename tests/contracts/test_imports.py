@@ -1,4 +1,6 @@
-"""Each contract notices what it forbids (`make lint` holds the code to them); light commands load nothing heavy."""
+"""Each contract notices what it forbids (`make lint` holds the code to them); light commands load
+nothing heavy.
+"""
 
 import os
 import re
@@ -45,15 +47,22 @@ VIOLATIONS = [
 def loaded_by(code: str) -> set[str]:
     """Return the heavy packages in sys.modules after some code, in a process of its own."""
     report = f"import sys\n{code}\nprint('loaded:', *sorted({set(HEAVY)!r} & set(sys.modules)))"
-    outcome = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
+    outcome = subprocess.run(
+        [sys.executable, "-c", report], capture_output=True, text=True, check=True
+    )
     return set(outcome.stdout.splitlines()[-1].removeprefix("loaded:").split())
 
 
 def test_each_contract_notices_a_wrong_import(tmp_path: Path) -> None:
     for package in PACKAGES:
-        shutil.copytree(CHECKOUT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            CHECKOUT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
     shutil.copy2(CHECKOUT / "pyproject.toml", tmp_path)
-    for folder in ("analysis/first/tables", "analysis/second"):  # wings of the test, as any other may be deleted
+    for folder in (
+        "analysis/first/tables",
+        "analysis/second",
+    ):  # wings of the test, as any other may be deleted
         (tmp_path / folder).mkdir(parents=True)
     for name in ("first/__init__", "first/tables/__init__", "second/__init__", "second/checks"):
         (tmp_path / "analysis" / f"{name}.py").touch()
@@ -61,17 +70,24 @@ def test_each_contract_notices_a_wrong_import(tmp_path: Path) -> None:
         with (tmp_path / module).open("a", encoding="utf-8") as code:
             code.write(f"\n\ndef _violate() -> None:\n    {line}\n")
     outcome = subprocess.run(
-        [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"], cwd=tmp_path, capture_output=True,
-        env=os.environ | {"PYTHONPATH": f"{tmp_path / 'workflow'}{os.pathsep}{tmp_path}", "COLUMNS": "200"}, text=True,
+        [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],
+        cwd=tmp_path,
+        capture_output=True,
+        env=os.environ
+        | {"PYTHONPATH": f"{tmp_path / 'workflow'}{os.pathsep}{tmp_path}", "COLUMNS": "200"},
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     broken = {name: "BROKEN" for name, _, _ in VIOLATIONS}
     assert dict(VERDICT.findall(outcome.stdout)) == broken, outcome.stdout + outcome.stderr
 
 
 def test_help_loads_nothing_heavy() -> None:
     helps = [["--help"], *([verb, "--help"] for verb in verbs())]
-    calls = f"for arguments in {helps!r}:\n    with contextlib.suppress(SystemExit):\n        main(arguments)"
+    calls = (
+        f"for arguments in {helps!r}:\n    with contextlib.suppress(SystemExit):\n       "
+        " main(arguments)"
+    )
     assert loaded_by(f"import contextlib\nfrom aiayn.__main__ import main\n{calls}") == set()
 
 
@@ -81,7 +97,8 @@ def test_scores_logs_tables_and_wings_load_nothing_heavy() -> None:
         ".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removeprefix("workflow.")
         for folder in folders
         for path in sorted((CHECKOUT / folder).rglob("*.py"))
-        if not path.stem.startswith(("__init__", "heavy_")) and path.name != "figure.py"  # of render: it needs Altair
+        if not path.stem.startswith(("__init__", "heavy_"))
+        and path.name != "figure.py"  # of render: it needs Altair
     )
     assert "paper_tables.render.tables" in modules
     assert "aiayn.scoring.score" in modules
@@ -90,7 +107,10 @@ def test_scores_logs_tables_and_wings_load_nothing_heavy() -> None:
 
 def test_the_driver_of_a_training_loads_no_engine() -> None:
     assert (
-        loaded_by("import aiayn.launch.driver, aiayn.launch.job, aiayn.plan.feasibility, aiayn.train.fairseq_args")
+        loaded_by(
+            "import aiayn.launch.driver, aiayn.launch.job, aiayn.plan.feasibility,"
+            " aiayn.train.fairseq_args"
+        )
         == set()
     )
 

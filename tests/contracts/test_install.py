@@ -1,6 +1,8 @@
-"""`make install` against an index on loopback: in order, and in every way in which a network or a disk fails.
+"""`make install` against an index on loopback: in order, and in every way in which a network or a
+disk fails.
 
-pip is the real one, in a real environment; the packages are a few lines each, named as the real ones.
+pip is the real one, in a real environment; the packages are a few lines each, named as the real
+ones.
 """
 
 import contextlib
@@ -29,7 +31,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 SPACE_LIMIT_BYTES = 2 * 2**20
 PORTAL = b"<!doctype html><html><title>Log in</title><form>Name and password, please</form></html>"
 CONSTRAINTS = "torch==2.13.0\nfairseq-fixed==0.12.3.1\n"
-# A backend for `pip install .` that needs no setuptools: it zips one module. fairseq's wants torch, as the real one.
+# A backend for `pip install .` that needs no setuptools: it zips one module. fairseq's wants torch,
+# as the real one.
 BACKEND = """\
 import os, zipfile
 NAME, VERSION, NEEDS = {name!r}, {version!r}, {needs!r}
@@ -58,23 +61,34 @@ PROJECT_NEEDS = "".join(
     )
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("make") is None, reason="no make here")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("make") is None, reason="no make here"),
+]
 
 
-def wheel(name: str, version: str, *, needs: str = "", files: dict[str, str] | None = None) -> bytes:
+def wheel(
+    name: str, version: str, *, needs: str = "", files: dict[str, str] | None = None
+) -> bytes:
     """Return a package of a few files."""
     content, info = io.BytesIO(), f"{name}-{version}.dist-info"
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, text in (files or {f"{name}.py": ""}).items():
             archive.writestr(path, text)
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}"
+        )
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         archive.writestr(f"{info}/RECORD", "")
     return content.getvalue()
 
 
 def torch_wheel(local: str = "", cuda: str | None = None) -> bytes:
-    """Return a torch with one file larger than the space that a test leaves, and a package that it needs."""
+    """Return a torch with one file larger than the space that a test leaves, and a package that it
+    needs.
+    """
     version = f"2.13.0{local}"
     files = {
         "torch/__init__.py": "",
@@ -125,7 +139,11 @@ class Index:
         if name in self.content_by_path:
             return self.content_by_path[name]
         files = [file for file in self.content_by_path if file.startswith(f"{name}/")]
-        return "".join(f'<a href="/{file}">{file.split("/")[1]}</a>' for file in files).encode() if files else None
+        return (
+            "".join(f'<a href="/{file}">{file.split("/")[1]}</a>' for file in files).encode()
+            if files
+            else None
+        )
 
 
 @contextlib.contextmanager
@@ -164,7 +182,9 @@ def index() -> Iterator[Index]:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an empty environment, made once; its Python finds its packages wherever it is copied to."""
+    """Return an empty environment, made once; its Python finds its packages wherever it is copied
+    to.
+    """
     folder = tmp_path_factory.mktemp("environment") / ".venv"
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     return folder
@@ -172,7 +192,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def checkout(tmp_path: Path, environment: Path) -> Path:
-    """Return a folder with what `make install` reads, an empty environment, and a project of one module."""
+    """Return a folder with what `make install` reads, an empty environment, and a project of one
+    module.
+    """
     folder = tmp_path / "checkout"
     (folder / "workflow").mkdir(parents=True)
     for name in ("Makefile", "workflow/install.py"):
@@ -190,7 +212,11 @@ def make(
     checkout: Path, index_url: str, *arguments: str, file_limit_bytes: int = 0
 ) -> subprocess.CompletedProcess[str]:
     """Run make with nothing of this machine's pip configuration."""
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "PIP"))}
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MAKE", "MFLAGS", "PIP"))
+    }
     variables |= {
         "PIP_CONFIG_FILE": os.devnull,
         "PIP_INDEX_URL": index_url,
@@ -199,31 +225,53 @@ def make(
     }
     limit = (file_limit_bytes, file_limit_bytes)
     return subprocess.run(
-        ["make", *arguments, f"PYTHON={sys.executable}"], cwd=checkout, capture_output=True, text=True, check=False,
-        env=variables | {"PIP_CACHE_DIR": str(checkout.parent / "cache")}, timeout=300,
-        preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit)) if file_limit_bytes else None,
-    )  # fmt: skip
+        ["make", *arguments, f"PYTHON={sys.executable}"],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=variables | {"PIP_CACHE_DIR": str(checkout.parent / "cache")},
+        timeout=300,
+        preexec_fn=(
+            (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit)) if file_limit_bytes else None
+        ),
+    )
 
 
 def installed(checkout: Path) -> dict[str, str]:
-    """Return the versions of what is whole in the environment: every file that its list of files names."""
+    """Return the versions of what is whole in the environment: every file that its list of files
+    names.
+    """
     script = (
-        "from importlib.metadata import distributions\n"
-        "for one in distributions():\n"
-        "    if one.files and all(file.locate().exists() for file in one.files): print(one.name, one.version)\n"
+        "from importlib.metadata import distributions\nfor one in distributions():\n    if"
+        " one.files and all(file.locate().exists() for file in one.files): print(one.name,"
+        " one.version)\n"
     )
     python = checkout / ".venv" / "bin" / "python"
-    listed = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        [python, "-c", script], capture_output=True, text=True, check=True
+    ).stdout
     return dict(line.split() for line in listed.splitlines())
 
 
-def test_torch_comes_first_then_fairseq_without_extensions_then_the_rest(checkout: Path, index: Index) -> None:
+def test_torch_comes_first_then_fairseq_without_extensions_then_the_rest(
+    checkout: Path, index: Index
+) -> None:
     demo = make(checkout, index.url, ".venv/installed-demo")
     assert demo.returncode == 0, demo.stderr
-    versions = {"torch": "2.13.0", "fairseq_fixed": "0.12.3.1", "aiayn": "0.4.0", "filelock": "1.0", "snakemake": "1.0"}
+    versions = {
+        "torch": "2.13.0",
+        "fairseq_fixed": "0.12.3.1",
+        "aiayn": "0.4.0",
+        "filelock": "1.0",
+        "snakemake": "1.0",
+    }
     assert installed(checkout).items() >= versions.items()
     assert not {"numpy", "pytest"} & set(installed(checkout))
-    assert "torch 2.13.0, built for CUDA 13.0; for another: make install TORCH_INDEX_URL=http" in demo.stdout
+    assert (
+        "torch 2.13.0, built for CUDA 13.0; for another: make install TORCH_INDEX_URL=http"
+        in demo.stdout
+    )
     done = make(checkout, index.url, "install")
     assert done.returncode == 0, done.stderr
     assert installed(checkout).items() >= {"numpy": "1.0", "pytest": "1.0"}.items()
@@ -247,7 +295,9 @@ def test_after_a_lost_network_the_next_make_starts_over(checkout: Path, index: I
     assert make(checkout, index.url, "install").returncode == 0
 
 
-def test_a_full_disk_in_the_middle_is_said_and_the_next_make_starts_over(checkout: Path, index: Index) -> None:
+def test_a_full_disk_in_the_middle_is_said_and_the_next_make_starts_over(
+    checkout: Path, index: Index
+) -> None:
     """torch's large file ends early; pip would take what lies there for an installed torch."""
     done = make(checkout, index.url, "install", file_limit_bytes=SPACE_LIMIT_BYTES)
     assert done.returncode != 0
@@ -260,24 +310,34 @@ def test_a_full_disk_in_the_middle_is_said_and_the_next_make_starts_over(checkou
 
 def test_what_a_package_says_when_its_build_fails_is_shown(checkout: Path, index: Index) -> None:
     backend = (checkout / "backend.py").read_text(encoding="utf-8")
-    (checkout / "backend.py").write_text(f"raise RuntimeError('too old')\n{backend}", encoding="utf-8")
+    (checkout / "backend.py").write_text(
+        f"raise RuntimeError('too old')\n{backend}", encoding="utf-8"
+    )
     done = make(checkout, index.url, "install")
     assert done.returncode != 0
     assert "RuntimeError: too old" in done.stderr
     assert re.search(r"make: .* pip .* failed, see above; .* then run make again", done.stderr)
 
 
-def test_torch_is_taken_from_the_index_that_is_named_and_what_it_needs_from_pips(checkout: Path, index: Index) -> None:
+def test_torch_is_taken_from_the_index_that_is_named_and_what_it_needs_from_pips(
+    checkout: Path, index: Index
+) -> None:
     """The named index has torch alone. The same name again changes nothing; another one does."""
     by_tag = {"cpu": torch_wheel("+cpu"), "cu126": torch_wheel("+cu126", "12.6")}
-    content = {f"{tag}/torch/torch-2.13.0%2B{tag}-py3-none-any.whl": packed for tag, packed in by_tag.items()}
+    content = {
+        f"{tag}/torch/torch-2.13.0%2B{tag}-py3-none-any.whl": packed
+        for tag, packed in by_tag.items()
+    }
     with served(Index(content)) as named:
         for tag in ("cu126", "cpu", "cpu"):
             named.asked = []
             done = make(checkout, index.url, "install", f"TORCH_INDEX_URL={named.url}/{tag}")
             assert done.returncode == 0, done.stderr
             assert installed(checkout)["torch"] == f"2.13.0+{tag}"
-            assert f"torch from {named.url}/{tag}, as TORCH_INDEX_URL says" in done.stdout or named.asked == []
+            assert (
+                f"torch from {named.url}/{tag}, as TORCH_INDEX_URL says" in done.stdout
+                or named.asked == []
+            )
         assert named.asked == []
     assert installed(checkout)["filelock"] == "1.0"
 
@@ -293,8 +353,12 @@ def script() -> ModuleType:
     return module
 
 
-def own_torch_index(script: ModuleType, url: str, *, programs: tuple[str, ...] = (), settings: str = "") -> Any:
-    """Return the index that is chosen on a Linux with these programs, a CPU index at `url` and pip's settings."""
+def own_torch_index(
+    script: ModuleType, url: str, *, programs: tuple[str, ...] = (), settings: str = ""
+) -> Any:
+    """Return the index that is chosen on a Linux with these programs, a CPU index at `url` and
+    pip's settings.
+    """
     listed = subprocess.CompletedProcess([], 0, stdout=settings)
     with (
         mock.patch.object(script, "CPU_INDEX_URL", url),
@@ -334,15 +398,31 @@ def test_torchs_cpu_build_is_taken_unless_a_gpu_slurm_or_an_own_index_is_there(
     url, reason = own_torch_index(script, "http://127.0.0.1:9")
     assert (url, "cannot be reached" in reason) == ("", True)
     cpu_index.answer = lambda path: PORTAL
-    assert own_torch_index(script, cpu_index.url) == ("", f"as {cpu_index.url} has none for this machine")
+    assert own_torch_index(script, cpu_index.url) == (
+        "",
+        f"as {cpu_index.url} has none for this machine",
+    )
 
 
 def printed_commands(checkout: Path, **variables: str) -> list[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
     done = subprocess.run(
-        [sys.executable, "workflow/install.py", "all", "--dry-run", "--torch-index-url", "https://example.org/cpu"],
-        cwd=checkout, env=environment | variables, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "workflow/install.py",
+            "all",
+            "--dry-run",
+            "--torch-index-url",
+            "https://example.org/cpu",
+        ],
+        cwd=checkout,
+        env=environment | variables,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return done.stdout.splitlines()
 
 
@@ -350,13 +430,19 @@ def test_the_commands_can_be_printed(checkout: Path) -> None:
     """For an installer other than pip; nothing is made."""
     lines = printed_commands(checkout)
     assert " -m venv --clear " in lines[0]
-    assert [line.split()[-1] for line in lines[1:]] == ["torch", "wheel", "fairseq-fixed==0.12.3.1",
-                                                        "'.[workflow,train,figures,dev]'"]  # fmt: skip
+    assert [line.split()[-1] for line in lines[1:]] == [
+        "torch",
+        "wheel",
+        "fairseq-fixed==0.12.3.1",
+        "'.[workflow,train,figures,dev]'",
+    ]
     assert lines[3].startswith("READTHEDOCS=1 ")
     assert not (checkout / ".venv" / "install.log").exists()
 
 
-def test_packages_are_compiled_at_once_where_python_may_not_when_it_imports_them(checkout: Path) -> None:
+def test_packages_are_compiled_at_once_where_python_may_not_when_it_imports_them(
+    checkout: Path,
+) -> None:
     """What cannot be compiled, as templates of other versions, is passed over."""
     *_, command = printed_commands(checkout, PYTHONDONTWRITEBYTECODE="1")
     packages = checkout / ".venv" / "lib" / "site-packages"

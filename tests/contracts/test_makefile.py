@@ -1,4 +1,5 @@
-"""`make install` takes a Python that the project runs on, or says so at once; Pythons and pip are stand-ins.
+"""`make install` takes a Python that the project runs on, or says so at once; Pythons and pip are
+stand-ins.
 
 The workflow for GitHub runs the same steps as `.ci/run`, on the same Pythons as the Makefile.
 """
@@ -16,7 +17,8 @@ import yaml
 from packaging.specifiers import SpecifierSet
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-# Calls itself another version: answers questions (-c), makes environments of itself (-m venv), notes what pip is to do.
+# Calls itself another version: answers questions (-c), makes environments of itself (-m venv),
+# notes what pip is to do.
 STAND_IN = """\
 #!/bin/sh
 case "$*" in
@@ -65,25 +67,43 @@ def checkout(tmp_path: Path) -> Path:
 def install(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `make install` with the stand-ins first on PATH."""
     path = os.pathsep.join([str(checkout.parent / "bin"), os.environ["PATH"]])
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "PYTHON"))}
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MAKE", "MFLAGS", "PYTHON"))
+    }
     return subprocess.run(
-        ["make", *(arguments or ["install"])], cwd=checkout, env=variables | {"PATH": path}, capture_output=True,
-        text=True, check=False, timeout=60,
-    )  # fmt: skip
+        ["make", *(arguments or ["install"])],
+        cwd=checkout,
+        env=variables | {"PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
 
 def versions_installed_with(checkout: Path) -> set[str]:
     """Return the versions of the Pythons whose pip was called."""
     path = checkout / "pip_calls"
-    return {line.split(" ")[0] for line in path.read_text(encoding="utf-8").splitlines()} if path.exists() else set()
+    return (
+        {line.split(" ")[0] for line in path.read_text(encoding="utf-8").splitlines()}
+        if path.exists()
+        else set()
+    )
 
 
 @pytest.mark.parametrize("version", ["3.6.8", "3.9.18", "3.10.13", "3.14.0"])
-def test_a_python_that_will_not_do_is_refused_before_anything_is_made(checkout: Path, version: str) -> None:
+def test_a_python_that_will_not_do_is_refused_before_anything_is_made(
+    checkout: Path, version: str
+) -> None:
     stand_in(checkout.parent / "bin" / "python3", version)
     done = install(checkout)
     assert done.returncode != 0
-    found = f"make: python3 ({checkout.parent}/bin/python3) is Python {version}, expected 3.11, 3.12 or 3.13; "
+    found = (
+        f"make: python3 ({checkout.parent}/bin/python3) is Python {version}, expected 3.11, 3.12 or"
+        " 3.13; "
+    )
     assert found in done.stderr
     assert "load a module that has one, or name one: make install PYTHON=python3.12" in done.stderr
     assert not (checkout / ".venv").exists()
@@ -99,7 +119,9 @@ def test_a_python_that_will_do_is_installed_with(checkout: Path, version: str) -
 
 
 def test_an_environment_of_a_wrong_python_is_made_anew(checkout: Path) -> None:
-    """It is left by a first attempt with the login node's own; python3 must not be looked up in it either."""
+    """It is left by a first attempt with the login node's own; python3 must not be looked up in it
+    either.
+    """
     stand_in(checkout.parent / "bin" / "python3", "3.9.18")
     stand_in(checkout.parent / "bin" / "python3.11", "3.11.7")
     for name in ("python", "python3", "python3.11"):
@@ -125,7 +147,10 @@ def test_an_environment_of_a_right_python_stays_whatever_python3_is(checkout: Pa
 
 def requirements_installed(checkout: Path) -> list[str]:
     """Return the last word of each call of pip."""
-    return [line.split(" ")[-1] for line in (checkout / "pip_calls").read_text(encoding="utf-8").splitlines()]
+    return [
+        line.split(" ")[-1]
+        for line in (checkout / "pip_calls").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def test_the_demo_installs_what_it_needs_and_the_tests_the_rest(checkout: Path) -> None:
@@ -134,7 +159,9 @@ def test_the_demo_installs_what_it_needs_and_the_tests_the_rest(checkout: Path) 
     for _ in range(2):
         assert install(checkout, ".venv/installed-demo").returncode == 0
     version = re.findall(
-        r"^fairseq-fixed==\S+", (CHECKOUT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE
+        r"^fairseq-fixed==\S+",
+        (CHECKOUT / "constraints.txt").read_text(encoding="utf-8"),
+        re.MULTILINE,
     )
     assert requirements_installed(checkout) == ["wheel", *version, ".[workflow,train,figures]"]
     for _ in range(2):
@@ -151,7 +178,11 @@ def test_an_environment_that_was_left_half_done_is_made_anew(checkout: Path) -> 
     (checkout / ".venv" / "unfinished").touch()
     (checkout / ".venv" / "old").touch()
     assert install(checkout).returncode == 0
-    assert requirements_installed(checkout)[3:] == ["wheel", requirements_installed(checkout)[1], WHOLE]
+    assert requirements_installed(checkout)[3:] == [
+        "wheel",
+        requirements_installed(checkout)[1],
+        WHOLE,
+    ]
     assert not (checkout / ".venv" / "old").exists()
     assert not (checkout / ".venv" / "unfinished").exists()
 
@@ -159,7 +190,10 @@ def test_an_environment_that_was_left_half_done_is_made_anew(checkout: Path) -> 
 def test_no_python_at_all_is_said(checkout: Path) -> None:
     done = install(checkout, "install", "PYTHON=python3.11.99")
     assert done.returncode != 0
-    assert "make: no python3.11.99; load a module that has one, or name one: make install PYTHON=" in done.stderr
+    assert (
+        "make: no python3.11.99; load a module that has one, or name one: make install PYTHON="
+        in done.stderr
+    )
 
 
 def test_the_pythons_of_the_makefile_are_those_of_the_project() -> None:
@@ -169,7 +203,9 @@ def test_the_pythons_of_the_makefile_are_those_of_the_project() -> None:
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
     allowed = SpecifierSet(settings["project"]["requires-python"])
     assert found.split() == [f"3.{minor}" for minor in range(30) if allowed.contains(f"3.{minor}")]
-    assert found.split() == [f"{major}.{minor}" for major, minor in checks.PYTHON_VERSIONS]  # of `aiayn preflight`
+    assert found.split() == [
+        f"{major}.{minor}" for major, minor in checks.PYTHON_VERSIONS
+    ]  # of `aiayn preflight`
     assert f"expected {', '.join(found.split()[:-1])} or {found.split()[-1]};" in text
 
 
@@ -191,7 +227,9 @@ def test_the_workflow_runs_the_steps_of_the_script_on_every_supported_python() -
     makefile = (CHECKOUT / "Makefile").read_text(encoding="utf-8")
     assert "make test" in steps_of_script(script)
     assert steps_of_workflow(workflow) == steps_of_script(script)
-    assert steps_of_workflow(workflow.replace("      - run: make test\n", "")) != steps_of_script(script)
+    assert steps_of_workflow(workflow.replace("      - run: make test\n", "")) != steps_of_script(
+        script
+    )
     (versions,) = re.findall(r"^PYTHON_VERSIONS := (.+)$", makefile, re.MULTILINE)
     (job,) = yaml.safe_load(workflow)["jobs"].values()
     assert job["strategy"]["matrix"]["python"] == versions.split()

@@ -23,9 +23,14 @@ def read(name: str) -> str:
 def direct_requirements(pyproject: str) -> dict[str, SpecifierSet]:
     """Return what pyproject.toml names, extras included, and which versions it allows."""
     project = tomllib.loads(pyproject)["project"]
-    lines = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    lines = [
+        *project["dependencies"],
+        *(line for extra in project["optional-dependencies"].values() for line in extra),
+    ]
     requirements = [Requirement(line) for line in lines]
-    return {canonicalize_name(requirement.name): requirement.specifier for requirement in requirements}
+    return {
+        canonicalize_name(requirement.name): requirement.specifier for requirement in requirements
+    }
 
 
 def pinned_versions(constraints: str) -> dict[str, str]:
@@ -51,14 +56,23 @@ def pinned_versions(constraints: str) -> dict[str, str]:
 
 def conda_lines(environment: str) -> list[str]:
     """Return the lines of an environment file's pip section."""
-    sections = [entry["pip"] for entry in yaml.safe_load(environment)["dependencies"] if isinstance(entry, dict)]
+    sections = [
+        entry["pip"]
+        for entry in yaml.safe_load(environment)["dependencies"]
+        if isinstance(entry, dict)
+    ]
     assert len(sections) == 1
     return list(sections[0])
 
 
 def faults_of(pyproject: str, constraints: str, environment: str) -> list[str]:
-    """Return where a direct dependency is missing or of a version that is not allowed, or two files disagree."""
-    pinned, in_conda = pinned_versions(constraints), pinned_versions("\n".join(conda_lines(environment)))
+    """Return where a direct dependency is missing or of a version that is not allowed, or two files
+    disagree.
+    """
+    pinned, in_conda = (
+        pinned_versions(constraints),
+        pinned_versions("\n".join(conda_lines(environment))),
+    )
     faults = []
     for name, allowed in direct_requirements(pyproject).items():
         if name not in pinned:
@@ -68,7 +82,9 @@ def faults_of(pyproject: str, constraints: str, environment: str) -> list[str]:
         if name not in in_conda:
             faults.append(f"{name} is missing")
     disagreeing = [name for name, version in in_conda.items() if version != pinned.get(name)]
-    return faults + [f"{name} is {in_conda[name]}, pinned {pinned.get(name)}" for name in disagreeing]
+    return faults + [
+        f"{name} is {in_conda[name]}, pinned {pinned.get(name)}" for name in disagreeing
+    ]
 
 
 def test_every_direct_dependency_is_pinned_as_pyproject_allows_and_conda_has_the_same() -> None:
@@ -77,7 +93,11 @@ def test_every_direct_dependency_is_pinned_as_pyproject_allows_and_conda_has_the
 
 def test_the_environments_python_is_one_that_the_project_takes() -> None:
     allowed = SpecifierSet(tomllib.loads(read("pyproject.toml"))["project"]["requires-python"])
-    names = [entry for entry in yaml.safe_load(read("environment.yml"))["dependencies"] if isinstance(entry, str)]
+    names = [
+        entry
+        for entry in yaml.safe_load(read("environment.yml"))["dependencies"]
+        if isinstance(entry, str)
+    ]
     pythons = [entry.partition("=")[2].strip("=") for entry in names if entry.startswith("python=")]
     assert len(pythons) == 1
     assert allowed.contains(pythons[0])
@@ -89,7 +109,12 @@ def test_the_packages_that_are_found_are_the_folders_with_an_init_file() -> None
     found: set[str] = set()
     for place in find["where"]:
         found |= set(find_packages(str(CHECKOUT / place), include=find["include"]))
-    roots = [("workflow", "aiayn"), ("workflow", "aiayn_fairseq"), (".", "analysis"), (".", "paper_tables")]
+    roots = [
+        ("workflow", "aiayn"),
+        ("workflow", "aiayn_fairseq"),
+        (".", "analysis"),
+        (".", "paper_tables"),
+    ]
     folders = {
         ".".join(path.parent.relative_to(CHECKOUT / root).parts)
         for root, name in roots
@@ -98,7 +123,10 @@ def test_the_packages_that_are_found_are_the_folders_with_an_init_file() -> None
     assert found == folders
 
 
-PYPROJECT = '[project]\ndependencies = ["torch>=2.11,<2.14"]\noptional-dependencies = {dev = ["types-PyYAML"]}\n'
+PYPROJECT = (
+    '[project]\ndependencies = ["torch>=2.11,<2.14"]\noptional-dependencies = {dev ='
+    ' ["types-PyYAML"]}\n'
+)
 CONSTRAINTS = "# a comment\ntorch==2.13.0\ntypes_PyYAML==6.0  # another\nfilelock==3.0\n"
 ENVIRONMENT = "dependencies:\n- python=3.12\n- pip:\n  - torch==2.13.0\n  - types-pyyaml==6.0\n"
 
@@ -120,7 +148,8 @@ def test_a_disagreement_is_noticed(constraint: str, conda: str, faults: list[str
 
 
 @pytest.mark.parametrize(
-    ("line", "fault"), [("numpy>=2", "is not NAME==VERSION"), ("Torch==2.12.0", "torch stands twice")]
+    ("line", "fault"),
+    [("numpy>=2", "is not NAME==VERSION"), ("Torch==2.12.0", "torch stands twice")],
 )
 def test_a_line_that_pins_nothing_or_again_is_noticed(line: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
@@ -143,5 +172,10 @@ def test_the_pages_install_the_checkout_in_place_where_configs_and_printed_numbe
 
 
 def test_an_installation_that_is_not_in_place_is_found() -> None:
-    page = "```\npip install --constraint constraints.txt .\n```\nor `pip install -e '.[figures]'`\n"
-    assert checkout_installs(page) == ["pip install --constraint constraints.txt .", "pip install -e '.[figures]'"]
+    page = (
+        "```\npip install --constraint constraints.txt .\n```\nor `pip install -e '.[figures]'`\n"
+    )
+    assert checkout_installs(page) == [
+        "pip install --constraint constraints.txt .",
+        "pip install -e '.[figures]'",
+    ]

@@ -12,9 +12,15 @@ import yaml
 
 from tests.pipeline_copy import CHECKOUT, Pipeline, make_pipeline
 
-LOCAL_RULES = {"train", "fetch", "tables", "all", "data"}  # a driver, a download, a page; and targets without a command
-# Whatever else profiles/default set would override what --profile says; `config` anywhere would be lost as a whole
-# as soon as a command line has a --config.
+LOCAL_RULES = {
+    "train",
+    "fetch",
+    "tables",
+    "all",
+    "data",
+}  # a driver, a download, a page; and targets without a command
+# Whatever else profiles/default set would override what --profile says; `config` anywhere would be
+# lost as a whole as soon as a command line has a --config.
 TRIGGERS = {"rerun-triggers"}
 RULE = re.compile(r"^rule (\w+):\n((?:(?: .*)?\n)*)", flags=re.MULTILINE)
 
@@ -29,12 +35,18 @@ def read_profile(name: str) -> dict[str, Any]:
 def rules() -> dict[str, str]:
     """Return the text of each rule by its name."""
     paths = [CHECKOUT / "Snakefile", *sorted((CHECKOUT / "workflow").rglob("*.smk"))]
-    return {name: body for path in paths for name, body in RULE.findall(path.read_text(encoding="utf-8"))}
+    return {
+        name: body
+        for path in paths
+        for name, body in RULE.findall(path.read_text(encoding="utf-8"))
+    }
 
 
 def unnamed_rules(settings: dict[str, Any], names: set[str]) -> set[str]:
     """Return the rules that a profile speaks of and that there are not."""
-    return {rule for key in ("set-resources", "set-threads") for rule in settings.get(key, {})} - names
+    return {
+        rule for key in ("set-resources", "set-threads") for rule in settings.get(key, {})
+    } - names
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +84,9 @@ def test_a_pause_of_slurm_is_got_over_only_by_all_of_these() -> None:
 
 
 def test_thirty_drivers_wait_at_once() -> None:
-    """A local rule counts among `jobs`, and cores + 5 of them run; the paper's config has 30 trainings."""
+    """A local rule counts among `jobs`, and cores + 5 of them run; the paper's config has 30
+    trainings.
+    """
     settings = read_profile("slurm")
     assert settings["cores"] + 5 >= 30
     assert settings["jobs"] >= 60
@@ -82,15 +96,23 @@ def test_the_slurm_profile_names_rules_that_there_are() -> None:
     named = rules()
     assert set(named) >= LOCAL_RULES
     assert unnamed_rules(read_profile("slurm"), set(named)) == set()
-    assert unnamed_rules({"set-resources": {"trian": {}}, "set-threads": {"train": 1}}, set(named)) == {"trian"}
+    assert unnamed_rules(
+        {"set-resources": {"trian": {}}, "set-threads": {"train": 1}}, set(named)
+    ) == {"trian"}
 
 
 def test_local_rules_are_those_and_no_group_makes_a_job_of_them() -> None:
     bodies = rules()
-    local = {name for name, body in bodies.items() if re.search(r"^    localrule: True$", body, flags=re.MULTILINE)}
+    local = {
+        name
+        for name, body in bodies.items()
+        if re.search(r"^    localrule: True$", body, flags=re.MULTILINE)
+    }
     targets = {name for name, body in bodies.items() if "    shell:" not in body}
     assert local | targets == LOCAL_RULES
-    assert [name for name, body in bodies.items() if re.search(r"^    group:", body, flags=re.MULTILINE)] == []
+    assert [
+        name for name, body in bodies.items() if re.search(r"^    group:", body, flags=re.MULTILINE)
+    ] == []
 
 
 def resources_of(body: str) -> list[str]:
@@ -117,8 +139,13 @@ def test_a_dry_run_of_the_slurm_profile_launches_trainings_on_slurm(pipeline: Pi
     )
     assert finished.returncode == 0, finished.stdout
     assert "Using profiles slurm and workflow specific profile profiles/default" in finished.stdout
-    calls = [shlex.split(call) for call in re.findall(r"^ *(aiayn .*?) 2>&1 \| tee ", finished.stdout, re.MULTILINE)]
+    calls = [
+        shlex.split(call)
+        for call in re.findall(r"^ *(aiayn .*?) 2>&1 \| tee ", finished.stdout, re.MULTILINE)
+    ]
     launchers = [call[call.index("--launcher") + 1] for call in calls if call[1] == "train"]
     assert launchers == ["slurm"] * 12
-    threads = {call[call.index("--threads") + 1] for call in calls if call[1] in ("decode", "perplexity")}
+    threads = {
+        call[call.index("--threads") + 1] for call in calls if call[1] in ("decode", "perplexity")
+    }
     assert threads == {str(read_profile("slurm")["set-threads"]["decode"])}

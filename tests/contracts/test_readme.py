@@ -1,4 +1,6 @@
-"""What README.md and docs/ tell a reader to type and to look at: commands parse; paths, targets and links exist."""
+"""What README.md and docs/ tell a reader to type and to look at: commands parse; paths, targets and
+links exist.
+"""
 
 import re
 import shlex
@@ -28,7 +30,9 @@ def read(name: str) -> str:
 
 
 def simple_commands(line: str) -> Iterator[list[str]]:
-    """Yield the commands of a shell line, each as its words: pipes and lists taken apart, redirections dropped."""
+    """Yield the commands of a shell line, each as its words: pipes and lists taken apart,
+    redirections dropped.
+    """
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     words: list[str] = []
@@ -48,18 +52,26 @@ def simple_commands(line: str) -> Iterator[list[str]]:
 
 def typed_commands(text: str, program: str) -> list[list[str]]:
     """Return the words of every command of a program in the fenced blocks of a Markdown text."""
-    lines = [line for block in FENCE.findall(text) for line in block.replace("\\\n", " ").split("\n")]
+    lines = [
+        line for block in FENCE.findall(text) for line in block.replace("\\\n", " ").split("\n")
+    ]
     mentioning = [
-        line.strip().removeprefix("$ ") for line in lines if re.search(rf"(^|[\s|;&$]){program}\s", f"{line} ")
+        line.strip().removeprefix("$ ")
+        for line in lines
+        if re.search(rf"(^|[\s|;&$]){program}\s", f"{line} ")
     ]
     commands = [words for line in mentioning for words in simple_commands(line)]
-    return [words[words.index(program) :] for words in commands if program in words[:2]]  # after one NAME=VALUE at most
+    return [
+        words[words.index(program) :] for words in commands if program in words[:2]
+    ]  # after one NAME=VALUE at most
 
 
 def mentions(text: str, program: str) -> list[list[str]]:
     """Return the words of every code span, outside of the blocks, that begins with a program."""
     spans = SPAN.findall(FENCE.sub("", text))
-    return [span.split() for span in spans if span.split()[:1] == [program] and len(span.split()) > 1]
+    return [
+        span.split() for span in spans if span.split()[:1] == [program] and len(span.split()) > 1
+    ]
 
 
 def fault_of_command(words: list[str]) -> str:
@@ -82,12 +94,16 @@ def fault_of_mention(words: list[str]) -> str:
     if words[1] not in verbs():
         return f"no such verb: {' '.join(words)}"
     known = {flag for action in build_parser(words[1])._actions for flag in action.option_strings}
-    unknown = [word for word in words[2:] if word.startswith("-") and word.partition("=")[0] not in known]
+    unknown = [
+        word for word in words[2:] if word.startswith("-") and word.partition("=")[0] not in known
+    ]
     return f"no such flag: {' '.join(words)}" if unknown else ""
 
 
 def anchors(text: str) -> set[str]:
-    """Return what a link may name behind `#` in a Markdown text: its headings as GitHub writes them."""
+    """Return what a link may name behind `#` in a Markdown text: its headings as GitHub writes
+    them.
+    """
     headings = HEADING.findall(FENCE.sub("", text))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -99,7 +115,11 @@ def dead_links(text: str, path: Path) -> list[str]:
         target = path.parent / link if link else path
         if "://" not in link and not target.exists():
             dead.append(link)
-        elif anchor and target.suffix == ".md" and anchor not in anchors(target.read_text(encoding="utf-8")):
+        elif (
+            anchor
+            and target.suffix == ".md"
+            and anchor not in anchors(target.read_text(encoding="utf-8"))
+        ):
             dead.append(f"{link}#{anchor}")
     return dead
 
@@ -148,7 +168,11 @@ def test_the_readme_fits_on_two_screens() -> None:
 
 def test_the_make_targets_of_the_pages_exist() -> None:
     text = "\n".join(read(name) for name in PAGE_NAMES)
-    used = {word for words in typed_commands(text, "make") + mentions(text, "make") for word in words[1:]}
+    used = {
+        word
+        for words in typed_commands(text, "make") + mentions(text, "make")
+        for word in words[1:]
+    }
     targets = {word for word in used if "=" not in word and not word.startswith("-")}
     assert {"demo", "test"} <= targets
     assert targets <= set(MAKE_TARGET.findall(read("Makefile")))
@@ -157,26 +181,45 @@ def test_the_make_targets_of_the_pages_exist() -> None:
 def test_the_config_files_of_the_pages_exist() -> None:
     commands = [words for name in PAGE_NAMES for words in typed_commands(read(name), "snakemake")]
     assert commands != []
-    paths = [words[words.index(flag) + 1] for words in commands for flag in ("--configfile",) if flag in words]
+    paths = [
+        words[words.index(flag) + 1]
+        for words in commands
+        for flag in ("--configfile",)
+        if flag in words
+    ]
     assert [path for path in paths if not (CHECKOUT / path).exists()] == []
 
 
 def test_a_wrong_command_is_noticed() -> None:
-    text = "```\n$ aiayn tables --so-fra --configfile x.yaml\necho a | aiayn transalte\naiayn score --help > f\n```\n"
+    text = (
+        "```\n$ aiayn tables --so-fra --configfile x.yaml\necho a | aiayn transalte\naiayn score"
+        " --help > f\n```\n"
+    )
     faults = [fault_of_command(words) for words in typed_commands(text, "aiayn")]
-    assert faults == ["is refused: aiayn tables --so-fra --configfile x.yaml", "no such verb: aiayn transalte", ""]
+    assert faults == [
+        "is refused: aiayn tables --so-fra --configfile x.yaml",
+        "no such verb: aiayn transalte",
+        "",
+    ]
 
 
 def test_a_wrong_mention_is_noticed() -> None:
     text = (
-        "Call `aiayn tables --so-fra`, `aiayn tables --so-far` or `aiayn VERB --help`, never `aiayn tabels`; `aiayn`."
+        "Call `aiayn tables --so-fra`, `aiayn tables --so-far` or `aiayn VERB --help`, never `aiayn"
+        " tabels`; `aiayn`."
     )
     assert [fault_of_mention(words) for words in mentions(text, "aiayn")] == [
-        "no such flag: aiayn tables --so-fra", "", "", "no such verb: aiayn tabels",
-    ]  # fmt: skip
+        "no such flag: aiayn tables --so-fra",
+        "",
+        "",
+        "no such verb: aiayn tabels",
+    ]
 
 
 def test_a_dead_link_is_noticed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("# One *page*, yes\n[a](page.md#one-page-yes) [b](page.md#two) [c](gone.md) [d](https://x/y#z)\n")
+    page.write_text(
+        "# One *page*, yes\n[a](page.md#one-page-yes) [b](page.md#two) [c](gone.md)"
+        " [d](https://x/y#z)\n"
+    )
     assert dead_links(page.read_text(), page) == ["page.md#two", "gone.md"]

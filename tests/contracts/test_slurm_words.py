@@ -1,12 +1,24 @@
-"""Slurm's words are in `launch/slurm`, and in what is about clusters: another executor is another folder like it."""
+"""Slurm's words are in `launch/slurm`, and in what is about clusters: another executor is another
+folder like it.
+"""
 
 import re
 from pathlib import Path
 
-WORDS = re.compile(r"slurm|squeue|sbatch(?!_lines)|scancel|scontrol|\bsrun\b(?!_options)", re.IGNORECASE)
+WORDS = re.compile(
+    r"slurm|squeue|sbatch(?!_lines)|scancel|scontrol|\bsrun\b(?!_options)", re.IGNORECASE
+)
 PACKAGE = Path(__file__).parents[2] / "workflow" / "aiayn"
-ABOUT_CLUSTERS = ("launch/slurm/", "spec/cluster.py", "logs/", "data/text/prefixes.py")  # logs of anybody's cluster
-REGISTERED = ("launch/launcher.py", "launch/job.py")  # a line each for the launcher, its queue and its jobs
+ABOUT_CLUSTERS = (
+    "launch/slurm/",
+    "spec/cluster.py",
+    "logs/",
+    "data/text/prefixes.py",
+)  # logs of anybody's cluster
+REGISTERED = (
+    "launch/launcher.py",
+    "launch/job.py",
+)  # a line each for the launcher, its queue and its jobs
 HELP = ("cli/train.py",)  # the example's launcher
 
 
@@ -26,5 +38,7 @@ def test_only_the_launcher_speaks_of_slurm() -> None:
 
 def test_a_word_elsewhere_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    (tmp_path / "runs" / "status.py").write_text('reason = "squeue does not answer"\n', encoding="utf-8")
+    (tmp_path / "runs" / "status.py").write_text(
+        'reason = "squeue does not answer"\n', encoding="utf-8"
+    )
     assert files_with_words(tmp_path) == {"runs/status.py"}

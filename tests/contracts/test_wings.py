@@ -1,4 +1,6 @@
-"""Wings are found by listing `analysis/`; each folder can be deleted, and the rest installs, lints and works."""
+"""Wings are found by listing `analysis/`; each folder can be deleted, and the rest installs, lints
+and works.
+"""
 
 import ast
 import os
@@ -15,15 +17,38 @@ import pytest
 from aiayn.__main__ import CORE_VERBS, main
 from aiayn.errors import ConfigError
 from aiayn.launch.code_snapshot import take_snapshot
-from aiayn.wings import Wing, find_wings, load, module_of_verb, present_wings, registered, wing_tables
-from paper_tables.render.chapters import CHAPTERS, CORE_PLACES, FURTHER, place_of_figure, place_of_table
+from aiayn.wings import (
+    Wing,
+    find_wings,
+    load,
+    module_of_verb,
+    present_wings,
+    registered,
+    wing_tables,
+)
+from paper_tables.render.chapters import (
+    CHAPTERS,
+    CORE_PLACES,
+    FURTHER,
+    place_of_figure,
+    place_of_table,
+)
 from paper_tables.render.draw import draw_figures
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ANALYSIS = CHECKOUT / "analysis"
 MULTI30K = Path("paper_tables", "measured", "multi30k")
 NAMES = sorted(path.parent.name for path in ANALYSIS.glob("*/wing.py"))
-HEAVY = {"torch", "fairseq", "fairseq_cli", "omegaconf", "submitit", "safetensors", "altair", "vl_convert"}
+HEAVY = {
+    "torch",
+    "fairseq",
+    "fairseq_cli",
+    "omegaconf",
+    "submitit",
+    "safetensors",
+    "altair",
+    "vl_convert",
+}
 WING = 'from aiayn.wings import Wing, WingTable\n\nWING = Wing(summary="a wing of the test", {})\n'
 
 
@@ -39,7 +64,9 @@ def imported_by(source: str) -> list[str]:
 
 
 def heavy_imports(folder: Path) -> list[str]:
-    """Return `file: package` for each import of a heavy package by a module that is not called `heavy_*`."""
+    """Return `file: package` for each import of a heavy package by a module that is not called
+    `heavy_*`.
+    """
     return [
         f"{path.relative_to(folder)}: {name}"
         for path in sorted(folder.rglob("*.py"))
@@ -61,7 +88,9 @@ def analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return an empty folder that is the package `analysis` for this test."""
     folder = tmp_path / "analysis"
     folder.mkdir()
-    before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "analysis"}
+    before = {
+        name: module for name, module in sys.modules.items() if name.partition(".")[0] == "analysis"
+    }
     monkeypatch.setattr(load_package(), "__path__", [str(folder)])
     for name in before.keys() - {"analysis"}:
         monkeypatch.delitem(sys.modules, name)
@@ -82,24 +111,34 @@ def load_package() -> object:
 def test_a_wing_file_imports_nothing_but_its_types() -> None:
     assert len(NAMES) >= 1
     sources = {name: (ANALYSIS / name / "wing.py").read_text(encoding="utf-8") for name in NAMES}
-    assert {name: imported_by(source) for name, source in sources.items()} == {name: ["aiayn.wings"] for name in NAMES}
+    assert {name: imported_by(source) for name, source in sources.items()} == {
+        name: ["aiayn.wings"] for name in NAMES
+    }
 
 
 def test_what_the_wings_register_can_be_loaded() -> None:
     assert list(present_wings()) == NAMES
     assert all(callable(load(table.layout)) for table in wing_tables())
-    assert all(Path(CHECKOUT, wing.stage.rules).is_file() for wing in present_wings().values() if wing.stage)
+    assert all(
+        Path(CHECKOUT, wing.stage.rules).is_file()
+        for wing in present_wings().values()
+        if wing.stage
+    )
     for kind in ("scale_figures", "logs_figures", "answer"):
         assert all(map(callable, registered(kind)))
     verbs = [verb for wing in present_wings().values() for verb in wing.verbs]
     assert [module_of_verb(verb) for verb in verbs] == [
-        f"analysis.{name}.verbs.{verb}" for name, wing in present_wings().items() for verb in wing.verbs
+        f"analysis.{name}.verbs.{verb}"
+        for name, wing in present_wings().items()
+        for verb in wing.verbs
     ]
     assert set(verbs).isdisjoint(CORE_VERBS)
 
 
 def test_every_registered_table_has_a_chapter_and_a_place_of_its_own() -> None:
-    places = [place_of_table(name) for name in (*CORE_PLACES, *(table.name for table in wing_tables()))]
+    places = [
+        place_of_table(name) for name in (*CORE_PLACES, *(table.name for table in wing_tables()))
+    ]
     assert len(places) == len(set(places))
     assert FURTHER not in places
     assert place_of_table("none") == FURTHER
@@ -119,20 +158,31 @@ def test_a_heavy_import_is_noticed_also_in_a_function(tmp_path: Path) -> None:
 def test_the_order_of_the_page_does_not_depend_on_the_names_of_wings(analysis: Path) -> None:
     for name, place in (("a", 45), ("z", 15)):
         table = (
-            f'tables=(WingTable("{name}_table", "analysis.{name}.tables:lay_out", chapter="results", place={place}),)'
+            f'tables=(WingTable("{name}_table", "analysis.{name}.tables:lay_out",'
+            f' chapter="results", place={place}),)'
         )
         make_wing(analysis, name, WING.format(table))
-    names = sorted(["a_table", "z_table", "table2", "replications", "baselines"], key=place_of_table)
+    names = sorted(
+        ["a_table", "z_table", "table2", "replications", "baselines"], key=place_of_table
+    )
     assert names == ["table2", "z_table", "replications", "a_table", "baselines"]
 
 
 def test_an_unknown_chapter_is_one_sentence(analysis: Path) -> None:
-    make_wing(analysis, "a", WING.format('tables=(WingTable("t", "analysis.a.t:t", chapter="result", place=1),)'))
-    with pytest.raises(ConfigError, match=f"places t in chapter 'result', expected one of {CHAPTERS[0].name}, "):
+    make_wing(
+        analysis,
+        "a",
+        WING.format('tables=(WingTable("t", "analysis.a.t:t", chapter="result", place=1),)'),
+    )
+    with pytest.raises(
+        ConfigError, match=f"places t in chapter 'result', expected one of {CHAPTERS[0].name}, "
+    ):
         place_of_table("table2")
 
 
-def test_a_folder_of_byte_code_is_ignored_and_python_files_without_a_wing_file_are_one_sentence(tmp_path: Path) -> None:
+def test_a_folder_of_byte_code_is_ignored_and_python_files_without_a_wing_file_are_one_sentence(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "gone" / "verbs" / "__pycache__").mkdir(parents=True)
     (tmp_path / "gone" / "verbs" / "__pycache__" / "plan.cpython-311.pyc").touch()
     assert find_wings(tmp_path) == {}
@@ -159,7 +209,9 @@ def test_a_broken_wing_file_is_one_sentence_with_its_folder(
         assert main(arguments) == 1
         answer = capsys.readouterr()
         assert answer.out == ""
-        assert answer.err.startswith(f"aiayn: {analysis / 'broken' / 'wing.py'}: cannot be read: {found}")
+        assert answer.err.startswith(
+            f"aiayn: {analysis / 'broken' / 'wing.py'}: cannot be read: {found}"
+        )
         assert answer.err.count("\n") == 1
 
 
@@ -168,17 +220,25 @@ def test_a_broken_wing_file_is_one_sentence_with_its_folder(
     [
         ('answer="analysis.a.answer:answer"', "the answer that opens the page"),
         ('verbs={"plan": "predict"}', "the verb plan"),
-        ('tables=(WingTable("costs", "analysis.a.t:t", chapter="results", place=1),)', "the table costs"),
+        (
+            'tables=(WingTable("costs", "analysis.a.t:t", chapter="results", place=1),)',
+            "the table costs",
+        ),
     ],
 )
 def test_two_wings_for_one_slot_are_one_sentence(analysis: Path, entry: str, slot: str) -> None:
     for name in ("first", "second"):
         make_wing(analysis, name, WING.format(entry))
-    with pytest.raises(ConfigError, match=f"/first and .*/second: both register {slot}, expected one wing; remove it"):
+    with pytest.raises(
+        ConfigError,
+        match=f"/first and .*/second: both register {slot}, expected one wing; remove it",
+    ):
         present_wings()
 
 
-def test_without_a_wing_that_draws_the_folder_of_figures_is_there_and_empty(analysis: Path, tmp_path: Path) -> None:
+def test_without_a_wing_that_draws_the_folder_of_figures_is_there_and_empty(
+    analysis: Path, tmp_path: Path
+) -> None:
     assert draw_figures("scale_figures", tmp_path / "figures") == []
     assert list((tmp_path / "figures").iterdir()) == []
 
@@ -186,7 +246,10 @@ def test_without_a_wing_that_draws_the_folder_of_figures_is_there_and_empty(anal
 def test_ranks_and_jobs_never_look_for_wings(tmp_path: Path) -> None:
     folder = take_snapshot(tmp_path / "runs")
     assert sorted(path.name for path in folder.iterdir()) == ["aiayn", "aiayn_fairseq"]
-    program = "import aiayn.launch.job, aiayn.train.train, sys; print({'aiayn.wings', 'analysis'} & set(sys.modules))"
+    program = (
+        "import aiayn.launch.job, aiayn.train.train, sys; print({'aiayn.wings', 'analysis'} &"
+        " set(sys.modules))"
+    )
     environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONSAFEPATH": "1"}
     answer = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
@@ -196,7 +259,9 @@ def test_ranks_and_jobs_never_look_for_wings(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of the checkout, and a virtual environment in which it is installed in place, without dependencies."""
+    """A copy of the checkout, and a virtual environment in which it is installed in place, without
+    dependencies.
+    """
 
     folder: Path
     bin_folder: Path
@@ -210,30 +275,52 @@ class Copy:
         """Bring the wings back."""
         for parent in ("analysis", "tests"):
             shutil.copytree(
-                CHECKOUT / parent, self.folder / parent, dirs_exist_ok=True,
+                CHECKOUT / parent,
+                self.folder / parent,
+                dirs_exist_ok=True,
                 ignore=shutil.ignore_patterns("__pycache__"),
-            )  # fmt: skip
+            )
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command of the environment in the copy; it must end well."""
-        kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-        path = os.pathsep.join([str(self.bin_folder), str(Path(sys.executable).parent), os.environ["PATH"]])
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("PYTHONPATH", "VIRTUAL_ENV")
+        }
+        path = os.pathsep.join(
+            [str(self.bin_folder), str(Path(sys.executable).parent), os.environ["PATH"]]
+        )
         answer = subprocess.run(
-            [str(self.bin_folder / "python"), *command], cwd=self.folder, env=kept | {"PATH": path, "COLUMNS": "200"},
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert answer.returncode == 0, f"{command}\n{answer.stdout[-4000:]}\n{answer.stderr[-4000:]}"
+            [str(self.bin_folder / "python"), *command],
+            cwd=self.folder,
+            env=kept | {"PATH": path, "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert answer.returncode == 0, (
+            f"{command}\n{answer.stdout[-4000:]}\n{answer.stderr[-4000:]}"
+        )
         return answer
 
     def install(self) -> None:
-        """Install the copy in place, as `make install` does, but for the dependencies, which are there."""
+        """Install the copy in place, as `make install` does, but for the dependencies, which are
+        there.
+        """
         options = ("--quiet", "--no-deps", "--no-build-isolation", "--force-reinstall")
         self.run("-m", "pip", "install", *options, "--editable", ".")
 
     def require_whole(self, absent: set[str]) -> None:
-        """Require that types, contracts, the list of verbs and the tables of the pack hold without some wings."""
+        """Require that types, contracts, the list of verbs and the tables of the pack hold without
+        some wings.
+        """
         self.run("-m", "mypy", "--cache-dir", str(self.folder.parent / "mypy"))
-        self.run("-c", "import sys; from importlinter.cli import lint_imports_command as lint; sys.exit(lint())")
+        self.run(
+            "-c",
+            "import sys; from importlinter.cli import lint_imports_command as lint;"
+            " sys.exit(lint())",
+        )
         shown = self.run("-m", "aiayn", "--help").stdout
         verbs = {verb: name for name, wing in present_wings().items() for verb in wing.verbs}
         assert {verb for verb in verbs if f"\n  {verb} " in shown} == {
@@ -241,9 +328,15 @@ class Copy:
         }
         assert "\n  train " in shown
         self.run(
-            "-c", "import sys; sys.modules['vl_convert'] = None; from aiayn.__main__ import main; sys.exit(main())",
-            "tables", "--from-logs", str(MULTI30K), "--output", "again",
-        )  # fmt: skip
+            "-c",
+            "import sys; sys.modules['vl_convert'] = None; from aiayn.__main__ import main;"
+            " sys.exit(main())",
+            "tables",
+            "--from-logs",
+            str(MULTI30K),
+            "--output",
+            "again",
+        )
         gone = {table.name for name in absent for table in present_wings()[name].tables}
         for path in sorted((CHECKOUT / MULTI30K / "tables").iterdir()):
             again = self.folder / "again" / "multi30k" / "tables" / path.name
@@ -255,9 +348,20 @@ class Copy:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
-    """Return a copy whose environment finds the packages of this one, but not its editable installation."""
+    """Return a copy whose environment finds the packages of this one, but not its editable
+    installation.
+    """
     folder = tmp_path_factory.mktemp("wings")
-    git = ["git", "-C", str(CHECKOUT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    git = [
+        "git",
+        "-C",
+        str(CHECKOUT),
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]
     listed = subprocess.run(git, capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
         source = CHECKOUT / name
@@ -266,7 +370,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
             shutil.copy2(source, folder / "copy" / name)
     venv.create(folder / "venv", symlinks=True)
     (site_packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
-    # A path in a .pth file is searched, but .pth files in it, as an editable installation's, are not read.
+    # A path in a .pth file is searched, but .pth files in it, as an editable installation's, are
+    # not read.
     paths = [path for path in sys.path if path.endswith("-packages")]
     (site_packages / "others.pth").write_text("\n".join(paths) + "\n", encoding="utf-8")
     return Copy(folder / "copy", folder / "venv" / "bin")
@@ -295,10 +400,25 @@ def test_without_any_wing_the_core_is_whole_and_trains(copy: Copy) -> None:
     others = [f"--ignore=tests/unit/test_{name}.py" for name in whole_pages]
     copy.run("-m", "pytest", "-q", "-x", "-m", "not slow and not figures", *others, *chosen)
     copy.run(
-        "-m", "snakemake", "--profile", "profiles/local", "--configfile", "workflow/config/demo.yaml", "--cores", "2",
-        "--config", "updates=20", "seeds=[1]", "en_de_systems=[]", "en_fr_systems=[]", "ablation_seeds=[1]",
-        "ablation_systems=[table3_c_n2]", "variants=[]", "architectures=[]", "replications=[]",
-    )  # fmt: skip
+        "-m",
+        "snakemake",
+        "--profile",
+        "profiles/local",
+        "--configfile",
+        "workflow/config/demo.yaml",
+        "--cores",
+        "2",
+        "--config",
+        "updates=20",
+        "seeds=[1]",
+        "en_de_systems=[]",
+        "en_fr_systems=[]",
+        "ablation_seeds=[1]",
+        "ablation_systems=[table3_c_n2]",
+        "variants=[]",
+        "architectures=[]",
+        "replications=[]",
+    )
     assert (copy.folder / "results" / "demo" / "report.html").is_file()
 
 

@@ -1,7 +1,9 @@
-"""The faults that are planted under base's name, one at a time, and where the doctor must find each.
+"""The faults that are planted under base's name, one at a time, and where the doctor must find
+each.
 
-A fault of training is an edit of a config file in a copy of the checkout: exactly what a user would have changed. One
-of decoding, of text or of scoring takes the clean training and changes what comes after it.
+A fault of training is an edit of a config file in a copy of the checkout: exactly what a user would
+have changed. One of decoding, of text or of scoring takes the clean training and changes what comes
+after it.
 """
 
 from typing import Literal, NamedTuple
@@ -21,7 +23,8 @@ class Edit(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What is planted: `stage` is where, `cause` the quantity that the doctor names ('' for the clean run).
+    """What is planted: `stage` is where, `cause` the quantity that the doctor names ('' for the
+    clean run).
 
     `beside` are further quantities that it names, rightly.
     """

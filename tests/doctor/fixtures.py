@@ -1,8 +1,10 @@
-"""Keeps what the doctor reads of a planted run as a fixture, and puts a fixture together as any other folder.
+"""Keeps what the doctor reads of a planted run as a fixture, and puts a fixture together as any
+other folder.
 
-`fixtures/clean` is whole: log, data-bin (packed), records, translations, references. A fault's folder holds what
-differs from it. Nothing in a fixture is of the machine on which it was made. Of Multi30k, whose text is not ours to
-give away, the symbols are replaced by their numbers, and no test set is kept.
+`fixtures/clean` is whole: log, data-bin (packed), records, translations, references. A fault's
+folder holds what differs from it. Nothing in a fixture is of the machine on which it was made. Of
+Multi30k, whose text is not ours to give away, the symbols are replaced by their numbers, and no
+test set is kept.
 """
 
 import io
@@ -25,7 +27,9 @@ _HOME = re.compile(r"/[\w./-]*/(?=(?:workflow|runs|results)/)")
 
 
 def write_fixture(planted: Planted, fixtures_folder: Path = FIXTURES_FOLDER) -> None:
-    """Write what a planted run made into its fixture's folder; what the clean one's holds too is left out."""
+    """Write what a planted run made into its fixture's folder; what the clean one's holds too is
+    left out.
+    """
     folder, results = planted.folder, planted.folder / "results" / "demo"
     evaluated = f"demo_en_de/base/seed1/{planted.evaluated_average}"
     files = {
@@ -49,7 +53,11 @@ def write_contents(contents: dict[str, bytes], fault: Fault, fixtures_folder: Pa
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     for name, content in contents.items():
-        is_shared = fault is not CLEAN and (clean / name).exists() and (clean / name).read_bytes() == content
+        is_shared = (
+            fault is not CLEAN
+            and (clean / name).exists()
+            and (clean / name).read_bytes() == content
+        )
         if not is_shared:
             (target / name).write_bytes(content)
 
@@ -77,15 +85,23 @@ def packed(data_bin_folder: Path) -> bytes:
 
 
 def assemble(name: str, folder: Path, fixtures_folder: Path = FIXTURES_FOLDER) -> Path:
-    """Make the folder that a fixture stands for: the clean one's files, the fault's own over them, data unpacked."""
+    """Make the folder that a fixture stands for: the clean one's files, the fault's own over them,
+    data unpacked.
+    """
     folder.mkdir(parents=True)
-    layers = [fixtures_folder / name] if name == MULTI30K else [fixtures_folder / CLEAN.name, fixtures_folder / name]
+    layers = (
+        [fixtures_folder / name]
+        if name == MULTI30K
+        else [fixtures_folder / CLEAN.name, fixtures_folder / name]
+    )
     for layer in layers:
         for path in sorted(layer.iterdir()):
             shutil.copyfile(path, folder / path.name)
     packed_path = folder / PACKED_NAME
     with tarfile.open(packed_path) as members:
-        for member in members:  # by hand: `filter` of extractall came with Python 3.11.4, Debian's is older
+        for (
+            member
+        ) in members:  # by hand: `filter` of extractall came with Python 3.11.4, Debian's is older
             path = folder / member.name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(cast(IO[bytes], members.extractfile(member)).read())
@@ -93,8 +109,12 @@ def assemble(name: str, folder: Path, fixtures_folder: Path = FIXTURES_FOLDER) -
     return folder
 
 
-def write_multi30k(log_path: Path, binarized_folder: Path, fixtures_folder: Path = FIXTURES_FOLDER) -> None:
-    """Write the fixture of a clean base of Multi30k: its log and the numbered symbols of its data-bin."""
+def write_multi30k(
+    log_path: Path, binarized_folder: Path, fixtures_folder: Path = FIXTURES_FOLDER
+) -> None:
+    """Write the fixture of a clean base of Multi30k: its log and the numbered symbols of its
+    data-bin.
+    """
     contents = {"train.log": without_machine(log_path.read_bytes(), "train.log")}
     data_bin = fixtures_folder / f"{MULTI30K}.partial" / DATA_BIN_NAME
     shutil.rmtree(data_bin.parent, ignore_errors=True)
@@ -103,7 +123,10 @@ def write_multi30k(log_path: Path, binarized_folder: Path, fixtures_folder: Path
         if path.name.startswith("train."):
             shutil.copyfile(path, data_bin / path.name)
         elif path.name.startswith("dict."):
-            counts = [line.rpartition(" ")[2] for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+            counts = [
+                line.rpartition(" ")[2]
+                for line in path.read_text(encoding="utf-8").split("\n")[:-1]
+            ]
             lines = [f"symbol{number} {count}\n" for number, count in enumerate(counts)]
             (data_bin / path.name).write_text("".join(lines), encoding="utf-8", newline="\n")
     contents[PACKED_NAME] = packed(data_bin)

@@ -1,4 +1,6 @@
-"""Folders that `aiayn doctor` is asked about: a run of a results folder, logs of others, translations in each form."""
+"""Folders that `aiayn doctor` is asked about: a run of a results folder, logs of others,
+translations in each form.
+"""
 
 import json
 import shutil
@@ -21,7 +23,14 @@ PLAIN = [
 SOURCE = [
     f'{noun} sees how {number} ships "before the town" are on the water.'
     for number in range(1, 9)
-    for noun in ("The man", "The old woman", "A child", "Our neighbour", "The small house", "Each river")
+    for noun in (
+        "The man",
+        "The old woman",
+        "A child",
+        "Our neighbour",
+        "The small house",
+        "Each river",
+    )
 ]
 OTHER = [line.replace("wie 3 Schiffe", "wie drei Schiffe") for line in PLAIN]
 TOKENS = [Tokenizer("de").tokenize(line).rstrip() for line in OTHER]
@@ -44,12 +53,33 @@ def results_of(name: str, folder: Path) -> Path:
     write_record(BINARIZED, scale / "binarize/demo_en_de/record.json")
     record = json.loads((made / "last5.json").read_bytes())
     train = {
-        "record": "TrainRecord", "provenance": record["provenance"], "schema_version": record["schema_version"],
-        "run": record["run"], "corpus": "demo_en_de", "system": "base", "seed": 1, "updates": 700, "wall_seconds": 1.0,
-        "gpu_seconds": 0.0, "tokens": 1, "num_attempts": 1, "num_parameters": 1, "run_folder": "", "models": [],
-        "log_path": str(made / "train.log"), "tensors_sha256": "", "training_json": "{}",
-        "hardware": {"device": "cpu", "cpu": "", "gpu": "", "num_gpus": 0, "num_ranks": 1, "threads_per_rank": 1},
-    }  # fmt: skip
+        "record": "TrainRecord",
+        "provenance": record["provenance"],
+        "schema_version": record["schema_version"],
+        "run": record["run"],
+        "corpus": "demo_en_de",
+        "system": "base",
+        "seed": 1,
+        "updates": 700,
+        "wall_seconds": 1.0,
+        "gpu_seconds": 0.0,
+        "tokens": 1,
+        "num_attempts": 1,
+        "num_parameters": 1,
+        "run_folder": "",
+        "models": [],
+        "log_path": str(made / "train.log"),
+        "tensors_sha256": "",
+        "training_json": "{}",
+        "hardware": {
+            "device": "cpu",
+            "cpu": "",
+            "gpu": "",
+            "num_gpus": 0,
+            "num_ranks": 1,
+            "threads_per_rank": 1,
+        },
+    }
     path = scale / "train/demo_en_de/base/seed1.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(train), encoding="utf-8")
@@ -57,7 +87,10 @@ def results_of(name: str, folder: Path) -> Path:
 
 
 def in_pieces(lines: Sequence[str]) -> list[str]:
-    return [" ".join(f"{word[:3]}@@ {word[3:]}" if len(word) > 4 else word for word in line.split()) for line in lines]
+    return [
+        " ".join(f"{word[:3]}@@ {word[3:]}" if len(word) > 4 else word for word in line.split())
+        for line in lines
+    ]
 
 
 def write_pair(folder: Path, hypotheses: Sequence[str], references: Sequence[str] = PLAIN) -> Path:
@@ -67,13 +100,17 @@ def write_pair(folder: Path, hypotheses: Sequence[str], references: Sequence[str
     return folder
 
 
-def write_generation(folder: Path, hypotheses: Sequence[str], references: Sequence[str], value: float) -> Path:
+def write_generation(
+    folder: Path, hypotheses: Sequence[str], references: Sequence[str], value: float
+) -> Path:
     folder.mkdir()
     lines = ["2020-03-26 23:20:42 | INFO | fairseq_cli.generate | loading model(s) from avg.pt"]
     for number in reversed(range(len(references))):
         lines += [f"S-{number}\t{SOURCE[number]}", f"T-{number}\t{references[number]}"]
         lines += [f"H-{number}\t-0.5\t{hypotheses[number]}"] if hypotheses else []
-    bleu = f"BLEU4 = {value:.2f}, 58.3/32.1/20.0/12.9 (BP=0.950, ratio=0.951, syslen=951, reflen=1000)"
+    bleu = (
+        f"BLEU4 = {value:.2f}, 58.3/32.1/20.0/12.9 (BP=0.950, ratio=0.951, syslen=951, reflen=1000)"
+    )
     lines.append(f"Generate test with beam=4: {bleu}")
     (folder / "gen.out").write_text("\n".join([*lines, ""]), encoding="utf-8")
     return folder
@@ -86,7 +123,9 @@ def write_lines(path: Path, *lines: str) -> None:
 
 
 def write_folders() -> None:
-    """Write into this folder: results with a run, and with a faulty one; logs, generations and translations."""
+    """Write into this folder: results with a run, and with a faulty one; logs, generations and
+    translations.
+    """
     for name in ("clean", "smoothing_zero"):
         results_of(name, Path(name))
     run_folder = Path("runs") / RUN
@@ -95,9 +134,14 @@ def write_folders() -> None:
     Path("empty").mkdir()
     bleu = "BLEU4 = 24.10, 58.3/32.1/20.0/12.9 (BP=1.000, ratio=1.000, syslen=9, reflen=9)"
     score = "| Generate test with beam=4: bleu_score=20.3488"
-    write_lines(Path("score of fairseq/gen.out"), "| Translated 3003 sentences (9 tokens) in 5.0s",
-                f"Generate test with beam=4: {bleu}")  # fmt: skip
-    write_lines(Path("score of MLPerf/gen.out"), "| Translated 3003 sentences (9 tokens) in 5.0s", score)
+    write_lines(
+        Path("score of fairseq/gen.out"),
+        "| Translated 3003 sentences (9 tokens) in 5.0s",
+        f"Generate test with beam=4: {bleu}",
+    )
+    write_lines(
+        Path("score of MLPerf/gen.out"), "| Translated 3003 sentences (9 tokens) in 5.0s", score
+    )
     above = bleu.replace("24.10", "43.10")
     for folder in ("log", "log and score", "two logs"):
         Path(folder).mkdir()
@@ -108,13 +152,18 @@ def write_folders() -> None:
     write_lines(Path("plain/output.de"), *text)
     write_lines(Path("plain/references.de"), *text)
     signature = "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:2.6.0"
-    write_lines(Path("plain/bleu.json"), json.dumps({"name": "BLEU", "score": 100.0, "signature": signature}))
+    write_lines(
+        Path("plain/bleu.json"),
+        json.dumps({"name": "BLEU", "score": 100.0, "signature": signature}),
+    )
     write_pair(Path("pieces"), in_pieces(OTHER))
     write_pair(Path("unknown words"), [line.replace("Schiffe", "<unk>") for line in OTHER])
     write_pair(Path("source"), SOURCE)
     write_generation(Path("copied"), SOURCE, PLAIN, 2.0)
     write_generation(Path("quiet"), (), PLAIN, 27.3)
     lines = Path("quiet/gen.out").read_text(encoding="utf-8").split("\n")
-    write_lines(Path("quiet/gen.out"), *(line for line in lines if line and line[:2] not in ("S-", "T-")))
+    write_lines(
+        Path("quiet/gen.out"), *(line for line in lines if line and line[:2] not in ("S-", "T-"))
+    )
     write_pair(Path("latin"), OTHER)
     Path("latin/hyp.de").write_bytes("Gr\u00fcn\n".encode("latin-1"))

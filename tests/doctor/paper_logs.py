@@ -1,6 +1,8 @@
-"""Logs of trainings at the paper's scale in fairseq's own format, each with one fault, and what must be said of it.
+"""Logs of trainings at the paper's scale in fairseq's own format, each with one fault, and what
+must be said of it.
 
-Written by `tests.logs.factory`, with the learning rates, target tokens and losses that such a training prints.
+Written by `tests.logs.factory`, with the learning rates, target tokens and losses that such a
+training prints.
 """
 
 import re
@@ -21,7 +23,8 @@ WARMUP_STEPS = 4000
 
 
 class PaperLog(NamedTuple):
-    """A log and the one thing that is wrong in it: `what` the finding is of and its published cost in BLEU.
+    """A log and the one thing that is wrong in it: `what` the finding is of and its published cost
+    in BLEU.
 
     `lasts` is where the training ends, in updates; `cost` None where none is published.
     """
@@ -45,9 +48,12 @@ class PaperLog(NamedTuple):
         last = self.lasts or asked
         num_parameters = 214_245_376 if self.system.startswith("big") else 63_082_496
         form = TrainingText(
-            arguments=arguments | {"max_update": last}, num_epochs=NUM_EPOCHS, lines_per_epoch=9,
-            num_parameters=num_parameters + (4096 if self.changes.get("encoder_normalize_before") else 0),
-        )  # fmt: skip
+            arguments=arguments | {"max_update": last},
+            num_epochs=NUM_EPOCHS,
+            lines_per_epoch=9,
+            num_parameters=num_parameters
+            + (4096 if self.changes.get("encoder_normalize_before") else 0),
+        )
         lines = [self._with_statistics(line) for line in form.lines()]
         return "\n".join(lines).replace(f"max_update={last},", f"max_update={asked},") + "\n"
 
@@ -62,9 +68,12 @@ class PaperLog(NamedTuple):
             rate = self.peak * min(update / WARMUP_STEPS, (WARMUP_STEPS / update) ** 0.5)
         bits = self.nll_bits(update)
         for name, value in (
-            ("lr", f"{rate:.6g}"), ("wpb", f"{self.tokens_per_update:.1f}"), ("nll_loss", f"{bits:.3f}"),
-            ("loss", f"{bits + 1.6:.3f}"), ("ppl", f"{2**bits:.2f}"),
-        ):  # fmt: skip
+            ("lr", f"{rate:.6g}"),
+            ("wpb", f"{self.tokens_per_update:.1f}"),
+            ("nll_loss", f"{bits:.3f}"),
+            ("loss", f"{bits + 1.6:.3f}"),
+            ("ppl", f"{2**bits:.2f}"),
+        ):
             line = re.sub(rf"(?<![\w]){name}([= ])[\d.e-]+", rf"{name}\g<1>{value}", line)
         return line
 

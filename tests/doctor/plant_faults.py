@@ -1,9 +1,10 @@
-"""Trains base at the scale of the demo with each fault of faults.py in it, keeps the fixtures, and writes the table.
+"""Trains base at the scale of the demo with each fault of faults.py in it, keeps the fixtures, and
+writes the table.
 
     make doctor-faults        ten trainings of a minute or two; what is done is not done again
 
-`--multi30k-results FOLDER` makes the fixture of Multi30k anew, from a base trained there with `updates: 500`;
-`--table-only` writes the table from the fixtures as they are.
+`--multi30k-results FOLDER` makes the fixture of Multi30k anew, from a base trained there with
+`updates: 500`; `--table-only` writes the table from the fixtures as they are.
 """
 
 import argparse
@@ -17,9 +18,15 @@ from tests.doctor.table import TABLE_PATH, Answer, render_table
 
 def main() -> None:
     """Do what is missing."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, default=Path("runs/doctor-faults"), help="where the trainings lie")
-    parser.add_argument("--multi30k", type=Path, nargs=2, metavar=("LOG", "DATA_BIN"), help="of a base of Multi30k")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=Path("runs/doctor-faults"), help="where the trainings lie"
+    )
+    parser.add_argument(
+        "--multi30k", type=Path, nargs=2, metavar=("LOG", "DATA_BIN"), help="of a base of Multi30k"
+    )
     parser.add_argument("--table-only", action="store_true")
     args = parser.parse_args()
     faults = (CLEAN, *FAULTS)

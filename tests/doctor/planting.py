@@ -1,4 +1,5 @@
-"""Plants a fault in a copy of the checkout and runs the pipeline's verbs there, from text to scores; restartable.
+"""Plants a fault in a copy of the checkout and runs the pipeline's verbs there, from text to
+scores; restartable.
 
 What is done is seen by its record: a second call does only what is missing.
 """
@@ -24,7 +25,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 PARTS = ("workflow", "analysis", "paper_tables", "pyproject.toml")
 SEED = 1
 DATA_RECORDS = {
-    verb: f"results/demo/{verb}/demo_en_de/record.json" for verb in ("fetch", "clean", "segment", "binarize")
+    verb: f"results/demo/{verb}/demo_en_de/record.json"
+    for verb in ("fetch", "clean", "segment", "binarize")
 }
 TRAIN_RECORD = f"results/demo/train/demo_en_de/base/seed{SEED}.json"
 EVALUATED, TESTSET = f"demo_en_de/base/seed{SEED}", "demo_test"
@@ -33,7 +35,9 @@ LOWER_CASED = {"bleu_sacre_13a_lc": "bleu_sacre_13a", "bleu_tok_moses_lc": "bleu
 
 
 class Planted:
-    """One folder below the working folder: a copy of the checkout with the fault in it, and what its verbs made."""
+    """One folder below the working folder: a copy of the checkout with the fault in it, and what
+    its verbs made.
+    """
 
     def __init__(self, fault: Fault, folder: Path) -> None:
         """Copy and edit the checkout, unless that was done before."""
@@ -47,7 +51,9 @@ class Planted:
             for part in PARTS:
                 copy: Callable[..., Any] = shutil.copy2
                 if (CHECKOUT / part).is_dir():
-                    copy = functools.partial(shutil.copytree, ignore=shutil.ignore_patterns("__pycache__"))
+                    copy = functools.partial(
+                        shutil.copytree, ignore=shutil.ignore_patterns("__pycache__")
+                    )
                 copy(CHECKOUT / part, partial / part)
             for edit in fault.edits:
                 apply_edit(edit, partial)
@@ -64,7 +70,9 @@ class Planted:
             "AIAYN_COMMIT": commit_label(),
             "OMP_NUM_THREADS": "1",
         }
-        subprocess.run([sys.executable, "-m", "aiayn", *arguments], cwd=self.folder, env=variables, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "aiayn", *arguments], cwd=self.folder, env=variables, check=True
+        )
 
     def make_data(self) -> None:
         """Make the data-bin; for misaligned pairs, of text in which some were misaligned."""
@@ -80,12 +88,23 @@ class Planted:
 
     def train(self) -> None:
         """Train base, keeping what Table 2 averages."""
-        system = ("--scale", "demo", "--corpus", "demo_en_de", "--system", "base", "--seed", str(SEED))
+        system = (
+            "--scale",
+            "demo",
+            "--corpus",
+            "demo_en_de",
+            "--system",
+            "base",
+            "--seed",
+            str(SEED),
+        )
         data = ("--binarized", DATA_RECORDS["binarize"], "--num-models", "5")
         self.aiayn("train", *system, *data, "--record", TRAIN_RECORD)
 
     def take_training_of(self, clean: "Planted") -> None:
-        """Take data and averaged checkpoints of the clean run; their records name files by paths in its folder."""
+        """Take data and averaged checkpoints of the clean run; their records name files by paths in
+        its folder.
+        """
         for verb in ("fetch", "binarize", "average"):
             target = self.folder / "results" / "demo" / verb
             if not target.exists():
@@ -94,24 +113,48 @@ class Planted:
     def average(self, average: str) -> str:
         """Average the last checkpoints and return the record's path below the folder."""
         record = f"results/demo/average/demo_en_de/base/seed{SEED}/{average}.json"
-        self.aiayn("average", "--train", TRAIN_RECORD, "--last", average.removeprefix("last"), "--record", record)
+        self.aiayn(
+            "average",
+            "--train",
+            TRAIN_RECORD,
+            "--last",
+            average.removeprefix("last"),
+            "--record",
+            record,
+        )
         return record
 
     def translate(self, average: str) -> str:
         """Translate the test set with an average and return the record's path below the folder."""
         record = f"results/demo/decode/{EVALUATED}/{average}/{TESTSET}.json"
-        search = ("--scale", "demo", "--system", "base", "--checkpoint", self.average(average), "--testset", TESTSET)
+        search = (
+            "--scale",
+            "demo",
+            "--system",
+            "base",
+            "--checkpoint",
+            self.average(average),
+            "--testset",
+            TESTSET,
+        )
         self.aiayn("decode", *search, "--binarized", DATA_RECORDS["binarize"], "--record", record)
         return record
 
     def score(self, average: str) -> str:
-        """Translate and score, and return the path of the scores' record; what follows a search is planted here."""
-        decoded, record = self.translate(average), f"results/demo/score/{EVALUATED}/{average}/{TESTSET}.json"
+        """Translate and score, and return the path of the scores' record; what follows a search is
+        planted here.
+        """
+        decoded, record = (
+            self.translate(average),
+            f"results/demo/score/{EVALUATED}/{average}/{TESTSET}.json",
+        )
         if self.fault.stage == "text":
             leave_pieces(self.folder / decoded)
         if self.fault.stage == "references":
             sort_lines(self.folder / f"results/demo/fetch/demo_en_de/{TESTSET}.de")
-        self.aiayn("score", "--decoded", decoded, "--raw", DATA_RECORDS["fetch"], "--record", record)
+        self.aiayn(
+            "score", "--decoded", decoded, "--raw", DATA_RECORDS["fetch"], "--record", record
+        )
         if self.fault.stage == "score":
             rewrite_record(self.folder / record, lower_case)
         return record
@@ -123,14 +166,18 @@ class Planted:
 
 
 def leave_pieces(decoded_path: Path) -> None:
-    """Write the translations as a pipeline does that forgot to join them, `@@ ` after each piece that goes on."""
+    """Write the translations as a pipeline does that forgot to join them, `@@ ` after each piece
+    that goes on.
+    """
     pieces_path = decoded_path.with_suffix(".pieces.txt")
     lines = [split_words(line) for line in pieces_path.read_text(encoding="utf-8").split("\n")]
     decoded_path.with_suffix(".txt").write_text("\n".join(lines), encoding="utf-8", newline="\n")
 
 
 def split_words(pieces: str) -> str:
-    """Return sentencepiece's pieces in subword-nmt's notation: what begins no word follows an `@@ `."""
+    """Return sentencepiece's pieces in subword-nmt's notation: what begins no word follows an `@@
+    `.
+    """
     return pieces.replace(" ", "@@ ").replace(f"@@ {WORD_BEGIN}", " ").replace(WORD_BEGIN, "")
 
 
@@ -141,17 +188,23 @@ def sort_lines(path: Path) -> None:
 
 
 def lower_case(record: Any) -> None:
-    """Put each lower-cased score under the name of the one that keeps the case, as who scores with -lc does."""
+    """Put each lower-cased score under the name of the one that keeps the case, as who scores with
+    -lc does.
+    """
     score_by_metric = {score["metric"]: score for score in record["scores"]}
     for lower, plain in LOWER_CASED.items():
-        score_by_metric[plain] |= {key: score_by_metric[lower][key] for key in ("value", "signature")}
+        score_by_metric[plain] |= {
+            key: score_by_metric[lower][key] for key in ("value", "signature")
+        }
 
 
 def apply_edit(edit: Edit, folder: Path) -> None:
     """Replace text that stands once in a file below a folder."""
     path = folder / edit.path
     text = path.read_text(encoding="utf-8")
-    assert text.count(edit.old) == 1, f"{path}: {edit.old!r} stands there {text.count(edit.old)} times; expected once"
+    assert text.count(edit.old) == 1, (
+        f"{path}: {edit.old!r} stands there {text.count(edit.old)} times; expected once"
+    )
     path.write_text(text.replace(edit.old, edit.new), encoding="utf-8", newline="\n")
 
 
@@ -163,7 +216,9 @@ def rewrite_record(path: Path, change: Callable[[Any], None]) -> None:
 
 
 def misalign(raw_path: Path, fraction: float) -> None:
-    """Pass the target sides of a random fraction of the training pairs on, each to the next chosen pair; once only."""
+    """Pass the target sides of a random fraction of the training pairs on, each to the next chosen
+    pair; once only.
+    """
     note = raw_path.with_suffix(".misaligned")
     if note.exists():
         return
@@ -177,14 +232,18 @@ def misalign(raw_path: Path, fraction: float) -> None:
     target.write_bytes(content)
 
     def note_digest(record: Any) -> None:
-        record["pair_by_split"]["train"]["sha256_by_language"]["de"] = hashlib.sha256(content).hexdigest()
+        record["pair_by_split"]["train"]["sha256_by_language"]["de"] = hashlib.sha256(
+            content
+        ).hexdigest()
 
     rewrite_record(raw_path, note_digest)
     note.write_text(f"{len(chosen)} of {len(lines)} pairs\n", encoding="utf-8", newline="\n")
 
 
 def run_pipeline(fault: Fault, folder: Path) -> Planted:
-    """Plant a fault and bring it to its scores; what only follows the training takes the clean one's."""
+    """Plant a fault and bring it to its scores; what only follows the training takes the clean
+    one's.
+    """
     planted = Planted(fault, folder)
     if fault.stage in ("train", "data"):
         planted.make_data()

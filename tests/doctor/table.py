@@ -1,4 +1,6 @@
-"""The planted-fault table: each fault, what it cost, whether the doctor found it, and the rank of the true cause."""
+"""The planted-fault table: each fault, what it cost, whether the doctor found it, and the rank of
+the true cause.
+"""
 
 import contextlib
 import io
@@ -57,7 +59,9 @@ def reported_bleu(folder: Path) -> float | None:
     path = folder / "scores.json"
     if not path.exists():
         return None
-    return next(one["value"] for one in json.loads(path.read_bytes())["scores"] if one["metric"] == METRIC)
+    return next(
+        one["value"] for one in json.loads(path.read_bytes())["scores"] if one["metric"] == METRIC
+    )
 
 
 def render_table(answer_by_name: dict[str, Answer]) -> str:
@@ -69,11 +73,20 @@ def render_table(answer_by_name: dict[str, Answer]) -> str:
         rank = answer.rank_of(fault) if fault.cause else None
         bleu = answer.bleu or 0.0
         found = (
-            ("yes" if rank else "no") if fault.cause else "nothing, rightly" if not answer.findings else "false alarm"
+            ("yes" if rank else "no")
+            if fault.cause
+            else "nothing, rightly"
+            if not answer.findings
+            else "false alarm"
         )
-        listed = "; ".join(f"{place}. {one['title']}" for place, one in enumerate(answer.findings, 1)) or "none"
+        listed = (
+            "; ".join(f"{place}. {one['title']}" for place, one in enumerate(answer.findings, 1))
+            or "none"
+        )
         difference = f"{bleu - clean_bleu:+.1f}" if fault is not CLEAN else ""
-        lines.append(f"| {fault.words} | {bleu:.1f} | {difference} | {found} | {rank or ''} | {listed} |\n")
+        lines.append(
+            f"| {fault.words} | {bleu:.1f} | {difference} | {found} | {rank or ''} | {listed} |\n"
+        )
     multi30k = answer_by_name[MULTI30K]
     alarm = "nothing, rightly" if not multi30k.findings else "false alarm"
     lines.append(f"| none (base of Multi30k) |  |  | {alarm} |  | none |\n")

@@ -1,4 +1,6 @@
-"""`aiayn doctor` as it is called: on a run of a results folder, on any other folder; its text, its refusals."""
+"""`aiayn doctor` as it is called: on a run of a results folder, on any other folder; its text, its
+refusals.
+"""
 
 import json
 from collections.abc import Sequence
@@ -32,7 +34,9 @@ def test_lines_are_no_wider_than_a_terminal(
     assert any("warm-up: 4,000; expected 400" in line for line in lines)
 
 
-def test_generations_are_put_into_the_order_of_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_generations_are_put_into_the_order_of_the_source(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = []
     for number in (2, 0, 1):  # fairseq writes by length
         words = ["ein Haus", "der Fluss", "im Wald"][number]
@@ -40,7 +44,10 @@ def test_generations_are_put_into_the_order_of_the_source(tmp_path: Path, capsys
     bleu = "BLEU4 = 27.30, 58.3/32.1/20.0/12.9 (BP=1.000, ratio=1.000, syslen=9, reflen=9)"
     lines.append(f"Generate test with beam=5: {bleu}")
     (tmp_path / "generate-test.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
-    assert main(["doctor", str(tmp_path), "--system", "base", "--corpus", "wmt14_en_de", "--json"]) == 1
+    assert (
+        main(["doctor", str(tmp_path), "--system", "base", "--corpus", "wmt14_en_de", "--json"])
+        == 1
+    )
     found = {one["check"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
     assert found["search"]["title"] == "Another search than the paper's: beam_size 5"
     assert "reference_order" not in found
@@ -50,16 +57,25 @@ def test_generations_are_put_into_the_order_of_the_source(tmp_path: Path, capsys
 WMT14 = ("--system", "base", "--corpus", "wmt14_en_de", "--json")
 
 
-def findings(folder: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, dict[str, Any]]:
+def findings(
+    folder: Path, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> dict[str, dict[str, Any]]:
     """Return what is found of a folder, without the size of the test set, by title."""
     main(["doctor", str(folder), *WMT14, *arguments])
     found = json.loads(capsys.readouterr().out)["findings"]
-    return {one["title"]: one for one in found if one["check"] not in ("testset", "average", "search")}
+    return {
+        one["title"]: one for one in found if one["check"] not in ("testset", "average", "search")
+    }
 
 
 def value_of(metric: str, hypotheses: Sequence[str], references: Sequence[str]) -> float:
     (score,) = score_hypotheses(
-        hypotheses, references, metrics=[metric], target_language="de", hypotheses_sha256="", testset=""
+        hypotheses,
+        references,
+        metrics=[metric],
+        target_language="de",
+        hypotheses_sha256="",
+        testset="",
     )
     return score.value
 
@@ -87,16 +103,23 @@ def test_plain_text_raises_no_alarm_nor_do_tokens_in_both_texts(
     assert findings(write_generation(tmp_path / "b", TOKENS, TOKEN_REFERENCES, value), capsys) == {}
 
 
-def test_what_is_missing_of_tokens_is_by_their_plain_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_missing_of_tokens_is_by_their_plain_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = write_generation(
-        tmp_path / "a", TOKENS, TOKEN_REFERENCES, value_of("bleu_as_given", TOKENS, TOKEN_REFERENCES)
+        tmp_path / "a",
+        TOKENS,
+        TOKEN_REFERENCES,
+        value_of("bleu_as_given", TOKENS, TOKEN_REFERENCES),
     )
     main(["doctor", str(folder), *WMT14])
     scores = json.loads(capsys.readouterr().out)["scores"]
     assert scores["test"] == pytest.approx(value_of("bleu_tok_compound_split", OTHER, PLAIN))
 
 
-def test_a_form_that_was_measured_adds_no_published_gain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_form_that_was_measured_adds_no_published_gain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["doctor", str(write_pair(tmp_path / "a", TOKENS)), *WMT14])
     # Of 48 lines nothing is held against the number that is printed for 3,003.
     assert json.loads(capsys.readouterr().out)["missing"] is None
@@ -114,22 +137,32 @@ def test_a_generate_log_in_pieces_is_judged_by_its_own_line_and_by_its_lines_joi
 ) -> None:
     logged = value_of("bleu_as_given", in_pieces(TOKENS), in_pieces(TOKEN_REFERENCES))
     joined_value = value_of("bleu_as_given", TOKENS, TOKEN_REFERENCES)
-    folder = write_generation(tmp_path / "a", in_pieces(TOKENS), in_pieces(TOKEN_REFERENCES), logged)
+    folder = write_generation(
+        tmp_path / "a", in_pieces(TOKENS), in_pieces(TOKEN_REFERENCES), logged
+    )
     for arguments in ((), ("--hypotheses", str(folder / "gen.out"))):
         found = findings(folder, capsys, *arguments)
         assert list(found) == ["Translations are left in pieces"]  # and not: too long
         (cost,) = found["Translations are left in pieces"]["costs"]
         assert cost["low"] == pytest.approx(joined_value - logged, abs=0.01)
         assert f"{logged:.2f}" in cost["source"]
-        assert f"gen.out:{len((folder / 'gen.out').read_text().splitlines())} has " in cost["source"]
+        assert (
+            f"gen.out:{len((folder / 'gen.out').read_text().splitlines())} has " in cost["source"]
+        )
 
 
 def test_a_cost_is_shown_with_its_direction_and_source() -> None:
     assert words_of_cost(Cost(low=1.0, high=1.1, source="NeurST")) == "1.0 to 1.1 BLEU: NeurST"
-    assert words_of_cost(Cost(low=-0.9, high=0.0, source="fairseq")) == "adds 0.0 to 0.9 BLEU: fairseq"
+    assert (
+        words_of_cost(Cost(low=-0.9, high=0.0, source="fairseq")) == "adds 0.0 to 0.9 BLEU: fairseq"
+    )
     assert words_of_cost(Cost(low=10.0, source="t2t")) == "10.0 to all BLEU: t2t"
     assert words_of_cost(Cost(words="not known")) == "not known"
 
 
 def test_published_costs_are_those_of_the_nearest_published_system() -> None:
-    assert [published_system(name) for name in ("base", "table3_c_n2", "big_enfr")] == ["base", "base", "big"]
+    assert [published_system(name) for name in ("base", "table3_c_n2", "big_enfr")] == [
+        "base",
+        "base",
+        "big",
+    ]

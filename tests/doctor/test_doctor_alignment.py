@@ -20,12 +20,18 @@ def write_side(prefix: Path, lines: list[list[int]], code: int = 8, dtype: str =
     index = MAGIC + struct.pack("<QBQ", 1, code, len(lines))
     index += np.array(lengths, "<i4").tobytes() + np.array(offsets, "<i8").tobytes()
     prefix.with_name(f"{prefix.name}.idx").write_bytes(index)
-    prefix.with_name(f"{prefix.name}.bin").write_bytes(np.concatenate(lines).astype(dtype).tobytes())
+    prefix.with_name(f"{prefix.name}.bin").write_bytes(
+        np.concatenate(lines).astype(dtype).tobytes()
+    )
     return Side(prefix)
 
 
-def write_translations(folder: Path, share: float, num_pairs: int, rng: np.random.Generator) -> tuple[Side, Side]:
-    """Write pairs in which word n is translated by word 100 + n, in any order; a share of the targets is moved on."""
+def write_translations(
+    folder: Path, share: float, num_pairs: int, rng: np.random.Generator
+) -> tuple[Side, Side]:
+    """Write pairs in which word n is translated by word 100 + n, in any order; a share of the
+    targets is moved on.
+    """
     sources = [rng.integers(4, 100, rng.integers(3, 9)).tolist() for _ in range(num_pairs)]
     targets = [rng.permutation([100 + word for word in line]).tolist() for line in sources]
     moved = np.flatnonzero(rng.random(num_pairs) < share)
@@ -63,7 +69,14 @@ def test_a_torn_data_bin_is_refused(tmp_path: Path) -> None:
 def test_a_dictionary_has_four_special_symbols_before_its_own(tmp_path: Path) -> None:
     path = tmp_path / "dict.en.txt"
     path.write_text("the 3\nmadeupword0000 0\n", encoding="utf-8")
-    assert read_dictionary(path).symbols == ("<s>", "<pad>", "</s>", "<unk>", "the", "madeupword0000")
+    assert read_dictionary(path).symbols == (
+        "<s>",
+        "<pad>",
+        "</s>",
+        "<unk>",
+        "the",
+        "madeupword0000",
+    )
     path.write_text("the three\n", encoding="utf-8")
     with pytest.raises(CorpusError, match=r"dict.en.txt:1: 'the three'"):
         read_dictionary(path)
@@ -110,7 +123,9 @@ def test_pairs_whose_words_occur_once_or_twice_say_nothing(tmp_path: Path) -> No
 
 
 def test_the_stated_rates_are_those_of_the_binomial() -> None:
-    """4,000 pairs of which 3 % are misaligned: 60 +- 7.7 rank in the worse half; the alarm is above 100."""
+    """4,000 pairs of which 3 % are misaligned: 60 +- 7.7 rank in the worse half; the alarm is above
+    100.
+    """
     assert alarm_rate(4000, 0.03) == pytest.approx(7.0e-7, rel=0.01)
     assert alarm_rate(4000, 0.1) > 0.9999
 
@@ -119,5 +134,7 @@ def test_draws_raise_the_alarm_as_often_as_stated(tmp_path: Path) -> None:
     """8 draws of a clean corpus, and of one with 15 % of 1,600 pairs misaligned: never, and always."""
     for share, expected in ((0.0, 0), (0.15, 8)):
         source, target = write_translations(tmp_path, share, 1600, np.random.default_rng(5))
-        estimates = [estimate_misaligned(source, target, np.random.default_rng(seed)) for seed in range(8)]
+        estimates = [
+            estimate_misaligned(source, target, np.random.default_rng(seed)) for seed in range(8)
+        ]
         assert sum(one.is_alarming for one in estimates if one is not None) == expected

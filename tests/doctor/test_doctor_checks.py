@@ -1,4 +1,6 @@
-"""Each check of the doctor shown failing once, on the clean run's evidence with one thing in it changed."""
+"""Each check of the doctor shown failing once, on the clean run's evidence with one thing in it
+changed.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,7 +15,12 @@ from aiayn.logs.types import TrainingLog
 from aiayn.scoring.outputs.line_match import share_out_of_order
 from aiayn.spec.system import read_corpus, read_system
 from analysis.doctor.check_data import check_data, check_vocabulary
-from analysis.doctor.check_scores import check_definition, check_pieces, check_reference_order, check_testset
+from analysis.doctor.check_scores import (
+    check_definition,
+    check_pieces,
+    check_reference_order,
+    check_testset,
+)
 from analysis.doctor.check_search import check_average, check_lengths, check_search
 from analysis.doctor.check_settings import check_batch, check_model
 from analysis.doctor.check_training import check_divergence
@@ -27,7 +34,9 @@ LINES = ("Der Mann sieht das Haus.", "Eine Frau liest heute.", "Wir gehen zum Fl
 
 
 def count_words(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
-    """Return a score that is quick to check: the share of lines that are right, with and without case."""
+    """Return a score that is quick to check: the share of lines that are right, with and without
+    case.
+    """
     pairs = list(zip(hypotheses, references, strict=True))
     right = 100 * np.mean([one == other for one, other in pairs])
     lower = 100 * np.mean([one.lower() == other.lower() for one, other in pairs])
@@ -62,7 +71,10 @@ def with_symbols(case: Case, **changes: Any) -> Case:
 def with_tokens(case: Case, ratio: float, last_update: int) -> Case:
     """Return a case whose target tokens an update are multiplied by `ratio`."""
     _, log = trained_of(case)
-    epochs = [replace(one, target_tokens_per_update=ratio * (one.target_tokens_per_update or 0)) for one in log.epochs]
+    epochs = [
+        replace(one, target_tokens_per_update=ratio * (one.target_tokens_per_update or 0))
+        for one in log.epochs
+    ]
     return with_log(case, epochs=tuple(epochs), last_update=last_update)
 
 
@@ -102,12 +114,17 @@ def test_a_check_without_its_evidence_says_so_and_finds_nothing(clean: Case) -> 
 
 def test_counts_that_differ_between_log_and_data_bin_are_found(clean: Case) -> None:
     (finding,) = check_data(with_log(clean, num_pairs_by_split={"train": 11_000})).findings
-    assert (finding.evidence[0].found, finding.evidence[0].expected) == ("11,000", "12,000, as in the data-bin")
+    assert (finding.evidence[0].found, finding.evidence[0].expected) == (
+        "11,000",
+        "12,000, as in the data-bin",
+    )
 
 
 def test_the_papers_counts_are_expected_of_wmt14_alone(clean: Case) -> None:
     checks = (check_data, check_vocabulary, check_batch)
-    expected = [{one.expected for one in check(of_wmt14(clean)).findings[0].evidence} for check in checks]
+    expected = [
+        {one.expected for one in check(of_wmt14(clean)).findings[0].evidence} for check in checks
+    ]
     assert "about 4,500,000 (section 5.1)" in expected[0]
     assert "32,000 to 45,000 (section 5.1)" in expected[1]
     assert "about 25,000" in expected[2]
@@ -121,7 +138,10 @@ def test_a_text_without_ends_of_sentences_is_found_with_its_published_cost(
     side = clean.data.sides_by_split["train"][1]
     monkeypatch.setattr(side, "lengths", side.lengths - 1)
     (finding,) = check_vocabulary(clean).findings
-    assert (finding.evidence[0].what, finding.published_rank) == ("lines without their end of sentence", "1a")
+    assert (finding.evidence[0].what, finding.published_rank) == (
+        "lines without their end of sentence",
+        "1a",
+    )
 
 
 def test_a_last_epoch_of_two_updates_weighs_as_two_updates(clean: Case) -> None:
@@ -150,10 +170,16 @@ def test_one_wrong_rate_in_two_hundred_is_not_another_schedule(clean: Case) -> N
         ("Another label smoothing", "eps_ls", 0.0),
         ("Another model or optimizer: layers", "num_layers", 2),
         ("Another model or optimizer: Adam epsilon", "adam_epsilon", 1e-7),
-        ("Another model or optimizer: one matrix for embeddings and output", "tied_embeddings", False),
+        (
+            "Another model or optimizer: one matrix for embeddings and output",
+            "tied_embeddings",
+            False,
+        ),
     ],
 )
-def test_a_symbol_that_differs_is_found_under_its_own_name(clean: Case, title: str, symbol: str, value: Any) -> None:
+def test_a_symbol_that_differs_is_found_under_its_own_name(
+    clean: Case, title: str, symbol: str, value: Any
+) -> None:
     assert titles(check_model(with_symbols(clean, **{symbol: value}))) == [title]
     assert check_model(clean).findings == ()
 
@@ -172,7 +198,11 @@ def test_a_harmless_difference_is_named_and_is_no_finding(clean: Case) -> None:
 
 
 def test_a_log_without_its_gpus_has_no_batch_rate_and_updates(clean: Case) -> None:
-    arguments = {key: value for key, value in trained_of(clean)[1].arguments.items() if key != "distributed_world_size"}
+    arguments = {
+        key: value
+        for key, value in trained_of(clean)[1].arguments.items()
+        if key != "distributed_world_size"
+    }
     answer = check_batch(with_log(clean, arguments=arguments, num_gpus=None))
     assert answer.findings == ()
     assert "without which a batch and its rate cannot be judged" in answer.missing
@@ -194,7 +224,10 @@ def test_a_training_is_whole_that_its_own_patience_ended(clean: Case) -> None:
 
 def test_updates_count_with_their_tokens(clean: Case) -> None:
     def found(ratio: float, last_update: int) -> list[tuple[str, str]]:
-        return [(one.what, one.published_rank) for one in check_batch(with_tokens(clean, ratio, last_update)).findings]
+        return [
+            (one.what, one.published_rank)
+            for one in check_batch(with_tokens(clean, ratio, last_update)).findings
+        ]
 
     assert titles(check_batch(with_tokens(clean, 1.0, 350))) == ["Trained for 50% of the updates"]
     assert found(1.0, 2100) == [("updates", "A5")]
@@ -209,9 +242,15 @@ def test_a_training_that_falls_apart_is_found(clean: Case) -> None:
         assert finding.title.startswith("The training diverged after update ")
 
 
-@pytest.mark.parametrize("updates", [(620, 640, 660, 680), (600, 620, 640, 660, 680), (100, 640, 660, 680, 700)])
-def test_checkpoints_that_are_not_the_last_five_are_found(clean: Case, updates: tuple[int, ...]) -> None:
-    outcome = check_average(with_translation(clean, averaged_path="last5.json", averaged_updates=updates))
+@pytest.mark.parametrize(
+    "updates", [(620, 640, 660, 680), (600, 620, 640, 660, 680), (100, 640, 660, 680, 700)]
+)
+def test_checkpoints_that_are_not_the_last_five_are_found(
+    clean: Case, updates: tuple[int, ...]
+) -> None:
+    outcome = check_average(
+        with_translation(clean, averaged_path="last5.json", averaged_updates=updates)
+    )
     assert titles(outcome) == ["Other checkpoints averaged than the last"]
 
 
@@ -224,7 +263,9 @@ def test_of_two_averages_of_a_test_set_one_must_be_the_tables(clean: Case) -> No
 def test_translations_that_break_off_are_found_from_their_pieces_alone(clean: Case) -> None:
     pieces = tuple("a b c d" for _ in LINES)
     assert check_search(small(clean, search=None, pieces=pieces)).findings
-    assert not check_search(small(clean, search=None, pieces=tuple("a b c ." for _ in LINES))).findings
+    assert not check_search(
+        small(clean, search=None, pieces=tuple("a b c ." for _ in LINES))
+    ).findings
 
 
 def test_a_symptom_alone_is_no_finding_where_no_bounds_are_published(clean: Case) -> None:
@@ -245,7 +286,8 @@ def test_lines_that_are_not_their_pieces_joined_are_found(clean: Case) -> None:
 
 
 ANIMALS = tuple(
-    f"{name} sieht {number} Tiere im Wald {number + 7}" for number, name in enumerate("abcdefghijklmnopqrstuvwxyz" * 2)
+    f"{name} sieht {number} Tiere im Wald {number + 7}"
+    for number, name in enumerate("abcdefghijklmnopqrstuvwxyz" * 2)
 )
 
 
@@ -256,12 +298,23 @@ def test_a_bleu_near_one_is_told_apart_by_what_the_translations_are(clean: Case)
         f"{'abcde'[(number + 2) % 5]} sieht {(number + 3) % 5} Tiere" + " im Wald" * (number % 40)
         for number in range(len(ANIMALS))
     )
-    generated = {"lines": ANIMALS[::-1], "source_lines": ANIMALS}  # its H- and T- lines have one number
+    generated = {
+        "lines": ANIMALS[::-1],
+        "source_lines": ANIMALS,
+    }  # its H- and T- lines have one number
     for case, changes, title in (
         (clean, {"lines": ANIMALS[::-1]}, "Translations and references are in different orders"),
         (clean, {"lines": ANIMALS[:1] * len(ANIMALS)}, "Translations repeat themselves: "),
-        (clean, {"lines": few_words}, "Translations of other sentences than the source's: the model does not read it"),
-        (with_last_bits(clean, 12.0), {"lines": few_words}, "Translations are of a model that diverged"),
+        (
+            clean,
+            {"lines": few_words},
+            "Translations of other sentences than the source's: the model does not read it",
+        ),
+        (
+            with_last_bits(clean, 12.0),
+            {"lines": few_words},
+            "Translations are of a model that diverged",
+        ),
         (clean, generated, "Source and target of the data-bin are not of one sentence"),
     ):
         (finding,) = check_reference_order(small(case, references=ANIMALS, **changes)).findings
@@ -289,11 +342,16 @@ def test_a_score_that_is_another_definitions_is_named(clean: Case) -> None:
     assert not check_definition(small(clean, lines=lines, reported=(right,))).findings
 
 
-def test_lower_cased_translations_lose_what_a_score_without_case_would_have_more(clean: Case) -> None:
+def test_lower_cased_translations_lose_what_a_score_without_case_would_have_more(
+    clean: Case,
+) -> None:
     lines = tuple(line.lower() for line in LINES)
     (finding,) = check_definition(small(clean, lines=lines)).findings
     assert finding.title.startswith("Translations are lower-cased")
-    assert (finding.costs[0].low, finding.published_rank) == (100.0, "")  # 0 of 3 lines are right, 3 of 3 without case
+    assert (finding.costs[0].low, finding.published_rank) == (
+        100.0,
+        "",
+    )  # 0 of 3 lines are right, 3 of 3 without case
     (finding,) = check_definition(small(clean, references=lines)).findings
     assert finding.title.startswith("The references are lower-cased")
 
@@ -306,7 +364,7 @@ def test_lower_cased_translations_and_references_of_a_cased_corpus_are_found(cle
 
 
 def test_a_part_of_the_test_set_is_found(clean: Case) -> None:
-    assert titles(check_testset(with_translation(clean, lines=clean.translations[0].lines[:-1]))) == [
-        "Another test set"
-    ]
+    assert titles(
+        check_testset(with_translation(clean, lines=clean.translations[0].lines[:-1]))
+    ) == ["Another test set"]
     assert check_testset(clean).findings == ()

@@ -1,4 +1,6 @@
-"""At the paper's scale: one fault a log; its cause alone is found, with its published cost and source."""
+"""At the paper's scale: one fault a log; its cause alone is found, with its published cost and
+source.
+"""
 
 import json
 from pathlib import Path
@@ -22,7 +24,9 @@ def diagnosed(
         assert old in text
         text = text.replace(old, new)
     (folder / "train.log").write_text(text, encoding="utf-8")
-    exit_code = main(["doctor", str(folder), "--system", log.system, "--corpus", log.corpus, "--json"])
+    exit_code = main(
+        ["doctor", str(folder), "--system", log.system, "--corpus", log.corpus, "--json"]
+    )
     diagnosis: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert exit_code == 1  # the log does not say how it was translated
     assert diagnosis["not_judged"][-3:] == ["search", "scoring", "average"]
@@ -42,7 +46,9 @@ def test_one_fault_is_the_only_cause_found_and_has_its_published_cost(
 
 
 @pytest.mark.parametrize("log", SOUND_LOGS, ids=[log.name for log in SOUND_LOGS])
-def test_a_sound_log_raises_no_alarm(log: PaperLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sound_log_raises_no_alarm(
+    log: PaperLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     findings = diagnosed(log, tmp_path, capsys)["findings"]
     assert [one["what"] for one in findings if one["likelihood"] != "raises"] == []
 
@@ -54,7 +60,9 @@ def test_a_rate_with_which_43_2_was_reached_is_named_and_costs_nothing(
     (rate,) = diagnosed(log, tmp_path, capsys)["harmless"]
     assert (rate["what"], rate["costs"][0]["high"]) == ("peak_learning_rate", 0.0)
     assert "43.2" in rate["costs"][0]["source"]
-    alone = log._replace(tokens_per_update=24_900.0, lasts=None)  # at the paper's batch nothing is known of it
+    alone = log._replace(
+        tokens_per_update=24_900.0, lasts=None
+    )  # at the paper's batch nothing is known of it
     (finding,) = diagnosed(alone, tmp_path, capsys)["findings"]
     assert (finding["what"], finding["costs"][0]["low"]) == ("peak_learning_rate", None)
     assert "0.0007 at 590,000 tokens" in finding["fix"]
@@ -65,11 +73,19 @@ def test_another_rate_has_no_cost_and_the_warm_up_is_as_the_log_says(
 ) -> None:
     log = SOUND_LOGS[0]._replace(changes={"lr": [0.0005]}, peak=5e-4)
     (finding,) = diagnosed(log, tmp_path, capsys)["findings"]
-    assert (finding["check"], finding["likelihood"], finding["costs"][0]["low"]) == ("batch", "unknown", None)
-    assert not any("warm" in one["what"] for one in finding["evidence"])  # 4,000 in the log, and 4,000 in the paper
+    assert (finding["check"], finding["likelihood"], finding["costs"][0]["low"]) == (
+        "batch",
+        "unknown",
+        None,
+    )
+    assert not any(
+        "warm" in one["what"] for one in finding["evidence"]
+    )  # 4,000 in the log, and 4,000 in the paper
 
 
-def test_fewer_updates_of_more_tokens_are_no_shortage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fewer_updates_of_more_tokens_are_no_shortage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = SOUND_LOGS[1]._replace(lasts=27_000, tokens_per_update=556_000.0)
     findings = diagnosed(log, tmp_path, capsys)["findings"]
     assert [one["what"] for one in findings] == ["tokens_per_update"]
@@ -81,7 +97,9 @@ def test_a_run_stopped_at_one_percent_does_not_cost_half_a_point(
     system: str, asked: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = next(log for log in SOUND_LOGS if log.name == system)._replace(lasts=asked // 100)
-    finding = next(one for one in diagnosed(log, tmp_path, capsys)["findings"] if one["what"] == "updates")
+    finding = next(
+        one for one in diagnosed(log, tmp_path, capsys)["findings"] if one["what"] == "updates"
+    )
     low, high = finding["costs"][0]["low"], finding["costs"][0]["high"]
     assert (low, high) == ((None, None) if system == "base" else (1.3, pytest.approx(28.4)))
 
@@ -97,7 +115,12 @@ def test_a_run_stopped_at_one_percent_does_not_cost_half_a_point(
     ],
 )
 def test_another_text_has_a_published_cost_only_at_the_size_that_was_published(
-    old: str, new: str, what: str, low: float | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    old: str,
+    new: str,
+    what: str,
+    low: float | None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (finding,) = diagnosed(SOUND_LOGS[0], tmp_path, capsys, (old, new))["findings"]
     assert (finding["what"], finding["costs"][0]["low"]) == (what, low)
@@ -112,17 +135,25 @@ def test_en_fr_may_be_validated_on_both_of_its_dev_sets(
     assert "data" not in {one["check"] for one in diagnosis["findings"]}
 
 
-def test_two_percent_of_the_updates_stand_above_pre_norm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_percent_of_the_updates_stand_above_pre_norm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     changes = {"encoder_normalize_before": True, "decoder_normalize_before": True}
     log = next(log for log in SOUND_LOGS if log.name == "big")._replace(lasts=6000, changes=changes)
     found = diagnosed(log, tmp_path, capsys)["findings"]
     assert [one["what"] for one in found] == ["updates", "norm_order"]
-    half = log._replace(lasts=140_000)  # 46 % of the tokens: no more than a third of them costs, and perhaps nothing
-    updates = next(one for one in diagnosed(half, tmp_path, capsys)["findings"] if one["what"] == "updates")
+    half = log._replace(
+        lasts=140_000
+    )  # 46 % of the tokens: no more than a third of them costs, and perhaps nothing
+    updates = next(
+        one for one in diagnosed(half, tmp_path, capsys)["findings"] if one["what"] == "updates"
+    )
     assert (updates["costs"][0]["low"], updates["costs"][0]["high"]) == (0.0, pytest.approx(1.3))
 
 
 def test_every_published_cost_is_of_a_corpus_that_it_names_and_has_its_source() -> None:
     costs = read_costs()
     known = {"wmt14_en_de", "wmt14_en_fr", "iwslt14_de_en"}
-    assert all(set(cost.corpora.split()) <= known and cost.evidence and cost.source for cost in costs)
+    assert all(
+        set(cost.corpora.split()) <= known and cost.evidence and cost.source for cost in costs
+    )

@@ -18,10 +18,15 @@ answer_of = functools.cache(Answer)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
-def test_the_true_cause_is_the_first_and_nothing_else_is_found_with_evidence_fix_and_cost(fault: Fault) -> None:
+def test_the_true_cause_is_the_first_and_nothing_else_is_found_with_evidence_fix_and_cost(
+    fault: Fault,
+) -> None:
     answer = answer_of(fault.name)
     assert answer.rank_of(fault) == 1, answer.findings
-    assert [one["what"] for one in answer.findings if not one["is_symptom"]] == [fault.cause, *fault.beside]
+    assert [one["what"] for one in answer.findings if not one["is_symptom"]] == [
+        fault.cause,
+        *fault.beside,
+    ]
     assert answer.exit_code == 1
     first = answer.findings[0]
     assert first["evidence"]
@@ -42,7 +47,9 @@ def test_a_clean_run_raises_no_alarm(name: str) -> None:
 
 
 def test_every_check_could_be_made_on_the_clean_run() -> None:
-    assert [one["check"] for one in answer_of(CLEAN.name).diagnosis["outcomes"] if one["missing"]] == []
+    assert [
+        one["check"] for one in answer_of(CLEAN.name).diagnosis["outcomes"] if one["missing"]
+    ] == []
 
 
 def test_a_clean_run_that_claims_to_be_another_system_is_found_out(
@@ -60,12 +67,16 @@ def test_a_clean_run_that_claims_to_be_another_system_is_found_out(
 
 def test_the_table_of_planted_faults_is_what_the_doctor_says() -> None:
     expected = render_table({name: answer_of(name) for name in NAMES})
-    assert TABLE_PATH.read_text(encoding="utf-8") == expected, "review, then `make doctor-faults` writes it anew"
+    assert TABLE_PATH.read_text(encoding="utf-8") == expected, (
+        "review, then `make doctor-faults` writes it anew"
+    )
 
 
 def test_planted_costs_are_those_of_the_fixtures() -> None:
     clean = answer_of(CLEAN.name).bleu or 0.0
     with_numbers = [one for one in FAULTS if one.cause != "start"]  # whose cost is said in words
-    losses = {(one.cause, one.words): clean - (answer_of(one.name).bleu or 0.0) for one in with_numbers}
+    losses = {
+        (one.cause, one.words): clean - (answer_of(one.name).bleu or 0.0) for one in with_numbers
+    }
     planted = {(one.what, one.fault): one.loss for one in PLANTED_COSTS}
     assert losses == pytest.approx(planted, abs=0.05)

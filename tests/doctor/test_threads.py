@@ -1,4 +1,6 @@
-"""Each complete public thread as a case: its causes are found with their published costs, and never surer than it."""
+"""Each complete public thread as a case: its causes are found with their published costs, and never
+surer than it.
+"""
 
 import pytest
 from msgspec.structs import replace
@@ -38,7 +40,8 @@ def of_settings(
 ) -> Diagnosis:
     """Return the differences from the system of the paper that is nearest.
 
-    A corpus that the paper does not have is compared with the settings of En-De, and has none of their costs.
+    A corpus that the paper does not have is compared with the settings of En-De, and has none of
+    their costs.
     """
     claimed_corpus = corpus if corpus in PAPER_CORPORA else "wmt14_en_de"
     claim = make_claim("thread", "paper", settings.system, claimed_corpus, Overrides())
@@ -47,7 +50,9 @@ def of_settings(
         metric = translation.metric or "bleu_tok_compound_split"
         reported = () if bleu is None else (Reported("thread", metric, bleu, ""),)
         translations.append(replace(translation, reported=reported, role=role))
-    case = Case(claim, settings.training, None, tuple(translations), lambda hypotheses, references: {})
+    case = Case(
+        claim, settings.training, None, tuple(translations), lambda hypotheses, references: {}
+    )
     return add_costs(replace(diagnose(case), corpus=corpus), missing)
 
 
@@ -66,7 +71,10 @@ def test_the_causes_of_a_thread_are_found_with_their_published_costs(case: Threa
     for expected in case.expected:
         assert expected.what in finding_by_what
         bounds = published_bounds(finding_by_what[expected.what])
-        assert bounds == (pytest.approx(expected.low, abs=0.051), pytest.approx(expected.high, abs=0.051))
+        assert bounds == (
+            pytest.approx(expected.low, abs=0.051),
+            pytest.approx(expected.high, abs=0.051),
+        )
         assert expected.low is None or finding_by_what[expected.what].costs[0].source
 
 
@@ -91,21 +99,38 @@ def test_the_doctor_is_no_surer_than_the_thread_and_its_ranking_and_costs_fit_to
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_causes_are_found_by_what_other_threads_cost(case: ThreadCase, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread's own numbers are taken out of the published costs: its causes stay, with others' costs or none."""
+def test_causes_are_found_by_what_other_threads_cost(
+    case: ThreadCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread's own numbers are taken out of the published costs: its causes stay, with others'
+    costs or none.
+    """
     number = case.thread.split(",")[0].split(";")[0]
     others = [cost for cost in read_costs() if number not in cost.source]
     monkeypatch.setattr("analysis.doctor.costs.read_costs", lambda: others)
     findings = {one.what: one for one in diagnosed(case).findings}
     assert {expected.what for expected in case.expected} - {"slip"} <= findings.keys()
-    costs = [cost for one in findings.values() if one.check != "definition" for cost in one.costs]  # of gaps.csv
+    costs = [
+        cost for one in findings.values() if one.check != "definition" for cost in one.costs
+    ]  # of gaps.csv
     assert all(number not in cost.source for cost in costs)
 
 
 def test_without_a_score_differences_stand_in_the_order_of_published_cost() -> None:
-    changes = {"eps_ls": 0.0, "p_drop": 0.2, "weight_decay": 0.1, "peak_learning_rate": 7e-4, "updates": 0}
+    changes = {
+        "eps_ls": 0.0,
+        "p_drop": 0.2,
+        "weight_decay": 0.1,
+        "peak_learning_rate": 7e-4,
+        "updates": 0,
+    }
     diagnosis = of_settings(settings("base", 4096 * 0.9, changes), "wmt14_en_de")
-    names = ["tokens_per_update", "eps_ls", "p_drop", "weight_decay"]  # 1.7 to 8, 0.5 to 1.05, 0.3, unknown
+    names = [
+        "tokens_per_update",
+        "eps_ls",
+        "p_drop",
+        "weight_decay",
+    ]  # 1.7 to 8, 0.5 to 1.05, 0.3, unknown
     assert [one.what for one in diagnosis.findings] == names
 
 
@@ -148,5 +173,8 @@ def test_on_the_papers_corpora_no_cost_of_another_corpus_enters() -> None:
     greedy = next(case for case in CASES if case.name == "E1")
     here = of_settings(greedy.settings, "wmt14_en_de", 25.0)
     there = of_settings(greedy.settings, "iwslt14_de_en")
-    costs = [{one.what: one.costs[0].low for one in diagnosis.findings}["beam_size"] for diagnosis in (here, there)]
+    costs = [
+        {one.what: one.costs[0].low for one in diagnosis.findings}["beam_size"]
+        for diagnosis in (here, there)
+    ]
     assert costs == [None, pytest.approx(2.0)]

@@ -1,8 +1,10 @@
-"""The public threads that give settings and numbers enough to test a diagnosis: setting in, causes and costs out.
+"""The public threads that give settings and numbers enough to test a diagnosis: setting in, causes
+and costs out.
 
-Settings are facts of the threads, in our words; `confirmed` is what the thread confirmed, `measured` an effect whose
-cause was inferred, `guess` neither. Tokens an update are 0.9 of fairseq's positions; of tensor2tensor's 32,768
-positions (8 GPUs of base) 25,000 are real target tokens.
+Settings are facts of the threads, in our words; `confirmed` is what the thread confirmed,
+`measured` an effect whose cause was inferred, `guess` neither. Tokens an update are 0.9 of
+fairseq's positions; of tensor2tensor's 32,768 positions (8 GPUs of base) 25,000 are real target
+tokens.
 """
 
 from typing import Literal, NamedTuple
@@ -16,11 +18,17 @@ from analysis.doctor.types import Search, Translation
 Mark = Literal["confirmed", "measured", "guess"]
 T2T = 25_000 / 32_768  # real tokens of a position
 EPOCH_TOKENS = 138e6  # target tokens of an epoch of WMT14 En-De: fairseq #512, #1331
-FAIRSEQ = {"precision": "fp16", "adam_epsilon": 1e-8, "updates": 0}  # in its threads; their last update is not stated
+FAIRSEQ = {
+    "precision": "fp16",
+    "adam_epsilon": 1e-8,
+    "updates": 0,
+}  # in its threads; their last update is not stated
 
 
 class Expected(NamedTuple):
-    """A cause that must be found: what it is of, the bounds of its published cost in BLEU (None: unknown)."""
+    """A cause that must be found: what it is of, the bounds of its published cost in BLEU (None:
+    unknown).
+    """
 
     what: str
     low: float | None = None
@@ -28,7 +36,9 @@ class Expected(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """A training and its translations of the test set, as a thread states them; `system` is the nearest."""
+    """A training and its translations of the test set, as a thread states them; `system` is the
+    nearest.
+    """
 
     system: str
     training: LoggedTraining | None
@@ -38,8 +48,8 @@ class Settings(NamedTuple):
 class ThreadCase(NamedTuple):
     """One case: the settings of a thread, and what it says of their causes and costs.
 
-    `bleu` is the thread's score and `reference` what it was held against ('': the printed number counts); `role` is
-    the test set's.
+    `bleu` is the thread's score and `reference` what it was held against ('': the printed number
+    counts); `role` is the test set's.
     """
 
     name: str
@@ -78,37 +88,82 @@ def settings(
     updates = int(symbols["updates"] or 0)
     if num_epochs is not None and tokens is not None:
         updates = round(num_epochs * EPOCH_TOKENS / tokens)
-    training = LoggedTraining(path="thread", log=log_of(updates, tokens, data), events=None, symbols=symbols)
-    logged = bleu_line(1, 0.0, 1.0, round(1000 * length_ratio), 1000) if length_ratio is not None else None
+    training = LoggedTraining(
+        path="thread", log=log_of(updates, tokens, data), events=None, symbols=symbols
+    )
+    logged = (
+        bleu_line(1, 0.0, 1.0, round(1000 * length_ratio), 1000)
+        if length_ratio is not None
+        else None
+    )
     translation = Translation(
-        path="thread", testset="newstest2014", role="test", average=f"last{average}" if average else "",
-        search=Search("thread", **search), metric=metric, logged=logged,
-    )  # type: ignore[arg-type] # fmt: skip
+        path="thread",
+        testset="newstest2014",
+        role="test",
+        average=f"last{average}" if average else "",
+        search=Search("thread", **search),
+        metric=metric,
+        logged=logged,
+    )  # type: ignore[arg-type]
     return Settings(system, training, (translation,))
 
 
 def log_of(updates: int, tokens: float | None, data: str = "") -> TrainingLog:
-    """Return the log of a training in one epoch, with its updates, their target tokens and 8 GPUs only."""
+    """Return the log of a training in one epoch, with its updates, their target tokens and 8 GPUs
+    only.
+    """
     end = EpochEnd(
-        line=1, epoch=1, update=updates, loss_bits=None, nll_bits=None, target_tokens_per_update=tokens,
+        line=1,
+        epoch=1,
+        update=updates,
+        loss_bits=None,
+        nll_bits=None,
+        target_tokens_per_update=tokens,
         wall_seconds=None,
-    )  # fmt: skip
+    )
     return TrainingLog(
-        first_line=1, last_line=1, form="", log_format="",
+        first_line=1,
+        last_line=1,
+        form="",
+        log_format="",
         arguments={"data": data} if data else {},
-        arguments_digest="", starts=(), validations=(),
-        epochs=(end,), last_update=updates, first_update=0, num_parameters=None, num_gpus=8, gpu="", languages=(),
-        vocabulary_sizes=(), num_pairs_by_split={}, is_done=True, is_stopped_early=False, num_repeated_lines=0,
-        damaged_lines=(), truncated_line=None, conflict=None, notes=(), rates=(),
-    )  # fmt: skip
+        arguments_digest="",
+        starts=(),
+        validations=(),
+        epochs=(end,),
+        last_update=updates,
+        first_update=0,
+        num_parameters=None,
+        num_gpus=8,
+        gpu="",
+        languages=(),
+        vocabulary_sizes=(),
+        num_pairs_by_split={},
+        is_done=True,
+        is_stopped_early=False,
+        num_repeated_lines=0,
+        damaged_lines=(),
+        truncated_line=None,
+        conflict=None,
+        notes=(),
+        rates=(),
+    )
 
 
-def bleu_line(line: int, value: float, penalty: float, hypothesis_length: int, reference_length: int) -> BleuLine:
+def bleu_line(
+    line: int, value: float, penalty: float, hypothesis_length: int, reference_length: int
+) -> BleuLine:
     """Return the last line of fairseq-generate."""
     return BleuLine(
-        line=line, subset="test", beam_size=4, name="BLEU", value=value, brevity_penalty=penalty,
-        hypothesis_length=hypothesis_length, reference_length=reference_length,
-    )  # fmt: skip
+        line=line,
+        subset="test",
+        beam_size=4,
+        name="BLEU",
+        value=value,
+        brevity_penalty=penalty,
+        hypothesis_length=hypothesis_length,
+        reference_length=reference_length,
+    )
 
 
 def of_two_lengths() -> Settings:
@@ -117,7 +172,12 @@ def of_two_lengths() -> Settings:
     search = Search("thread", beam_size=4, length_penalty_alpha=1.0)
     first, second = (
         Translation(
-            path="thread", testset="newstest2014", role="test", search=search, metric="bleu_fairseq", logged=line
+            path="thread",
+            testset="newstest2014",
+            role="test",
+            search=search,
+            metric="bleu_fairseq",
+            logged=line,
         )
         for line in lines
     )

@@ -14,7 +14,9 @@ from tests.engine.tiny_training import make_request, train, write_results
 
 @pytest.fixture(scope="session", autouse=True)
 def _few_validations() -> Iterator[None]:
-    """Validate 4 times in a training of this process, not 20: it takes a third of the time and changes no tensor."""
+    """Validate 4 times in a training of this process, not 20: it takes a third of the time and
+    changes no tensor.
+    """
     with mock.patch("aiayn.train.fairseq_args.NUM_VALIDATIONS", 4):
         yield
 
@@ -38,16 +40,25 @@ def finished(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) ->
 
 
 @pytest.fixture(scope="session")
-def finished_by_two_batches(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> TrainRecord:
+def finished_by_two_batches(
+    tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus
+) -> TrainRecord:
     """Return the record of one whose updates are each of two batches."""
-    return train(make_request(tmp_path_factory.mktemp("runs") / "by_two_batches", data, **TWO_BATCHES))
+    return train(
+        make_request(tmp_path_factory.mktemp("runs") / "by_two_batches", data, **TWO_BATCHES)
+    )
 
 
 @pytest.fixture(scope="session")
 def results(
-    tmp_path_factory: pytest.TempPathFactory, finished: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText
+    tmp_path_factory: pytest.TempPathFactory,
+    finished: TrainRecord,
+    data: BinarizedCorpus,
+    segmented: SegmentedText,
 ) -> Path:
-    """Return a results folder in which the finished training is the demo's base, averaged over its last two models."""
+    """Return a results folder in which the finished training is the demo's base, averaged over its
+    last two models.
+    """
     folder = tmp_path_factory.mktemp("results")
     write_results(folder, finished, data, segmented)
     return folder

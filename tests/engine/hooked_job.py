@@ -1,4 +1,6 @@
-"""What tests do to a training from inside its process: end it, signal it, or make it wait, at a chosen update."""
+"""What tests do to a training from inside its process: end it, signal it, or make it wait, at a
+chosen update.
+"""
 
 import contextlib
 import functools
@@ -28,7 +30,9 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Let it happen after that update, before anything is saved; what was saved earlier is written by then."""
+        """Let it happen after that update, before anything is saved; what was saved earlier is
+        written by then.
+        """
         import fairseq.trainer
 
         from aiayn.train.checkpoints import CheckpointKeeper
@@ -113,7 +117,10 @@ class KillInSave(Hook, frozen=True, kw_only=True):
         original = torch.save
 
         def save(state: dict[str, Any], file: Any) -> None:
-            if state["optimizer_history"][-1]["num_updates"] == self.update and "last_optimizer_state" in state:
+            if (
+                state["optimizer_history"][-1]["num_updates"] == self.update
+                and "last_optimizer_state" in state
+            ):
                 whole = io.BytesIO()
                 original(state, whole)
                 file.write(whole.getvalue()[: whole.tell() // 2])
@@ -164,7 +171,8 @@ def next_jobs(*hooks: Hook) -> Callable[[TrainingRequest], TrainingJob]:
 @contextlib.contextmanager
 def hooked(*hooks: Hook) -> Iterator[None]:
     """Let the next jobs submitted be hooked, one by one."""
-    # A job looks for modules in the copy of its code and in PYTHONPATH alone; this one is none of the code.
+    # A job looks for modules in the copy of its code and in PYTHONPATH alone; this one is none of
+    # the code.
     path = os.pathsep.join([str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])
     with (
         mock.patch("aiayn.launch.local.TrainingJob", next_jobs(*hooks)),

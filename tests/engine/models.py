@@ -1,4 +1,6 @@
-"""Models of a few thousand parameters for the tests of this folder, and batches of random sentences with padding."""
+"""Models of a few thousand parameters for the tests of this folder, and batches of random sentences
+with padding.
+"""
 
 from types import SimpleNamespace
 from typing import Any
@@ -33,9 +35,13 @@ def make_task(dictionary: Dictionary | None = None) -> Any:
 
 
 def make_model(seed: int = 1, task: Any = None, **changes: Any) -> AiaynTransformer:
-    """Return a model of two layers, width 8 and two heads, with `changes` to its config, ready to be evaluated."""
+    """Return a model of two layers, width 8 and two heads, with `changes` to its config, ready to
+    be evaluated.
+    """
     torch.manual_seed(seed)
-    return AiaynTransformer.build_model(AiaynTransformerConfig(**(SMALL | changes)), task or make_task()).eval()
+    return AiaynTransformer.build_model(
+        AiaynTransformerConfig(**(SMALL | changes)), task or make_task()
+    ).eval()
 
 
 def randomise(model: Any, seed: int = 1, *, std: float = 0.2) -> Any:
@@ -54,19 +60,26 @@ def make_batch(
     target_lengths: tuple[int, ...] = (4, 2, 6),
     left_pad_source: bool = False,
 ) -> dict[str, Tensor]:
-    """Return random sentences as fairseq's collater gives them: each ends with </s>, targets begin with it."""
+    """Return random sentences as fairseq's collater gives them: each ends with </s>, targets begin
+    with it.
+    """
     generator = torch.Generator().manual_seed(seed)
 
     def sentences(lengths: tuple[int, ...]) -> list[Tensor]:
         ends = torch.tensor([EOS])
-        return [torch.cat([torch.randint(4, NUM_SYMBOLS, (n - 1,), generator=generator), ends]) for n in lengths]
+        return [
+            torch.cat([torch.randint(4, NUM_SYMBOLS, (n - 1,), generator=generator), ends])
+            for n in lengths
+        ]
 
     source, target = sentences(source_lengths), sentences(target_lengths)
     moved = [torch.cat([one[-1:], one[:-1]]) for one in target]
 
     def pad(rows: list[Tensor], *, is_left: bool = False) -> Tensor:
         side = "left" if is_left else "right"
-        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD, padding_side=side)
+        return torch.nn.utils.rnn.pad_sequence(
+            rows, batch_first=True, padding_value=PAD, padding_side=side
+        )
 
     return {
         "src_tokens": pad(source, is_left=left_pad_source),
@@ -78,14 +91,24 @@ def make_batch(
 
 def logits_of(model: Any, batch: dict[str, Tensor]) -> Tensor:
     """Return a model's logits at the target tokens that are no padding, (N, V)."""
-    logits: Tensor = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])[0]
+    logits: Tensor = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])[
+        0
+    ]
     return logits[batch["target"].ne(PAD)]
 
 
 class WaitsForTheHost(TorchDispatchMode):
     """Notes each operator whose result, or the shape of it, the host must know before it goes on."""
 
-    NAMES = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "unique", "_unique2")
+    NAMES = (
+        "_local_scalar_dense",
+        "nonzero",
+        "masked_select",
+        "is_nonzero",
+        "equal",
+        "unique",
+        "_unique2",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +118,11 @@ class WaitsForTheHost(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
         self.num_operators += 1
-        indices = args[1] if name in ("index", "index_put", "index_put_", "_index_put_impl_") else []
-        if name in self.NAMES or any(one is not None and one.dtype == torch.bool for one in indices):
+        indices = (
+            args[1] if name in ("index", "index_put", "index_put_", "_index_put_impl_") else []
+        )
+        if name in self.NAMES or any(
+            one is not None and one.dtype == torch.bool for one in indices
+        ):
             self.found.append(name)
         return func(*args, **(kwargs or {}))

@@ -1,12 +1,15 @@
-"""Pretends that this machine has a GPU, so that the code for GPUs runs and is counted on torch's build for CPUs.
+"""Pretends that this machine has a GPU, so that the code for GPUs runs and is counted on torch's
+build for CPUs.
 
-A `GpuTensor` reports the device cuda:0 and holds a tensor of the device meta (a shape of any size) or of the CPU (real
-numbers, small models). torch's own dispatcher, autograd with its thread for the device, and autocast's lists for CUDA
-do the rest. The device counts kernels, copies and the host's waits, refuses operands on two devices, and lets a copy
-to the host that nobody waits for arrive late, as a GPU does. It runs no kernel of a GPU, so it does not show that a
-kernel is right, or how fast it is.
+A `GpuTensor` reports the device cuda:0 and holds a tensor of the device meta (a shape of any size)
+or of the CPU (real numbers, small models). torch's own dispatcher, autograd with its thread for the
+device, and autocast's lists for CUDA do the rest. The device counts kernels, copies and the host's
+waits, refuses operands on two devices, and lets a copy to the host that nobody waits for arrive
+late, as a GPU does. It runs no kernel of a GPU, so it does not show that a kernel is right, or how
+fast it is.
 
-It changes tables of the process in memory, so it belongs in a process of its own: `tests/engine/pretended_runs.py`.
+It changes tables of the process in memory, so it belongs in a process of its own:
+`tests/engine/pretended_runs.py`.
 """
 
 import collections
@@ -49,7 +52,13 @@ TENSORS_PER_KERNEL, CHUNKS_PER_KERNEL, CHUNK = 55, 320, 65_536
 WAITING = {
     aten._local_scalar_dense, aten.is_nonzero, aten.equal, aten.nonzero, aten.masked_select, aten._unique2,
 }  # fmt: skip
-PRODUCTS = {aten.mm, aten.addmm, aten.addmm_, aten.bmm, aten.baddbmm}  # of one type; the device meta would not check it
+PRODUCTS = {
+    aten.mm,
+    aten.addmm,
+    aten.addmm_,
+    aten.bmm,
+    aten.baddbmm,
+}  # of one type; the device meta would not check it
 
 
 def reason_unsupported() -> str:
@@ -65,16 +74,19 @@ def reason_unsupported() -> str:
 def allow_cuda() -> None:
     """Let autograd accept the device cuda, which a build for CPUs refuses.
 
-    torch has a guard for CUDA that does nothing, but registers it only in place of a guard that counts no devices. So
-    such a guard is registered first. Then five of the functions that autograd asks about CUDA answer 1 in place of 0,
-    and those that set or return the current device answer 0.
+    torch has a guard for CUDA that does nothing, but registers it only in place of a guard that
+    counts no devices. So such a guard is registered first. Then five of the functions that autograd
+    asks about CUDA answer 1 in place of 0, and those that set or return the current device answer
+    0.
 
     Raises:
         RuntimeError: if torch still knows no such device.
     """
     function = ctypes.CFUNCTYPE(ctypes.c_int64)
     answer_0, answer_1 = function(lambda: 0), function(lambda: 1)
-    address_0, address_1 = (ctypes.cast(answer, ctypes.c_void_p).value for answer in (answer_0, answer_1))
+    address_0, address_1 = (
+        ctypes.cast(answer, ctypes.c_void_p).value for answer in (answer_0, answer_1)
+    )
     folder = Path(torch.__file__).parent / "lib"
     guards = (ctypes.c_void_p * 32).in_dll(
         ctypes.CDLL(str(folder / "libc10.so")), "_ZN3c104impl26device_guard_impl_registryE"
@@ -94,8 +106,13 @@ def allow_cuda() -> None:
     hooks[0] = ctypes.addressof(functions)
     _kept_alive.extend([answer_0, answer_1, guard_functions, guard, functions])
     if torch.accelerator.current_accelerator() != torch.device("cuda"):
-        raise RuntimeError(f"torch {torch.__version__} knows no device cuda: its tables differ from {TORCH_VERSION}'s")
-    torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(..., device="cuda") asks the dispatcher for the copy
+        raise RuntimeError(
+            f"torch {torch.__version__} knows no device cuda: its tables differ from"
+            f" {TORCH_VERSION}'s"
+        )
+    torch._C._set_only_lift_cpu_tensors(
+        True
+    )  # torch.tensor(..., device="cuda") asks the dispatcher for the copy
     torch.__future__.set_overwrite_module_params_on_conversion(True)
 
 
@@ -125,9 +142,15 @@ class GpuTensor(Tensor):
     @staticmethod
     def __new__(cls, inner: Tensor) -> "GpuTensor":
         return torch.Tensor._make_wrapper_subclass(
-            cls, inner.size(), strides=inner.stride(), storage_offset=inner.storage_offset(), dtype=inner.dtype,
-            layout=inner.layout, device="cuda:0", requires_grad=False,
-        )  # fmt: skip
+            cls,
+            inner.size(),
+            strides=inner.stride(),
+            storage_offset=inner.storage_offset(),
+            dtype=inner.dtype,
+            layout=inner.layout,
+            device="cuda:0",
+            requires_grad=False,
+        )
 
     def __init__(self, inner: Tensor) -> None:
         self.inner = inner
@@ -148,7 +171,9 @@ class GpuTensor(Tensor):
 
     def set_(self, source: GpuStorage) -> "GpuTensor":
         """Return a tensor of a whole storage's bytes."""
-        return GpuTensor(torch.empty(0, dtype=self.dtype, device=self.inner.device).set_(source.inner))
+        return GpuTensor(
+            torch.empty(0, dtype=self.dtype, device=self.inner.device).set_(source.inner)
+        )
 
     def tolist(self) -> Any:
         """Return numbers, by a copy to the host."""
@@ -159,14 +184,17 @@ class GpuTensor(Tensor):
 
 
 class Gpu:
-    """The device: it runs every operator on what its tensors hold, and counts what that is on a GPU.
+    """The device: it runs every operator on what its tensors hold, and counts what that is on a
+    GPU.
 
     `has_numbers` chooses what tensors hold: real numbers, or shapes alone.
     """
 
     def __init__(self) -> None:
         self.has_numbers = False
-        self.late: list[tuple[Tensor, Tensor]] = []  # buffers on the host, and what arrives there at the next wait
+        self.late: list[
+            tuple[Tensor, Tensor]
+        ] = []  # buffers on the host, and what arrives there at the next wait
         self.forget()
 
     def forget(self) -> None:
@@ -184,7 +212,9 @@ class Gpu:
             buffer.copy_(value)
         self.late.clear()
         frames = [
-            frame for frame in traceback.extract_stack() if "/aiayn/" in frame.filename or "fairseq" in frame.filename
+            frame
+            for frame in traceback.extract_stack()
+            if "/aiayn/" in frame.filename or "fairseq" in frame.filename
         ]
         place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "a test"
         self.waits[f"{place} ({reason})"] += 1
@@ -197,7 +227,9 @@ class Gpu:
         device = kwargs.get("device")
         target = None if device is None else torch.device(device).type
         if not on_gpu and target != "cuda":
-            return func(*args, **{name: value for name, value in kwargs.items() if name != "pin_memory"})
+            return func(
+                *args, **{name: value for name, value in kwargs.items() if name != "pin_memory"}
+            )
         if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
             with Pretending():  # in inference mode nothing above has taken it apart
                 return func.decompose(*args, **kwargs)
@@ -211,7 +243,9 @@ class Gpu:
                 return self._numbers(on_gpu[0]).item()
         if operator is aten._to_copy and on_gpu and target == "cpu":
             number = self._numbers(on_gpu[0]).to(kwargs.get("dtype") or on_gpu[0].dtype)
-            return self._copy_to_host(number, torch.empty_like(number), bool(kwargs.get("non_blocking")))
+            return self._copy_to_host(
+                number, torch.empty_like(number), bool(kwargs.get("non_blocking"))
+            )
         if operator is aten.copy_ and not isinstance(args[0], GpuTensor):
             is_late = bool(kwargs.get("non_blocking") or args[2:3] == (True,))
             return self._copy_to_host(self._numbers(args[1]), args[0], is_late)
@@ -221,13 +255,19 @@ class Gpu:
             _require_one_device(func, tensors)
             self.kernels[self.phase] += num_kernels(func, args)
         if operator in PRODUCTS and len({tensor.dtype for tensor in tensors}) > 1:
-            raise RuntimeError(f"expected operands of one type, {func} got {[tensor.dtype for tensor in tensors]}")
+            raise RuntimeError(
+                f"expected operands of one type, {func} got {[tensor.dtype for tensor in tensors]}"
+            )
         return self._compute(func, args, kwargs, on_gpu)
 
     def _numbers(self, tensor: Tensor) -> Tensor:
         """Return a copy of a tensor's numbers; ones where it holds none."""
         assert isinstance(tensor, GpuTensor)
-        return tensor.inner.clone() if self.has_numbers else torch.ones(tensor.shape, dtype=tensor.dtype)
+        return (
+            tensor.inner.clone()
+            if self.has_numbers
+            else torch.ones(tensor.shape, dtype=tensor.dtype)
+        )
 
     def _copy_to_host(self, value: Tensor, buffer: Tensor, is_late: bool) -> Tensor:
         self.num_copies += 1
@@ -239,7 +279,9 @@ class Gpu:
             buffer.copy_(value)
         return buffer
 
-    def _note_copy_from_host(self, operator: Any, source: Tensor, args: Any, kwargs: dict[str, Any]) -> None:
+    def _note_copy_from_host(
+        self, operator: Any, source: Tensor, args: Any, kwargs: dict[str, Any]
+    ) -> None:
         if operator is aten.copy_ and source.dim() == 0:  # a number, the argument of a kernel
             self.kernels[self.phase] += 1
             return
@@ -247,7 +289,9 @@ class Gpu:
         if not (kwargs.get("non_blocking") or args[2:3] == (True,)):
             self.wait("copy from the host")
 
-    def _compute(self, func: Any, args: Any, kwargs: dict[str, Any], on_gpu: list["GpuTensor"]) -> Any:
+    def _compute(
+        self, func: Any, args: Any, kwargs: dict[str, Any], on_gpu: list["GpuTensor"]
+    ) -> Any:
         """Compute an operator on the inner tensors; what it changes in place stays the same tensor."""
         inner_device = torch.device("cpu" if self.has_numbers else "meta")
         outer_by_inner = {id(tensor.inner): tensor for tensor in on_gpu}
@@ -255,15 +299,21 @@ class Gpu:
         def inner_of(value: Any) -> Any:
             if isinstance(value, Tensor):
                 return value.inner if isinstance(value, GpuTensor) else value.to(inner_device)
-            return inner_device if isinstance(value, torch.device) and value.type == "cuda" else value
+            return (
+                inner_device if isinstance(value, torch.device) and value.type == "cuda" else value
+            )
 
         flat, spec = tree_flatten((args, kwargs))
         inner_args, inner_kwargs = tree_unflatten([inner_of(value) for value in flat], spec)
         if inner_kwargs.get("device") is not None:
             inner_kwargs["device"] = inner_device
-        inner_kwargs |= {name: False for name in ("pin_memory", "non_blocking") if inner_kwargs.get(name)}
+        inner_kwargs |= {
+            name: False for name in ("pin_memory", "non_blocking") if inner_kwargs.get(name)
+        }
         # A view of a tensor that is not of inference mode is not of it, either.
-        is_inference = torch.is_inference_mode_enabled() and not (is_view(func) and not on_gpu[0].is_inference())
+        is_inference = torch.is_inference_mode_enabled() and not (
+            is_view(func) and not on_gpu[0].is_inference()
+        )
 
         def outer_of(inner: Tensor) -> Tensor:
             outer = outer_by_inner.get(id(inner))
@@ -287,7 +337,11 @@ class Pretending(TorchDispatchMode):
 
 def is_view(func: Any) -> bool:
     """Return whether an operator returns its argument's memory, unchanged."""
-    aliases = [argument.alias_info for argument in func._schema.arguments if argument.alias_info is not None]
+    aliases = [
+        argument.alias_info
+        for argument in func._schema.arguments
+        if argument.alias_info is not None
+    ]
     has_result = any(result.alias_info is not None for result in func._schema.returns)
     return has_result and any(not alias.is_write for alias in aliases)
 
@@ -300,7 +354,9 @@ def num_kernels(func: Any, args: Any) -> int:
     if not str(operator).startswith(("aten._foreach", "aten._fused_adam")):
         return KERNELS_BY_OPERATOR.get(operator, 1)
     num_chunks = sum(math.ceil(tensor.numel() / CHUNK) for tensor in args[0])
-    return max(math.ceil(len(args[0]) / TENSORS_PER_KERNEL), math.ceil(num_chunks / CHUNKS_PER_KERNEL))
+    return max(
+        math.ceil(len(args[0]) / TENSORS_PER_KERNEL), math.ceil(num_chunks / CHUNKS_PER_KERNEL)
+    )
 
 
 def _has_mask(indices: Any) -> bool:
@@ -311,14 +367,20 @@ def _require_one_device(func: Any, tensors: list[Tensor]) -> None:
     for tensor in tensors:
         if not isinstance(tensor, GpuTensor) and tensor.dim() > 0:  # a number may be on the CPU
             raise RuntimeError(
-                f"Expected all tensors to be on the same device, but {func} got cuda:0 and cpu ({tuple(tensor.shape)})"
+                f"Expected all tensors to be on the same device, but {func} got cuda:0 and cpu"
+                f" ({tuple(tensor.shape)})"
             )
 
 
 def choose_kernel(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, **options: Any,
-) -> int:  # fmt: skip
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    **options: Any,
+) -> int:
     """Return the number of the kernel by which torch computes an attention on an H100.
 
     torch's own choice, of `sdp_utils.cpp`, is compiled into builds for CUDA only.
@@ -337,15 +399,27 @@ _attend_on_cpu = torch.nn.functional.scaled_dot_product_attention
 
 
 def attend(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: float | None = None, **options: Any,
-) -> Tensor:  # fmt: skip
-    """Compute an attention as torch's build for CUDA does; a build for CPUs would take plain products of matrices."""
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    **options: Any,
+) -> Tensor:
+    """Compute an attention as torch's build for CUDA does; a build for CPUs would take plain
+    products of matrices.
+    """
     if not isinstance(query, GpuTensor):
-        return _attend_on_cpu(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **options)
+        return _attend_on_cpu(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **options
+        )
     GPU.num_attentions_with_cudnn += torch.backends.cuda.cudnn_sdp_enabled()
     if torch.is_autocast_enabled("cuda"):
-        query, key, value = (tensor.to(torch.get_autocast_dtype("cuda")) for tensor in (query, key, value))
+        query, key, value = (
+            tensor.to(torch.get_autocast_dtype("cuda")) for tensor in (query, key, value)
+        )
     kernel = choose_kernel(query, key, value, attn_mask, dropout_p, is_causal)
     kind = "causal" if is_causal else "masked" if attn_mask is not None else "open"
     GPU.attention[f"{kind}: {('math', 'flash', 'efficient', 'cudnn')[kernel]}"] += 1
@@ -364,7 +438,9 @@ def attend(
 
 
 def _prepare_mask(mask: Tensor, query: Tensor, kernel: int) -> Tensor:
-    """Return a mask as a kernel needs it: numbers of the query's type, in rows that begin at multiples of 16."""
+    """Return a mask as a kernel needs it: numbers of the query's type, in rows that begin at
+    multiples of 16.
+    """
     if mask.dtype == torch.bool:
         hidden = torch.scalar_tensor(-torch.inf, dtype=query.dtype, device="cuda")
         mask = torch.where(mask, 0.0, hidden)
@@ -376,18 +452,41 @@ def _prepare_mask(mask: Tensor, query: Tensor, kernel: int) -> Tensor:
 
 
 def pretend_torch_cuda(num_gpus: int = 1) -> None:
-    """Let torch.cuda's functions answer as on a node with so many H100, for the rest of this process."""
+    """Let torch.cuda's functions answer as on a node with so many H100, for the rest of this
+    process.
+    """
     properties = SimpleNamespace(
-        name="NVIDIA H100 80GB HBM3", major=9, minor=0, total_memory=85_520_809_984, uuid="0", multi_processor_count=132
+        name="NVIDIA H100 80GB HBM3",
+        major=9,
+        minor=0,
+        total_memory=85_520_809_984,
+        uuid="0",
+        multi_processor_count=132,
     )
     answers: dict[str, Any] = {
-        "is_available": True, "is_initialized": True, "device_count": num_gpus, "current_device": 0, "init": None,
-        "_lazy_init": None, "set_device": None, "empty_cache": None, "manual_seed": None, "manual_seed_all": None,
-        "get_device_name": properties.name, "get_device_capability": (9, 0), "get_device_properties": properties,
-        "is_bf16_supported": True, "set_rng_state": None, "get_rng_state": torch.zeros(16, dtype=torch.uint8),
-        "max_memory_allocated": 0, "reset_peak_memory_stats": None, "is_current_stream_capturing": False,
-        "memory_summary": "", "_is_in_bad_fork": False, "get_arch_list": ["sm_90"],
-    }  # fmt: skip
+        "is_available": True,
+        "is_initialized": True,
+        "device_count": num_gpus,
+        "current_device": 0,
+        "init": None,
+        "_lazy_init": None,
+        "set_device": None,
+        "empty_cache": None,
+        "manual_seed": None,
+        "manual_seed_all": None,
+        "get_device_name": properties.name,
+        "get_device_capability": (9, 0),
+        "get_device_properties": properties,
+        "is_bf16_supported": True,
+        "set_rng_state": None,
+        "get_rng_state": torch.zeros(16, dtype=torch.uint8),
+        "max_memory_allocated": 0,
+        "reset_peak_memory_stats": None,
+        "is_current_stream_capturing": False,
+        "memory_summary": "",
+        "_is_in_bad_fork": False,
+        "get_arch_list": ["sm_90"],
+    }
     for name, answer in answers.items():
         setattr(torch.cuda, name, functools.partial(_answer, answer))
     torch.cuda.synchronize = lambda *_: GPU.wait("torch.cuda.synchronize")
@@ -410,7 +509,9 @@ _move = torch.nn.Module.to
 
 
 def _move_with_ties(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
-    """Move a module; a parameter with two names stays one, as where a GPU's data replaces the parameter's."""
+    """Move a module; a parameter with two names stays one, as where a GPU's data replaces the
+    parameter's.
+    """
     places = collections.defaultdict(list)
     for owner in module.modules():
         for name, parameter in owner._parameters.items():
@@ -430,20 +531,29 @@ def pretended_ranks(world_size: int) -> Iterator[None]:
         return
 
     def collective(*args: Any, **_: Any) -> None:
-        if not all(isinstance(tensor, GpuTensor) for tensor in tree_flatten(args)[0] if isinstance(tensor, Tensor)):
+        if not all(
+            isinstance(tensor, GpuTensor)
+            for tensor in tree_flatten(args)[0]
+            if isinstance(tensor, Tensor)
+        ):
             raise RuntimeError("No backend type associated with device type cpu")
         GPU.kernels[GPU.phase] += 1
 
     answers: dict[str, Callable[..., Any]] = {
-        "is_initialized": lambda: True, "get_world_size": lambda group=None: world_size,
-        "get_rank": lambda group=None: 0, "get_backend": lambda group=None: "nccl",
-        "new_group": lambda *_, **__: None, "barrier": lambda *_, **__: None,
-    }  # fmt: skip
+        "is_initialized": lambda: True,
+        "get_world_size": lambda group=None: world_size,
+        "get_rank": lambda group=None: 0,
+        "get_backend": lambda group=None: "nccl",
+        "new_group": lambda *_, **__: None,
+        "barrier": lambda *_, **__: None,
+    }
     answers |= dict.fromkeys(("all_reduce", "broadcast", "all_gather"), collective)
     from fairseq.distributed import utils
 
     with (
         unittest.mock.patch.multiple(torch.distributed, **answers),
-        unittest.mock.patch.object(utils, "all_gather_list", lambda data, *_, **__: [data] * world_size),
+        unittest.mock.patch.object(
+            utils, "all_gather_list", lambda data, *_, **__: [data] * world_size
+        ),
     ):
         yield

@@ -39,7 +39,8 @@ PAD, END = 1, 2
 class StepCounts(msgspec.Struct, frozen=True, kw_only=True):
     """What one update of a training is on a GPU.
 
-    Kernels of forward and backward pass count for each batch of an update, all others once an update.
+    Kernels of forward and backward pass count for each batch of an update, all others once an
+    update.
     """
 
     system: str
@@ -62,14 +63,18 @@ def make_sample(seed: int) -> dict[str, Any]:
     source, target = ids.masked_fill(torch.arange(LONGEST) >= lengths[..., None], PAD)
     moved = torch.cat([torch.full_like(target[:, :1], END), target[:, :-1]], dim=1)
     return {
-        "id": torch.arange(num_sentences), "nsentences": num_sentences, "ntokens": int(target.ne(PAD).sum()),
+        "id": torch.arange(num_sentences),
+        "nsentences": num_sentences,
+        "ntokens": int(target.ne(PAD).sum()),
         "target": target,
         "net_input": {"src_tokens": source, "src_lengths": lengths[0], "prev_output_tokens": moved},
-    }  # fmt: skip
+    }
 
 
 def make_trainer(system: str, num_ranks: int, folder: Path) -> Any:
-    """Return fairseq's trainer of a paper's system, on the pretended GPU; its weights have no numbers."""
+    """Return fairseq's trainer of a paper's system, on the pretended GPU; its weights have no
+    numbers.
+    """
     from fairseq import tasks
     from fairseq.logging import metrics
     from fairseq.trainer import Trainer
@@ -83,9 +88,13 @@ def make_trainer(system: str, num_ranks: int, folder: Path) -> Any:
     for language in ("en", "de"):
         symbols = "".join(f"w{index} 1\n" for index in range(VOCABULARY_SIZE - 4))
         (folder / f"dict.{language}.txt").write_text(symbols, encoding="utf-8")
-    data = TrainingData(folder=str(folder), source_language="en", target_language="de", is_joint=True)
+    data = TrainingData(
+        folder=str(folder), source_language="en", target_language="de", is_joint=True
+    )
     training = read_system(system, "paper").training
-    flags = train_flags(training, data, seed=1, save_folder=str(folder), device="cuda", num_ranks=num_ranks)
+    flags = train_flags(
+        training, data, seed=1, save_folder=str(folder), device="cuda", num_ranks=num_ranks
+    )
     flags += rank_flags(Rank(rank=0, world_size=num_ranks, job="1", local_rank=0), "cuda")
     cfg = compat.training_config(flags)
     metrics.reset()  # which is on the device of the process's last training
@@ -96,8 +105,12 @@ def make_trainer(system: str, num_ranks: int, folder: Path) -> Any:
     return Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
 
 
-def count_steps(system: str, num_ranks: int, precisions: tuple[str, ...] = PRECISIONS) -> Iterator[StepCounts]:
-    """Yield the counts of one update of a batch a rank, in each precision, with the vote that follows it."""
+def count_steps(
+    system: str, num_ranks: int, precisions: tuple[str, ...] = PRECISIONS
+) -> Iterator[StepCounts]:
+    """Yield the counts of one update of a batch a rank, in each precision, with the vote that
+    follows it.
+    """
     from aiayn.train.ranks import Rank, any_rank_stopped
     from aiayn.train.request import StopFlag
 
@@ -121,10 +134,15 @@ def count_steps(system: str, num_ranks: int, precisions: tuple[str, ...] = PRECI
             trainer.train_step([make_sample(1)])
             any_rank_stopped(StopFlag(), rank)
             yield StepCounts(
-                system=system, precision=precision, num_ranks=num_ranks, kernels_per_batch=GPU.kernels["batch"],
-                kernels_per_update=GPU.kernels[""], waits_per_update=GPU.waits.total(),
-                copies_per_update=GPU.num_copies, attention=", ".join(sorted(GPU.attention)),
-            )  # fmt: skip
+                system=system,
+                precision=precision,
+                num_ranks=num_ranks,
+                kernels_per_batch=GPU.kernels["batch"],
+                kernels_per_update=GPU.kernels[""],
+                waits_per_update=GPU.waits.total(),
+                copies_per_update=GPU.num_copies,
+                attention=", ".join(sorted(GPU.attention)),
+            )
 
 
 def plant(bug: str) -> contextlib.AbstractContextManager[Any]:
@@ -140,7 +158,9 @@ def plant(bug: str) -> contextlib.AbstractContextManager[Any]:
         return mock.patch.object(transformer, "label_smoothed_nll", uncounted)
     if bug == "the mask is made on the CPU":
         mask = attention.additive_mask
-        return mock.patch.object(transformer, "additive_mask", lambda padding, dtype: mask(padding.cpu(), dtype))
+        return mock.patch.object(
+            transformer, "additive_mask", lambda padding, dtype: mask(padding.cpu(), dtype)
+        )
     if bug == "cuDNN computes attention":
         return mock.patch("aiayn.train.device.refuse_cudnn")
     raise ValueError(bug)
@@ -151,11 +171,18 @@ BUGS = ("the loss counts its tokens", "the mask is made on the CPU", "cuDNN comp
 
 def count_all_steps() -> list[StepCounts]:
     """Return the rows of kernels.csv."""
-    return [step for system in SYSTEMS for num_ranks in NUM_RANKS for step in count_steps(system, num_ranks)]
+    return [
+        step
+        for system in SYSTEMS
+        for num_ranks in NUM_RANKS
+        for step in count_steps(system, num_ranks)
+    ]
 
 
 def run_steps() -> dict[str, Any]:
-    """Return the counts of all steps, where the last one waits, and what base in bf16 shows with each planted bug."""
+    """Return the counts of all steps, where the last one waits, and what base in bf16 shows with
+    each planted bug.
+    """
     counts = count_all_steps()
     waits = dict(GPU.waits)
     with_bug: dict[str, Any] = {}
@@ -196,11 +223,16 @@ def train(request: Any, *, stopped_at: int | None = None) -> Trained:
     def note_loss(task: Any, outputs: list[dict[str, Any]], criterion: Any) -> None:
         if criterion.training:
             losses.append(
-                sum(float(output["loss"]) for output in outputs) / sum(output["ntokens"] for output in outputs)
+                sum(float(output["loss"]) for output in outputs)
+                / sum(output["ntokens"] for output in outputs)
             )
         reduce_metrics(task, outputs, criterion)
 
-    hook = Signal(update=stopped_at, number=signal.SIGTERM).installed() if stopped_at else contextlib.nullcontext()
+    hook = (
+        Signal(update=stopped_at, number=signal.SIGTERM).installed()
+        if stopped_at
+        else contextlib.nullcontext()
+    )
     is_quick = mock.patch("aiayn.train.fairseq_args.NUM_VALIDATIONS", 1)
     noting = mock.patch.object(AiaynTranslationTask, "reduce_metrics", note_loss)
     with is_quick, noting, hook, StopFlag().installed() as stop:
@@ -212,7 +244,9 @@ def train(request: Any, *, stopped_at: int | None = None) -> Trained:
 
 
 def evaluate(model_path: Path, data: Any, decoding: Any, device: str) -> dict[str, Any]:
-    """Translate the demo's test set and measure its development set, and count attentions that cuDNN could compute."""
+    """Translate the demo's test set and measure its development set, and count attentions that
+    cuDNN could compute.
+    """
     from aiayn.decode.decode import Translator, load_source_lines
     from aiayn.decode.perplexity import perplexity
 
@@ -220,10 +254,18 @@ def evaluate(model_path: Path, data: Any, decoding: Any, device: str) -> dict[st
     translator = Translator(model_path, data.folder, decoding, device=device)
     hypotheses = translator.translate(load_source_lines(translator.task, "test")[:NUM_LINES])
     results = {"translations": [" ".join(hypothesis.pieces) for hypothesis in hypotheses]}
-    results |= {"decoding": dict(GPU.attention), "decoding with cuDNN": GPU.num_attentions_with_cudnn}
+    results |= {
+        "decoding": dict(GPU.attention),
+        "decoding with cuDNN": GPU.num_attentions_with_cudnn,
+    }
     forget_attention()
-    results["perplexity"] = perplexity(model_path, data.folder, "valid", device=device).ppl_per_subword
-    return results | {"measuring": dict(GPU.attention), "measuring with cuDNN": GPU.num_attentions_with_cudnn}
+    results["perplexity"] = perplexity(
+        model_path, data.folder, "valid", device=device
+    ).ppl_per_subword
+    return results | {
+        "measuring": dict(GPU.attention),
+        "measuring with cuDNN": GPU.num_attentions_with_cudnn,
+    }
 
 
 def write_csv(path: Path, counts: list[StepCounts]) -> None:
@@ -256,7 +298,11 @@ def run_training(folder: Path, binarized_path: Path) -> dict[str, Any]:
     data, system = read_record(binarized_path, BinarizedCorpus), read_system("base", "demo")
 
     def request(name: str, **changes: Any) -> Any:
-        changes = {"updates": UPDATES, "save_interval_updates": 100, "warmup_steps": WARMUP_STEPS} | changes
+        changes = {
+            "updates": UPDATES,
+            "save_interval_updates": 100,
+            "warmup_steps": WARMUP_STEPS,
+        } | changes
         training = msgspec.structs.replace(system.training, **changes)
         (folder / name).mkdir(parents=True)
         return make_request(folder / name, data, **msgspec.structs.asdict(training))
@@ -274,9 +320,14 @@ def run_training(folder: Path, binarized_path: Path) -> dict[str, Any]:
         stopped = request("stopped", device="cuda", precision="bf16")
         train(stopped, stopped_at=STOPPED_AT)
         results["resumed"] = train(stopped)
-        results |= {"training": dict(GPU.attention), "training with cuDNN": GPU.num_attentions_with_cudnn}
+        results |= {
+            "training": dict(GPU.attention),
+            "training with cuDNN": GPU.num_attentions_with_cudnn,
+        }
         hasty = request("hasty", device="cuda")
-        with mock.patch.object(torch.cuda, "synchronize"):  # the bug: checkpoints are written before copies arrive
+        with mock.patch.object(
+            torch.cuda, "synchronize"
+        ):  # the bug: checkpoints are written before copies arrive
             train(hasty, stopped_at=1)
         try:
             results["resumed, with a bug"] = train(hasty)
@@ -288,7 +339,9 @@ def run_training(folder: Path, binarized_path: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Run what the command line names."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=("steps", "training", "kernels"))
     parser.add_argument("--folder", type=Path, help="training: where the runs are made")
     parser.add_argument("--binarized", type=Path, help="training: record of the demo's data-bin")

@@ -1,4 +1,6 @@
-"""A checkpoint whose every parameter is drawn at random, and what a model says of one pair of sentences."""
+"""A checkpoint whose every parameter is drawn at random, and what a model says of one pair of
+sentences.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,9 @@ TARGET = ["\u2581", "d", "i", "e", "<unk>", "\u2581", "a", "n"]
 
 
 def save_random(folder: Path, data: BinarizedCorpus, training: TrainingSpec) -> Path:
-    """Write a checkpoint and return its path; a bias of 0 or a gain of 1 would hide what an export loses."""
+    """Write a checkpoint and return its path; a bias of 0 or a gain of 1 would hide what an export
+    loses.
+    """
     save_untrained(training, training_data(data), seed=1, into=folder / "untrained.pt")
     state = torch.load(folder / "untrained.pt", weights_only=True)
     generator = torch.Generator().manual_seed(1)
@@ -29,13 +33,20 @@ def save_random(folder: Path, data: BinarizedCorpus, training: TrainingSpec) -> 
 
 
 def log_probabilities(model: Any, task: Any, source: list[str], target: list[str]) -> list[float]:
-    """Return the log-probability of each target piece after the pieces before it, and of the end of sentence."""
+    """Return the log-probability of each target piece after the pieces before it, and of the end of
+    sentence.
+    """
     source_ids, target_ids = (
         dictionary.encode_line(" ".join(pieces), add_if_not_exist=False).long()[None]
-        for dictionary, pieces in ((task.source_dictionary, source), (task.target_dictionary, target))
+        for dictionary, pieces in (
+            (task.source_dictionary, source),
+            (task.target_dictionary, target),
+        )
     )
     begun = torch.cat([target_ids[:, -1:], target_ids[:, :-1]], dim=1)
     with torch.no_grad():
         logits, _ = model(source_ids, torch.tensor([source_ids.shape[1]]), begun)
-    values: list[float] = logits[0].log_softmax(dim=-1).gather(1, target_ids[0][:, None])[:, 0].tolist()
+    values: list[float] = (
+        logits[0].log_softmax(dim=-1).gather(1, target_ids[0][:, None])[:, 0].tolist()
+    )
     return values

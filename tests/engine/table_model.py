@@ -1,4 +1,6 @@
-"""A model whose next symbol is looked up in a table by what came before; all that it can say; a search in lists."""
+"""A model whose next symbol is looked up in a table by what came before; all that it can say; a
+search in lists.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,27 +15,38 @@ Prefix = tuple[str, ...]
 NextSymbol = Callable[[str, Prefix], Mapping[str, float]]
 END = "</s>"
 WORDS = ("a", "b", "c", "d")
-PENALTY_BY_FORM: dict[str, Callable[[int], float]] = {"len": lambda n: n**0.6, "gnmt": lambda n: ((5 + n) / 6) ** 0.6}
+PENALTY_BY_FORM: dict[str, Callable[[int], float]] = {
+    "len": lambda n: n**0.6,
+    "gnmt": lambda n: ((5 + n) / 6) ** 0.6,
+}
 MIN_LENGTH_BY_STOP = {"fairseq": 1, "tensor2tensor": 0}  # fairseq bars the sentence without words
 
 
 def make_dictionary(num_symbols: int = 300) -> Dictionary:
-    """Return a dictionary of the four words, fairseq's four symbols, and others that are never said.
+    """Return a dictionary of the four words, fairseq's four symbols, and others that are never
+    said.
 
     The others are there because fairseq draws 2 candidates a beam and wants as many symbols.
     """
     dictionary = Dictionary()
-    for word in (*WORDS, *(f"unsaid{index}" for index in range(num_symbols - len(dictionary) - len(WORDS)))):
+    for word in (
+        *WORDS,
+        *(f"unsaid{index}" for index in range(num_symbols - len(dictionary) - len(WORDS))),
+    ):
         dictionary.add_symbol(word)
     return dictionary
 
 
 def random_table(seed: int, *, sharpness: float = 1.0) -> NextSymbol:
-    """Return a model with five symbols, four words and the end: probabilities drawn anew for each source and prefix."""
+    """Return a model with five symbols, four words and the end: probabilities drawn anew for each
+    source and prefix.
+    """
 
     def next_symbol(source: str, prefix: Prefix) -> Mapping[str, float]:
         digits = [WORDS.index(source), *map(WORDS.index, prefix)]
-        rng = torch.Generator().manual_seed(seed * 10**6 + sum((digit + 1) * 5**i for i, digit in enumerate(digits)))
+        rng = torch.Generator().manual_seed(
+            seed * 10**6 + sum((digit + 1) * 5**i for i, digit in enumerate(digits))
+        )
         drawn = (torch.randn(5, generator=rng, dtype=torch.float64) * sharpness).softmax(dim=0)
         return dict(zip((END, *WORDS), drawn.tolist(), strict=True))
 
@@ -41,7 +54,9 @@ def random_table(seed: int, *, sharpness: float = 1.0) -> NextSymbol:
 
 
 def slow_starter(source: str, prefix: Prefix) -> Mapping[str, float]:
-    """Three sentences: `b` with probability 0.4, `a` with 0.6 * 0.52 = 0.312, `a a a` with 0.6 * 0.48 = 0.288."""
+    """Three sentences: `b` with probability 0.4, `a` with 0.6 * 0.52 = 0.312, `a a a` with 0.6 *
+    0.48 = 0.288.
+    """
     return {
         (): {"a": 0.6, "b": 0.4},
         ("b",): {END: 1.0},
@@ -70,20 +85,28 @@ class _Encoder:
 class _Decoder:
     """Looks the whole prefix up at each step."""
 
-    def __init__(self, dictionary: Dictionary, decode: Callable[[Tensor, Tensor], tuple[Tensor, None]]) -> None:
+    def __init__(
+        self, dictionary: Dictionary, decode: Callable[[Tensor, Tensor], tuple[Tensor, None]]
+    ) -> None:
         self.dictionary, self._decode = dictionary, decode
 
-    def forward(self, tokens: Tensor, *, encoder_out: Tensor, incremental_state: Any = None) -> tuple[Tensor, None]:
+    def forward(
+        self, tokens: Tensor, *, encoder_out: Tensor, incremental_state: Any = None
+    ) -> tuple[Tensor, None]:
         return self._decode(tokens, encoder_out)
 
     __call__ = forward
 
-    def reorder_incremental_state_scripting(self, incremental_state: Any, new_order: Tensor) -> None:
+    def reorder_incremental_state_scripting(
+        self, incremental_state: Any, new_order: Tensor
+    ) -> None:
         pass
 
 
 class TableModel(nn.Module):
-    """What a search asks of a model of fairseq's, out of a table; the source's first symbol says which."""
+    """What a search asks of a model of fairseq's, out of a table; the source's first symbol says
+    which.
+    """
 
     def __init__(self, dictionary: Dictionary, next_symbol: NextSymbol) -> None:
         super().__init__()
@@ -94,7 +117,9 @@ class TableModel(nn.Module):
     def max_decoder_positions(self) -> int:
         return 1024
 
-    def get_normalized_probs(self, decoder_out: tuple[Tensor, Any], *, log_probs: bool, sample: Any) -> Tensor:
+    def get_normalized_probs(
+        self, decoder_out: tuple[Tensor, Any], *, log_probs: bool, sample: Any
+    ) -> Tensor:
         return decoder_out[0]
 
     def _decode(self, tokens: Tensor, encoder_out: Tensor) -> tuple[Tensor, None]:
@@ -102,9 +127,12 @@ class TableModel(nn.Module):
         rows = []
         for table, prefix in zip(encoder_out.tolist(), tokens.tolist(), strict=True):
             words = tuple(map(self._name, prefix[1:]))
-            # A beam larger than what can be said holds impossible prefixes as well, at minus infinity.
+            # A beam larger than what can be said holds impossible prefixes as well, at minus
+            # infinity.
             is_possible = set(words) <= set(WORDS)
-            probability_by_symbol = self.next_symbol(self._name(table), words) if is_possible else {END: 1.0}
+            probability_by_symbol = (
+                self.next_symbol(self._name(table), words) if is_possible else {END: 1.0}
+            )
             row = torch.zeros(len(self.dictionary))
             for symbol, probability in probability_by_symbol.items():
                 row[self.dictionary.index(symbol)] = probability
@@ -115,7 +143,9 @@ class TableModel(nn.Module):
         return str(self.dictionary[index])
 
 
-def make_sample(dictionary: Dictionary, tables: Sequence[str], lengths: Sequence[int]) -> dict[str, Any]:
+def make_sample(
+    dictionary: Dictionary, tables: Sequence[str], lengths: Sequence[int]
+) -> dict[str, Any]:
     """Return a batch of sources of some lengths, end of sentence counted, padded on the right."""
     source_BS = torch.full((len(tables), max(lengths)), dictionary.pad())
     for row, (table, length) in enumerate(zip(tables, lengths, strict=True)):
@@ -125,9 +155,15 @@ def make_sample(dictionary: Dictionary, tables: Sequence[str], lengths: Sequence
 
 
 def everything_said(
-    next_symbol: NextSymbol, table: str, *, max_length: int, penalty: Callable[[int], float], min_length: int
+    next_symbol: NextSymbol,
+    table: str,
+    *,
+    max_length: int,
+    penalty: Callable[[int], float],
+    min_length: int,
 ) -> list[tuple[Prefix, float]]:
-    """Return each sentence of at most `max_length` words with its score, best first, without any search.
+    """Return each sentence of at most `max_length` words with its score, best first, without any
+    search.
 
     The score is the log-probability (nats) over `penalty(n)`, n the words and the end of sentence.
     """
@@ -149,12 +185,19 @@ def everything_said(
 
 
 def search_in_lists(
-    next_symbol: NextSymbol, table: str, *, beam_size: int, max_length: int, penalty: Callable[[int], float]
+    next_symbol: NextSymbol,
+    table: str,
+    *,
+    beam_size: int,
+    max_length: int,
+    penalty: Callable[[int], float],
 ) -> tuple[Prefix, float]:
-    """Return the best that tensor2tensor's search finds, written down as its authors describe it, without tensors.
+    """Return the best that tensor2tensor's search finds, written down as its authors describe it,
+    without tensors.
 
-    Each step: the 2 beam_size best of all continuations, by log-probability; of these what ends joins the finished,
-    of which the beam_size best by score stay, and the beam_size best that do not end go on.
+    Each step: the 2 beam_size best of all continuations, by log-probability; of these what ends
+    joins the finished, of which the beam_size best by score stay, and the beam_size best that do
+    not end go on.
     """
     unfinished: list[tuple[Prefix, float]] = [((), 0.0)]
     finished: list[tuple[Prefix, float]] = []
@@ -166,9 +209,17 @@ def search_in_lists(
             if symbol == END or length < max_length
         ]
         candidates = sorted(grown, key=lambda candidate: -candidate[2])[: 2 * beam_size]
-        finished += [(prefix, whole / penalty(length + 1)) for prefix, symbol, whole in candidates if symbol == END]
+        finished += [
+            (prefix, whole / penalty(length + 1))
+            for prefix, symbol, whole in candidates
+            if symbol == END
+        ]
         finished = sorted(finished, key=lambda hypothesis: -hypothesis[1])[:beam_size]
-        unfinished = [((*prefix, symbol), whole) for prefix, symbol, whole in candidates if symbol != END][:beam_size]
-        if not unfinished or (finished and finished[-1][1] > unfinished[0][1] / penalty(max_length + 1)):
+        unfinished = [
+            ((*prefix, symbol), whole) for prefix, symbol, whole in candidates if symbol != END
+        ][:beam_size]
+        if not unfinished or (
+            finished and finished[-1][1] > unfinished[0][1] / penalty(max_length + 1)
+        ):
             break
     return finished[0]

@@ -1,4 +1,6 @@
-"""Attention is equation (1), with its masks, and each variant is what its name says; in cases done by hand."""
+"""Attention is equation (1), with its masks, and each variant is what its name says; in cases done
+by hand.
+"""
 
 import math
 from typing import Any
@@ -15,11 +17,24 @@ from tests.engine.models import PAD, make_batch, make_model
 KINDS = ["scaled", "unscaled", "sqrt_d_model", "temperature", "additive"]
 
 
-def make_attention(score: str = "scaled", *, d_model: int = 6, num_heads: int = 2, d_k: int = 3, d_v: int = 3,
-                   has_biases: bool = True) -> MultiHeadAttention:  # fmt: skip
+def make_attention(
+    score: str = "scaled",
+    *,
+    d_model: int = 6,
+    num_heads: int = 2,
+    d_k: int = 3,
+    d_v: int = 3,
+    has_biases: bool = True,
+) -> MultiHeadAttention:
     torch.manual_seed(5)
     attention = MultiHeadAttention(
-        d_model=d_model, num_heads=num_heads, d_k=d_k, d_v=d_v, score=score, has_biases=has_biases, p_drop=0.0
+        d_model=d_model,
+        num_heads=num_heads,
+        d_k=d_k,
+        d_v=d_v,
+        score=score,
+        has_biases=has_biases,
+        p_drop=0.0,
     )
     if score == "additive":
         torch.nn.init.normal_(attention.additive)
@@ -27,15 +42,21 @@ def make_attention(score: str = "scaled", *, d_model: int = 6, num_heads: int = 
 
 
 def identity_attention(score: str, width: int = 4) -> MultiHeadAttention:
-    """Return one head whose four projections are the identity, so that q, k and v are the input itself."""
-    attention = make_attention(score, d_model=width, num_heads=1, d_k=width, d_v=width, has_biases=False)
+    """Return one head whose four projections are the identity, so that q, k and v are the input
+    itself.
+    """
+    attention = make_attention(
+        score, d_model=width, num_heads=1, d_k=width, d_v=width, has_biases=False
+    )
     for projection in (attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj):
         torch.nn.init.eye_(projection.weight)
     return attention
 
 
 def test_equation_1_by_hand() -> None:
-    """q = (2, 0, 0, 0); the keys are (1, 0, 0, 0) and 0; d_k = 4: scores 2 / sqrt(4) = 1 and 0, weights e : 1."""
+    """q = (2, 0, 0, 0); the keys are (1, 0, 0, 0) and 0; d_k = 4: scores 2 / sqrt(4) = 1 and 0,
+    weights e : 1.
+    """
     query = torch.tensor([[[2.0, 0, 0, 0]]])
     memory = torch.tensor([[[1.0, 0, 0, 0], [0.0, 0, 0, 0]]])
     output, weights = identity_attention("scaled")(query, memory, needs_weights=True)
@@ -46,7 +67,8 @@ def test_equation_1_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("score", "first_score"), [("scaled", 1.0), ("unscaled", 2.0), ("sqrt_d_model", 1.0), ("temperature", 1.0)]
+    ("score", "first_score"),
+    [("scaled", 1.0), ("unscaled", 2.0), ("sqrt_d_model", 1.0), ("temperature", 1.0)],
 )
 def test_each_kind_divides_by_what_its_name_says(score: str, first_score: float) -> None:
     query = torch.tensor([[[2.0, 0, 0, 0]]])
@@ -62,7 +84,9 @@ def test_with_several_heads_sqrt_d_model_is_another_scale() -> None:
     _, of_model = make_attention("sqrt_d_model")(query, memory, needs_weights=True)  # sqrt(6)
     assert of_keys is not None
     assert of_model is not None
-    ratio = (of_keys.log() - of_keys.log()[..., :1])[..., 1:] / (of_model.log() - of_model.log()[..., :1])[..., 1:]
+    ratio = (of_keys.log() - of_keys.log()[..., :1])[..., 1:] / (
+        of_model.log() - of_model.log()[..., :1]
+    )[..., 1:]
     assert torch.allclose(ratio, torch.full_like(ratio, math.sqrt(2)), rtol=1e-3)
 
 
@@ -71,7 +95,10 @@ def test_additive_attention_by_hand() -> None:
     attention = identity_attention("additive")
     with torch.no_grad():
         attention.additive[:] = torch.tensor([1.0, 1.0, 0.0, 0.0])
-    query, memory = torch.tensor([[[0.5, 0.0, 9.0, 9.0]]]), torch.tensor([[[0.5, 1.0, 3, 3], [-0.5, 0.0, 4, 4]]])
+    query, memory = (
+        torch.tensor([[[0.5, 0.0, 9.0, 9.0]]]),
+        torch.tensor([[[0.5, 1.0, 3, 3], [-0.5, 0.0, 4, 4]]]),
+    )
     _, weights = attention(query, memory, needs_weights=True)
     scores = torch.tensor([math.tanh(1.0) + math.tanh(1.0), 0.0])
     assert weights is not None
@@ -101,7 +128,9 @@ def test_weights_on_request_are_rows_that_sum_to_one_and_change_no_output(score:
 
 
 def test_masks_by_hand() -> None:
-    """Two sentences of three keys, the second with padding at its end; query i sees the keys up to i."""
+    """Two sentences of three keys, the second with padding at its end; query i sees the keys up to
+    i.
+    """
     padding_mask = torch.tensor([[False, False, False], [False, False, True]])
     hidden = -torch.inf
     mask = additive_mask(padding_mask, torch.float64)
@@ -168,10 +197,16 @@ def test_fused_kernels_attend_and_learn_as_equation_1_also_where_d_k_is_not_d_v(
     hidden = torch.tensor([[False] * 5, [False] * 3 + [True] * 2]) if is_padded else None
     found = []
     for needs_weights in (False, True):  # with weights, the equation as it is written
-        output, _ = attention(x, x, padding_mask_BK=hidden, is_causal=is_causal, needs_weights=needs_weights)
-        found.append((output, *torch.autograd.grad((output * direction).sum(), [x, *attention.parameters()])))
+        output, _ = attention(
+            x, x, padding_mask_BK=hidden, is_causal=is_causal, needs_weights=needs_weights
+        )
+        found.append(
+            (output, *torch.autograd.grad((output * direction).sum(), [x, *attention.parameters()]))
+        )
     for fused, written in zip(*found, strict=True):
-        torch.testing.assert_close(fused, written, rtol=1e-5, atol=1e-6)  # the written one has its softmax in fp32
+        torch.testing.assert_close(
+            fused, written, rtol=1e-5, atol=1e-6
+        )  # the written one has its softmax in fp32
 
 
 def test_queries_keys_and_values_come_from_two_places_in_cross_attention() -> None:
@@ -182,13 +217,17 @@ def test_queries_keys_and_values_come_from_two_places_in_cross_attention() -> No
 
 
 def logits_at(model: torch.nn.Module, batch: dict[str, Tensor]) -> Tensor:
-    logits: Tensor = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])[0]
+    logits: Tensor = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])[
+        0
+    ]
     return logits
 
 
 @pytest.mark.parametrize("attention", KINDS)
 def test_a_later_target_token_changes_nothing_before_it(attention: str) -> None:
-    """The masked decoder with its input moved on by one: token i is predicted from those before it alone (3.1)."""
+    """The masked decoder with its input moved on by one: token i is predicted from those before it
+    alone (3.1).
+    """
     model, batch = make_model(attention=attention), make_batch()
     before = logits_at(model, batch)
     batch["prev_output_tokens"][:, 2] = 9
@@ -199,13 +238,17 @@ def test_a_later_target_token_changes_nothing_before_it(attention: str) -> None:
 
 def test_padding_changes_nothing_whatever_stands_in_its_place() -> None:
     model, batch = make_model(), make_batch(source_lengths=(3, 7, 5))
-    alone = {key: value[:1] for key, value in batch.items()} | {"src_tokens": batch["src_tokens"][:1, :3]}
+    alone = {key: value[:1] for key, value in batch.items()} | {
+        "src_tokens": batch["src_tokens"][:1, :3]
+    }
     assert torch.allclose(logits_at(model, batch)[:1], logits_at(model, alone), atol=1e-6)
 
 
 def test_padding_on_the_left_is_the_same_as_on_the_right() -> None:
     model = make_model()
-    right, left = (logits_at(model, make_batch(left_pad_source=is_left)) for is_left in (False, True))
+    right, left = (
+        logits_at(model, make_batch(left_pad_source=is_left)) for is_left in (False, True)
+    )
     kept = make_batch()["target"].ne(PAD)
     assert torch.allclose(right[kept], left[kept], atol=1e-6)
 
@@ -221,4 +264,6 @@ def test_the_whole_models_weights_are_given_on_request() -> None:
     memory = model.encoder(batch["src_tokens"], needs_weights=True)
     _, extra = model.decoder(batch["prev_output_tokens"], memory, needs_weights=True)
     assert [weights.shape for weights in memory["weights"]] == [(3, 2, 7, 7)] * 2
-    assert [[part.shape for part in layer] for layer in extra["weights"]] == [[(3, 2, 6, 6), (3, 2, 6, 7)]] * 2
+    assert [[part.shape for part in layer] for layer in extra["weights"]] == [
+        [(3, 2, 6, 6), (3, 2, 6, 7)]
+    ] * 2

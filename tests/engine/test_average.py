@@ -32,7 +32,8 @@ def test_sums_are_made_in_double_precision() -> None:
 
 def test_tied_matrices_stay_tied_and_equal_ones_stay_apart() -> None:
     first, second = (
-        {"encoder": tied, "decoder": tied, "other": tied.clone()} for tied in (torch.ones(2), torch.full((2,), 3.0))
+        {"encoder": tied, "decoder": tied, "other": tied.clone()}
+        for tied in (torch.ones(2), torch.full((2,), 3.0))
     )
     means = average_tensors([first, second])
     assert means["encoder"].data_ptr() == means["decoder"].data_ptr() != means["other"].data_ptr()
@@ -40,8 +41,14 @@ def test_tied_matrices_stay_tied_and_equal_ones_stay_apart() -> None:
 
 
 def test_different_models_are_refused() -> None:
-    for other in ({"w": torch.zeros(3)}, {"v": torch.zeros(2)}, {"w": torch.zeros(2), "v": torch.zeros(1)}):
-        with pytest.raises(CheckpointError, match="the checkpoints to average are of different models"):
+    for other in (
+        {"w": torch.zeros(3)},
+        {"v": torch.zeros(2)},
+        {"w": torch.zeros(2), "v": torch.zeros(1)},
+    ):
+        with pytest.raises(
+            CheckpointError, match="the checkpoints to average are of different models"
+        ):
             average_tensors([{"w": torch.zeros(2)}, other])
 
 
@@ -61,7 +68,10 @@ def test_the_last_three_are_averaged(finished: TrainRecord, tmp_path: Path) -> N
     assert torch.equal(average["model"][name], expected)
     assert record.tensors_sha256 != finished.tensors_sha256
     # One matrix serves source, target and output, in the average's file as in the training's.
-    tied = [f"{side}.weight" for side in ("encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection")]
+    tied = [
+        f"{side}.weight"
+        for side in ("encoder.embed_tokens", "decoder.embed_tokens", "decoder.output_projection")
+    ]
     assert len({average["model"][name].data_ptr() for name in tied}) == 1
     assert average["extra_state"] == models[-1]["extra_state"]
     assert average["extra_state"][DICTIONARIES_KEY].keys() == {"source", "target"}
@@ -70,7 +80,8 @@ def test_the_last_three_are_averaged(finished: TrainRecord, tmp_path: Path) -> N
 @pytest.mark.parametrize("last", [0, 4])
 def test_more_than_were_kept_are_refused(last: int, finished: TrainRecord, tmp_path: Path) -> None:
     with pytest.raises(
-        CheckpointError, match=rf"the last {last} checkpoints are to be averaged, the run kept 3 \(\[20, 30, 40\]\)"
+        CheckpointError,
+        match=rf"the last {last} checkpoints are to be averaged, the run kept 3 \(\[20, 30, 40\]\)",
     ):
         average_checkpoints(finished, last=last, into=tmp_path / "average.pt")
     assert list(tmp_path.iterdir()) == []
@@ -84,13 +95,17 @@ def with_damaged_model(finished: TrainRecord, tmp_path: Path, content: bytes) ->
     return msgspec.structs.replace(finished, models=models)
 
 
-def test_a_torn_checkpoint_is_named_and_nothing_is_written(finished: TrainRecord, tmp_path: Path) -> None:
+def test_a_torn_checkpoint_is_named_and_nothing_is_written(
+    finished: TrainRecord, tmp_path: Path
+) -> None:
     content = Path(finished.models[1].path).read_bytes()
     flipped = bytearray(content)
     flipped[len(flipped) // 2] ^= 1
     for damaged in (content[: len(content) // 2], b"", bytes(flipped)):
         with pytest.raises(CheckpointError, match=r"model_00000030\.pt: torn"):
-            average_checkpoints(with_damaged_model(finished, tmp_path, damaged), last=3, into=tmp_path / "last3.pt")
+            average_checkpoints(
+                with_damaged_model(finished, tmp_path, damaged), last=3, into=tmp_path / "last3.pt"
+            )
     assert [path.name for path in tmp_path.iterdir()] == ["model_00000030.pt"]
 
 
@@ -122,5 +137,7 @@ def test_averaging_does_not_import_fairseq(tmp_path: Path) -> None:
         "import sys; from pathlib import Path; import aiayn.train.average as average; "
         "average.load_checkpoint(Path(sys.argv[1])); print('fairseq' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", program, str(tmp_path / "model.pt")], capture_output=True, check=True)
+    told = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "model.pt")], capture_output=True, check=True
+    )
     assert told.stdout == b"False\n"

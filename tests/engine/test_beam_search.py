@@ -1,4 +1,6 @@
-"""Our beam search finds what the generators find, whatever the model, the batch and the device's way of asking."""
+"""Our beam search finds what the generators find, whatever the model, the batch and the device's
+way of asking.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,7 +25,12 @@ from aiayn.spec.system import DecodingSpec
 from aiayn.train import compat
 from aiayn.train.fairseq_args import train_flags
 from tests.engine.models import WaitsForTheHost, make_dictionary, make_model, make_task, randomise
-from tests.engine.reference_search import LENGTH_PENALTY_FORMS, SEARCH_STOPS, search_by_generator, unequal
+from tests.engine.reference_search import (
+    LENGTH_PENALTY_FORMS,
+    SEARCH_STOPS,
+    search_by_generator,
+    unequal,
+)
 from tests.engine.table_model import (
     END,
     MIN_LENGTH_BY_STOP,
@@ -41,7 +48,8 @@ from tests.engine.test_parameter_counts import CHANGES, TINY, write_dictionaries
 from tests.engine.tiny_spec import DECODING
 
 DICTIONARY = make_dictionary()
-# The empty sentence, of its end alone; short ones, several of a length; and one far longer than the others.
+# The empty sentence, of its end alone; short ones, several of a length; and one far longer than the
+# others.
 LENGTHS = (1, 2, 2, 3, 5, 5, 5, 8, 13, 30)
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -59,17 +67,27 @@ every_form = pytest.mark.parametrize("form", LENGTH_PENALTY_FORMS)
 every_stop = pytest.mark.parametrize("stop", SEARCH_STOPS)
 
 
-def make_sources(lengths: Sequence[int] = LENGTHS, num_symbols: int = len(DICTIONARY), seed: int = 1) -> list[Tensor]:
+def make_sources(
+    lengths: Sequence[int] = LENGTHS, num_symbols: int = len(DICTIONARY), seed: int = 1
+) -> list[Tensor]:
     """Return random sentences of these lengths, their ends counted."""
     rng = torch.Generator().manual_seed(seed)
     end = torch.tensor([DICTIONARY.eos()])
-    return [torch.cat([torch.randint(4, num_symbols, (length - 1,), generator=rng), end]) for length in lengths]
+    return [
+        torch.cat([torch.randint(4, num_symbols, (length - 1,), generator=rng), end])
+        for length in lengths
+    ]
 
 
 def search(
-    model: Any, sources: Sequence[Tensor], decoding: DecodingSpec, num_symbols: int = len(DICTIONARY)
+    model: Any,
+    sources: Sequence[Tensor],
+    decoding: DecodingSpec,
+    num_symbols: int = len(DICTIONARY),
 ) -> list[Any]:
-    """Return what is found for each source, all in one batch, longest first as `Translator` has them."""
+    """Return what is found for each source, all in one batch, longest first as `Translator` has
+    them.
+    """
     check_search(decoding, num_symbols)
     order = sorted(range(len(sources)), key=lambda index: -len(sources[index]))
     batch = [sources[index] for index in order]
@@ -77,7 +95,12 @@ def search(
         batch, batch_first=True, padding_value=DICTIONARY.pad(), padding_side="left"
     )
     found = search_batch(
-        steps_of(model), source_BS, list(map(len, batch)), decoding, padding=DICTIONARY.pad(), end=DICTIONARY.eos()
+        steps_of(model),
+        source_BS,
+        list(map(len, batch)),
+        decoding,
+        padding=DICTIONARY.pad(),
+        end=DICTIONARY.eos(),
     )
     by_index = dict(zip(order, found, strict=True))
     return [by_index[index] for index in range(len(sources))]
@@ -95,7 +118,9 @@ def random_model(seed: int, **shape: Any) -> Any:
 
 @every_stop
 @pytest.mark.parametrize("name", SHAPES)
-def test_every_shape_of_our_transformer_decodes_as_with_the_generators(name: str, stop: str) -> None:
+def test_every_shape_of_our_transformer_decodes_as_with_the_generators(
+    name: str, stop: str
+) -> None:
     lengths = set()
     for seed, beam_size in ((0, 1), (1, 4), (3, 8)):
         model, form = random_model(seed, **SHAPES[name]), LENGTH_PENALTY_FORMS[seed % 2]
@@ -123,10 +148,16 @@ def test_every_beam_size_finds_what_the_generators_find(beam_size: int, stop: st
 
 
 def build(name: str, folder: Path) -> Any:
-    """Return a model of one of fairseq's architectures, with noise on its parameters, and its dictionary."""
+    """Return a model of one of fairseq's architectures, with noise on its parameters, and its
+    dictionary.
+    """
     training = msgspec.structs.replace(TINY, **CHANGES[name])
     flags = train_flags(
-        training, write_dictionaries(folder, is_joint=True), seed=1, save_folder=str(folder), device="cpu"
+        training,
+        write_dictionaries(folder, is_joint=True),
+        seed=1,
+        save_folder=str(folder),
+        device="cpu",
     )
     cfg = compat.training_config(flags)
     torch.manual_seed(1)
@@ -135,8 +166,12 @@ def build(name: str, folder: Path) -> Any:
 
 
 @every_stop
-@pytest.mark.parametrize("name", ["fairseq_transformer", "fairseq_transformer_pre_norm", "lstm", "fconv"])
-def test_every_architecture_of_fairseqs_decodes_as_with_the_generators(name: str, stop: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["fairseq_transformer", "fairseq_transformer_pre_norm", "lstm", "fconv"]
+)
+def test_every_architecture_of_fairseqs_decodes_as_with_the_generators(
+    name: str, stop: str, tmp_path: Path
+) -> None:
     model, dictionary = build(name, tmp_path)
     sources = make_sources(num_symbols=len(dictionary))
     assert type(steps_of(model)) is FairseqSteps
@@ -147,7 +182,9 @@ def test_every_architecture_of_fairseqs_decodes_as_with_the_generators(name: str
 
 
 @every_stop
-def test_sentences_of_one_and_of_200_tokens_decode_together_as_with_the_generators(stop: str) -> None:
+def test_sentences_of_one_and_of_200_tokens_decode_together_as_with_the_generators(
+    stop: str,
+) -> None:
     model, decoding = random_model(1), searched_as(stop=stop)
     sources = make_sources((200, 1, 3, 190))
     found = search(model, sources, decoding)
@@ -174,7 +211,12 @@ def test_how_often_the_device_is_asked_and_when_sentences_leave_changes_nothing(
     """Each step, as on a CPU; every third step, as on a GPU; and with caches that must grow."""
     model, sources = random_model(3), make_sources()
     found = search(model, sources, searched_as(stop=stop))
-    for steps_between_looks, leaving_fraction, capacity in ((3, 1 / 16, 32), (1, 0.0, 2), (1, 1.0, 1), (1000, 1.0, 8)):
+    for steps_between_looks, leaving_fraction, capacity in (
+        (3, 1 / 16, 32),
+        (1, 0.0, 2),
+        (1, 1.0, 1),
+        (1000, 1.0, 8),
+    ):
         monkeypatch.setattr(beam_search, "STEPS_BETWEEN_LOOKS", {"cpu": steps_between_looks})
         monkeypatch.setattr(beam_search, "LEAVING_FRACTION", leaving_fraction)
         monkeypatch.setattr(decoder_steps, "FIRST_CAPACITY", capacity)
@@ -188,7 +230,11 @@ def test_a_step_waits_for_nothing_on_the_device(stop: str, monkeypatch: pytest.M
     num_waits = []
     for max_extra_tokens in (1, 30):
         with WaitsForTheHost() as waiting:
-            search(random_model(1), make_sources((3, 5)), searched_as(stop=stop, max_extra_tokens=max_extra_tokens))
+            search(
+                random_model(1),
+                make_sources((3, 5)),
+                searched_as(stop=stop, max_extra_tokens=max_extra_tokens),
+            )
         num_waits.append(waiting.found)
     assert num_waits == [["is_nonzero"], ["is_nonzero"]]
     with WaitsForTheHost() as waiting:
@@ -197,7 +243,9 @@ def test_a_step_waits_for_nothing_on_the_device(stop: str, monkeypatch: pytest.M
 
 
 def search_table(next_symbol: NextSymbol, tables: str = "a", **changes: Any) -> list[Any]:
-    """Return (words, score) of the best of each source; at most 3 words unless `max_extra_tokens` says otherwise."""
+    """Return (words, score) of the best of each source; at most 3 words unless `max_extra_tokens`
+    says otherwise.
+    """
     dictionary = make_table_dictionary()
     sources = [torch.tensor([dictionary.index(word), dictionary.eos()]) for word in tables]
     decoding = searched_as(**{"max_length_per_source_token": 0.0, "max_extra_tokens": 3} | changes)
@@ -209,7 +257,9 @@ def test_the_penalty_by_hand() -> None:
     """7 tokens: (12 / 6)^1 = 2, and 2^0.6 = 1.5157; alpha 0 is no penalty; 1 token costs nothing."""
 
     def penalty(alpha: float, num_tokens: int) -> float:
-        return length_penalty(searched_as(length_penalty_form="gnmt", length_penalty_alpha=alpha), num_tokens)
+        return length_penalty(
+            searched_as(length_penalty_form="gnmt", length_penalty_alpha=alpha), num_tokens
+        )
 
     assert (penalty(1.0, 7), penalty(0.0, 7), penalty(0.6, 1)) == (2.0, 1.0, 1.0)
     assert penalty(0.6, 7) == pytest.approx(1.5157, abs=1e-4)
@@ -221,7 +271,9 @@ def test_a_beam_that_covers_everything_finds_the_best_of_everything(form: str, s
     """Vocabulary 5, length 3, beam 125, against all 84 or 85 sentences gone through."""
     for seed in range(8):
         table, min_length = random_table(seed), MIN_LENGTH_BY_STOP[stop]
-        best = everything_said(table, "a", max_length=3, penalty=PENALTY_BY_FORM[form], min_length=min_length)[0]
+        best = everything_said(
+            table, "a", max_length=3, penalty=PENALTY_BY_FORM[form], min_length=min_length
+        )[0]
         ((words, score),) = search_table(table, length_penalty_form=form, stop=stop, beam_size=125)
         assert (words, score) == (best[0], pytest.approx(best[1], abs=1e-5))
 
@@ -240,18 +292,25 @@ def test_a_beam_of_one_takes_the_likeliest_symbol_at_each_step(form: str, stop: 
             if symbol == END:
                 break
             words.append(symbol)
-        found = search_table(table, length_penalty_form=form, stop=stop, beam_size=1, max_extra_tokens=6)
+        found = search_table(
+            table, length_penalty_form=form, stop=stop, beam_size=1, max_extra_tokens=6
+        )
         assert found[0][0] == tuple(words)
 
 
 @every_stop
-def test_no_search_goes_beyond_the_models_positions(stop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_search_goes_beyond_the_models_positions(
+    stop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """4 positions hold the start and 3 words."""
     monkeypatch.setattr(TableModel, "max_decoder_positions", lambda self: 4)
     ((words, _),) = search_table(
-        lambda source, prefix: {"a": 0.5, "b": 0.499, END: 0.001}, stop=stop, length_penalty_alpha=5.0, beam_size=2,
+        lambda source, prefix: {"a": 0.5, "b": 0.499, END: 0.001},
+        stop=stop,
+        length_penalty_alpha=5.0,
+        beam_size=2,
         max_extra_tokens=50,
-    )  # fmt: skip
+    )
     assert words == ("a", "a", "a")
 
 
@@ -261,10 +320,18 @@ def test_tensor2tensors_search_finds_what_it_finds_in_lists(form: str, beam_size
     """On 24 models, four in a batch, which end at different steps."""
     for seed in range(6):
         table = random_table(seed)
-        found = search_table(table, "abcd", length_penalty_form=form, stop="tensor2tensor", beam_size=beam_size,
-                             max_extra_tokens=7)  # fmt: skip
+        found = search_table(
+            table,
+            "abcd",
+            length_penalty_form=form,
+            stop="tensor2tensor",
+            beam_size=beam_size,
+            max_extra_tokens=7,
+        )
         for source, (words, score) in zip("abcd", found, strict=True):
-            expected = search_in_lists(table, source, beam_size=beam_size, max_length=7, penalty=PENALTY_BY_FORM[form])
+            expected = search_in_lists(
+                table, source, beam_size=beam_size, max_length=7, penalty=PENALTY_BY_FORM[form]
+            )
             assert (words, score) == (expected[0], pytest.approx(expected[1], abs=1e-5))
 
 
@@ -278,18 +345,34 @@ def late_winner(source: str, prefix: Prefix) -> Mapping[str, float]:
 
 
 def test_fairseqs_search_ends_with_as_many_hypotheses_as_beams_and_no_sooner() -> None:
-    """Beam 2: of `b` and `a a` the second ends last and is best; the best of `slow_starter` ends third, unseen."""
-    keywords: dict[str, Any] = {"stop": "fairseq", "beam_size": 2, "length_penalty_alpha": 1.0, "max_extra_tokens": 5}
-    assert search_table(late_winner, **keywords) == [(("a", "a"), pytest.approx(math.log(0.6) / 3, abs=1e-5))]
-    assert search_table(slow_starter, **keywords) == [(("b",), pytest.approx(math.log(0.4) / 2, abs=1e-5))]
+    """Beam 2: of `b` and `a a` the second ends last and is best; the best of `slow_starter` ends
+    third, unseen.
+    """
+    keywords: dict[str, Any] = {
+        "stop": "fairseq",
+        "beam_size": 2,
+        "length_penalty_alpha": 1.0,
+        "max_extra_tokens": 5,
+    }
+    assert search_table(late_winner, **keywords) == [
+        (("a", "a"), pytest.approx(math.log(0.6) / 3, abs=1e-5))
+    ]
+    assert search_table(slow_starter, **keywords) == [
+        (("b",), pytest.approx(math.log(0.4) / 2, abs=1e-5))
+    ]
     by_tensor2tensor = search_table(slow_starter, **keywords | {"stop": "tensor2tensor"})
     assert by_tensor2tensor == [(("a", "a", "a"), pytest.approx(math.log(0.288) / 4, abs=1e-5))]
 
 
 def test_fairseqs_search_ends_only_what_is_among_the_best_beam_size_candidates() -> None:
-    """Beam 2: after the first word the end is fourth of four candidates; at three words all must end."""
+    """Beam 2: after the first word the end is fourth of four candidates; at three words all must
+    end.
+    """
     ((words, score),) = search_table(
-        lambda source, prefix: {"a": 0.45, "b": 0.3, END: 0.25}, stop="fairseq", beam_size=2, length_penalty_alpha=0.0
+        lambda source, prefix: {"a": 0.45, "b": 0.3, END: 0.25},
+        stop="fairseq",
+        beam_size=2,
+        length_penalty_alpha=0.0,
     )
     assert words == ("a", "a", "a")
     assert score == pytest.approx(3 * math.log(0.45) + math.log(0.25), abs=1e-5)
@@ -297,24 +380,44 @@ def test_fairseqs_search_ends_only_what_is_among_the_best_beam_size_candidates()
 
 @every_stop
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_padding_is_never_chosen_and_only_tensor2tensors_search_may_say_nothing(stop: str, beam_size: int) -> None:
+def test_padding_is_never_chosen_and_only_tensor2tensors_search_may_say_nothing(
+    stop: str, beam_size: int
+) -> None:
     """Padding is likeliest, and counts in the probabilities."""
     ((words, score),) = search_table(
-        lambda source, prefix: {"<pad>": 0.6, "a": 0.3, END: 0.1}, stop=stop, beam_size=beam_size,
-        length_penalty_alpha=0.0, max_extra_tokens=1,
-    )  # fmt: skip
-    expected = {(1, "fairseq"): ("a",), (4, "fairseq"): ("a",), (1, "tensor2tensor"): ("a",), (4, "tensor2tensor"): ()}
+        lambda source, prefix: {"<pad>": 0.6, "a": 0.3, END: 0.1},
+        stop=stop,
+        beam_size=beam_size,
+        length_penalty_alpha=0.0,
+        max_extra_tokens=1,
+    )
+    expected = {
+        (1, "fairseq"): ("a",),
+        (4, "fairseq"): ("a",),
+        (1, "tensor2tensor"): ("a",),
+        (4, "tensor2tensor"): (),
+    }
     assert words == expected[beam_size, stop]
     assert score == pytest.approx(math.log(0.1) + len(words) * math.log(0.3), abs=1e-5)
 
 
 @every_stop
-def test_a_beam_of_which_two_candidates_each_are_not_in_the_vocabulary_is_refused(stop: str) -> None:
+def test_a_beam_of_which_two_candidates_each_are_not_in_the_vocabulary_is_refused(
+    stop: str,
+) -> None:
     """Of 23 symbols one is padding: 22 candidates are two each for 11 beams."""
     decoding = searched_as(stop=stop, beam_size=11)
     model, sources = random_model(1), make_sources((2, 4))
-    assert unequal(search(model, sources, decoding), search_by_generator(model, DICTIONARY, decoding, sources)) == []
-    with pytest.raises(ConfigError, match=r"beam_size is 12; expected 1 to 11, .* vocabulary of 23"):
+    assert (
+        unequal(
+            search(model, sources, decoding),
+            search_by_generator(model, DICTIONARY, decoding, sources),
+        )
+        == []
+    )
+    with pytest.raises(
+        ConfigError, match=r"beam_size is 12; expected 1 to 11, .* vocabulary of 23"
+    ):
         check_search(searched_as(stop=stop, beam_size=12), 23)
 
 
@@ -325,13 +428,17 @@ def test_what_no_search_can_do_is_refused() -> None:
     with pytest.raises(ConfigError, match="longest translation is 0; expected 1 token or more"):
         search(random_model(1), make_sources((2,)), none)
     assert (
-        search(random_model(1), make_sources((2,)), msgspec.structs.replace(none, stop="tensor2tensor"))[0].symbols
+        search(
+            random_model(1), make_sources((2,)), msgspec.structs.replace(none, stop="tensor2tensor")
+        )[0].symbols
         == []
     )
 
 
 @every_stop
-def test_a_model_of_which_nothing_is_a_number_is_named(stop: str, data: BinarizedCorpus, tmp_path: Path) -> None:
+def test_a_model_of_which_nothing_is_a_number_is_named(
+    stop: str, data: BinarizedCorpus, tmp_path: Path
+) -> None:
     model = random_model(1)
     with torch.no_grad():
         model.decoder.layers[0].fc1.weight.fill_(math.nan)

@@ -1,4 +1,6 @@
-"""A training that continues a shorter training of the same seed has the tensors of one that was never divided."""
+"""A training that continues a shorter training of the same seed has the tensors of one that was
+never divided.
+"""
 
 import shutil
 from pathlib import Path
@@ -19,9 +21,13 @@ def shorter(folder: Path, data: BinarizedCorpus, updates: int) -> TrainRecord:
     """Train the tiny system for fewer updates, under the name that its spec, seed and data give it."""
     request = make_request(folder / "unnamed", data, updates=updates)
     name = run_name(
-        corpus=data.corpus, system="tiny", seed=1, training=request.training, data_digest=data.digest,
+        corpus=data.corpus,
+        system="tiny",
+        seed=1,
+        training=request.training,
+        data_digest=data.digest,
         stage_version=STAGE_VERSIONS["train"],
-    )  # fmt: skip
+    )
     return train(msgspec.structs.replace(request, run=name, run_folder=str(folder / name)))
 
 
@@ -36,7 +42,9 @@ def test_it_ends_with_the_same_tensors_and_its_record_says_where_it_began(
     """The shorter training ends in the middle of epoch 2; 13 updates are an epoch."""
     earlier = shorter(tmp_path, data, updates=20)
     record = train(longer(run_folder, data, earlier))
-    assert record.beginning == Beginning(run=earlier.run, update=20, tensors_sha256=earlier.tensors_sha256)
+    assert record.beginning == Beginning(
+        run=earlier.run, update=20, tensors_sha256=earlier.tensors_sha256
+    )
     assert starts(run_folder) == [20]
     assert (record.updates, record.tokens) == (40, finished.tokens)
     assert record.tensors_sha256 == finished.tensors_sha256
@@ -44,26 +52,41 @@ def test_it_ends_with_the_same_tensors_and_its_record_says_where_it_began(
     assert finished.beginning is None
 
 
-def test_another_seed_or_model_is_refused(run_folder: Path, data: BinarizedCorpus, finished: TrainRecord) -> None:
-    with pytest.raises(ConfigError, match=r"names the run .*, expected .*-tiny-seed1-\w{8}, the training of tiny"):
-        longer(run_folder, data, finished)  # its name has no digest: nothing says that it is this training
+def test_another_seed_or_model_is_refused(
+    run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
+) -> None:
+    with pytest.raises(
+        ConfigError, match=r"names the run .*, expected .*-tiny-seed1-\w{8}, the training of tiny"
+    ):
+        longer(
+            run_folder, data, finished
+        )  # its name has no digest: nothing says that it is this training
     earlier = msgspec.structs.replace(finished, run=named_like(data, updates=40), updates=40)
-    with pytest.raises(ConfigError, match=r"40 updates, but .*, from which it begins, has 40; expected more"):
+    with pytest.raises(
+        ConfigError, match=r"40 updates, but .*, from which it begins, has 40; expected more"
+    ):
         longer(run_folder, data, earlier)
 
 
 def named_like(data: BinarizedCorpus, updates: int) -> str:
     """Return the name of the tiny system's run with so many updates."""
     return run_name(
-        corpus=data.corpus, system="tiny", seed=1,
-        training=make_request(Path("none"), data, updates=updates).training, data_digest=data.digest,
+        corpus=data.corpus,
+        system="tiny",
+        seed=1,
+        training=make_request(Path("none"), data, updates=updates).training,
+        data_digest=data.digest,
         stage_version=STAGE_VERSIONS["train"],
-    )  # fmt: skip
+    )
 
 
-def test_a_checkpoint_that_is_gone_is_named(tmp_path: Path, run_folder: Path, data: BinarizedCorpus) -> None:
+def test_a_checkpoint_that_is_gone_is_named(
+    tmp_path: Path, run_folder: Path, data: BinarizedCorpus
+) -> None:
     earlier = shorter(tmp_path, data, updates=20)
     request = longer(run_folder, data, earlier)
     shutil.rmtree(earlier.run_folder / "checkpoints")
-    with pytest.raises(LaunchError, match=r"full_00000020\.pt, which does not exist; train .* again"):
+    with pytest.raises(
+        LaunchError, match=r"full_00000020\.pt, which does not exist; train .* again"
+    ):
         train(request)

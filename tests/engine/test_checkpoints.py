@@ -49,7 +49,9 @@ from tests.engine.tiny_training import (
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Return a checkpoint of 256 numbers."""
-    save_whole({"model": {"w": torch.arange(256.0)}, "cfg": {"name": "x"}}, tmp_path / "model_00000010.pt")
+    save_whole(
+        {"model": {"w": torch.arange(256.0)}, "cfg": {"name": "x"}}, tmp_path / "model_00000010.pt"
+    )
     return tmp_path / "model_00000010.pt"
 
 
@@ -57,7 +59,10 @@ def test_a_checkpoint_is_named_for_its_update(tmp_path: Path) -> None:
     path = checkpoint_path(tmp_path, "full", 1500)
     assert path.name == "full_00001500.pt"
     assert update_of(path) == 1500
-    with pytest.raises(CheckpointError, match=r"checkpoint_last\.pt: not a checkpoint's name; expected model_<update>"):
+    with pytest.raises(
+        CheckpointError,
+        match=r"checkpoint_last\.pt: not a checkpoint's name; expected model_<update>",
+    ):
         update_of(tmp_path / "checkpoint_last.pt")
 
 
@@ -71,7 +76,10 @@ def test_checkpoints_are_listed_by_update_and_nothing_else_is(tmp_path: Path) ->
         "crash.pt",
     ):
         (tmp_path / name).touch()
-    assert [path.name for path in list_checkpoints(tmp_path, "full")] == ["full_00000020.pt", "full_00000100.pt"]
+    assert [path.name for path in list_checkpoints(tmp_path, "full")] == [
+        "full_00000020.pt",
+        "full_00000100.pt",
+    ]
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 0.99])
@@ -80,7 +88,8 @@ def test_a_truncated_checkpoint_is_noticed(path: Path, fraction: float) -> None:
     os.truncate(path, int(fraction * path.stat().st_size))
     assert not is_whole(path)
     with pytest.raises(
-        CheckpointError, match=r"model_00000010\.pt: torn or not a checkpoint \(.*delete it, then rerun"
+        CheckpointError,
+        match=r"model_00000010\.pt: torn or not a checkpoint \(.*delete it, then rerun",
     ):
         load_checkpoint(path)
 
@@ -103,7 +112,11 @@ def test_any_flipped_byte_is_noticed_or_harmless(path: Path) -> None:
     expected = tensors_sha256(load_checkpoint(path)["model"])
     rng = random.Random(1)
     num_noticed = 0
-    for place in [*range(200), *range(len(content) - 400, len(content)), *rng.sample(range(len(content)), 100)]:
+    for place in [
+        *range(200),
+        *range(len(content) - 400, len(content)),
+        *rng.sample(range(len(content)), 100),
+    ]:
         flipped = bytearray(content)
         flipped[place] ^= rng.randrange(1, 256)
         path.write_bytes(flipped)
@@ -144,7 +157,9 @@ def test_the_digest_is_of_names_shapes_and_bytes() -> None:
     tensors = {"a": torch.tensor([1.0, 2.0]), "b": torch.tensor([[3.0]])}
     digest = tensors_sha256(tensors)
     assert tensors_sha256(dict(reversed(tensors.items()))) == digest
-    assert tensors_sha256({"a": torch.tensor([[9.0, 1.0, 2.0]])[0, 1:], "b": tensors["b"]}) == digest
+    assert (
+        tensors_sha256({"a": torch.tensor([[9.0, 1.0, 2.0]])[0, 1:], "b": tensors["b"]}) == digest
+    )
     changed = [
         {"a": torch.tensor([1.0, 2.0000002]), "b": tensors["b"]},
         {"a": torch.tensor([[1.0, 2.0]]), "b": tensors["b"]},
@@ -155,8 +170,12 @@ def test_the_digest_is_of_names_shapes_and_bytes() -> None:
 
 
 def test_the_digest_takes_scalars_and_bfloat16() -> None:
-    assert tensors_sha256({"step": torch.tensor(3.0)}) != tensors_sha256({"step": torch.tensor(4.0)})
-    assert tensors_sha256({"w": torch.ones(2, dtype=torch.bfloat16)}) != tensors_sha256({"w": torch.ones(2)})
+    assert tensors_sha256({"step": torch.tensor(3.0)}) != tensors_sha256(
+        {"step": torch.tensor(4.0)}
+    )
+    assert tensors_sha256({"w": torch.ones(2, dtype=torch.bfloat16)}) != tensors_sha256(
+        {"w": torch.ones(2)}
+    )
 
 
 def test_tied_matrices_count_once_and_buffers_not_at_all() -> None:
@@ -186,14 +205,19 @@ def test_a_finished_run_keeps_n_models_and_one_full_checkpoint(finished: TrainRe
         (update, run_folder / "checkpoints" / f"model_000000{update}.pt") for update in (20, 30, 40)
     ]
     assert sorted(path.name for path in (run_folder / "checkpoints").iterdir()) == [
-        "full_00000040.pt", "model_00000020.pt", "model_00000030.pt", "model_00000040.pt",
-    ]  # fmt: skip
+        "full_00000040.pt",
+        "model_00000020.pt",
+        "model_00000030.pt",
+        "model_00000040.pt",
+    ]
 
 
 def test_a_model_only_checkpoint_is_a_third_of_a_full_one(finished: TrainRecord) -> None:
     folder = Path(finished.run_folder) / "checkpoints"
     model, full = (load_checkpoint(checkpoint_path(folder, kind, 40)) for kind in ("model", "full"))
-    assert tensors_sha256(model["model"]) == tensors_sha256(full["model"]) == finished.tensors_sha256
+    assert (
+        tensors_sha256(model["model"]) == tensors_sha256(full["model"]) == finished.tensors_sha256
+    )
     moments = full["last_optimizer_state"]["state"].values()
     num_moments = sum(entry["exp_avg"].numel() + entry["exp_avg_sq"].numel() for entry in moments)
     assert num_moments == 2 * count_parameters(model["model"]) == 2 * finished.num_parameters
@@ -202,7 +226,9 @@ def test_a_model_only_checkpoint_is_a_third_of_a_full_one(finished: TrainRecord)
 
 def test_by_epochs_the_last_update_is_kept_too(run_folder: Path, data: BinarizedCorpus) -> None:
     """13 updates an epoch: of 13, 26 and the cut third epoch's 30 the last two."""
-    record = train(make_request(run_folder, data, updates=30, save_interval_updates=None, num_models=2))
+    record = train(
+        make_request(run_folder, data, updates=30, save_interval_updates=None, num_models=2)
+    )
     assert [model.update for model in record.models] == [26, 30]
     assert updates_kept(run_folder, "full") == [30]
 
@@ -230,7 +256,9 @@ def test_after_a_flipped_byte_it_goes_back_to_the_checkpoint_before(
 
 
 class FillDisk(Hook, frozen=True, kw_only=True):
-    """From this update on, the disk takes no byte of the checkpoint of the given name: it would be /dev/full."""
+    """From this update on, the disk takes no byte of the checkpoint of the given name: it would be
+    /dev/full.
+    """
 
     name: str
 
@@ -244,7 +272,10 @@ def test_no_space_left_fails_the_attempt_and_the_next_start_resumes(
 ) -> None:
     request = make_request(run_folder, data)
     name = str(checkpoint_path(run_folder / "checkpoints", "model", 30))
-    with hooked(FillDisk(update=25, name=name)), pytest.raises(RunError, match="No space left on device") as raised:
+    with (
+        hooked(FillDisk(update=25, name=name)),
+        pytest.raises(RunError, match="No space left on device") as raised,
+    ):
         train(request)
     assert "model_00000030.pt" in str(raised.value).split("\n")[0]
     assert raised.value.exit_code == 3
@@ -269,7 +300,11 @@ def test_a_write_error_names_the_file_and_keeps_its_cause(path: Path) -> None:
 
 def test_a_copy_shares_nothing_and_ties_what_was_tied() -> None:
     tied, moment = torch.arange(6.0).view(2, 3), torch.ones(3)
-    state = {"model": {"in": tied, "out": tied, "turned": tied.t()}, "optimiser": [{"moment": moment}], "names": ["a"]}
+    state = {
+        "model": {"in": tied, "out": tied, "turned": tied.t()},
+        "optimiser": [{"moment": moment}],
+        "names": ["a"],
+    }
     copied = StateCopier().copy(state)
     for tensor in (tied, moment):
         tensor.fill_(9.0)
@@ -285,14 +320,19 @@ def test_a_copy_is_made_where_the_one_before_was() -> None:
     """Even if the log has come to hold one number more in between."""
     copier, weights = StateCopier(), {"a": torch.zeros(4000), "b": torch.zeros(3000)}
     places = [
-        [tensor.data_ptr() for tensor in copier.copy({"logged": logged, "model": weights})["model"].values()]
+        [
+            tensor.data_ptr()
+            for tensor in copier.copy({"logged": logged, "model": weights})["model"].values()
+        ]
         for logged in ([], [torch.zeros(1)])
     ]
     assert places[0] == places[1]
 
 
 class WriteSlowly:
-    """Stands for `save_whole`: notes what is written, and waits before the full checkpoint of an update."""
+    """Stands for `save_whole`: notes what is written, and waits before the full checkpoint of an
+    update.
+    """
 
     def __init__(self, update: int, until: threading.Event, error: Exception | None = None) -> None:
         self.update, self.until, self.error = update, until, error
@@ -334,9 +374,15 @@ def test_updates_go_on_while_a_checkpoint_is_written_and_change_nothing_in_it(
     with set_after(19, went_on):
         record = train(make_request(run_folder, data))
     assert went_on.is_set()
-    kinds = [name for update in (10, 20, 30, 40) for name in (f"model_{update:08d}.pt", f"full_{update:08d}.pt")]
+    kinds = [
+        name
+        for update in (10, 20, 30, 40)
+        for name in (f"model_{update:08d}.pt", f"full_{update:08d}.pt")
+    ]
     assert write.names == kinds
-    assert write.model_sha256s[0] == write.model_sha256s[1] != write.model_sha256s[2], "of update 10, whenever written"
+    assert write.model_sha256s[0] == write.model_sha256s[1] != write.model_sha256s[2], (
+        "of update 10, whenever written"
+    )
     assert record.tensors_sha256 == finished.tensors_sha256
     assert state_sha256(run_folder) == state_sha256(Path(finished.run_folder))
 
@@ -346,7 +392,11 @@ def test_a_write_that_fails_ends_the_run_at_the_next_one(
 ) -> None:
     at_once = threading.Event()
     at_once.set()
-    error = OSError(errno.EIO, "Input/output error", str(checkpoint_path(run_folder / "checkpoints", "full", 20)))
+    error = OSError(
+        errno.EIO,
+        "Input/output error",
+        str(checkpoint_path(run_folder / "checkpoints", "full", 20)),
+    )
     monkeypatch.setattr("aiayn.train.checkpoints.save_whole", WriteSlowly(20, at_once, error))
     with pytest.raises(RunError, match=r"Input/output error.*full_00000020"):
         train(make_request(run_folder, data))
@@ -375,22 +425,37 @@ def test_a_stop_whose_checkpoint_cannot_be_written_is_a_failure(
     at_once.set()
     error = OSError(errno.EIO, "Input/output error", "full_00000023.pt")
     monkeypatch.setattr("aiayn.train.checkpoints.save_whole", WriteSlowly(23, at_once, error))
-    with hooked(Signal(update=23, number=signal.SIGTERM)), pytest.raises(RunError, match=r"Input/output error"):
+    with (
+        hooked(Signal(update=23, number=signal.SIGTERM)),
+        pytest.raises(RunError, match=r"Input/output error"),
+    ):
         train(make_request(run_folder, data))
     assert outcomes(run_folder) == ["failed"]
     assert updates_kept(run_folder, "full") == [10, 20]
 
 
-def test_a_checkpoint_with_a_config_object_is_named_and_its_conversion_loads(tmp_path: Path) -> None:
+def test_a_checkpoint_with_a_config_object_is_named_and_its_conversion_loads(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "checkpoint_best.pt"
-    torch.save({"model": {"w": torch.zeros(1)}, "cfg": OmegaConf.create({"model": {"arch": "transformer"}})}, path)
-    with pytest.raises(CheckpointError, match=r"holds a omegaconf\.\S+, which is not loaded") as caught:
+    torch.save(
+        {
+            "model": {"w": torch.zeros(1)},
+            "cfg": OmegaConf.create({"model": {"arch": "transformer"}}),
+        },
+        path,
+    )
+    with pytest.raises(
+        CheckpointError, match=r"holds a omegaconf\.\S+, which is not loaded"
+    ) as caught:
         load_checkpoint(path)
     told = str(caught.value)
     assert "delete" not in told
     command = told[told.index("python -c") :].replace("python", sys.executable, 1)
     subprocess.run(command, shell=True, check=True)
-    assert load_checkpoint(tmp_path / "checkpoint_best_converted.pt")["cfg"] == {"model": {"arch": "transformer"}}
+    assert load_checkpoint(tmp_path / "checkpoint_best_converted.pt")["cfg"] == {
+        "model": {"arch": "transformer"}
+    }
 
 
 def test_nobody_is_told_to_remove_a_file_that_is_not_ours(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""What readers say of the paper's model and no other test shows: its heads, masks, feed-forward network and dropout."""
+"""What readers say of the paper's model and no other test shows: its heads, masks, feed-forward
+network and dropout.
+"""
 
 import pytest
 import torch
@@ -32,7 +34,9 @@ def logits_of(model: AiaynTransformer) -> Tensor:
 
 def part_of(projection: nn.Linear, rows: slice) -> nn.Linear:
     """Return the projection that makes some rows of another's output."""
-    part = nn.Linear(projection.in_features, rows.stop - rows.start, bias=projection.bias is not None)
+    part = nn.Linear(
+        projection.in_features, rows.stop - rows.start, bias=projection.bias is not None
+    )
     part.weight = nn.Parameter(projection.weight[rows])
     if projection.bias is not None:
         part.bias = nn.Parameter(projection.bias[rows])
@@ -41,25 +45,39 @@ def part_of(projection: nn.Linear, rows: slice) -> nn.Linear:
 
 @pytest.mark.parametrize("has_biases", [True, False])
 def test_multi_head_attention_is_the_concatenation_of_its_heads(has_biases: bool) -> None:
-    """Concat(head_1, ..., head_h) W^O with head_i = softmax(Q_i K_i^T / sqrt(d_k)) V_i, each head by itself."""
-    attention, query, memory = make_attention(has_biases=has_biases), random_tokens(5, 1), random_tokens(7, 2)
+    """Concat(head_1, ..., head_h) W^O with head_i = softmax(Q_i K_i^T / sqrt(d_k)) V_i, each head
+    by itself.
+    """
+    attention, query, memory = (
+        make_attention(has_biases=has_biases),
+        random_tokens(5, 1),
+        random_tokens(7, 2),
+    )
     heads = []
     for head in range(3):
         keys, values = slice(2 * head, 2 * head + 2), slice(4 * head, 4 * head + 4)
         q, k = part_of(attention.q_proj, keys)(query[0]), part_of(attention.k_proj, keys)(memory[0])
-        heads.append((q @ k.T / 2**0.5).softmax(dim=-1) @ part_of(attention.v_proj, values)(memory[0]))
+        heads.append(
+            (q @ k.T / 2**0.5).softmax(dim=-1) @ part_of(attention.v_proj, values)(memory[0])
+        )
     found, _ = attention(query, memory)
     torch.testing.assert_close(found[0], attention.out_proj(torch.cat(heads, dim=1)))
-    assert not torch.allclose(found[0], attention.out_proj(torch.cat([heads[1], heads[0], heads[2]], dim=1)))
+    assert not torch.allclose(
+        found[0], attention.out_proj(torch.cat([heads[1], heads[0], heads[2]], dim=1))
+    )
 
 
 def test_a_mask_of_minus_1e9_hides_what_one_of_minus_infinity_hides() -> None:
-    """exp(-1e9) is 0 in any float; only where nothing may be seen do they differ: even weights, or not a number."""
+    """exp(-1e9) is 0 in any float; only where nothing may be seen do they differ: even weights, or
+    not a number.
+    """
     attention, x = make_attention(), random_tokens(4, 1)
     hidden = torch.tensor([[False, False, True, True]])
     _, weights = attention(x, x, padding_mask_BK=hidden, needs_weights=True)
     scores = attention(x, x, needs_weights=True)[1].log()  # up to a constant a row
-    torch.testing.assert_close(scores.masked_fill(hidden[:, None, None], -1e9).softmax(dim=-1), weights)
+    torch.testing.assert_close(
+        scores.masked_fill(hidden[:, None, None], -1e9).softmax(dim=-1), weights
+    )
     assert weights[..., 2:].eq(0).all()
     nothing = torch.zeros(1, 2)
     assert (nothing - 1e9).softmax(dim=-1).tolist() == [[0.5, 0.5]]
@@ -70,14 +88,18 @@ def test_the_feed_forward_network_is_equation_2_for_each_token_by_itself() -> No
     """max(0, x W_1 + b_1) W_2 + b_2, with other weights in another layer."""
     first, second = make_model().encoder.layers
     x = torch.randn(1, 3, 8, generator=torch.Generator().manual_seed(1))
-    expected = (x @ first.fc1.weight.T + first.fc1.bias).clamp(min=0) @ first.fc2.weight.T + first.fc2.bias
+    expected = (x @ first.fc1.weight.T + first.fc1.bias).clamp(
+        min=0
+    ) @ first.fc2.weight.T + first.fc2.bias
     torch.testing.assert_close(first._feed_forward(x), expected)
     torch.testing.assert_close(first._feed_forward(x[:, 1:2]), expected[:, 1:2])
     assert not torch.allclose(second._feed_forward(x), expected)
 
 
 def test_dropout_stands_where_section_5_4_puts_it() -> None:
-    """With 2 + 2 layers: 2 sums of embeddings and positions, 2 x 2 sub-layers of the encoder, 2 x 3 of the decoder."""
+    """With 2 + 2 layers: 2 sums of embeddings and positions, 2 x 2 sub-layers of the encoder, 2 x 3
+    of the decoder.
+    """
     shapes: list[tuple[int, ...]] = []
 
     def note(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -102,4 +124,7 @@ def recurrences(model: nn.Module) -> list[str]:
 
 def test_the_model_holds_no_recurrence_and_no_convolution() -> None:
     assert recurrences(make_model()) == []
-    assert recurrences(nn.ModuleList([nn.LSTM(2, 2), nn.Conv1d(2, 2, 3), nn.Linear(2, 2)])) == ["LSTM", "Conv1d"]
+    assert recurrences(nn.ModuleList([nn.LSTM(2, 2), nn.Conv1d(2, 2, 3), nn.Linear(2, 2)])) == [
+        "LSTM",
+        "Conv1d",
+    ]

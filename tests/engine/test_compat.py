@@ -50,14 +50,20 @@ def test_what_fairseq_puts_into_checkpoints_is_loaded_with_weights_only() -> Non
         compat.install()
         loaded = torch.load(content, weights_only=True)
     assert (loaded["args"].arch, loaded["loss"], loaded["best"], loaded["indices"].tolist()) == (
-        "transformer", 1.5, 2.5, [0, 1, 2],
-    )  # fmt: skip
+        "transformer",
+        1.5,
+        2.5,
+        [0, 1, 2],
+    )
 
 
 def batches_of(num_tokens: list[int], **limits: Any) -> list[list[int]]:
     """Return the batches of sentences of these lengths, as positions."""
     batches = data_utils.batch_by_size(
-        np.arange(len(num_tokens)), lambda index: num_tokens[index], num_tokens_vec=np.array(num_tokens), **limits
+        np.arange(len(num_tokens)),
+        lambda index: num_tokens[index],
+        num_tokens_vec=np.array(num_tokens),
+        **limits,
     )
     return [batch.tolist() for batch in batches]
 
@@ -65,7 +71,9 @@ def batches_of(num_tokens: list[int], **limits: Any) -> list[list[int]]:
 def slow_batches_of(
     num_tokens: list[int], max_tokens: int | None, max_sentences: int | None, multiple: int
 ) -> list[list[int]]:
-    """Return them by the rule alone: as many as fit, rounded down to a multiple if there are that many."""
+    """Return them by the rule alone: as many as fit, rounded down to a multiple if there are that
+    many.
+    """
     batches, begin = [], 0
     while begin < len(num_tokens):
         size = 1
@@ -98,9 +106,14 @@ def test_a_batch_is_its_number_of_sentences_times_its_longest() -> None:
 @pytest.mark.usefixtures("own_batching")
 def test_batches_are_multiples_and_the_last_is_what_is_left() -> None:
     """27 sentences of 10 tokens: 17 would fit."""
-    sizes = [len(batch) for batch in batches_of([10] * 27, max_tokens=170, required_batch_size_multiple=8)]
+    sizes = [
+        len(batch)
+        for batch in batches_of([10] * 27, max_tokens=170, required_batch_size_multiple=8)
+    ]
     assert sizes == [16, 8, 3]
-    sizes = [len(batch) for batch in batches_of([10] * 27, max_tokens=50, required_batch_size_multiple=8)]
+    sizes = [
+        len(batch) for batch in batches_of([10] * 27, max_tokens=50, required_batch_size_multiple=8)
+    ]
     assert sizes == [5, 5, 5, 5, 5, 2]
 
 
@@ -119,7 +132,10 @@ def test_batches_follow_the_rule_in_any_order_of_lengths(order: str, multiple: i
         for max_tokens in (longest, longest + 7, 25 * longest, None):
             for max_sentences in (1, 9, 32, None):
                 batches = batches_of(
-                    lengths, max_tokens=max_tokens, max_sentences=max_sentences, required_batch_size_multiple=multiple
+                    lengths,
+                    max_tokens=max_tokens,
+                    max_sentences=max_sentences,
+                    required_batch_size_multiple=multiple,
                 )
                 assert batches == slow_batches_of(lengths, max_tokens, max_sentences, multiple)
 
@@ -143,20 +159,27 @@ def test_a_sentence_longer_than_a_batch_and_fixed_shapes_are_refused() -> None:
 def after_imports(imports: str) -> tuple[set[str], str]:
     """Return the modules that a new process has after imports, and what these wrote to stderr.
 
-    Also as the first time: Python 3.12 and later warn when they compile a file of fairseq's without a cached one.
+    Also as the first time: Python 3.12 and later warn when they compile a file of fairseq's without
+    a cached one.
     """
     script = (
-        f"import sys, {imports}\n"
-        "compile('r = \"\\\\d\"', sys.modules['fairseq'].__file__.replace('__init__', 'models/x'), 'exec')\n"
-        "print(*sys.modules)"
+        f"import sys, {imports}\ncompile('r = \"\\\\d\"',"
+        " sys.modules['fairseq'].__file__.replace('__init__', 'models/x'),"
+        " 'exec')\nprint(*sys.modules)"
     )
-    process = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    process = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
     assert process.stdout.count("\n") == 1
     return set(process.stdout.split()), process.stderr
 
 
-@pytest.mark.parametrize("first", ["aiayn.train.plugin", "aiayn.decode.decode", "aiayn.decode.perplexity"])
-def test_importing_the_engine_prints_nothing_and_omits_what_no_translation_model_needs(first: str) -> None:
+@pytest.mark.parametrize(
+    "first", ["aiayn.train.plugin", "aiayn.decode.decode", "aiayn.decode.perplexity"]
+)
+def test_importing_the_engine_prints_nothing_and_omits_what_no_translation_model_needs(
+    first: str,
+) -> None:
     modules, printed = after_imports(f"{first}, aiayn.train.plugin")
     assert printed == ""
     assert not {"sklearn", "fairseq.tasks.speech_to_text", "fairseq.models.roberta"} & modules
@@ -191,7 +214,9 @@ def validate_and_save_at(
     with mock.patch.object(fairseq_cli.train, "validate_and_save", fairseqs_own):
         for _ in range(num_installations):
             compat.install_saving(
-                lambda trainer, epoch_itr, valid_loss: saved.append((trainer.get_num_updates(), valid_loss)),
+                lambda trainer, epoch_itr, valid_loss: saved.append(
+                    (trainer.get_num_updates(), valid_loss)
+                ),
                 is_due=lambda num_updates: num_updates in (10, 20),
                 stop_is_requested=lambda: is_stopping,
                 stop=Stop,
@@ -215,7 +240,11 @@ def validate_and_save_at(
         (20, {"should_stop": True, "is_stopping": True}, [20]),
         (9, {"is_stopping": True}, [9]),  # a stop is saved once at any update
         (10, {"is_stopping": True}, [10]),
-        (10, {"num_installations": 3}, [10]),  # a second training of a process does not save for the first
+        (
+            10,
+            {"num_installations": 3},
+            [10],
+        ),  # a second training of a process does not save for the first
     ],
 )
 def test_an_update_is_saved_once_where_it_is_due_or_the_last(

@@ -42,7 +42,9 @@ KILLED = signal.SIGKILL
 @pytest.fixture(scope="module")
 def two_ranks(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> TrainingRequest:
     """Return the request of a training that two ranks have finished undisturbed."""
-    request = make_request(tmp_path_factory.mktemp("runs") / "two_ranks", data, num_ranks=2, **TWO_BATCHES)
+    request = make_request(
+        tmp_path_factory.mktemp("runs") / "two_ranks", data, num_ranks=2, **TWO_BATCHES
+    )
     assert train_ranks(request) == [0, 0]
     return request
 
@@ -55,31 +57,49 @@ def undisturbed(two_ranks: TrainingRequest) -> TrainRecord:
 
 def batches(run_folder: Path) -> list[tuple[str, ...]]:
     """Return tokens, sentences and learning rate of each update, as logged."""
-    pattern = r'train_inner \| .*"wpb": "(\d+)", "bsz": "(\d+)", "num_updates": "\d+", "lr": "([^"]+)"'
+    pattern = (
+        r'train_inner \| .*"wpb": "(\d+)", "bsz": "(\d+)", "num_updates": "\d+", "lr": "([^"]+)"'
+    )
     return [found.groups() for found in re.finditer(pattern, log_text(run_folder))]
 
 
-def test_two_ranks_make_the_updates_of_one(undisturbed: TrainRecord, finished_by_two_batches: TrainRecord) -> None:
+def test_two_ranks_make_the_updates_of_one(
+    undisturbed: TrainRecord, finished_by_two_batches: TrainRecord
+) -> None:
     """The same sentences in each update; dropout is drawn otherwise, so that the tensors differ."""
     assert undisturbed.hardware.num_ranks == 2
     assert finished_by_two_batches.hardware.num_ranks == 1
     assert (undisturbed.tokens, undisturbed.updates) == (finished_by_two_batches.tokens, 40)
-    ours, theirs = batches(Path(undisturbed.run_folder)), batches(Path(finished_by_two_batches.run_folder))
+    ours, theirs = (
+        batches(Path(undisturbed.run_folder)),
+        batches(Path(finished_by_two_batches.run_folder)),
+    )
     assert len(ours) == 40
     assert ours == theirs
     assert undisturbed.tensors_sha256 != finished_by_two_batches.tensors_sha256
 
 
 @pytest.mark.slow
-def test_without_dropout_two_ranks_lose_what_one_does(tmp_path: Path, data: BinarizedCorpus) -> None:
+def test_without_dropout_two_ranks_lose_what_one_does(
+    tmp_path: Path, data: BinarizedCorpus
+) -> None:
     requests = [
-        make_request(tmp_path / f"ranks{num_ranks}", data, num_ranks=num_ranks, **TWO_BATCHES, p_drop=0.0, updates=4)
+        make_request(
+            tmp_path / f"ranks{num_ranks}",
+            data,
+            num_ranks=num_ranks,
+            **TWO_BATCHES,
+            p_drop=0.0,
+            updates=4,
+        )
         for num_ranks in (1, 2)
     ]
     losses = []
     for request in requests:
         assert set(train_ranks(request)) == {0}
-        losses.append(re.findall(r'train_inner \| .*"loss": "([\d.]+)"', log_text(Path(request.run_folder))))
+        losses.append(
+            re.findall(r'train_inner \| .*"loss": "([\d.]+)"', log_text(Path(request.run_folder)))
+        )
     assert len(losses[0]) == 4
     assert losses[0] == losses[1]
 
@@ -106,10 +126,12 @@ def one_rank(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) ->
 def test_more_ranks_than_batches_share_each_batch(
     num_ranks: int, tmp_path: Path, data: BinarizedCorpus, one_rank: TrainRecord
 ) -> None:
-    """The same sentences in every update of the one rank, and all that is printed of them the same; an epoch is 13.
+    """The same sentences in every update of the one rank, and all that is printed of them the same;
+    an epoch is 13.
 
-    An update of three sentences gives the fourth rank none. The weights differ by the order of summation alone, but for
-    the keys' biases: softmax takes no notice of them, so that their gradient is rounding alone, which Adam enlarges.
+    An update of three sentences gives the fourth rank none. The weights differ by the order of
+    summation alone, but for the keys' biases: softmax takes no notice of them, so that their
+    gradient is rounding alone, which Adam enlarges.
     """
     request = make_request(tmp_path / "shared", data, num_ranks=num_ranks, **EIGHTH)
     assert set(train_ranks(request)) == {0}
@@ -127,8 +149,12 @@ def test_more_ranks_than_batches_share_each_batch(
 
 
 def valid_losses(run_folder: Path) -> list[str]:
-    """Return the validations' losses as printed, of those updates that every training of this file validates at."""
-    return re.findall(r'valid \| .*"valid_loss": "([^"]+)", .*"valid_num_updates": "15"', log_text(run_folder))
+    """Return the validations' losses as printed, of those updates that every training of this file
+    validates at.
+    """
+    return re.findall(
+        r'valid \| .*"valid_loss": "([^"]+)", .*"valid_num_updates": "15"', log_text(run_folder)
+    )
 
 
 def newest_model(run_folder: Path) -> dict[str, torch.Tensor]:
@@ -139,12 +165,18 @@ def newest_model(run_folder: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.slow
-def test_on_all_ranks_a_request_to_end_outweighs_a_time_limit(tmp_path: Path, data: BinarizedCorpus) -> None:
+def test_on_all_ranks_a_request_to_end_outweighs_a_time_limit(
+    tmp_path: Path, data: BinarizedCorpus
+) -> None:
     """USR2 reaches one rank, TERM the other: had each its own mind, one would go on in another job."""
     request = make_request(tmp_path / "both", data, num_ranks=2, **TWO_BATCHES)
     hooks = {0: Signal(update=3, number=signal.SIGUSR2), 1: Signal(update=3, number=signal.SIGTERM)}
     assert train_ranks(request, hooks) == [0, 0]
-    (ended,) = (event for event in attempts.read_events(tmp_path / "both") if isinstance(event, attempts.Ended))
+    (ended,) = (
+        event
+        for event in attempts.read_events(tmp_path / "both")
+        if isinstance(event, attempts.Ended)
+    )
     assert (ended.outcome, ended.reason, ended.update) == ("stopped", "asked by SIGTERM", 3)
 
 
@@ -154,7 +186,11 @@ def test_a_rank_that_fails_is_named_by_rank_0(tmp_path: Path, data: BinarizedCor
     request = make_request(tmp_path / "failed", data, num_ranks=2, **TWO_BATCHES)
     statuses = train_ranks(request, {1: Fault(update=3, message="out of memory")})
     assert [os.waitstatus_to_exitcode(status) for status in statuses] == [1, 1]
-    (ended,) = (event for event in attempts.read_events(tmp_path / "failed") if isinstance(event, attempts.Ended))
+    (ended,) = (
+        event
+        for event in attempts.read_events(tmp_path / "failed")
+        if isinstance(event, attempts.Ended)
+    )
     assert ended.outcome == "failed"
     assert re.fullmatch(r"rank 1 on \S+: RuntimeError: out of memory", ended.reason)
 
@@ -165,14 +201,20 @@ def test_stopped_in_a_local_job_and_resumed_they_end_with_the_same_tensors(
 ) -> None:
     """The signal comes to rank 0 alone, at 13; both end there."""
     request = make_request(run_folder, data, num_ranks=2, **TWO_BATCHES)
-    with hooked(SignalRank0(update=13)), pytest.raises(RunError, match="stopped at update 13 of 40, asked by SIGTERM"):
+    with (
+        hooked(SignalRank0(update=13)),
+        pytest.raises(RunError, match="stopped at update 13 of 40, asked by SIGTERM"),
+    ):
         train(request, launcher="local")
     assert updates_kept(run_folder, "full") == [10, 13]
     assert train_ranks(request) == [0, 0]
     record = read_record(run_folder / attempts.DONE_NAME, TrainRecord)
     assert starts(run_folder) == [0, 13]
     assert outcomes(run_folder) == ["stopped", "done"]
-    assert (record.tensors_sha256, record.tokens) == (undisturbed.tensors_sha256, undisturbed.tokens)
+    assert (record.tensors_sha256, record.tokens) == (
+        undisturbed.tensors_sha256,
+        undisturbed.tokens,
+    )
     assert state_sha256(run_folder) == state_sha256(Path(undisturbed.run_folder))
     assert record.hardware.num_ranks == 2
 
@@ -181,7 +223,9 @@ def test_stopped_in_a_local_job_and_resumed_they_end_with_the_same_tensors(
 def test_a_rank_that_is_killed_ends_the_others_and_the_next_start_resumes(
     run_folder: Path, data: BinarizedCorpus, undisturbed: TrainRecord
 ) -> None:
-    """From what rank 0 found whole: the newest checkpoint is torn, and a rank that looked for itself would take it."""
+    """From what rank 0 found whole: the newest checkpoint is torn, and a rank that looked for
+    itself would take it.
+    """
     request = make_request(run_folder, data, num_ranks=2, **TWO_BATCHES)
     status_0, status_1 = train_ranks(request, {1: Signal(update=23, number=KILLED)})
     assert (os.waitstatus_to_exitcode(status_0), status_1) == (1, KILLED)
@@ -202,25 +246,35 @@ def test_rank_0_killed_ends_the_others_too(run_folder: Path, data: BinarizedCorp
 
 
 ONE_UPDATE = {**TWO_BATCHES, "updates": 1, "save_interval_updates": 1}
-NO_SHARED_MEMORY = "NCCL error: ncclSystemError: System call failed. Error while creating a segment in /dev/shm"
+NO_SHARED_MEMORY = (
+    "NCCL error: ncclSystemError: System call failed. Error while creating a segment in /dev/shm"
+)
 
 
 @pytest.mark.slow
 def test_the_node_check_makes_the_first_reduction_and_reports_its_error(
     run_folder: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NCCL makes its communicator in it. Had it no attempt and no note, three more jobs would meet it again."""
+    """NCCL makes its communicator in it. Had it no attempt and no note, three more jobs would meet
+    it again.
+    """
 
-    def broken(collective: Callable[..., Any], *arguments: Any, group: Any = None, **named: Any) -> Any:
+    def broken(
+        collective: Callable[..., Any], *arguments: Any, group: Any = None, **named: Any
+    ) -> Any:
         if group is None:  # of the devices, not the one for control
             raise RuntimeError(NO_SHARED_MEMORY)
         return collective(*arguments, group=group, **named)
 
     for name in ("all_reduce", "broadcast", "broadcast_object_list", "all_gather"):
-        monkeypatch.setattr(torch.distributed, name, functools.partial(broken, getattr(torch.distributed, name)))
+        monkeypatch.setattr(
+            torch.distributed, name, functools.partial(broken, getattr(torch.distributed, name))
+        )
     request = make_request(run_folder, data, num_ranks=2, **ONE_UPDATE)
     assert [os.waitstatus_to_exitcode(status) for status in train_ranks(request)] == [1, 1]
-    (ended,) = (event for event in attempts.read_events(run_folder) if isinstance(event, attempts.Ended))
+    (ended,) = (
+        event for event in attempts.read_events(run_folder) if isinstance(event, attempts.Ended)
+    )
     assert ended.outcome == "failed"
     assert f"an all-reduce: {NO_SHARED_MEMORY}; leave that node out" in ended.reason
 
@@ -259,17 +313,25 @@ def test_what_rank_0_meets_before_its_attempt_is_noted_and_ends_the_others(
 
 
 @pytest.mark.slow
-def test_no_rank_trains_a_run_that_is_done(two_ranks: TrainingRequest, undisturbed: TrainRecord) -> None:
+def test_no_rank_trains_a_run_that_is_done(
+    two_ranks: TrainingRequest, undisturbed: TrainRecord
+) -> None:
     hooks = {index: Fault(update=41, message="trained on") for index in range(2)}
     assert train_ranks(two_ranks, hooks) == [0, 0]
     assert starts(Path(two_ranks.run_folder)) == [0]
 
 
 @pytest.mark.slow
-def test_no_rank_trains_when_only_the_record_is_missing(run_folder: Path, data: BinarizedCorpus) -> None:
-    request = make_request(run_folder, data, num_ranks=2, **TWO_BATCHES, updates=2, save_interval_updates=1)
+def test_no_rank_trains_when_only_the_record_is_missing(
+    run_folder: Path, data: BinarizedCorpus
+) -> None:
+    request = make_request(
+        run_folder, data, num_ranks=2, **TWO_BATCHES, updates=2, save_interval_updates=1
+    )
     assert train_ranks(request) == [0, 0]
     (run_folder / attempts.DONE_NAME).unlink()
-    assert train_ranks(request, {index: Fault(update=3, message="trained on") for index in range(2)}) == [0, 0]
+    assert train_ranks(
+        request, {index: Fault(update=3, message="trained on") for index in range(2)}
+    ) == [0, 0]
     assert starts(run_folder) == [0, 2]
     assert (run_folder / attempts.DONE_NAME).exists()

@@ -28,7 +28,9 @@ from tests.engine.tiny_spec import CORPUS, DECODING
 @pytest.fixture(scope="module")
 def average(finished: TrainRecord, tmp_path_factory: pytest.TempPathFactory) -> CheckpointRecord:
     """Return the average of the finished training's last three models."""
-    return average_checkpoints(finished, last=3, into=tmp_path_factory.mktemp("average") / "last3.pt")
+    return average_checkpoints(
+        finished, last=3, into=tmp_path_factory.mktemp("average") / "last3.pt"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +46,21 @@ def test_fairseqs_own_commands_say_what_to_use_instead(
     flags = [str(data.folder), "--user-dir", str(USER_FOLDER), "--cpu", "--path", str(average.path)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     refused = subprocess.run(
-        [sys.executable, "-m", f"fairseq_cli.{command}", *flags], input="", capture_output=True, text=True,
-        check=False, env=environment,
-    )  # fmt: skip
+        [sys.executable, "-m", f"fairseq_cli.{command}", *flags],
+        input="",
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
     assert refused.returncode != 0
     assert "do not translate with aiayn_transformer; use `aiayn decode`" in refused.stderr
 
 
 def test_the_search_is_changed_without_loading_the_model_again(translator: Translator) -> None:
-    """Beam 1 finds what is likeliest symbol by symbol; back with the first search, its hypotheses come back."""
+    """Beam 1 finds what is likeliest symbol by symbol; back with the first search, its hypotheses
+    come back.
+    """
     sources = load_source_lines(translator.task, "test")
     first = translator.translate(sources)
     translator.search_as(msgspec.structs.replace(DECODING, beam_size=1))
@@ -72,17 +80,27 @@ def test_scores_are_log_probabilities_over_the_length_penalty(
     for hypothesis in decode_split(translator, "test")[0]:
         num_tokens = len(hypothesis.pieces) + 1
         lengths.add(num_tokens)
-        assert hypothesis.score == pytest.approx(hypothesis.log_probability_nats / num_tokens**0.6, rel=1e-5)
+        assert hypothesis.score == pytest.approx(
+            hypothesis.log_probability_nats / num_tokens**0.6, rel=1e-5
+        )
     for hypothesis in decode_split(gnmt, "test")[0]:
         penalty = ((5 + len(hypothesis.pieces) + 1) / 6) ** 0.6
-        assert hypothesis.score == pytest.approx(hypothesis.log_probability_nats / penalty, rel=1e-5)
+        assert hypothesis.score == pytest.approx(
+            hypothesis.log_probability_nats / penalty, rel=1e-5
+        )
     assert len(lengths) > 1
 
 
 def test_the_signature_names_every_option_of_the_search() -> None:
     assert decoding_signature(DECODING) == "beam:4|lenpen:len|alpha:0.6|stop:fairseq|maxlen:1x+10"
-    changes = {"beam_size": 5, "length_penalty_alpha": 0.7, "length_penalty_form": "gnmt", "stop": "tensor2tensor",
-               "max_length_per_source_token": 2.0, "max_extra_tokens": 11}  # fmt: skip
+    changes = {
+        "beam_size": 5,
+        "length_penalty_alpha": 0.7,
+        "length_penalty_form": "gnmt",
+        "stop": "tensor2tensor",
+        "max_length_per_source_token": 2.0,
+        "max_extra_tokens": 11,
+    }
     assert set(changes) == set(DecodingSpec.__struct_fields__)
     changed = [msgspec.structs.replace(DECODING, **{key: value}) for key, value in changes.items()]
     signatures = {decoding_signature(decoding) for decoding in [DECODING, *changed]}
@@ -100,8 +118,12 @@ ODD_LINES = [
 ]
 
 
-def test_there_is_one_hypothesis_a_line_whatever_it_holds(average: CheckpointRecord, data: BinarizedCorpus) -> None:
-    """Nothing, 1,500 tokens, unknown characters; and the line beside them does not change what a line becomes."""
+def test_there_is_one_hypothesis_a_line_whatever_it_holds(
+    average: CheckpointRecord, data: BinarizedCorpus
+) -> None:
+    """Nothing, 1,500 tokens, unknown characters; and the line beside them does not change what a
+    line becomes.
+    """
     short = msgspec.structs.replace(DECODING, max_length_per_source_token=0.0)
     translator = Translator(Path(average.path), Path(data.folder), short, device="cpu")
     together = translator.translate([translator.number(line) for line in ODD_LINES])
@@ -124,22 +146,30 @@ def test_a_line_above_the_models_positions_is_cut_and_keeps_its_end(translator: 
     assert translator.translate([source]) == translator.translate([cut])
 
 
-def test_the_size_of_batches_does_not_matter(translator: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_batches_does_not_matter(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sources = load_source_lines(translator.task, "test")
     at_once = translator.translate(sources)
     monkeypatch.setattr(aiayn.decode.decode, "TOKENS_PER_BATCH", 1)
     one_by_one = translator.translate(sources)
-    assert [hypothesis.pieces for hypothesis in one_by_one] == [hypothesis.pieces for hypothesis in at_once]
+    assert [hypothesis.pieces for hypothesis in one_by_one] == [
+        hypothesis.pieces for hypothesis in at_once
+    ]
 
 
 def test_a_hypothesis_is_limited_by_its_own_line(translator: Translator) -> None:
-    """At most 10 more than the line's tokens with its end, however long the line beside it; this model never ends."""
+    """At most 10 more than the line's tokens with its end, however long the line beside it; this
+    model never ends.
+    """
     short, long = (translator.number("\u2581the " * num_pieces) for num_pieces in (2, 30))
     hypotheses = translator.translate([short, long])
     assert [len(hypothesis.pieces) for hypothesis in hypotheses] == [3 + 10, 31 + 10]
 
 
-def test_a_data_bin_comes_back_in_the_order_of_its_lines(translator: Translator, data: BinarizedCorpus) -> None:
+def test_a_data_bin_comes_back_in_the_order_of_its_lines(
+    translator: Translator, data: BinarizedCorpus
+) -> None:
     """The source side is as long, line by line, as the text was."""
     sources = load_source_lines(translator.task, "test")
     assert len(sources) == data.num_pairs_by_split["tiny_test"]
@@ -147,7 +177,9 @@ def test_a_data_bin_comes_back_in_the_order_of_its_lines(translator: Translator,
     assert len({len(source) for source in sources}) > 3
 
 
-def other_data_bin(folder: Path, data: BinarizedCorpus, *, num_symbols_changed: int, num_symbols_more: int) -> Path:
+def other_data_bin(
+    folder: Path, data: BinarizedCorpus, *, num_symbols_changed: int, num_symbols_more: int
+) -> Path:
     """Return a data-bin of words that are the symbols of another's dictionary, but for a few."""
     symbols = [line.split(" ")[0] for line in read_lines(Path(data.folder) / "dict.en.txt")]
     symbols[:num_symbols_changed] = [f"other{index}" for index in range(num_symbols_changed)]
@@ -157,10 +189,14 @@ def other_data_bin(folder: Path, data: BinarizedCorpus, *, num_symbols_changed: 
     for split in ("train", *CORPUS.testsets):
         for language in ("en", "de"):
             write_lines([" ".join(symbols)], folder / f"{split}.{language}")
-        pairs[split] = text_pair({language: folder / f"{split}.{language}" for language in ("en", "de")})
+        pairs[split] = text_pair(
+            {language: folder / f"{split}.{language}" for language in ("en", "de")}
+        )
     raw = RawCorpus(provenance=gather_provenance(), corpus=CORPUS.name, pair_by_split=pairs)
     encoders = dict.fromkeys(("en", "de"), WordEncoder())
-    record = binarize_corpus(CORPUS, raw, {**encoders}, record_path=folder / "binarize" / "record.json")
+    record = binarize_corpus(
+        CORPUS, raw, {**encoders}, record_path=folder / "binarize" / "record.json"
+    )
     return Path(record.folder)
 
 
@@ -170,7 +206,8 @@ def test_a_data_bin_of_a_larger_vocabulary_is_refused(
     folder = other_data_bin(tmp_path / "other", data, num_symbols_changed=0, num_symbols_more=3)
     size = data.vocabulary_size_by_language["en"]
     message = (
-        rf"last3\.pt: embeds \({size}, {size}\) symbols, the data-bin has \({size + 3}, {size + 3}\): .* trained on"
+        rf"last3\.pt: embeds \({size}, {size}\) symbols, the data-bin has \({size + 3},"
+        rf" {size + 3}\): .* trained on"
     )
     with pytest.raises(CheckpointError, match=message):
         Translator(Path(average.path), folder, DECODING, device="cpu")
@@ -181,13 +218,19 @@ def test_a_data_bin_of_as_many_other_symbols_is_refused(
 ) -> None:
     """It would decode, and every word would be another one's."""
     folder = other_data_bin(tmp_path / "other", data, num_symbols_changed=1, num_symbols_more=0)
-    with pytest.raises(CheckpointError, match=r"as many as the data-bin has, but the dictionaries in .* trained on"):
+    with pytest.raises(
+        CheckpointError, match=r"as many as the data-bin has, but the dictionaries in .* trained on"
+    ):
         Translator(Path(average.path), folder, DECODING, device="cpu")
-    with pytest.raises(CheckpointError, match=r"as many as the data-bin has, but the dictionaries in .* trained on"):
+    with pytest.raises(
+        CheckpointError, match=r"as many as the data-bin has, but the dictionaries in .* trained on"
+    ):
         perplexity(Path(average.path), folder, "test", device="cpu")
 
 
-def test_a_torn_checkpoint_is_refused(tmp_path: Path, average: CheckpointRecord, data: BinarizedCorpus) -> None:
+def test_a_torn_checkpoint_is_refused(
+    tmp_path: Path, average: CheckpointRecord, data: BinarizedCorpus
+) -> None:
     torn_path = tmp_path / "torn.pt"
     torn_path.write_bytes(Path(average.path).read_bytes()[:-100])
     with pytest.raises(CheckpointError, match=r"torn\.pt: torn or not a checkpoint"):

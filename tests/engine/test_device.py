@@ -1,4 +1,6 @@
-"""Which devices a job trains on: those that it was promised, no others, and never a CPU in place of a GPU."""
+"""Which devices a job trains on: those that it was promised, no others, and never a CPU in place of
+a GPU.
+"""
 
 import os
 import platform
@@ -18,7 +20,12 @@ from fairseq.distributed import utils as distributed_utils
 
 import aiayn
 from aiayn.errors import ConfigError, LaunchError
-from aiayn.launch.job import GPU_ALLOCATOR_NAMES, TrainingJob, choose_gpu_allocator, require_own_code
+from aiayn.launch.job import (
+    GPU_ALLOCATOR_NAMES,
+    TrainingJob,
+    choose_gpu_allocator,
+    require_own_code,
+)
 from aiayn.records import TrainRecord
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train.device import prepare_device, require_precision, require_promised_gpus
@@ -35,11 +42,17 @@ TOO_OLD = "The NVIDIA driver on your system is too old (found version 12040)."
 def request_of_gpus(gpus_per_node: int, device: str = "auto") -> TrainingRequest:
     """Return a request of so many GPUs a node."""
     training = msgspec.structs.replace(TRAINING, device=device)
-    return msgspec.structs.replace(make_request(Path("run")), gpus_per_node=gpus_per_node, training=training)
+    return msgspec.structs.replace(
+        make_request(Path("run")), gpus_per_node=gpus_per_node, training=training
+    )
 
 
-def see_gpus(monkeypatch: pytest.MonkeyPatch, num_gpus: int, *, by_nvml: int, error: Exception | None = None) -> None:
-    """Let torch see so many once CUDA has begun, or fail then; before that it counts what NVML tells."""
+def see_gpus(
+    monkeypatch: pytest.MonkeyPatch, num_gpus: int, *, by_nvml: int, error: Exception | None = None
+) -> None:
+    """Let torch see so many once CUDA has begun, or fail then; before that it counts what NVML
+    tells.
+    """
     has_begun: list[bool] = []
 
     def init() -> None:
@@ -53,25 +66,36 @@ def see_gpus(monkeypatch: pytest.MonkeyPatch, num_gpus: int, *, by_nvml: int, er
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError(TOO_OLD), AssertionError("Torch not compiled with CUDA enabled")], ids=["driver", "build"]
+    "error",
+    [RuntimeError(TOO_OLD), AssertionError("Torch not compiled with CUDA enabled")],
+    ids=["driver", "build"],
 )
-def test_gpus_that_torch_cannot_use_do_not_count(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_gpus_that_torch_cannot_use_do_not_count(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     """NVML counts all 8, without CUDA: the training would go to the CPUs."""
     see_gpus(monkeypatch, 0, by_nvml=8, error=error)
     with pytest.raises(LaunchError) as raised:
         require_promised_gpus(request_of_gpus(8))
-    seen = f"{platform.node()}: torch sees 0 GPUs, expected 8 as in the cluster's file (gpus_per_node): {error}; "
+    seen = (
+        f"{platform.node()}: torch sees 0 GPUs, expected 8 as in the cluster's file"
+        f" (gpus_per_node): {error}; "
+    )
     assert str(raised.value).startswith(seen)
     assert "TORCH_INDEX_URL" in str(raised.value)
 
 
-def test_a_rank_that_sees_only_its_own_gpu_gets_the_option_that_shows_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_sees_only_its_own_gpu_gets_the_option_that_shows_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     see_gpus(monkeypatch, 1, by_nvml=8)
     with pytest.raises(LaunchError, match=r"torch sees 1 GPUs, expected 8 .*\{gpu-bind: none\}"):
         require_promised_gpus(request_of_gpus(8))
 
 
-def test_who_was_promised_nothing_or_gets_all_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_was_promised_nothing_or_gets_all_is_let_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     see_gpus(monkeypatch, 8, by_nvml=8)
     require_promised_gpus(request_of_gpus(8))
     see_gpus(monkeypatch, 0, by_nvml=8, error=RuntimeError(TOO_OLD))
@@ -86,11 +110,19 @@ def test_who_was_promised_nothing_or_gets_all_is_let_through(monkeypatch: pytest
 )  # fmt: skip
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
 def test_a_rank_asks_its_own_gpu_for_the_precision(
-    name: str, capability: tuple[int, int], has_it: bool, precision: str, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    capability: tuple[int, int],
+    has_it: bool,
+    precision: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also one that hardware.yaml does not know; rank 3's GPU may be another than rank 0's."""
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: name if index == 3 else "NVIDIA H100")
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability if index == 3 else (9, 0))
+    monkeypatch.setattr(
+        torch.cuda, "get_device_name", lambda index: name if index == 3 else "NVIDIA H100"
+    )
+    monkeypatch.setattr(
+        torch.cuda, "get_device_capability", lambda index: capability if index == 3 else (9, 0)
+    )
     request = request_of_gpus(8)
     training = msgspec.structs.replace(request.training, precision=precision)
     request = msgspec.structs.replace(request, training=training)
@@ -99,7 +131,8 @@ def test_a_rank_asks_its_own_gpu_for_the_precision(
         require_precision(request, 3, "cuda")
         return
     with pytest.raises(
-        ConfigError, match=f"precision is {precision}, which {name} does not have .*; take fp32, such as"
+        ConfigError,
+        match=f"precision is {precision}, which {name} does not have .*; take fp32, such as",
     ):
         require_precision(request, 3, "cuda")
 
@@ -113,23 +146,36 @@ def test_a_rank_alone_among_8_gpus_starts_no_process_for_each(
         if name.startswith(("SLURM_", "MASTER_")) or name in ("RANK", "WORLD_SIZE"):
             monkeypatch.delenv(name)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
-    flags = train_flags(TRAINING, make_request(Path("run")).data, seed=1, save_folder="checkpoints", device="cuda")
+    flags = train_flags(
+        TRAINING, make_request(Path("run")).data, seed=1, save_folder="checkpoints", device="cuda"
+    )
     flags += rank_flags(ALONE, "cuda") if is_told else []
-    arguments = fairseq.options.parse_args_and_arch(fairseq.options.get_training_parser(), input_args=flags)
+    arguments = fairseq.options.parse_args_and_arch(
+        fairseq.options.get_training_parser(), input_args=flags
+    )
     main = mock.Mock()
     with mock.patch("torch.multiprocessing.spawn") as spawn:
         distributed_utils.call_main(convert_namespace_to_omegaconf(arguments), main)
-    assert [call.kwargs["nprocs"] for call in spawn.call_args_list] == [num_started] * (num_started > 0)
+    assert [call.kwargs["nprocs"] for call in spawn.call_args_list] == [num_started] * (
+        num_started > 0
+    )
     assert main.call_count == (0 if num_started else 1)
 
 
 @pytest.fixture
 def in_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Let a job believe that it is rank 0 of one of Slurm's, on the node n1; what it sets in the environment goes."""
+    """Let a job believe that it is rank 0 of one of Slurm's, on the node n1; what it sets in the
+    environment goes.
+    """
     environment = SimpleNamespace(
-        name=lambda: "slurm", hostnames=["n1"], paths=SimpleNamespace(result_pickle=tmp_path / "7_0_result.pkl"),
-        global_rank=0, num_tasks=1, job_id="7", local_rank=0,
-    )  # fmt: skip
+        name=lambda: "slurm",
+        hostnames=["n1"],
+        paths=SimpleNamespace(result_pickle=tmp_path / "7_0_result.pkl"),
+        global_rank=0,
+        num_tasks=1,
+        job_id="7",
+        local_rank=0,
+    )
     monkeypatch.setattr(submitit, "JobEnvironment", lambda: environment)
     monkeypatch.setenv("MASTER_ADDR", "")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
@@ -142,7 +188,10 @@ def test_a_slurm_job_sees_no_gpu_that_it_did_not_ask_for(
 ) -> None:
     """Where the site does not confine devices, `device: auto` would take other people's."""
     seen: list[str | None] = []
-    monkeypatch.setattr("aiayn.train.train.train_rank", lambda *_: seen.append(os.environ.get("CUDA_VISIBLE_DEVICES")))
+    monkeypatch.setattr(
+        "aiayn.train.train.train_rank",
+        lambda *_: seen.append(os.environ.get("CUDA_VISIBLE_DEVICES")),
+    )
     request = msgspec.structs.replace(make_request(tmp_path), gpus_per_node=gpus_per_node)
     TrainingJob(request)._train(StopFlag())
     assert seen == [visible]
@@ -154,12 +203,17 @@ def test_a_job_by_other_code_than_was_submitted_is_refused_and_noted(
 ) -> None:
     """An image has an aiayn of its own, and PYTHONPATH does not reach it."""
     monkeypatch.setattr("aiayn.train.train.train_rank", lambda *_: pytest.fail("trained"))
-    request = msgspec.structs.replace(make_request(tmp_path), code_folder=str(tmp_path / "code" / "abc"))
+    request = msgspec.structs.replace(
+        make_request(tmp_path), code_folder=str(tmp_path / "code" / "abc")
+    )
     with pytest.raises(LaunchError, match="let PYTHONPATH reach Python in the container"):
         TrainingJob(request)._train(StopFlag())
     (noted,) = RunFolder(tmp_path).rank_errors()
     imported = Path(aiayn.__file__).resolve().parent
-    assert f"aiayn was imported from {imported}, expected from {tmp_path}/code/abc, the copy of the code" in noted
+    assert (
+        f"aiayn was imported from {imported}, expected from {tmp_path}/code/abc, the copy of the"
+        " code" in noted
+    )
 
 
 def test_the_code_as_submitted_is_taken_by_any_name(tmp_path: Path) -> None:
@@ -168,11 +222,17 @@ def test_the_code_as_submitted_is_taken_by_any_name(tmp_path: Path) -> None:
     require_own_code(None)  # of a request that does not say
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64" or shutil.which("lscpu") is None, reason="another kernel's words")
+@pytest.mark.skipif(
+    platform.machine() != "x86_64" or shutil.which("lscpu") is None, reason="another kernel's words"
+)
 def test_a_record_names_the_machines_cpu(finished: TrainRecord) -> None:
     """What a training cost means little without it."""
     words = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout
-    (name,) = [line.partition(":")[2].strip() for line in words.splitlines() if line.startswith("Model name:")]
+    (name,) = [
+        line.partition(":")[2].strip()
+        for line in words.splitlines()
+        if line.startswith("Model name:")
+    ]
     assert finished.hardware.cpu == name != ""
 
 
@@ -193,6 +253,12 @@ def test_the_allocator_of_a_gpu_grows_its_blocks_unless_the_user_chose(
     if name is not None:
         monkeypatch.setenv(name, "backend:cudaMallocAsync")
     choose_gpu_allocator()
-    expected = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"} if name is None else {name: "backend:cudaMallocAsync"}
-    assert {each: os.environ[each] for each in GPU_ALLOCATOR_NAMES if each in os.environ} == expected
+    expected = (
+        {"PYTORCH_ALLOC_CONF": "expandable_segments:True"}
+        if name is None
+        else {name: "backend:cudaMallocAsync"}
+    )
+    assert {
+        each: os.environ[each] for each in GPU_ALLOCATOR_NAMES if each in os.environ
+    } == expected
     monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)

@@ -1,4 +1,6 @@
-"""Energy is the difference of the GPUs' own counters, summed over nodes and attempts; without a counter, why."""
+"""Energy is the difference of the GPUs' own counters, summed over nodes and attempts; without a
+counter, why.
+"""
 
 import json
 import sys
@@ -17,13 +19,17 @@ from tests.engine.tiny_training import make_request, train, train_ranks
 
 
 class FakeNvml(SimpleNamespace):
-    """NVML of GPUs that draw 500 J between two readings each; `fault` is raised when a counter is read."""
+    """NVML of GPUs that draw 500 J between two readings each; `fault` is raised when a counter is
+    read.
+    """
 
     class NVMLError(Exception):
         """What pynvml raises."""
 
     def __init__(self) -> None:
-        super().__init__(millijoules={"GPU-a": 7_000_000, "GPU-b": 9_000_000}, num_open=0, fault="", step=500_000)
+        super().__init__(
+            millijoules={"GPU-a": 7_000_000, "GPU-b": 9_000_000}, num_open=0, fault="", step=500_000
+        )
 
     def nvmlInit(self) -> None:
         self.num_open += 1
@@ -59,14 +65,22 @@ RESET = "NVML: the counter began anew: the driver was loaded again"
     ("changes", "uuids", "drawn"),
     [
         ({}, ["GPU-a", "GPU-b"], Energy(joules=2 * 500.0, gpu_seconds=2 * 30.0)),
-        ({"fault": "Not Supported"}, ["GPU-a"], Energy(**NONE, reason="NVML: Not Supported")),  # of a P100
+        (
+            {"fault": "Not Supported"},
+            ["GPU-a"],
+            Energy(**NONE, reason="NVML: Not Supported"),
+        ),  # of a P100
         ({}, ["MIG-x"], Energy(**NONE, reason="NVML: Not Found")),
         ({"step": -1}, ["GPU-a"], Energy(**NONE, reason=RESET)),
         (None, ["GPU-a"], Energy(**NONE, reason=NOT_INSTALLED)),
     ],
 )
 def test_a_node_has_drawn_what_its_counters_rose_by_or_there_is_a_reason(
-    changes: dict[str, object] | None, uuids: list[str], drawn: Energy, nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+    changes: dict[str, object] | None,
+    uuids: list[str],
+    drawn: Energy,
+    nvml: FakeNvml,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     vars(nvml).update(changes or {})
     if changes is None:
@@ -81,7 +95,9 @@ def test_nodes_and_attempts_are_added_and_a_missing_counter_is_reported() -> Non
     one = Energy(joules=10.0, gpu_seconds=4.0)
     other = Energy(joules=None, reason="NVML: Not Supported")
     assert total_energy([one, None, one]) == Energy(joules=20.0, gpu_seconds=8.0)
-    assert total_energy([one, other]) == Energy(joules=10.0, gpu_seconds=4.0, reason="NVML: Not Supported")
+    assert total_energy([one, other]) == Energy(
+        joules=10.0, gpu_seconds=4.0, reason="NVML: Not Supported"
+    )
     assert total_energy([other, other]) == other
     assert total_energy([None]) is None
 
@@ -117,7 +133,9 @@ def test_rank_0_gathers_the_energy_of_other_nodes(
     """Two ranks, each taken for the first of its node: two meters of 500 J."""
     metered = energy.metered
 
-    def of_its_own_node(tally: object, request: object, rank: object, line: object, device: object) -> object:
+    def of_its_own_node(
+        tally: object, request: object, rank: object, line: object, device: object
+    ) -> object:
         return metered(tally, request, replace(rank, local_rank=0), line, device)  # type: ignore[arg-type, type-var]
 
     monkeypatch.setattr(energy, "gpu_uuids", lambda *_: ["GPU-a"])

@@ -33,19 +33,48 @@ def value_of(flags: list[str], flag: str) -> str:
 
 def test_the_papers_base_is_trained_as_section_5_says() -> None:
     flags = train_flags(
-        read_system("base", "paper").training, DATA, seed=3, save_folder="run", device="cuda", num_ranks=8
+        read_system("base", "paper").training,
+        DATA,
+        seed=3,
+        save_folder="run",
+        device="cuda",
+        num_ranks=8,
     )
     expected = {
-        "--arch": "aiayn_transformer", "--num-layers": "6", "--d-model": "512", "--d-ff": "2048", "--num-heads": "8",
-        "--d-k": "64", "--d-v": "64", "--norm-order": "post", "--norm": "layer", "--norm-epsilon": "1e-06",
-        "--attention": "scaled", "--positions": "sinusoidal", "--share-embeddings": "all", "--embeddings": "d_model",
-        "--initialisation": "tensor2tensor", "--p-drop": "0.1", "--p-drop-attention": "0.0", "--p-drop-ffn": "0.0",
-        "--criterion": "aiayn_label_smoothing", "--label-smoothing": "0.1", "--optimizer": "aiayn_adam",
-        "--adam-beta-1": "0.9", "--adam-beta-2": "0.98", "--adam-epsilon": "1e-09", "--clip-norm": "0.0",
-        "--lr-scheduler": "equation_3", "--warmup-updates": "4000", "--schedule-d-model": "512",
-        "--max-update": "100000", "--update-freq": "1", "--seed": "3", "--update-epoch-batch-itr": "True",
+        "--arch": "aiayn_transformer",
+        "--num-layers": "6",
+        "--d-model": "512",
+        "--d-ff": "2048",
+        "--num-heads": "8",
+        "--d-k": "64",
+        "--d-v": "64",
+        "--norm-order": "post",
+        "--norm": "layer",
+        "--norm-epsilon": "1e-06",
+        "--attention": "scaled",
+        "--positions": "sinusoidal",
+        "--share-embeddings": "all",
+        "--embeddings": "d_model",
+        "--initialisation": "tensor2tensor",
+        "--p-drop": "0.1",
+        "--p-drop-attention": "0.0",
+        "--p-drop-ffn": "0.0",
+        "--criterion": "aiayn_label_smoothing",
+        "--label-smoothing": "0.1",
+        "--optimizer": "aiayn_adam",
+        "--adam-beta-1": "0.9",
+        "--adam-beta-2": "0.98",
+        "--adam-epsilon": "1e-09",
+        "--clip-norm": "0.0",
+        "--lr-scheduler": "equation_3",
+        "--warmup-updates": "4000",
+        "--schedule-d-model": "512",
+        "--max-update": "100000",
+        "--update-freq": "1",
+        "--seed": "3",
+        "--update-epoch-batch-itr": "True",
         "--precision": "fp32",
-    }  # fmt: skip
+    }
     assert {flag: value_of(flags, flag) for flag in expected} == expected
     assert "--attention-biases" in flags
     assert "--cpu" not in flags
@@ -54,18 +83,25 @@ def test_the_papers_base_is_trained_as_section_5_says() -> None:
 def test_one_rank_makes_the_same_update_out_of_more_batches() -> None:
     training = read_system("base", "paper").training
     for num_ranks, batches_each in ((1, "8"), (2, "4"), (8, "1")):
-        flags = train_flags(training, DATA, seed=1, save_folder="run", device="cpu", num_ranks=num_ranks)
+        flags = train_flags(
+            training, DATA, seed=1, save_folder="run", device="cpu", num_ranks=num_ranks
+        )
         assert value_of(flags, "--update-freq") == batches_each
     with pytest.raises(
-        ConfigError, match=r"base: batches_per_update 8 cannot be shared by 3 ranks; expected a divisor or a"
+        ConfigError,
+        match=r"base: batches_per_update 8 cannot be shared by 3 ranks; expected a divisor or a",
     ):
         refuse_untrainable("base", training, num_ranks=3)
     shared = train_flags(training, DATA, seed=1, save_folder="run", device="cpu", num_ranks=16)
     assert (value_of(shared, "--update-freq"), value_of(shared, "--ranks-per-batch")) == ("1", "2")
-    assert "--ranks-per-batch" not in train_flags(training, DATA, seed=1, save_folder="run", device="cpu", num_ranks=8)
+    assert "--ranks-per-batch" not in train_flags(
+        training, DATA, seed=1, save_folder="run", device="cpu", num_ranks=8
+    )
 
 
-def flags_of(system: str, scale: str = "multi30k", *, is_joint: bool = True, **changes: object) -> list[str]:
+def flags_of(
+    system: str, scale: str = "multi30k", *, is_joint: bool = True, **changes: object
+) -> list[str]:
     """Return the flags of a system's model."""
     return model_flags(replace(read_system(system, scale).training, **changes), is_joint=is_joint)
 
@@ -78,36 +114,62 @@ def test_what_is_tied_follows_from_the_spec_and_the_dictionaries() -> None:
         for is_tied in (True, False)
         for is_joint in (True, False)
     }
-    assert shared == {(True, True): "all", (True, False): "decoder", (False, True): "none", (False, False): "none"}
+    assert shared == {
+        (True, True): "all",
+        (True, False): "decoder",
+        (False, True): "none",
+        (False, False): "none",
+    }
 
 
 def test_rows_b_change_d_k_alone() -> None:
     """Table 3 (B): d_k 16, d_v stays 64."""
     flags = flags_of("table3_b_dk16", "paper")
-    assert (value_of(flags, "--d-k"), value_of(flags, "--d-v"), value_of(flags, "--num-heads")) == ("16", "64", "8")
+    assert (value_of(flags, "--d-k"), value_of(flags, "--d-v"), value_of(flags, "--num-heads")) == (
+        "16",
+        "64",
+        "8",
+    )
 
 
 def test_fairseqs_own_transformer_gets_fairseqs_own_flags() -> None:
     flags = flags_of("revisit_tiny")
     assert value_of(flags, "--arch") == "transformer"
-    assert (value_of(flags, "--encoder-layers"), value_of(flags, "--decoder-ffn-embed-dim")) == ("4", "256")
+    assert (value_of(flags, "--encoder-layers"), value_of(flags, "--decoder-ffn-embed-dim")) == (
+        "4",
+        "256",
+    )
     assert (value_of(flags, "--dropout"), value_of(flags, "--activation-dropout")) == ("0.3", "0.0")
     assert "--share-all-embeddings" in flags
     assert {"--encoder-normalize-before", "--encoder-learned-pos"} & set(flags) == set()
     changed = flags_of("revisit_tiny", norm_order="pre", positions="learned", is_joint=False)
-    assert {"--encoder-normalize-before", "--decoder-normalize-before", "--decoder-learned-pos"} <= set(changed)
+    assert {
+        "--encoder-normalize-before",
+        "--decoder-normalize-before",
+        "--decoder-learned-pos",
+    } <= set(changed)
     assert "--share-decoder-input-output-embed" in changed
     optimiser = train_flags(
-        read_system("revisit_tiny", "multi30k").training, DATA, seed=1, save_folder="r", device="cpu"
+        read_system("revisit_tiny", "multi30k").training,
+        DATA,
+        seed=1,
+        save_folder="r",
+        device="cpu",
     )
-    assert (value_of(optimiser, "--optimizer"), value_of(optimiser, "--adam-betas")) == ("adam", "(0.9, 0.98)")
+    assert (value_of(optimiser, "--optimizer"), value_of(optimiser, "--adam-betas")) == (
+        "adam",
+        "(0.9, 0.98)",
+    )
     assert value_of(optimiser, "--criterion") == "label_smoothed_cross_entropy"
 
 
 def test_recurrence_and_convolution_have_d_ff_wide_states() -> None:
     lstm = flags_of("base", architecture="lstm", num_layers=3, d_ff=96)
     assert (value_of(lstm, "--arch"), value_of(lstm, "--encoder-layers")) == ("lstm", "3")
-    assert (value_of(lstm, "--decoder-hidden-size"), value_of(lstm, "--decoder-out-embed-dim")) == ("96", "128")
+    assert (value_of(lstm, "--decoder-hidden-size"), value_of(lstm, "--decoder-out-embed-dim")) == (
+        "96",
+        "128",
+    )
     fconv = flags_of("base", architecture="fconv", num_layers=3, d_ff=96)
     assert value_of(fconv, "--encoder-layers") == "[(96, 3)] * 3"
     assert "--share-input-output-embed" in fconv
@@ -128,21 +190,33 @@ def test_patience_needs_checkpoints_by_epochs() -> None:
 
 def test_a_data_bin_is_joint_if_its_dictionaries_are_one(data: BinarizedCorpus) -> None:
     assert training_data(data).is_joint
-    assert not training_data(replace(data, dictionary_sha256_by_language={"en": "0", "de": "1"})).is_joint
+    assert not training_data(
+        replace(data, dictionary_sha256_by_language={"en": "0", "de": "1"})
+    ).is_joint
 
 
 def test_a_run_logs_a_hundred_lines_but_at_least_one_a_hundred_updates() -> None:
-    assert [log_interval(replace(TRAINING, updates=n)) for n in (40, 5_000, 100_000)] == [1, 50, 100]
+    assert [log_interval(replace(TRAINING, updates=n)) for n in (40, 5_000, 100_000)] == [
+        1,
+        50,
+        100,
+    ]
 
 
-def test_the_finished_training_is_of_the_size_that_cost_predicts(finished: TrainRecord, data: BinarizedCorpus) -> None:
+def test_the_finished_training_is_of_the_size_that_cost_predicts(
+    finished: TrainRecord, data: BinarizedCorpus
+) -> None:
     expected = num_parameters(TRAINING, data.vocabulary_size_by_language["en"], True)
     assert finished.num_parameters == expected
     assert f"num. shared model params: {expected:,} " in log_text(Path(finished.run_folder))
 
 
-def test_the_finished_training_counted_every_target_token(finished: TrainRecord, data: BinarizedCorpus) -> None:
-    """Whole epochs have the data-bin's tokens; of the last, which is cut, the log tells how many an update had."""
+def test_the_finished_training_counted_every_target_token(
+    finished: TrainRecord, data: BinarizedCorpus
+) -> None:
+    """Whole epochs have the data-bin's tokens; of the last, which is cut, the log tells how many an
+    update had.
+    """
     log = log_text(Path(finished.run_folder))
     counts = Counter[int]()
     for epoch, count in re.findall(r'train_inner \| {"epoch": (\d+), .*"wpb": "(\d+)"', log):
@@ -153,7 +227,13 @@ def test_the_finished_training_counted_every_target_token(finished: TrainRecord,
     assert finished.tokens == sum(counts.values())
 
 
-def test_a_training_of_learned_positions_is_of_the_predicted_size(tmp_path: Path, data: BinarizedCorpus) -> None:
-    request = make_request(tmp_path / "run", data, positions="learned", updates=1, save_interval_updates=1)
+def test_a_training_of_learned_positions_is_of_the_predicted_size(
+    tmp_path: Path, data: BinarizedCorpus
+) -> None:
+    request = make_request(
+        tmp_path / "run", data, positions="learned", updates=1, save_interval_updates=1
+    )
     learned = replace(TRAINING, positions="learned")
-    assert train(request).num_parameters == num_parameters(learned, data.vocabulary_size_by_language["en"], True)
+    assert train(request).num_parameters == num_parameters(
+        learned, data.vocabulary_size_by_language["en"], True
+    )

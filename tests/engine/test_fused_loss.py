@@ -1,4 +1,6 @@
-"""The fused loss is label smoothing as section 5.4 has it, and its gradients are those of torch's own."""
+"""The fused loss is label smoothing as section 5.4 has it, and its gradients are those of torch's
+own.
+"""
 
 import math
 
@@ -30,9 +32,15 @@ def make_case(num_symbols: int = 11) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def test_two_symbols_by_hand() -> None:
-    """Logits (1, 0) twice over, eps 0.2 of two symbols: 0.8 on the reference and 0.2 / 1 on the other one."""
+    """Logits (1, 0) twice over, eps 0.2 of two symbols: 0.8 on the reference and 0.2 / 1 on the
+    other one.
+    """
     loss, nll = label_smoothed_nll(
-        torch.tensor([[[1.0]]]), torch.tensor([[1.0], [0.0]]), torch.tensor([[0]]), eps_ls=0.2, padding_index=PAD
+        torch.tensor([[[1.0]]]),
+        torch.tensor([[1.0], [0.0]]),
+        torch.tensor([[0]]),
+        eps_ls=0.2,
+        padding_index=PAD,
     )
     of_reference, of_other = math.log(1 + math.exp(-1)), math.log(1 + math.exp(-1)) + 1
     assert float(nll) == pytest.approx(of_reference)
@@ -41,7 +49,9 @@ def test_two_symbols_by_hand() -> None:
 
 @pytest.mark.parametrize("eps_ls", [0.0, 0.1, 0.2])
 def test_loss_and_gradients_are_those_of_torch(eps_ls: float) -> None:
-    """torch spreads eps over all V symbols, the reference among them: eps V / (V - 1) there is eps here."""
+    """torch spreads eps over all V symbols, the reference among them: eps V / (V - 1) there is eps
+    here.
+    """
     features, weight, target = make_case()
     num_symbols = len(weight)
     ours, nll = label_smoothed_nll(features, weight, target, eps_ls=eps_ls, padding_index=PAD)
@@ -49,9 +59,12 @@ def test_loss_and_gradients_are_those_of_torch(eps_ls: float) -> None:
     our_gradients = [features.grad, weight.grad]
     features.grad = weight.grad = None
     theirs = functional.cross_entropy(
-        (features @ weight.T).flatten(0, 1), target.flatten(), ignore_index=PAD, reduction="sum",
+        (features @ weight.T).flatten(0, 1),
+        target.flatten(),
+        ignore_index=PAD,
+        reduction="sum",
         label_smoothing=eps_ls * num_symbols / (num_symbols - 1),
-    )  # fmt: skip
+    )
     (2.5 * theirs).backward()
     assert float(ours) == pytest.approx(float(theirs), rel=1e-6)
     for mine, other in zip(our_gradients, [features.grad, weight.grad], strict=True):
@@ -68,7 +81,9 @@ def test_the_size_of_chunks_changes_nothing_but_rounding(monkeypatch: pytest.Mon
     for chunk in (1, 4, 1000):
         monkeypatch.setitem(fused_loss.TOKENS_PER_CHUNK_BY_DEVICE, "cpu", chunk)
         features, weight, target = make_case()
-        losses.append(float(label_smoothed_nll(features, weight, target, eps_ls=0.1, padding_index=PAD)[0]))
+        losses.append(
+            float(label_smoothed_nll(features, weight, target, eps_ls=0.1, padding_index=PAD)[0])
+        )
     assert losses == pytest.approx([losses[0]] * 3, rel=1e-6)
 
 
@@ -82,7 +97,9 @@ def test_padding_has_no_loss_and_no_gradient() -> None:
 
 def test_a_batch_of_padding_alone_has_loss_0() -> None:
     features, weight, target = make_case()
-    loss, nll = label_smoothed_nll(features, weight, torch.full_like(target, PAD), eps_ls=0.1, padding_index=PAD)
+    loss, nll = label_smoothed_nll(
+        features, weight, torch.full_like(target, PAD), eps_ls=0.1, padding_index=PAD
+    )
     assert (float(loss), float(nll)) == (0.0, 0.0)
 
 
@@ -108,12 +125,18 @@ def test_without_gradients_none_are_made(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(("sentence_avg", "divisor"), [(False, 7), (True, 3)])
-def test_the_gradient_is_divided_by_tokens_or_if_asked_by_sentences(sentence_avg: bool, divisor: int) -> None:
-    """Three sentences of seven tokens; fairseq divides the summed gradient by what the criterion returns."""
+def test_the_gradient_is_divided_by_tokens_or_if_asked_by_sentences(
+    sentence_avg: bool, divisor: int
+) -> None:
+    """Three sentences of seven tokens; fairseq divides the summed gradient by what the criterion
+    returns.
+    """
     batch = make_batch(target_lengths=(1, 2, 4))
     criterion = AiaynLabelSmoothing(make_task(), sentence_avg, label_smoothing=0.1)
     sample = {
-        "net_input": {name: batch[name] for name in ("src_tokens", "src_lengths", "prev_output_tokens")},
+        "net_input": {
+            name: batch[name] for name in ("src_tokens", "src_lengths", "prev_output_tokens")
+        },
         "target": batch["target"],
         "ntokens": 7,
     }

@@ -1,4 +1,5 @@
-"""The parts of the GPU kit run on a CPU, so that a change that breaks one is seen before the kit meets a GPU.
+"""The parts of the GPU kit run on a CPU, so that a change that breaks one is seen before the kit
+meets a GPU.
 
 `make test-gpu-kit` tests the kit as a folder, with its wheels and without a network.
 """
@@ -17,7 +18,9 @@ ROW_BY_PART = {
     "machine": "| machine | torch | ",
     "parity": "| parity | gradient of table3_e_learned, bf16 for the CPU's fp32, relative | ",
     "synchronisations": "| synchronisations | synchronisations in a step | not measured: no GPU |",
-    "resume": "| resume | stopped at 23 of 40 and resumed, the same tensors, fp32 | True |  |  | yes |",
+    "resume": (
+        "| resume | stopped at 23 of 40 and resumed, the same tensors, fp32 | True |  |  | yes |"
+    ),
     "precision": "| precision | last quarter's mean loss, bf16 for fp32, relative | ",
     "step": "| step | step of base, fp32, ours | ",
     "decode": "| decode | translations other than the oracle's, of 20 | 0 | 0 |  | yes |",
@@ -47,7 +50,10 @@ def test_each_part_runs_on_a_cpu(part: str, kit: Path, monkeypatch: pytest.Monke
 def test_a_part_that_fails_is_seen(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = kit / "source/tests/engine/reference_search.py"
     text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace("one.symbols != other.symbols", "one.symbol != other.symbols"), encoding="utf-8")
+    path.write_text(
+        text.replace("one.symbols != other.symbols", "one.symbol != other.symbols"),
+        encoding="utf-8",
+    )
     monkeypatch.setattr(run, "KIT", kit)
     _, problem = run.run_part("decode", SECONDS, "cpu", kit / "out", "unknown")
     path.write_text(text, encoding="utf-8")

@@ -1,4 +1,6 @@
-"""The code that only a GPU runs computes what the CPU's does, and the host waits for nothing; proved without a GPU."""
+"""The code that only a GPU runs computes what the CPU's does, and the host waits for nothing;
+proved without a GPU.
+"""
 
 from typing import Any
 
@@ -22,11 +24,17 @@ def step(model: Any, batch: dict[str, Any], num_tokens: int | None) -> tuple[Ten
     """Return the smoothed loss and all gradients, in one."""
     model.zero_grad()
     loss, _ = model(
-        batch["src_tokens"], None, batch["prev_output_tokens"], target_BT=batch["target"], eps_ls=0.1,
+        batch["src_tokens"],
+        None,
+        batch["prev_output_tokens"],
+        target_BT=batch["target"],
+        eps_ls=0.1,
         num_tokens=num_tokens,
-    )  # fmt: skip
+    )
     loss.backward()
-    gradients = [parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None]
+    gradients = [
+        parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None
+    ]
     return loss.detach(), torch.cat(gradients)
 
 
@@ -37,12 +45,17 @@ def padded_batch() -> dict[str, Any]:
 
 def test_the_loss_is_the_same_to_the_bit_whether_tokens_are_counted_here_or_before() -> None:
     torch.manual_seed(1)
-    features, weight = torch.randn(3, 5, 6, requires_grad=True), torch.randn(11, 6, requires_grad=True)
+    features, weight = (
+        torch.randn(3, 5, 6, requires_grad=True),
+        torch.randn(11, 6, requires_grad=True),
+    )
     target = torch.randint(2, 11, (3, 5))
     target[1, 3:] = PAD
     results = []
     for num_tokens in (None, 13):
-        sums = label_smoothed_nll(features, weight, target, eps_ls=0.1, padding_index=PAD, num_tokens=num_tokens)
+        sums = label_smoothed_nll(
+            features, weight, target, eps_ls=0.1, padding_index=PAD, num_tokens=num_tokens
+        )
         gradients = torch.autograd.grad(sums[0], [features, weight])
         results.append([*sums, *gradients])
     assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
@@ -53,11 +66,16 @@ def test_gradients_are_clipped_as_fairseq_clips_them(max_norm: float) -> None:
     from fairseq.utils import clip_grad_norm_
 
     torch.manual_seed(1)
-    sides = [[torch.nn.Parameter(torch.zeros(3, 2)), torch.nn.Parameter(torch.zeros(4))] for _ in range(2)]
+    sides = [
+        [torch.nn.Parameter(torch.zeros(3, 2)), torch.nn.Parameter(torch.zeros(4))]
+        for _ in range(2)
+    ]
     for ours, theirs in zip(*sides, strict=True):
         ours.grad = torch.randn_like(ours)
         theirs.grad = ours.grad.clone()
-    assert float(clip_on_device(sides[0], max_norm)) == pytest.approx(float(clip_grad_norm_(sides[1], max_norm)))
+    assert float(clip_on_device(sides[0], max_norm)) == pytest.approx(
+        float(clip_grad_norm_(sides[1], max_norm))
+    )
     for ours, theirs in zip(*sides, strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad)
 
@@ -83,7 +101,9 @@ def test_a_batch_that_is_not_counted_is_seen_to_ask() -> None:
     assert waits.found == ["_local_scalar_dense"]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here: tests/gpu asks the same of one")
+@pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="no GPU here: tests/gpu asks the same of one"
+)
 @pytest.mark.parametrize("is_bf16", [False, True])
 def test_a_step_on_a_gpu_waits_for_nothing(is_bf16: bool) -> None:
     model, batch = make_model(d_model=64, d_k=32, d_v=32, d_ff=128).cuda().train(), padded_batch()

@@ -1,4 +1,6 @@
-"""Decoding step by step (`decode/decoder_steps.py`), from cached keys and values, equals one pass over the whole."""
+"""Decoding step by step (`decode/decoder_steps.py`), from cached keys and values, equals one pass
+over the whole.
+"""
 
 from types import SimpleNamespace
 from typing import Any
@@ -21,12 +23,24 @@ KINDS = [
 ]
 KINDS += [{"norm_order": "post", "norm": "batch"}, {"norm_order": "pre", "norm": "layer_std"}]
 KINDS += [{"positions": "learned", "attention_biases": False}, {"positions": "sinusoidal_halves"}]
-every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
+every_kind = pytest.mark.parametrize(
+    "kind", KINDS, ids=lambda kind: "-".join(map(str, kind.values()))
+)
 
 
 def make_model(**kind: Any) -> AiaynTransformer:
-    """Return a small model, d_k not d_v and neither d_model / h, whose biases and gains are not 0 and 1."""
-    values = {"num_layers": 2, "d_model": 16, "d_ff": 24, "num_heads": 2, "d_k": 8, "d_v": 6, "p_drop": 0.3}
+    """Return a small model, d_k not d_v and neither d_model / h, whose biases and gains are not 0
+    and 1.
+    """
+    values = {
+        "num_layers": 2,
+        "d_model": 16,
+        "d_ff": 24,
+        "num_heads": 2,
+        "d_k": 8,
+        "d_v": 6,
+        "p_drop": 0.3,
+    }
     values |= {"max_positions": 40, "attention_biases": True}
     torch.manual_seed(1)
     task = SimpleNamespace(source_dictionary=DICTIONARY, target_dictionary=DICTIONARY)
@@ -49,13 +63,19 @@ def make_source() -> Tensor:
 
 def make_target() -> Tensor:
     """Return three beginnings of a target, each of NUM_STEPS tokens with the start symbol, (B, T)."""
-    target_BT = torch.randint(4, len(DICTIONARY), (3, NUM_STEPS), generator=torch.Generator().manual_seed(2))
+    target_BT = torch.randint(
+        4, len(DICTIONARY), (3, NUM_STEPS), generator=torch.Generator().manual_seed(2)
+    )
     target_BT[:, 0] = DICTIONARY.eos()
     return target_BT
 
 
-def step_by_step(model: AiaynTransformer, source_BS: Tensor, target_BT: Tensor, *, kept_at_step_4: list[int]) -> Tensor:
-    """Return the logits of each step, (B, T, V); before the fifth, rows are selected as a search selects beams."""
+def step_by_step(
+    model: AiaynTransformer, source_BS: Tensor, target_BT: Tensor, *, kept_at_step_4: list[int]
+) -> Tensor:
+    """Return the logits of each step, (B, T, V); before the fifth, rows are selected as a search
+    selects beams.
+    """
     steps, kept = TransformerSteps(model), torch.tensor(kept_at_step_4)
     logits: list[Tensor] = []
     with torch.inference_mode():

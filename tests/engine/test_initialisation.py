@@ -18,7 +18,9 @@ def wide_model(**changes: object) -> AiaynTransformer:
 
 
 def bound(weight: Tensor) -> float:
-    """Return the largest value, which for a uniform distribution of thousands of draws is within 2 % of its bound."""
+    """Return the largest value, which for a uniform distribution of thousands of draws is within 2
+    % of its bound.
+    """
     return float(weight.detach().abs().max())
 
 
@@ -31,9 +33,15 @@ def test_tensor2tensor_fuses_what_it_projects_at_once() -> None:
     layer = model.decoder.layers[0]
     for part in (layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj):
         assert bound(part.weight) == pytest.approx(math.sqrt(6 / (WIDTH + 3 * WIDTH)), rel=0.02)
-    assert bound(layer.encoder_attn.q_proj.weight) == pytest.approx(math.sqrt(6 / (2 * WIDTH)), rel=0.02)
-    assert bound(layer.encoder_attn.k_proj.weight) == pytest.approx(math.sqrt(6 / (3 * WIDTH)), rel=0.02)
-    assert bound(layer.encoder_attn.out_proj.weight) == pytest.approx(math.sqrt(6 / (2 * WIDTH)), rel=0.02)
+    assert bound(layer.encoder_attn.q_proj.weight) == pytest.approx(
+        math.sqrt(6 / (2 * WIDTH)), rel=0.02
+    )
+    assert bound(layer.encoder_attn.k_proj.weight) == pytest.approx(
+        math.sqrt(6 / (3 * WIDTH)), rel=0.02
+    )
+    assert bound(layer.encoder_attn.out_proj.weight) == pytest.approx(
+        math.sqrt(6 / (2 * WIDTH)), rel=0.02
+    )
     assert bound(layer.fc1.weight) == pytest.approx(math.sqrt(6 / (WIDTH + INNER)), rel=0.02)
     biases = [value for name, value in model.named_parameters() if name.endswith("bias")]
     assert max(bound(one) for one in biases) == 0.0
@@ -43,9 +51,14 @@ def test_torch_nn_is_what_torchs_layers_begin_with() -> None:
     ours = wide_model(initialisation="torch_nn").encoder.layers[0]
     torch.manual_seed(1)
     theirs = nn.TransformerEncoderLayer(WIDTH, 2, INNER)
-    assert bound(ours.self_attn.q_proj.weight) == pytest.approx(bound(theirs.self_attn.in_proj_weight), rel=0.02)
-    for mine, other in ((ours.fc1, theirs.linear1), (ours.fc2, theirs.linear2),
-                        (ours.self_attn.out_proj, theirs.self_attn.out_proj)):  # fmt: skip
+    assert bound(ours.self_attn.q_proj.weight) == pytest.approx(
+        bound(theirs.self_attn.in_proj_weight), rel=0.02
+    )
+    for mine, other in (
+        (ours.fc1, theirs.linear1),
+        (ours.fc2, theirs.linear2),
+        (ours.self_attn.out_proj, theirs.self_attn.out_proj),
+    ):
         assert bound(mine.weight) == pytest.approx(bound(other.weight), rel=0.02)
     assert bound(ours.fc1.bias) == pytest.approx(bound(theirs.linear1.bias), rel=0.1)
     assert bound(ours.self_attn.q_proj.bias) == bound(theirs.self_attn.in_proj_bias) == 0.0

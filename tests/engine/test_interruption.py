@@ -36,18 +36,40 @@ LONGEST_WAIT_SECONDS = 60.0
 def arguments(folder: Path, data: BinarizedCorpus) -> list[str]:
     """Return the arguments of `aiayn train` for a run below a folder."""
     binarized_path = Path(data.folder).parent / "record.json"
-    names = ["--scale", "demo", "--corpus", data.corpus, "--system", "tiny", "--seed", "1", "--num-models", "3"]
+    names = [
+        "--scale",
+        "demo",
+        "--corpus",
+        data.corpus,
+        "--system",
+        "tiny",
+        "--seed",
+        "1",
+        "--num-models",
+        "3",
+    ]
     places = ["--binarized", str(binarized_path), "--runs-folder", str(folder / "runs")]
     return ["train", *names, *places, "--record", str(folder / "seed1.json")]
 
 
 def start_driver(folder: Path, data: BinarizedCorpus) -> "subprocess.Popen[str]":
-    """Start `aiayn train` in a process group of its own, its job made to wait at update 12; return when it is there."""
+    """Start `aiayn train` in a process group of its own, its job made to wait at update 12; return
+    when it is there.
+    """
     hooks = msgspec.json.encode([Wait(update=12, path=str(folder / "go"))]).decode()
-    command = [sys.executable, "-m", "tests.engine.train_command", hooks, "--", *arguments(folder, data)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.engine.train_command",
+        hooks,
+        "--",
+        *arguments(folder, data),
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(CHECKOUT)}
     with (folder / "driver.log").open("w") as log:
-        driver = subprocess.Popen(command, cwd=CHECKOUT, env=environment, stderr=log, text=True, start_new_session=True)
+        driver = subprocess.Popen(
+            command, cwd=CHECKOUT, env=environment, stderr=log, text=True, start_new_session=True
+        )
     wait_for((folder / "go.here").exists)
     return driver
 
@@ -67,7 +89,11 @@ def printed_by_driver(folder: Path) -> str:
 
 def run_folder_of(folder: Path) -> Path:
     """Return the one run's folder."""
-    (run_folder,) = (path for path in (folder / "runs").iterdir() if path.is_dir() and path.name != CODE_FOLDER_NAME)
+    (run_folder,) = (
+        path
+        for path in (folder / "runs").iterdir()
+        if path.is_dir() and path.name != CODE_FOLDER_NAME
+    )
     return run_folder
 
 
@@ -80,7 +106,9 @@ def test_ctrl_c_saves_and_ends_within_seconds_and_the_next_start_resumes(
     tmp_path: Path, data: BinarizedCorpus, finished: TrainRecord
 ) -> None:
     driver = start_driver(tmp_path, data)
-    os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: driver, controller and job all get it
+    os.killpg(
+        driver.pid, signal.SIGINT
+    )  # as a terminal does: driver, controller and job all get it
     wait_for(lambda: "SIGINT; saving before the end" in printed_by_driver(tmp_path))
     time.sleep(0.3)
     (tmp_path / "go").touch()
@@ -114,13 +142,19 @@ def test_a_job_outlives_its_driver_and_the_next_one_waits_for_it(
     assert record.tensors_sha256 == finished.tensors_sha256
 
 
-def test_two_drivers_at_once_train_once_and_both_get_the_record(run_folder: Path, data: BinarizedCorpus) -> None:
+def test_two_drivers_at_once_train_once_and_both_get_the_record(
+    run_folder: Path, data: BinarizedCorpus
+) -> None:
     request = make_request(run_folder, data, updates=4)
     drive = partial(aiayn.launch.driver.drive, request, launcher="debug")
-    children = [fork(partial(drive, record_path=Path(f"{run_folder}-{index}.json"))) for index in range(2)]
+    children = [
+        fork(partial(drive, record_path=Path(f"{run_folder}-{index}.json"))) for index in range(2)
+    ]
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
     assert starts(run_folder) == [0]
-    first, second = (read_record(Path(f"{run_folder}-{index}.json"), TrainRecord) for index in range(2))
+    first, second = (
+        read_record(Path(f"{run_folder}-{index}.json"), TrainRecord) for index in range(2)
+    )
     assert first == second
 
 
@@ -137,12 +171,16 @@ def test_a_failing_job_is_exit_code_3_with_the_last_log_lines(
     with hooked(Fault(update=12, message="the disk is on fire")):
         assert main([*arguments(tmp_path, data), "--launcher", "debug"]) == 3
     message = capsys.readouterr().err
-    message_start = f"rank 0 on {platform.node()}: RuntimeError: the disk is on fire\n  last lines, more"
+    message_start = (
+        f"rank 0 on {platform.node()}: RuntimeError: the disk is on fire\n  last lines, more"
+    )
     assert f"aiayn train: {run_folder_of(tmp_path).name}: {message_start}" in message
     assert message.rstrip().endswith("RuntimeError: the disk is on fire")
     assert not (tmp_path / "seed1.json").exists()
     assert outcomes(run_folder_of(tmp_path)) == ["failed"]
-    assert updates_kept(run_folder_of(tmp_path), "full") == [10]  # the earlier checkpoint is untouched
+    assert updates_kept(run_folder_of(tmp_path), "full") == [
+        10
+    ]  # the earlier checkpoint is untouched
     assert "the disk is on fire" in log_text(run_folder_of(tmp_path))
 
 
@@ -166,10 +204,15 @@ class ChangeFolder(Hook, frozen=True, kw_only=True):
 def test_a_job_in_another_working_directory_finds_its_inputs(
     tmp_path: Path, data: BinarizedCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A prologue or a container may change it; what the record names is hashed before anything is trained."""
+    """A prologue or a container may change it; what the record names is hashed before anything is
+    trained.
+    """
     binarized_path = Path(data.folder).parent / "record.json"
     monkeypatch.chdir(binarized_path.parent)
-    named = [argument.replace(str(binarized_path), "record.json") for argument in arguments(tmp_path, data)]
+    named = [
+        argument.replace(str(binarized_path), "record.json")
+        for argument in arguments(tmp_path, data)
+    ]
     assert "record.json" in named
     with hooked(ChangeFolder(update=3)):
         assert main([*named, "--updates", "4", "--launcher", "debug"]) == 0
@@ -181,8 +224,12 @@ def test_a_job_in_another_working_directory_finds_its_inputs(
     assert inputs == {binarized_path: file_sha256(binarized_path)}
 
 
-def test_a_missing_input_is_reported_before_the_first_update(run_folder: Path, data: BinarizedCorpus) -> None:
-    with pytest.raises(RunError, match=r"/no/record.json: no such file on this host, an input of this training"):
+def test_a_missing_input_is_reported_before_the_first_update(
+    run_folder: Path, data: BinarizedCorpus
+) -> None:
+    with pytest.raises(
+        RunError, match=r"/no/record.json: no such file on this host, an input of this training"
+    ):
         train(make_request(run_folder, data, binarized_path="/no/record.json"))
     assert starts(run_folder) == []
 
@@ -192,6 +239,8 @@ def test_cuda_without_a_gpu_is_noted_as_a_failure(run_folder: Path, data: Binari
 
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(RunError, match="device: cuda, but torch sees no GPU here; set `device: auto`"):
+    with pytest.raises(
+        RunError, match="device: cuda, but torch sees no GPU here; set `device: auto`"
+    ):
         train(make_request(run_folder, data, device="cuda"))
     assert outcomes(run_folder) == ["failed"]

@@ -1,4 +1,5 @@
-"""TERM to every process of a training, as scancel and preemption send it, stops the training, never fails it.
+"""TERM to every process of a training, as scancel and preemption send it, stops the training, never
+fails it.
 
 Only a GPU's batches are made by processes of their own; here a CPU's are, too.
 """
@@ -38,7 +39,9 @@ class TermToAll(Hook, frozen=True, kw_only=True):
 
 @contextlib.contextmanager
 def term_when_loaders_start(delay_seconds: float) -> Iterator[None]:
-    """Send TERM to this process group a moment after the first loader was started, about the first update."""
+    """Send TERM to this process group a moment after the first loader was started, about the first
+    update.
+    """
 
     def send() -> None:
         children = Path(f"/proc/self/task/{os.getpid()}/children")
@@ -59,7 +62,11 @@ def train_in_group(request: TrainingRequest, hook: contextlib.AbstractContextMan
     def with_loaders(*args: Any, **named: Any) -> list[str]:
         return [*original(*args, **named), "--num-workers", str(NUM_LOADERS)]
 
-    with mock.patch.object(train_module, "train_flags", with_loaders), StopFlag().installed() as stop, hook:
+    with (
+        mock.patch.object(train_module, "train_flags", with_loaders),
+        StopFlag().installed() as stop,
+        hook,
+    ):
         train_module.train_rank(request, ALONE, stop)
 
 
@@ -71,7 +78,11 @@ def test_term_to_a_training_with_loaders_stops_it(
 ) -> None:
     run_folder.mkdir()
     request = make_request(run_folder, data)
-    hook = term_when_loaders_start(0.02 * turn) if is_early else TermToAll(update=10 + turn).installed()
+    hook = (
+        term_when_loaders_start(0.02 * turn)
+        if is_early
+        else TermToAll(update=10 + turn).installed()
+    )
     _, status = os.waitpid(fork(partial(train_in_group, request, hook)), 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert outcomes(run_folder) == ["stopped"]
@@ -80,13 +91,19 @@ def test_term_to_a_training_with_loaders_stops_it(
         assert state_sha256(run_folder) == state_sha256(Path(finished.run_folder))
 
 
-def test_a_lost_loader_is_a_stop_after_a_signal_alone(run_folder: Path, data: BinarizedCorpus) -> None:
+def test_a_lost_loader_is_a_stop_after_a_signal_alone(
+    run_folder: Path, data: BinarizedCorpus
+) -> None:
     error = RuntimeError("DataLoader worker (pid 7) is killed by signal: Terminated. ")
     stop = StopFlag()
-    rank_zero = train_module.RankZero(make_request(run_folder, data), ALONE, mock.Mock(), stop, "cpu")
+    rank_zero = train_module.RankZero(
+        make_request(run_folder, data), ALONE, mock.Mock(), stop, "cpu"
+    )
     with mock.patch.object(train_module, "SIGNAL_SECONDS", 0.05):
         assert rank_zero._classify_failure(error)[0] == "failed"
         stop.signal_number = signal.SIGTERM
         outcome, reason = rank_zero._classify_failure(error)
     assert outcome == "stopped"
-    assert reason == "asked by SIGTERM, which also ended a data loader before the training could save"
+    assert (
+        reason == "asked by SIGTERM, which also ended a data loader before the training could save"
+    )

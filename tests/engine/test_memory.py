@@ -1,4 +1,6 @@
-"""A lack of GPU memory ends a training with what to change: fairseq would leave the batch out and train on."""
+"""A lack of GPU memory ends a training with what to change: fairseq would leave the batch out and
+train on.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +21,9 @@ TORCHS_OWN = "CUDA out of memory. Tried to allocate 20.00 MiB."
 
 @pytest.fixture
 def fail_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Let the loss fail at its `calls`, counted from 1, of those in training or of those in validation."""
+    """Let the loss fail at its `calls`, counted from 1, of those in training or of those in
+    validation.
+    """
 
     def fail(calls: set[int], error: RuntimeError, *, in_training: bool) -> None:
         original, count = AiaynLabelSmoothing.forward, [0]
@@ -35,21 +39,33 @@ def fail_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return fail
 
 
-@pytest.mark.parametrize("error", [torch.OutOfMemoryError(TORCHS_OWN), RuntimeError("CUDA error: out of memory")])
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError(TORCHS_OWN), RuntimeError("CUDA error: out of memory")]
+)
 def test_out_of_memory_in_the_second_half_of_an_update_ends_the_training(
     run_folder: Path, data: BinarizedCorpus, fail_at: Callable[..., None], error: RuntimeError
 ) -> None:
-    """The update would be made of the first half's gradients, set back to nothing, over the tokens of both."""
+    """The update would be made of the first half's gradients, set back to nothing, over the tokens
+    of both.
+    """
     fail_at({6}, error, in_training=True)
-    with pytest.raises(RunError, match=r"memory exhausted.*; no batch may be omitted: lower max_tokens_per_batch"):
+    with pytest.raises(
+        RunError, match=r"memory exhausted.*; no batch may be omitted: lower max_tokens_per_batch"
+    ):
         train(make_request(run_folder, data, **TWO_BATCHES, **SHORT))
     assert outcomes(run_folder) == ["failed"]
     assert "attempting to recover from OOM" not in log_text(run_folder)
 
 
-def test_another_error_keeps_its_words(run_folder: Path, data: BinarizedCorpus, fail_at: Callable[..., None]) -> None:
-    fail_at({2}, RuntimeError("CUDA error: an illegal memory access was encountered"), in_training=True)
-    with pytest.raises(RunError, match="RuntimeError: CUDA error: an illegal memory access was encountered\n"):
+def test_another_error_keeps_its_words(
+    run_folder: Path, data: BinarizedCorpus, fail_at: Callable[..., None]
+) -> None:
+    fail_at(
+        {2}, RuntimeError("CUDA error: an illegal memory access was encountered"), in_training=True
+    )
+    with pytest.raises(
+        RunError, match="RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    ):
         train(make_request(run_folder, data, **SHORT))
 
 
@@ -59,7 +75,9 @@ def test_a_batch_that_validates_when_gradients_are_freed_costs_nothing(
     undisturbed = train(make_request(tmp_path / "undisturbed", data, **SHORT))
     fail_at({1}, torch.OutOfMemoryError(TORCHS_OWN), in_training=False)
     record = train(make_request(tmp_path / "short_of_memory", data, **SHORT))
-    assert "ran out of memory in validation step, retrying batch" in log_text(tmp_path / "short_of_memory")
+    assert "ran out of memory in validation step, retrying batch" in log_text(
+        tmp_path / "short_of_memory"
+    )
     assert record.tensors_sha256 == undisturbed.tensors_sha256
 
 
@@ -67,5 +85,7 @@ def test_a_batch_that_does_not_validate_even_so_ends_the_training(
     run_folder: Path, data: BinarizedCorpus, fail_at: Callable[..., None]
 ) -> None:
     fail_at({1, 2}, torch.OutOfMemoryError(TORCHS_OWN), in_training=False)
-    with pytest.raises(RunError, match=r"CUDA memory exhausted\. Tried .*; no batch may be omitted"):
+    with pytest.raises(
+        RunError, match=r"CUDA memory exhausted\. Tried .*; no batch may be omitted"
+    ):
         train(make_request(run_folder, data, **SHORT))

@@ -1,4 +1,6 @@
-"""The formula of a training's operations agrees with torch's own counter on a step of each architecture, full size."""
+"""The formula of a training's operations agrees with torch's own counter on a step of each
+architecture, full size.
+"""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +24,8 @@ __all__ = ["plugin"]
 NUM_SYMBOLS = 4_000
 NUM_SENTENCES = 2
 LENGTHS = SentenceLengths(34, 27)  # unlike, so that no side is taken for the other
-# fairseq's convolutional decoder convolves two places beyond a sentence's end and cuts them off, which no model needs.
+# fairseq's convolutional decoder convolves two places beyond a sentence's end and cuts them off,
+# which no model needs.
 LONG = SentenceLengths(240, 200)
 EOS = 2
 SYSTEMS = {
@@ -44,7 +47,9 @@ def _product_in_place(total: Any, left: Any, right: Any, **_: Any) -> int:
 
 
 def _convolution(words: Any, kernel: Any, *_: Any, out_shape: Any, **__: Any) -> int:
-    """Return those of a convolution over (time, batch, channels) with a kernel (width, inputs, outputs)."""
+    """Return those of a convolution over (time, batch, channels) with a kernel (width, inputs,
+    outputs).
+    """
     return 2 * out_shape[0] * out_shape[1] * kernel[0] * kernel[1] * kernel[2]
 
 
@@ -61,11 +66,15 @@ UNKNOWN_TO_TORCHS_COUNTER = {
 
 
 def count_step(training: TrainingSpec, lengths: SentenceLengths, folder: Path) -> int:
-    """Return the operations that torch counts in one forward and backward pass of the model that a training builds."""
+    """Return the operations that torch counts in one forward and backward pass of the model that a
+    training builds.
+    """
     words = "".join(f"w{index} 1\n" for index in range(NUM_SYMBOLS - 4))
     for language in ("en", "de"):
         (folder / f"dict.{language}.txt").write_text(words, encoding="utf-8", newline="\n")
-    data = TrainingData(folder=str(folder), source_language="en", target_language="de", is_joint=True)
+    data = TrainingData(
+        folder=str(folder), source_language="en", target_language="de", is_joint=True
+    )
     flags = train_flags(training, data, seed=1, save_folder=str(folder), device="cpu")
     cfg = training_config(flags)
     task = tasks.setup_task(cfg.task)
@@ -91,18 +100,33 @@ def make_sample(lengths: SentenceLengths) -> dict[str, Any]:
         "src_lengths": torch.full((NUM_SENTENCES,), source.shape[1]),
         "prev_output_tokens": target.roll(1, dims=1),
     }
-    return {"net_input": net_input, "target": target, "ntokens": target.numel(), "nsentences": NUM_SENTENCES}
+    return {
+        "net_input": net_input,
+        "target": target,
+        "ntokens": target.numel(),
+        "nsentences": NUM_SENTENCES,
+    }
 
 
 def by_formula(training: TrainingSpec, lengths: SentenceLengths) -> float:
     """Return the operations of that step as we count them."""
-    source_tokens, target_tokens = (NUM_SENTENCES * length for length in (lengths.source, lengths.target))
-    return model_flops(training, NUM_SYMBOLS, source_tokens=source_tokens, target_tokens=target_tokens, lengths=lengths)
+    source_tokens, target_tokens = (
+        NUM_SENTENCES * length for length in (lengths.source, lengths.target)
+    )
+    return model_flops(
+        training,
+        NUM_SYMBOLS,
+        source_tokens=source_tokens,
+        target_tokens=target_tokens,
+        lengths=lengths,
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_formula_is_within_one_percent_of_torchs_counter(system: str, tmp_path: Path, record_property: Any) -> None:
+def test_the_formula_is_within_one_percent_of_torchs_counter(
+    system: str, tmp_path: Path, record_property: Any
+) -> None:
     training, lengths = read_system(system, "paper").training, SYSTEMS[system]
     counted, formula = count_step(training, lengths, tmp_path), by_formula(training, lengths)
     record_property("formula over counted", formula / counted)
@@ -112,12 +136,16 @@ def test_the_formula_is_within_one_percent_of_torchs_counter(system: str, tmp_pa
 def test_the_formula_of_fairseqs_own_transformer_is_torchs_count(tmp_path: Path) -> None:
     training = read_system("revisit_tiny", "multi30k").training
     assert training.architecture == "fairseq_transformer"
-    assert by_formula(training, LENGTHS) == pytest.approx(count_step(training, LENGTHS, tmp_path), rel=0.01)
+    assert by_formula(training, LENGTHS) == pytest.approx(
+        count_step(training, LENGTHS, tmp_path), rel=0.01
+    )
 
 
 def test_source_tokens_follow_from_target_tokens_by_the_lengths_of_the_corpus(
     finished: TrainRecord, data: BinarizedCorpus
 ) -> None:
-    """An epoch of the tiny corpus, 13 updates, is all its target tokens: what the record of a training counts in."""
+    """An epoch of the tiny corpus, 13 updates, is all its target tokens: what the record of a
+    training counts in.
+    """
     per_epoch = data.num_tokens_by_split_by_language["train"][data.target_language]
     assert finished.tokens / finished.updates * 13 == pytest.approx(per_epoch, rel=0.02)

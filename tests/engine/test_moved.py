@@ -1,6 +1,7 @@
 """Results and runs are copied to another place and the first is deleted: every verb works there.
 
-One training of the demo, two updates long, made by the verbs of the pipeline as its rules call them.
+One training of the demo, two updates long, made by the verbs of the pipeline as its rules call
+them.
 """
 
 import io
@@ -28,7 +29,10 @@ from aiayn.spec.system import CONFIG_FOLDER
 
 pytestmark = pytest.mark.slow
 
-CORPUS, SYSTEM = "demo_en_de", "table3_c_n2"  # the smallest, and one of which the tables ask for the last checkpoint
+CORPUS, SYSTEM = (
+    "demo_en_de",
+    "table3_c_n2",
+)  # the smallest, and one of which the tables ask for the last checkpoint
 PLACE, RUN = f"{CORPUS}/{SYSTEM}/seed1", f"{CORPUS}-{SYSTEM}-seed1"
 DATA = "results/demo/{}/demo_en_de/record.json"
 AVERAGED = f"results/demo/average/{PLACE}/last1.json"
@@ -39,25 +43,66 @@ CELL = f"table3:{SYSTEM}:bleu_dev"
 
 def make_demo(folder: Path) -> None:
     """Make one training of the demo and its numbers below a folder, which is the working directory."""
-    fetched, cleaned, segmented, binarized = (DATA.format(verb) for verb in ("fetch", "clean", "segment", "binarize"))
+    fetched, cleaned, segmented, binarized = (
+        DATA.format(verb) for verb in ("fetch", "clean", "segment", "binarize")
+    )
     of_system = ["--scale", "demo", "--system", SYSTEM]
     of_dev = ["--checkpoint", AVERAGED, "--binarized", binarized, "--testset", "demo_dev"]
     for command in (
         ["fetch", "--corpus", CORPUS, "--mirror=", "--record", fetched],
         ["clean", "--corpus", CORPUS, "--raw", fetched, "--record", cleaned],
         ["segment", "--corpus", CORPUS, "--text", cleaned, "--record", segmented],
-        ["binarize", "--corpus", CORPUS, "--text", cleaned, "--segmented", segmented, "--record", binarized],
-        ["train", *of_system, "--corpus", CORPUS, "--seed", "1", "--binarized", binarized, "--updates", "2",
-         "--launcher", "debug", "--record", TRAINED],
+        [
+            "binarize",
+            "--corpus",
+            CORPUS,
+            "--text",
+            cleaned,
+            "--segmented",
+            segmented,
+            "--record",
+            binarized,
+        ],
+        [
+            "train",
+            *of_system,
+            "--corpus",
+            CORPUS,
+            "--seed",
+            "1",
+            "--binarized",
+            binarized,
+            "--updates",
+            "2",
+            "--launcher",
+            "debug",
+            "--record",
+            TRAINED,
+        ],
         ["average", "--train", TRAINED, "--last", "1", "--record", AVERAGED],
         ["decode", *of_system, *of_dev, "--record", DECODED],
         ["perplexity", *of_dev, "--record", DECODED.replace("/decode/", "/perplexity/")],
-        ["score", "--decoded", DECODED, "--raw", fetched, "--record", DECODED.replace("/decode/", "/score/")],
-    ):  # fmt: skip
+        [
+            "score",
+            "--decoded",
+            DECODED,
+            "--raw",
+            fetched,
+            "--record",
+            DECODED.replace("/decode/", "/score/"),
+        ],
+    ):
         assert main(command) == 0, command
     config = yaml.safe_load((CONFIG_FOLDER / "demo.yaml").read_text(encoding="utf-8"))
-    short = config | {"updates": 2, "en_de_systems": [], "en_fr_systems": [], "ablation_systems": [SYSTEM]}
-    (folder / "short.yaml").write_text(yaml.safe_dump(short | {"ablation_seeds": [1]}), encoding="utf-8")
+    short = config | {
+        "updates": 2,
+        "en_de_systems": [],
+        "en_fr_systems": [],
+        "ablation_systems": [SYSTEM],
+    }
+    (folder / "short.yaml").write_text(
+        yaml.safe_dump(short | {"ablation_seeds": [1]}), encoding="utf-8"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +122,9 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def moved(first: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder to which results and runs were copied with their times."""
-    return Path(shutil.copytree(first.with_name("kept"), tmp_path_factory.mktemp("laptop") / "second"))
+    return Path(
+        shutil.copytree(first.with_name("kept"), tmp_path_factory.mktemp("laptop") / "second")
+    )
 
 
 @pytest.fixture
@@ -97,7 +144,9 @@ def printed_by(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def files_of_the_doctor(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, str]:
-    """Return what the doctor read, by its kind; two updates may have causes and symptoms (exit code 1)."""
+    """Return what the doctor read, by its kind; two updates may have causes and symptoms (exit code
+    1).
+    """
     capsys.readouterr()
     assert main(["doctor", RUN, "--json", *flags]) in (0, 1)
     files: dict[str, str] = json.loads(capsys.readouterr().out)["files"]
@@ -111,22 +160,40 @@ def test_every_path_of_a_record_is_there(moved: Path) -> None:
     segmented = read_record(moved / DATA.format("segment"), SegmentedText)
     decoded = read_record(moved / DECODED, Hypotheses)
     averaged = read_record(moved / AVERAGED, CheckpointRecord)
-    named = [train.run_folder, train.log_path, *(model.path for model in train.models), data.folder, averaged.path]
-    named += [path for pair in raw.pair_by_split.values() for path in pair.path_by_language.values()]
-    named += [*segmented.model_path_by_language.values(), *segmented.vocabulary_path_by_language.values()]
+    named = [
+        train.run_folder,
+        train.log_path,
+        *(model.path for model in train.models),
+        data.folder,
+        averaged.path,
+    ]
+    named += [
+        path for pair in raw.pair_by_split.values() for path in pair.path_by_language.values()
+    ]
+    named += [
+        *segmented.model_path_by_language.values(),
+        *segmented.vocabulary_path_by_language.values(),
+    ]
     named += [decoded.path, decoded.pieces_path]
     assert all(path.exists() and path.is_relative_to(moved) for path in named), named
 
 
 def test_no_record_of_this_version_names_the_first_folder(first: Path) -> None:
-    records = [*first.with_name("kept").glob("results/**/*.json"), *first.with_name("kept").glob("runs/*/done.json")]
+    records = [
+        *first.with_name("kept").glob("results/**/*.json"),
+        *first.with_name("kept").glob("runs/*/done.json"),
+    ]
     assert len(records) == 10
     assert [path for path in records if str(first.parent) in path.read_text(encoding="utf-8")] == []
 
 
 @pytest.mark.usefixtures("there")
-def test_translate_reads_sentences(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"The dog\n"), isatty=lambda: False))
+def test_translate_reads_sentences(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        "sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"The dog\n"), isatty=lambda: False)
+    )
     assert printed_by(capsys, "translate", RUN).count("\n") == 1
 
 
@@ -145,7 +212,9 @@ def test_where_follows_a_cell_to_its_run(capsys: pytest.CaptureFixture[str]) -> 
     assert found["missing"] == []
 
 
-def test_the_doctor_reads_log_data_and_translations(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_reads_log_data_and_translations(
+    there: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = files_of_the_doctor(capsys)
     assert all((there / path).exists() for path in files.values()), files
 
@@ -158,28 +227,57 @@ def test_tables_show_the_number(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(row.startswith(f"{place}bleu_tok_compound_split\t") for row in rows)
 
 
-def test_the_average_made_again_has_the_same_tensors(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_average_made_again_has_the_same_tensors(
+    there: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     printed_by(capsys, "average", "--train", TRAINED, "--last", "1", "--record", "again/last1.json")
     again = read_record(there / "again" / "last1.json", CheckpointRecord)
     assert again.tensors_sha256 == read_record(there / AVERAGED, CheckpointRecord).tensors_sha256
 
 
-def test_export_writes_the_model(there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    printed_by(capsys, "export", RUN, "--format", "safetensors", "--output", str(tmp_path / "exported"))
+def test_export_writes_the_model(
+    there: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed_by(
+        capsys, "export", RUN, "--format", "safetensors", "--output", str(tmp_path / "exported")
+    )
     assert (tmp_path / "exported" / "model.safetensors").exists()
 
 
 @pytest.mark.usefixtures("there")
 def test_plan_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert SYSTEM in printed_by(capsys, "plan", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--system", SYSTEM)
+    assert SYSTEM in printed_by(
+        capsys, "plan", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--system", SYSTEM
+    )
 
 
-def test_a_training_that_is_done_is_not_made_again(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_training_that_is_done_is_not_made_again(
+    there: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Its name holds digests, of the data among them: they are those of the first place."""
-    command = ["--binarized", DATA.format("binarize"), "--updates", "2", "--record", "again/seed1.json"]
+    command = [
+        "--binarized",
+        DATA.format("binarize"),
+        "--updates",
+        "2",
+        "--record",
+        "again/seed1.json",
+    ]
     attempts_path = next(there.glob("runs/*/attempts.jsonl"))
     before = attempts_path.read_bytes()
-    printed_by(capsys, "train", "--scale", "demo", "--corpus", CORPUS, "--system", SYSTEM, "--seed", "1", *command)
+    printed_by(
+        capsys,
+        "train",
+        "--scale",
+        "demo",
+        "--corpus",
+        CORPUS,
+        "--system",
+        SYSTEM,
+        "--seed",
+        "1",
+        *command,
+    )
     assert attempts_path.read_bytes() == before
     again = read_record(there / "again" / "seed1.json", TrainRecord)
     assert again.log_path.resolve() == attempts_path.with_name("train.log")
@@ -194,7 +292,9 @@ def test_from_another_folder_results_and_runs_are_named(
     results = shutil.copytree(moved / "results", tmp_path / "further" / "results")
     flags = ["--results", str(results)]
     files = files_of_the_doctor(capsys, *flags, "--runs-folder", str(runs))
-    assert all(Path(path).is_relative_to(tmp_path) and Path(path).exists() for path in files.values()), files
+    assert all(
+        Path(path).is_relative_to(tmp_path) and Path(path).exists() for path in files.values()
+    ), files
     flags += ["--configfile", str(moved / "short.yaml"), "--config", f"runs_folder={runs}"]
     found = json.loads(printed_by(capsys, "where", CELL, "--json", *flags))
     assert (len(found["sources"]), found["missing"]) == (1, [])

@@ -1,4 +1,6 @@
-"""The job's first check: it passes on a sound node, names a bad one within seconds, and draws no random number."""
+"""The job's first check: it passes on a sound node, names a bad one within seconds, and draws no
+random number.
+"""
 
 import os
 import platform
@@ -30,7 +32,8 @@ ALONE = RankGroup(Rank(rank=0, world_size=1, job="7", local_rank=0), [HOST], Non
 def say_from_ranks(
     folder: Path, work: Callable[[RankGroup], None], num_ranks: int = 2, killed: int | None = None
 ) -> list[str]:
-    """Return each rank's LaunchError, '' for none, of work done by forks of this process that joined by gloo.
+    """Return each rank's LaunchError, '' for none, of work done by forks of this process that
+    joined by gloo.
 
     Of a RuntimeError whether it is another rank's loss; nothing of a rank that is to be killed.
     """
@@ -39,14 +42,20 @@ def say_from_ranks(
     def report(index: int) -> None:
         said = "did not come back"
         try:
-            torch.set_num_threads(1)  # a pool of threads that this process has had does not outlive a fork
+            torch.set_num_threads(
+                1
+            )  # a pool of threads that this process has had does not outlive a fork
             os.environ["MASTER_PORT"] = str(port)
-            with joined_ranks(Rank(rank=index, world_size=num_ranks, job="7", local_rank=index), "cpu") as group:
+            with joined_ranks(
+                Rank(rank=index, world_size=num_ranks, job="7", local_rank=index), "cpu"
+            ) as group:
                 work(group)
             said = ""
         except LaunchError as error:
             said = str(error)
-        except RuntimeError as error:  # also where the killed rank was done with joining before this one
+        except (
+            RuntimeError
+        ) as error:  # also where the killed rank was done with joining before this one
             said = f"lost: {is_peer_loss(error)}"
         finally:
             (folder / f"said{index}").write_text(said, encoding="utf-8")
@@ -60,7 +69,11 @@ def say_from_ranks(
 @contextmanager
 def planted(is_planted: bool, name: str, value: object) -> Iterator[Any]:
     """Replace a function of the check on the rank that is to be bad, and yield what it is then."""
-    with mock.patch.object(node_check, name, value) if is_planted else mock.patch.object(os, "name", os.name) as new:
+    with (
+        mock.patch.object(node_check, name, value)
+        if is_planted
+        else mock.patch.object(os, "name", os.name)
+    ) as new:
         yield new
 
 
@@ -71,7 +84,11 @@ def test_a_sound_node_passes_in_less_than_a_second() -> None:
 
 
 def test_nothing_that_draws_random_numbers_is_moved() -> None:
-    torch_state, python_state, numpy_state = torch.get_rng_state(), random.getstate(), np.random.get_state()
+    torch_state, python_state, numpy_state = (
+        torch.get_rng_state(),
+        random.getstate(),
+        np.random.get_state(),
+    )
     check_node(ALONE, "cpu")
     assert torch.equal(torch.get_rng_state(), torch_state)
     assert random.getstate() == python_state
@@ -92,14 +109,22 @@ def test_a_device_that_computes_wrongly_is_named(wrong: tuple[float, float]) -> 
 
     with planted(True, "layer_step", step), pytest.raises(LaunchError) as raised:
         check_node(ALONE, "cpu")
-    assert f"rank 0 of 1 on {HOST} (cpu): a forward and backward step of a small layer: loss " in str(raised.value)
+    assert (
+        f"rank 0 of 1 on {HOST} (cpu): a forward and backward step of a small layer: loss "
+        in str(raised.value)
+    )
     assert "expected 0." in str(raised.value) or "expected 1." in str(raised.value)
     assert "sbatch_lines: {exclude: NODE}" in str(raised.value)
 
 
 def test_a_device_that_fails_is_named_with_its_own_error() -> None:
-    failing = mock.Mock(side_effect=[(1.0, 1.0), RuntimeError("CUDA error: uncorrectable ECC error encountered")])
-    with planted(True, "layer_step", failing), pytest.raises(LaunchError, match=r"\(cpu\): .*uncorrectable ECC error"):
+    failing = mock.Mock(
+        side_effect=[(1.0, 1.0), RuntimeError("CUDA error: uncorrectable ECC error encountered")]
+    )
+    with (
+        planted(True, "layer_step", failing),
+        pytest.raises(LaunchError, match=r"\(cpu\): .*uncorrectable ECC error"),
+    ):
         check_node(ALONE, "cpu")
 
 
@@ -113,27 +138,41 @@ def test_two_sound_ranks_pass_twice(tmp_path: Path) -> None:
 
 def test_a_wrong_sum_is_named_by_every_rank(tmp_path: Path) -> None:
     def work(group: RankGroup) -> None:
-        with planted(group.rank.rank == 1, "all_reduced", lambda summand_N: all_reduced(summand_N) + 0.5):
+        with planted(
+            group.rank.rank == 1, "all_reduced", lambda summand_N: all_reduced(summand_N) + 0.5
+        ):
             check_node(group, "cpu")
 
     said = say_from_ranks(tmp_path, work)
     assert said[0] == said[1]
-    expected = f"job 7 cannot train: rank 1 of 2 on {HOST} (cpu): an all-reduce: 262,144 of 262,144 sums are wrong, "
+    expected = (
+        f"job 7 cannot train: rank 1 of 2 on {HOST} (cpu): an all-reduce: 262,144 of 262,144 sums"
+        " are wrong, "
+    )
     assert said[0].startswith(f"{expected}the first 3.5, expected 3:")
     assert "rank 0 of 2" not in said[0]
 
 
 def test_a_bad_device_of_one_rank_is_reported_by_all(tmp_path: Path) -> None:
     def work(group: RankGroup) -> None:
-        with planted(group.rank.rank == 1, "layer_step", mock.Mock(side_effect=RuntimeError("no such device"))):
+        with planted(
+            group.rank.rank == 1,
+            "layer_step",
+            mock.Mock(side_effect=RuntimeError("no such device")),
+        ):
             check_node(group, "cpu")
 
     for text in say_from_ranks(tmp_path, work):
-        assert f"rank 1 of 2 on {HOST} (cpu): a forward and backward step of a small layer: no such device" in text
+        assert (
+            f"rank 1 of 2 on {HOST} (cpu): a forward and backward step of a small layer: no such"
+            " device" in text
+        )
 
 
 def test_a_rank_that_hangs_is_named_after_the_time_out(tmp_path: Path) -> None:
-    """Rank 1 reports a sound device and never enters the all-reduce; rank 0 leaves it after the time-out."""
+    """Rank 1 reports a sound device and never enters the all-reduce; rank 0 leaves it after the
+    time-out.
+    """
 
     def work(group: RankGroup) -> None:
         hang = mock.Mock(side_effect=lambda *_: time.sleep(1.5))
@@ -146,8 +185,13 @@ def test_a_rank_that_hangs_is_named_after_the_time_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("device", "seconds"), [("cpu", 60.0), ("cuda", 120.0)])
-def test_gpus_have_longer_for_they_make_their_communicator_in_the_check(device: str, seconds: float) -> None:
-    sound = (planted(True, "_check_layer", mock.Mock()), planted(True, "missing_kernels", mock.Mock(return_value="")))
+def test_gpus_have_longer_for_they_make_their_communicator_in_the_check(
+    device: str, seconds: float
+) -> None:
+    sound = (
+        planted(True, "_check_layer", mock.Mock()),
+        planted(True, "missing_kernels", mock.Mock(return_value="")),
+    )
     with sound[0], sound[1], mock.patch.object(ALONE, "gather", return_value=[""]) as gather:
         check_node(ALONE, device)
     assert gather.call_args.kwargs == {"within_seconds": seconds}
@@ -161,17 +205,22 @@ def test_a_gpu_without_kernels_is_told_the_build_that_has_them_and_no_node_is_bl
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_75", "sm_80", "sm_90"])
     with pytest.raises(LaunchError) as raised:
         check_node(ALONE, "cuda")
-    assert str(raised.value) == (
-        f"job 7 cannot train: rank 0 of 1 on {HOST} (cuda:0): Tesla V100-SXM2-32GB (compute capability 7.0): the "
-        "installed torch has no kernels for it; install the build for CUDA 12.6: "
-        "`make install TORCH_INDEX_URL=https://download.pytorch.org/whl/cu126`"
+    assert (
+        str(raised.value)
+        == f"job 7 cannot train: rank 0 of 1 on {HOST} (cuda:0): Tesla V100-SXM2-32GB (compute"
+        " capability 7.0): the installed torch has no kernels for it; install the build for"
+        " CUDA 12.6: `make install TORCH_INDEX_URL=https://download.pytorch.org/whl/cu126`"
     )
 
 
 @pytest.mark.parametrize("step", ["_check_layer", "_check_sum"])
 @pytest.mark.parametrize("killed", [0, 1])
-def test_a_rank_that_is_killed_in_the_check_is_a_loss_and_no_bad_node(tmp_path: Path, killed: int, step: str) -> None:
-    """Before its report or after it. The next job may do better: no error is to be noted that would end the run."""
+def test_a_rank_that_is_killed_in_the_check_is_a_loss_and_no_bad_node(
+    tmp_path: Path, killed: int, step: str
+) -> None:
+    """Before its report or after it. The next job may do better: no error is to be noted that would
+    end the run.
+    """
 
     def work(group: RankGroup) -> None:
         kill = mock.Mock(side_effect=lambda *_: os.kill(os.getpid(), signal.SIGKILL))

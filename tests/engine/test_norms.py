@@ -12,7 +12,9 @@ def test_layer_norm_by_hand() -> None:
     """(1, 3): mean 2, variance 1 (biased), standard deviation sqrt(2) (unbiased)."""
     x = torch.tensor([[[1.0, 3.0]]])
     assert make_norm("layer", 2, 1e-6)(x)[0, 0].tolist() == pytest.approx([-1.0, 1.0], abs=1e-5)
-    assert make_norm("layer_std", 2, 1e-6)(x)[0, 0].tolist() == pytest.approx([-(0.5**0.5), 0.5**0.5], abs=1e-5)
+    assert make_norm("layer_std", 2, 1e-6)(x)[0, 0].tolist() == pytest.approx(
+        [-(0.5**0.5), 0.5**0.5], abs=1e-5
+    )
 
 
 def test_epsilon_stands_beside_the_variance_or_is_added_to_the_standard_deviation() -> None:
@@ -27,12 +29,21 @@ def test_batch_norm_is_over_the_tokens_that_are_no_padding() -> None:
     assert norm(x, hidden).flatten().tolist() == pytest.approx([-1.0, 1.0, 0.0], abs=1e-5)
     assert float(norm.running_mean) == pytest.approx(0.2)  # 0.9 * 0 + 0.1 * 2
     norm.eval()
-    assert float(norm(x, hidden)[0, 0].detach()) == pytest.approx((1 - 0.2) / float(norm.running_var) ** 0.5, rel=1e-4)
+    assert float(norm(x, hidden)[0, 0].detach()) == pytest.approx(
+        (1 - 0.2) / float(norm.running_var) ** 0.5, rel=1e-4
+    )
 
 
-@pytest.mark.parametrize(("norm", "is_independent"), [("layer", True), ("layer_std", True), ("batch", False)])
-def test_a_sentence_is_independent_of_its_batch_under_layer_norm_alone(norm: str, is_independent: bool) -> None:
-    model, batch = make_model(norm=norm).train(), make_batch(source_lengths=(5, 5), target_lengths=(4, 4))
+@pytest.mark.parametrize(
+    ("norm", "is_independent"), [("layer", True), ("layer_std", True), ("batch", False)]
+)
+def test_a_sentence_is_independent_of_its_batch_under_layer_norm_alone(
+    norm: str, is_independent: bool
+) -> None:
+    model, batch = (
+        make_model(norm=norm).train(),
+        make_batch(source_lengths=(5, 5), target_lengths=(4, 4)),
+    )
     with torch.no_grad():
         together = model(batch["src_tokens"], None, batch["prev_output_tokens"])[0][0]
         alone = model(batch["src_tokens"][:1], None, batch["prev_output_tokens"][:1])[0][0]
@@ -42,8 +53,14 @@ def test_a_sentence_is_independent_of_its_batch_under_layer_norm_alone(norm: str
 def test_post_norm_ends_in_a_norm_and_pre_norm_in_one_more() -> None:
     post, pre = make_model(), make_model(norm_order="pre")
     assert post.encoder.layer_norm is None
-    names = {name for name, _ in pre.named_parameters()} - {name for name, _ in post.named_parameters()}
-    assert names == {f"{side}.layer_norm.{part}" for side in ("encoder", "decoder") for part in ("weight", "bias")}
+    names = {name for name, _ in pre.named_parameters()} - {
+        name for name, _ in post.named_parameters()
+    }
+    assert names == {
+        f"{side}.layer_norm.{part}"
+        for side in ("encoder", "decoder")
+        for part in ("weight", "bias")
+    }
 
 
 def test_a_post_norm_encoders_output_is_normalised() -> None:
@@ -52,13 +69,17 @@ def test_a_post_norm_encoders_output_is_normalised() -> None:
 
 
 def test_dropout_is_on_sublayers_and_sums_alone_unless_asked_for() -> None:
-    """Section 5.4 names residual dropout; with it at 0 a model in training computes what it computes in evaluation."""
+    """Section 5.4 names residual dropout; with it at 0 a model in training computes what it
+    computes in evaluation.
+    """
     batch = make_batch()
 
     def is_random(**changes: float) -> bool:
         model = make_model(**changes).train()
         with torch.no_grad():
-            two = [model(batch["src_tokens"], None, batch["prev_output_tokens"])[0] for _ in range(2)]
+            two = [
+                model(batch["src_tokens"], None, batch["prev_output_tokens"])[0] for _ in range(2)
+            ]
         return not torch.equal(*two)
 
     assert not is_random()

@@ -1,7 +1,8 @@
-"""Every architecture and variant, built small by fairseq from a training's flags, has the size that its spec says.
+"""Every architecture and variant, built small by fairseq from a training's flags, has the size that
+its spec says.
 
-Building takes half a second, most of it fairseq's reading of flags: what changes no count comes several at a time, and
-only one system of each architecture comes with every sharing of embeddings.
+Building takes half a second, most of it fairseq's reading of flags: what changes no count comes
+several at a time, and only one system of each architecture comes with every sharing of embeddings.
 """
 
 from pathlib import Path
@@ -22,7 +23,9 @@ __all__ = ["plugin"]
 
 NUM_SPECIAL_SYMBOLS = 4  # fairseq's <s>, <pad>, </s>, <unk>
 SOURCE_SIZE, TARGET_SIZE = 27, 23
-TINY = msgspec.structs.replace(TRAINING, num_layers=2, d_model=12, d_ff=20, num_heads=3, d_k=4, d_v=4)
+TINY = msgspec.structs.replace(
+    TRAINING, num_layers=2, d_model=12, d_ff=20, num_heads=3, d_k=4, d_v=4
+)
 FAIRSEQ: dict[str, Any] = {
     "architecture": "fairseq_transformer", "norm_epsilon": 1e-5, "positions": "sinusoidal_halves",
     "initialisation": "fairseq",
@@ -68,9 +71,14 @@ CASES = [(name, True, True) for name in CHANGES] + [
 def write_dictionaries(folder: Path, *, is_joint: bool) -> TrainingData:
     """Write a data-bin that has dictionaries only: all that a model is built from."""
     for language, size in (("en", SOURCE_SIZE), ("de", SOURCE_SIZE if is_joint else TARGET_SIZE)):
-        entries = "".join(f"{'x' if is_joint else language}{index} 1\n" for index in range(size - NUM_SPECIAL_SYMBOLS))
+        entries = "".join(
+            f"{'x' if is_joint else language}{index} 1\n"
+            for index in range(size - NUM_SPECIAL_SYMBOLS)
+        )
         (folder / f"dict.{language}.txt").write_text(entries, encoding="utf-8", newline="\n")
-    return TrainingData(folder=str(folder), source_language="en", target_language="de", is_joint=is_joint)
+    return TrainingData(
+        folder=str(folder), source_language="en", target_language="de", is_joint=is_joint
+    )
 
 
 def count_built(training: TrainingSpec, data: TrainingData) -> int:
@@ -82,7 +90,9 @@ def count_built(training: TrainingSpec, data: TrainingData) -> int:
 
 
 @pytest.mark.parametrize(("name", "is_joint", "is_tied"), CASES)
-def test_the_built_model_has_exactly_the_counted_size(name: str, is_joint: bool, is_tied: bool, tmp_path: Path) -> None:
+def test_the_built_model_has_exactly_the_counted_size(
+    name: str, is_joint: bool, is_tied: bool, tmp_path: Path
+) -> None:
     training = msgspec.structs.replace(TINY, tied_embeddings=is_tied, **CHANGES[name])
     built = count_built(training, write_dictionaries(tmp_path, is_joint=is_joint))
     target_size = SOURCE_SIZE if is_joint else TARGET_SIZE

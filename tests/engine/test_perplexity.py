@@ -1,4 +1,6 @@
-"""Perplexity is 2^nll_loss of fairseq's own validation; a model without queries attends evenly and loses nothing."""
+"""Perplexity is 2^nll_loss of fairseq's own validation; a model without queries attends evenly and
+loses nothing.
+"""
 
 import math
 import re
@@ -34,16 +36,22 @@ def fairseqs_nll_bits(checkpoint_path: Path, data: BinarizedCorpus, split: str) 
     cfg = load_checkpoint(checkpoint_path)["cfg"]["criterion"]
     criterion = criterions.build_criterion(OmegaConf.create(cfg), task)
     criterion.eval()
-    iterator = task.get_batch_iterator(task.dataset(split), max_sentences=7).next_epoch_itr(shuffle=False)
+    iterator = task.get_batch_iterator(task.dataset(split), max_sentences=7).next_epoch_itr(
+        shuffle=False
+    )
     outputs = [task.valid_step(sample, model, criterion)[2] for sample in iterator]
     nll_nats = sum(float(output["nll_loss"]) for output in outputs)
     return nll_nats / sum(int(output["ntokens"]) for output in outputs) / math.log(2)
 
 
 @pytest.mark.parametrize("split", ["valid", "test"])
-def test_it_equals_fairseqs_validation(split: str, checkpoint_path: Path, data: BinarizedCorpus) -> None:
+def test_it_equals_fairseqs_validation(
+    split: str, checkpoint_path: Path, data: BinarizedCorpus
+) -> None:
     measured = perplexity(checkpoint_path, Path(data.folder), split, device="cpu")
-    assert measured.ppl_per_subword == pytest.approx(2 ** fairseqs_nll_bits(checkpoint_path, data, split), rel=1e-5)
+    assert measured.ppl_per_subword == pytest.approx(
+        2 ** fairseqs_nll_bits(checkpoint_path, data, split), rel=1e-5
+    )
     testset = {"valid": "tiny_dev", "test": "tiny_test"}[split]
     assert measured.num_tokens == data.num_tokens_by_split_by_language[testset]["de"]
 
@@ -52,7 +60,9 @@ def test_it_equals_what_the_log_says_of_the_last_update(
     checkpoint_path: Path, data: BinarizedCorpus, finished: TrainRecord
 ) -> None:
     """The log has three digits after the point: 2^0.0005 is 3.5e-4 of a perplexity."""
-    nll_bits = re.findall(r'\| valid \| .*"valid_nll_loss": "([\d.]+)"', log_text(Path(finished.run_folder)))[-1]
+    nll_bits = re.findall(
+        r'\| valid \| .*"valid_nll_loss": "([\d.]+)"', log_text(Path(finished.run_folder))
+    )[-1]
     value = perplexity(checkpoint_path, Path(data.folder), "valid", device="cpu").ppl_per_subword
     assert math.log2(value) == pytest.approx(float(nll_bits), abs=0.000501)
     # The smoothed loss, or nats taken for bits, would be told from it.
@@ -69,7 +79,9 @@ def test_a_model_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_large(
             state["model"][name] = torch.zeros_like(tensor)
     save_whole(state, tmp_path / "model.pt")
     measured = perplexity(tmp_path / "model.pt", Path(data.folder), "test", device="cpu")
-    assert measured.ppl_per_subword == pytest.approx(data.vocabulary_size_by_language["de"], rel=1e-5)
+    assert measured.ppl_per_subword == pytest.approx(
+        data.vocabulary_size_by_language["de"], rel=1e-5
+    )
 
 
 def test_the_size_of_batches_does_not_matter(
@@ -80,19 +92,27 @@ def test_the_size_of_batches_does_not_matter(
     in_parts = perplexity(checkpoint_path, Path(data.folder), "test", device="cpu")
     assert in_parts.ppl_per_subword == pytest.approx(at_once.ppl_per_subword, rel=1e-5)
     assert in_parts.num_tokens == at_once.num_tokens
-    assert in_parts.cross_attention_entropy == [pytest.approx(one) for one in at_once.cross_attention_entropy or []]
+    assert in_parts.cross_attention_entropy == [
+        pytest.approx(one) for one in at_once.cross_attention_entropy or []
+    ]
 
 
 def test_the_signature_says_of_what_it_is() -> None:
     assert SIGNATURE == "unit:subword|eos:yes|dropout:no|smoothing:no|base:e"
 
 
-FAIRSEQS = {"architecture": "fairseq_transformer", "norm_epsilon": 1e-5, "positions": "sinusoidal_halves",
-            "initialisation": "fairseq"}  # fmt: skip
+FAIRSEQS = {
+    "architecture": "fairseq_transformer",
+    "norm_epsilon": 1e-5,
+    "positions": "sinusoidal_halves",
+    "initialisation": "fairseq",
+}
 
 
 def random_model(folder: Path, data: BinarizedCorpus, *zeroed: str, **changes: Any) -> Path:
-    """Return a checkpoint of two layers with random parameters; those whose name has a word of `zeroed` are 0."""
+    """Return a checkpoint of two layers with random parameters; those whose name has a word of
+    `zeroed` are 0.
+    """
     training = msgspec.structs.replace(TRAINING, num_layers=2, **changes)
     save_untrained(training, training_data(data), seed=1, into=folder / "untrained.pt")
     state = load_checkpoint(folder / "untrained.pt")
@@ -117,7 +137,9 @@ def test_without_queries_every_head_reads_its_source_evenly_and_loses_nothing(
 ) -> None:
     found = measure(random_model(tmp_path, data, "encoder_attn.q_proj", **changes), data)
     assert found.cross_attention_entropy == [[pytest.approx(1.0, abs=1e-6)] * 2] * 2
-    assert found.bits_lost_uniform == pytest.approx(0.0, abs=1e-5)  # fp32: 1.2e-6 on a CPU with AVX-512
+    assert found.bits_lost_uniform == pytest.approx(
+        0.0, abs=1e-5
+    )  # fp32: 1.2e-6 on a CPU with AVX-512
 
 
 @pytest.mark.parametrize("changes", [{}, FAIRSEQS], ids=["ours", "fairseqs"])
@@ -125,7 +147,8 @@ def test_the_bits_lost_are_those_of_the_model_without_queries(
     changes: dict[str, Any], tmp_path: Path, data: BinarizedCorpus
 ) -> None:
     with_queries, without = (
-        measure(random_model(tmp_path, data, *zeroed, **changes), data) for zeroed in ((), ("encoder_attn.q_proj",))
+        measure(random_model(tmp_path, data, *zeroed, **changes), data)
+        for zeroed in ((), ("encoder_attn.q_proj",))
     )
     expected = math.log2(without.ppl_per_subword) - math.log2(with_queries.ppl_per_subword)
     assert abs(expected) > 0.01
@@ -145,9 +168,13 @@ def test_the_entropy_is_of_each_sentence_alone_without_padding(
         encoded = model.encoder(sample["src_tokens"], src_lengths=sample["src_lengths"])
         asked = {"alignment_layer": 1, "alignment_heads": 1} if changes else {"needs_weights": True}
         extra = model.decoder(sample["prev_output_tokens"], encoder_out=encoded, **asked)[1]
-        weights_TS = extra["attn"][0][0] if changes else extra["weights"][1][1][0, 0]  # of layer 2, head 1
+        weights_TS = (
+            extra["attn"][0][0] if changes else extra["weights"][1][1][0, 0]
+        )  # of layer 2, head 1
         num_source = sample["src_tokens"].shape[1]
-        entropies.append(-(weights_TS * weights_TS.log()).sum(dim=-1).detach() / math.log(num_source))
+        entropies.append(
+            -(weights_TS * weights_TS.log()).sum(dim=-1).detach() / math.log(num_source)
+        )
     found = measure(path, data).cross_attention_entropy
     assert found is not None
     expected = float(torch.cat(entropies).mean())
@@ -155,7 +182,9 @@ def test_the_entropy_is_of_each_sentence_alone_without_padding(
     assert found[1][0] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("changes", [{"architecture": "lstm"}, {"architecture": "fconv"}], ids=["lstm", "fconv"])
+@pytest.mark.parametrize(
+    "changes", [{"architecture": "lstm"}, {"architecture": "fconv"}], ids=["lstm", "fconv"]
+)
 def test_a_model_without_heads_over_its_source_records_neither(
     changes: dict[str, Any], tmp_path: Path, data: BinarizedCorpus
 ) -> None:
@@ -164,7 +193,12 @@ def test_a_model_without_heads_over_its_source_records_neither(
     assert found.num_tokens == data.num_tokens_by_split_by_language["tiny_test"]["de"]
 
 
-def test_the_target_lines_are_those_of_the_data_bin(checkpoint_path: Path, data: BinarizedCorpus) -> None:
+def test_the_target_lines_are_those_of_the_data_bin(
+    checkpoint_path: Path, data: BinarizedCorpus
+) -> None:
     lines = perplexity(checkpoint_path, Path(data.folder), "test", device="cpu").target_pieces
-    assert sum(len(line.split()) + 1 for line in lines) == data.num_tokens_by_split_by_language["tiny_test"]["de"]
+    assert (
+        sum(len(line.split()) + 1 for line in lines)
+        == data.num_tokens_by_split_by_language["tiny_test"]["de"]
+    )
     assert "<pad>" not in " ".join(lines)

@@ -29,7 +29,8 @@ def test_the_first_position_is_0() -> None:
 def test_tensor2tensors_form_has_all_sines_first_and_reaches_10000_exactly() -> None:
     table = sinusoids_in_halves(2, 8)
     assert table[1].tolist() == pytest.approx(
-        [wave(10000 ** -(index / 3)) for wave in (math.sin, math.cos) for index in range(4)], abs=1e-6
+        [wave(10000 ** -(index / 3)) for wave in (math.sin, math.cos) for index in range(4)],
+        abs=1e-6,
     )
 
 
@@ -38,7 +39,8 @@ def test_an_offset_of_positions_is_a_rotation_of_the_encoding() -> None:
     table, shift, pair = sinusoids(50, 16).double(), 5, 2
     angle = shift / 10000 ** (2 * pair / 16)
     rotation = torch.tensor(
-        [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]], dtype=torch.float64
+        [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]],
+        dtype=torch.float64,
     )
     two = table[:, 2 * pair : 2 * pair + 2]
     assert torch.allclose(two[:-shift] @ rotation.T, two[shift:], atol=1e-6)
@@ -55,9 +57,13 @@ def test_an_offset_is_the_row_of_the_first_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "make"), [("sinusoidal", sinusoids), ("sinusoidal_halves", sinusoids_in_halves)], ids=["paper", "halves"]
+    ("kind", "make"),
+    [("sinusoidal", sinusoids), ("sinusoidal_halves", sinusoids_in_halves)],
+    ids=["paper", "halves"],
 )
-def test_sinusoids_of_a_float64_model_are_not_rounded_to_fp32(kind: str, make: Callable[..., torch.Tensor]) -> None:
+def test_sinusoids_of_a_float64_model_are_not_rounded_to_fp32(
+    kind: str, make: Callable[..., torch.Tensor]
+) -> None:
     positions = Positions(kind, max_positions=5, d_model=4, offset=2)
     rounded = positions.weight.clone()
     assert torch.equal(rounded, make(7, 4))
@@ -68,20 +74,27 @@ def test_sinusoids_of_a_float64_model_are_not_rounded_to_fp32(kind: str, make: C
 
 def test_learned_positions_are_parameters_of_either_side_and_sinusoids_are_none() -> None:
     learned, fixed = make_model(positions="learned"), make_model()
-    names = {name for name, _ in learned.named_parameters()} - {name for name, _ in fixed.named_parameters()}
+    names = {name for name, _ in learned.named_parameters()} - {
+        name for name, _ in fixed.named_parameters()
+    }
     assert names == {"encoder.embed_positions.weight", "decoder.embed_positions.weight"}
     assert learned.encoder.embed_positions.weight.shape == (40, 8)
     assert "encoder.embed_positions.weight" not in fixed.state_dict()
 
 
 def test_without_positions_the_order_of_words_would_not_matter() -> None:
-    """A decoder that sees a source in two orders: with positions it differs, with their table at 0 it does not."""
+    """A decoder that sees a source in two orders: with positions it differs, with their table at 0
+    it does not.
+    """
     model, batch = make_model(), make_batch(source_lengths=(4,), target_lengths=(3,))
     turned = batch["src_tokens"][:, [1, 0, 2, 3]]
 
     def difference() -> float:
         with torch.no_grad():
-            two = [model(source, None, batch["prev_output_tokens"])[0] for source in (batch["src_tokens"], turned)]
+            two = [
+                model(source, None, batch["prev_output_tokens"])[0]
+                for source in (batch["src_tokens"], turned)
+            ]
         return float((two[0] - two[1]).abs().max())
 
     assert difference() > 1e-3

@@ -1,4 +1,6 @@
-"""Precision is what matrices are multiplied in; weights, Adam's moments and what is saved stay fp32."""
+"""Precision is what matrices are multiplied in; weights, Adam's moments and what is saved stay
+fp32.
+"""
 
 import json
 from pathlib import Path
@@ -16,7 +18,11 @@ from tests.engine.tiny_training import make_request, train
 def losses_bits(record: TrainRecord) -> list[float]:
     """Return the loss of each update of a run's log, in bits a target token."""
     lines = Path(record.log_path).read_text(encoding="utf-8").split("\n")
-    return [float(json.loads(line.split(" | ", 3)[3])["loss"]) for line in lines if "| train_inner |" in line]
+    return [
+        float(json.loads(line.split(" | ", 3)[3])["loss"])
+        for line in lines
+        if "| train_inner |" in line
+    ]
 
 
 SHORT = {"updates": 15, "save_interval_updates": 15, "p_drop": 0.0}
@@ -35,7 +41,9 @@ def in_fp32(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> 
     return train(make_request(tmp_path_factory.mktemp("fp32") / "run", data, **SHORT))
 
 
-def test_bf16_trains_as_fp32_does_but_for_rounding(in_bfloat16: TrainRecord, in_fp32: TrainRecord) -> None:
+def test_bf16_trains_as_fp32_does_but_for_rounding(
+    in_bfloat16: TrainRecord, in_fp32: TrainRecord
+) -> None:
     rough, exact = losses_bits(in_bfloat16), losses_bits(in_fp32)
     assert len(rough) == len(exact) == 15
     assert rough != exact, "nothing was computed in bfloat16"
@@ -44,7 +52,9 @@ def test_bf16_trains_as_fp32_does_but_for_rounding(in_bfloat16: TrainRecord, in_
 
 
 def test_bf16_keeps_weights_and_moments_in_fp32(in_bfloat16: TrainRecord) -> None:
-    state = load_checkpoint(list_checkpoints(Path(in_bfloat16.run_folder) / "checkpoints", "full")[-1])
+    state = load_checkpoint(
+        list_checkpoints(Path(in_bfloat16.run_folder) / "checkpoints", "full")[-1]
+    )
     tensors = list(state["model"].values())
     for moments in state["last_optimizer_state"]["state"].values():
         tensors += [moments["exp_avg"], moments["exp_avg_sq"]]
@@ -54,17 +64,29 @@ def test_bf16_keeps_weights_and_moments_in_fp32(in_bfloat16: TrainRecord) -> Non
 
 @pytest.mark.parametrize(("precision", "is_tf32"), [("fp32", False), ("tf32", True)])
 def test_tf32_is_switched_on_for_products_of_matrices_alone_when_asked_for(
-    precision: str, is_tf32: bool, data: BinarizedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    precision: str,
+    is_tf32: bool,
+    data: BinarizedCorpus,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It has no effect without a GPU, which is why it is refused there; that it is asked for can be seen."""
+    """It has no effect without a GPU, which is why it is refused there; that it is asked for can be
+    seen.
+    """
     monkeypatch.setattr("aiayn.train.train.require_precision", lambda *_: None)
-    request = make_request(tmp_path / "run", data, precision=precision, updates=1, save_interval_updates=1)
+    request = make_request(
+        tmp_path / "run", data, precision=precision, updates=1, save_interval_updates=1
+    )
     train(msgspec.structs.replace(request, num_models=1))
     assert torch.backends.cuda.matmul.allow_tf32 is is_tf32
 
 
-def test_tf32_on_a_cpu_fails_by_name_before_anything_is_trained(data: BinarizedCorpus, tmp_path: Path) -> None:
+def test_tf32_on_a_cpu_fails_by_name_before_anything_is_trained(
+    data: BinarizedCorpus, tmp_path: Path
+) -> None:
     request = make_request(tmp_path / "run", data, precision="tf32")
-    with pytest.raises(RunError, match=r"tiny: precision is tf32, which a CPU does not have .*; take fp32 or bf16"):
+    with pytest.raises(
+        RunError, match=r"tiny: precision is tf32, which a CPU does not have .*; take fp32 or bf16"
+    ):
         train(request)
     assert not (tmp_path / "run" / "checkpoints").exists()

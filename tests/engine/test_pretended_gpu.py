@@ -1,4 +1,5 @@
-"""The code for GPUs on a pretended one: what a training step asks of it, and that numbers are the CPU's.
+"""The code for GPUs on a pretended one: what a training step asks of it, and that numbers are the
+CPU's.
 
 After a change that is meant to change the counts: python -m tests.engine.pretended_runs kernels
 """
@@ -25,7 +26,9 @@ LOSS_ERROR = 1e-5  # relative; the two devices add in other orders
 def run(*arguments: str) -> dict[str, Any]:
     """Run `pretended_runs` in a process of its own, and return what it found."""
     command = [sys.executable, "-m", "tests.engine.pretended_runs", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=CSV_PATH.parents[3])
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=CSV_PATH.parents[3]
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return msgspec.json.decode(done.stdout.splitlines()[-1])
 
@@ -40,12 +43,20 @@ def steps() -> dict[str, Any]:
 def training(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> dict[str, Any]:
     """Return what trainings left, and what a model translates, on both devices."""
     binarized_path = Path(data.folder).parent / "record.json"
-    return run("training", "--folder", str(tmp_path_factory.mktemp("runs")), "--binarized", str(binarized_path))
+    return run(
+        "training",
+        "--folder",
+        str(tmp_path_factory.mktemp("runs")),
+        "--binarized",
+        str(binarized_path),
+    )
 
 
 def test_a_step_asks_of_a_gpu_what_the_table_says(steps: dict[str, Any]) -> None:
     counts = msgspec.convert(steps["counts"], list[StepCounts])
-    assert counts == read_csv(CSV_PATH), f"by python -m tests.engine.pretended_runs kernels; waits: {steps['waits']}"
+    assert counts == read_csv(CSV_PATH), (
+        f"by python -m tests.engine.pretended_runs kernels; waits: {steps['waits']}"
+    )
 
 
 def test_on_one_gpu_an_update_waits_once(steps: dict[str, Any]) -> None:
@@ -54,7 +65,9 @@ def test_on_one_gpu_an_update_waits_once(steps: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_noticed(bug: str, steps: dict[str, Any]) -> None:
-    sound = next(step for step in read_csv(CSV_PATH) if (step.system, step.precision) == ("base", "bf16"))
+    sound = next(
+        step for step in read_csv(CSV_PATH) if (step.system, step.precision) == ("base", "bf16")
+    )
     found = steps["with_bug"][bug]
     if bug == "the mask is made on the CPU":
         assert found.startswith("Expected all tensors to be on the same device")
@@ -71,13 +84,17 @@ def test_losses_without_dropout_are_the_cpus(training: dict[str, Any]) -> None:
     assert len(ours) == NUM_COMPARED
 
 
-def test_a_resumed_training_ends_with_the_tensors_of_an_undisturbed_one(training: dict[str, Any]) -> None:
+def test_a_resumed_training_ends_with_the_tensors_of_an_undisturbed_one(
+    training: dict[str, Any],
+) -> None:
     """In bf16, with dropout, where copies to the host arrive late."""
     assert training["resumed"]["tensors_sha256"] == training["whole"]["tensors_sha256"]
     assert training["gpu"]["tensors_sha256"] != training["whole"]["tensors_sha256"]
 
 
-def test_a_checkpoint_that_is_written_before_its_copies_arrive_is_noticed(training: dict[str, Any]) -> None:
+def test_a_checkpoint_that_is_written_before_its_copies_arrive_is_noticed(
+    training: dict[str, Any],
+) -> None:
     assert training["resumed, with a bug"] == "gradients are Nan/Inf"
 
 
@@ -103,5 +120,7 @@ def test_cudnn_is_off_at_every_attention(training: dict[str, Any]) -> None:
 def test_the_record_names_the_kernels_of_attention(training: dict[str, Any]) -> None:
     kernels = {name: training[name]["record"]["kernels"] for name in ("gpu", "whole", "cpu")}
     assert kernels == {
-        "gpu": "masked: efficient, causal: efficient", "whole": "masked: efficient, causal: flash", "cpu": "",
-    }  # fmt: skip
+        "gpu": "masked: efficient, causal: efficient",
+        "whole": "masked: efficient, causal: flash",
+        "cpu": "",
+    }

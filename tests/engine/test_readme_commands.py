@@ -1,8 +1,9 @@
 """Each command of README.md is pasted into a shell, beside one small finished training of the demo.
 
-What would take long, or needs what a test lacks, is tried in part; the table below says how. Words in capitals stand
-for something of the reader's: `EXAMPLE_BY_WORD` has one where the finished training is one, and the rest are only
-parsed (`tests/contracts/test_readme.py`, which has the pages of docs/ too).
+What would take long, or needs what a test lacks, is tried in part; the table below says how. Words
+in capitals stand for something of the reader's: `EXAMPLE_BY_WORD` has one where the finished
+training is one, and the rest are only parsed (`tests/contracts/test_readme.py`, which has the pages
+of docs/ too).
 """
 
 import os
@@ -29,16 +30,24 @@ CORPUS, SYSTEM = "demo_en_de", "base"
 
 
 def commands_of_the_readme() -> list[str]:
-    """Return every line of a block and every code span that is a command, without what stands for something else."""
+    """Return every line of a block and every code span that is a command, without what stands for
+    something else.
+    """
     text = read("README.md")
-    lines = [line.partition(" # ")[0].strip() for block in FENCE.findall(text) for line in block.split("\n")]
+    lines = [
+        line.partition(" # ")[0].strip()
+        for block in FENCE.findall(text)
+        for line in block.split("\n")
+    ]
     commands = [*lines, *SPAN.findall(FENCE.sub("", text))]
     for word, example in EXAMPLE_BY_WORD.items():
         commands = [re.sub(rf"\b{word}\b", example, command) for command in commands]
     return [
         command
         for command in dict.fromkeys(commands)
-        if command.split(" ")[0] in PROGRAMS and not re.search(r"\s[A-Z]+\b(?!=)", command) and " " in command
+        if command.split(" ")[0] in PROGRAMS
+        and not re.search(r"\s[A-Z]+\b(?!=)", command)
+        and " " in command
     ]
 
 
@@ -47,10 +56,17 @@ COMMANDS = commands_of_the_readme()
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with links to the checkout, the environment as .venv, and a finished training in it."""
+    """Return a folder with links to the checkout, the environment as .venv, and a finished training
+    in it.
+    """
     folder, here = tmp_path_factory.mktemp("reader"), Path.cwd()
     for path in CHECKOUT.iterdir():
-        if not path.name.startswith(".") and path.name not in ("results", "runs", "logs", "benchmarks"):
+        if not path.name.startswith(".") and path.name not in (
+            "results",
+            "runs",
+            "logs",
+            "benchmarks",
+        ):
             (folder / path.name).symlink_to(path)
     (folder / ".venv").symlink_to(sys.prefix)
     record = "results/demo/{}/demo_en_de/record.json".format
@@ -60,14 +76,57 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for command in (
             ["fetch", "--corpus", CORPUS, "--mirror=", "--record", record("fetch")],
             ["clean", "--corpus", CORPUS, "--raw", record("fetch"), "--record", record("clean")],
-            ["segment", "--corpus", CORPUS, "--text", record("clean"), "--record", record("segment")],
-            ["binarize", "--corpus", CORPUS, "--text", record("clean"), "--segmented", record("segment"),
-             "--record", record("binarize")],
-            ["train", "--scale", "demo", "--system", SYSTEM, "--corpus", CORPUS, "--seed", "1", "--launcher", "debug",
-             "--updates", "100", "--num-models", "5", "--binarized", record("binarize"), "--record", train_record],
-            ["average", "--train", train_record, "--last", "5", "--record",
-             f"results/demo/average/{CORPUS}/{SYSTEM}/seed1/last5.json"],
-        ):  # fmt: skip
+            [
+                "segment",
+                "--corpus",
+                CORPUS,
+                "--text",
+                record("clean"),
+                "--record",
+                record("segment"),
+            ],
+            [
+                "binarize",
+                "--corpus",
+                CORPUS,
+                "--text",
+                record("clean"),
+                "--segmented",
+                record("segment"),
+                "--record",
+                record("binarize"),
+            ],
+            [
+                "train",
+                "--scale",
+                "demo",
+                "--system",
+                SYSTEM,
+                "--corpus",
+                CORPUS,
+                "--seed",
+                "1",
+                "--launcher",
+                "debug",
+                "--updates",
+                "100",
+                "--num-models",
+                "5",
+                "--binarized",
+                record("binarize"),
+                "--record",
+                train_record,
+            ],
+            [
+                "average",
+                "--train",
+                train_record,
+                "--last",
+                "5",
+                "--record",
+                f"results/demo/average/{CORPUS}/{SYSTEM}/seed1/last5.json",
+            ],
+        ):
             assert main(command) == 0, command
     finally:
         os.chdir(here)
@@ -78,9 +137,17 @@ def paste(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder as the reader does, who has activated the environment."""
     program = command.split(" ", maxsplit=1)[0]
     line = f"source .venv/bin/activate && {command}{IN_PART.get(program, '')}"
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    variables = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
+    }
     return subprocess.run(
-        ["bash", "-c", line], cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=300
+        ["bash", "-c", line],
+        cwd=folder,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
 
 
@@ -88,7 +155,9 @@ def fault_of(command: str, done: subprocess.CompletedProcess[str]) -> str:
     """Return what a reader would stumble over, or nothing."""
     allowed = EXIT_CODES.get(" ".join(command.split(" ")[:2]), (0,))
     if done.returncode not in allowed or "Traceback" in done.stderr:
-        return f"{command}\nexit code {done.returncode}\n{done.stdout[-1000:]}\n{done.stderr[-2000:]}"
+        return (
+            f"{command}\nexit code {done.returncode}\n{done.stdout[-1000:]}\n{done.stderr[-2000:]}"
+        )
     return ""
 
 
@@ -100,6 +169,11 @@ def test_a_command_of_the_readme_works_when_it_is_pasted(command: str, scene: Pa
 
 def test_the_readmes_commands_are_found() -> None:
     """Blocks and spans, of each program."""
-    assert {"make demo", "snakemake --profile slurm", "source .venv/bin/activate", "aiayn --help"} <= set(COMMANDS)
+    assert {
+        "make demo",
+        "snakemake --profile slurm",
+        "source .venv/bin/activate",
+        "aiayn --help",
+    } <= set(COMMANDS)
     assert [command for command in COMMANDS if "| aiayn translate" in command] != []
     assert [command for command in COMMANDS if "FILE" in command or "CELL" in command] == []

@@ -1,4 +1,6 @@
-"""The ranks of a job register in its store and in no other's, and one rank 0 trains a run at a time."""
+"""The ranks of a job register in its store and in no other's, and one rank 0 trains a run at a
+time.
+"""
 
 import errno
 import fcntl
@@ -53,7 +55,9 @@ def free_ports(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return ports
 
 
-def test_a_job_and_its_neighbour_and_its_restart_begin_at_other_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_and_its_neighbour_and_its_restart_begin_at_other_ports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     first, neighbour = ports_of("100"), ports_of("101")
     restarted = ports_of("100", 1)
     assert (first[0], neighbour[0], restarted[0]) == (20100, 20101, 21109)
@@ -77,7 +81,9 @@ def join_with_a_child() -> tuple[TCPStore, list[str]]:
     return joined
 
 
-def test_ranks_join_at_the_first_free_port_and_know_each_others_hosts(free_ports: list[int]) -> None:
+def test_ranks_join_at_the_first_free_port_and_know_each_others_hosts(
+    free_ports: list[int],
+) -> None:
     with socket.socket() as stranger:  # it takes connections, and never answers
         stranger.bind(("0.0.0.0", free_ports[0]))
         stranger.listen()
@@ -100,7 +106,9 @@ def test_ranks_that_do_not_come_are_named_and_noted_for_the_driver(
 ) -> None:
     """Before any attempt has begun there is no other way to tell the driver."""
     monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 0.3)
-    with pytest.raises(LaunchError, match=re.escape(f"rank 0 has no store at 127.0.0.1, ports {free_ports}")):
+    with pytest.raises(
+        LaunchError, match=re.escape(f"rank 0 has no store at 127.0.0.1, ports {free_ports}")
+    ):
         join(1, 2, "7")
     rank = Rank(rank=0, world_size=3, job="7", local_rank=0)
     with pytest.raises(LaunchError):
@@ -109,7 +117,9 @@ def test_ranks_that_do_not_come_are_named_and_noted_for_the_driver(
     assert f"missing ranks: 1, 2; registered: rank 0 on {platform.node()};" in noted
 
 
-def test_rank_0_holds_its_lock_and_updates_the_heartbeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rank_0_holds_its_lock_and_updates_the_heartbeat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(aiayn.train.rank_lock, "HEARTBEAT_SECONDS", 0.02)
     assert RunFolder(tmp_path).heartbeat_ns() is None
     reader, writer = os.pipe()
@@ -126,7 +136,10 @@ def test_rank_0_holds_its_lock_and_updates_the_heartbeat(tmp_path: Path, monkeyp
     assert (tmp_path / attempts.RANK_LOCK_NAME).read_text(encoding="utf-8") == str(child)
     while RunFolder(tmp_path).heartbeat_ns() == first:  # else this test does not end
         pass
-    with pytest.raises(LaunchError, match="another process is training this run"), rank_lock(RunFolder(tmp_path)):
+    with (
+        pytest.raises(LaunchError, match="another process is training this run"),
+        rank_lock(RunFolder(tmp_path)),
+    ):
         pass
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
@@ -137,8 +150,12 @@ ELSEWHERE = started(1, 0, job="7", host="n2")
 
 
 @pytest.fixture(params=["free", "held", "impossible"])
-def lock_on_n2(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return how the lock is found, after an attempt began on the host n2; heartbeats are looked at for a moment."""
+def lock_on_n2(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """Return how the lock is found, after an attempt began on the host n2; heartbeats are looked at
+    for a moment.
+    """
     RunFolder(tmp_path).append_event(ELSEWHERE)
     (tmp_path / attempts.RANK_LOCK_NAME).touch()
     monkeypatch.setattr(aiayn.train.rank_lock, "HEARTBEAT_TIMEOUT_SECONDS", 0.4)
@@ -151,13 +168,22 @@ def lock_on_n2(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("lock_on_n2")
-def test_a_second_attempt_is_refused_while_the_heartbeat_on_another_host_advances(tmp_path: Path) -> None:
-    """Slurm has lost sight of the node, and starts the job elsewhere; it must go on, so that no error is noted."""
-    path, rank = tmp_path / attempts.RANK_LOCK_NAME, Rank(rank=0, world_size=1, job="8", local_rank=0)
+def test_a_second_attempt_is_refused_while_the_heartbeat_on_another_host_advances(
+    tmp_path: Path,
+) -> None:
+    """Slurm has lost sight of the node, and starts the job elsewhere; it must go on, so that no
+    error is noted.
+    """
+    path, rank = (
+        tmp_path / attempts.RANK_LOCK_NAME,
+        Rank(rank=0, world_size=1, job="8", local_rank=0),
+    )
     beat = threading.Timer(0.05, os.utime, [path])
     beat.start()
     with (
-        pytest.raises(BusyRunError, match=r"another process is training this run \(n2, job 7\); wait for it"),
+        pytest.raises(
+            BusyRunError, match=r"another process is training this run \(n2, job 7\); wait for it"
+        ),
         rank_error_recorded(RunFolder(tmp_path), rank),
         rank_lock(RunFolder(tmp_path)),
     ):
@@ -176,7 +202,9 @@ def test_an_attempt_on_another_host_without_a_heartbeat_counts_as_ended(
     assert ("though its lock is still held" in caplog.text) == (lock_on_n2 == "held")
 
 
-def test_an_attempt_that_has_ended_or_was_here_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attempt_that_has_ended_or_was_here_is_not_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(RunFolder, "is_heartbeat_advancing", lambda *_: pytest.fail("watched"))
     RunFolder(tmp_path).append_event(ELSEWHERE)
     RunFolder(tmp_path).end_attempt(update=0, outcome="stopped", reason="asked by SIGTERM")
@@ -186,12 +214,17 @@ def test_an_attempt_that_has_ended_or_was_here_is_not_watched(tmp_path: Path, mo
     with rank_lock(RunFolder(tmp_path)):
         pass
     monkeypatch.setattr(fcntl, "lockf", mock.Mock(side_effect=OSError(errno.EAGAIN, "held")))
-    with pytest.raises(BusyRunError, match="another process is training this run"), rank_lock(RunFolder(tmp_path)):
+    with (
+        pytest.raises(BusyRunError, match="another process is training this run"),
+        rank_lock(RunFolder(tmp_path)),
+    ):
         pass
 
 
 def start_in_child(starts: list[Start | None], late_seconds: float = 0.0) -> int:
-    """Be rank 1 of a job in a fork; its exit code is 0 if it gets these starts, 2 on a LaunchError naming rank 0."""
+    """Be rank 1 of a job in a fork; its exit code is 0 if it gets these starts, 2 on a LaunchError
+    naming rank 0.
+    """
 
     def be_rank_1() -> int:
         try:
@@ -214,7 +247,10 @@ RANK_0 = Rank(rank=0, world_size=2, job="7", local_rank=0)
 
 @pytest.mark.usefixtures("free_ports")
 def test_all_ranks_get_rank_0s_start() -> None:
-    starts: list[Start | None] = [Start(is_needed=True), Start(is_needed=True, full_path="full_00000010.pt")]
+    starts: list[Start | None] = [
+        Start(is_needed=True),
+        Start(is_needed=True, full_path="full_00000010.pt"),
+    ]
     child = start_in_child(starts)
     with joined_ranks(RANK_0, "cpu") as group:
         assert [group.broadcast_start(start) for start in starts] == starts
@@ -246,20 +282,33 @@ def test_a_rank_that_is_alone_needs_no_group() -> None:
 
 
 def test_a_system_error_of_nccl_is_of_this_node_unless_it_names_a_peer() -> None:
-    """NCCL says it of a missing interface or a small /dev/shm, too; what it saw last stands behind it."""
-    local = "ncclSystemError: System call failed.\nLast error:\nError while creating a segment in /dev/shm"
+    """NCCL says it of a missing interface or a small /dev/shm, too; what it saw last stands behind
+    it.
+    """
+    local = (
+        "ncclSystemError: System call failed.\nLast error:\nError while creating a segment in"
+        " /dev/shm"
+    )
     assert not is_peer_loss(RuntimeError(local))
     remote = (
-        "ncclSystemError: System call failed.\nLast error:\nCall to recv from 10.0.0.2 failed: Connection reset by peer"
+        "ncclSystemError: System call failed.\nLast error:\nCall to recv from 10.0.0.2 failed:"
+        " Connection reset by peer"
     )
     assert is_peer_loss(RuntimeError(remote))
-    assert is_peer_loss(RuntimeError("ncclRemoteError: A call failed possibly due to a network error"))
+    assert is_peer_loss(
+        RuntimeError("ncclRemoteError: A call failed possibly due to a network error")
+    )
 
 
 def test_a_rank_records_its_own_error_and_not_the_loss_of_another(tmp_path: Path) -> None:
     rank = Rank(rank=5, world_size=8, job="7", local_rank=5)
-    with pytest.raises(RuntimeError, match="closed"), rank_error_recorded(RunFolder(tmp_path), rank):
-        raise RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:4242")
+    with (
+        pytest.raises(RuntimeError, match="closed"),
+        rank_error_recorded(RunFolder(tmp_path), rank),
+    ):
+        raise RuntimeError(
+            "[gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:4242"
+        )
     assert RunFolder(tmp_path).rank_errors() == []
     with pytest.raises(ValueError, match="nan"), rank_error_recorded(RunFolder(tmp_path), rank):
         raise ValueError("the loss is nan")

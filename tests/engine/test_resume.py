@@ -1,4 +1,6 @@
-"""A training that was interrupted in any way ends with the same tensors, bit for bit, as one that never was."""
+"""A training that was interrupted in any way ends with the same tensors, bit for bit, as one that
+never was.
+"""
 
 import shutil
 import signal
@@ -31,7 +33,10 @@ from tests.engine.tiny_training import (
 
 def stop_at(update: int, request: TrainingRequest) -> None:
     """Train until a TERM after this update."""
-    with hooked(Signal(update=update, number=signal.SIGTERM)), pytest.raises(RunError, match=f"at update {update} of"):
+    with (
+        hooked(Signal(update=update, number=signal.SIGTERM)),
+        pytest.raises(RunError, match=f"at update {update} of"),
+    ):
         train(request)
 
 
@@ -39,9 +44,11 @@ def stop_at(update: int, request: TrainingRequest) -> None:
 def test_killed_three_times_once_inside_a_write_it_ends_with_the_same_tensors(
     run_folder: Path, data: BinarizedCorpus, finished: TrainRecord
 ) -> None:
-    """Killed at 7 before any checkpoint, at 25 (in epoch 2), and while 30's is written; 13 updates are an epoch.
+    """Killed at 7 before any checkpoint, at 25 (in epoch 2), and while 30's is written; 13 updates
+    are an epoch.
 
-    First driver and job die together, in one process; the last time a local job alone, which its driver resumes.
+    First driver and job die together, in one process; the last time a local job alone, which its
+    driver resumes.
     """
     request = make_request(run_folder, data)
 
@@ -97,18 +104,30 @@ def test_killed_after_the_last_save_it_makes_no_further_update(
 
 
 # An epoch is six or seven updates.
-BY_EPOCHS = {"max_tokens_per_batch": 4000, "batches_per_update": 1, "save_interval_updates": None, "patience_epochs": 2}
+BY_EPOCHS = {
+    "max_tokens_per_batch": 4000,
+    "batches_per_update": 1,
+    "save_interval_updates": None,
+    "patience_epochs": 2,
+}
 
 
 @pytest.fixture(scope="module")
 def _worse_every_epoch() -> Iterator[None]:
-    """Let validation say that the loss of epoch n is n: with a patience of two, the third epoch is the last."""
-    with mock.patch("fairseq_cli.train.validate", lambda cfg, trainer, task, epoch_itr, subsets: [epoch_itr.epoch]):
+    """Let validation say that the loss of epoch n is n: with a patience of two, the third epoch is
+    the last.
+    """
+    with mock.patch(
+        "fairseq_cli.train.validate",
+        lambda cfg, trainer, task, epoch_itr, subsets: [epoch_itr.epoch],
+    ):
         yield
 
 
 @pytest.fixture(scope="module")
-def impatient(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus, _worse_every_epoch: None) -> TrainRecord:
+def impatient(
+    tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus, _worse_every_epoch: None
+) -> TrainRecord:
     """Return the record of an uninterrupted training that stops early."""
     return train(make_request(tmp_path_factory.mktemp("runs") / "impatient", data, **BY_EPOCHS))
 
@@ -151,7 +170,9 @@ def test_resuming_on_another_kind_of_device_is_refused(
     assert updates_kept(run_folder, "full") == [2]
 
 
-def test_resuming_with_another_number_of_threads_is_logged(run_folder: Path, data: BinarizedCorpus) -> None:
+def test_resuming_with_another_number_of_threads_is_logged(
+    run_folder: Path, data: BinarizedCorpus
+) -> None:
     request = make_request(run_folder, data, updates=4)
     stop_at(2, request)
     train(msgspec.structs.replace(request, threads_per_rank=2))

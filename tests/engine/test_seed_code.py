@@ -1,7 +1,9 @@
-"""Attention as two notes on the paper print it: as printed it returns its projections, or fails; mended, equation (1).
+"""Attention as two notes on the paper print it: as printed it returns its projections, or fails;
+mended, equation (1).
 
-The code here is our own, with the faults that theirs has: one module returns `qkv` before it attends, overwrites its
-dropout's rate with the dropout, and never merges its heads; the other is a function that speaks of `self`.
+The code here is our own, with the faults that theirs has: one module returns `qkv` before it
+attends, overwrites its dropout's rate with the dropout, and never merges its heads; the other is a
+function that speaks of `self`.
 """
 
 import math
@@ -32,7 +34,9 @@ class FusedAttention(nn.Module):
         qkv: Tensor = self.qkv(x)
         if not self.is_mended:
             return qkv
-        query, key, value = (part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=-1))
+        query, key, value = (
+            part.unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=-1)
+        )
         weights = (query @ key.transpose(-2, -1) / math.sqrt(WIDTH // HEADS)).softmax(dim=-1)
         merged = (self.dropout(weights) @ value).transpose(1, 2).flatten(2)
         projected: Tensor = self.out(merged)
@@ -54,9 +58,13 @@ def attention_mended(query: Tensor, key: Tensor, value: Tensor, dropout: float =
 
 def ours_of(fused: FusedAttention) -> MultiHeadAttention:
     """Return our attention with the parameters of a fused one."""
-    ours = MultiHeadAttention(d_model=WIDTH, num_heads=HEADS, d_k=4, d_v=4, score="scaled", has_biases=True, p_drop=0.0)
+    ours = MultiHeadAttention(
+        d_model=WIDTH, num_heads=HEADS, d_k=4, d_v=4, score="scaled", has_biases=True, p_drop=0.0
+    )
     parts = zip(fused.qkv.weight.chunk(3), fused.qkv.bias.chunk(3), strict=True)
-    for projection, (weight, bias) in zip((ours.q_proj, ours.k_proj, ours.v_proj), parts, strict=True):
+    for projection, (weight, bias) in zip(
+        (ours.q_proj, ours.k_proj, ours.v_proj), parts, strict=True
+    ):
         projection.load_state_dict({"weight": weight, "bias": bias})
     ours.out_proj.load_state_dict(fused.out.state_dict())
     return ours
@@ -84,7 +92,9 @@ def test_the_function_as_printed_fails() -> None:
 
 def test_the_function_mended_is_equation_1() -> None:
     query, memory = torch.randn(2, HEADS, 5, 4), torch.randn(2, HEADS, 6, 4)
-    ours = MultiHeadAttention(d_model=4, num_heads=1, d_k=4, d_v=4, score="scaled", has_biases=False, p_drop=0.0)
+    ours = MultiHeadAttention(
+        d_model=4, num_heads=1, d_k=4, d_v=4, score="scaled", has_biases=False, p_drop=0.0
+    )
     for projection in (ours.q_proj, ours.k_proj, ours.v_proj, ours.out_proj):
         nn.init.eye_(projection.weight)
     for head in range(HEADS):

@@ -21,7 +21,9 @@ def test_the_tour_translates_and_shows_attention_and_the_curve(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    records = (msgspec.structs.replace(one, corpus="demo_en_de") for one in (finished, data, segmented))
+    records = (
+        msgspec.structs.replace(one, corpus="demo_en_de") for one in (finished, data, segmented)
+    )
     write_results(tmp_path / "results", *records)
     monkeypatch.chdir(tmp_path)
     names, values = run_notebook(TOUR)

@@ -1,8 +1,9 @@
-"""The product's training step against an independent one, written from the paper (tests/oracle/training_step.py).
+"""The product's training step against an independent one, written from the paper
+(tests/oracle/training_step.py).
 
-Both start from the same weights and make 20 updates with one batch of sentences of different lengths, in float64
-and without dropout. The product's side is what `aiayn train` runs: its flags, fairseq's trainer, our task, model, loss,
-optimiser and schedule.
+Both start from the same weights and make 20 updates with one batch of sentences of different
+lengths, in float64 and without dropout. The product's side is what `aiayn train` runs: its flags,
+fairseq's trainer, our task, model, loss, optimiser and schedule.
 """
 
 from collections.abc import Iterator
@@ -50,11 +51,15 @@ SETTINGS = Settings(
 LENGTHS = ((5, 4), (8, 2), (3, 7), (6, 6), (1, 3))  # source and target tokens, </s> included
 
 TOLERANCE = 1e-9
-# A bias of the keys adds the same number to all scores of a query, which softmax ignores: its gradient is 0. Both sides
-# compute a rounding error instead, which Adam divides by epsilon.
+# A bias of the keys adds the same number to all scores of a query, which softmax ignores: its
+# gradient is 0. Both sides compute a rounding error instead, which Adam divides by epsilon.
 KEY_BIAS_TOLERANCE = 1e-8
 
-TIED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "decoder.output_projection.weight")
+TIED = (
+    "encoder.embed_tokens.weight",
+    "decoder.embed_tokens.weight",
+    "decoder.output_projection.weight",
+)
 ORACLE_NAME_BY_MODULE = {
     "self_attn": "self",
     "encoder_attn": "cross",
@@ -82,14 +87,25 @@ def make_pairs(seed: int = 1) -> Pairs:
 
 @pytest.fixture
 def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trainer]:
-    """Return fairseq's trainer as `aiayn train` makes it, with a float64 model that has noise on all parameters."""
-    # Without clipping the norm of the gradients is only logged. On CPUs fairseq computes it, and accepts only fp32.
-    monkeypatch.setattr("fairseq.utils.clip_grad_norm_", lambda params, norm, _: clip_on_device(list(params), norm))
-    data = TrainingData(folder=str(tmp_path), source_language="en", target_language="de", is_joint=True)
-    cfg = compat.training_config(train_flags(TRAINING, data, seed=1, save_folder=str(tmp_path), device="cpu"))
+    """Return fairseq's trainer as `aiayn train` makes it, with a float64 model that has noise on
+    all parameters.
+    """
+    # Without clipping the norm of the gradients is only logged. On CPUs fairseq computes it, and
+    # accepts only fp32.
+    monkeypatch.setattr(
+        "fairseq.utils.clip_grad_norm_", lambda params, norm, _: clip_on_device(list(params), norm)
+    )
+    data = TrainingData(
+        folder=str(tmp_path), source_language="en", target_language="de", is_joint=True
+    )
+    cfg = compat.training_config(
+        train_flags(TRAINING, data, seed=1, save_folder=str(tmp_path), device="cpu")
+    )
     dictionary = make_dictionary()
     task = AiaynTranslationTask(cfg.task, dictionary, dictionary)
-    torch.set_num_threads(1)  # as a rank with one thread does; more are slower with matrices as small as these
+    torch.set_num_threads(
+        1
+    )  # as a rank with one thread does; more are slower with matrices as small as these
     torch.manual_seed(1)
     model = randomise(task.build_model(cfg.model).double(), std=0.05)
     with metrics.aggregate(new_root=True):
@@ -104,7 +120,13 @@ def train_product(trainer: Trainer, pairs: Pairs) -> None:
         for index, (source, target) in enumerate(pairs)
     ]
     for _ in range(NUM_UPDATES):
-        batch = collate(samples, PAD, EOS, left_pad_source=cfg.left_pad_source, left_pad_target=cfg.left_pad_target)
+        batch = collate(
+            samples,
+            PAD,
+            EOS,
+            left_pad_source=cfg.left_pad_source,
+            left_pad_target=cfg.left_pad_target,
+        )
         trainer.train_step([batch])
 
 
@@ -113,12 +135,20 @@ def oracle_name(name: str) -> str:
     if name in TIED:
         return "embedding"
     stack, _, layer_index, *modules, kind = name.split(".")
-    kinds = {"weight": "gain", "bias": "bias"} if modules[-1].endswith("norm") else {"weight": "W", "bias": "b"}
-    return ".".join([stack, layer_index, *(ORACLE_NAME_BY_MODULE[module] for module in modules), kinds[kind]])
+    kinds = (
+        {"weight": "gain", "bias": "bias"}
+        if modules[-1].endswith("norm")
+        else {"weight": "W", "bias": "b"}
+    )
+    return ".".join(
+        [stack, layer_index, *(ORACLE_NAME_BY_MODULE[module] for module in modules), kinds[kind]]
+    )
 
 
 def parameters_of(model: torch.nn.Module) -> list[tuple[str, Array]]:
-    """Return copies of the parameters with the oracle's names and shapes; the tied matrix appears three times."""
+    """Return copies of the parameters with the oracle's names and shapes; the tied matrix appears
+    three times.
+    """
     parameters = []
     for product_name, parameter in model.named_parameters(remove_duplicate=False):
         name, array = oracle_name(product_name), parameter.detach().numpy().copy()
@@ -145,7 +175,9 @@ def test_20_updates_give_the_parameters_of_the_oracle(trainer: Trainer) -> None:
 
 
 def test_the_oracles_gradients_are_the_slopes_of_its_loss(trainer: Trainer) -> None:
-    """The derivative in a random direction against a central difference, whose error is about 1e-9 of it."""
+    """The derivative in a random direction against a central difference, whose error is about 1e-9
+    of it.
+    """
     pairs, weights = make_pairs(), dict(parameters_of(trainer.model))
     _, gradients = oracle.loss_and_gradients(SETTINGS, weights, pairs)
     rng = np.random.default_rng(1)

@@ -1,4 +1,6 @@
-"""`aiayn translate RUN` reads sentences from standard input and prints each translation with its score."""
+"""`aiayn translate RUN` reads sentences from standard input and prints each translation with its
+score.
+"""
 
 import io
 import re
@@ -21,7 +23,9 @@ def translate(lines: bytes, *arguments: str, monkeypatch: pytest.MonkeyPatch) ->
 def test_each_line_becomes_a_score_and_a_line(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Split at line feeds alone, an empty line and a last one without line feed among them; more than one block."""
+    """Split at line feeds alone, an empty line and a last one without line feed among them; more
+    than one block.
+    """
     monkeypatch.setattr(aiayn.cli.translate, "LINES_AT_ONCE", 2)
     lines = "The boy sees the girl.\n\nA\u2028b\rc\r\n\U0001f600".encode()
     assert translate(lines, "uninter", "--results", str(results), monkeypatch=monkeypatch) == 0
@@ -30,13 +34,21 @@ def test_each_line_becomes_a_score_and_a_line(
     assert len(translations) == 4
     for line in translations:
         assert re.fullmatch(r"-?\d+\.\d{4}\t[^\n]*", line)
-    assert "uninterrupted, last2, beam:4|lenpen:gnmt|alpha:0.6|stop:tensor2tensor|maxlen:1x+50" in printed.err
+    assert (
+        "uninterrupted, last2, beam:4|lenpen:gnmt|alpha:0.6|stop:tensor2tensor|maxlen:1x+50"
+        in printed.err
+    )
 
 
 def test_without_a_name_it_is_the_newest_run(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert translate(b"Today\n", "--results", str(results), "--average", "last2", monkeypatch=monkeypatch) == 0
+    assert (
+        translate(
+            b"Today\n", "--results", str(results), "--average", "last2", monkeypatch=monkeypatch
+        )
+        == 0
+    )
     assert capsys.readouterr().out.count("\n") == 1
 
 

@@ -1,4 +1,6 @@
-"""What the tests of this folder train: a model of a few thousand parameters on 600 pairs of the demo's grammar."""
+"""What the tests of this folder train: a model of a few thousand parameters on 600 pairs of the
+demo's grammar.
+"""
 
 from pathlib import Path
 

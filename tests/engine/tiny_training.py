@@ -29,7 +29,11 @@ LEARNT = {"d_model": 32, "d_ff": 64, "d_k": 16, "d_v": 16, "warmup_steps": 50, "
 
 def make_request(run_folder: Path, data: BinarizedCorpus, **changes: Any) -> TrainingRequest:
     """Return a request to train in a folder; `changes` are of the request, or else of its training."""
-    own = {name: changes.pop(name) for name in list(changes) if name in TrainingRequest.__struct_fields__}
+    own = {
+        name: changes.pop(name)
+        for name in list(changes)
+        if name in TrainingRequest.__struct_fields__
+    }
     request = TrainingRequest(
         run=run_folder.name,
         run_folder=str(run_folder),
@@ -55,8 +59,12 @@ def train(request: TrainingRequest, *, launcher: str = "debug") -> TrainRecord:
     return read_record(record_path, TrainRecord)
 
 
-def write_results(folder: Path, finished: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText) -> None:
-    """Write a results folder in which a finished training is the demo's base, averaged over its last two models."""
+def write_results(
+    folder: Path, finished: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText
+) -> None:
+    """Write a results folder in which a finished training is the demo's base, averaged over its
+    last two models.
+    """
     train_of_base = msgspec.structs.replace(finished, system="base")
     write_record(train_of_base, train_record(folder, "demo", finished.corpus, "base", 1))
     path = average_record(folder, "demo", finished.corpus, "base", 1, "last2")
@@ -76,7 +84,9 @@ def updates_kept(run_folder: Path, kind: str) -> list[int]:
 
 
 def state_sha256(run_folder: Path) -> str:
-    """Return the digest of all that the newest full checkpoint would go on with: the model and Adam's moments."""
+    """Return the digest of all that the newest full checkpoint would go on with: the model and
+    Adam's moments.
+    """
     state = load_checkpoint(list_checkpoints(run_folder / "checkpoints", "full")[-1])
     tensors: dict[str, torch.Tensor] = dict(state["model"])
     for index, moments in state["last_optimizer_state"]["state"].items():
@@ -86,12 +96,20 @@ def state_sha256(run_folder: Path) -> str:
 
 def starts(run_folder: Path) -> list[int]:
     """Return the update at which each attempt began."""
-    return [event.update for event in attempts.read_events(run_folder) if isinstance(event, attempts.Started)]
+    return [
+        event.update
+        for event in attempts.read_events(run_folder)
+        if isinstance(event, attempts.Started)
+    ]
 
 
 def outcomes(run_folder: Path) -> list[str]:
     """Return how each attempt ended."""
-    return [event.outcome for event in attempts.read_events(run_folder) if isinstance(event, attempts.Ended)]
+    return [
+        event.outcome
+        for event in attempts.read_events(run_folder)
+        if isinstance(event, attempts.Ended)
+    ]
 
 
 def log_text(run_folder: Path) -> str:
@@ -104,7 +122,9 @@ def in_child(work: Callable[[], object]) -> int:
     return os.waitpid(fork(work), 0)[1]
 
 
-def train_ranks(request: TrainingRequest, hook_by_rank: Mapping[int, Hook] | None = None) -> list[int]:
+def train_ranks(
+    request: TrainingRequest, hook_by_rank: Mapping[int, Hook] | None = None
+) -> list[int]:
     """Train in forks of this process, one a rank, without a driver, and return their wait statuses."""
     port = free_port()
     Path(request.run_folder).mkdir(parents=True, exist_ok=True)
@@ -112,7 +132,10 @@ def train_ranks(request: TrainingRequest, hook_by_rank: Mapping[int, Hook] | Non
     def train_one(index: int) -> None:
         os.environ["MASTER_PORT"] = str(port)
         rank = Rank(rank=index, world_size=request.num_ranks, job="7", local_rank=index)
-        with (hook_by_rank or {}).get(index, Hook(update=0)).installed(), StopFlag().installed() as stop:
+        with (
+            (hook_by_rank or {}).get(index, Hook(update=0)).installed(),
+            StopFlag().installed() as stop,
+        ):
             train_rank(request, rank, stop)
 
     children = [fork(partial(train_one, index)) for index in range(request.num_ranks)]

@@ -1,4 +1,5 @@
-"""`aiayn train` of the tiny system in place of whatever is named: python -m tests.engine.train_command HOOKS -- ...
+"""`aiayn train` of the tiny system in place of whatever is named: python -m
+tests.engine.train_command HOOKS -- ...
 
 HOOKS is a JSON list of hooks for the first jobs.
 """
@@ -17,7 +18,9 @@ from tests.engine.tiny_spec import DECODING, TRAINING
 
 def read_tiny_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> SystemSpec:
     """Return the tiny system, whatever was asked for."""
-    return SystemSpec(name=name, description="for these tests", training=TRAINING, decoding=DECODING)
+    return SystemSpec(
+        name=name, description="for these tests", training=TRAINING, decoding=DECODING
+    )
 
 
 if __name__ == "__main__":

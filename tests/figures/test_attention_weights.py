@@ -1,4 +1,6 @@
-"""The weights that `aiayn attention` shows are the model's own: distributions, by equation (1), causal where masked."""
+"""The weights that `aiayn attention` shows are the model's own: distributions, by equation (1),
+causal where masked.
+"""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,7 +33,9 @@ class PlainTranslator:
         return [SimpleNamespace(pieces=["s4", "s7", "s7"])]
 
 
-def weights_of(model: Any, kind: str = "encoder", target: str | None = "s4 s8 s6", layer: int | None = None) -> Any:
+def weights_of(
+    model: Any, kind: str = "encoder", target: str | None = "s4 s8 s6", layer: int | None = None
+) -> Any:
     return attention_weights(PlainTranslator(model), SENTENCE, target, kind=kind, layer=layer)  # type: ignore[arg-type]
 
 
@@ -48,9 +52,19 @@ def test_each_querys_weights_sum_to_one(kind: str, score: str) -> None:
 def test_tokens_stand_at_their_positions() -> None:
     model = make_model()
     assert weights_of(model, "encoder").keys == ["s1", "s5", "s2", "s9", "s3", "</s>"]
-    assert weights_of(model, "decoder").queries == ["</s>", "s4", "s8", "s6"]  # what the decoder reads
+    assert weights_of(model, "decoder").queries == [
+        "</s>",
+        "s4",
+        "s8",
+        "s6",
+    ]  # what the decoder reads
     assert weights_of(model, "cross").queries == ["s4", "s8", "s6", "</s>"]  # what it predicts
-    assert weights_of(model, "cross", target=None).queries == ["s4", "s7", "s7", "</s>"]  # its own translation
+    assert weights_of(model, "cross", target=None).queries == [
+        "s4",
+        "s7",
+        "s7",
+        "</s>",
+    ]  # its own translation
 
 
 def test_a_decoder_sees_nothing_later() -> None:
@@ -66,7 +80,9 @@ def test_the_layer_before_the_last_is_the_default() -> None:
 
 
 def test_a_planted_copy_head_shows_its_diagonal() -> None:
-    """Head 1 compares positions alone, scaled up: each token attends to itself; head 2 is left as it is."""
+    """Head 1 compares positions alone, scaled up: each token attends to itself; head 2 is left as
+    it is.
+    """
     model = make_model(num_layers=1, d_model=16, d_k=16, d_v=16)
     attend = model.encoder.layers[0].self_attn
     with torch.no_grad():
@@ -85,14 +101,23 @@ def test_the_weights_are_those_of_equation_1() -> None:
     model = randomise(make_model())
     translator = PlainTranslator(model)
     attend, states_SM = model.encoder.layers[0].self_attn, []
-    with attend.register_forward_pre_hook(lambda module, args: states_SM.append(args[0][0].double())), torch.no_grad():
+    with (
+        attend.register_forward_pre_hook(
+            lambda module, args: states_SM.append(args[0][0].double())
+        ),
+        torch.no_grad(),
+    ):
         model.encoder(translator.number(SENTENCE)[None], src_lengths=torch.tensor([6]))
     q_HQD, k_HKD = (
-        (states_SM[0] @ linear.weight.double().T + linear.bias.double()).unflatten(-1, (2, -1)).transpose(0, 1)
+        (states_SM[0] @ linear.weight.double().T + linear.bias.double())
+        .unflatten(-1, (2, -1))
+        .transpose(0, 1)
         for linear in (attend.q_proj, attend.k_proj)
     )
     expected_HQK = (q_HQD @ k_HKD.mT / q_HQD.shape[-1] ** 0.5).softmax(dim=-1)
-    assert weights_of(model, layer=1).weights_HQK == pytest.approx(expected_HQK.detach().numpy(), abs=1e-5)
+    assert weights_of(model, layer=1).weights_HQK == pytest.approx(
+        expected_HQK.detach().numpy(), abs=1e-5
+    )
 
 
 def test_a_model_without_attention_heads_is_refused_in_a_sentence() -> None:
@@ -108,8 +133,17 @@ def test_a_sentence_longer_than_the_positions_is_refused() -> None:
         attention_weights(PlainTranslator(make_model()), "s1 " * 1025, None, kind="encoder")  # type: ignore[arg-type]
 
 
-def test_the_verb_writes_weights_and_figures(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--results", str(results), "--sentence", "The boy sees the girl.", "--word", "girl"]
+def test_the_verb_writes_weights_and_figures(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [
+        "--results",
+        str(results),
+        "--sentence",
+        "The boy sees the girl.",
+        "--word",
+        "girl",
+    ]
     for kind in KINDS[::2]:
         wanted = [] if kind == "encoder" else ["--word", ""]
         assert main(["attention", "uninter", "--kind", kind, *arguments, *wanted]) == 0
@@ -131,13 +165,19 @@ def test_the_verb_writes_weights_and_figures(results: Path, capsys: pytest.Captu
     ],
 )
 def test_a_wrong_flag_is_named(
-    results: Path, arguments: list[str], exit_code: int, expected: str, capsys: pytest.CaptureFixture[str]
+    results: Path,
+    arguments: list[str],
+    exit_code: int,
+    expected: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["attention", "uninter", "--results", str(results), *arguments]) == exit_code
     assert expected in capsys.readouterr().err
 
 
-def test_a_long_sentence_is_drawn_as_matrices(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_sentence_is_drawn_as_matrices(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     sentence = "The boy sees the girl . " * 50
     assert main(["attention", "uninter", "--results", str(results), "--sentence", sentence]) == 0
     printed = capsys.readouterr().out

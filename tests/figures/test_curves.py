@@ -1,4 +1,6 @@
-"""Curves out of logs: what each point says, what a restart does to them, and hours over several starts."""
+"""Curves out of logs: what each point says, what a restart does to them, and hours over several
+starts.
+"""
 
 import math
 from pathlib import Path
@@ -10,24 +12,26 @@ from aiayn.logs.reader import read_log
 from analysis.figures.heavy_curves import Curve, curve_frame
 
 ARGUMENTS = (
-    "{'_name': None, 'common': {'seed': 1, 'log_format': 'json'}, 'optimization': {'lr': [1.0]}, "
-    "'checkpoint': {'save_dir': 'x'}, 'model': {'_name': 'aiayn_transformer'}, 'criterion': {'_name': 'c'}}"
+    "{'_name': None, 'common': {'seed': 1, 'log_format': 'json'}, 'optimization': {'lr': [1.0]},"
+    " 'checkpoint': {'save_dir': 'x'}, 'model': {'_name': 'aiayn_transformer'}, 'criterion':"
+    " {'_name': 'c'}}"
 )
 
 
 def inner(minute: int, update: int, loss: float | str = 4.0, speed: float = 1000.0) -> str:
     """Return a line of statistics within an epoch, printed so many minutes after ten."""
     return (
-        f'2026-01-01 10:{minute:02}:00 | INFO | train_inner | {{"epoch": 1, "update": 0.1, "loss": "{loss}", '
-        f'"nll_loss": "{loss}", "wps": "{speed}", "num_updates": "{update}", "lr": "{update / 1000}", "wall": "1"}}'
+        f'2026-01-01 10:{minute:02}:00 | INFO | train_inner | {{"epoch": 1, "update": 0.1, "loss":'
+        f' "{loss}", "nll_loss": "{loss}", "wps": "{speed}", "num_updates": "{update}", "lr":'
+        f' "{update / 1000}", "wall": "1"}}'
     )
 
 
 def valid(minute: int, update: int, nll_bits: float | str = 3.0) -> str:
     """Return the line of a validation."""
     return (
-        f'2026-01-01 10:{minute:02}:00 | INFO | valid | {{"epoch": 1, "valid_loss": "4.0", "valid_nll_loss": '
-        f'"{nll_bits}", "valid_num_updates": "{update}"}}'
+        f'2026-01-01 10:{minute:02}:00 | INFO | valid | {{"epoch": 1, "valid_loss": "4.0",'
+        f' "valid_nll_loss": "{nll_bits}", "valid_num_updates": "{update}"}}'
     )
 
 
@@ -55,7 +59,9 @@ def of(points: list[CurvePoint], measure: str) -> dict[int, float]:
 
 
 def test_each_line_gives_its_numbers_with_updates_and_hours(tmp_path: Path) -> None:
-    points = points_of(tmp_path, [*start(0), inner(6, 10), valid(12, 10), inner(30, 20, 3.5, 2000.0)])
+    points = points_of(
+        tmp_path, [*start(0), inner(6, 10), valid(12, 10), inner(30, 20, 3.5, 2000.0)]
+    )
     assert of(points, "loss_bits") == {10: 4.0, 20: 3.5}
     assert of(points, "learning_rate") == {10: 0.01, 20: 0.02}
     assert of(points, "target_tokens_per_second") == {10: 1000.0, 20: 2000.0}
@@ -71,11 +77,15 @@ def test_a_restart_replaces_what_it_does_again_and_is_marked(tmp_path: Path) -> 
     assert losses == [(10, 4.0), (20, 3.0), (30, 2.5), (40, 2.0)]
     assert of(points, RESTART) == {20: 2.0}
     hours = {point.update: point.hours for point in points if point.measure == "loss_bits"}
-    assert hours[40] == pytest.approx(0.3 + 0.2)  # 18 minutes, of which 6 were lost, and 12; the pause is not training
+    assert hours[40] == pytest.approx(
+        0.3 + 0.2
+    )  # 18 minutes, of which 6 were lost, and 12; the pause is not training
 
 
 def test_losses_that_are_no_numbers_stay_points(tmp_path: Path) -> None:
-    points = points_of(tmp_path, [*start(0), inner(1, 10), inner(2, 20, "nan"), valid(3, 20, "inf")])
+    points = points_of(
+        tmp_path, [*start(0), inner(1, 10), inner(2, 20, "nan"), valid(3, 20, "inf")]
+    )
     assert math.isnan(of(points, "loss_bits")[20])
     assert math.isnan(of(points, PERPLEXITY)[20])
 
@@ -88,24 +98,40 @@ def test_a_log_without_times_has_updates_and_no_hours(tmp_path: Path) -> None:
 
 
 def test_spans_are_averaged_and_restarts_kept() -> None:
-    points = [CurvePoint(measure="loss_bits", update=update, hours=update / 10, value=update) for update in range(1, 9)]
+    points = [
+        CurvePoint(measure="loss_bits", update=update, hours=update / 10, value=update)
+        for update in range(1, 9)
+    ]
     mark = CurvePoint(measure=RESTART, update=4, hours=0.4, value=2.0)
     thinned = thin_points([*points, mark], 4)
-    assert [(point.update, point.value) for point in thinned if point.measure == "loss_bits"] == [(4, 2.5), (8, 6.5)]
+    assert [(point.update, point.value) for point in thinned if point.measure == "loss_bits"] == [
+        (4, 2.5),
+        (8, 6.5),
+    ]
     assert mark in thinned
 
 
 def test_long_trainings_are_thinned_alike_and_short_ones_are_whole() -> None:
-    points = [CurvePoint(measure="loss_bits", update=update, hours=None, value=1.0) for update in range(1, 10_001)]
+    points = [
+        CurvePoint(measure="loss_bits", update=update, hours=None, value=1.0)
+        for update in range(1, 10_001)
+    ]
     frame = curve_frame([Curve("a", "s", 1, points), Curve("b", "s", 2, points)])
     assert frame.groupby("run").size().to_dict() == {"a": 200, "b": 200}
     assert set(frame[frame["run"] == "a"]["update"]) == set(frame[frame["run"] == "b"]["update"])
     assert len(curve_frame([Curve("a", "s", 1, points[:150])])) == 150
 
 
-def test_of_a_long_log_lines_are_looked_into_evenly_and_none_without_a_number_is_missed(tmp_path: Path) -> None:
-    lines = [inner(update // 300, update, "nan" if update == 7_777 else 4.0) for update in range(1, 10_001)]
-    points = [point for point in points_of(tmp_path, [*start(0), *lines]) if point.measure == "loss_bits"]
+def test_of_a_long_log_lines_are_looked_into_evenly_and_none_without_a_number_is_missed(
+    tmp_path: Path,
+) -> None:
+    lines = [
+        inner(update // 300, update, "nan" if update == 7_777 else 4.0)
+        for update in range(1, 10_001)
+    ]
+    points = [
+        point for point in points_of(tmp_path, [*start(0), *lines]) if point.measure == "loss_bits"
+    ]
     assert 2_000 <= len(points) <= 2_002
     assert [point.update for point in points if math.isnan(point.value)] == [7_777]
     assert max(point.update for point in points) == 10_000

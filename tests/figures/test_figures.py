@@ -1,4 +1,5 @@
-"""Every figure draws what its frame says, and says so in words; a wrong frame is seen in the drawing.
+"""Every figure draws what its frame says, and says so in words; a wrong frame is seen in the
+drawing.
 
 What is drawn is read from the SVG: Vega labels each mark with its values.
 """
@@ -62,7 +63,11 @@ def drawn(figure: Figure, frame: pd.DataFrame) -> list[str]:
 def curve_frame() -> pd.DataFrame:
     """Return two seeds of base over three updates, with a restart, and one of big."""
     lines: list[tuple[object, ...]] = []
-    for run, series, seed, shift in (("a", "base", 1, 0.0), ("b", "base", 2, 1.0), ("c", "big", 1, 3.0)):
+    for run, series, seed, shift in (
+        ("a", "base", 1, 0.0),
+        ("b", "base", 2, 1.0),
+        ("c", "big", 1, 3.0),
+    ):
         for update in (10, 20, 30):
             hours = update / 100
             lines += [
@@ -81,7 +86,20 @@ def forest_frame() -> pd.DataFrame:
     lines = [
         ("(A)", "table3_a_h1", "h 1", "printed", "paper", metric, None, -0.9, None, None, *printed),
         ("(C)", "table3_c_n2", "N 2", "printed", "paper", metric, None, -2.1, None, None, *printed),
-        ("(C)", "table3_c_n2", "N 2", "ours", "demo", metric, 3, -1.5, -1.9, -1.1, "interval", "holds"),
+        (
+            "(C)",
+            "table3_c_n2",
+            "N 2",
+            "ours",
+            "demo",
+            metric,
+            3,
+            -1.5,
+            -1.9,
+            -1.1,
+            "interval",
+            "holds",
+        ),
     ]
     return pd.DataFrame(lines, columns=list(forest.FOREST_COLUMNS))
 
@@ -96,12 +114,26 @@ def strip_frame() -> pd.DataFrame:
 
 
 def attention_frame(num_tokens: int = 4, num_heads: int = 2) -> pd.DataFrame:
-    """Return a head that copies (head 1: each token attends to itself), others that attend to all alike."""
+    """Return a head that copies (head 1: each token attends to itself), others that attend to all
+    alike.
+    """
     lines = [
-        ("run", "encoder", 5, 6, head, query, f"w{query}", key, f"w{key}",
-         float(query == key) if head == 1 else 1 / num_tokens)
-        for head in range(1, num_heads + 1) for query in range(num_tokens) for key in range(num_tokens)
-    ]  # fmt: skip
+        (
+            "run",
+            "encoder",
+            5,
+            6,
+            head,
+            query,
+            f"w{query}",
+            key,
+            f"w{key}",
+            float(query == key) if head == 1 else 1 / num_tokens,
+        )
+        for head in range(1, num_heads + 1)
+        for query in range(num_tokens)
+        for key in range(num_tokens)
+    ]
     return pd.DataFrame(lines, columns=list(attention.COLUMNS))
 
 
@@ -120,8 +152,8 @@ def changed(frame: pd.DataFrame, column: str, value: object, row: int = -1) -> p
     return wrong
 
 
-# Each figure that no shipped run has (as for those, see tests/tools/test_measured.py): a right frame, what must be
-# drawn of it, and the wrong frame of which it must not be.
+# Each figure that no shipped run has (as for those, see tests/tools/test_measured.py): a right
+# frame, what must be drawn of it, and the wrong frame of which it must not be.
 CASES: dict[str, tuple[Callable[[], pd.DataFrame], str, Callable[[pd.DataFrame], pd.DataFrame]]] = {
     "curves_by_hours": (
         curve_frame, "hours: 6; value: 7.5; series: base; update: 10; seeds: 2",
@@ -196,14 +228,22 @@ def test_a_page_loads_nothing() -> None:
 
 def test_the_frame_is_written_beside_the_picture_and_can_be_drawn_again(tmp_path: Path) -> None:
     paths = write_figure(forest.FOREST_BLEU, forest_frame(), tmp_path, ("svg", "png", "pdf"))
-    assert [path.name for path in paths] == ["forest_bleu.svg", "forest_bleu.png", "forest_bleu.pdf"]
+    assert [path.name for path in paths] == [
+        "forest_bleu.svg",
+        "forest_bleu.png",
+        "forest_bleu.pdf",
+    ]
     assert paths[1].read_bytes().startswith(b"\x89PNG")
     assert paths[2].read_bytes().startswith(b"%PDF")
     again = pd.read_csv(tmp_path / "forest_bleu.tsv", sep="\t")
-    assert drawn(forest.FOREST_BLEU, again.fillna({"spread": ""}))[0] == drawn(forest.FOREST_BLEU, forest_frame())[0]
+    assert (
+        drawn(forest.FOREST_BLEU, again.fillna({"spread": ""}))[0]
+        == drawn(forest.FOREST_BLEU, forest_frame())[0]
+    )
 
 
-# ---- what is hard to draw -----------------------------------------------------------------------------------------
+# ---- what is hard to draw
+# -----------------------------------------------------------------------------------------
 
 
 def test_curves_mark_restarts_and_values_that_are_no_numbers_and_need_no_dev_scores() -> None:
@@ -216,7 +256,9 @@ def test_curves_mark_restarts_and_values_that_are_no_numbers_and_need_no_dev_sco
     svgs = [svg_of(curves.CURVES_BY_UPDATE, one) for one in frames]
     assert [">restart<" in svg for svg in svgs] == [True, True, False]
     assert ["not a number from here" in svg for svg in svgs] == [False, True, False]
-    assert [label for label in labels_of(svgs[2]) if "value: 7.5" in label] != []  # the other panels are there
+    assert [
+        label for label in labels_of(svgs[2]) if "value: 7.5" in label
+    ] != []  # the other panels are there
     assert "No dev perplexity" in curves.describe_curves(frames[2])
 
 
@@ -242,8 +284,12 @@ def test_a_sentence_of_300_tokens_is_drawn_as_matrices() -> None:
     assert 60 <= len(re.findall(f'fill="{attention.HEAD_COLOURS[0]}"', svg)) <= 3600
 
 
-@pytest.mark.parametrize(("value", "message"), [(0.9, "head 2"), (-0.1, "head 2"), (float("nan"), "weights.tsv: not")])
-def test_weights_that_are_no_distribution_are_refused(value: float, message: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("value", "message"), [(0.9, "head 2"), (-0.1, "head 2"), (float("nan"), "weights.tsv: not")]
+)
+def test_weights_that_are_no_distribution_are_refused(
+    value: float, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "weights.tsv"
     changed(attention_frame(), "weight", value).to_csv(path, sep="\t", index=False)
     with pytest.raises(AiaynError, match=message):
@@ -269,10 +315,13 @@ def test_pieces_are_shown_as_words() -> None:
     assert attention.shown_tokens(["mak@@", "ing", "on"]) == ["mak", "\u00b7ing", "on"]
 
 
-# ---- frames out of records ----------------------------------------------------------------------------------------
+# ---- frames out of records
+# ----------------------------------------------------------------------------------------
 
 
-def results_of(folder: Path, scale: str = "demo", *, is_complete: bool = True, **changes: object) -> Frame:
+def results_of(
+    folder: Path, scale: str = "demo", *, is_complete: bool = True, **changes: object
+) -> Frame:
     site = make_site(folder, scale, **changes)
     if is_complete:
         write_everything(site, base_bleu=27.2, hardware=EIGHT_P100 if scale == "paper" else CPU)
@@ -287,25 +336,49 @@ def test_a_forest_has_the_differences_and_reaches_of_the_conclusions(tmp_path: P
         for evaluation in laid_out.results_of(site).experiment.evaluations:
             if evaluation.role == "dev" and evaluation.system in ("base", "big", "table3_c_n2"):
                 loss = {"base": 0.0, "big": -1.0, "table3_c_n2": 2.5}[evaluation.system]
-                write_scores(site, evaluation, {"bleu_tok_compound_split": 30.0 + evaluation.seed - loss})
+                write_scores(
+                    site, evaluation, {"bleu_tok_compound_split": 30.0 + evaluation.seed - loss}
+                )
         frame = forest.forest_frame(laid_out.frame_of(site), "bleu_tok_compound_split")
         ours = frame[(frame["row"] == "table3_c_n2") & (frame["source"] == "ours")].iloc[0]
-        assert (ours["num_seeds"], ours["answer"]) == (1, "holds" if name == "three" else "not called")
+        assert (ours["num_seeds"], ours["answer"]) == (
+            1,
+            "holds" if name == "three" else "not called",
+        )
         if name == "one":
             assert (ours["difference"], ours["spread"]) == (-2.5, forest.NO_SD)
             assert pd.isna(ours["low"])
             continue
         reach = 2.776445 * (1 + 1 / 3) ** 0.5  # sd 1 with 4 degrees of freedom, of base and big
-        assert (ours["difference"], ours["low"], ours["high"]) == pytest.approx((-3.5, -3.5 - reach, -3.5 + reach))
+        assert (ours["difference"], ours["low"], ours["high"]) == pytest.approx(
+            (-3.5, -3.5 - reach, -3.5 + reach)
+        )
         printed = frame[(frame["row"] == "table3_c_n2") & (frame["source"] == "printed")].iloc[0]
         assert printed["difference"] == pytest.approx(23.7 - 25.8)
         assert list(dict.fromkeys(frame["group"])) == ["(A)", "(B)", "(C)", "(D)", "(E)", ""]
 
 
-@pytest.mark.parametrize("names", [list(Answer), list(forest.ANSWER_BY_CALL.values())], ids=["bits", "BLEU"])
+@pytest.mark.parametrize(
+    "names", [list(Answer), list(forest.ANSWER_BY_CALL.values())], ids=["bits", "BLEU"]
+)
 def test_a_forest_is_readable_at_400_pixels_with_every_kind_of_answer(names: list[str]) -> None:
-    lines = [("(C)", name, name, "ours", "demo", "bits_per_subword", 2, 0.1, 0.0, 0.2, "interval", str(name))
-             for name in (forest.PRINTED_NAME, *names, forest.NOT_CALLED)]  # fmt: skip
+    lines = [
+        (
+            "(C)",
+            name,
+            name,
+            "ours",
+            "demo",
+            "bits_per_subword",
+            2,
+            0.1,
+            0.0,
+            0.2,
+            "interval",
+            str(name),
+        )
+        for name in (forest.PRINTED_NAME, *names, forest.NOT_CALLED)
+    ]
     svg = svg_of(forest.FOREST_BITS, pd.DataFrame(lines, columns=list(forest.FOREST_COLUMNS)))
     assert float(re.findall(r'<svg[^>]* width="([0-9.]+)"', svg)[0]) <= 400
     assert min(float(size) for size in re.findall(r'font-size="([0-9.]+)px"', svg)) >= 10
@@ -326,21 +399,29 @@ def test_a_demo_costs_by_formula_in_a_panel_of_its_own_and_the_papers_scale_amon
         assert set(ours["flops_of"]) == {results.BY_FORMULA}
         assert not set(ours["panel"]) & set(printed["panel"])
         lengths = SentenceLengths(source=11.0, target=10.0)  # of the data-bin of `write_binarized`
-        flops = model_flops(BASE_TRAINING, 504, source_tokens=1.1e6, target_tokens=1e6, lengths=lengths)
+        flops = model_flops(
+            BASE_TRAINING, 504, source_tokens=1.1e6, target_tokens=1e6, lengths=lengths
+        )
         assert base["flops"] == pytest.approx(flops)
 
 
 def test_printed_costs_are_the_papers(tmp_path: Path) -> None:
     frame = results.cost_frame(results_of(tmp_path, is_complete=False))
     big = frame[(frame["panel"] == "EN-FR, printed") & frame["label"].str.startswith("big")]
-    assert dict(zip(big["label"], big["bleu"], strict=True)) == {"big (NeurIPS)": 41.0, "big (arXiv)": 41.8}
+    assert dict(zip(big["label"], big["bleu"], strict=True)) == {
+        "big (NeurIPS)": 41.0,
+        "big (arXiv)": 41.8,
+    }
     assert set(big["flops"]) == {2.3e19}
 
 
 def test_without_any_run_what_is_printed_is_drawn_and_the_rest_has_a_reason(tmp_path: Path) -> None:
     cells = results_of(tmp_path, is_complete=False)
     drawn_names, names, reasons = set(), set(), []
-    for figure, make in (*forest.figures_of_scale(cells, {}, None), *figures_of_scale(cells, {}, None)):
+    for figure, make in (
+        *forest.figures_of_scale(cells, {}, None),
+        *figures_of_scale(cells, {}, None),
+    ):
         names.add(figure.name)
         try:
             figure.chart(make())
@@ -355,7 +436,9 @@ def test_without_any_run_what_is_printed_is_drawn_and_the_rest_has_a_reason(tmp_
 
 def test_files_of_a_figure_that_is_no_longer_drawn_are_removed(tmp_path: Path) -> None:
     def index() -> dict[str, str]:
-        (line,) = pd.read_csv(tmp_path / INDEX_NAME, sep="\t", keep_default_na=False).to_dict("records")
+        (line,) = pd.read_csv(tmp_path / INDEX_NAME, sep="\t", keep_default_na=False).to_dict(
+            "records"
+        )
         return {str(key): value for key, value in line.items()}
 
     write_figures([(forest.FOREST_BLEU, forest_frame)], tmp_path)

@@ -29,15 +29,28 @@ def write_run(runs_folder: Path, seed: int, *, is_torn: bool = False) -> str:
     return name
 
 
-def test_runs_are_drawn_and_the_paths_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_are_drawn_and_the_paths_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     names = [write_run(tmp_path, seed, is_torn=seed == 2) for seed in (1, 2)]
-    arguments = ["--runs-folder", str(tmp_path), "--output", str(tmp_path / "out"), "--format", "svg", "--format",
-                 "png"]  # fmt: skip
+    arguments = [
+        "--runs-folder",
+        str(tmp_path),
+        "--output",
+        str(tmp_path / "out"),
+        "--format",
+        "svg",
+        "--format",
+        "png",
+    ]
     assert main(["plot", names[0], "demo_en_de-base-seed2", *arguments]) == 0
     printed = capsys.readouterr().out.split()
     assert [Path(path).name for path in printed] == [
-        "curves_by_update.svg", "curves_by_update.png", "curves_by_hours.svg", "curves_by_hours.png",
-    ]  # fmt: skip
+        "curves_by_update.svg",
+        "curves_by_update.png",
+        "curves_by_hours.svg",
+        "curves_by_hours.png",
+    ]
     svg = (tmp_path / "out" / "curves_by_update.svg").read_text(encoding="utf-8")
     assert "update: 10; value: 4; series: base, demo_en_de" in svg
     assert "seeds: 2" in svg
@@ -45,7 +58,9 @@ def test_runs_are_drawn_and_the_paths_printed(tmp_path: Path, capsys: pytest.Cap
     assert f"{names[1]}\tbase, demo_en_de\t2\tloss_bits\t20\t0.2\t5.0\n" in table
 
 
-def test_packed_runs_are_drawn_from_their_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_packed_runs_are_drawn_from_their_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As paper_tables/measured ships them; a folder without a log is named."""
     folder = tmp_path / write_run(tmp_path, 1)
     (folder / "train.log.xz").write_bytes(lzma.compress((folder / "train.log").read_bytes()))
@@ -58,8 +73,12 @@ def test_packed_runs_are_drawn_from_their_folders(tmp_path: Path, capsys: pytest
     assert f"{folder}: holds no train.log" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["fairseq06_big_enfr.log", "fairseq10_resumed.log", "fairseq12_iwslt.log"])
-def test_foreign_logs_are_drawn(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "name", ["fairseq06_big_enfr.log", "fairseq10_resumed.log", "fairseq12_iwslt.log"]
+)
+def test_foreign_logs_are_drawn(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["plot", str(LOGS / name), "--output", str(tmp_path)]) == 0
     assert "curves_by_update.svg" in capsys.readouterr().out
     assert "Dev perplexity" in (tmp_path / "curves_by_update.svg").read_text(encoding="utf-8")
@@ -69,7 +88,13 @@ def test_foreign_logs_are_drawn(name: str, tmp_path: Path, capsys: pytest.Captur
     ("lines", "expected"),
     [
         (start(0), "nothing to draw"),
-        ([*start(0), inner(1, 1, "nan").replace('"wps": "1000.0", ', "").replace('"lr": "0.001", ', "")], "diverged"),
+        (
+            [
+                *start(0),
+                inner(1, 1, "nan").replace('"wps": "1000.0", ', "").replace('"lr": "0.001", ', ""),
+            ],
+            "diverged",
+        ),
         (["no log of anything"], "no training"),
     ],
 )
@@ -83,7 +108,9 @@ def test_a_log_without_curves_is_a_sentence_and_no_picture(
     assert not (tmp_path / "out").exists()
 
 
-def test_an_unknown_run_is_refused_with_the_existing_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_run_is_refused_with_the_existing_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     name = write_run(tmp_path, 1)
     assert main(["plot", "big", "--runs-folder", str(tmp_path)]) == 1
     assert name in capsys.readouterr().err

@@ -1,7 +1,8 @@
-"""The parts of the GPU kit, each a process that `run.py` starts: python -m tests.gpu.parts NAME --device cuda ...
+"""The parts of the GPU kit, each a process that `run.py` starts: python -m tests.gpu.parts NAME
+--device cuda ...
 
-A part prints what it likes, and a row of the table for each thing that it has measured. Its exit code is 1 if one is
-beyond its bound. On a CPU everything is smaller, and what needs a GPU says so.
+A part prints what it likes, and a row of the table for each thing that it has measured. Its exit
+code is 1 if one is beyond its bound. On a CPU everything is smaller, and what needs a GPU says so.
 """
 
 import argparse
@@ -25,7 +26,9 @@ import torch
 
 from aiayn.records import BinarizedCorpus, read_record
 from aiayn.spec.system import read_corpus, read_system
-from aiayn.train import plugin  # before anything else of fairseq, of which it imports what is needed alone
+from aiayn.train import (
+    plugin,
+)  # before anything else of fairseq, of which it imports what is needed alone
 from aiayn.train.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256
 from aiayn.train.fairseq_args import training_data
 from aiayn.train.request import StopFlag, TrainingRequest
@@ -33,14 +36,17 @@ from tests.benchmarks import bench_step
 
 __all__ = ["plugin"]
 
-# Of two results of one computation in two orders: 24 bits of mantissa, sums over some thousand terms.
+# Of two results of one computation in two orders: 24 bits of mantissa, sums over some thousand
+# terms.
 FP32_ERROR, TF32_ERROR, BF16_ERROR = 1e-4, 2e-2, 5e-2
 LOSS_ERROR = 0.03  # of the smoothed loss after 200 updates: what other roundings may make of it
 NOT_HERE = "no GPU"
 
 
 class Row(NamedTuple):
-    """A thing that was measured; `value` is None where it could not be, and `note` says why. `ok` is of the bound."""
+    """A thing that was measured; `value` is None where it could not be, and `note` says why. `ok`
+    is of the bound.
+    """
 
     what: str
     value: float | str | None
@@ -52,7 +58,11 @@ class Row(NamedTuple):
 
     def in_table(self, part: str) -> str:
         """Return this row of the table."""
-        value = f"not measured: {self.note}" if self.value is None else f"{self.value} {self.unit}".rstrip()
+        value = (
+            f"not measured: {self.note}"
+            if self.value is None
+            else f"{self.value} {self.unit}".rstrip()
+        )
         ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
         is_ok = {None: "", True: "yes", False: "**no**"}[self.ok]
         return f"| {part} | {self.what} | {value} | {self.bound} | {ratio} | {is_ok} |"
@@ -74,12 +84,18 @@ class Work(NamedTuple):
         """Return scale, name and data-bin of what is trained: on a GPU Multi30k, if the kit has it."""
         has_multi30k = self.is_cuda and (self.data / "multi30k_en_de").is_dir()
         scale, corpus = ("multi30k", "multi30k_en_de") if has_multi30k else ("demo", "demo_en_de")
-        return scale, corpus, read_record(self.data / corpus / "binarize" / "record.json", BinarizedCorpus)
+        return (
+            scale,
+            corpus,
+            read_record(self.data / corpus / "binarize" / "record.json", BinarizedCorpus),
+        )
 
 
 def within(what: str, value: float, bound: float, unit: str = "", note: str = "") -> Row:
     """Return the row of a value that is to stay within a bound."""
-    return Row(what, float(f"{value:.3g}"), unit, f"<= {bound:g}", value / bound, value <= bound, note)
+    return Row(
+        what, float(f"{value:.3g}"), unit, f"<= {bound:g}", value / bound, value <= bound, note
+    )
 
 
 def measure_machine(work: Work) -> Iterator[Row]:
@@ -90,10 +106,16 @@ def measure_machine(work: Work) -> Iterator[Row]:
         yield Row("GPU", f"{properties.name}, capability {properties.major}.{properties.minor}")
         yield Row("its memory", round(properties.total_memory / 2**30, 1), "GiB")
     kind = "bf16, 8192 x 8192" if work.is_cuda else "fp32, 1024 x 1024"
-    yield Row(f"product of matrices, {kind}", round(bench_step.measured_peak(work.device) / 1e12, 3), "TFLOP/s")
+    yield Row(
+        f"product of matrices, {kind}",
+        round(bench_step.measured_peak(work.device) / 1e12, 3),
+        "TFLOP/s",
+    )
 
 
-def compute_gradients(model: Any, batch: tuple[torch.Tensor, ...], precision: str) -> tuple[float, torch.Tensor]:
+def compute_gradients(
+    model: Any, batch: tuple[torch.Tensor, ...], precision: str
+) -> tuple[float, torch.Tensor]:
     """Return the smoothed loss and all gradients of one batch, on the CPU in fp32."""
     device = batch[0].device.type
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
@@ -101,18 +123,28 @@ def compute_gradients(model: Any, batch: tuple[torch.Tensor, ...], precision: st
     source, moved, target = batch
     with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
         loss, _ = model(
-            source, None, moved, target_BT=target, eps_ls=bench_step.EPS_LS,
+            source,
+            None,
+            moved,
+            target_BT=target,
+            eps_ls=bench_step.EPS_LS,
             num_tokens=int(target.ne(bench_step.PAD).sum()),
-        )  # fmt: skip
+        )
     loss.backward()
-    gradients = [one.grad.flatten().float().cpu() for one in model.parameters() if one.grad is not None]
+    gradients = [
+        one.grad.flatten().float().cpu() for one in model.parameters() if one.grad is not None
+    ]
     return float(loss.detach()), torch.cat(gradients)
 
 
 def measure_parity(work: Work) -> Iterator[Row]:
-    """Yield how far loss and gradients are from the CPU's in fp32, with the same weights and batch, without dropout."""
+    """Yield how far loss and gradients are from the CPU's in fp32, with the same weights and batch,
+    without dropout.
+    """
     scale = "paper" if work.is_cuda else "multi30k"
-    for system in ("base", "table3_e_learned", "pre_norm", "batch_norm")[: None if work.is_cuda else 2]:
+    for system in ("base", "table3_e_learned", "pre_norm", "batch_norm")[
+        : None if work.is_cuda else 2
+    ]:
         training = msgspec.structs.replace(read_system(system, scale).training, p_drop=0.0)
         model = bench_step.make_model(training, bench_step.VOCABULARY_SIZE[scale]).train()
         batch = tuple(one[:16] for one in bench_step.make_batch(scale, "cpu"))
@@ -129,12 +161,16 @@ def measure_parity(work: Work) -> Iterator[Row]:
 
 
 def measure_synchronisations(work: Work) -> Iterator[Row]:
-    """Yield how often a step of ours waits for the GPU: loss, gradients and Adam of a batch that is there."""
+    """Yield how often a step of ours waits for the GPU: loss, gradients and Adam of a batch that is
+    there.
+    """
     if not work.is_cuda:
         yield Row("synchronisations in a step", None, note=NOT_HERE)
         return
     for precision in ("fp32", "bf16"):
-        step = bench_step.make_our_step(read_system("base", "paper").training, "paper", precision, work.device)
+        step = bench_step.make_our_step(
+            read_system("base", "paper").training, "paper", precision, work.device
+        )
         step()
         torch.cuda.synchronize()
         with warnings.catch_warnings(record=True) as caught:
@@ -145,28 +181,45 @@ def measure_synchronisations(work: Work) -> Iterator[Row]:
         for one in caught:
             print(f"{one.filename}:{one.lineno}: {one.message}")
         num_waits = sum("synchroniz" in str(one.message) for one in caught)
-        yield Row(f"synchronisations in a step, {precision}", num_waits, "", "0", None, num_waits == 0)
+        yield Row(
+            f"synchronisations in a step, {precision}", num_waits, "", "0", None, num_waits == 0
+        )
 
 
 def make_request(work: Work, name: str, **changes: Any) -> TrainingRequest:
     """Return a request to train the kit's system in a folder of this name."""
     scale, corpus, data = work.corpus()
-    request_changes = {key: changes.pop(key) for key in list(changes) if key in TrainingRequest.__struct_fields__}
-    training = msgspec.structs.replace(read_system("gpu_kit", scale).training, device=work.device, **changes)
+    request_changes = {
+        key: changes.pop(key) for key in list(changes) if key in TrainingRequest.__struct_fields__
+    }
+    training = msgspec.structs.replace(
+        read_system("gpu_kit", scale).training, device=work.device, **changes
+    )
     run_folder = work.out / "runs" / name
     shutil.rmtree(run_folder, ignore_errors=True)
     run_folder.mkdir(parents=True)
     request = TrainingRequest(
-        run=name, run_folder=str(run_folder), corpus=corpus, system="gpu_kit", seed=1, training=training,
-        data=training_data(data), binarized_path=str(work.data / corpus / "binarize" / "record.json"), num_models=1,
-        num_ranks=1, threads_per_rank=torch.get_num_threads(), commit=os.environ.get("AIAYN_COMMIT", "unknown"),
+        run=name,
+        run_folder=str(run_folder),
+        corpus=corpus,
+        system="gpu_kit",
+        seed=1,
+        training=training,
+        data=training_data(data),
+        binarized_path=str(work.data / corpus / "binarize" / "record.json"),
+        num_models=1,
+        num_ranks=1,
+        threads_per_rank=torch.get_num_threads(),
+        commit=os.environ.get("AIAYN_COMMIT", "unknown"),
         command="tests.gpu.parts",
-    )  # fmt: skip
+    )
     return msgspec.structs.replace(request, **request_changes)
 
 
 def train(request: TrainingRequest, *, stop_at: int | None = None) -> Path:
-    """Train, or go on, in this process, and return the newest full checkpoint; TERM comes after update `stop_at`."""
+    """Train, or go on, in this process, and return the newest full checkpoint; TERM comes after
+    update `stop_at`.
+    """
     from aiayn.train.ranks import Rank
     from aiayn.train.train import train_rank
     from tests.engine.hooked_job import Hook, Signal
@@ -187,14 +240,23 @@ def state_sha256(full_path: Path) -> str:
 
 
 def measure_resume(work: Work) -> Iterator[Row]:
-    """Yield whether a training that was stopped and resumed has the tensors of one that was not, in each precision.
+    """Yield whether a training that was stopped and resumed has the tensors of one that was not, in
+    each precision.
 
-    FlashAttention's backward pass adds in no fixed order unless torch is told to be deterministic: bf16 has both.
+    FlashAttention's backward pass adds in no fixed order unless torch is told to be deterministic:
+    bf16 has both.
     """
-    cases = [("fp32", False), ("bf16", False), ("bf16", True)] if work.is_cuda else [("fp32", False)]
+    cases = (
+        [("fp32", False), ("bf16", False), ("bf16", True)] if work.is_cuda else [("fp32", False)]
+    )
     for precision, is_deterministic in cases:
         torch.use_deterministic_algorithms(is_deterministic, warn_only=True)
-        changes = {"precision": precision, "updates": 40, "save_interval_updates": 40, "warmup_steps": 40}
+        changes = {
+            "precision": precision,
+            "updates": 40,
+            "save_interval_updates": 40,
+            "warmup_steps": 40,
+        }
         label = f"{precision}, deterministic algorithms" if is_deterministic else precision
         begin = time.perf_counter()
         whole = state_sha256(train(make_request(work, "whole", **changes)))
@@ -210,7 +272,9 @@ def measure_resume(work: Work) -> Iterator[Row]:
 def logged_losses(request: TrainingRequest) -> list[float]:
     """Return the smoothed loss of each logged line of a training, bits a target token."""
     text = (Path(request.run_folder) / "train.log").read_text(encoding="utf-8")
-    return [float(json.loads(line)["loss"]) for line in re.findall(r"train_inner \| (\{.*\})", text)]
+    return [
+        float(json.loads(line)["loss"]) for line in re.findall(r"train_inner \| (\{.*\})", text)
+    ]
 
 
 def measure_precision(work: Work) -> Iterator[Row]:
@@ -229,13 +293,21 @@ def measure_precision(work: Work) -> Iterator[Row]:
         train(request)
         seconds, losses = time.perf_counter() - begin, logged_losses(request)
         quarters = [losses[len(losses) * quarter // 4 - 1] for quarter in (1, 2, 3, 4)]
-        yield Row(f"losses of {updates} updates, {precision}", " ".join(f"{one:.3f}" for one in quarters), "bits")
+        yield Row(
+            f"losses of {updates} updates, {precision}",
+            " ".join(f"{one:.3f}" for one in quarters),
+            "bits",
+        )
         yield Row(f"their time, start included, {precision}", round(seconds, 1), "s")
         mean = sum(losses[-len(losses) // 4 :]) / len(losses[-len(losses) // 4 :])
         if precision == "fp32":
             exact = mean
         else:
-            yield within(f"last quarter's mean loss, {precision} for fp32, relative", abs(mean / exact - 1), LOSS_ERROR)
+            yield within(
+                f"last quarter's mean loss, {precision} for fp32, relative",
+                abs(mean / exact - 1),
+                LOSS_ERROR,
+            )
 
 
 def measure_step(work: Work) -> Iterator[Row]:
@@ -243,9 +315,14 @@ def measure_step(work: Work) -> Iterator[Row]:
     scale = "paper" if work.is_cuda else "multi30k"
     goal = {"base": 0.30, "big": 0.35}
     cases = [
-        (system, precision, False) for system in bench_step.SYSTEMS[scale] for precision in ("bf16", "fp32", "tf32")
+        (system, precision, False)
+        for system in bench_step.SYSTEMS[scale]
+        for precision in ("bf16", "fp32", "tf32")
     ]
-    cases += [("base", "bf16", True), ("big", "bf16", True)]  # last: compiling takes the better part of a minute
+    cases += [
+        ("base", "bf16", True),
+        ("big", "bf16", True),
+    ]  # last: compiling takes the better part of a minute
     for system, precision, is_compiled in cases if work.is_cuda else [("base", "fp32", False)]:
         num_steps = 7 if work.is_cuda else 3
         sides = {
@@ -258,34 +335,54 @@ def measure_step(work: Work) -> Iterator[Row]:
         for name, side in sides.items():
             label = f"{system}, {precision}, {name}"
             spread = f"{min(side.seconds) * 1e3:.1f} to {max(side.seconds) * 1e3:.1f} ms"
-            ratio = stock.median_seconds / side.median_seconds if stock and name != "fairseq" else None
+            ratio = (
+                stock.median_seconds / side.median_seconds if stock and name != "fairseq" else None
+            )
             bound = f"fairseq: {stock.median_seconds * 1e3:.1f} ms" if ratio and stock else ""
-            yield Row(f"step of {label}", round(side.median_seconds * 1e3, 1), f"ms ({spread})", bound, ratio)
-            share, is_goal = side.fraction_of_peak, work.is_cuda and (precision, name) == ("bf16", "ours")
             yield Row(
-                f"share of the measured peak, {label}", round(share, 3), "", f">= {goal[system]}" if is_goal else "",
-                None, share >= goal[system] if is_goal else None,
-            )  # fmt: skip
+                f"step of {label}",
+                round(side.median_seconds * 1e3, 1),
+                f"ms ({spread})",
+                bound,
+                ratio,
+            )
+            share, is_goal = (
+                side.fraction_of_peak,
+                work.is_cuda and (precision, name) == ("bf16", "ours"),
+            )
+            yield Row(
+                f"share of the measured peak, {label}",
+                round(share, 3),
+                "",
+                f">= {goal[system]}" if is_goal else "",
+                None,
+                share >= goal[system] if is_goal else None,
+            )
         if work.is_cuda:
             torch.cuda.empty_cache()
 
 
 def measure_decode(work: Work) -> Iterator[Row]:
-    """Yield sentences a second of beam search on the demo's test set, and how many translations are the CPU's."""
+    """Yield sentences a second of beam search on the demo's test set, and how many translations are
+    the CPU's.
+    """
     from aiayn.decode.decode import Translator, load_source_lines
     from tests.engine.reference_search import Reference, search_by_generator, unequal
 
     scale, _, data = work.corpus()
     updates = 200 if work.is_cuda else 40
-    request = make_request(work, "decode", updates=updates, save_interval_updates=updates, warmup_steps=updates)
+    request = make_request(
+        work, "decode", updates=updates, save_interval_updates=updates, warmup_steps=updates
+    )
     train(request)
     (model_path,) = list_checkpoints(Path(request.run_folder) / "checkpoints", "model")
     decoding = read_system("gpu_kit", scale).decoding
     found: dict[str, list[Any]] = {}
     for label, device, precision in (
-        ("the CPU, fp32", "cpu", "fp32"), (f"{work.device}, fp32", work.device, "fp32"),
+        ("the CPU, fp32", "cpu", "fp32"),
+        (f"{work.device}, fp32", work.device, "fp32"),
         (f"{work.device}, bf16", work.device, "bf16"),
-    ):  # fmt: skip
+    ):
         translator = Translator(model_path, data.folder, decoding, device=device)
         sources = load_source_lines(translator.task, "test")[: 500 if work.is_cuda else 20]
         with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
@@ -294,23 +391,41 @@ def measure_decode(work: Work) -> Iterator[Row]:
                 found[label] = translator.translate(sources)
                 seconds = time.perf_counter() - begin
         yield Row(f"sentences a second, {label}", round(len(sources) / seconds, 1), "1/s")
-        same = sum(one.pieces == other.pieces for one, other in zip(found[label], found["the CPU, fp32"], strict=True))
-        is_enough = same >= 0.95 * len(sources) if precision == "fp32" else None  # a weak model's bf16 may find others
+        same = sum(
+            one.pieces == other.pieces
+            for one, other in zip(found[label], found["the CPU, fp32"], strict=True)
+        )
+        is_enough = (
+            same >= 0.95 * len(sources) if precision == "fp32" else None
+        )  # a weak model's bf16 may find others
         bound = "" if is_enough is None else ">= 0.95"
         yield Row(
-            f"translations equal to the CPU's, {label}", round(same / len(sources), 4), "", bound, None, is_enough
+            f"translations equal to the CPU's, {label}",
+            round(same / len(sources), 4),
+            "",
+            bound,
+            None,
+            is_enough,
         )
         if label == "the CPU, fp32":
             few, dictionary = sources[:20], translator.task.target_dictionary
             oracle = search_by_generator(translator.model, dictionary, decoding, few)
             ours = [
-                Reference(list(map(dictionary.index, one.pieces)), one.log_probability_nats, one.score)
+                Reference(
+                    list(map(dictionary.index, one.pieces)), one.log_probability_nats, one.score
+                )
                 for one in found[label][: len(few)]
             ]
             others = unequal(ours, oracle)
             for line in others:
                 print(line)
-            yield Row(f"translations other than the oracle's, of {len(few)}", len(others), "", "0", ok=not others)
+            yield Row(
+                f"translations other than the oracle's, of {len(few)}",
+                len(others),
+                "",
+                "0",
+                ok=not others,
+            )
 
 
 def measure_memory(work: Work) -> Iterator[Row]:
@@ -332,13 +447,19 @@ def measure_memory(work: Work) -> Iterator[Row]:
                 step()
             torch.cuda.synchronize()
             used = torch.cuda.max_memory_allocated()
-            whole = msgspec.structs.replace(training, max_tokens_per_batch=bench_step.TOKENS["paper"])
+            whole = msgspec.structs.replace(
+                training, max_tokens_per_batch=bench_step.TOKENS["paper"]
+            )
             estimate = device_memory_bytes(whole, num_parameters(whole, size, joint=True), size)
             del step
             yield Row(
-                f"peak memory, {system}, {precision}", round(used / 2**30, 2), "GiB",
-                f"plan: {estimate / 2**30:.2f} GiB", used / estimate, used <= estimate,
-            )  # fmt: skip
+                f"peak memory, {system}, {precision}",
+                round(used / 2**30, 2),
+                "GiB",
+                f"plan: {estimate / 2**30:.2f} GiB",
+                used / estimate,
+                used <= estimate,
+            )
 
 
 def measure_nvml(work: Work) -> Iterator[Row]:
@@ -357,15 +478,27 @@ def measure_nvml(work: Work) -> Iterator[Row]:
         yield Row("energy by NVML", None, note=energy.reason)
         return
     watts = energy.joules / (time.monotonic() - begin)
-    yield Row("power of products of matrices, by NVML's counter", round(watts), "W", "> 0", None, watts > 0)
+    yield Row(
+        "power of products of matrices, by NVML's counter",
+        round(watts),
+        "W",
+        "> 0",
+        None,
+        watts > 0,
+    )
 
 
 def measure_pipeline(work: Work) -> Iterator[Row]:
-    """Yield what a whole pipeline comes to, by the commands that a user types: from training to BLEU."""
+    """Yield what a whole pipeline comes to, by the commands that a user types: from training to
+    BLEU.
+    """
     scale, corpus, _ = work.corpus()
     folder = work.out / "pipeline"
     shutil.rmtree(folder, ignore_errors=True)
-    records = {stage: folder / f"{stage}.json" for stage in ("train", "average", "decode", "perplexity", "score")}
+    records = {
+        stage: folder / f"{stage}.json"
+        for stage in ("train", "average", "decode", "perplexity", "score")
+    }
     binarized, raw = (work.data / corpus / stage / "record.json" for stage in ("binarize", "fetch"))
     testset = read_corpus(corpus).test_testset
     system = ["--scale", scale, "--system", "gpu_kit"]
@@ -373,29 +506,61 @@ def measure_pipeline(work: Work) -> Iterator[Row]:
     on_data = ["--checkpoint", records["average"], "--binarized", binarized, "--testset", testset]
     on_data += ["--device", work.device]
     commands: dict[str, list[Any]] = {
-        "train": [*system, "--corpus", corpus, "--seed", 1, "--binarized", binarized, "--num-models", 2,
-                  "--updates", updates, "--runs-folder", folder / "runs", "--launcher", "debug"],
+        "train": [
+            *system,
+            "--corpus",
+            corpus,
+            "--seed",
+            1,
+            "--binarized",
+            binarized,
+            "--num-models",
+            2,
+            "--updates",
+            updates,
+            "--runs-folder",
+            folder / "runs",
+            "--launcher",
+            "debug",
+        ],
         "average": ["--train", records["train"], "--last", 2],
         "decode": [*system, *on_data],
         "perplexity": on_data,
         "score": ["--decoded", records["decode"], "--raw", raw],
-    }  # fmt: skip
+    }
     for stage, flags in commands.items():
-        command = [sys.executable, "-m", "aiayn", stage, *map(str, flags), "--record", str(records[stage])]
+        command = [
+            sys.executable,
+            "-m",
+            "aiayn",
+            stage,
+            *map(str, flags),
+            "--record",
+            str(records[stage]),
+        ]
         begin = time.perf_counter()
         done = subprocess.run(command, check=False)
         yield Row(
-            f"aiayn {stage}", round(time.perf_counter() - begin, 1), "s", "exit code 0", None, done.returncode == 0,
-        )  # fmt: skip
+            f"aiayn {stage}",
+            round(time.perf_counter() - begin, 1),
+            "s",
+            "exit code 0",
+            None,
+            done.returncode == 0,
+        )
         if done.returncode != 0:
             return
     scores = json.loads(records["score"].read_text(encoding="utf-8"))
     for score in scores["scores"]:
-        yield Row(f"{score['metric']}, {testset}, after {updates} updates", round(score["value"], 2))
+        yield Row(
+            f"{score['metric']}, {testset}, after {updates} updates", round(score["value"], 2)
+        )
     perplexity = json.loads(records["perplexity"].read_text(encoding="utf-8"))
     yield Row(f"perplexity a subword, {testset}", round(perplexity["value"], 3))
     hardware = json.loads(records["train"].read_text(encoding="utf-8"))["hardware"]
-    yield Row("device in the training's record", hardware["device"], ok=hardware["device"] == work.device)
+    yield Row(
+        "device in the training's record", hardware["device"], ok=hardware["device"] == work.device
+    )
 
 
 PARTS = {
@@ -407,14 +572,19 @@ PARTS = {
 
 def main() -> int:
     """Run one part, and return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--device", choices=("cuda", "cpu"), required=True)
     for name in ("data", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     arguments = parser.parse_args()
     if arguments.device == "cuda" and not torch.cuda.is_available():
-        print("torch sees no GPU here; see nvidia-smi and whether torch is a build for CUDA, or take --device cpu")
+        print(
+            "torch sees no GPU here; see nvidia-smi and whether torch is a build for CUDA, or take"
+            " --device cpu"
+        )
         return 1
     is_well = True
     for row in PARTS[arguments.part](Work(arguments.device, arguments.data, arguments.out)):

@@ -1,12 +1,14 @@
-"""Measures this machine's GPU with the kit that this file lies in: one command, under 9 minutes, no network.
+"""Measures this machine's GPU with the kit that this file lies in: one command, under 9 minutes, no
+network.
 
     python3.12 gpu-kit/run.py                   results.md beside this file
     python3.12 gpu-kit/run.py --device cpu      the same, smaller, on a CPU: whether the kit works; a busy one
                                                 takes longer: --seconds 2000
 
-It needs Python 3.12 with torch 2.11 or newer, numpy, sacrebleu and sentencepiece, and brings the rest. Nothing is
-installed: wheels are unpacked into `site/` beside this file. Each part is a process of its own; what fails says why,
-and the next part goes on. Python's own library is enough for this file.
+It needs Python 3.12 with torch 2.11 or newer, numpy, sacrebleu and sentencepiece, and brings the
+rest. Nothing is installed: wheels are unpacked into `site/` beside this file. Each part is a
+process of its own; what fails says why, and the next part goes on. Python's own library is enough
+for this file.
 """
 
 import argparse
@@ -31,28 +33,45 @@ HEADER = ("| part | what | value | peer or bound | ratio | ok |", "|---|---|---|
 
 def main() -> int:
     """Run all parts, and return the exit code: 0 if each found what it should."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--seconds", type=float, default=TOTAL_SECONDS, help="end after so many seconds")
-    parser.add_argument("--out", type=Path, default=KIT, help="folder of the results (default: beside this file)")
+    parser.add_argument(
+        "--seconds", type=float, default=TOTAL_SECONDS, help="end after so many seconds"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=KIT, help="folder of the results (default: beside this file)"
+    )
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, metavar="PART")
     arguments = parser.parse_args()
     deadline = time.monotonic() + arguments.seconds
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        print(f"{sys.executable}: no {', '.join(missing)}; the kit needs {', '.join(NEEDED)}", file=sys.stderr)
+        print(
+            f"{sys.executable}: no {', '.join(missing)}; the kit needs {', '.join(NEEDED)}",
+            file=sys.stderr,
+        )
         return 1
     arguments.out.mkdir(parents=True, exist_ok=True)
     unpack(KIT / "wheels", KIT / "site")
     made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     commit = (KIT / "source" / "COMMIT").read_text(encoding="utf-8").strip()
-    lines = [f"GPU kit, {made}, {platform.node()}, {arguments.device}, commit {commit}", "", *HEADER]
+    lines = [
+        f"GPU kit, {made}, {platform.node()}, {arguments.device}, commit {commit}",
+        "",
+        *HEADER,
+    ]
     is_well = True
     for name in arguments.parts:
-        rows, problem = run_part(name, deadline - time.monotonic(), arguments.device, arguments.out, commit)
+        rows, problem = run_part(
+            name, deadline - time.monotonic(), arguments.device, arguments.out, commit
+        )
         lines += rows + ([f"| {name} | **{problem}** | | | | **no** |"] if problem else [])
         is_well = is_well and not problem
-        (arguments.out / "results.md").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        (arguments.out / "results.md").write_text(
+            "".join(f"{line}\n" for line in lines), encoding="utf-8"
+        )
         print(f"{name}: {problem or 'ok'}", flush=True)
     print("\n".join(lines))
     return 0 if is_well else 1
@@ -65,18 +84,27 @@ def unpack(wheels: Path, site: Path) -> None:
     kinds = (f"-{tag}-", "-abi3-", "-py3-", "-py2.py3-")
     others = [name for name in names if not any(kind in name for kind in kinds)]
     if others:
-        raise SystemExit(f"{others[0]}: not for this Python ({tag}); take the Python that the kit was made for")
+        raise SystemExit(
+            f"{others[0]}: not for this Python ({tag}); take the Python that the kit was made for"
+        )
     for name in names:
         with zipfile.ZipFile(wheels / name) as wheel:
             wheel.extractall(site)
 
 
-def run_part(name: str, seconds: float, device: str, out: Path, commit: str) -> tuple[list[str], str]:
+def run_part(
+    name: str, seconds: float, device: str, out: Path, commit: str
+) -> tuple[list[str], str]:
     """Run a part, and return its rows of the table, and what went wrong."""
     if seconds <= 1:
         return [], "not run: no time was left"
     source = KIT / "source"
-    paths = [KIT / "site", source / "workflow", source, *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [
+        KIT / "site",
+        source / "workflow",
+        source,
+        *filter(None, [os.environ.get("PYTHONPATH")]),
+    ]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, paths)),
@@ -91,13 +119,22 @@ def run_part(name: str, seconds: float, device: str, out: Path, commit: str) -> 
     with log_path.open("w", encoding="utf-8") as log:
         try:
             done = subprocess.run(
-                command, env=environment, stdout=log, stderr=subprocess.STDOUT, cwd=log_path.parent, timeout=seconds,
+                command,
+                env=environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=log_path.parent,
+                timeout=seconds,
                 check=False,
-            )  # fmt: skip
+            )
             problem = f"exit code {done.returncode}" if done.returncode else ""
         except subprocess.TimeoutExpired:
             problem = f"ended after {seconds:.0f} s"
-    printed = [line for line in log_path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    printed = [
+        line
+        for line in log_path.read_text(encoding="utf-8", errors="replace").splitlines()
+        if line.strip()
+    ]
     rows = [line for line in printed if line.startswith(f"| {name} |")]
     last = printed[-1].replace("|", "/") if printed else ""
     return rows, f"{problem}: {last}" if problem else ""

@@ -44,7 +44,11 @@ def run(kit: Path, *flags: str) -> tuple[int, str]:
 
 
 def test_it_is_under_64_megabytes(kit: Path) -> None:
-    num_bytes = sum(path.stat().st_size for path in kit.rglob("*") if path.is_file() and "site" not in path.parts)
+    num_bytes = sum(
+        path.stat().st_size
+        for path in kit.rglob("*")
+        if path.is_file() and "site" not in path.parts
+    )
     assert num_bytes < 64e6
     assert [wheel.name for wheel in (kit / "wheels").glob("torch*")] == []
 
@@ -53,7 +57,10 @@ def test_every_part_runs_on_a_cpu_or_says_that_it_needs_a_gpu(kit: Path) -> None
     code, table = run(kit, "--seconds", SECONDS)
     assert code == 0, table
     assert all(f"\n| {part} | " in table for part in PARTS)
-    assert "| resume | stopped at 23 of 40 and resumed, the same tensors, fp32 | True |  |  | yes |" in table
+    assert (
+        "| resume | stopped at 23 of 40 and resumed, the same tensors, fp32 | True |  |  | yes |"
+        in table
+    )
     assert "| nvml | energy by NVML | not measured: no GPU |" in table
 
 

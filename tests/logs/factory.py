@@ -1,7 +1,9 @@
-"""Logs as fairseq prints them, with numbers of our own: every version's form, `simple`, `tqdm` and `json`.
+"""Logs as fairseq prints them, with numbers of our own: every version's form, `simple`, `tqdm` and
+`json`.
 
-The forms are those of the public logs that README.md names. `TrainingText` is a complete training of base at the
-paper's scale; a test changes one thing of it. Losses are such that perplexities can be checked: 2 bits a subword are 4.
+The forms are those of the public logs that README.md names. `TrainingText` is a complete training
+of base at the paper's scale; a test changes one thing of it. Losses are such that perplexities can
+be checked: 2 bits a subword are 4.
 """
 
 import json
@@ -19,9 +21,13 @@ from paper_tables.compare.systems import PaperSystem
 
 Form = Literal["print", "namespace", "config"]
 LogFormat = Literal["simple", "tqdm", "json"]
-MODEL = "TransformerModel(\n  (encoder): TransformerEncoder(\n    (dropout_module): FairseqDropout()\n  )\n)"
+MODEL = (
+    "TransformerModel(\n  (encoder): TransformerEncoder(\n    (dropout_module): FairseqDropout()\n "
+    " )\n)"
+)
 
-# fairseq-train's arguments for base (Table 3), as `fairseq-train --arch transformer_wmt_en_de ...` has them.
+# fairseq-train's arguments for base (Table 3), as `fairseq-train --arch transformer_wmt_en_de ...`
+# has them.
 BASE: dict[str, Any] = {
     "activation_dropout": 0.0, "activation_fn": "relu", "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-09,
     "adaptive_softmax_cutoff": None, "arch": "transformer_wmt_en_de", "attention_dropout": 0.0, "bpe": None,
@@ -40,7 +46,8 @@ BASE: dict[str, Any] = {
     "source_lang": "en", "target_lang": "de", "task": "translation", "update_freq": [1], "valid_subset": "valid",
     "validate_interval": 1, "warmup_init_lr": 1e-07, "warmup_updates": 4000, "weight_decay": 0.0,
 }  # fmt: skip
-# The groups into which later versions put them; the model's is a Namespace of all (fairseq 1.0.0a0 to 0.12.3).
+# The groups into which later versions put them; the model's is a Namespace of all (fairseq 1.0.0a0
+# to 0.12.3).
 GROUPS: dict[str, tuple[str, ...]] = {
     "common": ("seed", "cpu", "fp16", "log_format", "log_interval"),
     "distributed_training": ("distributed_world_size", "distributed_rank", "device_id"),
@@ -52,7 +59,11 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 def namespace(arguments: Mapping[str, Any]) -> str:
     """Return arguments as argparse prints them."""
-    return "Namespace(" + ", ".join(f"{key}={value!r}" for key, value in sorted(arguments.items())) + ")"
+    return (
+        "Namespace("
+        + ", ".join(f"{key}={value!r}" for key, value in sorted(arguments.items()))
+        + ")"
+    )
 
 
 def config(arguments: Mapping[str, Any]) -> str:
@@ -61,7 +72,10 @@ def config(arguments: Mapping[str, Any]) -> str:
     for name, keys in GROUPS.items():
         values = ", ".join(f"'{key}': {arguments[key]!r}" for key in keys if key in arguments)
         groups.append(f"'{name}': {{'_name': None, {values}}}")
-    groups.append("'generation': {'_name': None, 'beam': 5, 'max_len_a': 0.0, 'max_len_b': 200, 'lenpen': 1.0}")
+    groups.append(
+        "'generation': {'_name': None, 'beam': 5, 'max_len_a': 0.0, 'max_len_b': 200, 'lenpen':"
+        " 1.0}"
+    )
     groups.append(f"'model': {namespace(arguments)}")
     for name, key in (("task", "task"), ("criterion", "criterion"), ("optimizer", "optimizer")):
         groups.append(f"'{name}': {{'_name': {arguments.get(key)!r}}}")
@@ -71,7 +85,9 @@ def config(arguments: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class TrainingText:
-    """A training's log: `num_epochs` epochs of equal length, a validation at the end of each, `done` at last."""
+    """A training's log: `num_epochs` epochs of equal length, a validation at the end of each,
+    `done` at last.
+    """
 
     form: Form = "namespace"
     log_format: LogFormat = "simple"
@@ -96,7 +112,9 @@ class TrainingText:
     @property
     def updates_per_epoch(self) -> int:
         """How many updates an epoch has: equal parts of max_update."""
-        return int(self.arguments["max_update"] or 100_000) // (self.first_epoch - 1 + self.num_epochs)
+        return int(self.arguments["max_update"] or 100_000) // (
+            self.first_epoch - 1 + self.num_epochs
+        )
 
     def text(self) -> str:
         """Return the whole log."""
@@ -108,14 +126,22 @@ class TrainingText:
         for epoch in range(self.first_epoch, self.first_epoch + self.num_epochs):
             lines += self.epoch_lines(epoch)
         if self.is_done:
-            lines.append(self._tagged("fairseq_cli.train", f"done training in {self.seconds:.1f} seconds"))
+            lines.append(
+                self._tagged("fairseq_cli.train", f"done training in {self.seconds:.1f} seconds")
+            )
         return lines
 
     def start_lines(self) -> list[str]:
         """Return what is printed before the first update."""
         printed = config(self.arguments) if self.form == "config" else namespace(self.arguments)
-        source, target = self.arguments.get("source_lang") or "en", self.arguments.get("target_lang") or "de"
-        world, data = self.arguments.get("distributed_world_size", 1), self.arguments.get("data", "data-bin")
+        source, target = (
+            self.arguments.get("source_lang") or "en",
+            self.arguments.get("target_lang") or "de",
+        )
+        world, data = (
+            self.arguments.get("distributed_world_size", 1),
+            self.arguments.get("data", "data-bin"),
+        )
         count = f"{self.num_parameters:,}" if self.form == "config" else f"{self.num_parameters}"
         shared = " shared" if self.form == "config" else ""
         lines = [self._tagged("fairseq_cli.train", printed, is_bare=self.form == "print")]
@@ -127,18 +153,29 @@ class TrainingText:
         text = f"num.{shared} model params: {count} (num. trained: {count})"
         lines.append(self._tagged("fairseq_cli.train", text))
         if self.form != "print" and self.gpu:
-            text = f"rank   0: capabilities =  6.0  ; total memory = 15.899 GB ; name = {self.gpu:<40}"
+            text = (
+                f"rank   0: capabilities =  6.0  ; total memory = 15.899 GB ; name = {self.gpu:<40}"
+            )
             lines.append(self._tagged("fairseq.utils", text))
         devices = "GPUs" if self.form == "print" else "devices (GPUs/TPUs)"
         lines.append(self._tagged("fairseq_cli.train", f"training on {world} {devices}"))
         no = "No" if self.form == "config" else "no"
         last = f"{self.arguments['save_dir']}/checkpoint_last.pt"
-        lines.append(self._tagged("fairseq.trainer", self.loaded or f"{no} existing checkpoint found {last}"))
-        lines.append(self._tagged("fairseq.trainer", f"loading train data for epoch {self.first_epoch}"))
-        return [*lines, self._loaded(f"{data}/train.{source}-{target}.{source}", self.num_train_pairs)]
+        lines.append(
+            self._tagged("fairseq.trainer", self.loaded or f"{no} existing checkpoint found {last}")
+        )
+        lines.append(
+            self._tagged("fairseq.trainer", f"loading train data for epoch {self.first_epoch}")
+        )
+        return [
+            *lines,
+            self._loaded(f"{data}/train.{source}-{target}.{source}", self.num_train_pairs),
+        ]
 
     def epoch_lines(self, epoch: int) -> list[str]:
-        """Return an epoch: statistics within it, its validation and its end, in the version's order."""
+        """Return an epoch: statistics within it, its validation and its end, in the version's
+        order.
+        """
         size = self.updates_per_epoch
         first, last = (epoch - 1) * size, epoch * size
         left = self.first_epoch + self.num_epochs - 1 - epoch
@@ -152,15 +189,27 @@ class TrainingText:
         return [*lines, end, validation] if self.form == "print" else [*lines, validation, end]
 
     def _inner(self, epoch: int, update: int, nll: float) -> str:
-        values = _values(update, nll) | {"lr": self._rate(update), "gnorm": "0.4", "wall": str(update)}
+        values = _values(update, nll) | {
+            "lr": self._rate(update),
+            "gnorm": "0.4",
+            "wall": str(update),
+        }
         if self.log_format == "json":
-            printed = json.dumps({"epoch": epoch, "update": round(update / self.updates_per_epoch, 3), **values})
+            printed = json.dumps(
+                {"epoch": epoch, "update": round(update / self.updates_per_epoch, 3), **values}
+            )
             return self._tagged("train_inner", printed, is_bare=self.form == "print")
         words = ", ".join(f"{key}={value}" for key, value in values.items())
         if self.log_format == "tqdm":
             bar = "| " if self.form == "print" else ""
-            return f"\r{bar}epoch {epoch:03d}:  50%|#####     | 5/10 [00:05<00:05,  1.0it/s, {words}]\r"
-        text = f"epoch {epoch:03d}: {update % self.updates_per_epoch:6d} / {self.updates_per_epoch} {words}"
+            return (
+                f"\r{bar}epoch {epoch:03d}:  50%|#####     | 5/10 [00:05<00:05,  1.0it/s,"
+                f" {words}]\r"
+            )
+        text = (
+            f"epoch {epoch:03d}: {update % self.updates_per_epoch:6d} /"
+            f" {self.updates_per_epoch} {words}"
+        )
         return self._tagged("train_inner", text)
 
     def _rate(self, update: int) -> str:
@@ -176,7 +225,12 @@ class TrainingText:
     def _statistics(self, kind: str, epoch: int, update: int, nll: float) -> str:
         values = _values(update, nll)
         if kind == "train":
-            values |= {"lr": self._rate(update), "gnorm": "0.4", "train_wall": "400", "wall": f"{update * 0.432:g}"}
+            values |= {
+                "lr": self._rate(update),
+                "gnorm": "0.4",
+                "train_wall": "400",
+                "wall": f"{update * 0.432:g}",
+            }
         if self.log_format == "json":
             printed = {"epoch": epoch, **{f"{kind}_{key}": value for key, value in values.items()}}
             return self._tagged(kind, json.dumps(printed), is_bare=self.form == "print")
@@ -196,9 +250,15 @@ class TrainingText:
 
 def _values(update: int, nll: float) -> dict[str, str]:
     return {
-        "loss": f"{nll + 1.6:.3f}", "nll_loss": f"{nll:.3f}", "ppl": f"{2**nll:.2f}", "wps": "57000", "ups": "2.3",
-        "wpb": "24900.5", "bsz": "800.1", "num_updates": str(update),
-    }  # fmt: skip
+        "loss": f"{nll + 1.6:.3f}",
+        "nll_loss": f"{nll:.3f}",
+        "ppl": f"{2**nll:.2f}",
+        "wps": "57000",
+        "ups": "2.3",
+        "wpb": "24900.5",
+        "bsz": "800.1",
+        "num_updates": str(update),
+    }
 
 
 @dataclass(frozen=True)
@@ -208,17 +268,26 @@ class GenerationText:
     form: Form = "namespace"
     arguments: Mapping[str, Any] = field(
         default_factory=lambda: {
-            "path": "checkpoints/base/averaged.pt", "beam": 4, "lenpen": 0.6, "remove_bpe": "@@ ", "quiet": True,
-            "gen_subset": "test", "data": "data-bin/wmt14_en_de", "model_overrides": "{}", "seed": 1,
+            "path": "checkpoints/base/averaged.pt",
+            "beam": 4,
+            "lenpen": 0.6,
+            "remove_bpe": "@@ ",
+            "quiet": True,
+            "gen_subset": "test",
+            "data": "data-bin/wmt14_en_de",
+            "model_overrides": "{}",
+            "seed": 1,
         }
-    )  # fmt: skip
+    )
     num_sentences: int = 3003
     num_printed: int = 0
     hypothesis: str = "das ist ein Satz ."
     subset: str = "test"
     beam_size: int = 4
     value: str = "27.31"
-    score: str = "BLEU4 = {value}, 58.6/33.4/21.5/14.4 (BP=1.000, ratio=1.031, syslen=66501, reflen=64512)"
+    score: str = (
+        "BLEU4 = {value}, 58.6/33.4/21.5/14.4 (BP=1.000, ratio=1.031, syslen=66501, reflen=64512)"
+    )
     has_start: bool = True
 
     def changed(self, **arguments: Any) -> "GenerationText":
@@ -231,19 +300,29 @@ class GenerationText:
 
     def lines(self) -> list[str]:
         """Return the output line by line."""
-        tag = "| " if self.form == "print" else "2024-03-02 12:00:00 | INFO | fairseq_cli.generate | "
+        tag = (
+            "| " if self.form == "print" else "2024-03-02 12:00:00 | INFO | fairseq_cli.generate | "
+        )
         lines = []
         if self.has_start:
-            lines.append(namespace(self.arguments) if self.form == "print" else tag + namespace(self.arguments))
+            lines.append(
+                namespace(self.arguments)
+                if self.form == "print"
+                else tag + namespace(self.arguments)
+            )
             lines.append(f"{tag}loading model(s) from {self.arguments['path']}")
         for number in range(self.num_printed):
             lines += [f"S-{number}\tthis is a sentence .", f"T-{number}\tdas ist ein Satz ."]
-            lines += [f"H-{number}\t-0.25\t{self.hypothesis}", f"D-{number}\t-0.25\t{self.hypothesis}"]
+            lines += [
+                f"H-{number}\t-0.25\t{self.hypothesis}",
+                f"D-{number}\t-0.25\t{self.hypothesis}",
+            ]
             lines.append(f"P-{number}\t-0.2500 -0.2500")
         count = f"{self.num_sentences:,}" if self.form == "config" else f"{self.num_sentences}"
         if self.has_start:
             lines.append(
-                f"{tag}Translated {count} sentences (86379 tokens) in 76.2s (39.39 sentences/s, 1132.9 tokens/s)"
+                f"{tag}Translated {count} sentences (86379 tokens) in 76.2s (39.39 sentences/s,"
+                " 1132.9 tokens/s)"
             )
         bar = "| " if self.form == "print" else ""
         score = self.score.format(value=self.value)

@@ -1,9 +1,11 @@
-"""Lists every argument that fairseq-train and fairseq-generate print for translation, with its default by version.
+"""Lists every argument that fairseq-train and fairseq-generate print for translation, with its
+default by version.
 
-`python -m tests.logs.fairseq_keys FOLDER` reads the unpacked source distributions `fairseq-<version>/` in FOLDER
-(from PyPI, 0.6.1 to 0.12.2) and writes fairseq_keys.csv beside this file. Nothing of fairseq is imported or run: the
-syntax trees hold the calls of `add_argument`, the fields of the dataclasses, and the assignments `args.name = ...` by
-which architectures and the programs themselves add what no flag has.
+`python -m tests.logs.fairseq_keys FOLDER` reads the unpacked source distributions
+`fairseq-<version>/` in FOLDER (from PyPI, 0.6.1 to 0.12.2) and writes fairseq_keys.csv beside this
+file. Nothing of fairseq is imported or run: the syntax trees hold the calls of `add_argument`, the
+fields of the dataclasses, and the assignments `args.name = ...` by which architectures and the
+programs themselves add what no flag has.
 """
 
 import ast
@@ -19,7 +21,8 @@ VERSIONS = (
 )  # fmt: skip
 KEYS_PATH = Path(__file__).with_name("fairseq_keys.csv")
 BOTH, TRAIN, GENERATE = ("train", "generate"), ("train",), ("generate",)
-# Functions of options.py and dataclasses of dataclass/configs.py, by the programs whose parsers call them.
+# Functions of options.py and dataclasses of dataclass/configs.py, by the programs whose parsers
+# call them.
 PROGRAMS_BY_PART = {
     "get_parser": BOTH, "add_dataset_args": BOTH, "add_distributed_training_args": BOTH, "add_model_args": TRAIN,
     "add_optimization_args": TRAIN, "add_checkpoint_args": BOTH, "add_generation_args": GENERATE,
@@ -36,7 +39,11 @@ FILES = (
     ("criterions/label_smoothed_cross_entropy.py", TRAIN), ("data/encoders/*.py", BOTH), ("scoring/*.py", BOTH),
 )  # fmt: skip
 # A parser of fairseq-generate has the defaults of these registries, too.
-DEFAULT_CLASSES = ("optim/nag.py", "optim/lr_scheduler/fixed_schedule.py", "criterions/cross_entropy.py")
+DEFAULT_CLASSES = (
+    "optim/nag.py",
+    "optim/lr_scheduler/fixed_schedule.py",
+    "criterions/cross_entropy.py",
+)
 REGISTRIES = ("criterion", "tokenizer", "bpe", "optimizer", "lr_scheduler", "scoring")
 PREFIX_BY_CLASS = {"QuantNoiseConfig": "quant_noise_", "DecoderConfig": "decoder_"}
 # Models of language that share a file with those of translation.
@@ -75,13 +82,21 @@ def keys_of_version(root: Path) -> Iterator[Found]:
 
 
 def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8")) if path.exists() else ast.Module(body=[], type_ignores=[])
+    return (
+        ast.parse(path.read_text(encoding="utf-8"))
+        if path.exists()
+        else ast.Module(body=[], type_ignores=[])
+    )
 
 
 def _arguments(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield (key, default) of every flag, field of a dataclass, and attribute that an architecture sets."""
+    """Yield (key, default) of every flag, field of a dataclass, and attribute that an architecture
+    sets.
+    """
     parts = tree.body if isinstance(tree, ast.Module) else [tree]
-    translating = [part for part in parts if not any(word in getattr(part, "name", "") for word in OTHER_PARTS)]
+    translating = [
+        part for part in parts if not any(word in getattr(part, "name", "") for word in OTHER_PARTS)
+    ]
     for node in (node for part in translating for node in ast.walk(part)):
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
             yield from _of_flag(node)
@@ -91,11 +106,18 @@ def _arguments(tree: ast.AST) -> Iterator[tuple[str, str]]:
             target = node.targets[0]
             is_set = isinstance(target, ast.Attribute) and getattr(target.value, "id", "") == "args"
             if is_set and getattr(node.value.func, "id", "") in ("getattr", "safe_getattr"):
-                yield target.attr, _literal(node.value.args[2]) if len(node.value.args) > 2 else NO_DEFAULT
+                yield (
+                    target.attr,
+                    _literal(node.value.args[2]) if len(node.value.args) > 2 else NO_DEFAULT,
+                )
 
 
 def _of_flag(call: ast.Call) -> Iterator[tuple[str, str]]:
-    names = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    names = [
+        one.value
+        for one in call.args
+        if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    ]
     keywords = {one.arg: one.value for one in call.keywords}
     if not names:
         return  # a flag that is made of a name of a registry, or of a field
@@ -112,9 +134,17 @@ def _of_dataclass(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
     is_registered = any(getattr(base, "id", "") == "FairseqDataclass" for base in node.bases)
     if not is_dataclass and not is_registered:
         return
-    prefixes = ("encoder_", "decoder_") if node.name == "EncDecBaseConfig" else (PREFIX_BY_CLASS.get(node.name, ""),)
+    prefixes = (
+        ("encoder_", "decoder_")
+        if node.name == "EncDecBaseConfig"
+        else (PREFIX_BY_CLASS.get(node.name, ""),)
+    )
     for field in node.body:
-        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name) or field.target.id == "_name":
+        if (
+            not isinstance(field, ast.AnnAssign)
+            or not isinstance(field.target, ast.Name)
+            or field.target.id == "_name"
+        ):
             continue
         value = field.value
         if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "field":
@@ -148,7 +178,9 @@ def _assigned(tree: ast.AST) -> Iterator[str]:
 
 
 def all_keys(folder: Path) -> list[tuple[str, str, str]]:
-    """Return (key, program, defaults) over all versions; equal defaults of neighbouring versions are one entry."""
+    """Return (key, program, defaults) over all versions; equal defaults of neighbouring versions
+    are one entry.
+    """
     default_by_version: dict[tuple[str, str], dict[str, str]] = {}
     for version in VERSIONS:
         for program, key, default in keys_of_version(folder / f"fairseq-{version}" / "fairseq"):
@@ -163,7 +195,12 @@ def _in_words(default_by_version: dict[str, str]) -> str:
     spans: list[list[str]] = []  # first and last version, default
     for index, version in enumerate(VERSIONS):
         default = default_by_version.get(version)
-        is_next = bool(spans) and index > 0 and spans[-1][1] == VERSIONS[index - 1] and spans[-1][2] == default
+        is_next = (
+            bool(spans)
+            and index > 0
+            and spans[-1][1] == VERSIONS[index - 1]
+            and spans[-1][2] == default
+        )
         if default is not None and is_next:
             spans[-1][1] = version
         elif default is not None:

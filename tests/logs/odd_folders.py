@@ -1,4 +1,6 @@
-"""Folders as other people keep them: every kind of file, several things in one, seeds, copies and settings."""
+"""Folders as other people keep them: every kind of file, several things in one, seeds, copies and
+settings.
+"""
 
 import bz2
 import gzip
@@ -14,7 +16,10 @@ TWO = TrainingText(final_nll_bits=3.0).changed(seed=2, save_dir="checkpoints/two
 MODELS = [f"checkpoints/base/checkpoint{number}.pt" for number in range(5)]
 AVERAGING = averaging_text(MODELS, "checkpoints/base/model.pt")
 GENERATION = GenerationText().changed(path="checkpoints/base/model.pt")
-SCORE = "Generate test with beam=5: BLEU4 = 23.77, 81.5/31.7/16.7/7.4 (BP=1.000, ratio=1.030, syslen=9, reflen=9)"
+SCORE = (
+    "Generate test with beam=5: BLEU4 = 23.77, 81.5/31.7/16.7/7.4 (BP=1.000, ratio=1.030, syslen=9,"
+    " reflen=9)"
+)
 UNNAMED = "\n".join(line for line in GENERATION.lines() if "with beam=" not in line) + "\n"
 WITH_BLEU = (
     ONE.changed(eval_bleu=True, eval_bleu_detok="moses", eval_bleu_remove_bpe="@@ ",
@@ -77,7 +82,9 @@ FOLDERS: dict[str, dict[str, str]] = {
 
 
 def write_odd_folders(folder: Path) -> None:
-    """Write FOLDERS, and `bad` and `names` with files of every kind and name, a pipe and links among them."""
+    """Write FOLDERS, and `bad` and `names` with files of every kind and name, a pipe and links
+    among them.
+    """
     for name, files in FOLDERS.items():
         for file, text in files.items():
             path = folder / name / file
@@ -94,4 +101,6 @@ def write_odd_folders(folder: Path) -> None:
     for seed, file in enumerate(NAMES, 2):
         content = ONE.changed(seed=seed, save_dir=file).text().encode()
         content = gzip.compress(content) if "gz" in file.lower() else content
-        (folder / "names" / file).write_bytes(lzma.compress(content) if file.endswith(".xz") else content)
+        (folder / "names" / file).write_bytes(
+            lzma.compress(content) if file.endswith(".xz") else content
+        )

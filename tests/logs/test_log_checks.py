@@ -1,4 +1,6 @@
-"""Each check of a log, and each quantity that is compared, made wrong once by changing one key of a clean log."""
+"""Each check of a log, and each quantity that is compared, made wrong once by changing one key of a
+clean log.
+"""
 
 import re
 from collections.abc import Callable
@@ -33,12 +35,18 @@ OURS = {
 
 
 class Scene(NamedTuple):
-    """A folder of clean logs: a training, its copy with another seed, a generation of the first; ours."""
+    """A folder of clean logs: a training, its copy with another seed, a generation of the first;
+    ours.
+    """
 
     first: TrainingText = TrainingText()
-    second: TrainingText = TrainingText(final_nll_bits=2.5).changed(seed=2, save_dir="checkpoints/second")
+    second: TrainingText = TrainingText(final_nll_bits=2.5).changed(
+        seed=2, save_dir="checkpoints/second"
+    )
     generation: GenerationText = GenerationText()
-    ours: TrainingText = TrainingText(form="config", log_format="json", arguments=OURS, num_train_pairs=36_000_000)
+    ours: TrainingText = TrainingText(
+        form="config", log_format="json", arguments=OURS, num_train_pairs=36_000_000
+    )
     commits: tuple[str, ...] = ("0123456789abcdef",)
     num_cut: int = 0
 
@@ -67,7 +75,9 @@ def broken(scene: Scene, folder: Path, edit: Callable[[str], str] = str) -> dict
     for training in found.trainings:
         messages |= {finding.check: finding.text(training.path) for finding in training.findings}
     for one in (*scored, *found.trainings):
-        messages |= {judged.quantity: judged.text for judged in one.judgements if not judged.is_good}
+        messages |= {
+            judged.quantity: judged.text for judged in one.judgements if not judged.is_good
+        }
     return messages
 
 
@@ -76,9 +86,22 @@ def attempts(commits: tuple[str, ...]) -> str:
     events: list[Started | Ended] = []
     for number, commit in enumerate(commits, start=1):
         begin, end = f"2024-03-0{number}T12:00:00+00:00", f"2024-03-0{number}T13:00:00+00:00"
-        events.append(Started(attempt=number, time=begin, job="1", host="h", device="cuda", num_gpus=8,
-                              threads_per_rank=1, commit=commit, update=0))  # fmt: skip
-        events.append(Ended(attempt=number, time=end, update=0, outcome="stopped", reason="", log_tail=[]))
+        events.append(
+            Started(
+                attempt=number,
+                time=begin,
+                job="1",
+                host="h",
+                device="cuda",
+                num_gpus=8,
+                threads_per_rank=1,
+                commit=commit,
+                update=0,
+            )
+        )
+        events.append(
+            Ended(attempt=number, time=end, update=0, outcome="stopped", reason="", log_tail=[])
+        )
     return "".join(msgspec.json.encode(event).decode() + "\n" for event in events)
 
 
@@ -99,7 +122,8 @@ def with_change(old: str, new: str, count: int = -1) -> Callable[[str], str]:
 
 CLEAN = Scene()
 LAST_VALID = "epoch 004 | valid on 'valid' subset | loss 3.600 | nll_loss 2.000"
-# Check or quantity: the scene with one key changed, an edit of the first log, and parts of what the user sees.
+# Check or quantity: the scene with one key changed, an edit of the first log, and parts of what the
+# user sees.
 BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
     "start-line": (CLEAN, without("Namespace("), "first.log:15: no start line with fairseq's arguments: "),
     "one-training": (
@@ -316,11 +340,20 @@ def test_every_check_of_a_log_fails_below() -> None:
 def test_a_symbol_that_is_not_the_systems_is_different(symbol: str) -> None:
     base = next(system for system in SYSTEMS if system.system == "base")
     expected = (base.symbols | base.decoding | {"average": "last5"})[symbol]
-    other = not expected if isinstance(expected, bool) else "other" if isinstance(expected, str) else 2 * expected + 1
+    other = (
+        not expected
+        if isinstance(expected, bool)
+        else "other"
+        if isinstance(expected, str)
+        else 2 * expected + 1
+    )
     found = judge_symbol(symbol, other, expected, "a.log", 1)
     assert (found.quantity, found.found, found.expected, found.verdict) == (
-        symbol, show(other), show(expected), "different",
-    )  # fmt: skip
+        symbol,
+        show(other),
+        show(expected),
+        "different",
+    )
     assert judge_symbol(symbol, expected, expected, "a.log", 1).verdict == "equal"
     assert judge_symbol(symbol, None, expected, "a.log", 1).verdict == "not stated"
 

@@ -1,4 +1,6 @@
-"""Other people's folders and files: nothing is left out in silence, and nothing that is read is lost or misjudged."""
+"""Other people's folders and files: nothing is left out in silence, and nothing that is read is
+lost or misjudged.
+"""
 
 import csv
 import os
@@ -57,19 +59,32 @@ def rules_of(one: JudgedTraining | JudgedGeneration) -> list[str]:
 # Several things in one file
 
 
-def test_the_steps_of_two_jobs_that_wrote_to_the_same_relative_paths_are_not_mixed(tmp_path: Path) -> None:
+def test_the_steps_of_two_jobs_that_wrote_to_the_same_relative_paths_are_not_mixed(
+    tmp_path: Path,
+) -> None:
     two = averaging_text(AVERAGED[:2], "checkpoints/base/model.pt")
-    second = replace(ONE, final_nll_bits=3.0).changed(seed=2).text() + two + replace(GENERATION, value="26.00").text()
-    folder = write(tmp_path / "logs", {"a.out": ONE.text() + AVERAGING + GENERATION.text(), "b.out": second})
+    second = (
+        replace(ONE, final_nll_bits=3.0).changed(seed=2).text()
+        + two
+        + replace(GENERATION, value="26.00").text()
+    )
+    folder = write(
+        tmp_path / "logs", {"a.out": ONE.text() + AVERAGING + GENERATION.text(), "b.out": second}
+    )
     found = judged(folder)
-    scored = [(one.path, [(score.value, score.labels) for score in one.generations]) for one in found.trainings]
+    scored = [
+        (one.path, [(score.value, score.labels) for score in one.generations])
+        for one in found.trainings
+    ]
     assert scored == [
         ("a.out@1", [(27.31, ())]),
         ("b.out@1", [(26.0, ("average 2 checkpoints up to checkpoint1.pt",))]),
     ]
 
 
-def test_a_generation_without_its_arguments_after_a_training_names_its_model(tmp_path: Path) -> None:
+def test_a_generation_without_its_arguments_after_a_training_names_its_model(
+    tmp_path: Path,
+) -> None:
     lines = [line for line in GENERATION.lines() if "Namespace(" not in line]
     folder = write(tmp_path, {"a.out": ONE.text() + "\n".join(lines) + "\n"})
     training, generation = read_log(folder / "a.out").entries
@@ -87,8 +102,12 @@ def test_a_save_folder_named_for_an_average_is_no_averaging(tmp_path: Path) -> N
 
 def test_a_training_that_translates_before_its_end_has_ended(tmp_path: Path) -> None:
     lines = replace(ONE, form="print").lines()
-    translated = "| Translated 445 sentences (12340 tokens) in 2.0s (220.00 sentences/s, 6170.00 tokens/s)"
-    folder = write(tmp_path / "logs", {"a.log": "\n".join([*lines[:-1], translated, lines[-1]]) + "\n"})
+    translated = (
+        "| Translated 445 sentences (12340 tokens) in 2.0s (220.00 sentences/s, 6170.00 tokens/s)"
+    )
+    folder = write(
+        tmp_path / "logs", {"a.log": "\n".join([*lines[:-1], translated, lines[-1]]) + "\n"}
+    )
     found = judged(folder)
     assert found.trainings[0].training.log.is_done
     (generation,) = found.trainings[0].generations
@@ -117,7 +136,9 @@ def test_an_unreadable_file_is_named_and_the_others_are_read(
     rows = rows_of_logs(folder)
     assert rows["a.log"]["row"] == "base (en-de, paper)"
     assert "closed.log: cannot be read (Permission denied)" in rows["closed.log"]["why_not"]
-    assert [row["rule"] for row in tables_of(folder)["findings"] if row["path"] == "closed.log"] == ["readable"]
+    assert [
+        row["rule"] for row in tables_of(folder)["findings"] if row["path"] == "closed.log"
+    ] == ["readable"]
 
 
 def open_refusing(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
@@ -135,7 +156,9 @@ def open_refusing(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
     return opened
 
 
-@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that opens and cannot be read")
+@pytest.mark.skipif(
+    not Path("/proc/self/mem").exists(), reason="needs a file that opens and cannot be read"
+)
 def test_a_file_that_opens_and_cannot_be_read_is_named(tmp_path: Path) -> None:
     folder = write(tmp_path / "logs", {"a.log": ONE.text()})
     (folder / "b.log").symlink_to("/proc/self/mem")
@@ -144,7 +167,9 @@ def test_a_file_that_opens_and_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert "b.log: cannot be read (" in rows["b.log"]["why_not"]
 
 
-def test_an_unreadable_folder_is_named_and_the_others_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_folder_is_named_and_the_others_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = write(tmp_path / "logs", {"a.log": ONE.text(), "closed/b.log": ONE.text()})
     scandir = os.scandir
 
@@ -156,7 +181,10 @@ def test_an_unreadable_folder_is_named_and_the_others_are_read(tmp_path: Path, m
     monkeypatch.setattr(os, "scandir", scans)
     rows = rows_of_logs(folder)
     assert rows["a.log"]["row"] == "base (en-de, paper)"
-    assert rows["closed"]["why_not"] == "closed: this folder cannot be read (Permission denied); make it readable"
+    assert (
+        rows["closed"]["why_not"]
+        == "closed: this folder cannot be read (Permission denied); make it readable"
+    )
 
 
 # Bytes
@@ -165,7 +193,9 @@ def test_an_unreadable_folder_is_named_and_the_others_are_read(tmp_path: Path, m
 def test_other_letters_and_a_mark_at_the_beginning_change_no_number(tmp_path: Path) -> None:
     text = replace(GENERATION, num_sentences=3, num_printed=3, hypothesis="Grüße").text()
     (tmp_path / "latin.log").write_bytes(text.encode("latin-1"))
-    (tmp_path / "mark.log").write_bytes(replace(GENERATION, has_start=False, num_printed=3).text().encode("utf-8-sig"))
+    (tmp_path / "mark.log").write_bytes(
+        replace(GENERATION, has_start=False, num_printed=3).text().encode("utf-8-sig")
+    )
     latin, marked = read_log(tmp_path / "latin.log"), read_log(tmp_path / "mark.log")
     for log_file in (latin, marked):
         (entry,) = log_file.entries
@@ -181,7 +211,9 @@ def test_other_letters_and_a_mark_at_the_beginning_change_no_number(tmp_path: Pa
 
 
 def old_log(*, with_start: bool = True, **changes: Any) -> str:
-    """Return a log as fairseq wrote it before 0.9: no word on a checkpoint, the first number of updates an epoch's."""
+    """Return a log as fairseq wrote it before 0.9: no word on a checkpoint, the first number of
+    updates an epoch's.
+    """
     text = replace(ONE, form="print", **{"lines_per_epoch": 0} | changes)
     lines = [line for line in text.lines() if "existing checkpoint" not in line]
     return "\n".join(lines if with_start else lines[len(text.start_lines()) - 1 :]) + "\n"
@@ -201,7 +233,10 @@ def test_an_old_log_that_begins_at_epoch_1_begins_at_update_0(
 
 
 def test_an_old_log_that_begins_later_says_where(tmp_path: Path) -> None:
-    folder = write(tmp_path / "logs", {"old.log": old_log(first_epoch=3), "pasted.log": old_log(with_start=False)})
+    folder = write(
+        tmp_path / "logs",
+        {"old.log": old_log(first_epoch=3), "pasted.log": old_log(with_start=False)},
+    )
     by_path = {one.path: one for one in judged(folder).trainings}
     assert "whole-history" in rules_of(by_path["old.log"])
     assert "whole-history" not in rules_of(by_path["pasted.log"])
@@ -213,7 +248,13 @@ def test_rules_of_en_de_are_not_applied_to_en_fr(tmp_path: Path) -> None:
     dev = replace(scored, subset="valid", num_sentences=6000).changed(gen_subset="valid")
     short = replace(scored, num_sentences=2737)
     folder = write(
-        tmp_path, {"a.log": french.text(), "average.log": AVERAGING, "dev.log": dev.text(), "test.log": short.text()}
+        tmp_path,
+        {
+            "a.log": french.text(),
+            "average.log": AVERAGING,
+            "dev.log": dev.text(),
+            "test.log": short.text(),
+        },
     )
     (training,) = judged(folder).trainings
     assert rules_of(training) == []
@@ -226,17 +267,32 @@ def test_rules_of_en_de_are_not_applied_to_en_fr(tmp_path: Path) -> None:
 
 def test_a_quantity_that_the_log_does_not_state_sets_it_apart(tmp_path: Path) -> None:
     arguments = {
-        key: value for key, value in ONE.arguments.items() if key not in ("distributed_world_size", "adam_eps")
+        key: value
+        for key, value in ONE.arguments.items()
+        if key not in ("distributed_world_size", "adam_eps")
     }
     text = replace(ONE, arguments=arguments, num_train_pairs=0).text()
-    kept = [line for line in text.split("\n") if "training on" not in line and "examples from: data-bin" not in line]
+    kept = [
+        line
+        for line in text.split("\n")
+        if "training on" not in line and "examples from: data-bin" not in line
+    ]
     bare = replace(GENERATION, has_start=False, num_printed=3003).text()
     folder = write(tmp_path / "logs", {"a.log": "\n".join(kept), "generate-test.txt": bare})
     (training,) = judged(folder).trainings
     unstated = [one.quantity for one in training.judgements if one.verdict == "not stated"]
-    for name in ("adam_epsilon", "num_gpus", "tokens_per_update", "peak_learning_rate", "updates", "train_pairs"):
+    for name in (
+        "adam_epsilon",
+        "num_gpus",
+        "tokens_per_update",
+        "peak_learning_rate",
+        "updates",
+        "train_pairs",
+    ):
         assert name in unstated
-    unstated = [one.quantity for one in training.generations[0].judgements if one.verdict == "not stated"]
+    unstated = [
+        one.quantity for one in training.generations[0].judgements if one.verdict == "not stated"
+    ]
     assert unstated == ["length_penalty_alpha", "average"]
 
 
@@ -247,10 +303,23 @@ def test_a_training_resumed_from_a_folder_that_was_moved_is_this_training(tmp_pa
     renamed = replace(alone, loaded=loaded.replace("/base/", "/first-try/"))
     before = replace(ONE.changed(save_dir="/old/disk/first-try"), num_epochs=4, is_done=False)
     cut = "".join(
-        line for line in before.text().splitlines(keepends=True) if "epoch 003" not in line and "epoch 004" not in line
+        line
+        for line in before.text().splitlines(keepends=True)
+        if "epoch 003" not in line and "epoch 004" not in line
     )
-    write(tmp_path, {"alone.log": alone.text(), "renamed.log": renamed.text(), "whole.log": cut + renamed.text()})
+    write(
+        tmp_path,
+        {
+            "alone.log": alone.text(),
+            "renamed.log": renamed.text(),
+            "whole.log": cut + renamed.text(),
+        },
+    )
     found = {one.path: rules_of(one) for one in judged(tmp_path).trainings}
     assert "beginning" not in found["alone.log"]
-    assert "beginning" in found["renamed.log"]  # what came before is not there, and lay under another name
-    assert "beginning" not in found["whole.log"]  # it stands above, up to the update that was loaded
+    assert (
+        "beginning" in found["renamed.log"]
+    )  # what came before is not there, and lay under another name
+    assert (
+        "beginning" not in found["whole.log"]
+    )  # it stands above, up to the update that was loaded

@@ -1,6 +1,8 @@
-"""Every argument of arguments.csv, changed in a clean log: set apart under its own name, or harmless for its reason.
+"""Every argument of arguments.csv, changed in a clean log: set apart under its own name, or
+harmless for its reason.
 
-The list of arguments is read off fairseq's source distributions (fairseq_keys.py): an argument without a row fails.
+The list of arguments is read off fairseq's source distributions (fairseq_keys.py): an argument
+without a row fails.
 """
 
 import csv
@@ -22,8 +24,11 @@ from tests.logs.test_log_checks import AVERAGED, OURS
 SYSTEMS = read_systems(["paper"])
 FOREIGN, GENERATION = TrainingText(), GenerationText()
 OUR_LOG = TrainingText(form="config", log_format="json", arguments=OURS, num_train_pairs=36_000_000)
-OUR_KEYS = frozenset(key for key, known in KNOWN_ARGUMENTS["train"].items() if known.default == "aiayn")
-# Another value of each symbol's argument, and the quantity that it sets apart; the rows that Table 3 has of its own.
+OUR_KEYS = frozenset(
+    key for key, known in KNOWN_ARGUMENTS["train"].items() if known.default == "aiayn"
+)
+# Another value of each symbol's argument, and the quantity that it sets apart; the rows that Table
+# 3 has of its own.
 SYMBOL_CHANGES: dict[str, tuple[Any, str]] = {
     "arch": ("transformer_align", "no row"), "encoder_layers": (12, "no row"), "decoder_layers": (12, "no row"),
     "encoder_embed_dim": (640, "no row"), "decoder_embed_dim": (640, "no row"),
@@ -52,7 +57,8 @@ SYMBOL_CHANGES: dict[str, tuple[Any, str]] = {
     "adam_epsilon": (1e-7, "adam_epsilon"), "schedule_d_model": (1024, "peak_learning_rate"),
     "beam": (5, "beam"), "lenpen": (1.0, "length_penalty_alpha"),
 }  # fmt: skip
-# Arguments of other roles whose effect shows in a quantity of another name, or only with some values.
+# Arguments of other roles whose effect shows in a quantity of another name, or only with some
+# values.
 OTHER_CHANGES: dict[tuple[str, str], tuple[Any, str]] = {
     ("train", "max_source_positions"): (64, "max_source_positions"),
     ("train", "max_target_positions"): (64, "max_target_positions"),
@@ -72,7 +78,9 @@ CHANGED_TEXT = "something-else"
 
 
 def changed_value(known: KnownArgument) -> tuple[Argument | list[Any], str]:
-    """Return another value of an argument, and the quantity that it sets apart ('' if it is harmless)."""
+    """Return another value of an argument, and the quantity that it sets apart ('' if it is
+    harmless).
+    """
     if known.role == "symbol":
         return SYMBOL_CHANGES[known.key]
     if (known.program, known.key) in OTHER_CHANGES:
@@ -87,21 +95,33 @@ CASES = [known for program in KNOWN_ARGUMENTS.values() for known in program.valu
 
 
 def judged(folder: Path, known: KnownArgument | None, value: object = None) -> JudgedFolder:
-    """Return the comparison of a clean log, one of ours and a translation, in which an argument is changed."""
+    """Return the comparison of a clean log, one of ours and a translation, in which an argument is
+    changed.
+    """
     changes = {} if known is None else {known.key: value}
     ours = known is not None and known.key in OUR_KEYS
-    training = FOREIGN.changed(**({} if known is None or ours or known.program != "train" else changes))
-    generation = GENERATION.changed(**({} if known is None or known.program != "generate" else changes))
-    write(folder, {
-        "a.log": training.text(), "b.log": generation.text(),
-        "c.log": averaging_text(AVERAGED, "checkpoints/base/averaged.pt"),
-        "ours/train.log": (OUR_LOG.changed(**changes) if ours else OUR_LOG).text(),
-    })  # fmt: skip
+    training = FOREIGN.changed(
+        **({} if known is None or ours or known.program != "train" else changes)
+    )
+    generation = GENERATION.changed(
+        **({} if known is None or known.program != "generate" else changes)
+    )
+    write(
+        folder,
+        {
+            "a.log": training.text(),
+            "b.log": generation.text(),
+            "c.log": averaging_text(AVERAGED, "checkpoints/base/averaged.pt"),
+            "ours/train.log": (OUR_LOG.changed(**changes) if ours else OUR_LOG).text(),
+        },
+    )
     return factory.judged(folder, SYSTEMS)
 
 
 def set_apart(found: JudgedFolder, known: KnownArgument | None) -> set[str]:
-    """Return the quantities that keep a number out of base's row, the checks that fail, or `no row`."""
+    """Return the quantities that keep a number out of base's row, the checks that fail, or `no
+    row`.
+    """
     name = "ours/train.log" if known is not None and known.key in OUR_KEYS else "a.log"
     training = next(one for one in found.trainings if one.path == name)
     if known is not None and known.program == "generate":
@@ -120,14 +140,20 @@ def test_every_argument_of_fairseq_has_a_row_with_its_defaults() -> None:
     rows = {(known.key, known.program): known.default for known in CASES}
     assert {key: rows.get(key) for key in keys} == keys
     assert {default for key, default in rows.items() if key not in keys} == {
-        "aiayn", "fairseq-fixed 0.12.3", "fairseq-fixed 0.12.3: false",
-    }  # fmt: skip
+        "aiayn",
+        "fairseq-fixed 0.12.3",
+        "fairseq-fixed 0.12.3: false",
+    }
 
 
 def test_every_row_has_a_reason_and_allowed_values_where_it_is_compared() -> None:
     assert [known.key for known in CASES if not known.reason] == []
-    assert [known.key for known in CASES if (known.role in COMPARED_ROLES) != (known.allowed_values is not None)
-            and known.role != "harmless"] == []  # fmt: skip
+    assert [
+        known.key
+        for known in CASES
+        if (known.role in COMPARED_ROLES) != (known.allowed_values is not None)
+        and known.role != "harmless"
+    ] == []
 
 
 def test_a_clean_log_is_set_apart_by_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Logs of every version and format, whole and in every way broken: what is read, and with which line it is refused."""
+"""Logs of every version and format, whole and in every way broken: what is read, and with which
+line it is refused.
+"""
 
 import tracemalloc
 from dataclasses import replace
@@ -41,10 +43,20 @@ def summary(training: TrainingLog) -> tuple[object, ...]:
     """What the numbers of a training are, whichever way its log was printed."""
     return (
         [(v.epoch, v.update, v.subset, v.loss_bits, v.nll_bits) for v in training.validations],
-        [(e.epoch, e.update, e.nll_bits, e.target_tokens_per_update, e.wall_seconds) for e in training.epochs],
-        training.last_update, training.num_parameters, training.num_gpus, training.languages, training.is_done,
-        training.arguments, training.num_pairs_by_split, training.damaged_lines, training.truncated_line,
-    )  # fmt: skip
+        [
+            (e.epoch, e.update, e.nll_bits, e.target_tokens_per_update, e.wall_seconds)
+            for e in training.epochs
+        ],
+        training.last_update,
+        training.num_parameters,
+        training.num_gpus,
+        training.languages,
+        training.is_done,
+        training.arguments,
+        training.num_pairs_by_split,
+        training.damaged_lines,
+        training.truncated_line,
+    )
 
 
 @pytest.mark.parametrize("log_format", FORMATS)
@@ -87,12 +99,18 @@ def test_carriage_returns_colours_and_rank_labels_change_nothing(tmp_path: Path)
         assert summary(read_training(tmp_path, changed)) == expected
 
 
-def test_a_bar_that_is_rewritten_for_hours_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bar_that_is_rewritten_for_hours_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("aiayn.logs.lines.MAX_LINE_BYTES", 10_000)
-    bar = "".join(f"\repoch 001:  {n:3d}/1000 [00:05<00:05, loss=8, num_updates={n}]" for n in range(1, 1000))
+    bar = "".join(
+        f"\repoch 001:  {n:3d}/1000 [00:05<00:05, loss=8, num_updates={n}]" for n in range(1, 1000)
+    )
     lines = TrainingText(lines_per_epoch=0).lines()
     index = next(number for number, line in enumerate(lines) if "loading train data" in line)
-    training = read_training(tmp_path, "\n".join([*lines[: index + 1], bar, *lines[index + 1 :]]) + "\n")
+    training = read_training(
+        tmp_path, "\n".join([*lines[: index + 1], bar, *lines[index + 1 :]]) + "\n"
+    )
     assert training.last_update == 100_000
     assert training.validations[0].line == index + 4  # the bar is one line
 
@@ -116,28 +134,45 @@ def test_a_whole_last_line_needs_no_line_feed(tmp_path: Path) -> None:
 def test_eight_ranks_in_one_file_count_once(tmp_path: Path) -> None:
     text = TrainingText(form="config", log_format="json")
     by_rank = [text.changed(distributed_rank=rank, device_id=rank).lines() for rank in range(8)]
-    interleaved = "".join(f"{line}\n" for together in zip(*by_rank, strict=True) for line in together)
+    interleaved = "".join(
+        f"{line}\n" for together in zip(*by_rank, strict=True) for line in together
+    )
     training = read_training(tmp_path, interleaved)
     assert [v.nll_bits for v in training.validations] == [3.5, 3.0, 2.5, 2.0]
     assert training.conflict is None
-    assert training.num_repeated_lines == 7 * 8  # seven ranks repeat four validations and four ends of epochs
-    assert [note.text for note in training.notes] == ["8 ranks wrote into this file; equal lines count once"]
+    assert (
+        training.num_repeated_lines == 7 * 8
+    )  # seven ranks repeat four validations and four ends of epochs
+    assert [note.text for note in training.notes] == [
+        "8 ranks wrote into this file; equal lines count once"
+    ]
 
 
 def test_two_trainings_interleaved_are_noticed_with_the_line(tmp_path: Path) -> None:
     first, second = TrainingText().lines(), TrainingText(final_nll_bits=2.5).changed(seed=2).lines()
     both = [line for pair in zip(first, second, strict=True) for line in pair]
     log_file = read(tmp_path, "\n".join(both) + "\n")
-    conflicts = [entry.conflict for entry in log_file.entries if isinstance(entry, TrainingLog) and entry.conflict]
+    conflicts = [
+        entry.conflict
+        for entry in log_file.entries
+        if isinstance(entry, TrainingLog) and entry.conflict
+    ]
     assert len(conflicts) == 1
-    valid_lines = [number for number, line in enumerate(both, start=1) if "epoch 001 | valid on" in line]
+    valid_lines = [
+        number for number, line in enumerate(both, start=1) if "epoch 001 | valid on" in line
+    ]
     assert conflicts[0].line == valid_lines[1]
-    assert f"line {valid_lines[0]} has (5.1, 3.5): two trainings in one file, interleaved" in conflicts[0].text
+    assert (
+        f"line {valid_lines[0]} has (5.1, 3.5): two trainings in one file, interleaved"
+        in conflicts[0].text
+    )
 
 
 def resumed(update: int, epoch: int) -> TrainingText:
     """Return a log that goes on from a checkpoint."""
-    loaded = f"loaded checkpoint checkpoints/base/checkpoint_last.pt (epoch {epoch} @ {update} updates)"
+    loaded = (
+        f"loaded checkpoint checkpoints/base/checkpoint_last.pt (epoch {epoch} @ {update} updates)"
+    )
     return replace(TrainingText(), first_epoch=epoch, num_epochs=5 - epoch, loaded=loaded)
 
 
@@ -146,14 +181,20 @@ def test_a_resumed_training_is_one_and_the_later_part_stands(tmp_path: Path) -> 
     later = replace(resumed(50_000, 3), num_train_pairs=4_500_967).lines()
     training = read_training(tmp_path, "\n".join([*killed, *later]) + "\n")
     assert [(v.update, v.nll_bits) for v in training.validations] == [
-        (25_000, 4.25), (50_000, 3.75), (75_000, 2.5), (100_000, 2.0),
-    ]  # fmt: skip
+        (25_000, 4.25),
+        (50_000, 3.75),
+        (75_000, 2.5),
+        (100_000, 2.0),
+    ]
     assert training.num_pairs_by_split["train"] == 4_500_967
     assert [e.epoch for e in training.epochs] == [1, 2, 3, 4]
     assert training.validations[2].line > len(killed)
     assert [start.resumed_update for start in training.starts] == [0, 50_000]
     assert training.notes[0].line == len(killed) + 1
-    assert training.notes[0].text == "started again from update 50,000; the log before it reached update 100,000"
+    assert (
+        training.notes[0].text
+        == "started again from update 50,000; the log before it reached update 100,000"
+    )
 
 
 def test_a_start_from_nothing_after_a_crash_forgets_what_came_before(tmp_path: Path) -> None:
@@ -182,8 +223,15 @@ def test_a_restart_with_other_arguments_is_said(tmp_path: Path) -> None:
 def test_two_whole_trainings_in_one_file_are_split(tmp_path: Path) -> None:
     first, second = TrainingText().text(), TrainingText(final_nll_bits=2.5).changed(seed=2).text()
     log_file = read(tmp_path, first + second)
-    assert [(entry.first_line, entry.last_line) for entry in log_file.entries] == [(1, 32), (33, 64)]
-    nlls = [entry.validations[-1].nll_bits for entry in log_file.entries if isinstance(entry, TrainingLog)]
+    assert [(entry.first_line, entry.last_line) for entry in log_file.entries] == [
+        (1, 32),
+        (33, 64),
+    ]
+    nlls = [
+        entry.validations[-1].nll_bits
+        for entry in log_file.entries
+        if isinstance(entry, TrainingLog)
+    ]
     assert nlls == [2.0, 2.5]
 
 
@@ -195,11 +243,17 @@ def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("aiayn.logs.lines.MAX_LINE_BYTES", 1000)
     log_file = read(tmp_path, "a\n" + "b" * 300_000)
     assert log_file.refusal is not None
-    assert (log_file.refusal.line, log_file.refusal.text) == (2, "a line of more than 1,000 bytes: no log")
+    assert (log_file.refusal.line, log_file.refusal.text) == (
+        2,
+        "a line of more than 1,000 bytes: no log",
+    )
 
 
 def test_another_program_is_no_log(tmp_path: Path) -> None:
-    text = "Namespace(alignfile=None, destdir='data-bin', joined_dictionary=True, workers=20)\n| [en] Dictionary: 9\n"
+    text = (
+        "Namespace(alignfile=None, destdir='data-bin', joined_dictionary=True, workers=20)\n| [en]"
+        " Dictionary: 9\n"
+    )
     log_file = read(tmp_path, text + "loaded checkpoint 5\n")
     assert (log_file.entries, log_file.refusal) == ((), None)
 
@@ -208,18 +262,36 @@ def test_another_program_is_no_log(tmp_path: Path) -> None:
 def test_a_generation_is_read(tmp_path: Path, form: str) -> None:
     text = replace(GenerationText(), form=form, num_printed=3).text()  # type: ignore[type-var]
     assert text.count(": BLEU4 = ") == 1
-    broken = text.replace(": BLEU4 = ", ":\nBLEU4 = ")  # as a terminal, or a paste into a thread, breaks the last line
+    broken = text.replace(
+        ": BLEU4 = ", ":\nBLEU4 = "
+    )  # as a terminal, or a paste into a thread, breaks the last line
     for printed in (text, broken):
         found, bleu = read_generation(tmp_path, printed)
-        assert (found.num_sentences, found.num_hypotheses, found.has_piece_marks) == (3003, 3, False)
-        assert (found.model_path, found.arguments["lenpen"]) == ("checkpoints/base/averaged.pt", 0.6)
+        assert (found.num_sentences, found.num_hypotheses, found.has_piece_marks) == (
+            3003,
+            3,
+            False,
+        )
+        assert (found.model_path, found.arguments["lenpen"]) == (
+            "checkpoints/base/averaged.pt",
+            0.6,
+        )
         assert (bleu.value, bleu.name, bleu.beam_size, bleu.subset) == (27.31, "BLEU4", 4, "test")
-        assert (bleu.brevity_penalty, bleu.hypothesis_length, bleu.reference_length) == (1.0, 66501, 64512)
+        assert (bleu.brevity_penalty, bleu.hypothesis_length, bleu.reference_length) == (
+            1.0,
+            66501,
+            64512,
+        )
 
 
 def test_sacrebleus_form_of_the_last_line_is_read(tmp_path: Path) -> None:
-    score = "BLEU = {value} 58.2/32.5/20.5/13.4 (BP = 1.000 ratio = 1.013 hyp_len = 64100 ref_len = 63300)"
-    _, bleu = read_generation(tmp_path, replace(GenerationText(), score=score, value="26.12").text())
+    score = (
+        "BLEU = {value} 58.2/32.5/20.5/13.4 (BP = 1.000 ratio = 1.013 hyp_len = 64100 ref_len ="
+        " 63300)"
+    )
+    _, bleu = read_generation(
+        tmp_path, replace(GenerationText(), score=score, value="26.12").text()
+    )
     assert (bleu.name, bleu.value, bleu.hypothesis_length) == ("BLEU", 26.12, 64100)
 
 
@@ -272,19 +344,27 @@ def test_arguments_are_read_without_being_evaluated(printed: str) -> None:
 
 def test_hydras_nested_model_is_flattened() -> None:
     text = (
-        "{'_name': None, 'common': {'_name': None, 'seed': 3}, 'model': {'_name': 'transformer', 'dropout': 0.1, "
-        "'encoder': {'_name': None, 'embed_dim': 512, 'layers': 6}, 'decoder': {'_name': None, 'embed_dim': 512}}, "
-        "'optimization': {'lr': [0.1, 0.2], 'device': device(type='cuda')}}"
+        "{'_name': None, 'common': {'_name': None, 'seed': 3}, 'model': {'_name': 'transformer',"
+        " 'dropout': 0.1, 'encoder': {'_name': None, 'embed_dim': 512, 'layers': 6}, 'decoder':"
+        " {'_name': None, 'embed_dim': 512}}, 'optimization': {'lr': [0.1, 0.2], 'device':"
+        " device(type='cuda')}}"
     )
     parsed = parse_arguments(text)
     assert (parsed["seed"], parsed["arch"], parsed["dropout"]) == (3, "transformer", 0.1)
-    assert (parsed["encoder_embed_dim"], parsed["encoder_layers"], parsed["decoder_embed_dim"]) == (512, 6, 512)
+    assert (parsed["encoder_embed_dim"], parsed["encoder_layers"], parsed["decoder_embed_dim"]) == (
+        512,
+        6,
+        512,
+    )
     assert parsed["lr"] == "[0.1, 0.2]"
 
 
 def test_the_digest_forgets_places_and_ranks_but_no_value() -> None:
     digest = parse_arguments(namespace(BASE)).digest
-    assert parse_arguments(namespace(BASE | {"save_dir": "elsewhere", "distributed_rank": 3})).digest == digest
+    assert (
+        parse_arguments(namespace(BASE | {"save_dir": "elsewhere", "distributed_rank": 3})).digest
+        == digest
+    )
     assert parse_arguments(namespace(BASE | {"dropout": 0.3})).digest != digest
 
 
@@ -312,10 +392,17 @@ def test_open_brackets_are_noticed() -> None:
          '"test1_num_updates": "20"}', "valid", "test1", 20, 1.5),
     ],
 )  # fmt: skip
-def test_a_line_of_statistics_is_read(line: str, kind: str, subset: str, update: int | None, nll: float) -> None:
+def test_a_line_of_statistics_is_read(
+    line: str, kind: str, subset: str, update: int | None, nll: float
+) -> None:
     found = parse_statistics(line.encode())
     assert found is not None
-    assert (found.kind, found.subset, found.update, found.value_by_name["nll_loss"]) == (kind, subset, update, nll)
+    assert (found.kind, found.subset, found.update, found.value_by_name["nll_loss"]) == (
+        kind,
+        subset,
+        update,
+        nll,
+    )
 
 
 @pytest.mark.parametrize(

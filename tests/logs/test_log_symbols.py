@@ -27,11 +27,18 @@ DATA = TrainingData(folder="data-bin", source_language="en", target_language="de
 SYSTEMS = read_systems(["paper"])
 PRINTED = [(scale, row.system) for scale in SCALES for row in read_systems([scale])]
 # fairseq's defaults that a flag switches on.
-SWITCHES = ("encoder_learned_pos", "decoder_learned_pos", "encoder_normalize_before", "decoder_normalize_before")
+SWITCHES = (
+    "encoder_learned_pos",
+    "decoder_learned_pos",
+    "encoder_normalize_before",
+    "decoder_normalize_before",
+)
 
 
 def arguments_of(training: TrainingSpec) -> dict[str, Any]:
-    """Return what fairseq would print for the command line of a training, of the keys that its flags set."""
+    """Return what fairseq would print for the command line of a training, of the keys that its
+    flags set.
+    """
     flags = train_flags(training, DATA, seed=1, save_folder="checkpoints", device="cuda")[1:]
     arguments: dict[str, Any] = {"distributed_world_size": 1, "fp16": False}
     if training.architecture == "fairseq_transformer":
@@ -57,20 +64,30 @@ def test_the_one_table_is_inverted_for_every_row(scale: str, system: str) -> Non
     training = read_system(system, scale).training
     found, expected = symbols_of_arguments(arguments_of(training)), symbols_of_spec(training)
     assert expected.keys() - found.keys() == set()
-    assert {key: found[key] for key, value in expected.items() if not are_equal(found[key], value)} == {}
+    assert {
+        key: found[key] for key, value in expected.items() if not are_equal(found[key], value)
+    } == {}
 
 
 def test_fairseqs_own_transformer_is_inverted_too() -> None:
     paths = sorted((CONFIG_FOLDER / "systems").glob("*/*.yaml"))
     systems = [
-        (path.stem, path.parent.name) for path in paths if "fairseq_transformer" in path.read_text(encoding="utf-8")
+        (path.stem, path.parent.name)
+        for path in paths
+        if "fairseq_transformer" in path.read_text(encoding="utf-8")
     ]
     trainings = [read_system(name, scale).training for name, scale in systems]
-    trainings = [training for training in trainings if training.architecture == "fairseq_transformer"]
+    trainings = [
+        training for training in trainings if training.architecture == "fairseq_transformer"
+    ]
     assert trainings != []
     for training in trainings:
         found, expected = symbols_of_arguments(arguments_of(training)), symbols_of_spec(training)
-        assert {key for key, value in expected.items() if key in found and not are_equal(found[key], value)} == set()
+        assert {
+            key
+            for key, value in expected.items()
+            if key in found and not are_equal(found[key], value)
+        } == set()
 
 
 def test_base_trained_with_plain_fairseq_is_the_papers() -> None:
@@ -96,20 +113,28 @@ def test_base_trained_with_plain_fairseq_is_the_papers() -> None:
         ),
         ({"lr_scheduler": "fixed"}, "schedule", "constant"),
         ({"lr_scheduler": "polynomial_decay"}, "schedule", "polynomial_decay"),
-        ({"lr_scheduler": "equation_3", "schedule_d_model": 512}, "peak_learning_rate", 0.0006987712429686843),
+        (
+            {"lr_scheduler": "equation_3", "schedule_d_model": 512},
+            "peak_learning_rate",
+            0.0006987712429686843,
+        ),
         ({"fp16": True}, "precision", "fp16"),
         ({"bf16": True}, "precision", "bf16"),
         ({"update_freq": 2}, "tokens_per_update", 52_000),
     ],
 )
 def test_a_key_becomes_its_symbol(changes: dict[str, Any], symbol: str, expected: object) -> None:
-    assert symbols_of_arguments(BASE | {"update_freq": 1, "lr": 0.0007} | changes)[symbol] == expected
+    assert (
+        symbols_of_arguments(BASE | {"update_freq": 1, "lr": 0.0007} | changes)[symbol] == expected
+    )
 
 
 def test_a_symbol_that_the_arguments_do_not_state_is_omitted() -> None:
     assert symbols_of_arguments({}) == {}
     assert "p_drop_ffn" not in symbols_of_arguments({"arch": "transformer", "dropout": 0.1})
-    assert symbols_of_arguments({"arch": "transformer", "relu_dropout": 0.1})["p_drop_ffn"] == 0.1  # before 0.7
+    assert (
+        symbols_of_arguments({"arch": "transformer", "relu_dropout": 0.1})["p_drop_ffn"] == 0.1
+    )  # before 0.7
 
 
 def test_numbers_are_equal_within_a_tolerance_and_words_exactly() -> None:
@@ -139,7 +164,10 @@ def test_big_is_another_row_in_each_language_pair() -> None:
 
 
 def test_what_matches_no_row_has_the_nearest_and_the_keys_that_differ() -> None:
-    symbols = symbols_of_spec(read_system("base", "paper").training) | {"p_drop": 0.3, "num_layers": 5}
+    symbols = symbols_of_spec(read_system("base", "paper").training) | {
+        "p_drop": 0.3,
+        "num_layers": 5,
+    }
     match = find_system(symbols, "en-de", SYSTEMS)
     assert match.system is None
     assert match.nearest is not None
@@ -175,9 +203,15 @@ def test_many_differences_are_counted() -> None:
 def test_the_rows_are_those_that_the_paper_prints(tmp_path: Path) -> None:
     assert len(SYSTEMS) == 21
     base = next(row for row in SYSTEMS if row.system == "base")
-    assert (base.language_pairs, base.average_by_use["test_en-de"], base.average_by_use["dev_en-de"]) == (
-        ("en-de", "en-fr"), "last5", "last1",
-    )  # fmt: skip
+    assert (
+        base.language_pairs,
+        base.average_by_use["test_en-de"],
+        base.average_by_use["dev_en-de"],
+    ) == (
+        ("en-de", "en-fr"),
+        "last5",
+        "last1",
+    )
     assert base.decoding["beam_size"] == 4
     assert isinstance(base, PaperSystem)
     assert read_systems(["paper"], tmp_path) == []
@@ -186,8 +220,15 @@ def test_the_rows_are_those_that_the_paper_prints(tmp_path: Path) -> None:
 def test_no_key_of_a_spec_can_differ_unseen() -> None:
     spec = read_system("base", "paper").training
     compared = symbols_of_spec(spec).keys()
-    # What two symbols hold together, what is not trained with, and what only says when to stop or save.
-    elsewhere = {"max_tokens_per_batch", "batches_per_update", "initial_learning_rate", "device",
-                 "save_interval_updates", "patience_epochs"}  # fmt: skip
+    # What two symbols hold together, what is not trained with, and what only says when to stop or
+    # save.
+    elsewhere = {
+        "max_tokens_per_batch",
+        "batches_per_update",
+        "initial_learning_rate",
+        "device",
+        "save_interval_updates",
+        "patience_epochs",
+    }
     assert set(spec.__struct_fields__) - compared == elsewhere
     assert compared - SYMBOL_RULES.keys() == set()

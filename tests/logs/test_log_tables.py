@@ -1,4 +1,6 @@
-"""From a folder of logs to tables: what is averaged, what has its own line, what is filled, and the verb."""
+"""From a folder of logs to tables: what is averaged, what has its own line, what is filled, and the
+verb.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +44,10 @@ def cells_of(folder: Path, name: str) -> list[dict[str, str]]:
 def test_a_bleu_is_named_by_what_it_was_computed_on(
     tmp_path: Path, name: str, score: str, arguments: dict[str, str], metric: str
 ) -> None:
-    write(tmp_path, {f"{name}.log": replace(GenerationText(), score=score).changed(**arguments).text()})
+    write(
+        tmp_path,
+        {f"{name}.log": replace(GenerationText(), score=score).changed(**arguments).text()},
+    )
     (found,) = read_log(tmp_path / f"{name}.log").entries
     assert isinstance(found, GenerationLog)
     assert metric_of_generation(found) == metric
@@ -51,7 +56,9 @@ def test_a_bleu_is_named_by_what_it_was_computed_on(
 def test_our_runs_count_the_seconds_of_all_attempts(tmp_path: Path) -> None:
     ours = TrainingText(form="config", log_format="json").changed(**OURS)
     french = replace(ours, num_train_pairs=36_000_000)
-    write(tmp_path, {"run/train.log": french.text(), "run/attempts.jsonl": attempts(("a" * 40,) * 2)})
+    write(
+        tmp_path, {"run/train.log": french.text(), "run/attempts.jsonl": attempts(("a" * 40,) * 2)}
+    )
     (line,) = lines_of(tmp_path)
     assert line.trainings[0].training.gpu_seconds == 2 * 3600 * 8
     assert line.trainings[0].training.version == "commit aaaaaaaaaaaa"
@@ -61,15 +68,22 @@ def test_our_runs_count_the_seconds_of_all_attempts(tmp_path: Path) -> None:
 
 @pytest.mark.figures
 def test_all_files_are_written_also_those_for_machines(tmp_path: Path) -> None:
-    write(tmp_path / "logs", {"a.log": ONE.changed(fp16=True).text(), "b.log": TWO.changed(fp16=True).text()})
+    write(
+        tmp_path / "logs",
+        {"a.log": ONE.changed(fp16=True).text(), "b.log": TWO.changed(fp16=True).text()},
+    )
     output = tmp_path / "out"
     assert make_tables_from_logs([tmp_path / "logs"], output).pages[0] == output / "report.html"
     names = {
-        f"tables/{name}.{suffix}" for name in ("table2", "table3", "logs") for suffix in ("md", "tex", "csv", "html")
+        f"tables/{name}.{suffix}"
+        for name in ("table2", "table3", "logs")
+        for suffix in ("md", "tex", "csv", "html")
     }
     written = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
     figures = {
-        f"figures/curves_by_{x}.{suffix}" for x in ("update", "hours") for suffix in ("tsv", "tex", "svg", "pdf")
+        f"figures/curves_by_{x}.{suffix}"
+        for x in ("update", "hours")
+        for suffix in ("tsv", "tex", "svg", "pdf")
     }
     names |= figures | {"figures/figures.tsv"}
     assert written == names | {"report.html", "trainings.tsv", "findings.tsv"}
@@ -79,4 +93,6 @@ def test_all_files_are_written_also_those_for_machines(tmp_path: Path) -> None:
     svg = (output / "figures" / "curves_by_update.svg").read_text(encoding="utf-8")
     assert "series: base, en-de" in svg
     assert "seeds: 2" in svg
-    assert '<figure id="figure-curves_by_update">' in (output / "report.html").read_text(encoding="utf-8")
+    assert '<figure id="figure-curves_by_update">' in (output / "report.html").read_text(
+        encoding="utf-8"
+    )

@@ -2,10 +2,11 @@
 
     python -m tests.mutants [--only NAME ...]
 
-Each TOML file of this folder lists the mutants of some rooms: `name`, `file`, the text `old` in it, the text `new` that
-replaces it, and the `tests` that must fail then. The tests first run on an unchanged copy of the tree, where all must
-pass; then each mutant is made in a copy of its own. Exit code 1 if a mutant survives, if `old` does not stand in the
-file exactly once, or if a test does not exist or fails without a mutant.
+Each TOML file of this folder lists the mutants of some rooms: `name`, `file`, the text `old` in it,
+the text `new` that replaces it, and the `tests` that must fail then. The tests first run on an
+unchanged copy of the tree, where all must pass; then each mutant is made in a copy of its own. Exit
+code 1 if a mutant survives, if `old` does not stand in the file exactly once, or if a test does not
+exist or fails without a mutant.
 """
 
 import argparse
@@ -67,8 +68,8 @@ def mutate(mutant: Mutant, tree: Path) -> None:
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     if text.count(mutant.old) != 1:
         raise MutantError(
-            f"{mutant.name}: {mutant.file} has {text.count(mutant.old)} times {mutant.old!r}, expected 1; adapt the "
-            "mutant to the present code"
+            f"{mutant.name}: {mutant.file} has {text.count(mutant.old)} times {mutant.old!r},"
+            " expected 1; adapt the mutant to the present code"
         )
     path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
 
@@ -77,8 +78,11 @@ def copy_tree(into: Path) -> None:
     """Copy the files that git tracks, or would."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=CHECKOUT, check=True, capture_output=True, text=True,
-    ).stdout  # fmt: skip
+        cwd=CHECKOUT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     for name in filter(None, listed.split("\0")):
         if (CHECKOUT / name).is_file():
             (into / name).parent.mkdir(parents=True, exist_ok=True)
@@ -86,15 +90,24 @@ def copy_tree(into: Path) -> None:
 
 
 def run_tests(tests: Sequence[str], tree: Path) -> tuple[int, str]:
-    """Return pytest's exit code for some tests of a copy of the tree, and what it printed; FAILED at the time limit."""
+    """Return pytest's exit code for some tests of a copy of the tree, and what it printed; FAILED
+    at the time limit.
+    """
     environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(tree / "workflow"), str(tree)]), "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": os.pathsep.join([str(tree / "workflow"), str(tree)]),
+        "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
-    }  # fmt: skip
+    }
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     try:
         done = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT_SECONDS
+            command,
+            cwd=tree,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_SECONDS,
         )
     except subprocess.TimeoutExpired:
         return FAILED, f"no end within {LIMIT_SECONDS} s"
@@ -113,7 +126,9 @@ def judge(mutant: Mutant | None, tests: Sequence[str]) -> tuple[int, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a line a mutant, killed or survived."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these mutants alone")
     args = parser.parse_args(arguments)
     mutants = read_mutants()
@@ -123,7 +138,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mutants = [mutant for mutant in mutants if mutant.name in (args.only or names)]
     code, printed = judge(None, sorted({test for mutant in mutants for test in mutant.tests}))
     if code != PASSED:
-        print(f"{printed}\nthe tests must pass without a mutant (pytest's exit code is {code}); mend them first")
+        print(
+            f"{printed}\nthe tests must pass without a mutant (pytest's exit code is {code}); mend"
+            " them first"
+        )
         return 1
     num_wrong = 0
     for mutant in mutants:
@@ -133,7 +151,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except MutantError as error:
             outcome = f"not made: {error}"
         else:
-            outcome = {PASSED: "SURVIVED", FAILED: "killed"}.get(code, f"not judged, pytest's exit code is {code}")
+            outcome = {PASSED: "SURVIVED", FAILED: "killed"}.get(
+                code, f"not judged, pytest's exit code is {code}"
+            )
         num_wrong += outcome != "killed"
         print(f"{mutant.name:40} {outcome} ({time.monotonic() - begin:.0f} s)", flush=True)
     print(f"{len(mutants) - num_wrong} of {len(mutants)} mutants killed")

@@ -24,7 +24,9 @@ TESTSETS = ("newstest2014.de", "newstest2014-fren.fr")
 COLUMNS = ("reference", "tok", "light", "medium", "heavy")  # of the .tsv.xz files
 HYPOTHESES = COLUMNS[2:]
 Lines = list[str]
-LibraryBleu = Callable[[Lines, Lines], float]  # hypotheses, references; BLEU as the library returns it
+LibraryBleu = Callable[
+    [Lines, Lines], float
+]  # hypotheses, references; BLEU as the library returns it
 
 
 def evaluate_bleu(metric_folder: str) -> LibraryBleu:
@@ -41,7 +43,9 @@ def nltk_bleu(hypotheses: Lines, references: Lines) -> float:
     """Return nltk's BLEU of the words between blanks."""
     from nltk.translate.bleu_score import corpus_bleu
 
-    return corpus_bleu([[line.split()] for line in references], [line.split() for line in hypotheses])
+    return corpus_bleu(
+        [[line.split()] for line in references], [line.split() for line in hypotheses]
+    )
 
 
 def torchmetrics_bleu(hypotheses: Lines, references: Lines) -> float:
@@ -63,12 +67,14 @@ def torchtext_bleu(hypotheses: Lines, references: Lines) -> float:
     _skip_compiled_torchtext()
     from torchtext.data.metrics import bleu_score
 
-    return bleu_score([line.split() for line in hypotheses], [[line.split()] for line in references])
+    return bleu_score(
+        [line.split() for line in hypotheses], [[line.split()] for line in references]
+    )
 
 
 def _skip_compiled_torchtext() -> None:
-    # The compiled library of torchtext 0.18.0, the last release, cannot be loaded with torch 2.13. Its
-    # BLEU needs only Python, so two empty packages with the same search path avoid the library.
+    # The compiled library of torchtext 0.18.0, the last release, cannot be loaded with torch 2.13.
+    # Its BLEU needs only Python, so two empty packages with the same search path avoid the library.
     for name in ("torchtext", "torchtext.data"):
         if name not in sys.modules:
             package = types.ModuleType(name)
@@ -86,10 +92,18 @@ def read_columns(testset: str) -> dict[str, Lines]:
 def main(metric_folder: str) -> None:
     """Print the table: one line for each library, test set, hypotheses and kind of text."""
     calls: list[tuple[str, str, LibraryBleu]] = [
-        ("evaluate", 'evaluate.load("bleu").compute(predictions, references)', evaluate_bleu(metric_folder)),
+        (
+            "evaluate",
+            'evaluate.load("bleu").compute(predictions, references)',
+            evaluate_bleu(metric_folder),
+        ),
         ("nltk", "nltk.translate.bleu_score.corpus_bleu(references, hypotheses)", nltk_bleu),
         ("torchmetrics", "torchmetrics.text.BLEUScore()(preds, target)", torchmetrics_bleu),
-        ("torchmetrics", "torchmetrics.text.SacreBLEUScore()(preds, target)", torchmetrics_sacre_bleu),
+        (
+            "torchmetrics",
+            "torchmetrics.text.SacreBLEUScore()(preds, target)",
+            torchmetrics_sacre_bleu,
+        ),
         ("torchtext", "torchtext.data.metrics.bleu_score(candidates, references)", torchtext_bleu),
     ]
     print("library", "version", "call", "reference", "hypotheses", "text", "output", sep="\t")
@@ -102,7 +116,9 @@ def main(metric_folder: str) -> None:
             for hypotheses in HYPOTHESES:
                 for library, call, bleu in calls:
                     value = bleu(columns[hypotheses], columns["reference"])
-                    print(library, version(library), call, testset, hypotheses, text, value, sep="\t")
+                    print(
+                        library, version(library), call, testset, hypotheses, text, value, sep="\t"
+                    )
 
 
 if __name__ == "__main__":

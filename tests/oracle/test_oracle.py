@@ -1,9 +1,11 @@
-"""What tokenizer.perl, multi-bleu.perl and fairseq-score printed, against ours: the whole line, digit for digit.
+"""What tokenizer.perl, multi-bleu.perl and fairseq-score printed, against ours: the whole line,
+digit for digit.
 
-The last tests compare the BLEU of four Python libraries with our definitions and check the table in docs/tables.md.
+The last tests compare the BLEU of four Python libraries with our definitions and check the table in
+docs/tables.md.
 
-fairseq-score takes some bigrams for others (see `aiayn.scoring.count_ngrams`). Its lines are met to 0.01 BLEU, and
-to the digit once its hashes are put in place of the words; so nothing else differs.
+fairseq-score takes some bigrams for others (see `aiayn.scoring.count_ngrams`). Its lines are met to
+0.01 BLEU, and to the digit once its hashes are put in place of the words; so nothing else differs.
 """
 
 import csv
@@ -35,16 +37,21 @@ PROCEDURE_BY_NAME = {
     "tokenizer | multi-bleu": PROCEDURE_BY_METRIC["bleu_tok_moses"],
     "tokenizer | multi-bleu -lc": PROCEDURE_BY_METRIC["bleu_tok_moses_lc"],
     NO_ESCAPE: PROCEDURE_BY_METRIC["bleu_tok_moses"],
-    "tokenizer | compound split | multi-bleu (2017)": PROCEDURE_BY_METRIC["bleu_tok_compound_split"],
-    "get_ende_bleu: hypotheses replace-unicode-punctuation | tokenizer | compound split; "
-    "reference tokenizer | compound split; multi-bleu": PROCEDURE_BY_METRIC["bleu_tok_compound_split_2018"],
-    "same, reference replace-unicode-punctuation too (the normalised reference)": PROCEDURE_BY_METRIC[
-        "bleu_tok_compound_split_quotes"
+    "tokenizer | compound split | multi-bleu (2017)": PROCEDURE_BY_METRIC[
+        "bleu_tok_compound_split"
     ],
+    "get_ende_bleu: hypotheses replace-unicode-punctuation | tokenizer | compound split; reference tokenizer | compound split; multi-bleu": PROCEDURE_BY_METRIC[
+        "bleu_tok_compound_split_2018"
+    ],
+    "same, reference replace-unicode-punctuation too (the normalised reference)": (
+        PROCEDURE_BY_METRIC["bleu_tok_compound_split_quotes"]
+    ),
     "tokenizer | compound split | fairseq-score": Procedure(split="at-at", count="fairseq-score"),
     "tokenizer | fairseq-score": PROCEDURE_BY_METRIC["bleu_fairseq"],
 }
-PRECISION_TOLERANCE_PERCENT = 0.011  # fairseq-score's hashes: at most 6 of 58,073 bigrams too many, 0.0103 %
+PRECISION_TOLERANCE_PERCENT = (
+    0.011  # fairseq-score's hashes: at most 6 of 58,073 bigrams too many, 0.0103 %
+)
 # The definition that each kind of text is compared with. The calls in TOKENISING_CALLS tokenise
 # by 13a themselves, so they are always compared with sacreBLEU's.
 METRIC_BY_TEXT = {"raw": "bleu_as_given", "tok": "bleu_tok_moses"}
@@ -72,7 +79,10 @@ def read_lines(content: bytes) -> Lines:
 @cache
 def bundled_column(testset: str, column: str) -> Lines:
     """A column of the file beside this test."""
-    rows = [line.split("\t") for line in read_lines(lzma.decompress((FOLDER / f"{testset}.tsv.xz").read_bytes()))]
+    rows = [
+        line.split("\t")
+        for line in read_lines(lzma.decompress((FOLDER / f"{testset}.tsv.xz").read_bytes()))
+    ]
     return [row[COLUMNS.index(column)] for row in rows]
 
 
@@ -87,7 +97,11 @@ def mirrored_column(testset: str, column: str, mirror: Path) -> Lines:
 @cache
 def text(testset: str, column: str, mirror: Path | None, is_escaped: bool) -> Text:
     """A column, tokenised at most once however many tests want it."""
-    lines = bundled_column(testset, column) if mirror is None else mirrored_column(testset, column, mirror)
+    lines = (
+        bundled_column(testset, column)
+        if mirror is None
+        else mirrored_column(testset, column, mirror)
+    )
     language = testset.rpartition(".")[2]
     return Text(lines, language) if is_escaped else UnescapedText(lines, language)
 
@@ -96,10 +110,15 @@ def printed_rows(path: Path) -> list[tuple[str, str, str, str]]:
     """(test set, hypotheses, procedure, printed line) of each row of a scores.tsv."""
     with path.open(encoding="utf-8", newline="\n") as table:
         rows = list(csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE))
-    return [(row["reference"], row["hypotheses"].rpartition(".")[2], row["procedure"], row["output"]) for row in rows]
+    return [
+        (row["reference"], row["hypotheses"].rpartition(".")[2], row["procedure"], row["output"])
+        for row in rows
+    ]
 
 
-def score_of_row(testset: str, hypotheses: str, procedure: str, mirror: Path | None = None) -> BLEUScore:
+def score_of_row(
+    testset: str, hypotheses: str, procedure: str, mirror: Path | None = None
+) -> BLEUScore:
     """Our score of a row of scores.tsv."""
     is_escaped = procedure != NO_ESCAPE
     return procedure_bleu(
@@ -126,18 +145,38 @@ def is_fairseq(procedure: str) -> bool:
     return procedure.endswith("fairseq-score")
 
 
-def hashed_score_of_row(testset: str, hypotheses: str, procedure: str, mirror: Path | None = None) -> BLEUScore:
-    """The score of fairseq-score with its confusions: matches are counted over libbleu's hashes, as on x86."""
+def hashed_score_of_row(
+    testset: str, hypotheses: str, procedure: str, mirror: Path | None = None
+) -> BLEUScore:
+    """The score of fairseq-score with its confusions: matches are counted over libbleu's hashes, as
+    on x86.
+    """
     words: list[list[list[str]]] = []
     for column in (hypotheses, "reference"):
-        lines = [line.encode("utf-8") for line in text(testset, column, mirror, True).tokenized("raw")]
-        lines = [split_compounds(line) for line in lines] if "compound split" in procedure else lines
-        words.append([fairseq_words(line.decode("utf-8"), is_reference=column == "reference") for line in lines])
-    index_by_word = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}  # then by first occurrence, hypothesis line first
+        lines = [
+            line.encode("utf-8") for line in text(testset, column, mirror, True).tokenized("raw")
+        ]
+        lines = (
+            [split_compounds(line) for line in lines] if "compound split" in procedure else lines
+        )
+        words.append(
+            [
+                fairseq_words(line.decode("utf-8"), is_reference=column == "reference")
+                for line in lines
+            ]
+        )
+    index_by_word = {
+        "<s>": 0,
+        "<pad>": 1,
+        "</s>": 2,
+        "<unk>": 3,
+    }  # then by first occurrence, hypothesis line first
     for pair in zip(*words, strict=True):
         for word in (*pair[0], *pair[1]):
             index_by_word.setdefault(word, len(index_by_word))
-    sides = [hashes_by_order([[index_by_word[word] for word in line] for line in side]) for side in words]
+    sides = [
+        hashes_by_order([[index_by_word[word] for word in line] for line in side]) for side in words
+    ]
     sums = [len(sides[0][0]), len(sides[1][0])]
     sums += [(Counter(ours) & Counter(theirs)).total() for ours, theirs in zip(*sides, strict=True)]
     sums += [len(side) for side in sides[0]]
@@ -148,7 +187,9 @@ def hashed_score_of_row(testset: str, hypotheses: str, procedure: str, mirror: P
 def hashes_by_order(
     indices: list[list[int]], byte_type: type[np.int8 | np.uint8] = np.int8
 ) -> list[list[tuple[int, int]]]:
-    """(line, hash) of each n-gram, for n from 1 to 4: 64-bit FNV-1a over the bytes of 32-bit word indices."""
+    """(line, hash) of each n-gram, for n from 1 to 4: 64-bit FNV-1a over the bytes of 32-bit word
+    indices.
+    """
     flat = np.array([index for line in indices for index in line], dtype="<i4")
     lines = np.repeat(np.arange(len(indices)), [len(line) for line in indices])
     addends = flat.view(byte_type).reshape(-1, 4).astype(np.int64).astype(np.uint64)
@@ -164,7 +205,9 @@ def hashes_by_order(
 
 
 def disagreements(row: tuple[str, str, str, str], mirror: Path | None = None) -> list[str]:
-    """What of a printed line is not ours; fairseq-score's is met to 0.01, and to the digit with its hashes."""
+    """What of a printed line is not ours; fairseq-score's is met to 0.01, and to the digit with its
+    hashes.
+    """
     *place, output = row
     testset, hypotheses, procedure = place
     ours = score_of_row(testset, hypotheses, procedure, mirror)
@@ -173,20 +216,29 @@ def disagreements(row: tuple[str, str, str, str], mirror: Path | None = None) ->
         return [] if line == output else [f"{line}, printed {output}"]
     theirs = hashed_score_of_row(testset, hypotheses, procedure, mirror)
     found = (
-        [] if printed_line(theirs, procedure) == output else [f"{printed_line(theirs, procedure)}, printed {output}"]
+        []
+        if printed_line(theirs, procedure) == output
+        else [f"{printed_line(theirs, procedure)}, printed {output}"]
     )
     if not math.isclose(ours.score, theirs.score, rel_tol=0, abs_tol=0.01):
         found.append(f"BLEU {ours.score}, with libbleu's hashes {theirs.score}")
-    if not np.allclose(ours.precisions, theirs.precisions, rtol=0, atol=PRECISION_TOLERANCE_PERCENT):
+    if not np.allclose(
+        ours.precisions, theirs.precisions, rtol=0, atol=PRECISION_TOLERANCE_PERCENT
+    ):
         found.append(f"precisions {ours.precisions}, with libbleu's hashes {theirs.precisions}")
     if (ours.bp, ours.sys_len, ours.ref_len) != (theirs.bp, theirs.sys_len, theirs.ref_len):
-        found.append(f"brevity penalty {ours.bp} of {ours.sys_len}, {ours.ref_len} words: printed {output}")
+        found.append(
+            f"brevity penalty {ours.bp} of {ours.sys_len}, {ours.ref_len} words: printed {output}"
+        )
     return found
 
 
 def lines_with_other_tokens(ours: Lines, theirs: Lines) -> list[tuple[Lines, Lines]]:
     """Both sides' tokens wherever they differ; tokenizer.perl may leave two blanks or a last one."""
-    tokens = [(our_line.split(" "), their_line.split()) for our_line, their_line in zip(ours, theirs, strict=True)]
+    tokens = [
+        (our_line.split(" "), their_line.split())
+        for our_line, their_line in zip(ours, theirs, strict=True)
+    ]
     return [pair for pair in tokens if pair[0] != pair[1]]
 
 
@@ -195,33 +247,49 @@ def mirror() -> Path:
     """The folder that AIAYN_MIRROR names, or a skip that says what is missing."""
     base = urlsplit(os.environ.get("AIAYN_MIRROR", ""))
     folder = Path(unquote(base.path))
-    if base.scheme != "file" or not all((folder / name).is_dir() for name in ("newstest", "oracle")):
-        pytest.skip("AIAYN_MIRROR is no file:// folder with newstest/ and oracle/: newstest2013 is not read")
+    if base.scheme != "file" or not all(
+        (folder / name).is_dir() for name in ("newstest", "oracle")
+    ):
+        pytest.skip(
+            "AIAYN_MIRROR is no file:// folder with newstest/ and oracle/: newstest2013 is not read"
+        )
     return folder
 
 
-@pytest.mark.parametrize("row", printed_rows(FOLDER / "scores.tsv"), ids=lambda row: f"{row[0]}.{row[1]}, {row[2]}")
+@pytest.mark.parametrize(
+    "row", printed_rows(FOLDER / "scores.tsv"), ids=lambda row: f"{row[0]}.{row[1]}, {row[2]}"
+)
 def test_our_line_is_the_one_the_program_printed(row: tuple[str, str, str, str]) -> None:
     assert disagreements(row) == []
 
 
-def test_signed_bytes_are_what_makes_two_bigrams_one_hash() -> None:  # `il faut` is 39 219 in newstest2014-fren.fr
+def test_signed_bytes_are_what_makes_two_bigrams_one_hash() -> (
+    None
+):  # `il faut` is 39 219 in newstest2014-fren.fr
     order_2 = 1
     assert len({hash_ for _, hash_ in hashes_by_order([[39, 219], [219, 39]])[order_2]}) == 1
-    assert len({hash_ for _, hash_ in hashes_by_order([[39, 219], [219, 39]], np.uint8)[order_2]}) == 2
+    assert (
+        len({hash_ for _, hash_ in hashes_by_order([[39, 219], [219, 39]], np.uint8)[order_2]}) == 2
+    )
 
 
 def test_every_procedure_and_hypothesis_file_has_a_row() -> None:
     rows = {row[:3] for row in printed_rows(FOLDER / "scores.tsv")}
     assert rows == {
-        (testset, column, name) for testset in TESTSETS for column in COLUMNS[2:] for name in PROCEDURE_BY_NAME
+        (testset, column, name)
+        for testset in TESTSETS
+        for column in COLUMNS[2:]
+        for name in PROCEDURE_BY_NAME
     }
 
 
 def test_fairseqs_line_is_not_had_with_multi_bleus_words() -> None:
     row = ("newstest2014.de", "heavy", "tokenizer | fairseq-score")
     output = next(row_[3] for row_ in printed_rows(FOLDER / "scores.tsv") if row_[:3] == row)
-    assert printed_line(score_of_row("newstest2014.de", "heavy", "tokenizer | multi-bleu"), row[2]) != output
+    assert (
+        printed_line(score_of_row("newstest2014.de", "heavy", "tokenizer | multi-bleu"), row[2])
+        != output
+    )
 
 
 @pytest.mark.parametrize("testset", TESTSETS)
@@ -230,14 +298,23 @@ def test_our_tokens_are_tokenizer_perls_one_by_one(testset: str) -> None:
     assert lines_with_other_tokens(ours, bundled_column(testset, "tok")) == []
 
 
-def test_the_german_reference_is_the_published_file() -> None:  # MD5 in MLCommons' and NVIDIA's verify_dataset.sh
-    content = "".join(f"{line}\n" for line in bundled_column("newstest2014.de", "reference")).encode("utf-8")
-    assert hashlib.md5(content, usedforsecurity=False).hexdigest() == "f6c3818b477e4a25cad68b61cc883c17"
+def test_the_german_reference_is_the_published_file() -> (
+    None
+):  # MD5 in MLCommons' and NVIDIA's verify_dataset.sh
+    content = "".join(
+        f"{line}\n" for line in bundled_column("newstest2014.de", "reference")
+    ).encode("utf-8")
+    assert (
+        hashlib.md5(content, usedforsecurity=False).hexdigest()
+        == "f6c3818b477e4a25cad68b61cc883c17"
+    )
 
 
 @pytest.mark.slow
 def test_the_lines_of_newstest2013_agree_too(mirror: Path) -> None:
-    rows = [row for row in printed_rows(mirror / "oracle" / "scores.tsv") if row[0] == "newstest2013.de"]
+    rows = [
+        row for row in printed_rows(mirror / "oracle" / "scores.tsv") if row[0] == "newstest2013.de"
+    ]
     assert len(rows) == 24
     assert [found for row in rows for found in disagreements(row, mirror)] == []
 
@@ -264,7 +341,10 @@ def our_bleu(metric: str, testset: str, hypotheses: str) -> float:
 
 def range_of_differences(rows: list[dict[str, str]], metric: str) -> str:
     """A library's BLEU minus ours, smallest to largest, or "equal" up to the rounding of float32."""
-    differences = [100 * float(row["output"]) - our_bleu(metric, row["reference"], row["hypotheses"]) for row in rows]
+    differences = [
+        100 * float(row["output"]) - our_bleu(metric, row["reference"], row["hypotheses"])
+        for row in rows
+    ]
     if max(map(abs, differences)) < LARGEST_ROUNDING:
         return "equal"
     # Adding 0 turns a rounded -0.0 into 0.0, which is printed without its sign.
@@ -275,7 +355,10 @@ def range_of_differences(rows: list[dict[str, str]], metric: str) -> str:
 def library_table(rows: list[dict[str, str]]) -> str:
     """The table in docs/tables.md, from the recorded outputs and our scores of the same files."""
     lines = [
-        f"| library and call | given | definition | library - ours | library - `{PAPERS_METRIC}` (German) |",
+        (
+            "| library and call | given | definition | library - ours | library -"
+            f" `{PAPERS_METRIC}` (German) |"
+        ),
         "|---|---|---|---|---|",
     ]
     for library, call, kind in sorted({(row["library"], row["call"], row["text"]) for row in rows}):
@@ -283,8 +366,9 @@ def library_table(rows: list[dict[str, str]]) -> str:
         german = [row for row in chosen if row["reference"] == "newstest2014.de"]
         metric = "bleu_sacre_13a" if call.startswith(TOKENISING_CALLS) else METRIC_BY_TEXT[kind]
         lines.append(
-            f"| {library} {chosen[0]['version']}, `{call}` | {TEXT_NAMES[kind]} | `{metric}` | "
-            f"{range_of_differences(chosen, metric)} | {range_of_differences(german, PAPERS_METRIC)} |"
+            f"| {library} {chosen[0]['version']}, `{call}` | {TEXT_NAMES[kind]} | `{metric}` |"
+            f" {range_of_differences(chosen, metric)} |"
+            f" {range_of_differences(german, PAPERS_METRIC)} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -302,19 +386,29 @@ def test_a_hundredth_of_a_point_more_is_not_called_equal() -> None:
 
 @pytest.mark.parametrize("kind", TEXT_NAMES)
 @pytest.mark.parametrize("testset", TESTSETS)
-def test_nltk_counts_an_ngram_of_every_order_in_short_lines_and_nothing_else_differs(testset: str, kind: str) -> None:
+def test_nltk_counts_an_ngram_of_every_order_in_short_lines_and_nothing_else_differs(
+    testset: str, kind: str
+) -> None:
     for row in library_rows():
         if (row["library"], row["reference"], row["text"]) == ("nltk", testset, kind):
-            sides = [text(testset, column, None, True) for column in (row["hypotheses"], "reference")]
+            sides = [
+                text(testset, column, None, True) for column in (row["hypotheses"], "reference")
+            ]
             lines = [side.lines if kind == "raw" else side.tokenized("raw") for side in sides]
             statistics = segment_statistics(*([line.split() for line in side] for side in lines))
             assert corpus_bleu(statistics).score - 100 * float(row["output"]) > 0.001
-            statistics[:, 6:] = np.maximum(statistics[:, 6:], 1)  # n-grams of the hypothesis, by order
-            assert corpus_bleu(statistics).score == pytest.approx(100 * float(row["output"]), abs=1e-9)
+            statistics[:, 6:] = np.maximum(
+                statistics[:, 6:], 1
+            )  # n-grams of the hypothesis, by order
+            assert corpus_bleu(statistics).score == pytest.approx(
+                100 * float(row["output"]), abs=1e-9
+            )
 
 
 def test_every_library_call_has_a_row_for_each_file() -> None:
-    rows = [(row["call"], row["reference"], row["hypotheses"], row["text"]) for row in library_rows()]
+    rows = [
+        (row["call"], row["reference"], row["hypotheses"], row["text"]) for row in library_rows()
+    ]
     calls = {row[0] for row in rows}
     assert len(calls) == 5
     assert sorted(rows) == sorted(

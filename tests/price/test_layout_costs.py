@@ -1,4 +1,6 @@
-"""What each training cost, worked out by hand from its record; what is not known is a dash that says why."""
+"""What each training cost, worked out by hand from its record; what is not known is a dash that
+says why.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -21,19 +23,30 @@ from tests.records_factory import (
     write_training,
 )
 
-# write_binarized: 100 sentences of 1,100 source and 1,000 target tokens, 504 symbols; write_training: 1,000,000 tokens.
+# write_binarized: 100 sentences of 1,100 source and 1,000 target tokens, 504 symbols;
+# write_training: 1,000,000 tokens.
 FLOPS = model_flops(
-    BASE_TRAINING, 504, source_tokens=1.1e6, target_tokens=1.0e6, lengths=SentenceLengths(source=11.0, target=10.0)
+    BASE_TRAINING,
+    504,
+    source_tokens=1.1e6,
+    target_tokens=1.0e6,
+    lengths=SentenceLengths(source=11.0, target=10.0),
 )
 
 
-def site_of(folder: Path, hardware: Hardware, seeds: list[int] | None = None, **changes: Any) -> Site:
+def site_of(
+    folder: Path, hardware: Hardware, seeds: list[int] | None = None, **changes: Any
+) -> Site:
     """Return a site of the paper's scale with trainings of base, `changes` to their records."""
     seeds = seeds or [1]
-    site = make_site(folder, "paper", en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=seeds)
+    site = make_site(
+        folder, "paper", en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=seeds
+    )
     write_binarized(site, "wmt14_en_de")
     for seed in seeds:
-        train = write_training(site, "wmt14_en_de", "base", seed, hardware=hardware, wall_seconds=100.0)
+        train = write_training(
+            site, "wmt14_en_de", "base", seed, hardware=hardware, wall_seconds=100.0
+        )
         path = train_record(site.results_folder, "paper", "wmt14_en_de", "base", seed)
         write_record(msgspec.structs.replace(train, **changes), path)
     return site
@@ -46,8 +59,11 @@ def row_of(table: Table) -> dict[str, str]:
 
 def test_operations_by_hand() -> None:
     """One layer of width 2 and one head, sentences of 5 and 7 tokens, 10 symbols."""
-    tiny = msgspec.structs.replace(BASE_TRAINING, num_layers=1, d_model=2, d_ff=3, num_heads=1, d_k=2, d_v=2)
-    # each matrix of an attention is 2 x 2; a token is compared with a sentence's others and weights them, 2 + 2 each
+    tiny = msgspec.structs.replace(
+        BASE_TRAINING, num_layers=1, d_model=2, d_ff=3, num_heads=1, d_k=2, d_v=2
+    )
+    # each matrix of an attention is 2 x 2; a token is compared with a sentence's others and weights
+    # them, 2 + 2 each
     source = 4 * 4 + 5 * (2 + 2) + 2 * (2 * 3) + 2 * 4  # the last: keys and values for the decoder
     target = 4 * 4 + 7 * (2 + 2) + 2 * 4 + 5 * (2 + 2) + 2 * (2 * 3) + 2 * 10
     lengths = SentenceLengths(source=5, target=7)
@@ -57,7 +73,9 @@ def test_operations_by_hand() -> None:
 
 def test_every_column_by_hand(tmp_path: Path) -> None:  # 100 s on 8 P100: 800 GPU-seconds
     energy = Energy(joules=180_000.0, gpu_seconds=796.0)
-    table = lay_out_costs(frame_of(site_of(tmp_path, EIGHT_P100, energy=energy, tokens=1_000_000_000)))
+    table = lay_out_costs(
+        frame_of(site_of(tmp_path, EIGHT_P100, energy=energy, tokens=1_000_000_000))
+    )
     row = row_of(table)
     assert row["target_tokens"] == "1,000,000,000"
     assert row["source_tokens"] == "1,100,000,000"
@@ -78,12 +96,16 @@ def test_tensor_cores_are_held_against_their_own_peak(tmp_path: Path) -> None:
     site = site_of(tmp_path, hardware, training_json=json_text, tokens=10**11)
     site = with_scale(site, precision="bf16")
     row = row_of(lay_out_costs(frame_of(site)))
-    assert float(row["utilisation_percent"]) == pytest.approx(100 * 1e5 * FLOPS / (800 * 3.12e14), abs=0.05)
+    assert float(row["utilisation_percent"]) == pytest.approx(
+        100 * 1e5 * FLOPS / (800 * 3.12e14), abs=0.05
+    )
 
 
 def with_scale(site: Site, **changes: Any) -> Site:
     """Return the site with another scale config."""
-    return Site(msgspec.structs.replace(site.scale, **changes), site.config_folder, site.results_folder)
+    return Site(
+        msgspec.structs.replace(site.scale, **changes), site.config_folder, site.results_folder
+    )
 
 
 def test_what_was_not_trained_takes_one_line(tmp_path: Path) -> None:

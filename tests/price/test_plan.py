@@ -1,4 +1,6 @@
-"""A plan's numbers agree with the paper's own, with sums done by hand, and with what trainings really took."""
+"""A plan's numbers agree with the paper's own, with sums done by hand, and with what trainings
+really took.
+"""
 
 import json
 from pathlib import Path
@@ -35,13 +37,19 @@ def paper_plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     return plan_of(PAPER, tmp_path_factory.mktemp("nothing"))
 
 
-def test_published_shares_are_target_tokens_a_second_of_big_over_the_peak_of_the_tensor_cores() -> None:
-    """NVIDIA's README, 8 A100 with 10,240 tokens each: 347,936 tokens/s in tf32, 551,599 in mixed precision."""
+def test_published_shares_are_target_tokens_a_second_of_big_over_the_peak_of_the_tensor_cores() -> (
+    None
+):
+    """NVIDIA's README, 8 A100 with 10,240 tokens each: 347,936 tokens/s in tf32, 551,599 in mixed
+    precision.
+    """
     flops = flops_per_token(read_experiment(PAPER).system_by_name["big"].training, 33_708)
     a100 = HARDWARE.gpu_by_name["A100"].rate_by_precision
     for precision, tokens_per_second in (("tf32", 347_936), ("bf16", 551_599)):
         share = find_utilisation(HARDWARE.utilisations, precision, 1024).fraction.value
-        assert share == pytest.approx(tokens_per_second / 8 * flops / a100[precision].value, abs=0.0005)
+        assert share == pytest.approx(
+            tokens_per_second / 8 * flops / a100[precision].value, abs=0.0005
+        )
         narrow = find_utilisation(HARDWARE.utilisations, precision, 512).fraction.value
         assert narrow == pytest.approx(share * 0.302 / 0.438, abs=0.0005)
 
@@ -55,7 +63,9 @@ def test_a_plan_in_another_precision_is_that_column_of_the_first(tmp_path: Path)
 def test_no_update_is_planned_shorter_than_its_hosts_side(tmp_path: Path) -> None:
     """In bf16 8 H100 would make each of base's 100,000 updates in 6.5 ms; the host needs 10."""
     plan = plan_of(msgspec.structs.replace(PAPER, precision="bf16"), tmp_path, H100)
-    hours_by_system = {one.system: one.hours for one in plan.trainings if one.corpus == "wmt14_en_de"}
+    hours_by_system = {
+        one.system: one.hours for one in plan.trainings if one.corpus == "wmt14_en_de"
+    }
     assert hours_by_system["base"] == pytest.approx(100_000 * 0.010 / 3600)
     assert hours_by_system["table3_c_n8"] == pytest.approx(100_000 * 0.010 * 8 / 6 / 3600)
     assert {one.speed.is_host_bound for one in plan.trainings if one.system == "big"} == {False}
@@ -64,7 +74,9 @@ def test_no_update_is_planned_shorter_than_its_hosts_side(tmp_path: Path) -> Non
     assert base.hours == pytest.approx(100_000 * 8 * 0.010 / 3600)  # 8 batches one after the other
 
 
-def test_no_line_of_a_plan_is_wider_than_a_hundred_columns(tmp_path: Path, paper_plan: Plan) -> None:
+def test_no_line_of_a_plan_is_wider_than_a_hundred_columns(
+    tmp_path: Path, paper_plan: Plan
+) -> None:
     record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path)
     for plan in (paper_plan, plan_of(PAPER, tmp_path), plan_of(PAPER, tmp_path, H100)):
         assert max(map(len, render_plan(plan).split("\n"))) <= 100
@@ -82,7 +94,9 @@ def test_money_and_energy_are_hours_times_gpus(paper_plan: Plan) -> None:
 
 def test_the_memory_of_a_device_is_sixteen_bytes_a_parameter_and_a_batch() -> None:
     """One token, one layer pair of d_model 1 and d_ff 1, one symbol: 26 + 4 + 3 numbers are kept."""
-    one = msgspec.structs.replace(PAPER_TRAINING, num_layers=1, d_model=1, d_ff=1, max_tokens_per_batch=1)
+    one = msgspec.structs.replace(
+        PAPER_TRAINING, num_layers=1, d_model=1, d_ff=1, max_tokens_per_batch=1
+    )
     assert device_memory_bytes(one, 100, 1) == CONTEXT_BYTES + 16 * 100 + 4 * 33
 
 
@@ -100,15 +114,22 @@ def test_a_stage_that_snakemake_has_timed_is_taken_as_it_was(tmp_path: Path) -> 
     assert third.basis == "assumed"
 
 
-def test_a_measured_training_counts_for_its_system_and_its_speed_for_the_others(tmp_path: Path) -> None:
-    """Base took an hour, a twelfth of what was assumed, so another seed takes one, and big a twelfth of 84."""
+def test_a_measured_training_counts_for_its_system_and_its_speed_for_the_others(
+    tmp_path: Path,
+) -> None:
+    """Base took an hour, a twelfth of what was assumed, so another seed takes one, and big a
+    twelfth of 84.
+    """
     base = read_experiment(PAPER).system_by_name["base"].training
     record_of(base, tmp_path)
     plan = plan_of(PAPER, tmp_path)
     assert hours_of(plan, "base") == (pytest.approx(1.0), "measured")
     assert hours_of(plan, "big") == (pytest.approx(84 / 12, rel=0.001), "fraction")
     rows = [line.split() for line in render_plan(plan).split("\n")]
-    assert [next(row for row in rows if row[:1] == [name])[6] for name in ("base", "big")] == ["runs", "others"]
+    assert [next(row for row in rows if row[:1] == [name])[6] for name in ("base", "big")] == [
+        "runs",
+        "others",
+    ]
     assert ["runs", "as", "trainings", "of", "the", "system"] in [row[:6] for row in rows]
     assert ["others", "12.00", "of", "the", "share", "below,"] in [row[:6] for row in rows]
 
@@ -134,11 +155,17 @@ def test_a_measured_time_is_in_proportion_to_updates_and_gpus(tmp_path: Path) ->
     "other",
     [
         {"hardware": msgspec.structs.replace(EIGHT_P100, gpu="NVIDIA H200")},
-        {"hardware": Hardware(device="cpu", cpu="a CPU", gpu="", num_gpus=0, num_ranks=8, threads_per_rank=1)},
+        {
+            "hardware": Hardware(
+                device="cpu", cpu="a CPU", gpu="", num_gpus=0, num_ranks=8, threads_per_rank=1
+            )
+        },
         {"training_json": "{}"},
     ],
 )
-def test_another_machine_or_an_old_record_measures_nothing(tmp_path: Path, other: dict[str, Any]) -> None:
+def test_another_machine_or_an_old_record_measures_nothing(
+    tmp_path: Path, other: dict[str, Any]
+) -> None:
     record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path, **other)
     assert hours_of(plan_of(PAPER, tmp_path), "base")[1] == "assumed"
 
@@ -149,12 +176,22 @@ def test_another_batch_is_another_training(tmp_path: Path) -> None:
     assert hours_of(plan_of(PAPER, tmp_path), "base")[1] == "fraction"
 
 
-def test_what_trainings_took_stands_beside_what_was_predicted_when_they_began(tmp_path: Path) -> None:
-    """Seed 1 took one hour of 8 GPUs; seed 2 was stopped after half an hour on as many; seed 3 has not begun."""
+def test_what_trainings_took_stands_beside_what_was_predicted_when_they_began(
+    tmp_path: Path,
+) -> None:
+    """Seed 1 took one hour of 8 GPUs; seed 2 was stopped after half an hour on as many; seed 3 has
+    not begun.
+    """
     prediction = Prediction(hours=2.0, basis="at 30% of 8 P100")
-    record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path, prediction=prediction)
+    record_of(
+        read_experiment(PAPER).system_by_name["base"].training, tmp_path, prediction=prediction
+    )
     run_folder = tmp_path / "runs" / "wmt14_en_de-base-seed2-89abcdef"
-    make_run(run_folder.parent, run_folder.name, events=[started(1, 0, num_gpus=8), ended(1, 30, "stopped")])
+    make_run(
+        run_folder.parent,
+        run_folder.name,
+        events=[started(1, 0, num_gpus=8), ended(1, 30, "stopped")],
+    )
     plan = plan_of(PAPER, tmp_path)
     assert plan.trainings[0].actual == Measured(
         num_finished=1, num_begun=2, hours=1.0, predicted_hours=2.0, total_hours=1.5, gpu_hours=12.0
@@ -162,11 +199,16 @@ def test_what_trainings_took_stands_beside_what_was_predicted_when_they_began(tm
     text = render_plan(plan)
     assert "base wmt14_en_de    1 of 3       1.0 h         2.0 h              12.0\n" in text
     assert "others   1.00 times" not in text  # base's hours are runs', all others' by them
-    assert dict.fromkeys(("runs", "others"), "time from" in text) == {"runs": False, "others": False}
+    assert dict.fromkeys(("runs", "others"), "time from" in text) == {
+        "runs": False,
+        "others": False,
+    }
 
 
 def test_what_a_shorter_training_took_is_not_the_actual_of_the_whole_one(tmp_path: Path) -> None:
-    """7,500 of base's 100,000 updates took a quarter of an hour of 8 GPUs: all will take 13.3 of that."""
+    """7,500 of base's 100,000 updates took a quarter of an hour of 8 GPUs: all will take 13.3 of
+    that.
+    """
     base = read_experiment(PAPER).system_by_name["base"].training
     look = msgspec.structs.replace(base, updates=7500)
     record_of(look, tmp_path, wall_seconds=900.0, gpu_seconds=7200.0)
@@ -174,11 +216,18 @@ def test_what_a_shorter_training_took_is_not_the_actual_of_the_whole_one(tmp_pat
     assert hours_of(plan, "base") == (pytest.approx(0.25 * 100_000 / 7500), "measured")
     actual = plan.trainings[0].actual
     assert actual is not None
-    assert (actual.num_finished, actual.num_begun, actual.hours, actual.gpu_hours) == (0, 1, None, 2.0)
+    assert (actual.num_finished, actual.num_begun, actual.hours, actual.gpu_hours) == (
+        0,
+        1,
+        None,
+        2.0,
+    )
 
 
 def test_a_shorter_training_is_the_actual_where_the_config_asks_for_it(tmp_path: Path) -> None:
-    shorter = msgspec.structs.replace(PAPER, updates=12_600)  # the fewest of which big's 20 models are averaged
+    shorter = msgspec.structs.replace(
+        PAPER, updates=12_600
+    )  # the fewest of which big's 20 models are averaged
     record_of(read_experiment(shorter).system_by_name["base"].training, tmp_path)
     actual = plan_of(shorter, tmp_path).trainings[0].actual
     assert actual is not None
@@ -187,12 +236,19 @@ def test_a_shorter_training_is_the_actual_where_the_config_asks_for_it(tmp_path:
 
 def test_the_data_bins_vocabulary_counts_before_the_files(tmp_path: Path) -> None:
     data = msgspec.structs.replace(
-        BINARIZED, corpus="wmt14_en_de", dictionary_sha256_by_language={"en": "1", "de": "2"},
-        num_pairs_by_split={"train": 7}, vocabulary_size_by_language={"en": 1000, "de": 2000},
-    )  # fmt: skip
+        BINARIZED,
+        corpus="wmt14_en_de",
+        dictionary_sha256_by_language={"en": "1", "de": "2"},
+        num_pairs_by_split={"train": 7},
+        vocabulary_size_by_language={"en": 1000, "de": 2000},
+    )
     write_record(data, corpus_record(tmp_path / "results", "paper", "binarize", "wmt14_en_de"))
     corpus = plan_of(PAPER, tmp_path).corpora[0]
-    assert (corpus.source_vocabulary_size, corpus.vocabulary_size, corpus.is_joint) == (1000, 2000, False)
+    assert (corpus.source_vocabulary_size, corpus.vocabulary_size, corpus.is_joint) == (
+        1000,
+        2000,
+        False,
+    )
     assert corpus.vocabulary_source == "wmt14_en_de: 2,000, counted in its data-bin"
     assert (corpus.num_pairs, corpus.data_bin_bytes) == (7, 7 * 2 * (32 * 2 + 12))
 
@@ -203,7 +259,9 @@ def test_a_record_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path.write_text("torn", encoding="utf-8")
     plan = plan_of(PAPER, tmp_path)
     assert plan.unreadable_records == [str(path)]
-    assert "done.json: cannot be read as the record of a training" in " ".join(render_plan(plan).split())
+    assert "done.json: cannot be read as the record of a training" in " ".join(
+        render_plan(plan).split()
+    )
 
 
 def test_the_command_prints_one_object(
@@ -211,6 +269,9 @@ def test_the_command_prints_one_object(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     configfile = str(CONFIG_FOLDER / "demo.yaml")
-    assert main(["plan", "--configfile", configfile, "--gpu", "H100", "--num-gpus", "1", "--json"]) == 0
+    assert (
+        main(["plan", "--configfile", configfile, "--gpu", "H100", "--num-gpus", "1", "--json"])
+        == 0
+    )
     plan = msgspec.convert(json.loads(capsys.readouterr().out), Plan)
     assert (plan.scale, plan.machine.words, len(plan.trainings)) == ("demo", "1 H100", 6)

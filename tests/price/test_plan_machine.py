@@ -1,4 +1,6 @@
-"""What a plan's trainings run on and by which rule, whether they fit there, and whose the assumptions are."""
+"""What a plan's trainings run on and by which rule, whether they fit there, and whose the
+assumptions are.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,9 @@ TWO_HOURS = JobLimits(cluster="mine", minutes=120, signal_seconds=120, max_num_j
 
 def machine_of(cluster: ClusterSpec = PLAIN, launcher: str = "slurm", **flags: Any) -> Machine:
     """Return what a cluster's trainings run on."""
-    return choose_machine(cluster, HARDWARE, **{"launcher": launcher, "gpu": None, "num_gpus": None, **flags})
+    return choose_machine(
+        cluster, HARDWARE, **{"launcher": launcher, "gpu": None, "num_gpus": None, **flags}
+    )
 
 
 @pytest.fixture
@@ -60,11 +64,19 @@ def test_the_machine_is_the_clusters_then_the_papers(monkeypatch: pytest.MonkeyP
     assert chosen() == ("P100", 8, 8)
     assert chosen(two_nodes) == ("H100", 16, 16)
     assert chosen(gpu="a100") == ("A100", 8, 8)
-    assert chosen(msgspec.structs.replace(PLAIN, gpu_type="nvidia_h100_80gb_hbm3")) == ("H100", 8, 8)
+    assert chosen(msgspec.structs.replace(PLAIN, gpu_type="nvidia_h100_80gb_hbm3")) == (
+        "H100",
+        8,
+        8,
+    )
     assert chosen(CPU) == ("", 8, 8)
     assert chosen(CPU, gpu="h100") == ("H100", 8, 8)
     assert chosen(launcher="local") == ("", 1, 1)
-    assert chosen(launcher="local", gpu="h100") == ("H100", 1, 1)  # as rule train takes, unless message
+    assert chosen(launcher="local", gpu="h100") == (
+        "H100",
+        1,
+        1,
+    )  # as rule train takes, unless message
     assert chosen(launcher="local", gpu="h100", num_gpus=4) == ("H100", 4, 4)
     monkeypatch.setattr("analysis.price.machines.gpu_names", lambda: ["NVIDIA H200"])
     assert chosen(launcher="local") == ("H200", 1, 1)
@@ -72,7 +84,13 @@ def test_the_machine_is_the_clusters_then_the_papers(monkeypatch: pytest.MonkeyP
 
 def test_ranks_lie_on_as_many_nodes_as_their_gpus_need() -> None:
     two_nodes = msgspec.structs.replace(PLAIN, num_nodes=2)
-    for num_gpus, num_nodes, num_ranks_of_node in ((None, 2, 8), (16, 2, 8), (8, 1, 8), (1, 1, 1), (12, 2, 6)):
+    for num_gpus, num_nodes, num_ranks_of_node in (
+        (None, 2, 8),
+        (16, 2, 8),
+        (8, 1, 8),
+        (1, 1, 1),
+        (12, 2, 6),
+    ):
         machine = machine_of(two_nodes, num_gpus=num_gpus)
         assert (machine.num_nodes, machine.num_ranks_of_node) == (num_nodes, num_ranks_of_node)
 
@@ -83,12 +101,18 @@ def test_where_no_gpu_is_named_the_first_with_the_precision_stands_for_it() -> N
     for precision, gpu in (("fp32", "P100"), ("tf32", "A100"), ("bf16", "A100")):
         machine = machine_of(precisions={precision})
         assert (machine.gpu, machine.precision_refusal(precision)) == (gpu, "")
-    assert machine_of(precisions={"bf16"}).chosen_by.endswith("names no gpu_type: the first GPU with the precision")
+    assert machine_of(precisions={"bf16"}).chosen_by.endswith(
+        "names no gpu_type: the first GPU with the precision"
+    )
     assert (
-        machine_of(MINE, precisions={"bf16"}).precision_refusal("bf16").startswith("precision is bf16, which a V100 ")
+        machine_of(MINE, precisions={"bf16"})
+        .precision_refusal("bf16")
+        .startswith("precision is bf16, which a V100 ")
     )
     on_cores = machine_of(launcher="local", precisions={"tf32"})
-    assert on_cores.precision_refusal("tf32").startswith("precision is tf32, which a CPU does not have")
+    assert on_cores.precision_refusal("tf32").startswith(
+        "precision is tf32, which a CPU does not have"
+    )
     assert on_cores.precision_refusal("bf16") == ""  # torch's autocast
 
 
@@ -110,8 +134,16 @@ def test_gpus_from_the_a100_on_are_the_faster_the_fewer_bits_they_multiply(gpu: 
         (MINE, {}, "Slurm, cluster mine (gpu_type v100)"),
         (MINE, {"gpu": "P100"}, "Slurm, cluster mine, P100 in place of gpu_type v100"),
         (MINE, {"num_gpus": 8}, "Slurm, cluster mine (gpu_type v100); 8 GPUs in place of its 4"),
-        (CPU, {"gpu": "P100"}, "Slurm, cluster cpu, which names no gpu_type; 8 GPUs in place of its CPU cores"),
-        (PLAIN, {"launcher": "local", "gpu": "P100"}, "the local launcher, which takes one GPU by default"),
+        (
+            CPU,
+            {"gpu": "P100"},
+            "Slurm, cluster cpu, which names no gpu_type; 8 GPUs in place of its CPU cores",
+        ),
+        (
+            PLAIN,
+            {"launcher": "local", "gpu": "P100"},
+            "the local launcher, which takes one GPU by default",
+        ),
         (
             PLAIN,
             {"launcher": "local", "gpu": "P100", "num_gpus": 2},
@@ -119,13 +151,18 @@ def test_gpus_from_the_a100_on_are_the_faster_the_fewer_bits_they_multiply(gpu: 
         ),
     ],
 )
-def test_a_machine_says_why_it_is_this_one(cluster: ClusterSpec, flags: dict[str, Any], words: str) -> None:
-    """Nobody but a person asks for anything: `preflight` takes a P100 where it does not know the cluster's GPU."""
+def test_a_machine_says_why_it_is_this_one(
+    cluster: ClusterSpec, flags: dict[str, Any], words: str
+) -> None:
+    """Nobody but a person asks for anything: `preflight` takes a P100 where it does not know the
+    cluster's GPU.
+    """
     assert machine_of(cluster, **flags).chosen_by == words
 
 
 @pytest.mark.parametrize(
-    ("hours", "num_jobs"), [(0.0, 1), (1.9, 1), (118 / 60, 1), (2.0, 2), (165.0, 84), (20 * 118 / 60, 20)]
+    ("hours", "num_jobs"),
+    [(0.0, 1), (1.9, 1), (118 / 60, 1), (2.0, 2), (165.0, 84), (20 * 118 / 60, 20)],
 )
 def test_a_job_trains_until_its_signal_to_save(hours: float, num_jobs: int) -> None:
     """118 of 120 minutes, so that 165 hours, 9,900 minutes, are 83.9 of them."""
@@ -134,12 +171,16 @@ def test_a_job_trains_until_its_signal_to_save(hours: float, num_jobs: int) -> N
 
 def test_too_many_jobs_name_the_longest_training_and_the_file_to_change() -> None:
     assert exceeded_limit(TWO_HOURS, {"base": 39.3}) == ""
-    assert exceeded_limit(TWO_HOURS, {"base": 39.3, "big": 165.0}) == (
-        "big: 165.0 hours are 84 jobs of 118 minutes (time_limit_minutes less signal_seconds), 20 are allowed; "
-        "raise max_num_jobs or time_limit_minutes in workflow/config/clusters/mine.yaml"
+    assert (
+        exceeded_limit(TWO_HOURS, {"base": 39.3, "big": 165.0})
+        == "big: 165.0 hours are 84 jobs of 118 minutes (time_limit_minutes less signal_seconds),"
+        " 20 are allowed; raise max_num_jobs or time_limit_minutes in"
+        " workflow/config/clusters/mine.yaml"
     )
     many = {"a": 50.0, "big": 165.0, "b": 51.0, "c": 52.0, "d": 53.0}
-    assert exceeded_limit(TWO_HOURS, many).startswith("big (and a, b, c and 1 more): 165.0 hours are 84 jobs")
+    assert exceeded_limit(TWO_HOURS, many).startswith(
+        "big (and a, b, c and 1 more): 165.0 hours are 84 jobs"
+    )
 
 
 def test_predicted_hours_are_held_against_the_jobs_that_the_cluster_allows(tmp_path: Path) -> None:
@@ -150,17 +191,26 @@ def test_predicted_hours_are_held_against_the_jobs_that_the_cluster_allows(tmp_p
     (check,) = check_plan(plan)
     assert (check.name, check.outcome) == ("trainings", "FAIL")
     assert check.evidence.endswith("20 are allowed")
-    assert check.next_step == "raise max_num_jobs or time_limit_minutes in workflow/config/clusters/mine.yaml"
+    assert (
+        check.next_step
+        == "raise max_num_jobs or time_limit_minutes in workflow/config/clusters/mine.yaml"
+    )
 
 
 def test_trainings_that_are_done_take_no_more_jobs(tmp_path: Path) -> None:
-    only_big = msgspec.structs.replace(PAPER, en_de_systems=["big"], en_fr_systems=[], seeds=[1], ablation_systems=[])
+    only_big = msgspec.structs.replace(
+        PAPER, en_de_systems=["big"], en_fr_systems=[], seeds=[1], ablation_systems=[]
+    )
     four = msgspec.structs.replace(EIGHT_P100, gpu="Tesla V100-SXM2-16GB", num_gpus=4, num_ranks=4)
     assert plan_of(only_big, tmp_path, machine_of(MINE)).overrun != ""
     record_of(
-        read_experiment(PAPER).system_by_name["big"].training, tmp_path, system="big", hardware=four,
-        wall_seconds=165 * 3600.0, run="wmt14_en_de-big-seed1-01234567",
-    )  # fmt: skip
+        read_experiment(PAPER).system_by_name["big"].training,
+        tmp_path,
+        system="big",
+        hardware=four,
+        wall_seconds=165 * 3600.0,
+        run="wmt14_en_de-big-seed1-01234567",
+    )
     assert plan_of(only_big, tmp_path, machine_of(MINE)).overrun == ""
 
 
@@ -170,7 +220,10 @@ def test_trainings_that_are_done_take_no_more_jobs(tmp_path: Path) -> None:
     [
         (
             machine_of(num_gpus=3),
-            "set gpus_per_node and ranks_per_node in workflow/config/clusters/plain.yaml so that all ranks are",
+            (
+                "set gpus_per_node and ranks_per_node in workflow/config/clusters/plain.yaml so"
+                " that all ranks are"
+            ),
         ),
         (
             machine_of(msgspec.structs.replace(CPU, ranks_per_node=3)),
@@ -182,10 +235,15 @@ def test_trainings_that_are_done_take_no_more_jobs(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_ranks_that_cannot_share_an_update_are_refused(machine: Machine, advice: str, tmp_path: Path) -> None:
+def test_ranks_that_cannot_share_an_update_are_refused(
+    machine: Machine, advice: str, tmp_path: Path
+) -> None:
     plan = plan_of(PAPER, tmp_path, machine)
     evidence = "batches_per_update 8 cannot be shared by 3 ranks"
-    assert plan.trainings[-1].refusal == f"table3_e_learned: {evidence}; {advice} a divisor or a multiple of 8"
+    assert (
+        plan.trainings[-1].refusal
+        == f"table3_e_learned: {evidence}; {advice} a divisor or a multiple of 8"
+    )
     check = check_plan(plan)[0]
     assert check.evidence.startswith(f"base: {evidence} (and 21 more)")
     assert check.next_step.startswith(advice)
@@ -193,9 +251,13 @@ def test_ranks_that_cannot_share_an_update_are_refused(machine: Machine, advice:
 
 def test_a_spec_that_no_ranks_can_train_keeps_its_own_reason(tmp_path: Path) -> None:
     system = read_experiment(PAPER).system_by_name["base"]
-    impatient = msgspec.structs.replace(system, training=msgspec.structs.replace(system.training, patience_epochs=1))
+    impatient = msgspec.structs.replace(
+        system, training=msgspec.structs.replace(system.training, patience_epochs=1)
+    )
     assert why_unsupported(system, machine_of()) == ""
-    assert why_unsupported(impatient, machine_of(num_gpus=3)).startswith("base: patience_epochs 1 with save_interval")
+    assert why_unsupported(impatient, machine_of(num_gpus=3)).startswith(
+        "base: patience_epochs 1 with save_interval"
+    )
 
 
 def test_utilisation_that_is_asked_for_counts_before_all_that_was_measured(tmp_path: Path) -> None:

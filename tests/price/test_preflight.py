@@ -44,7 +44,9 @@ def outcomes(checks: list[Check]) -> dict[str, str]:
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """Return the URL of a server with an archive below /bytes and /whole (no ranges), a shorter one below /short."""
+    """Return the URL of a server with an archive below /bytes and /whole (no ranges), a shorter one
+    below /short.
+    """
     with loopback_server() as served:
         served.serve("/bytes/a.tgz", b"x" * NUM_BYTES)
         served.serve("/whole/a.tgz", b"x" * NUM_BYTES, "whole")
@@ -53,26 +55,41 @@ def server() -> Iterator[str]:
 
 
 def corpus_at(*base_urls: str) -> dict[str, CorpusSpec]:
-    """Return a corpus of one archive that has a public place at each URL, and test sets of sacreBLEU."""
+    """Return a corpus of one archive that has a public place at each URL, and test sets of
+    sacreBLEU.
+    """
     base_url_by_place = {f"place{index}": url for index, url in enumerate(base_urls)}
     packed = PackedFile(
-        num_bytes=NUM_BYTES, checksum="unknown", path_by_place=dict.fromkeys(base_url_by_place, "a.tgz")
+        num_bytes=NUM_BYTES,
+        checksum="unknown",
+        path_by_place=dict.fromkeys(base_url_by_place, "a.tgz"),
     )
     source = ArchiveSource(
-        licence="free", archives=["a"], base_url_by_place=base_url_by_place,
+        licence="free",
+        archives=["a"],
+        base_url_by_place=base_url_by_place,
         archive_by_name={
-            "a": ArchiveSpec(num_lines=9, member_by_language={"en": "en", "de": "de"}, file_by_format={"tgz": packed})
+            "a": ArchiveSpec(
+                num_lines=9,
+                member_by_language={"en": "en", "de": "de"},
+                file_by_format={"tgz": packed},
+            )
         },
         testset_by_name={
             name: PublicTestset(sacrebleu_name=published, num_lines=1)
             for name, published in {"newstest2013": "wmt13", "newstest2014": "wmt14/full"}.items()
         },
-    )  # fmt: skip
+    )
     corpus = CorpusSpec(
-        name="c", description="a corpus", language_pair="en-de", source=source, dev_testset="newstest2013",
-        test_testset="newstest2014", clean=CleanSpec(max_words=None, max_length_ratio=None, deduplicate=False),
+        name="c",
+        description="a corpus",
+        language_pair="en-de",
+        source=source,
+        dev_testset="newstest2013",
+        test_testset="newstest2014",
+        clean=CleanSpec(max_words=None, max_length_ratio=None, deduplicate=False),
         subword=SubwordSpec(vocabulary_size=10, joint=True),
-    )  # fmt: skip
+    )
     return {"c": corpus}
 
 
@@ -84,12 +101,20 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("wmt13", "wmt14/full"):
         folder = tmp_path / "cache" / name / "raw"
         folder.mkdir(parents=True)
-        (folder / f"{name.replace('/', '_')}.{Path(DATASETS[name].data[0]).name}").write_bytes(b"archive")
+        (folder / f"{name.replace('/', '_')}.{Path(DATASETS[name].data[0]).name}").write_bytes(
+            b"archive"
+        )
     monkeypatch.setenv("SACREBLEU", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
-def look(corpora: dict[str, CorpusSpec], folder: Path, *, mirror: str | None = None, is_offline: bool = False) -> Check:
+def look(
+    corpora: dict[str, CorpusSpec],
+    folder: Path,
+    *,
+    mirror: str | None = None,
+    is_offline: bool = False,
+) -> Check:
     """Return the one check of a corpus's files."""
     (check,) = check_mirrors(corpora, mirror=mirror, archives_folder=folder, is_offline=is_offline)
     return check
@@ -99,14 +124,20 @@ def look(corpora: dict[str, CorpusSpec], folder: Path, *, mirror: str | None = N
 @pytest.mark.parametrize("place", ["bytes", "whole"])
 def test_an_archive_that_a_place_has_is_found(tmp_path: Path, server: str, place: str) -> None:
     check = look(corpus_at(f"{server}/nothing", f"{server}/{place}"), tmp_path)
-    assert (check.outcome, check.evidence) == ("OK", f"3 files: 1 at {server.removeprefix('http://')}, 2 lie here")
+    assert (check.outcome, check.evidence) == (
+        "OK",
+        f"3 files: 1 at {server.removeprefix('http://')}, 2 lie here",
+    )
 
 
 @pytest.mark.usefixtures("cache")
 def test_an_archive_of_another_size_or_of_no_place_fails(tmp_path: Path, server: str) -> None:
     short = look(corpus_at(f"{server}/short"), tmp_path)
     assert short.outcome == "FAIL"
-    assert f"1 of 3 files were not found: a ({server}/short/a.tgz: 999 bytes, published 1000)" in short.evidence
+    assert (
+        f"1 of 3 files were not found: a ({server}/short/a.tgz: 999 bytes, published 1000)"
+        in short.evidence
+    )
     absent = look(corpus_at(f"{server}/nothing"), tmp_path)
     assert f"a ({server}/nothing/a.tgz: status 404)" in absent.evidence
     assert "AIAYN_MIRROR" in absent.next_step
@@ -141,18 +172,26 @@ def test_a_local_mirror_counts_offline_and_its_size_is_compared(tmp_path: Path) 
 def space(plan: Plan, folder: Path) -> list[Check]:
     """Return the checks of space of a working directory."""
     return preflight.check_space(
-        plan, runs_folder=folder / "runs", results_folder=folder / "results", archives_folder=folder / "archives"
+        plan,
+        runs_folder=folder / "runs",
+        results_folder=folder / "results",
+        archives_folder=folder / "archives",
     )
 
 
-def test_the_plan_must_fit_on_the_disk(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plan_must_fit_on_the_disk(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     needed = plan.runs_bytes + plan.results_bytes + plan.archives_bytes
     leave_free(needed, monkeypatch)
     assert outcomes(space(plan, tmp_path)) == {"space": "OK"}
     leave_free(needed - 1, monkeypatch)
     (check,) = space(plan, tmp_path)
     assert check.outcome == "FAIL"
-    assert f"up to {needed / 1e9:,.1f} GB needed: runs 226.2 GB in {tmp_path / 'runs'}" in check.evidence
+    assert (
+        f"up to {needed / 1e9:,.1f} GB needed: runs 226.2 GB in {tmp_path / 'runs'}"
+        in check.evidence
+    )
     assert "--config runs_folder=" in check.next_step
 
 
@@ -163,7 +202,10 @@ def test_what_lies_there_already_is_not_needed_again(
     needed = plan.runs_bytes + plan.results_bytes + plan.archives_bytes
     leave_free(needed - 2000, monkeypatch)
     assert outcomes(space(plan, tmp_path)) == {"space": "FAIL"}
-    for path in ("runs/wmt14_en_de-base-seed1-01234567/checkpoints/full_00000001.pt", "results/paper/text"):
+    for path in (
+        "runs/wmt14_en_de-base-seed1-01234567/checkpoints/full_00000001.pt",
+        "results/paper/text",
+    ):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_bytes(b"x" * 1000)
     assert outcomes(space(plan, tmp_path)) == {"space": "OK"}
@@ -172,7 +214,9 @@ def test_what_lies_there_already_is_not_needed_again(
 @pytest.mark.parametrize(
     ("version", "outcome"), [((3, 10), "FAIL"), ((3, 11), "OK"), ((3, 13), "OK"), ((3, 14), "FAIL")]
 )
-def test_python_is_one_that_the_packages_are_made_for(version: tuple[int, int], outcome: str) -> None:
+def test_python_is_one_that_the_packages_are_made_for(
+    version: tuple[int, int], outcome: str
+) -> None:
     assert preflight.check_python(version).outcome == outcome
 
 
@@ -187,7 +231,10 @@ def test_packages_are_compared_with_their_pins(tmp_path: Path) -> None:
     path.write_text("# pins\nTorch==1.0\nmsgspec==1.0\nnot_here==2.0\n", encoding="utf-8")
     assert checked(installed) == ("OK", "2 installed, all as constraints.txt pins them")
     assert checked({**installed, "torch": "1.0+cpu"})[0] == "OK"
-    assert checked({**installed, "torch": "1.1"}) == ("WARN", "1 other versions: torch 1.1 (pinned 1.0)")
+    assert checked({**installed, "torch": "1.1"}) == (
+        "WARN",
+        "1 other versions: torch 1.1 (pinned 1.0)",
+    )
     del installed[preflight.SLURM_PACKAGE]
     assert checked(installed) == ("FAIL", f"not installed: {preflight.SLURM_PACKAGE}")
     assert checked(installed, needs_slurm=False)[0] == "OK"
@@ -200,10 +247,26 @@ def test_a_gpu_that_nobody_knows_is_doubtful_and_all_else_is_checked(
     monkeypatch.setattr("analysis.price.verbs.plan.read_cluster", lambda name: unknown)
     monkeypatch.chdir(tmp_path)
     FakeCluster().install(tmp_path / "bin", monkeypatch)
-    main(["preflight", "--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--offline", "--launcher", "slurm", "--json"])
-    checks = {check.name: check for check in msgspec.convert(json.loads(capsys.readouterr().out), list[Check])}
+    main(
+        [
+            "preflight",
+            "--configfile",
+            str(CONFIG_FOLDER / "demo.yaml"),
+            "--offline",
+            "--launcher",
+            "slurm",
+            "--json",
+        ]
+    )
+    checks = {
+        check.name: check
+        for check in msgspec.convert(json.loads(capsys.readouterr().out), list[Check])
+    }
     assert (checks["config"].outcome, checks["GPU"].outcome) == ("OK", "WARN")
-    assert "GPU 'l40s' (gpu_type of cluster plain): config/hardware.yaml has K80, K40, " in checks["GPU"].evidence
+    assert (
+        "GPU 'l40s' (gpu_type of cluster plain): config/hardware.yaml has K80, K40, "
+        in checks["GPU"].evidence
+    )
     assert checks["training"].outcome == "OK"
     assert "space" in checks
 
@@ -213,16 +276,31 @@ def test_preflight_fails_for_a_gpu_type_without_it_and_asks_nothing_of_an_unname
 ) -> None:
     monkeypatch.chdir(tmp_path)
     v100s = msgspec.structs.replace(PLAIN, gpu_type="v100")
-    monkeypatch.setattr("analysis.price.verbs.plan.read_cluster", lambda name: v100s if name == "v100s" else PLAIN)
+    monkeypatch.setattr(
+        "analysis.price.verbs.plan.read_cluster", lambda name: v100s if name == "v100s" else PLAIN
+    )
 
     def checks_of(*flags: str) -> dict[str, dict[str, str]]:
         configfile = str(CONFIG_FOLDER / "paper.yaml")
-        main(["preflight", "--configfile", configfile, "--offline", "--json", *flags, "--config", "precision=bf16"])
+        main(
+            [
+                "preflight",
+                "--configfile",
+                configfile,
+                "--offline",
+                "--json",
+                *flags,
+                "--config",
+                "precision=bf16",
+            ]
+        )
         return {one["name"]: one for one in json.loads(capsys.readouterr().out)}
 
     found = checks_of("--cluster", "v100s")
     assert found["config"]["outcome"] == "FAIL"
-    assert found["config"]["evidence"].startswith("base: precision is bf16, which a V100 does not have")
+    assert found["config"]["evidence"].startswith(
+        "base: precision is bf16, which a V100 does not have"
+    )
     found = checks_of()
     assert (found["config"]["outcome"], found["trainings"]["outcome"]) == ("OK", "OK")
 
@@ -230,14 +308,33 @@ def test_preflight_fails_for_a_gpu_type_without_it_and_asks_nothing_of_an_unname
 @pytest.mark.parametrize(
     ("gpu_of_plan", "here", "outcome", "words"),
     [
-        ("H100", [], "OK", "for CUDA 13.0: GPUs from compute capability 7.5 on, driver 580 or newer"),
+        (
+            "H100",
+            [],
+            "OK",
+            "for CUDA 13.0: GPUs from compute capability 7.5 on, driver 580 or newer",
+        ),
         ("", [["NVIDIA H100", "9.0", "580.65.06"]], "OK", "for CUDA 13.0"),
-        ("P100", [], "FAIL", "P100 (compute capability 6.0): the installed torch has no kernels for it"),
-        ("", [["NVIDIA H100", "9.0", "550.54"]], "FAIL", "NVIDIA driver 550, but torch for CUDA 13.0 needs 580"),
+        (
+            "P100",
+            [],
+            "FAIL",
+            "P100 (compute capability 6.0): the installed torch has no kernels for it",
+        ),
+        (
+            "",
+            [["NVIDIA H100", "9.0", "550.54"]],
+            "FAIL",
+            "NVIDIA driver 550, but torch for CUDA 13.0 needs 580",
+        ),
     ],
 )
 def test_gpus_and_driver_are_compared_with_torchs_build(
-    gpu_of_plan: str, here: list[list[str]], outcome: str, words: str, monkeypatch: pytest.MonkeyPatch
+    gpu_of_plan: str,
+    here: list[list[str]],
+    outcome: str,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch_builds, "installed_build", lambda: torch_builds.CUDA_BUILDS[0])
     monkeypatch.setattr(preflight, "query_gpus", lambda *fields: here)

@@ -1,4 +1,6 @@
-"""The answers of `sbatch --test-only` to a training and to a CPU job; tests/slurm asks a real Slurm."""
+"""The answers of `sbatch --test-only` to a training and to a CPU job; tests/slurm asks a real
+Slurm.
+"""
 
 from pathlib import Path
 
@@ -32,16 +34,22 @@ def test_slurm_answers_in_its_own_words(tmp_path: Path, monkeypatch: pytest.Monk
     assert f"in {tmp_path}/config.yaml" in refused.next_step
 
 
-def test_a_training_that_slurm_refuses_names_the_clusters_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_that_slurm_refuses_names_the_clusters_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     FakeCluster(refused="*sbatch*file*").install(tmp_path / "bin", monkeypatch)
     check = checks_of(tmp_path, "executor: slurm\n")["training"]
     assert (check.outcome, check.evidence) == ("FAIL", "invalid partition specified")
     assert "workflow/config/clusters/plain.yaml" in check.next_step
 
 
-def test_variables_of_the_job_around_it_are_hidden_from_sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_of_the_job_around_it_are_hidden_from_sbatch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     FakeCluster().install(tmp_path / "bin", monkeypatch)
-    (tmp_path / "bin" / "sbatch").write_text(f"#!/bin/sh\nexport -p > {tmp_path}/environment\n", encoding="utf-8")
+    (tmp_path / "bin" / "sbatch").write_text(
+        f"#!/bin/sh\nexport -p > {tmp_path}/environment\n", encoding="utf-8"
+    )
     monkeypatch.setenv("SBATCH_TIMELIMIT", "1")
     check_slurm(PLAIN, "", None)
     assert "SBATCH_TIMELIMIT" not in (tmp_path / "environment").read_text(encoding="utf-8")
@@ -71,5 +79,11 @@ def test_a_profile_without_slurm_jobs_is_said(
 
 
 def test_resources_that_only_snakemake_can_read_are_not_given_to_sbatch() -> None:
-    resources = {"mem_mb": "attempt * 8000", "runtime": "1d", "qos": "long", "constraint": "a100", "disk_mb": 5}
+    resources = {
+        "mem_mb": "attempt * 8000",
+        "runtime": "1d",
+        "qos": "long",
+        "constraint": "a100",
+        "disk_mb": 5,
+    }
     assert sbatch_options(resources) == ["--qos=long", "--constraint=a100"]

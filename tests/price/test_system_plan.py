@@ -1,4 +1,6 @@
-"""`aiayn plan --system` plans one system: what its scale trains, or one training of a system that no list names."""
+"""`aiayn plan --system` plans one system: what its scale trains, or one training of a system that
+no list names.
+"""
 
 import json
 import shlex
@@ -24,15 +26,22 @@ def plan_one(name: str, scale: str = "paper", **training: object) -> SystemPlan:
     """Plan one system of a shipped scale on 8 P100, with some keys of its training changed."""
     experiment = expand_system(read_scale(CONFIG_FOLDER / f"{scale}.yaml"), name)
     system = experiment.system_by_name[name]
-    changed = msgspec.structs.replace(system, training=msgspec.structs.replace(system.training, **training))
+    changed = msgspec.structs.replace(
+        system, training=msgspec.structs.replace(system.training, **training)
+    )
     experiment = msgspec.structs.replace(experiment, system_by_name={name: changed})
-    plan = make_plan(experiment, P100, HARDWARE, results_folder=Path("none"), benchmarks_folder=Path("none"))
+    plan = make_plan(
+        experiment, P100, HARDWARE, results_folder=Path("none"), benchmarks_folder=Path("none")
+    )
     return plan_system(experiment, name, plan)
 
 
 def test_a_listed_system_has_the_corpora_and_seeds_of_its_scale() -> None:
     rows = plan_one("base").plan.trainings
-    assert [(row.corpus, row.seeds) for row in rows] == [("wmt14_en_de", [1, 2, 3]), ("wmt14_en_fr", [1, 2, 3])]
+    assert [(row.corpus, row.seeds) for row in rows] == [
+        ("wmt14_en_de", [1, 2, 3]),
+        ("wmt14_en_fr", [1, 2, 3]),
+    ]
     assert plan_one("base").plan.num_jobs_by_rule["fetch"] == 2
     assert plan_one("table3_c_n2").plan.num_jobs_by_rule["fetch"] == 1
 
@@ -43,8 +52,16 @@ def test_a_system_that_no_list_names_has_one_training() -> None:
 
 
 def test_the_command_is_the_one_that_trains() -> None:
-    data = TrainingData(folder="DATA_BIN", source_language="en", target_language="de", is_joint=True)
-    flags = train_flags(read_system("base", "paper").training, data, seed=1, save_folder="CHECKPOINTS", device="cuda")
+    data = TrainingData(
+        folder="DATA_BIN", source_language="en", target_language="de", is_joint=True
+    )
+    flags = train_flags(
+        read_system("base", "paper").training,
+        data,
+        seed=1,
+        save_folder="CHECKPOINTS",
+        device="cuda",
+    )
     assert plan_one("base").command_by_corpus["wmt14_en_de"] == ["fairseq-train", *flags]
 
 
@@ -52,7 +69,9 @@ def test_the_command_is_the_one_that_trains() -> None:
 def test_the_printed_command_reads_as_the_same_words(system: str) -> None:
     system_plan = plan_one(system)
     printed = render_system_plan(system_plan).partition("fairseq-train ")[2]
-    assert printed.count(" \\\n") == len(printed.splitlines()) - 1  # a backslash ends every line except the last
+    assert (
+        printed.count(" \\\n") == len(printed.splitlines()) - 1
+    )  # a backslash ends every line except the last
     (command,) = system_plan.command_by_corpus.values()
     assert shlex.split(printed.replace("\\\n", "")) == command[1:]
 
@@ -67,7 +86,9 @@ def test_a_system_that_fairseq_cannot_train_is_planned_with_the_reason() -> None
 def test_every_system_of_every_scale_can_be_planned(scale: str) -> None:
     for path in sorted((CONFIG_FOLDER / "systems" / scale).glob("*.yaml")):
         lines = render_system_plan(plan_one(path.stem, scale)).splitlines()
-        assert [line for line in lines if len(line) > WIDTH and "--user-dir" not in line] == [], path.stem
+        assert [line for line in lines if len(line) > WIDTH and "--user-dir" not in line] == [], (
+            path.stem
+        )
 
 
 def test_the_verb_prints_one_object(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,8 +104,11 @@ def test_the_verb_prints_one_object(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_planning_a_system_loads_no_engine() -> None:
     program = (
-        "import sys; from aiayn.__main__ import main; main(['plan', '--system', 'base']); "
-        "sys.exit(str([name for name in ('torch', 'fairseq', 'pandas', 'sacrebleu') if name in sys.modules] or ''))"
+        "import sys; from aiayn.__main__ import main; main(['plan', '--system', 'base']);"
+        " sys.exit(str([name for name in ('torch', 'fairseq', 'pandas', 'sacrebleu') if name in"
+        " sys.modules] or ''))"
     )
-    outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    outcome = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert outcome.stderr.strip() == ""

@@ -1,4 +1,6 @@
-"""An answer without any run: the ranges that a reader can work out by hand, and errors that name what was meant."""
+"""An answer without any run: the ranges that a reader can work out by hand, and errors that name
+what was meant.
+"""
 
 import json
 import re
@@ -28,7 +30,14 @@ def ask(
     language_pair: str = "en-de",
     folder: Path = PUBLISHED_FOLDER,
 ) -> Explanation:
-    return explain(bleu=bleu, metric=metric, testset=testset, language_pair=language_pair, system=system, folder=folder)
+    return explain(
+        bleu=bleu,
+        metric=metric,
+        testset=testset,
+        language_pair=language_pair,
+        system=system,
+        folder=folder,
+    )
 
 
 def ranges(explanation: Explanation) -> list[tuple[str, float | None, float | None]]:
@@ -49,9 +58,12 @@ def check_command(command: str) -> None:
 
 # Printed minus 1.87 (gluon-nlp) and minus 0.6 (HAT), rounded outwards.
 @pytest.mark.parametrize(
-    ("system", "printed", "low", "high"), [("big", "28.4", 26.5, 27.8), ("base", "27.3", 25.4, 26.7)]
+    ("system", "printed", "low", "high"),
+    [("big", "28.4", 26.5, 27.8), ("base", "27.3", 25.4, 26.7)],
 )
-def test_english_german_reads_0_6_to_1_9_lower_in_sacrebleu(system: str, printed: str, low: float, high: float) -> None:
+def test_english_german_reads_0_6_to_1_9_lower_in_sacrebleu(
+    system: str, printed: str, low: float, high: float
+) -> None:
     assert ranges(ask(26.0, system)) == [(printed, low, high)]
 
 
@@ -68,7 +80,9 @@ def test_stopping_early_is_no_reason_for_base() -> None:
             assert "6" not in [cause.rank for cause in ask(bleu, "base", metric=metric).causes]
 
 
-@pytest.mark.parametrize(("bleu", "position"), [(26.49, "below"), (26.5, "within"), (27.8, "within"), (27.81, "above")])
+@pytest.mark.parametrize(
+    ("bleu", "position"), [(26.49, "below"), (26.5, "within"), (27.8, "within"), (27.81, "above")]
+)
 def test_the_ends_belong_to_the_range(bleu: float, position: str) -> None:
     assert ask(bleu, "big").readings[0].position == position
 
@@ -76,16 +90,25 @@ def test_the_ends_belong_to_the_range(bleu: float, position: str) -> None:
 def test_the_range_follows_the_published_gaps(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(PUBLISHED_FOLDER, tmp_path / "published"))
     path = folder / "gaps.csv"
-    kept = [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if "HAT, " not in line]
+    kept = [
+        line
+        for line in path.read_text(encoding="utf-8").splitlines(keepends=True)
+        if "HAT, " not in line
+    ]
     path.write_text("".join(kept), encoding="utf-8", newline="\n")
-    assert ranges(ask(26.9, "big", folder=folder)) == [("28.4", 26.5, 27.8)]  # 28.4 - 0.69 is 27.71, outwards
+    assert ranges(ask(26.9, "big", folder=folder)) == [
+        ("28.4", 26.5, 27.8)
+    ]  # 28.4 - 0.69 is 27.71, outwards
     kept = [line for line in kept if "gluon-nlp, " not in line]
     path.write_text("".join(kept), encoding="utf-8", newline="\n")
     assert ranges(ask(26.9, "big", folder=folder)) == [("28.4", 26.9, 27.8)]  # 28.4 - 1.50
 
 
 def test_the_noise_of_a_seed_is_that_of_its_cause() -> None:
-    assert next(cause.cost for cause in read_causes() if cause.rank == "12") == (Decimal(0), SEED_NOISE)
+    assert next(cause.cost for cause in read_causes() if cause.rank == "12") == (
+        Decimal(0),
+        SEED_NOISE,
+    )
 
 
 ANSWERS = [
@@ -105,7 +128,13 @@ def test_every_command_exists_and_no_line_is_wider_than_a_terminal() -> None:
         text = render_explanation(answer)
         assert text.isascii()
         assert [line for line in text.split("\n") if len(line) > WIDTH] == []
-    assert {command.split()[1] for command in commands} == {"score", "fetch", "average", "decode", "tables"}
+    assert {command.split()[1] for command in commands} == {
+        "score",
+        "fetch",
+        "average",
+        "decode",
+        "tables",
+    }
     assert {command for command in commands if "{" in command} == set()
     for command in commands:
         check_command(command)
@@ -114,13 +143,31 @@ def test_every_command_exists_and_no_line_is_wider_than_a_terminal() -> None:
 def test_a_command_over_several_lines_is_still_one_command() -> None:
     answer = ask(24.9, "base")
     text = render_explanation(answer)
-    printed = [command.replace("\\\n", "") for command in re.findall(r"\$ ((?:.*\\\n)*.*)\n", text)]  # as a shell joins
-    assert [shlex.split(command) for command in printed] == [shlex.split(command) for command in commands_of(answer)]
+    printed = [
+        command.replace("\\\n", "") for command in re.findall(r"\$ ((?:.*\\\n)*.*)\n", text)
+    ]  # as a shell joins
+    assert [shlex.split(command) for command in printed] == [
+        shlex.split(command) for command in commands_of(answer)
+    ]
     assert "\\\n" in text
 
 
 def test_the_verb_prints_one_object_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "--bleu", "24.9", "--system", "base", "--json", "--metric", "bleu_sacre_13a"]) == 0
+    assert (
+        main(
+            [
+                "explain",
+                "--bleu",
+                "24.9",
+                "--system",
+                "base",
+                "--json",
+                "--metric",
+                "bleu_sacre_13a",
+            ]
+        )
+        == 0
+    )
     answer = json.loads(capsys.readouterr().out)
     assert (answer["question"]["metric"], answer["taken"]) == ("bleu_sacre_13a", "")
     assert answer["amount"] == [0.5, 1.8]
@@ -129,22 +176,35 @@ def test_the_verb_prints_one_object_as_json(capsys: pytest.CaptureFixture[str]) 
 
 def test_an_answer_does_not_load_pandas_or_torch() -> None:
     code = (
-        "import sys\nfrom aiayn.__main__ import main\nmain('explain --bleu 26.9 --system big'.split())\n"
-        "print('loaded:', *sorted({'pandas', 'scipy', 'torch', 'fairseq', 'sacrebleu'} & set(sys.modules)))"
+        "import sys\nfrom aiayn.__main__ import main\nmain('explain --bleu 26.9 --system"
+        " big'.split())\nprint('loaded:', *sorted({'pandas', 'scipy', 'torch', 'fairseq',"
+        " 'sacrebleu'} & set(sys.modules)))"
     )
-    outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    outcome = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert outcome.stdout.splitlines()[-1] == "loaded:"
 
 
 def test_another_dictionary_is_asked_first_of_the_number_that_it_once_cost() -> None:
     explanation = explain(
-        bleu=10.15, metric="bleu_fairseq", testset="newstest2014", language_pair="en-de", system="big"
+        bleu=10.15,
+        metric="bleu_fairseq",
+        testset="newstest2014",
+        language_pair="en-de",
+        system="big",
     )
-    assert "L6" in [cause.rank for cause in explanation.causes][:4]  # fairseq #788: 10.15 in place of 29.15
+    assert (
+        "L6" in [cause.rank for cause in explanation.causes][:4]
+    )  # fairseq #788: 10.15 in place of 29.15
 
 
 def test_positions_are_asked_of_a_base_at_twelve() -> None:
     explanation = explain(
-        bleu=12.3, metric="bleu_tok_moses", testset="newstest2014", language_pair="en-de", system="base"
+        bleu=12.3,
+        metric="bleu_tok_moses",
+        testset="newstest2014",
+        language_pair="en-de",
+        system="base",
     )
     assert "L7" in [cause.rank for cause in explanation.causes]  # OpenNMT-py #2262

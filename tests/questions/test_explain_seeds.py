@@ -1,4 +1,6 @@
-"""Several values of one system: the verdict, the printed number as one run, what is cited, and what is refused."""
+"""Several values of one system: the verdict, the printed number as one run, what is cited, and what
+is refused.
+"""
 
 import json
 from dataclasses import replace
@@ -7,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
-from analysis.questions.seeds import explain_seeds, printed_numbers, question_of_values, render_seeds
+from analysis.questions.seeds import (
+    explain_seeds,
+    printed_numbers,
+    question_of_values,
+    render_seeds,
+)
 from tests.logs.factory import GenerationText, TrainingText, averaging_text, write
 
 MEASURED = Path(__file__).resolve().parents[2] / "paper_tables" / "measured"
@@ -31,9 +38,13 @@ def test_three_seeds_get_a_verdict_and_are_held_against_the_printed_single_run(
     (judged,) = answer["verdicts"]  # type: ignore[misc]
     verdict = judged["verdict"]
     assert (judged["printed"]["value"], verdict["outcome"]) == ("28.4", "UNDECIDED")
-    assert verdict["prediction_half_width"] == pytest.approx(1.341, abs=0.001)  # 4.303 * 0.27 * (4/3)^0.5
+    assert verdict["prediction_half_width"] == pytest.approx(
+        1.341, abs=0.001
+    )  # 4.303 * 0.27 * (4/3)^0.5
     assert judged["is_printed_predicted"] is True
-    assert verdict["num_seeds_to_decide"] == 6  # t(0.95, 5 df) = 2.015: 0.27 + 2.015 * 0.27 / 6^0.5 = 0.49
+    assert (
+        verdict["num_seeds_to_decide"] == 6
+    )  # t(0.95, 5 df) = 2.015: 0.27 + 2.015 * 0.27 / 6^0.5 = 0.49
     assert "330 En-De runs" in str(answer["public_spread"])
 
 
@@ -43,7 +54,14 @@ def test_the_mean_of_another_paper_is_judged_with_its_own_sd_and_number_of_seeds
     values = (27.7, 27.84, 27.98)  # mean 27.84, sd 0.14
     of_values = asked(capsys, "--bleu", *map(str, values), *BIG)
     of_mean = asked(capsys, "--mean", "27.84", "--sd", "0.14", "--num-seeds", "3", *BIG)
-    for name in ("outcome", "difference", "interval", "p_outside", "num_seeds_to_decide", "prediction_half_width"):
+    for name in (
+        "outcome",
+        "difference",
+        "interval",
+        "p_outside",
+        "num_seeds_to_decide",
+        "prediction_half_width",
+    ):
         seen = [answer["verdicts"][0]["verdict"][name] for answer in (of_values, of_mean)]  # type: ignore[index]
         assert seen[0] == pytest.approx(seen[1]), name
     assert of_mean["question"]["values"] == []  # type: ignore[index]  # none is known
@@ -66,7 +84,9 @@ def test_a_mean_without_its_sd_or_seeds_is_refused(
 
 
 @pytest.mark.parametrize(("system", "is_of_paper"), [("big", True), ("revisit_tiny", False)])
-def test_one_seed_without_an_sd_of_ours_has_the_seeds_at_public_noise(*, system: str, is_of_paper: bool) -> None:
+def test_one_seed_without_an_sd_of_ours_has_the_seeds_at_public_noise(
+    *, system: str, is_of_paper: bool
+) -> None:
     numbers = printed_numbers(system, "en-de")
     value = float(numbers[0].value) - 0.2
     question = question_of_values([value], numbers[0], scale=None, testset=None, metric=None)
@@ -82,7 +102,9 @@ def test_one_seed_without_an_sd_of_ours_has_the_seeds_at_public_noise(*, system:
 
 
 @pytest.mark.skipif(not (MEASURED / "multi30k").is_dir(), reason="no measured runs are shipped")
-def test_a_smaller_scale_is_a_reason_and_a_replication_of_it_is_judged(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_smaller_scale_is_a_reason_and_a_replication_of_it_is_judged(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     answer = asked(capsys, "--from-logs", str(MEASURED / "multi30k"), "--system", "base")
     (judged,) = answer["verdicts"]  # type: ignore[misc]
     assert judged["verdict"]["reason"].startswith("Another scale: ours is multi30k")
@@ -93,20 +115,34 @@ def test_a_smaller_scale_is_a_reason_and_a_replication_of_it_is_judged(capsys: p
 
 
 def write_logs(folder: Path, *, warm_up: int = 4000, score: str = GenerationText().score) -> Path:
-    """Write logs of base with three seeds and the BLEU of each; the third with other values, if any are given."""
+    """Write logs of base with three seeds and the BLEU of each; the third with other values, if any
+    are given.
+    """
     for seed, value in ((1, "27.21"), (2, "27.31"), (3, "27.41")):
         place = f"checkpoints/s{seed}"
         training = TrainingText(final_nll_bits=2 + seed / 100).changed(seed=seed, save_dir=place)
-        generation = replace(GenerationText(value=value), score=score if seed == 3 else GenerationText().score)
-        average = averaging_text([f"{place}/checkpoint{n}.pt" for n in range(5)], f"{place}/averaged.pt")
-        write(folder / f"s{seed}", {
-            "train.log": (training.changed(warmup_updates=warm_up) if seed == 3 else training).text(),
-            "gen.log": generation.changed(path=f"{place}/averaged.pt").text(), "average.log": average,
-        })  # fmt: skip
+        generation = replace(
+            GenerationText(value=value), score=score if seed == 3 else GenerationText().score
+        )
+        average = averaging_text(
+            [f"{place}/checkpoint{n}.pt" for n in range(5)], f"{place}/averaged.pt"
+        )
+        write(
+            folder / f"s{seed}",
+            {
+                "train.log": (
+                    (training.changed(warmup_updates=warm_up) if seed == 3 else training).text()
+                ),
+                "gen.log": generation.changed(path=f"{place}/averaged.pt").text(),
+                "average.log": average,
+            },
+        )
     return folder
 
 
-def test_foreign_logs_are_asked_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_logs_are_asked_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     answer = asked(capsys, "--from-logs", str(write_logs(tmp_path)), "--system", "base")
     assert sorted(answer["question"]["values"]) == [27.21, 27.31, 27.41]  # type: ignore[index]
     (judged,) = answer["verdicts"]  # type: ignore[misc]
@@ -124,7 +160,11 @@ def test_foreign_logs_are_asked_the_same(tmp_path: Path, capsys: pytest.CaptureF
     ],
 )  # fmt: skip
 def test_values_that_do_not_belong_together_are_refused(
-    changes: dict[str, int], system: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    changes: dict[str, int],
+    system: str,
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = write_logs(tmp_path, **changes)  # type: ignore[arg-type]
     assert main(["explain", "--from-logs", str(folder), "--system", system]) == 1

@@ -1,4 +1,6 @@
-"""Gaps, replications and causes are those that were published; ours stands beside the same definition only."""
+"""Gaps, replications and causes are those that were published; ours stands beside the same
+definition only.
+"""
 
 import string
 from decimal import Decimal
@@ -29,22 +31,56 @@ def test_a_gap_is_between_two_definitions_and_holds_its_own_printed_pair() -> No
 
 
 def test_every_replication_was_checked_and_german_alone_has_compounds() -> None:
-    assert "unverified" not in (PUBLISHED_FOLDER / "reference_replications.csv").read_text(encoding="utf-8")
+    assert "unverified" not in (PUBLISHED_FOLDER / "reference_replications.csv").read_text(
+        encoding="utf-8"
+    )
     for one in read_reference_replications():
         assert float(one.value) > 0, one.name
         assert one.language_pair == "en-de" or "compound_split" not in one.metric, one.name
 
 
 def test_a_commands_placeholders_are_those_that_are_filled_in() -> None:
-    names = {name for cause in read_causes() for _, name, _, _ in string.Formatter().parse(cause.command) if name}
+    names = {
+        name
+        for cause in read_causes()
+        for _, name, _, _ in string.Formatter().parse(cause.command)
+        if name
+    }
     assert names == {"corpus", "language_pair", "last", "system", "testset"}
 
 
 def test_causes_are_ranked_as_they_cost() -> None:
     causes = read_causes()
     lowering = [cause.rank for cause in causes if cause.direction == "lowers"]
-    ranks = ["1a", "1b", "1c", "1d", "1e", "2", "3", "4", "5a", "5b", "6", "7", "8", "9", "10", "11", "12", "13"]
-    ranks += ["L1", "L2", "L3", "L4", "L5", "L6", "L7"]  # of numbers below 17, where others come first
+    ranks = [
+        "1a",
+        "1b",
+        "1c",
+        "1d",
+        "1e",
+        "2",
+        "3",
+        "4",
+        "5a",
+        "5b",
+        "6",
+        "7",
+        "8",
+        "9",
+        "10",
+        "11",
+        "12",
+        "13",
+    ]
+    ranks += [
+        "L1",
+        "L2",
+        "L3",
+        "L4",
+        "L5",
+        "L6",
+        "L7",
+    ]  # of numbers below 17, where others come first
     assert list(dict.fromkeys(lowering)) == ranks
     cost_by_rank = {cause.rank: cause.cost for cause in causes}
     assert cost_by_rank["3"] == (Decimal(1), Decimal(5))
@@ -53,7 +89,9 @@ def test_causes_are_ranked_as_they_cost() -> None:
 
 
 def test_a_cause_is_confined_to_what_it_was_seen_in() -> None:
-    definition = next(cause for cause in read_causes() if (cause.rank, cause.language_pair) == ("4", "en-de"))
+    definition = next(
+        cause for cause in read_causes() if (cause.rank, cause.language_pair) == ("4", "en-de")
+    )
     assert definition.applies_to("en-de", "big", "bleu_tok_compound_split")
     assert not definition.applies_to("en-fr", "big", "bleu_tok_moses")
     assert not definition.applies_to("en-de", "big", "bleu_sacre_13a")  # it is sacreBLEU already
@@ -94,6 +132,9 @@ def test_at_the_papers_scale_ours_is_shown_in_the_same_definition_only(paper_sit
     assert beside["en-de", "base", "newstest2014", "bleu_tok_compound_split"].startswith("27.")
     assert "(n=2)" in beside["en-de", "base", "newstest2014", "bleu_tok_compound_split"]
     assert ("en-fr", "big", "newstest2014", "bleu_sacre_13a") in beside
-    assert {testset for _, _, testset, _ in beside} == {"newstest2013", "newstest2014"}  # the filtered set is another
+    assert {testset for _, _, testset, _ in beside} == {
+        "newstest2013",
+        "newstest2014",
+    }  # the filtered set is another
     assert "other" not in {metric for *_, metric in beside}
     assert table.signatures != ()

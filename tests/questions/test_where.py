@@ -46,7 +46,10 @@ def test_parameters_steps_and_costs_are_of_the_training_alone(site: Site) -> Non
 
 def test_a_number_that_the_editions_print_differently_is_one_cell_with_both(site: Site) -> None:
     cells = named_cells(frame_of(site))
-    assert cells["table2:big:bleu_en_fr"].printed_by_edition == {"neurips2017": "41.0", "arxiv": "41.8"}
+    assert cells["table2:big:bleu_en_fr"].printed_by_edition == {
+        "neurips2017": "41.0",
+        "arxiv": "41.8",
+    }
     assert "table2:big:bleu_en_fr" in render_list(cells)
 
 

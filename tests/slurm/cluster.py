@@ -1,11 +1,13 @@
-"""A whole Slurm on this machine, for tests: two nodes of 8 pretended GPUs each, with accounting, on loopback.
+"""A whole Slurm on this machine, for tests: two nodes of 8 pretended GPUs each, with accounting, on
+loopback.
 
     python -m tests.slurm.cluster up [--folder F]      prints the lines that a shell needs: eval "$(...)"
     python -m tests.slurm.cluster status [--folder F]
     python -m tests.slurm.cluster down [--folder F]
 
-As root on Debian; packages that are missing are installed. Everything is below the one folder, except one line of
-/etc/hosts that names the nodes; `down` takes that away, too. `up` again does what is left to do.
+As root on Debian; packages that are missing are installed. Everything is below the one folder,
+except one line of /etc/hosts that names the nodes; `down` takes that away, too. `up` again does
+what is left to do.
 """
 
 import argparse
@@ -26,11 +28,18 @@ from pathlib import Path
 from tests.slurm.cluster_daemons import DAEMONS, Daemons
 from tests.slurm.cluster_layout import DEFAULT_PARTITION, NODES, NUM_PORTS, Layout
 from tests.slurm.cluster_packages import require_packages
-from tests.slurm.cluster_processes import ClusterError, end_process, processes_of, processes_on_node, wait_until
+from tests.slurm.cluster_processes import (
+    ClusterError,
+    end_process,
+    processes_of,
+    processes_on_node,
+    wait_until,
+)
 
 DEFAULT_FOLDER = Path(tempfile.gettempdir()) / "aiayn-cluster"
 HOSTS_PATH = Path("/etc/hosts")
-# Below those that Linux gives to outgoing connections, and below those that trainings take for their ranks.
+# Below those that Linux gives to outgoing connections, and below those that trainings take for
+# their ranks.
 LOWEST_PORT, HIGHEST_PORT = 12_000, 19_999
 LONGEST_REGISTRATION_SECONDS = 30.0
 
@@ -68,11 +77,15 @@ class Cluster:
                 self._revive(daemon)
                 daemons.start(daemon)
             wait_until(
-                lambda: daemons.succeeds("sacct", "--noheader"), LONGEST_REGISTRATION_SECONDS, "an answer of sacct"
+                lambda: daemons.succeeds("sacct", "--noheader"),
+                LONGEST_REGISTRATION_SECONDS,
+                "an answer of sacct",
             )
 
     def down(self) -> None:
-        """End every process of the cluster and remove its folder, also after an `up` that was killed half-way."""
+        """End every process of the cluster and remove its folder, also after an `up` that was
+        killed half-way.
+        """
         if self.folder.exists():
             with self._locked():
                 self._end_all()
@@ -91,7 +104,9 @@ class Cluster:
 
     def is_up(self) -> bool:
         """Return whether every daemon answers."""
-        return (self.folder / "first_port").exists() and all(self.daemons.answers(daemon) for daemon in DAEMONS)
+        return (self.folder / "first_port").exists() and all(
+            self.daemons.answers(daemon) for daemon in DAEMONS
+        )
 
     def processes(self) -> list[int]:
         """Return every living process of the cluster."""
@@ -138,7 +153,9 @@ class Cluster:
             descriptor = os.open(self.folder, os.O_RDONLY)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-                if self.folder.exists() and os.path.samestat(os.fstat(descriptor), self.folder.stat()):
+                if self.folder.exists() and os.path.samestat(
+                    os.fstat(descriptor), self.folder.stat()
+                ):
                     yield
                     return
             finally:
@@ -148,7 +165,11 @@ class Cluster:
         path = self.folder / "first_port"
         if path.exists():
             return
-        first = next(first for first in _shuffled_first_ports() if all(map(_is_free, range(first, first + NUM_PORTS))))
+        first = next(
+            first
+            for first in _shuffled_first_ports()
+            if all(map(_is_free, range(first, first + NUM_PORTS)))
+        )
         path.write_text(f"{first}\n", encoding="utf-8")
 
     @property
@@ -162,13 +183,21 @@ class Cluster:
             hosts.write(f"127.0.0.1 {' '.join(NODES)}{self._hosts_mark}")
         for node in NODES:
             if socket.gethostbyname(node) != "127.0.0.1":
-                raise ClusterError(f"{node} is {socket.gethostbyname(node)} here, expected 127.0.0.1; see {HOSTS_PATH}")
+                raise ClusterError(
+                    f"{node} is {socket.gethostbyname(node)} here, expected 127.0.0.1; see"
+                    f" {HOSTS_PATH}"
+                )
 
     def _unname_nodes(self) -> None:
-        lines = HOSTS_PATH.read_text(encoding="utf-8").splitlines(keepends=True) if HOSTS_PATH.exists() else []
+        lines = (
+            HOSTS_PATH.read_text(encoding="utf-8").splitlines(keepends=True)
+            if HOSTS_PATH.exists()
+            else []
+        )
         kept = [line for line in lines if not line.endswith(self._hosts_mark)]
         if kept != lines:
-            # In place: in a container the file is a mount of its own, which no other file can be renamed to.
+            # In place: in a container the file is a mount of its own, which no other file can be
+            # renamed to.
             HOSTS_PATH.write_text("".join(kept), encoding="utf-8")
 
 
@@ -196,9 +225,13 @@ def _is_free(port: int) -> bool:
 
 def main(arguments: Sequence[str]) -> int:
     """Bring a cluster up or down, or tell its state; 1 if it is not as asked for."""
-    parser = argparse.ArgumentParser(prog="python -m tests.slurm.cluster", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.slurm.cluster", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("what", choices=["up", "down", "status"])
-    parser.add_argument("--folder", type=Path, default=DEFAULT_FOLDER, help=f"default: {DEFAULT_FOLDER}")
+    parser.add_argument(
+        "--folder", type=Path, default=DEFAULT_FOLDER, help=f"default: {DEFAULT_FOLDER}"
+    )
     args = parser.parse_args(arguments)
     cluster = Cluster(args.folder)
     begin = time.monotonic()
@@ -210,11 +243,18 @@ def main(arguments: Sequence[str]) -> int:
     except (ClusterError, OSError) as error:
         print(f"cluster: {error}", file=sys.stderr)
         return 1
-    print(f"cluster: {args.what} after {time.monotonic() - begin:.1f} s, {args.folder}", file=sys.stderr)
+    print(
+        f"cluster: {args.what} after {time.monotonic() - begin:.1f} s, {args.folder}",
+        file=sys.stderr,
+    )
     if args.what == "up":
-        print(f"partition {DEFAULT_PARTITION} is the default; in this shell: eval what stands below", file=sys.stderr)
         print(
-            f"export SLURM_CONF='{cluster.layout.slurm_conf_path}'\nexport PATH='{cluster.layout.bin_folder}':\"$PATH\""
+            f"partition {DEFAULT_PARTITION} is the default; in this shell: eval what stands below",
+            file=sys.stderr,
+        )
+        print(
+            f"export SLURM_CONF='{cluster.layout.slurm_conf_path}'\nexport"
+            f" PATH='{cluster.layout.bin_folder}':\"$PATH\""
         )
     return 0
 

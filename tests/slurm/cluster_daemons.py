@@ -10,13 +10,21 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.slurm.cluster_layout import GPUS_PER_NODE, NODES, Layout, configuration
-from tests.slurm.cluster_processes import ClusterError, daemon_process, end_process, start_daemon, wait_until
+from tests.slurm.cluster_processes import (
+    ClusterError,
+    daemon_process,
+    end_process,
+    start_daemon,
+    wait_until,
+)
 
 # Each needs those before it: slurmctld makes the cluster known to slurmdbd as it starts.
 DAEMONS = ("munged", "mariadbd", "slurmdbd", "slurmctld", *NODES)
 LONGEST_START_SECONDS = 60.0
 LONGEST_ANSWER_SECONDS = 10.0
-NUM_DATABASE_TRIES = 2  # seen to fail once, of three at the same time on a machine with much else to do
+NUM_DATABASE_TRIES = (
+    2  # seen to fail once, of three at the same time on a machine with much else to do
+)
 
 
 class Daemons:
@@ -26,9 +34,21 @@ class Daemons:
         self.layout = layout
 
     def prepare(self) -> None:
-        """Make folders, secrets, configuration and the database's files, where they are not there yet."""
+        """Make folders, secrets, configuration and the database's files, where they are not there
+        yet.
+        """
         layout = self.layout
-        folders = ["bin", "conf", "log", "munge", "run", "state", "gpus", "tmp", *(f"spool/{node}" for node in NODES)]
+        folders = [
+            "bin",
+            "conf",
+            "log",
+            "munge",
+            "run",
+            "state",
+            "gpus",
+            "tmp",
+            *(f"spool/{node}" for node in NODES),
+        ]
         for name in folders:
             (layout.folder / name).mkdir(parents=True, exist_ok=True)
         layout.munge_key_path.parent.chmod(0o700)
@@ -36,10 +56,14 @@ class Daemons:
         _write_secret(layout.password_path, secrets.token_hex(16))
         for index in range(GPUS_PER_NODE):
             _make_gpu(layout.gpu_folder / f"gpu{index}")
-        for name, text in configuration(layout, layout.password_path.read_text(encoding="utf-8")).items():
-            _write_whole(layout.conf_folder / name, text, mode=0o600 if name == "slurmdbd.conf" else 0o644)
-        # Snakemake's executor inside a job drops SLURM_CONF before its srun (its version 0.6.1), as if every cluster
-        # had its slurm.conf in /etc.
+        for name, text in configuration(
+            layout, layout.password_path.read_text(encoding="utf-8")
+        ).items():
+            _write_whole(
+                layout.conf_folder / name, text, mode=0o600 if name == "slurmdbd.conf" else 0o644
+            )
+        # Snakemake's executor inside a job drops SLURM_CONF before its srun (its version 0.6.1), as
+        # if every cluster had its slurm.conf in /etc.
         srun = _command("srun", except_folder=layout.bin_folder)
         command = f'#!/bin/sh\nSLURM_CONF={layout.slurm_conf_path} exec {srun} "$@"\n'
         _write_whole(layout.bin_folder / "srun", command, mode=0o755)
@@ -59,7 +83,11 @@ class Daemons:
                 environment=own_environment(self.layout),
             )
         try:
-            wait_until(lambda: self.answers(daemon) or self.process(daemon) is None, LONGEST_START_SECONDS, daemon)
+            wait_until(
+                lambda: self.answers(daemon) or self.process(daemon) is None,
+                LONGEST_START_SECONDS,
+                daemon,
+            )
         except ClusterError as error:
             raise ClusterError(f"{error}\n{self._log_tail(daemon)}") from error
         if self.process(daemon) is None:
@@ -121,19 +149,33 @@ class Daemons:
         conf = str(layout.slurm_conf_path)
         if daemon == "munged":
             return [
-                _command("munged"), "--foreground", "--force", f"--key-file={layout.munge_key_path}",
-                f"--socket={layout.socket_path(daemon)}", f"--pid-file={layout.folder}/run/munged.munge.pid",
-                f"--log-file={layout.log_folder}/munged.log", f"--seed-file={layout.folder}/munge/seed",
-            ]  # fmt: skip
+                _command("munged"),
+                "--foreground",
+                "--force",
+                f"--key-file={layout.munge_key_path}",
+                f"--socket={layout.socket_path(daemon)}",
+                f"--pid-file={layout.folder}/run/munged.munge.pid",
+                f"--log-file={layout.log_folder}/munged.log",
+                f"--seed-file={layout.folder}/munge/seed",
+            ]
         if daemon == "mariadbd":
             return [
-                _command("mariadbd"), "--no-defaults", "--user=root", f"--datadir={layout.folder}/database",
-                f"--socket={layout.socket_path(daemon)}", f"--pid-file={layout.folder}/run/mariadbd.maria.pid",
-                "--bind-address=127.0.0.1", f"--port={layout.port(daemon)}", "--skip-name-resolve", "--skip-log-bin",
+                _command("mariadbd"),
+                "--no-defaults",
+                "--user=root",
+                f"--datadir={layout.folder}/database",
+                f"--socket={layout.socket_path(daemon)}",
+                f"--pid-file={layout.folder}/run/mariadbd.maria.pid",
+                "--bind-address=127.0.0.1",
+                f"--port={layout.port(daemon)}",
+                "--skip-name-resolve",
+                "--skip-log-bin",
                 # slurmdbd asks for these two; what a power cut would lose here is lost anyway.
-                "--innodb-buffer-pool-size=64M", "--innodb-lock-wait-timeout=900",
-                "--innodb-flush-log-at-trx-commit=0", f"--init-file={layout.folder}/munge/database.sql",
-            ]  # fmt: skip
+                "--innodb-buffer-pool-size=64M",
+                "--innodb-lock-wait-timeout=900",
+                "--innodb-flush-log-at-trx-commit=0",
+                f"--init-file={layout.folder}/munge/database.sql",
+            ]
         if daemon in NODES:
             return [_command("slurmd"), "-D", "-f", conf, "-N", daemon]
         return [_command(daemon), "-D", *(["-f", conf] if daemon == "slurmctld" else [])]
@@ -146,7 +188,10 @@ class Daemons:
             "grant all on slurm.* to slurm@'127.0.0.1';\n"
         )
         _write_whole(self.layout.folder / "munge" / "database.sql", statements, mode=0o600)
-        folder, partial_folder = self.layout.folder / "database", self.layout.folder / "database.partial"
+        folder, partial_folder = (
+            self.layout.folder / "database",
+            self.layout.folder / "database.partial",
+        )
         if folder.exists():
             return
         command = [
@@ -160,13 +205,19 @@ class Daemons:
         for _ in range(NUM_DATABASE_TRIES):
             shutil.rmtree(partial_folder, ignore_errors=True)
             finished = subprocess.run(
-                command, env=own_environment(self.layout), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                command,
+                env=own_environment(self.layout),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
                 check=False,
-            )  # fmt: skip
+            )
             if finished.returncode == 0:
                 partial_folder.rename(folder)
                 return
-        message = finished.stdout.partition("The problem could be")[0]  # then follow pages of advice
+        message = finished.stdout.partition("The problem could be")[
+            0
+        ]  # then follow pages of advice
         raise ClusterError(f"{' '.join(command)} failed:\n{message[-2000:]}")
 
     def _pid_path(self, daemon: str) -> Path:
@@ -174,24 +225,36 @@ class Daemons:
 
     def _log_tail(self, daemon: str) -> str:
         path = self.layout.log_folder / f"{daemon}.out"
-        return "\n".join(path.read_text(encoding="utf-8", errors="replace").rstrip().split("\n")[-10:])
+        return "\n".join(
+            path.read_text(encoding="utf-8", errors="replace").rstrip().split("\n")[-10:]
+        )
 
 
 def own_environment(layout: Layout) -> dict[str, str]:
-    """Return the environment of daemons and of questions to them: nothing of a cluster outside of this one."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SBATCH_"))}
+    """Return the environment of daemons and of questions to them: nothing of a cluster outside of
+    this one.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SLURM_", "SBATCH_"))
+    }
     return kept | layout.environment() | {"TMPDIR": str(layout.folder / "tmp")}
 
 
 def _command(name: str, *, except_folder: Path | None = None) -> str:
-    """Return a command's path, or its name alone if it is nowhere; system folders are no user's everywhere."""
+    """Return a command's path, or its name alone if it is nowhere; system folders are no user's
+    everywhere.
+    """
     folders = [*os.environ.get("PATH", "").split(os.pathsep), "/usr/sbin", "/sbin"]
     search_path = os.pathsep.join(folder for folder in folders if folder != str(except_folder))
     return shutil.which(name, path=search_path) or name
 
 
 def _make_gpu(path: Path) -> None:
-    """Make a pretended GPU: of a device Slurm also exports CUDA_VISIBLE_DEVICES, which it does not of a plain file."""
+    """Make a pretended GPU: of a device Slurm also exports CUDA_VISIBLE_DEVICES, which it does not
+    of a plain file.
+    """
     if not path.exists():
         null = os.stat(os.devnull)
         try:

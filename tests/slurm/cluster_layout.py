@@ -1,6 +1,8 @@
-"""What the test cluster is made of: its nodes and partitions, the files in its one folder, and Slurm's configuration.
+"""What the test cluster is made of: its nodes and partitions, the files in its one folder, and
+Slurm's configuration.
 
-Tried with Slurm 22.05, as Debian 12 has it. Every setting that is not Slurm's default says why it is there.
+Tried with Slurm 22.05, as Debian 12 has it. Every setting that is not Slurm's default says why it
+is there.
 """
 
 import os
@@ -40,8 +42,8 @@ class Layout:
         longest = len(os.fsencode(self.socket_path("mariadbd")))
         if longest > LONGEST_SOCKET_PATH:
             raise ClusterError(
-                f"{self.folder}: its sockets' paths have {longest} bytes, Linux takes {LONGEST_SOCKET_PATH}; "
-                "choose a shorter --folder"
+                f"{self.folder}: its sockets' paths have {longest} bytes, Linux takes"
+                f" {LONGEST_SOCKET_PATH}; choose a shorter --folder"
             )
 
     @property
@@ -100,8 +102,11 @@ def configuration(layout: Layout, password: str) -> dict[str, str]:
     return {
         "slurm.conf": _slurm_conf(layout),
         "slurmdbd.conf": _slurmdbd_conf(layout, password),
-        "gres.conf": f"AutoDetect=off\nName=gpu File={layout.gpu_folder}/gpu[0-{GPUS_PER_NODE - 1}]\n",
-        # Slurm 22.05 loads a plugin for cgroups even where nothing uses it; this one mounts nothing.
+        "gres.conf": (
+            f"AutoDetect=off\nName=gpu File={layout.gpu_folder}/gpu[0-{GPUS_PER_NODE - 1}]\n"
+        ),
+        # Slurm 22.05 loads a plugin for cgroups even where nothing uses it; this one mounts
+        # nothing.
         "cgroup.conf": "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n",
     }
 

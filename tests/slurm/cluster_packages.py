@@ -22,7 +22,9 @@ PACKAGE_BY_COMMAND = {
 # slurmdbd merely recommends it, and does not start without it.
 DATABASE_PLUGIN, DATABASE_PLUGIN_PACKAGE = "accounting_storage_mysql.so", "slurm-wlm-mysql-plugin"
 POLICY_PATH = Path("/usr/sbin/policy-rc.d")
-NO_SERVICE_STARTS = "#!/bin/sh\nexit 101\n"  # the answer `no` to a package that would start its own service
+NO_SERVICE_STARTS = (
+    "#!/bin/sh\nexit 101\n"  # the answer `no` to a package that would start its own service
+)
 UPDATE = ("update", "-qq")
 LONGEST_INSTALLATION_SECONDS = 300
 
@@ -31,7 +33,9 @@ def missing_packages() -> list[str]:
     """Return the packages that are not there yet."""
     search_path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
     missing = [
-        package for command, package in PACKAGE_BY_COMMAND.items() if not shutil.which(command, path=search_path)
+        package
+        for command, package in PACKAGE_BY_COMMAND.items()
+        if not shutil.which(command, path=search_path)
     ]
     if not list(Path("/usr/lib").glob(f"*/slurm-wlm/{DATABASE_PLUGIN}")):
         missing.append(DATABASE_PLUGIN_PACKAGE)
@@ -52,14 +56,23 @@ def require_packages() -> None:
     if not missing:
         return
     if not shutil.which("apt-get"):
-        raise ClusterUnavailableError(f"no test cluster: no {', '.join(missing)}, and no apt-get to install them by")
+        raise ClusterUnavailableError(
+            f"no test cluster: no {', '.join(missing)}, and no apt-get to install them by"
+        )
     with _services_kept_from_starting():
         _apt_get(*UPDATE)
         _apt_get("install", "-y", "-qq", "--no-install-recommends", *missing)
 
 
 def _apt_get(*arguments: str) -> None:
-    command = ["apt-get", "-o", "Acquire::http::Timeout=20", "-o", "DPkg::Lock::Timeout=60", *arguments]
+    command = [
+        "apt-get",
+        "-o",
+        "Acquire::http::Timeout=20",
+        "-o",
+        "DPkg::Lock::Timeout=60",
+        *arguments,
+    ]
     try:
         finished = subprocess.run(
             command,
@@ -75,7 +88,8 @@ def _apt_get(*arguments: str) -> None:
         raise ClusterUnavailableError(
             f"no test cluster: {' '.join(command)}: not done after {error.timeout} s"
         ) from error
-    # An update that could not reach some source is reported, but may have brought all that is needed.
+    # An update that could not reach some source is reported, but may have brought all that is
+    # needed.
     if finished.returncode != 0 and arguments != UPDATE:
         tail = "\n  ".join(finished.stdout.rstrip().split("\n")[-5:])
         raise ClusterUnavailableError(f"no test cluster: {' '.join(command)} failed:\n  {tail}")

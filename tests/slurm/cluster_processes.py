@@ -1,4 +1,5 @@
-"""The cluster's processes: daemons started in the foreground of their own, known by number and time of birth.
+"""The cluster's processes: daemons started in the foreground of their own, known by number and time
+of birth.
 
 A process number alone may be another process's by the time it is signalled.
 """
@@ -13,7 +14,15 @@ from pathlib import Path
 
 POLL_SECONDS = 0.05
 LONGEST_END_SECONDS = 10.0  # from TERM to KILL
-DAEMON_NAMES = ("munged", "mariadbd", "slurmdbd", "slurmctld", "slurmscriptd", "slurmd", "slurmstepd")
+DAEMON_NAMES = (
+    "munged",
+    "mariadbd",
+    "slurmdbd",
+    "slurmctld",
+    "slurmscriptd",
+    "slurmd",
+    "slurmstepd",
+)
 
 
 class ClusterError(Exception):
@@ -21,7 +30,9 @@ class ClusterError(Exception):
 
 
 class ClusterUnavailableError(ClusterError):
-    """This machine cannot have the cluster: no root, no apt-get, or no packages. Tests skip with the message."""
+    """This machine cannot have the cluster: no root, no apt-get, or no packages. Tests skip with
+    the message.
+    """
 
 
 def wait_until(is_so: Callable[[], bool], seconds: float, what: str) -> None:
@@ -40,14 +51,22 @@ def wait_until(is_so: Callable[[], bool], seconds: float, what: str) -> None:
 def birth_of(process: int) -> str | None:
     """Return when a process was born, in the kernel's ticks; None if it is gone, or a zombie."""
     try:
-        # The command, in parentheses, may hold spaces; state and birth are fields 3 and 22 of the whole line.
-        fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")[2].split()
+        # The command, in parentheses, may hold spaces; state and birth are fields 3 and 22 of the
+        # whole line.
+        fields = (
+            Path(f"/proc/{process}/stat")
+            .read_text(encoding="utf-8", errors="replace")
+            .rpartition(") ")[2]
+            .split()
+        )
     except OSError:
         return None
     return None if fields[0] in ("Z", "X") else fields[19]
 
 
-def start_daemon(command: Sequence[str], *, pid_path: Path, log_path: Path, environment: Mapping[str, str]) -> None:
+def start_daemon(
+    command: Sequence[str], *, pid_path: Path, log_path: Path, environment: Mapping[str, str]
+) -> None:
     """Start a daemon that outlives this process, and note who it is."""
     with log_path.open("ab") as log:
         process = subprocess.Popen(
@@ -94,10 +113,15 @@ def end_process(process: int, number: signal.Signals = signal.SIGTERM) -> None:
 def processes_of(folder: Path) -> list[int]:
     """Return all living processes of the cluster in a folder: daemons, and what its jobs started.
 
-    Commands of the cluster's users are none of them, though they have its SLURM_CONF: no job is theirs.
+    Commands of the cluster's users are none of them, though they have its SLURM_CONF: no job is
+    theirs.
     """
     numbers = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    return [number for number in numbers if number != os.getpid() and _belongs(number, folder) and birth_of(number)]
+    return [
+        number
+        for number in numbers
+        if number != os.getpid() and _belongs(number, folder) and birth_of(number)
+    ]
 
 
 def _belongs(number: int, folder: Path) -> bool:
@@ -106,20 +130,28 @@ def _belongs(number: int, folder: Path) -> bool:
         command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
         variables = Path(f"/proc/{number}/environ").read_bytes().split(b"\0")
         is_daemon = name in DAEMON_NAMES
-        opened = [os.readlink(path) for path in Path(f"/proc/{number}/fd").iterdir()] if is_daemon else []
+        opened = (
+            [os.readlink(path) for path in Path(f"/proc/{number}/fd").iterdir()]
+            if is_daemon
+            else []
+        )
     except OSError:  # gone meanwhile
         return False
     below = os.fsencode(folder) + b"/"
     has_cluster = any(variable.startswith(b"SLURM_CONF=" + below) for variable in variables)
     if is_daemon:
         return (
-            has_cluster or any(below in word for word in command) or any(str(folder) + "/" in path for path in opened)
+            has_cluster
+            or any(below in word for word in command)
+            or any(str(folder) + "/" in path for path in opened)
         )
     return has_cluster and any(variable.startswith(b"SLURM_JOB_ID=") for variable in variables)
 
 
 def processes_on_node(folder: Path, node: str) -> list[int]:
-    """Return what would be gone if a node lost its power: its slurmd, and all of its jobs' processes."""
+    """Return what would be gone if a node lost its power: its slurmd, and all of its jobs'
+    processes.
+    """
     return [number for number in processes_of(folder) if _is_on_node(number, node)]
 
 

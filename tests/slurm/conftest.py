@@ -1,4 +1,6 @@
-"""One cluster for all tests of this folder; where there can be none they are skipped, with the reason."""
+"""One cluster for all tests of this folder; where there can be none they are skipped, with the
+reason.
+"""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +11,9 @@ from tests.slurm.cluster import Cluster
 from tests.slurm.cluster_processes import ClusterUnavailableError
 from tests.slurm.own_cluster import own_cluster
 
-REQUIRED = "AIAYN_REQUIRE_CLUSTER"  # set where a skipped test would be a hole: there it fails instead
+REQUIRED = (
+    "AIAYN_REQUIRE_CLUSTER"  # set where a skipped test would be a hole: there it fails instead
+)
 
 
 @pytest.fixture(scope="session")

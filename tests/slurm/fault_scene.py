@@ -1,4 +1,6 @@
-"""One training on the test cluster, to which one thing happens: started, watched, disturbed, and judged at its end."""
+"""One training on the test cluster, to which one thing happens: started, watched, disturbed, and
+judged at its end.
+"""
 
 import os
 import re
@@ -62,11 +64,13 @@ class Driver:
 
 @dataclass
 class Scene:
-    """A folder of its own for one training of a tiny system, whose run and Slurm job have a name of their own.
+    """A folder of its own for one training of a tiny system, whose run and Slurm job have a name of
+    their own.
 
-    `compared_with` says what its tensors must be: the undisturbed training's, something that the scene itself has
-    compared them with, or none at all, as the training must not begin. `asked` stands in place of a cluster's file.
-    Without `has_locks` drivers and ranks live on a file system whose locks fail.
+    `compared_with` says what its tensors must be: the undisturbed training's, something that the
+    scene itself has compared them with, or none at all, as the training must not begin. `asked`
+    stands in place of a cluster's file. Without `has_locks` drivers and ranks live on a file system
+    whose locks fail.
     """
 
     name: str
@@ -97,32 +101,61 @@ class Scene:
         """Write what stands in place of the system's and the cluster's files, and return its path."""
         self.folder.mkdir(parents=True, exist_ok=True)
         settings = Settings(
-            training=self.training, cluster=self.asked, seconds_per_update=self.seconds_per_update,
+            training=self.training,
+            cluster=self.asked,
+            seconds_per_update=self.seconds_per_update,
             has_locks=self.has_locks,
-        )  # fmt: skip
+        )
         path = self.folder / "settings.json"
         path.write_bytes(msgspec.json.encode(settings))
         return path
 
-    def start(self, *launcher_flags: str, first_on_path: Path | None = None, is_elsewhere: bool = False) -> Driver:
-        """Start a driver, by default of a Slurm job; commands of a folder may stand before Slurm's own.
+    def start(
+        self, *launcher_flags: str, first_on_path: Path | None = None, is_elsewhere: bool = False
+    ) -> Driver:
+        """Start a driver, by default of a Slurm job; commands of a folder may stand before Slurm's
+        own.
 
         One that is elsewhere sees none of this machine's processes.
         """
         number = len(self.drivers) + 1
-        record_path, log_path = self.folder / f"record{number}.json", self.folder / f"driver{number}.log"
+        record_path, log_path = (
+            self.folder / f"record{number}.json",
+            self.folder / f"driver{number}.log",
+        )
         command = [
-            *HEEDING_INTERRUPTS, *(ELSEWHERE if is_elsewhere else ()), *self._aiayn(), "train", "--scale", "demo",
-            "--corpus", f"tiny_{self.name}", "--system", "tiny", "--seed", "1", "--num-models", "3",
-            "--binarized", str(Path(self.data.folder).parent / "record.json"),
-            "--runs-folder", str(self.runs_folder), "--record", str(record_path),
+            *HEEDING_INTERRUPTS,
+            *(ELSEWHERE if is_elsewhere else ()),
+            *self._aiayn(),
+            "train",
+            "--scale",
+            "demo",
+            "--corpus",
+            f"tiny_{self.name}",
+            "--system",
+            "tiny",
+            "--seed",
+            "1",
+            "--num-models",
+            "3",
+            "--binarized",
+            str(Path(self.data.folder).parent / "record.json"),
+            "--runs-folder",
+            str(self.runs_folder),
+            "--record",
+            str(record_path),
             *(launcher_flags or ("--launcher", "slurm", "--cluster", "tests")),
-        ]  # fmt: skip
+        ]
         with log_path.open("wb") as log:
             process = subprocess.Popen(
-                command, cwd=CHECKOUT, env=self._environment(first_on_path), stdin=subprocess.DEVNULL, stdout=log,
-                stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
+                command,
+                cwd=CHECKOUT,
+                env=self._environment(first_on_path),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         driver = Driver(process, log_path, record_path)
         self.drivers.append(driver)
         return driver
@@ -134,22 +167,37 @@ class Scene:
         return driver
 
     def call(self, verb: str, *arguments: str) -> str:
-        """Run a verb of `aiayn` about this scene's runs, which must succeed, and return what it prints."""
+        """Run a verb of `aiayn` about this scene's runs, which must succeed, and return what it
+        prints.
+        """
         finished = subprocess.run(
-            [*self._aiayn(), verb, *arguments, "--runs-folder", str(self.runs_folder)], cwd=CHECKOUT,
-            env=self._environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            [*self._aiayn(), verb, *arguments, "--runs-folder", str(self.runs_folder)],
+            cwd=CHECKOUT,
+            env=self._environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
             timeout=LONGEST_WAIT_SECONDS,
-        )  # fmt: skip
-        assert finished.returncode == EXIT_DONE, f"aiayn {verb}: {finished.returncode}\n{finished.stderr}"
+        )
+        assert finished.returncode == EXIT_DONE, (
+            f"aiayn {verb}: {finished.returncode}\n{finished.stderr}"
+        )
         return finished.stdout
 
     def _aiayn(self) -> list[str]:
         return [sys.executable, "-m", "tests.slurm.train_command", str(self.write_settings()), "--"]
 
     def _environment(self, first_on_path: Path | None = None) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SBATCH_"))}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("SLURM_", "SBATCH_"))
+        }
         paths = os.pathsep.join([str(CHECKOUT / "workflow"), str(CHECKOUT)])
-        variables = kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths} | self.cluster.layout.environment()
+        variables = (
+            kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths} | self.cluster.layout.environment()
+        )
         if first_on_path:
             variables["PATH"] = f"{first_on_path}{os.pathsep}{variables['PATH']}"
         return variables
@@ -167,22 +215,30 @@ class Scene:
 
     @property
     def logged_updates(self) -> list[int]:
-        """Every update that was trained and logged, in order; one that was lost and trained again is there twice."""
+        """Every update that was trained and logged, in order; one that was lost and trained again
+        is there twice.
+        """
         path = self.run_folder / LOG_NAME
         return (
-            [int(update) for update in LOGGED_UPDATE.findall(path.read_text(encoding="utf-8"))] if path.exists() else []
+            [int(update) for update in LOGGED_UPDATE.findall(path.read_text(encoding="utf-8"))]
+            if path.exists()
+            else []
         )
 
     @property
     def starts(self) -> list[int]:
         """The update at which each attempt began."""
-        return [event.update for event in read_events(self.run_folder) if isinstance(event, Started)]
+        return [
+            event.update for event in read_events(self.run_folder) if isinstance(event, Started)
+        ]
 
     @property
     def ends(self) -> list[str]:
         """How each attempt ended, `OUTCOME: REASON`, without the numbers of Slurm."""
         ended = [event for event in read_events(self.run_folder) if isinstance(event, Ended)]
-        return [f"{event.outcome}: {event.reason}" if event.reason else event.outcome for event in ended]
+        return [
+            f"{event.outcome}: {event.reason}" if event.reason else event.outcome for event in ended
+        ]
 
     def jobs(self, *, states: str = "all") -> list[str]:
         """Return the numbers of this folder's Slurm jobs; ended ones too, for five minutes."""
@@ -203,7 +259,8 @@ class Scene:
     def wait_for_save(self, update: int) -> None:
         """Wait until a checkpoint is whole."""
         self._wait_with_drivers(
-            lambda: RunFolder(self.run_folder).newest_update() >= update, f"the checkpoint of update {update}"
+            lambda: RunFolder(self.run_folder).newest_update() >= update,
+            f"the checkpoint of update {update}",
         )
 
     def wait_for_running(self) -> None:
@@ -213,7 +270,11 @@ class Scene:
     def _wait_with_drivers(self, is_so: Callable[[], bool], what: str) -> None:
         """Wait as long as the newest driver lives."""
         driver = self.drivers[-1]
-        wait_until(lambda: is_so() or driver.process.poll() is not None, LONGEST_WAIT_SECONDS, f"{self.name}: {what}")
+        wait_until(
+            lambda: is_so() or driver.process.poll() is not None,
+            LONGEST_WAIT_SECONDS,
+            f"{self.name}: {what}",
+        )
         assert is_so(), f"{self.name}: no {what}, and the driver has ended:\n{driver.output}"
 
     def rank_process(self, index: int) -> int:
@@ -226,14 +287,20 @@ class Scene:
         raise AssertionError(f"{self.name}: no process of rank {index}")
 
     def disturbed(self, what: str) -> None:
-        """Note that the thing happened just now, or that a person has just started again what it ended."""
+        """Note that the thing happened just now, or that a person has just started again what it
+        ended.
+        """
         self.what = f"{self.what}; {what}" if self.what else what
         self.disturbed_at = time.monotonic()
         self.recovered_after, self._num_logged, self._num_attempts = None, None, len(self.starts)
 
     def _watch(self) -> None:
         """Note when the first update after the disturbance was trained by a new attempt."""
-        if not self.disturbed_at or self.recovered_after is not None or len(self.starts) <= self._num_attempts:
+        if (
+            not self.disturbed_at
+            or self.recovered_after is not None
+            or len(self.starts) <= self._num_attempts
+        ):
             return
         if self._num_logged is None:
             self._num_logged = len(self.logged_updates)
@@ -251,19 +318,27 @@ class Scene:
         return driver.process.returncode
 
     def must_end(self, driver: Driver, exit_code: int) -> None:
-        """Wait for a driver's end and require its exit code; only a run that is done may leave a record."""
+        """Wait for a driver's end and require its exit code; only a run that is done may leave a
+        record.
+        """
         found = self.wait_for(driver)
-        assert found == exit_code, f"{self.name}: exit code {found}, expected {exit_code}:\n{driver.output}"
+        assert found == exit_code, (
+            f"{self.name}: exit code {found}, expected {exit_code}:\n{driver.output}"
+        )
         assert driver.record_path.exists() == (exit_code == EXIT_DONE)
 
     def require_no_job(self) -> None:
-        """Require that no job is left, waiting or running, and that none comes by itself within seconds."""
+        """Require that no job is left, waiting or running, and that none comes by itself within
+        seconds.
+        """
         wait_until(lambda: not self.live_jobs(), 30, f"the end of job {self.live_jobs()}")
         time.sleep(3)
         assert self.live_jobs() == []
 
     def digests(self) -> tuple[str, str]:
-        """Return what the training ended with: the digest of its tensors, and of all that it would go on with."""
+        """Return what the training ended with: the digest of its tensors, and of all that it would
+        go on with.
+        """
         record = read_record(self.run_folder / DONE_NAME, TrainRecord)
         assert record.updates == self.training.updates
         return record.tensors_sha256, state_sha256(self.run_folder)
@@ -283,19 +358,29 @@ class Scene:
         wait_until(lambda: not self.live_jobs(), 30, f"the end of {self.run}")
 
     def require_saved(self, update: int, reason: str) -> None:
-        """Require that the attempt before the last was stopped and saved `update` or a later one: none is lost."""
+        """Require that the attempt before the last was stopped and saved `update` or a later one:
+        none is lost.
+        """
         _, begin = self.starts
-        assert begin >= update, f"{self.name}: goes on from update {begin}, expected {update} or later"
+        assert begin >= update, (
+            f"{self.name}: goes on from update {begin}, expected {update} or later"
+        )
         assert self.ends == [f"stopped: {reason}", "done"], self.ends
         assert self.num_updates_lost == 0, self.logged_updates
 
     def require_tasks(self, num_nodes: int, num_tasks: int) -> list[str]:
-        """Require what accounting knows of the ranks' step of the only job; return the nodes' names."""
+        """Require what accounting knows of the ranks' step of the only job; return the nodes'
+        names.
+        """
         (job,) = self.jobs()
 
         def message() -> str:
             return self.cluster.daemons.output(
-                "sacct", "--noheader", "--parsable2", f"--jobs={job}.0", "--format=NNodes,NTasks,NodeList"
+                "sacct",
+                "--noheader",
+                "--parsable2",
+                f"--jobs={job}.0",
+                "--format=NNodes,NTasks,NodeList",
             )
 
         wait_until(lambda: bool(message()), 30, f"{self.name}: job {job}.0 in sacct")
@@ -306,7 +391,9 @@ class Scene:
 
     def require_jobs(self, number: int) -> None:
         """Require that so many Slurm jobs were submitted in all."""
-        assert len(self.jobs()) == number, f"{self.name}: jobs {self.jobs()}, expected {number}:\n{self.output}"
+        assert len(self.jobs()) == number, (
+            f"{self.name}: jobs {self.jobs()}, expected {number}:\n{self.output}"
+        )
 
     @property
     def output(self) -> str:

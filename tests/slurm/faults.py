@@ -2,9 +2,10 @@
 
     python -m tests.slurm.faults [--table FILE] [NAME ...]
 
-Each fault happens to the same tiny training of two ranks, and each must end with the same tensors as the undisturbed
-one, bit for bit, and the same state of the optimiser. Exit code 1 if any does not. tests/slurm/faults.md is the table
-of all of them: `python -m tests.slurm.faults --table tests/slurm/faults.md`.
+Each fault happens to the same tiny training of two ranks, and each must end with the same tensors
+as the undisturbed one, bit for bit, and the same state of the optimiser. Exit code 1 if any does
+not. tests/slurm/faults.md is the table of all of them: `python -m tests.slurm.faults --table
+tests/slurm/faults.md`.
 """
 
 import argparse
@@ -40,7 +41,16 @@ MODULES = (
     faults_of_jobs, faults_of_daemons, faults_of_drivers, faults_of_file_systems, faults_of_snakemake, faults_of_crowds,
     faults_of_environments, faults_of_nodes,
 )  # fmt: skip
-HEADER = ("fault", "what was done", "attempts", "s to recovery", "updates lost", "tensors", "s in all", "verdict")
+HEADER = (
+    "fault",
+    "what was done",
+    "attempts",
+    "s to recovery",
+    "updates lost",
+    "tensors",
+    "s in all",
+    "verdict",
+)
 SHOWN_DIGEST = 12  # hexadecimal digits
 WELL, NOT_WELL = "as it must be", "NOT"
 Digests = tuple[str, str]
@@ -62,14 +72,23 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     def cells(self, expected: Digests | None) -> tuple[str, ...]:
         """Return this outcome's line of the table."""
         digest = self.digests[0][:SHOWN_DIGEST] if self.digests else "none"
-        recovery = "not interrupted" if self.recovered_after is None else f"{self.recovered_after:.0f}"
+        recovery = (
+            "not interrupted" if self.recovered_after is None else f"{self.recovered_after:.0f}"
+        )
         return (
-            self.name.replace("_", " "), self.what, str(self.num_attempts), recovery, str(self.num_updates_lost),
-            digest, f"{self.seconds:.0f}", WELL if self.is_well(expected) else NOT_WELL,
-        )  # fmt: skip
+            self.name.replace("_", " "),
+            self.what,
+            str(self.num_attempts),
+            recovery,
+            str(self.num_updates_lost),
+            digest,
+            f"{self.seconds:.0f}",
+            WELL if self.is_well(expected) else NOT_WELL,
+        )
 
     def is_well(self, expected: Digests | None) -> bool:
-        """Return whether all held, and the training ended with the same tensors and state as the undisturbed one.
+        """Return whether all held, and the training ended with the same tensors and state as the
+        undisturbed one.
 
         A scene of other tensors has compared them itself; one that must not begin has none.
         """
@@ -84,13 +103,17 @@ def all_faults() -> dict[str, Fault]:
         name: function
         for module in MODULES
         for name, function in vars(module).items()
-        if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
+        if inspect.isfunction(function)
+        and function.__module__ == module.__name__
+        and not name.startswith("_")
     }
 
 
 @contextlib.contextmanager
 def scene_of(name: str, cluster: Cluster, folder: Path, data: BinarizedCorpus) -> Iterator[Scene]:
-    """Return a scene that is cleared away at its end: no job of it lives on, and no disk of its own."""
+    """Return a scene that is cleared away at its end: no job of it lives on, and no disk of its
+    own.
+    """
     scene = Scene(name=name, cluster=cluster, folder=folder, data=data)
     try:
         yield scene
@@ -99,7 +122,9 @@ def scene_of(name: str, cluster: Cluster, folder: Path, data: BinarizedCorpus) -
         cluster.up()  # whatever the fault has taken away
 
 
-def try_fault(name: str, fault: Fault, cluster: Cluster, folder: Path, data: BinarizedCorpus) -> Outcome:
+def try_fault(
+    name: str, fault: Fault, cluster: Cluster, folder: Path, data: BinarizedCorpus
+) -> Outcome:
     """Let one fault happen and return what came of it."""
     begin = time.monotonic()
     error: str | None = None
@@ -112,10 +137,16 @@ def try_fault(name: str, fault: Fault, cluster: Cluster, folder: Path, data: Bin
         except Exception:
             error = traceback.format_exc()
         outcome = Outcome(
-            name=name, what=scene.what, num_attempts=len(scene.starts), recovered_after=scene.recovered_after,
-            num_updates_lost=scene.num_updates_lost, digests=digests, seconds=time.monotonic() - begin, error=error,
+            name=name,
+            what=scene.what,
+            num_attempts=len(scene.starts),
+            recovered_after=scene.recovered_after,
+            num_updates_lost=scene.num_updates_lost,
+            digests=digests,
+            seconds=time.monotonic() - begin,
+            error=error,
             compared_with=scene.compared_with,
-        )  # fmt: skip
+        )
     return outcome
 
 
@@ -147,22 +178,25 @@ def try_faults(names: Sequence[str], cluster: Cluster) -> list[Outcome]:
 def report_of(outcomes: Sequence[Outcome], slurm: str, start_seconds: float) -> str:
     """Return the page: what it was tried on, and the table."""
     return (
-        "# What a training does when something happens to it\n\n"
-        f"Written by `make faults`, on {slurm} of Debian's packages: two nodes of this one machine, which posed as a\n"
-        f"cluster {start_seconds:.0f} s after it was asked for. Unless its line says otherwise a training is one of "
-        f"{NUM_RANKS} ranks (gloo) and {UPDATES} updates\n"
-        "with a full checkpoint every 20, and ends with the tensors and the optimiser's state of the undisturbed one, "
-        "bit for bit.\nSeconds to recovery are those from the fault, or from a person's starting it again, to the next "
-        "update that was trained.\n\n"
-        f"{table_of(outcomes, outcomes[0].digests)}"
+        "# What a training does when something happens to it\n\nWritten by `make faults`, on"
+        f" {slurm} of Debian's packages: two nodes of this one machine, which posed as a\ncluster"
+        f" {start_seconds:.0f} s after it was asked for. Unless its line says otherwise a training"
+        f" is one of {NUM_RANKS} ranks (gloo) and {UPDATES} updates\nwith a full checkpoint every"
+        " 20, and ends with the tensors and the optimiser's state of the undisturbed one, bit for"
+        " bit.\nSeconds to recovery are those from the fault, or from a person's starting it"
+        f" again, to the next update that was trained.\n\n{table_of(outcomes, outcomes[0].digests)}"
     )
 
 
 def main(arguments: Sequence[str]) -> int:
     """Let all faults, or those named, happen; print and write the table."""
     faults = all_faults()
-    parser = argparse.ArgumentParser(prog="python -m tests.slurm.faults", description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(faults)}; default: all")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.slurm.faults", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(faults)}; default: all"
+    )
     parser.add_argument("--table", type=Path, help="a file for the table, too")
     args = parser.parse_args(arguments)
     unknown = sorted(set(args.names) - set(faults))

@@ -1,4 +1,6 @@
-"""Many trainings at once: thirty drivers, children of one snakemake, wait beside each other for thirty jobs."""
+"""Many trainings at once: thirty drivers, children of one snakemake, wait beside each other for
+thirty jobs.
+"""
 
 import contextlib
 import os
@@ -43,9 +45,13 @@ def thirty_drivers(scene: Scene) -> None:
 
 
 def _wait_side_by_side(scene: Scene, pipeline: Pipeline, run: SnakemakeRun) -> str:
-    """Require one waiting job a driver, and small drivers; return what they take, as the table tells it."""
+    """Require one waiting job a driver, and small drivers; return what they take, as the table
+    tells it.
+    """
     _wait_for_words(pipeline, run, SEEDS, " PENDING")  # each has asked the queue
-    wait_until(lambda: len(_drivers(scene)) == NUM_DRIVERS, LONGEST_END_SECONDS, f"{NUM_DRIVERS} drivers")
+    wait_until(
+        lambda: len(_drivers(scene)) == NUM_DRIVERS, LONGEST_END_SECONDS, f"{NUM_DRIVERS} drivers"
+    )
     drivers = _drivers(scene)
     rss_mb = [_memory_mb(driver, "status", "VmRSS") for driver in drivers]
     pss_mb = [_memory_mb(driver, "smaps_rollup", "Pss") for driver in drivers]
@@ -53,8 +59,9 @@ def _wait_side_by_side(scene: Scene, pipeline: Pipeline, run: SnakemakeRun) -> s
     assert _queued(scene) == sorted((name, "PENDING") for name in _run_names(scene))
     assert len(_run_names(scene)) == NUM_DRIVERS
     return (
-        f"{NUM_DRIVERS} drivers of one snakemake wait at once, RSS {max(rss_mb):.0f} MB at most, {sum(pss_mb):.0f} MB "
-        "in all (Pss); Ctrl-C: their jobs stay; all but one cancelled, and that started again"
+        f"{NUM_DRIVERS} drivers of one snakemake wait at once, RSS {max(rss_mb):.0f} MB at most,"
+        f" {sum(pss_mb):.0f} MB in all (Pss); Ctrl-C: their jobs stay; all but one cancelled, and"
+        " that started again"
     )
 
 
@@ -79,7 +86,11 @@ def _scancel(scene: Scene, seeds: Sequence[int]) -> None:
 def _require_queued(scene: Scene, seeds: Sequence[int]) -> None:
     """Require one waiting job of each of these runs, and no other job."""
     expected = sorted((_run_name(scene, seed), "PENDING") for seed in seeds)
-    wait_until(lambda: len(_queued(scene)) <= len(expected), LONGEST_END_SECONDS, f"{len(expected)} jobs in the queue")
+    wait_until(
+        lambda: len(_queued(scene)) <= len(expected),
+        LONGEST_END_SECONDS,
+        f"{len(expected)} jobs in the queue",
+    )
     assert _queued(scene) == expected
 
 
@@ -123,7 +134,9 @@ def _log(pipeline: Pipeline, seed: int) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
-def _wait_for_words(pipeline: Pipeline, run: SnakemakeRun, seeds: Sequence[int], words: str) -> None:
+def _wait_for_words(
+    pipeline: Pipeline, run: SnakemakeRun, seeds: Sequence[int], words: str
+) -> None:
     """Wait until each of the drivers has said something."""
     left = set(seeds)
 

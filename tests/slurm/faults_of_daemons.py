@@ -22,8 +22,8 @@ def controller_restarted(scene: Scene) -> None:
 def controller_killed(scene: Scene) -> None:
     """slurmctld dies with a job so young that it has saved nothing about it.
 
-    It then gives the same number to the next job, which its node refuses, and holds that one: the driver releases
-    it, and it runs on the other node.
+    It then gives the same number to the next job, which its node refuses, and holds that one: the
+    driver releases it, and it runs on the other node.
     """
     driver = scene.start()
     scene.wait_for_running()
@@ -33,12 +33,13 @@ def controller_killed(scene: Scene) -> None:
     scene.cluster.daemons.start("slurmctld")
     scene.must_end(driver, EXIT_DONE)
     scene.cluster.up()  # the node that refused is drained
-    # As a rule the first of two submissions left no trace but its number. Where the controller had saved it after all
-    # there was no second.
+    # As a rule the first of two submissions left no trace but its number. Where the controller had
+    # saved it after all there was no second.
     scene.require_jobs(1)
     submitted = [submitted.job for submitted in RunFolder(scene.run_folder).jobs()]
     assert submitted in (scene.jobs(), scene.jobs() * 2), submitted
-    # Until its node hears that the controller does not know the job, it may have begun: before its first checkpoint.
+    # Until its node hears that the controller does not know the job, it may have begun: before its
+    # first checkpoint.
     assert scene.starts in ([0], [0, 0])
     assert scene.num_updates_lost < 20, scene.logged_updates
 

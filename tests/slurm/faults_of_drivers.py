@@ -1,4 +1,6 @@
-"""What may happen to the driver of a training; its job runs on and is attached to, never submitted twice."""
+"""What may happen to the driver of a training; its job runs on and is attached to, never submitted
+twice.
+"""
 
 import signal
 

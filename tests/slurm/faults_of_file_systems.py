@@ -7,7 +7,8 @@ from pathlib import Path
 from tests.slurm.cluster_processes import wait_until
 from tests.slurm.fault_scene import EXIT_DONE, LONGEST_WAIT_SECONDS, Scene
 
-# Two drivers have asked the queue, found no job, and submit: none of them before the other is there, too.
+# Two drivers have asked the queue, found no job, and submit: none of them before the other is
+# there, too.
 MEETING_SBATCH = """#!/bin/sh
 touch "{folder}/here.$$"
 for _ in $(seq 600); do
@@ -20,7 +21,9 @@ EMPTY_SQUEUE = "#!/bin/sh\nexit 0\n"
 
 
 def no_locks(scene: Scene) -> None:
-    """Slurm's singleton keeps two drivers' jobs apart, and rank 0's beat a third driver, whose queue knows of none."""
+    """Slurm's singleton keeps two drivers' jobs apart, and rank 0's beat a third driver, whose
+    queue knows of none.
+    """
     scene.has_locks = False
     scene.seconds_per_update = 0.5  # the third driver is there, and has seen a beat, before the end
     meeting_folder = _command(scene, "sbatch", MEETING_SBATCH)
@@ -28,14 +31,23 @@ def no_locks(scene: Scene) -> None:
     scene.wait_for_update(15)
     status = json.loads(scene.call("status", scene.run, "--json"))
     assert status["state"] == "running", status
-    drivers.append(scene.start(first_on_path=_command(scene, "squeue", EMPTY_SQUEUE), is_elsewhere=True))
+    drivers.append(
+        scene.start(first_on_path=_command(scene, "squeue", EMPTY_SQUEUE), is_elsewhere=True)
+    )
     for driver in drivers:
         scene.must_end(driver, EXIT_DONE)
         assert "prevents two drivers of one run" in driver.output, driver.output
-    assert "a job that squeue does not know trains this run" in drivers[-1].output, drivers[-1].output
+    assert "a job that squeue does not know trains this run" in drivers[-1].output, drivers[
+        -1
+    ].output
     assert len({driver.record_path.read_bytes() for driver in drivers}) == 1
-    wait_until(lambda: not scene.live_jobs(), LONGEST_WAIT_SECONDS, "the second job to find nothing to do")
-    scene.what = "two drivers submit at once; a third one's squeue knows of no job: 2 jobs, one after the other"
+    wait_until(
+        lambda: not scene.live_jobs(), LONGEST_WAIT_SECONDS, "the second job to find nothing to do"
+    )
+    scene.what = (
+        "two drivers submit at once; a third one's squeue knows of no job: 2 jobs, one after the"
+        " other"
+    )
     scene.require_jobs(2)
     _require_one_after_the_other(scene)
     assert scene.starts == [0]
@@ -61,11 +73,19 @@ def _require_one_after_the_other(scene: Scene) -> None:
 
     def times() -> list[list[str]]:
         answer = scene.cluster.daemons.output(
-            "sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={','.join(scene.jobs())}",
+            "sacct",
+            "--noheader",
+            "--parsable2",
+            "--allocations",
+            f"--jobs={','.join(scene.jobs())}",
             "--format=Start,End",
-        )  # fmt: skip
+        )
         return sorted(line.split("|") for line in answer.splitlines())
 
-    wait_until(lambda: len(times()) == 2 and "Unknown" not in times()[1], 30, "accounting to know of both jobs' ends")
+    wait_until(
+        lambda: len(times()) == 2 and "Unknown" not in times()[1],
+        30,
+        "accounting to know of both jobs' ends",
+    )
     (_, first_end), (second_begin, _) = times()
     assert first_end <= second_begin, times()

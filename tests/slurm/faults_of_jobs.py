@@ -6,7 +6,12 @@ import subprocess
 from pathlib import Path
 
 from aiayn.train.checkpoints import list_checkpoints
-from tests.slurm.cluster_layout import CANCELLED_PARTITION, NODES, REQUEUED_PARTITION, URGENT_PARTITION
+from tests.slurm.cluster_layout import (
+    CANCELLED_PARTITION,
+    NODES,
+    REQUEUED_PARTITION,
+    URGENT_PARTITION,
+)
 from tests.slurm.cluster_processes import wait_until
 from tests.slurm.fault_scene import EXIT_DONE, EXIT_INPUT_OR_RUN, Scene, kill_all
 
@@ -55,9 +60,13 @@ def training_cancelled(scene: Scene) -> None:
 def _preempted(scene: Scene) -> None:
     driver = scene.start_until(25)
     assert scene.cluster.daemons.succeeds(
-        "sbatch", f"--partition={URGENT_PARTITION}", f"--nodes={len(NODES)}", "--exclusive", "--output=/dev/null",
+        "sbatch",
+        f"--partition={URGENT_PARTITION}",
+        f"--nodes={len(NODES)}",
+        "--exclusive",
+        "--output=/dev/null",
         "--wrap=sleep 5",
-    )  # fmt: skip
+    )
     scene.disturbed("an urgent job wants all nodes for 5 s")
     scene.must_end(driver, EXIT_DONE)
     assert len(scene.starts) == 2
@@ -91,10 +100,12 @@ def requeued_by_hand(scene: Scene) -> None:
 def time_limit(scene: Scene) -> None:
     """The job saves as its time is nearly up, and lets Slurm start it again to go on.
 
-    Had it not heeded USR2, Slurm would have ended it by TERM at the limit, and its driver submitted another.
+    Had it not heeded USR2, Slurm would have ended it by TERM at the limit, and its driver submitted
+    another.
     """
-    # Slurm tells the job at its first look, one each 30 s, after which the next might be too late: 80 to 110 s after it
-    # began. 108 s of work and the imports do not fit into one job. Within one minute the imports alone may take all.
+    # Slurm tells the job at its first look, one each 30 s, after which the next might be too late:
+    # 80 to 110 s after it began. 108 s of work and the imports do not fit into one job. Within one
+    # minute the imports alone may take all.
     scene.ask(time_limit_minutes=2, signal_seconds=10)
     scene.seconds_per_update = 1.8
     driver = scene.start_until(1)
@@ -108,7 +119,9 @@ def time_limit(scene: Scene) -> None:
 
 def last_time_limit(scene: Scene) -> None:
     """No more jobs than allowed: the rule ends, and resumes when it is started again."""
-    scene.ask(time_limit_minutes=2, max_num_jobs=1)  # two, as there is no second job for what slow imports leave undone
+    scene.ask(
+        time_limit_minutes=2, max_num_jobs=1
+    )  # two, as there is no second job for what slow imports leave undone
     scene.seconds_per_update = 1.8
     driver = scene.start_until(1)
     scene.disturbed("a limit of 2 minutes and of 1 job, for 108 s of work")
@@ -126,7 +139,9 @@ def node_lost(scene: Scene) -> None:
     """All of a node's processes are gone at once; Slurm starts the job on the other one."""
     driver = scene.start_until(25)
     (job,) = scene.live_jobs()
-    node = scene.cluster.daemons.output("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
+    node = scene.cluster.daemons.output(
+        "squeue", "--noheader", f"--jobs={job}", "--format=%N"
+    ).strip()
     kill_all(scene.cluster.processes_of_node(node))
     scene.disturbed("KILL of slurmd and of all that ran on the node")
     try:
@@ -137,9 +152,13 @@ def node_lost(scene: Scene) -> None:
 
 
 def full_disk(scene: Scene) -> None:
-    """A checkpoint cannot be written: exit 3, the earlier one is whole, and with room again the run goes on."""
+    """A checkpoint cannot be written: exit 3, the earlier one is whole, and with room again the run
+    goes on.
+    """
     scene.folder.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(scene.folder)], check=True)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(scene.folder)], check=True
+    )
     driver = scene.start()
     scene.wait_for_save(20)
     ballast = scene.folder / "ballast"

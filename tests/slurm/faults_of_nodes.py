@@ -1,4 +1,6 @@
-"""What nodes a training may get: eight ranks on one, two of them, and one without the GPUs that it promised."""
+"""What nodes a training may get: eight ranks on one, two of them, and one without the GPUs that it
+promised.
+"""
 
 import platform
 from pathlib import Path
@@ -15,7 +17,9 @@ PROMISED_GPUS = 2
 
 
 def eight_ranks(scene: Scene) -> None:
-    """The cluster's file `cpu` as it is: 8 tasks of Slurm train what 8 processes of this machine do without it."""
+    """The cluster's file `cpu` as it is: 8 tasks of Slurm train what 8 processes of this machine do
+    without it.
+    """
     scene.compared_with = "own"
     scene.asked = read_cluster("cpu")
     scene.training = msgspec.structs.replace(
@@ -24,11 +28,15 @@ def eight_ranks(scene: Scene) -> None:
     scene.seconds_per_update = 0.0
     slurm_folder = scene.runs_folder
     scene.runs_folder = scene.folder / "local-runs"
-    scene.must_end(scene.start("--launcher", "local", "--num-ranks", str(NUM_RANKS_OF_MANY)), EXIT_DONE)
+    scene.must_end(
+        scene.start("--launcher", "local", "--num-ranks", str(NUM_RANKS_OF_MANY)), EXIT_DONE
+    )
     local_digests = scene.digests()
     scene.runs_folder = slurm_folder
     scene.must_end(scene.start(), EXIT_DONE)
-    scene.what = f"cluster file cpu, {UPDATES_OF_MANY} updates; tensors of `--launcher local --num-ranks 8`"
+    scene.what = (
+        f"cluster file cpu, {UPDATES_OF_MANY} updates; tensors of `--launcher local --num-ranks 8`"
+    )
     scene.require_jobs(1)
     scene.require_tasks(1, NUM_RANKS_OF_MANY)
     assert scene.starts == [0]
@@ -36,7 +44,9 @@ def eight_ranks(scene: Scene) -> None:
 
 
 def two_nodes(scene: Scene) -> None:
-    """One rank on each of two nodes: they meet at the first one's name, and train what two of one node do."""
+    """One rank on each of two nodes: they meet at the first one's name, and train what two of one
+    node do.
+    """
     scene.ask(num_nodes=2, ranks_per_node=1)
     scene.must_end(scene.start(), EXIT_DONE)
     scene.what = "one rank on each of two nodes"
@@ -44,20 +54,29 @@ def two_nodes(scene: Scene) -> None:
     first, _ = scene.require_tasks(2, 2)
     (job,) = scene.jobs()
     for index in range(2):
-        output = Path(scene.run_folder, "submitit", f"{job}_{index}_log.out").read_text(encoding="utf-8")
+        output = Path(scene.run_folder, "submitit", f"{job}_{index}_log.out").read_text(
+            encoding="utf-8"
+        )
         assert f"ranks met at {first}\n" in output, output
     assert scene.starts == [0]
 
 
 def promised_gpus(scene: Scene) -> None:
-    """Slurm gives two GPUs, torch sees none: the job does not train on the node's CPUs, and names the node."""
+    """Slurm gives two GPUs, torch sees none: the job does not train on the node's CPUs, and names
+    the node.
+    """
     scene.compared_with = "none"
     scene.ask(ranks_per_node=PROMISED_GPUS, gpus_per_node=PROMISED_GPUS)
     scene.training = msgspec.structs.replace(scene.training, device="auto")
     driver = scene.start()
     scene.must_end(driver, EXIT_INPUT_OR_RUN)
-    scene.what = f"`device: auto` on a node that promised {PROMISED_GPUS} GPUs and has none: exit {EXIT_INPUT_OR_RUN}"
-    assert f"{platform.node()}: torch sees 0 GPUs, expected {PROMISED_GPUS}" in driver.output, driver.output
+    scene.what = (
+        f"`device: auto` on a node that promised {PROMISED_GPUS} GPUs and has none: exit"
+        f" {EXIT_INPUT_OR_RUN}"
+    )
+    assert f"{platform.node()}: torch sees 0 GPUs, expected {PROMISED_GPUS}" in driver.output, (
+        driver.output
+    )
     scene.require_jobs(1)
     assert scene.starts == []
     assert not (scene.run_folder / DONE_NAME).exists()

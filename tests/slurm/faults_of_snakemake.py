@@ -1,4 +1,6 @@
-"""What may happen to the snakemake that drives a training and waits for a CPU job; both are Slurm's."""
+"""What may happen to the snakemake that drives a training and waits for a CPU job; both are
+Slurm's.
+"""
 
 import os
 import signal
@@ -17,7 +19,9 @@ LONGEST_END_SECONDS = 60.0
 
 def snakemake_interrupted(scene: Scene) -> None:
     """Ctrl-C: the CPU job is cancelled, the training goes on without a driver."""
-    pipeline, run, job = _begin(scene, seconds_per_update=1.0)  # it takes its time to look for the end of the CPU job
+    pipeline, run, job = _begin(
+        scene, seconds_per_update=1.0
+    )  # it takes its time to look for the end of the CPU job
     os.killpg(run.process.pid, signal.SIGINT)
     assert run.wait(LONGEST_END_SECONDS) != 0
     wait_until(lambda: not _cpu_jobs(scene), LONGEST_END_SECONDS, "the end of the CPU job")
@@ -41,7 +45,12 @@ def snakemake_hung_up(scene: Scene) -> None:
     run.wait(LONGEST_END_SECONDS)
     assert scene.live_jobs() == [job]
     _clean_up(pipeline)
-    _finish(scene, pipeline, job, "HUP as of a closed terminal, the lines of docs/cluster.md, started again")
+    _finish(
+        scene,
+        pipeline,
+        job,
+        "HUP as of a closed terminal, the lines of docs/cluster.md, started again",
+    )
 
 
 def snakemake_killed(scene: Scene) -> None:
@@ -53,16 +62,24 @@ def snakemake_killed(scene: Scene) -> None:
     assert _cpu_jobs(scene)
     _clean_up(pipeline)
     assert not _cpu_jobs(scene)
-    _finish(scene, pipeline, job, "KILL of snakemake alone, the lines of docs/cluster.md, started again")
+    _finish(
+        scene, pipeline, job, "KILL of snakemake alone, the lines of docs/cluster.md, started again"
+    )
 
 
 def _begin(scene: Scene, seconds_per_update: float = 0.5) -> tuple[Pipeline, SnakemakeRun, str]:
-    """Start snakemake; return when the training and the CPU job are at work, with the training's Slurm job."""
+    """Start snakemake; return when the training and the CPU job are at work, with the training's
+    Slurm job.
+    """
     scene.seconds_per_update = seconds_per_update
     pipeline = make_training_pipeline(scene)
     run = SnakemakeRun.start(pipeline, TRAINED, MEASURED, FAKE_AIAYN_WAITS="measure")
     run.wait_for_job("measure")
-    wait_until(lambda: 15 in scene.logged_updates or run.process.poll() is not None, LONGEST_WAIT_SECONDS, "update 15")
+    wait_until(
+        lambda: 15 in scene.logged_updates or run.process.poll() is not None,
+        LONGEST_WAIT_SECONDS,
+        "update 15",
+    )
     assert run.process.poll() is None, run.output
     (job,) = scene.live_jobs()
     assert _cpu_jobs(scene)
@@ -76,7 +93,9 @@ def _clean_up(pipeline: Pipeline) -> None:
 
 
 def _finish(scene: Scene, pipeline: Pipeline, job: str, what: str) -> None:
-    """Start snakemake again: it must end well with the one job of the training that there was, and leave none."""
+    """Start snakemake again: it must end well with the one job of the training that there was, and
+    leave none.
+    """
     (pipeline.fake_folder / "go").touch()
     again = SnakemakeRun.start(pipeline, TRAINED, MEASURED)
     scene.disturbed(what)

@@ -1,4 +1,6 @@
-"""A file system whose locks fail, as an NFS does whose server answers no lockd: every one, in this process."""
+"""A file system whose locks fail, as an NFS does whose server answers no lockd: every one, in this
+process.
+"""
 
 import contextlib
 import errno

@@ -1,4 +1,6 @@
-"""A cluster that lasts as long as the process that asked for it; if that is killed, the next start cleans it away."""
+"""A cluster that lasts as long as the process that asked for it; if that is killed, the next start
+cleans it away.
+"""
 
 import contextlib
 import fcntl
@@ -15,7 +17,9 @@ OWNER_SUFFIX = ".owner"  # a file beside the cluster's folder, which its owner h
 
 @contextlib.contextmanager
 def own_cluster(parent_folder: Path = PARENT_FOLDER) -> Iterator[Cluster]:
-    """Bring up a cluster of this process's own, after those whose owners have ended have been brought down."""
+    """Bring up a cluster of this process's own, after those whose owners have ended have been
+    brought down.
+    """
     parent_folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         with _locked(parent_folder):

@@ -1,4 +1,5 @@
-"""A training that takes its time between updates, so that something can happen to it; its tensors are the same.
+"""A training that takes its time between updates, so that something can happen to it; its tensors
+are the same.
 
 It also tells in its output where its ranks have met.
 """
@@ -19,14 +20,19 @@ from tests.slurm.no_locks import no_locks
 class SlowJob(TrainingJob):
     """A job that sleeps after each update, maybe on a file system whose locks fail."""
 
-    def __init__(self, request: TrainingRequest, seconds_per_update: float, *, has_locks: bool = True) -> None:
+    def __init__(
+        self, request: TrainingRequest, seconds_per_update: float, *, has_locks: bool = True
+    ) -> None:
         super().__init__(request)
         self.seconds_per_update = seconds_per_update
         self.has_locks = has_locks
 
     def _train(self, stop: StopFlag) -> None:
         """Train slowly; the imports come after the signals are taken over, as in any job."""
-        with _slowed(self.seconds_per_update), contextlib.nullcontext() if self.has_locks else no_locks():
+        with (
+            _slowed(self.seconds_per_update),
+            contextlib.nullcontext() if self.has_locks else no_locks(),
+        ):
             super()._train(stop)
         print(f"ranks met at {os.environ.get('MASTER_ADDR')}", flush=True)
 

@@ -13,8 +13,8 @@ from tests.pipeline_copy import Pipeline, make_pipeline
 from tests.slurm.cluster_processes import wait_until
 
 LONGEST_RUN_SECONDS = 240.0
-# A test that a script has started in its background ignores Ctrl-C, one under nohup a hang-up, and so would all that it
-# starts.
+# A test that a script has started in its background ignores Ctrl-C, one under nohup a hang-up, and
+# so would all that it starts.
 HEEDING_INTERRUPTS = ("env", "--default-signal=INT,HUP")
 SUBMITTED = re.compile(r"Job \d+ has been submitted with SLURM jobid (\d+) \(log: \S*/rule_(\w+)/")
 
@@ -74,7 +74,9 @@ class SnakemakeRun:
     def wait_for_job(self, rule: str) -> str:
         """Return the Slurm job of a rule once it is submitted."""
         wait_until(
-            lambda: rule in self.rule_by_job.values() or self.process.poll() is not None, LONGEST_RUN_SECONDS, rule
+            lambda: rule in self.rule_by_job.values() or self.process.poll() is not None,
+            LONGEST_RUN_SECONDS,
+            rule,
         )
         assert rule in self.rule_by_job.values(), self.output
         return next(job for job, of_rule in self.rule_by_job.items() if of_rule == rule)

@@ -48,9 +48,16 @@ def test_up_brings_back_what_was_killed(on_cluster: Cluster) -> None:
     assert on_cluster.is_up()
 
 
-def test_an_owner_that_is_killed_leaves_nothing_after_the_next_start(cluster: Cluster, tmp_path: Path) -> None:
-    """Neither a process, a job's own in a group of its own included, nor a mount, a folder, or a name of a node."""
-    hosts, mounts = HOSTS_PATH.read_text(encoding="utf-8"), Path("/proc/mounts").read_text(encoding="utf-8")
+def test_an_owner_that_is_killed_leaves_nothing_after_the_next_start(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Neither a process, a job's own in a group of its own included, nor a mount, a folder, or a
+    name of a node.
+    """
+    hosts, mounts = (
+        HOSTS_PATH.read_text(encoding="utf-8"),
+        Path("/proc/mounts").read_text(encoding="utf-8"),
+    )
     parent_folder = tmp_path / "c"
     command = [sys.executable, "-c", OWNER_PROGRAM, str(parent_folder)]
     owner = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
@@ -75,7 +82,10 @@ def test_an_owner_that_is_killed_leaves_nothing_after_the_next_start(cluster: Cl
 
 def sleepers(cluster: Cluster) -> set[str]:
     """Return how long the sleeping processes of a cluster's jobs are to sleep."""
-    words = [Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0") for process in cluster.processes()]
+    words = [
+        Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+        for process in cluster.processes()
+    ]
     return {line[1].decode() for line in words if line[0] == b"sleep"}
 
 

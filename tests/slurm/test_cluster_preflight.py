@@ -18,16 +18,26 @@ from analysis.price.preflight.slurm import check_slurm
 CPU = read_cluster("cpu")
 
 
-def outcomes(folder: Path, resources: str = "{mem_mb: 1000, runtime: 60}", **changes: Any) -> dict[str, str]:
-    """Return the outcome of a training, with changes to its cluster's file, and of a CPU job with these resources."""
-    (folder / "config.yaml").write_text(f"executor: slurm\ndefault-resources: {resources}\n", encoding="utf-8")
+def outcomes(
+    folder: Path, resources: str = "{mem_mb: 1000, runtime: 60}", **changes: Any
+) -> dict[str, str]:
+    """Return the outcome of a training, with changes to its cluster's file, and of a CPU job with
+    these resources.
+    """
+    (folder / "config.yaml").write_text(
+        f"executor: slurm\ndefault-resources: {resources}\n", encoding="utf-8"
+    )
     cluster = msgspec.structs.replace(CPU, **changes)
     text = sbatch_text(make_request(Path("/tmp/runs/run")), cluster, Path("/tmp/code"))
     return {check.name: check.outcome for check in check_slurm(cluster, text, folder)}
 
 
-def test_a_cluster_that_has_all_takes_it_and_nothing_is_submitted(on_cluster: Cluster, tmp_path: Path) -> None:
-    def jobs() -> set[str]:  # a controller that an earlier test killed may still take an ended job for running
+def test_a_cluster_that_has_all_takes_it_and_nothing_is_submitted(
+    on_cluster: Cluster, tmp_path: Path
+) -> None:
+    def jobs() -> set[
+        str
+    ]:  # a controller that an earlier test killed may still take an ended job for running
         return set(on_cluster.daemons.output("squeue", "--noheader", "--format=%i").split())
 
     before = jobs()
@@ -48,11 +58,15 @@ def test_a_cluster_that_has_all_takes_it_and_nothing_is_submitted(on_cluster: Cl
         {"num_nodes": len(NODES) + 1},
     ],
 )
-def test_a_training_that_no_node_can_run_is_refused_by_slurm(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_a_training_that_no_node_can_run_is_refused_by_slurm(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
     assert outcomes(tmp_path, **changes)["training"] == "FAIL"
 
 
 @pytest.mark.usefixtures("on_cluster")
-@pytest.mark.parametrize("resources", ["{mem_mb: 65000}", "{slurm_partition: nowhere}", "{constraint: fast}"])
+@pytest.mark.parametrize(
+    "resources", ["{mem_mb: 65000}", "{slurm_partition: nowhere}", "{constraint: fast}"]
+)
 def test_a_cpu_job_that_no_node_can_run_is_refused_by_slurm(tmp_path: Path, resources: str) -> None:
     assert outcomes(tmp_path, resources)["CPU job"] == "FAIL"

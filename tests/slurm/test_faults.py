@@ -1,4 +1,6 @@
-"""The faults that come first: a rank or a driver dies, Slurm requeues, the time is up. `make faults` tries them all."""
+"""The faults that come first: a rank or a driver dies, Slurm requeues, the time is up. `make
+faults` tries them all.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,25 +12,36 @@ from tests.slurm.cluster import Cluster
 from tests.slurm.fault_scene import Comparison
 from tests.slurm.faults import HEADER, WELL, Digests, Outcome, all_faults, table_of, try_fault
 
-FIRST = ("time_limit", "requeued_by_hand", "rank_killed", "driver_killed")  # those that last longest come first
+FIRST = (
+    "time_limit",
+    "requeued_by_hand",
+    "rank_killed",
+    "driver_killed",
+)  # those that last longest come first
 SIDE_BY_SIDE = 2  # most of their time is waiting; more would crowd a machine of two cores
 TABLE_PATH = Path(__file__).with_name("faults.md")
 
 
 @pytest.fixture(scope="module")
-def outcome_by_fault(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+def outcome_by_fault(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Outcome]:
     """Return what came of each fault, and of nothing at all."""
     folder = tmp_path_factory.mktemp("scenes")
     data = make_tiny_data(folder / "corpus")
     faults = all_faults()
     names = (*FIRST, "undisturbed")
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        outcomes = pool.map(lambda name: try_fault(name, faults[name], cluster, folder / name, data), names)
+        outcomes = pool.map(
+            lambda name: try_fault(name, faults[name], cluster, folder / name, data), names
+        )
         return dict(zip(names, outcomes, strict=True))
 
 
 @pytest.mark.parametrize("name", FIRST)
-def test_it_ends_with_the_tensors_of_an_undisturbed_run(name: str, outcome_by_fault: dict[str, Outcome]) -> None:
+def test_it_ends_with_the_tensors_of_an_undisturbed_run(
+    name: str, outcome_by_fault: dict[str, Outcome]
+) -> None:
     undisturbed, outcome = outcome_by_fault["undisturbed"], outcome_by_fault[name]
     assert undisturbed.error is None, undisturbed.error
     assert undisturbed.digests is not None
@@ -37,13 +50,23 @@ def test_it_ends_with_the_tensors_of_an_undisturbed_run(name: str, outcome_by_fa
 
 
 def outcome_with(
-    *, digests: Digests | None = ("abc", "def"), error: str | None = None, compared_with: Comparison = "undisturbed"
+    *,
+    digests: Digests | None = ("abc", "def"),
+    error: str | None = None,
+    compared_with: Comparison = "undisturbed",
 ) -> Outcome:
     """Return the outcome of a fault that cost 5 updates and 12 s."""
     return Outcome(
-        name="rank_killed", what="KILL", num_attempts=2, recovered_after=12.3, num_updates_lost=5, digests=digests,
-        seconds=34.5, error=error, compared_with=compared_with,
-    )  # fmt: skip
+        name="rank_killed",
+        what="KILL",
+        num_attempts=2,
+        recovered_after=12.3,
+        num_updates_lost=5,
+        digests=digests,
+        seconds=34.5,
+        error=error,
+        compared_with=compared_with,
+    )
 
 
 def test_the_table_has_each_fault_on_a_line() -> None:
@@ -65,22 +88,50 @@ def test_other_tensors_an_error_or_a_training_that_had_to_be_refused_are_noticed
 
 
 def test_every_kind_of_fault_is_tried() -> None:
-    """The list of the contract, after the training to which nothing happens, and before what nodes it may get."""
+    """The list of the contract, after the training to which nothing happens, and before what nodes
+    it may get.
+    """
     assert next(iter(all_faults())) == "undisturbed"
     assert set(all_faults()) == {
         "undisturbed",
-        "rank_killed", "rank_0_killed", "training_cancelled", "preempted_and_requeued", "preempted_and_gone",
-        "requeued_by_hand", "time_limit", "last_time_limit", "node_lost", "full_disk", "torn_checkpoint",
-        "controller_restarted", "controller_killed", "accounting_away",
-        "driver_interrupted", "driver_terminated", "driver_hung_up", "driver_killed", "two_drivers", "no_locks",
-        "snakemake_interrupted", "snakemake_terminated", "snakemake_hung_up", "snakemake_killed", "thirty_drivers",
-        "broken_prologue", "container",
-        "eight_ranks", "two_nodes", "promised_gpus",
-    }  # fmt: skip
+        "rank_killed",
+        "rank_0_killed",
+        "training_cancelled",
+        "preempted_and_requeued",
+        "preempted_and_gone",
+        "requeued_by_hand",
+        "time_limit",
+        "last_time_limit",
+        "node_lost",
+        "full_disk",
+        "torn_checkpoint",
+        "controller_restarted",
+        "controller_killed",
+        "accounting_away",
+        "driver_interrupted",
+        "driver_terminated",
+        "driver_hung_up",
+        "driver_killed",
+        "two_drivers",
+        "no_locks",
+        "snakemake_interrupted",
+        "snakemake_terminated",
+        "snakemake_hung_up",
+        "snakemake_killed",
+        "thirty_drivers",
+        "broken_prologue",
+        "container",
+        "eight_ranks",
+        "two_nodes",
+        "promised_gpus",
+    }
 
 
 def test_the_kept_table_has_every_fault_once_and_each_as_it_must_be() -> None:
-    lines = [line.strip("| ").split(" | ") for line in TABLE_PATH.read_text(encoding="utf-8").splitlines()]
+    lines = [
+        line.strip("| ").split(" | ")
+        for line in TABLE_PATH.read_text(encoding="utf-8").splitlines()
+    ]
     header, _, *rows = [line for line in lines if len(line) == len(HEADER)]
     assert tuple(header) == HEADER
     assert [row[0] for row in rows] == [name.replace("_", " ") for name in all_faults()]

@@ -1,4 +1,6 @@
-"""`snakemake --profile slurm` on a real Slurm, with a fake `aiayn`: what becomes a job, and what daemons do to it."""
+"""`snakemake --profile slurm` on a real Slurm, with a fake `aiayn`: what becomes a job, and what
+daemons do to it.
+"""
 
 import time
 from collections.abc import Iterator
@@ -41,10 +43,14 @@ def wait_until_called(pipeline: Pipeline, name: str) -> None:
     wait_until(lambda: name in pipeline.made(), 60, f"the job that makes {name}")
 
 
-def test_it_outlives_its_daemons_and_makes_jobs_of_cpu_rules_alone(on_cluster: Cluster, pipeline: Pipeline) -> None:
-    """While the first job runs accounting and controller are away, until snakemake has missed both for a while.
+def test_it_outlives_its_daemons_and_makes_jobs_of_cpu_rules_alone(
+    on_cluster: Cluster, pipeline: Pipeline
+) -> None:
+    """While the first job runs accounting and controller are away, until snakemake has missed both
+    for a while.
 
-    Without the controller the executor asks accounting, whatever the profile says; without that it asks on and on.
+    Without the controller the executor asks accounting, whatever the profile says; without that it
+    asks on and on.
     """
     daemons, jobs_before = on_cluster.daemons, states_by_job(on_cluster)
     prepared = pipeline.run("--", PREPARED)
@@ -56,7 +62,9 @@ def test_it_outlives_its_daemons_and_makes_jobs_of_cpu_rules_alone(on_cluster: C
         assert "Falling back" not in run.output
         daemons.stop("slurmdbd")
         daemons.stop("slurmctld")
-        wait_until(lambda: "Falling back to 'sacct'" in run.output, 90, "snakemake to miss the controller")
+        wait_until(
+            lambda: "Falling back to 'sacct'" in run.output, 90, "snakemake to miss the controller"
+        )
         time.sleep(OUTAGE_SECONDS)
         assert run.process.poll() is None
         daemons.start("slurmdbd")
@@ -68,10 +76,16 @@ def test_it_outlives_its_daemons_and_makes_jobs_of_cpu_rules_alone(on_cluster: C
     assert sorted(run.rule_by_job.values()) == ["clean", "measure"]
     assert {"train/demo_en_fr/base/seed1", "fetch/demo_en_de/record"} <= set(pipeline.made())
     expected = jobs_before | dict.fromkeys(run.rule_by_job, "COMPLETED")
-    wait_until(lambda: states_by_job(on_cluster) == expected, 30, "accounting to know of two jobs that ended well")
+    wait_until(
+        lambda: states_by_job(on_cluster) == expected,
+        30,
+        "accounting to know of two jobs that ended well",
+    )
 
 
-def test_a_cancelled_cpu_job_is_a_failed_rule_and_the_end(on_cluster: Cluster, pipeline: Pipeline) -> None:
+def test_a_cancelled_cpu_job_is_a_failed_rule_and_the_end(
+    on_cluster: Cluster, pipeline: Pipeline
+) -> None:
     run = SnakemakeRun.start(pipeline, BINARIZED, FAKE_AIAYN_WAITS=CLEANING)
     try:
         job = run.wait_for_job("clean")

@@ -36,12 +36,16 @@ def run(settings: Settings, arguments: list[str]) -> int:
     """Run the command with the settings in place."""
 
     def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> SystemSpec:
-        return SystemSpec(name=name, description="for these tests", training=settings.training, decoding=DECODING)
+        return SystemSpec(
+            name=name, description="for these tests", training=settings.training, decoding=DECODING
+        )
 
     def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
         return settings.cluster
 
-    make_job = functools.partial(SlowJob, seconds_per_update=settings.seconds_per_update, has_locks=settings.has_locks)
+    make_job = functools.partial(
+        SlowJob, seconds_per_update=settings.seconds_per_update, has_locks=settings.has_locks
+    )
     with (
         contextlib.nullcontext() if settings.has_locks else no_locks(),
         mock.patch.object(aiayn.spec.system, "read_system", read_system),

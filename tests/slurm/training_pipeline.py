@@ -1,4 +1,6 @@
-"""A pipeline whose trainings are real ones of a scene, by the rule's own drivers; all else that it calls is a fake."""
+"""A pipeline whose trainings are real ones of a scene, by the rule's own drivers; all else that it
+calls is a fake.
+"""
 
 import json
 import os
@@ -20,7 +22,9 @@ def trained_record(seed: int) -> str:
 
 
 def make_training_pipeline(scene: Scene) -> Pipeline:
-    """Make a copy of the checkout in which all is made that the scene's trainings need, and let them lie there."""
+    """Make a copy of the checkout in which all is made that the scene's trainings need, and let
+    them lie there.
+    """
     settings_path = scene.write_settings()
     pipeline = make_slurm_pipeline(scene.folder / "pipeline")
     scene.runs_folder = pipeline.checkout / "runs"
@@ -40,9 +44,14 @@ def make_training_pipeline(scene: Scene) -> Pipeline:
         f'exec {python} -m tests.slurm.train_command {shlex.quote(str(settings_path))} -- "$@"\n'
     )
     prepared = subprocess.run(
-        [sys.executable, "-m", "snakemake", BINARIZED, "--cores", "2", *pipeline.arguments], cwd=pipeline.checkout,
-        env=pipeline.variables(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        [sys.executable, "-m", "snakemake", BINARIZED, "--cores", "2", *pipeline.arguments],
+        cwd=pipeline.checkout,
+        env=pipeline.variables(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
         timeout=LONGEST_WAIT_SECONDS,
-    )  # fmt: skip
+    )
     assert prepared.returncode == 0, prepared.stdout
     return pipeline

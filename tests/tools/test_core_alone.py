@@ -1,6 +1,8 @@
-"""`aiayn tables --from-logs` with the core dependencies of pyproject.toml alone, by a hook that refuses all others.
+"""`aiayn tables --from-logs` with the core dependencies of pyproject.toml alone, by a hook that
+refuses all others.
 
-Neither torch nor fairseq, submitit or Snakemake can be imported, and no checkpoint and no GPU is needed.
+Neither torch nor fairseq, submitit or Snakemake can be imported, and no checkpoint and no GPU is
+needed.
 """
 
 import importlib.metadata
@@ -64,8 +66,12 @@ def core_modules() -> set[str]:
 
 def run_python(code: str) -> subprocess.CompletedProcess[str]:
     """Run code in a process of its own, this checkout on its path."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(CHECKOUT / "workflow"), str(CHECKOUT)])}
-    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(CHECKOUT / "workflow"), str(CHECKOUT)])
+    }
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
 
 
 def write_logs(folder: Path) -> None:
@@ -75,7 +81,9 @@ def write_logs(folder: Path) -> None:
         folder,
         {
             "one.log": TrainingText().text(),
-            "two.log": TrainingText(final_nll_bits=2.5).changed(seed=2, save_dir="checkpoints/two").text(),
+            "two.log": TrainingText(final_nll_bits=2.5)
+            .changed(seed=2, save_dir="checkpoints/two")
+            .text(),
             "generate.log": GenerationText().text(),
             "average.log": averaging_text(averaged, "checkpoints/base/averaged.pt"),
         },
@@ -124,7 +132,11 @@ def test_tables_of_a_pack_need_the_core_dependencies_alone(tmp_path: Path) -> No
     site = make_site(tmp_path / "made", en_fr_systems=["base"])
     write_left(site)
     packed = pack_scale(
-        site.scale, site.results_folder, tmp_path / "packed", max_bytes=10**6, config_folder=site.config_folder
+        site.scale,
+        site.results_folder,
+        tmp_path / "packed",
+        max_bytes=10**6,
+        config_folder=site.config_folder,
     ).folder
     arguments = ["tables", "--from-logs", str(packed), "--output", str(tmp_path / "out")]
     hook = f"allowed = {sorted(core_modules() | set(OURS))!r}\n{HOOK}"

@@ -1,4 +1,6 @@
-"""`aiayn evaluate` scores a checkpoint that fairseq's own code has trained and saved, by its translations alone."""
+"""`aiayn evaluate` scores a checkpoint that fairseq's own code has trained and saved, by its
+translations alone.
+"""
 
 import json
 import subprocess
@@ -21,7 +23,9 @@ TINY += ["--encoder-ffn-embed-dim", "32", "--decoder-ffn-embed-dim", "32", "--sh
 
 
 def call_fairseq(command: str, *arguments: str) -> None:
-    """Run one of fairseq's own commands in a process of its own; our plugin replaces the compiled batching."""
+    """Run one of fairseq's own commands in a process of its own; our plugin replaces the compiled
+    batching.
+    """
     plugin = ["--user-dir", str(CHECKOUT / "workflow" / "aiayn_fairseq")]
     called = [sys.executable, "-m", f"fairseq_cli.{command}", *arguments, *plugin]
     answer = subprocess.run(called, capture_output=True, text=True, check=False)
@@ -33,10 +37,30 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) 
     """Return what fairseq-train saves of its own transformer, task, criterion and optimiser."""
     folder = tmp_path_factory.mktemp("stock")
     call_fairseq(
-        "train", str(data.folder), "--arch", "transformer", *TINY, "--task", "translation", "--optimizer", "adam",
-        "--lr", "0.01", "--max-tokens", "2000", "--max-update", "30", "--save-dir", str(folder), "--cpu",
-        "--disable-validation", "--seed", "1", "--num-workers", "0",
-    )  # fmt: skip
+        "train",
+        str(data.folder),
+        "--arch",
+        "transformer",
+        *TINY,
+        "--task",
+        "translation",
+        "--optimizer",
+        "adam",
+        "--lr",
+        "0.01",
+        "--max-tokens",
+        "2000",
+        "--max-update",
+        "30",
+        "--save-dir",
+        str(folder),
+        "--cpu",
+        "--disable-validation",
+        "--seed",
+        "1",
+        "--num-workers",
+        "0",
+    )
     return folder / "checkpoint_last.pt"
 
 
@@ -53,7 +77,11 @@ def evaluate(checkpoint: Path, data: BinarizedCorpus, *arguments: str) -> int:
 
 
 def test_the_translations_are_fairseqs_own_and_are_scored(
-    checkpoint: Path, data: BinarizedCorpus, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    checkpoint: Path,
+    data: BinarizedCorpus,
+    references: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     output = tmp_path / "out.de"
     search = ["--length-penalty-form", "len", "--stop", "fairseq"]
@@ -61,16 +89,44 @@ def test_the_translations_are_fairseqs_own_and_are_scored(
     assert evaluate(checkpoint, data, *scored, "--force") == 0
     printed = capsys.readouterr().out
     call_fairseq(
-        "generate", str(data.folder), "--path", str(checkpoint), "--gen-subset", "test", "--beam", "4",
-        "--lenpen", "0.6", "--cpu",
-        "--max-len-a", "1", "--max-len-b", "50", "--remove-bpe", "sentencepiece", "--results-path", str(tmp_path),
-        "--scoring", "sacrebleu",  # its own BLEU is compiled
-        "--num-workers", "0", "--batch-size", "1",
-    )  # fmt: skip
+        "generate",
+        str(data.folder),
+        "--path",
+        str(checkpoint),
+        "--gen-subset",
+        "test",
+        "--beam",
+        "4",
+        "--lenpen",
+        "0.6",
+        "--cpu",
+        "--max-len-a",
+        "1",
+        "--max-len-b",
+        "50",
+        "--remove-bpe",
+        "sentencepiece",
+        "--results-path",
+        str(tmp_path),
+        "--scoring",
+        "sacrebleu",  # its own BLEU is compiled
+        "--num-workers",
+        "0",
+        "--batch-size",
+        "1",
+    )
     generated = (tmp_path / "generate-test.txt").read_text(encoding="utf-8").splitlines()
-    theirs = {int(line.split("\t")[0][2:]): line.split("\t")[2] for line in generated if line.startswith("D-")}
-    assert output.read_text(encoding="utf-8").splitlines() == [theirs[index] for index in range(len(theirs))]
-    main(["score", "--hypotheses", str(output), "--references", str(references), "--json", "--force"])
+    theirs = {
+        int(line.split("\t")[0][2:]): line.split("\t")[2]
+        for line in generated
+        if line.startswith("D-")
+    }
+    assert output.read_text(encoding="utf-8").splitlines() == [
+        theirs[index] for index in range(len(theirs))
+    ]
+    main(
+        ["score", "--hypotheses", str(output), "--references", str(references), "--json", "--force"]
+    )
     by_file = {score["metric"]: score["value"] for score in json.loads(capsys.readouterr().out)}
     assert {line.split()[0]: line.split()[1] for line in printed.splitlines()} == {
         metric: f"{value:.2f}" for metric, value in by_file.items()
@@ -83,7 +139,14 @@ def test_references_of_another_length_are_refused_after_the_translations_are_kep
 ) -> None:
     (tmp_path / "references").write_text("eins\n", encoding="utf-8")
     output = tmp_path / "out.de"
-    wrong = ["--references", str(tmp_path / "references"), "--beam-size", "1", "--output", str(output)]
+    wrong = [
+        "--references",
+        str(tmp_path / "references"),
+        "--beam-size",
+        "1",
+        "--output",
+        str(output),
+    ]
     assert evaluate(checkpoint, data, *wrong) == 1
     assert "21 lines, the references have 1" in capsys.readouterr().err
     assert len(output.read_text(encoding="utf-8").splitlines()) == 21
@@ -91,9 +154,14 @@ def test_references_of_another_length_are_refused_after_the_translations_are_kep
 
 @pytest.mark.parametrize(("part", "name"), [("model", "s2t_conformer"), ("task", "speech_to_text")])
 def test_a_model_of_another_kind_is_refused_with_those_that_are_known(
-    checkpoint: Path, data: BinarizedCorpus, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    part: str, name: str,
-) -> None:  # fmt: skip
+    checkpoint: Path,
+    data: BinarizedCorpus,
+    references: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    part: str,
+    name: str,
+) -> None:
     state = torch.load(checkpoint, weights_only=False)
     settings = state["cfg"][part]
     if isinstance(settings, Namespace):
@@ -108,7 +176,11 @@ def test_a_model_of_another_kind_is_refused_with_those_that_are_known(
 
 
 def test_bad_input_is_refused(
-    checkpoint: Path, data: BinarizedCorpus, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    checkpoint: Path,
+    data: BinarizedCorpus,
+    references: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert evaluate(checkpoint, data) == 2
     assert "--testset NAME" in capsys.readouterr().err

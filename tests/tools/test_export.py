@@ -1,4 +1,6 @@
-"""An exported model is the run's: the same tensors, log-probabilities and translations, or no export at all."""
+"""An exported model is the run's: the same tensors, log-probabilities and translations, or no
+export at all.
+"""
 
 import json
 import shutil
@@ -50,13 +52,23 @@ def learnt(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> T
 
 @pytest.fixture(scope="module")
 def run(
-    tmp_path_factory: pytest.TempPathFactory, learnt: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText
+    tmp_path_factory: pytest.TempPathFactory,
+    learnt: TrainRecord,
+    data: BinarizedCorpus,
+    segmented: SegmentedText,
 ) -> FinishedRun:
     """Return that training's last two models, averaged."""
-    checkpoint = average_checkpoints(learnt, last=2, into=tmp_path_factory.mktemp("average") / "last2.pt")
+    checkpoint = average_checkpoints(
+        learnt, last=2, into=tmp_path_factory.mktemp("average") / "last2.pt"
+    )
     training = msgspec.structs.replace(TRAINING, **LEARNT)
     return FinishedRun(
-        scale="demo", checkpoint=checkpoint, data=data, segmented=segmented, decoding=DECODING, training=training
+        scale="demo",
+        checkpoint=checkpoint,
+        data=data,
+        segmented=segmented,
+        decoding=DECODING,
+        training=training,
     )
 
 
@@ -86,15 +98,23 @@ def random_run(folder: Path, data: BinarizedCorpus, training: TrainingSpec) -> F
         tensors_sha256=tensors_sha256(torch.load(path, weights_only=True)["model"]),
     )
     return FinishedRun(
-        scale="demo", checkpoint=checkpoint, data=data, segmented=None, decoding=DECODING, training=training
+        scale="demo",
+        checkpoint=checkpoint,
+        data=data,
+        segmented=None,
+        decoding=DECODING,
+        training=training,
     )
 
 
 @pytest.mark.slow
 def test_an_export_says_all_that_a_reader_needs(exported: Path, run: FinishedRun) -> None:
     assert sorted(path.name for path in exported.iterdir()) == [
-        "config.json", "model.safetensors", "shared_vocabulary.json", "subword_joint.model",
-    ]  # fmt: skip
+        "config.json",
+        "model.safetensors",
+        "shared_vocabulary.json",
+        "subword_joint.model",
+    ]
     config = json.loads((exported / "config.json").read_text(encoding="utf-8"))
     assert config["run"] == "learnt"
     assert config["averaged_updates"] == [140, 150]
@@ -102,12 +122,18 @@ def test_an_export_says_all_that_a_reader_needs(exported: Path, run: FinishedRun
     assert config["decoding"] == msgspec.to_builtins(DECODING)
     assert config["id_by_special_symbol"] == {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
     assert (config["source_ends_with"], config["target_begins_with"]) == ("</s>", "</s>")
-    assert [config[key] for key in ("normalise", "tokenise", "subword_method")] == ["none", "none", "sentencepiece"]
+    assert [config[key] for key in ("normalise", "tokenise", "subword_method")] == [
+        "none",
+        "none",
+        "sentencepiece",
+    ]
     assert config["first_position"] == 0
     assert config["tensors_sha256"] == run.checkpoint.tensors_sha256
     (named,) = config["provenance"]["input_sha256_by_path"]
     assert (exported / named).samefile(run.checkpoint.path)
-    symbols = json.loads((exported / config["vocabulary_file_by_side"]["source"]).read_text(encoding="utf-8"))
+    symbols = json.loads(
+        (exported / config["vocabulary_file_by_side"]["source"]).read_text(encoding="utf-8")
+    )
     assert symbols[:4] == ["<s>", "<pad>", "</s>", "<unk>"]
     assert len(symbols) == run.data.vocabulary_size_by_language["de"]
 
@@ -125,7 +151,11 @@ def test_loaded_again_it_translates_alike(
     exported: Path, run: FinishedRun, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Equal to the last bit, and from the folder alone: no checkpoint and no data-bin is opened."""
-    monkeypatch.setattr(aiayn.decode.decode, "load_average", lambda *_, device: load_exported(exported, device=device))
+    monkeypatch.setattr(
+        aiayn.decode.decode,
+        "load_average",
+        lambda *_, device: load_exported(exported, device=device),
+    )
     again = Translator(Path("no checkpoint"), Path("no data-bin"), DECODING, device="cpu")
     sources = load_source_lines(translator.task, "test")
     assert again.translate(sources) == translator.translate(sources)
@@ -145,22 +175,36 @@ def test_loaded_again_it_translates_alike(
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )  # fmt: skip
-def test_every_system_comes_back_as_it_was(tmp_path: Path, data: BinarizedCorpus, changes: dict[str, Any]) -> None:
+def test_every_system_comes_back_as_it_was(
+    tmp_path: Path, data: BinarizedCorpus, changes: dict[str, Any]
+) -> None:
     training = msgspec.structs.replace(TRAINING, **changes)
     run = random_run(tmp_path, data, training)
     export_model(run, into=tmp_path / "exported")
     model, task = load_model(Path(run.checkpoint.path), Path(data.folder), device="cpu")
     again, _ = load_exported(tmp_path / "exported")
     assert tensors_sha256(again.state_dict()) == tensors_sha256(model.state_dict())
-    assert log_probabilities(again, task, SOURCE, TARGET) == log_probabilities(model, task, SOURCE, TARGET)
+    assert log_probabilities(again, task, SOURCE, TARGET) == log_probabilities(
+        model, task, SOURCE, TARGET
+    )
 
 
 def test_the_examples_lines_read_it_without_us(exported: Path, learnt: TrainRecord) -> None:
-    """The lines that `aiayn export --help` prints run as they stand, and load nothing of fairseq or of ours."""
-    lines = analysis.tools.verbs.export.EXAMPLE.split("Plain PyTorch then reads it:\n")[1].split("\n\n")[0]
-    code = textwrap.dedent(lines) + "\nimport sys\nassert not {'fairseq', 'aiayn'} & set(sys.modules)"
+    """The lines that `aiayn export --help` prints run as they stand, and load nothing of fairseq or
+    of ours.
+    """
+    lines = analysis.tools.verbs.export.EXAMPLE.split("Plain PyTorch then reads it:\n")[1].split(
+        "\n\n"
+    )[0]
+    code = (
+        textwrap.dedent(lines) + "\nimport sys\nassert not {'fairseq', 'aiayn'} & set(sys.modules)"
+    )
     outcome = subprocess.run(
-        [sys.executable, "-c", code], cwd=exported.parent, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=exported.parent,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert outcome.stdout == f"{learnt.num_parameters} parameters\n"
 
@@ -181,7 +225,9 @@ def tear_tensors(folder: Path) -> None:
 def tie_to_nothing(folder: Path) -> None:
     """Let the config name a matrix that is not there."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    (folder / "config.json").write_text(json.dumps(config | {"tied": {"decoder.embed_tokens.weight": "embeddings"}}))
+    (folder / "config.json").write_text(
+        json.dumps(config | {"tied": {"decoder.embed_tokens.weight": "embeddings"}})
+    )
 
 
 def repeat_symbol(folder: Path) -> None:
@@ -196,7 +242,10 @@ def repeat_symbol(folder: Path) -> None:
     [
         (change_tensor, r"a byte has changed: export the run again"),
         (tear_tensors, r"model\.safetensors: absent or torn"),
-        (lambda folder: (folder / "model.safetensors").unlink(), r"model\.safetensors: absent or torn"),
+        (
+            lambda folder: (folder / "model.safetensors").unlink(),
+            r"model\.safetensors: absent or torn",
+        ),
         (tie_to_nothing, r"lacks embeddings, which config\.json names"),
         (repeat_symbol, r"no list of different symbols that begins with <s>, <pad>"),
     ],
@@ -227,7 +276,9 @@ def test_a_folder_that_exists_is_left_alone(tmp_path: Path, run: FinishedRun) ->
 
 
 @pytest.mark.parametrize("name", ["_copy_subword_models", "write_record"])
-def test_a_failure_leaves_nothing(tmp_path: Path, run: FinishedRun, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_failure_leaves_nothing(
+    tmp_path: Path, run: FinishedRun, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -244,7 +295,9 @@ def test_a_disk_that_cannot_hold_the_tensors_is_named(
         raise safetensors.SafetensorError("I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr(safetensors.torch, "save_file", fail)
-    with pytest.raises(SpaceError, match=r"model\.safetensors: I/O error: No space left .* make room"):
+    with pytest.raises(
+        SpaceError, match=r"model\.safetensors: I/O error: No space left .* make room"
+    ):
         export_model(run, into=tmp_path / "exported")
     assert list(tmp_path.iterdir()) == []
 
@@ -253,8 +306,12 @@ def test_a_disk_that_cannot_hold_the_tensors_is_named(
 
 
 @pytest.fixture
-def results(tmp_path: Path, learnt: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText) -> Path:
-    """Return a results folder in which the run is the demo's base: GNMT's penalty and tensor2tensor's stop."""
+def results(
+    tmp_path: Path, learnt: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText
+) -> Path:
+    """Return a results folder in which the run is the demo's base: GNMT's penalty and
+    tensor2tensor's stop.
+    """
     write_results(tmp_path / "results", learnt, data, segmented)
     return tmp_path / "results"
 
@@ -262,7 +319,14 @@ def results(tmp_path: Path, learnt: TrainRecord, data: BinarizedCorpus, segmente
 def test_the_command_writes_the_newest_run(
     tmp_path: Path, results: Path, run: FinishedRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["--results", str(results), "--format", "safetensors", "--output", str(tmp_path / "new" / "exported")]
+    arguments = [
+        "--results",
+        str(results),
+        "--format",
+        "safetensors",
+        "--output",
+        str(tmp_path / "new" / "exported"),
+    ]
     assert main(["export", *arguments]) == 0
     digest = run.checkpoint.tensors_sha256[:16]
     assert f"exported: learnt, last2, tensors {digest}, as safetensors" in capsys.readouterr().out
@@ -277,16 +341,36 @@ def test_a_run_without_a_training_record_is_refused(
 ) -> None:
     (path,) = results.glob("*/train/*/*/*.json")
     write_record(msgspec.structs.replace(read_record(path, TrainRecord), **changes), path)
-    arguments = ["--results", str(results), "--format", "safetensors", "--output", str(tmp_path / "exported")]
+    arguments = [
+        "--results",
+        str(results),
+        "--format",
+        "safetensors",
+        "--output",
+        str(tmp_path / "exported"),
+    ]
     assert main(["export", *arguments]) == 1
     assert "no training record of learnt" in capsys.readouterr().err
 
 
 def test_a_missing_package_is_named_with_the_extra_that_has_it(
-    tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setitem(sys.modules, "safetensors", None)
     monkeypatch.delitem(sys.modules, "analysis.tools.heavy_export")
-    arguments = ["--results", str(results), "--format", "safetensors", "--output", str(tmp_path / "exported")]
+    arguments = [
+        "--results",
+        str(results),
+        "--format",
+        "safetensors",
+        "--output",
+        str(tmp_path / "exported"),
+    ]
     assert main(["export", *arguments]) == 2
-    assert "the package safetensors is not installed; run `pip install 'aiayn[train]'`" in capsys.readouterr().err
+    assert (
+        "the package safetensors is not installed; run `pip install 'aiayn[train]'`"
+        in capsys.readouterr().err
+    )

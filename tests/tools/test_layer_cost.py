@@ -11,14 +11,21 @@ from analysis.tools.layer_cost import (
 
 
 def test_only_a_recurrence_waits_for_itself() -> None:
-    assert [sequential_operations(layer, LayerSize(n=70, d=1)) for layer in LAYER_TYPES] == [1, 70, 1, 1]
+    assert [sequential_operations(layer, LayerSize(n=70, d=1)) for layer in LAYER_TYPES] == [
+        1,
+        70,
+        1,
+        1,
+    ]
 
 
 def test_paths_grow_as_printed() -> None:
     size = LayerSize(n=64, d=1, k=3, r=8)
     assert maximum_path_length("self_attention", size) == 1
     assert maximum_path_length("recurrent", size) == 64
-    assert maximum_path_length("self_attention_restricted", size) == 16  # 63 tokens, 4 a layer: O(n / r)
+    assert (
+        maximum_path_length("self_attention_restricted", size) == 16
+    )  # 63 tokens, 4 a layer: O(n / r)
     assert maximum_path_length("convolutional", size) == 4  # 3 x 3 x 3 x 3 >= 64: O(log_k(n))
     tenfold = size._replace(n=640)
     assert maximum_path_length("convolutional", tenfold) == 6

@@ -1,4 +1,6 @@
-"""Table 1's layers do what their row says, cost what the formula says, and are timed in turn, the least counting."""
+"""Table 1's layers do what their row says, cost what the formula says, and are timed in turn, the
+least counting.
+"""
 
 import itertools
 from collections.abc import Callable
@@ -35,19 +37,24 @@ from tests.tools.timed_layers import layer_flops
 SMALL: dict[LayerType, Sweep] = {
     layer: Sweep(
         LayerSize(n=8, d=8, k=3 if "k" in variables else 1, r=4 if "r" in variables else 1),
-        {"n": (8, 16, 32, 64), "d": (8, 16, 32, 64)} | {name: (5, 7, 9) for name in variables if name in "kr"},
+        {"n": (8, 16, 32, 64), "d": (8, 16, 32, 64)}
+        | {name: (5, 7, 9) for name in variables if name in "kr"},
     )
     for layer, variables in VARIABLES_BY_TYPE.items()
 }
 
 
 def draw(*shape: int) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64)
+    return torch.randn(
+        shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64
+    )
 
 
 @pytest.mark.parametrize("layer", LAYER_TYPES)
 @pytest.mark.parametrize("device", SWEEPS_BY_DEVICE)
-def test_the_sizes_vary_one_variable_at_a_time_over_a_factor_of_three(device: str, layer: LayerType) -> None:
+def test_the_sizes_vary_one_variable_at_a_time_over_a_factor_of_three(
+    device: str, layer: LayerType
+) -> None:
     sweep = SWEEPS_BY_DEVICE[device][layer]
     sizes = sweep.sizes()
     assert len(set(sizes)) == len(sizes)
@@ -73,16 +80,25 @@ def test_self_attention_is_torchs_own() -> None:
 
 
 @pytest.mark.parametrize("r", [2, 3, 4])
-def test_restricted_attention_is_attention_over_the_tokens_around_and_zeros_beyond_the_ends(r: int) -> None:
+def test_restricted_attention_is_attention_over_the_tokens_around_and_zeros_beyond_the_ends(
+    r: int,
+) -> None:
     q, k, v = draw(3, 6, 4)
     read = restricted_self_attention(q, k, v, r=r)
     for index in range(6):
         places = range(index - r // 2, index - r // 2 + r)
         keys, values = (
-            torch.stack([one[place] if 0 <= place < 6 else torch.zeros(4, dtype=torch.float64) for place in places])
+            torch.stack(
+                [
+                    one[place] if 0 <= place < 6 else torch.zeros(4, dtype=torch.float64)
+                    for place in places
+                ]
+            )
             for one in (k, v)
         )
-        torch.testing.assert_close(read[index], self_attention(q[index : index + 1], keys, values)[0])
+        torch.testing.assert_close(
+            read[index], self_attention(q[index : index + 1], keys, values)[0]
+        )
 
 
 def test_the_recurrence_is_torchs_own() -> None:
@@ -110,7 +126,9 @@ def test_a_recurrence_makes_one_step_a_token_after_another_and_the_others_one() 
 
 
 class Dilated(nn.Module):
-    """Convolutions of ones over earlier tokens, each dilated k times as much as the one before; counts its calls."""
+    """Convolutions of ones over earlier tokens, each dilated k times as much as the one before;
+    counts its calls.
+    """
 
     def __init__(self, k: int) -> None:
         super().__init__()
@@ -132,11 +150,15 @@ class Restricted(nn.Module):
 
     def forward(self, x_1T1: torch.Tensor) -> torch.Tensor:
         x_T1 = x_1T1[0]
-        return restricted_self_attention(torch.zeros_like(x_T1), torch.zeros_like(x_T1), x_T1, r=self.r)[None]
+        return restricted_self_attention(
+            torch.zeros_like(x_T1), torch.zeros_like(x_T1), x_T1, r=self.r
+        )[None]
 
 
 def layers_to_connect(num_tokens: int, layer: nn.Module) -> int:
-    """Return how many times a layer over (1, T, 1) must be applied for the last token to depend on the first."""
+    """Return how many times a layer over (1, T, 1) must be applied for the last token to depend on
+    the first.
+    """
     x_1T1 = torch.ones(1, num_tokens, 1, dtype=torch.float64, requires_grad=True)
     y_1T1 = x_1T1
     for num_layers in range(1, num_tokens + 1):
@@ -151,11 +173,15 @@ def layers_to_connect(num_tokens: int, layer: nn.Module) -> int:
 def test_derived_path_lengths_are_those_that_a_gradient_takes(n: int, width: int) -> None:
     size = LayerSize(n=n, d=1, k=width, r=width)
     assert layers_to_connect(n, Dilated(width)) == maximum_path_length("convolutional", size)
-    assert layers_to_connect(n, Restricted(width)) == maximum_path_length("self_attention_restricted", size)
+    assert layers_to_connect(n, Restricted(width)) == maximum_path_length(
+        "self_attention_restricted", size
+    )
 
 
 def test_the_least_of_the_rounds_counts_and_all_sizes_take_turns() -> None:
-    """A stopwatch by which every call takes its operations in nanoseconds, and every third timing ten times as long."""
+    """A stopwatch by which every call takes its operations in nanoseconds, and every third timing
+    ten times as long.
+    """
     timed: list[Callable[[], object]] = []
     turns = itertools.count()
 
@@ -192,7 +218,9 @@ def test_a_convolution_is_centred() -> None:
     assert torch.equal(convolutional(x, kernel), x)
 
 
-def test_the_record_says_on_what_it_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_record_says_on_what_it_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(SWEEPS_BY_DEVICE, "cpu", SMALL)
     path = tmp_path / "record.json"
     assert main(["measure", "--device", "cpu", "--record", str(path)]) == 0

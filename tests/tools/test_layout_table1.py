@@ -1,4 +1,6 @@
-"""Table 1 shows what was measured of its layers, and why an exponent is missing; its fits are checked by hand."""
+"""Table 1 shows what was measured of its layers, and why an exponent is missing; its fits are
+checked by hand.
+"""
 
 import math
 from typing import Any
@@ -25,7 +27,9 @@ def test_exponents_are_shown_beside_the_printed_complexity() -> None:
     assert attention["complexity_per_layer"] == "O(n^2 * d)"
     assert (attention["flops_exponent_of_n"], attention["flops_exponent_of_d"]) == ("2.00", "1.00")
     assert (recurrent["flops_exponent_of_n"], recurrent["flops_exponent_of_d"]) == ("1.00", "2.00")
-    assert convolution["flops_exponent_of_k_or_r"] == restricted["flops_exponent_of_k_or_r"] == "1.00"
+    assert (
+        convolution["flops_exponent_of_k_or_r"] == restricted["flops_exponent_of_k_or_r"] == "1.00"
+    )
     assert attention["flops_exponent_of_k_or_r"] == ""
     value, half_width = map(float, attention["seconds_exponent_of_n"].split(" \u00b1 "))
     assert value == pytest.approx(2.0, abs=0.1)
@@ -34,14 +38,21 @@ def test_exponents_are_shown_beside_the_printed_complexity() -> None:
 
 def test_what_was_derived_says_so_and_what_was_measured_where() -> None:
     table = lay_out_layers(timed_layers())
-    assert [row["sequential_operations_derived"] for row in rows_of(table)] == ["1", "512", "1", "1"]
+    assert [row["sequential_operations_derived"] for row in rows_of(table)] == [
+        "1",
+        "512",
+        "1",
+        "1",
+    ]
     assert any("Derived, not measured" in note.text for note in table.notes)
     ((_, _, signature),) = table.signatures
     for words in ("device:cpu", "a CPU", "dtype:float32", "threads:1", "torch:2.0"):
         assert words in signature
 
 
-def test_without_measurements_the_columns_of_exponents_are_left_out_and_the_command_is_named() -> None:
+def test_without_measurements_the_columns_of_exponents_are_left_out_and_the_command_is_named() -> (
+    None
+):
     table = compact(lay_out_layers(None))
     assert not [column for column in table.columns if "exponent" in column.name]
     assert "aiayn measure" in table.notes[0].text
@@ -55,7 +66,9 @@ def test_seconds_that_cannot_be_give_a_dash_and_a_reason(seconds: float) -> None
     table = lay_out_layers(msgspec.structs.replace(layers, timings=broken))
     assert rows_of(table)[0]["seconds_exponent_of_n"] == "\u2013"
     assert rows_of(table)[1]["seconds_exponent_of_n"] != "\u2013"
-    assert any(note.text.startswith("self_attention, seconds: no exponents:") for note in table.notes)
+    assert any(
+        note.text.startswith("self_attention, seconds: no exponents:") for note in table.notes
+    )
 
 
 def test_a_type_of_layer_that_was_not_timed_is_blank() -> None:
@@ -79,7 +92,9 @@ def test_an_exact_law_has_its_exponents_and_no_spread() -> None:
 
 
 def test_one_variable_by_hand() -> None:
-    """log2 y = 0, 1, 3 at log2 n = 0, 1, 2: slope 1.5, residuals 1/6, -1/3, 1/6; t(0.975, 1) = 12.706."""
+    """log2 y = 0, 1, 3 at log2 n = 0, 1, 2: slope 1.5, residuals 1/6, -1/3, 1/6; t(0.975, 1) =
+    12.706.
+    """
     fitted = fit_power_law(["n"], [{"n": n} for n in (1, 2, 4)], [1, 2, 8])
     assert fitted["n"] == pytest.approx((1.5, 12.7062 * math.sqrt(1 / 6 / 2)), rel=1e-4)
 

@@ -1,4 +1,6 @@
-"""The tutorial's eight sentences: ours beside its author's, seed by seed, and nothing claimed that was not seen."""
+"""The tutorial's eight sentences: ours beside its author's, seed by seed, and nothing claimed that
+was not seen.
+"""
 
 import shutil
 from pathlib import Path
@@ -23,10 +25,27 @@ from paper_tables.scale_results import read_translations
 from paper_tables.tables.table2 import lay_out_table2
 from tests import records_factory
 from tests.laid_out import frame_of, rows_of
-from tests.records_factory import Site, make_site, write_binarized, write_scores, write_training, write_translations
+from tests.records_factory import (
+    Site,
+    make_site,
+    write_binarized,
+    write_scores,
+    write_training,
+    write_translations,
+)
 
-BY_HEART = ("hola mundo", "el gato es negro", "buenos dias", "como te llamas", "este es un libro", "te amo")
-LINES_BY_SEED = {1: (*BY_HEART, "te amo", "este es un gato"), 2: ("hola", *BY_HEART[1:], "te amo", "este es un libro")}
+BY_HEART = (
+    "hola mundo",
+    "el gato es negro",
+    "buenos dias",
+    "como te llamas",
+    "este es un libro",
+    "te amo",
+)
+LINES_BY_SEED = {
+    1: (*BY_HEART, "te amo", "este es un gato"),
+    2: ("hola", *BY_HEART[1:], "te amo", "este es un libro"),
+}
 
 
 @pytest.fixture
@@ -34,7 +53,13 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     """Return a demo that asks for the tutorial alone, nothing run yet."""
     system = read_system("seed_waynestalk", "demo")
     monkeypatch.setitem(records_factory.TRAINING_BY_SYSTEM, system.name, system.training)
-    made = make_site(tmp_path, replications=["toy_en_es"], en_de_systems=[], en_fr_systems=[], ablation_systems=[])
+    made = make_site(
+        tmp_path,
+        replications=["toy_en_es"],
+        en_de_systems=[],
+        en_fr_systems=[],
+        ablation_systems=[],
+    )
     shutil.copy(CONFIG_FOLDER / "corpora" / "toy_en_es.yaml", made.config_folder / "corpora")
     return made
 
@@ -44,10 +69,14 @@ def evaluations(site: Site) -> list[Evaluation]:
     return site.experiment.evaluations
 
 
-def write_lines(site: Site, evaluation: Evaluation, lines: tuple[str, ...], run: str | None = None) -> None:
+def write_lines(
+    site: Site, evaluation: Evaluation, lines: tuple[str, ...], run: str | None = None
+) -> None:
     """Write translations and their record."""
     signature = "beam:3|stop:tensor2tensor"
-    write_translations(site, evaluation, "".join(f"{line}\n" for line in lines), run=run, signature=signature)
+    write_translations(
+        site, evaluation, "".join(f"{line}\n" for line in lines), run=run, signature=signature
+    )
 
 
 def write_seed(site: Site, evaluation: Evaluation) -> None:
@@ -71,10 +100,19 @@ def toy(site: Site) -> Table:
 
 def read_all(site: Site) -> dict[Evaluation, Translations]:
     """Read every translation, and refuse what is not there."""
-    keys = [(training.corpus, training.system, training.seed) for training in expand_trainings(site.scale)]
-    trainings = read_trainings(keys, site.results_folder, "demo", runs_folder=Path("runs"), so_far=False)
+    keys = [
+        (training.corpus, training.system, training.seed)
+        for training in expand_trainings(site.scale)
+    ]
+    trainings = read_trainings(
+        keys, site.results_folder, "demo", runs_folder=Path("runs"), so_far=False
+    )
     return read_translations(
-        evaluations(site), trainings, dict.fromkeys(trainings, site.results_folder), "demo", so_far=False
+        evaluations(site),
+        trainings,
+        dict.fromkeys(trainings, site.results_folder),
+        "demo",
+        so_far=False,
     )
 
 
@@ -90,20 +128,31 @@ def test_each_seed_is_shown_beside_what_the_author_got(site: Site) -> None:
     rows = by_sentence(table)
     assert list(rows) == [one.sentence for one in read_sentences()["toy_en_es"]]
     assert rows["hello world"] == {
-        "sentence": "hello world", "trained_on": "yes", "reference": "hola mundo", "reported": "not to be had",
-        "program_output": "hola mundo", "seed1": "hola mundo [\u2020]", "seed2": "hola [\u2020]",
-        "same_as_authors": "1 of 2 [\u2020]", "same_as_reference": "1 of 2 [\u2020]",
-    }  # fmt: skip
+        "sentence": "hello world",
+        "trained_on": "yes",
+        "reference": "hola mundo",
+        "reported": "not to be had",
+        "program_output": "hola mundo",
+        "seed1": "hola mundo [\u2020]",
+        "seed2": "hola [\u2020]",
+        "same_as_authors": "1 of 2 [\u2020]",
+        "same_as_reference": "1 of 2 [\u2020]",
+    }
     cat = rows["this is a cat"]
     assert (cat["trained_on"], cat["reference"]) == ("no", "este es un gato [*]")
     assert cat["program_output"] == "este es un libro"
     assert (cat["seed1"], cat["seed2"]) == ("este es un gato [\u2020]", "este es un libro [\u2020]")
-    assert (cat["same_as_authors"], cat["same_as_reference"]) == ("1 of 2 [\u2020]", "1 of 2 [\u2020]")
+    assert (cat["same_as_authors"], cat["same_as_reference"]) == (
+        "1 of 2 [\u2020]",
+        "1 of 2 [\u2020]",
+    )
     assert rows["i love cat"]["same_as_authors"] == "2 of 2 [\u2020]"
     assert rows["i love cat"]["same_as_reference"] == "0 of 2 [\u2020]"
 
 
-def test_what_the_author_reported_counts_before_his_program(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_author_reported_counts_before_his_program(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_all(site)
     published = read_sentences()
     first, *others = published["toy_en_es"]
@@ -111,21 +160,28 @@ def test_what_the_author_reported_counts_before_his_program(site: Site, monkeypa
     monkeypatch.setattr("analysis.tools.tables.toy_en_es.read_sentences", lambda: known)
     row = by_sentence(toy(site))["hello world"]
     assert (row["reported"], row["program_output"]) == ("hola", "hola mundo")
-    assert (row["same_as_authors"], row["same_as_reference"]) == ("1 of 2 [\u2020]", "1 of 2 [\u2020]")
+    assert (row["same_as_authors"], row["same_as_reference"]) == (
+        "1 of 2 [\u2020]",
+        "1 of 2 [\u2020]",
+    )
     assert row["seed2"] == "hola [\u2020]"  # it is this seed now that reads the same
 
 
 def test_a_missing_seed_is_named_and_not_counted(site: Site) -> None:
     assert {row["seed1"] for row in by_sentence(toy(site)).values()} == {"missing [\u2020]"}
-    assert {row["same_as_authors"] for row in by_sentence(toy(site)).values()} == {"\u2013 [\u2020]"}
+    assert {row["same_as_authors"] for row in by_sentence(toy(site)).values()} == {
+        "\u2013 [\u2020]"
+    }
     write_seed(site, evaluations(site)[0])
     write_lines(site, evaluations(site)[0], (LINES_BY_SEED[1][0], "", *LINES_BY_SEED[1][2:]))
     rows = by_sentence(toy(site))
     assert rows["the cat is black"]["seed1"] == "(nothing) [\u2020]"  # translated, but empty
     row = by_sentence(toy(site))["hello world"]
     assert (row["seed1"], row["seed2"], row["same_as_authors"]) == (
-        "hola mundo [\u2020]", "missing [\u2020]", "1 of 1 [\u2020]",
-    )  # fmt: skip
+        "hola mundo [\u2020]",
+        "missing [\u2020]",
+        "1 of 1 [\u2020]",
+    )
 
 
 def test_a_scale_that_does_not_name_it_has_no_such_table(tmp_path: Path) -> None:
@@ -147,10 +203,13 @@ def test_the_scale_asks_for_its_corpus_its_scores_and_its_translations(site: Sit
     below = [path.relative_to(site.results_folder / "demo") for path in needed]
     folder = "toy_en_es/seed_waynestalk/seed"
     assert [str(path) for path in below if "toy_en_es" in path.parts] == [
-        f"train/{folder}1.json", f"train/{folder}2.json",
-        f"score/{folder}1/last1/toy_eight.json", f"score/{folder}2/last1/toy_eight.json",
-        f"decode/{folder}1/last1/toy_eight.json", f"decode/{folder}2/last1/toy_eight.json",
-    ]  # fmt: skip
+        f"train/{folder}1.json",
+        f"train/{folder}2.json",
+        f"score/{folder}1/last1/toy_eight.json",
+        f"score/{folder}2/last1/toy_eight.json",
+        f"decode/{folder}1/last1/toy_eight.json",
+        f"decode/{folder}2/last1/toy_eight.json",
+    ]
 
 
 def test_translations_of_another_run_are_refused_and_left_out_so_far(site: Site) -> None:
@@ -163,7 +222,9 @@ def test_translations_of_another_run_are_refused_and_left_out_so_far(site: Site)
 
 def test_translations_that_changed_since_their_record_are_refused(site: Site) -> None:
     write_all(site)
-    path = evaluation_record(site.results_folder, "demo", "decode", evaluations(site)[0]).with_suffix(".txt")
+    path = evaluation_record(
+        site.results_folder, "demo", "decode", evaluations(site)[0]
+    ).with_suffix(".txt")
     path.write_text("adios mundo\n")
     with pytest.raises(RecordError, match=r"toy_eight\.txt: .*[0-9a-f]{64}.*[0-9a-f]{64}"):
         read_all(site)
@@ -175,14 +236,19 @@ def test_translations_that_changed_since_their_record_are_refused(site: Site) ->
 def test_a_corpus_with_other_test_sentences_is_refused(site: Site) -> None:
     write_all(site)
     path = site.config_folder / "corpora" / "toy_en_es.yaml"
-    path.write_text(path.read_text(encoding="utf-8").replace("en: i love cat", "en: i love you all"), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("en: i love cat", "en: i love you all"),
+        encoding="utf-8",
+    )
     with pytest.raises(TableError, match=r"toy_en_es.*toy_eight.*'i love you all'"):
         toy(site)
 
 
 def test_another_test_set_than_the_tutorials_is_refused(site: Site) -> None:
     path = site.config_folder / "corpora" / "toy_en_es.yaml"
-    path.write_text(path.read_text(encoding="utf-8").replace("toy_eight", "toy_nine"), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("toy_eight", "toy_nine"), encoding="utf-8"
+    )
     with pytest.raises(ConfigError, match=r"toy_en_es: .*toy_nine.*toy_eight"):
         _ = site.experiment
 
@@ -191,6 +257,8 @@ def test_the_published_sentences_are_those_of_the_shipped_corpus() -> None:
     (run, *others) = published = read_sentences()["toy_en_es"]
     source = read_corpus(run.corpus).source
     assert isinstance(source, ListedSource)
-    assert [pair["en"] for pair in source.pairs_by_split[run.testset]] == [one.sentence for one in published]
+    assert [pair["en"] for pair in source.pairs_by_split[run.testset]] == [
+        one.sentence for one in published
+    ]
     assert len(others) == 7
     assert evaluations_of("en-es", run.system) == [("last1", "test")]

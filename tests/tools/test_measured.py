@@ -1,6 +1,8 @@
-"""Every folder of paper_tables/measured: its tables follow from its own files, byte for byte, and it is small.
+"""Every folder of paper_tables/measured: its tables follow from its own files, byte for byte, and
+it is small.
 
-The same is held of a pack made here, so that there is always one; `test_core_alone` renders one without torch.
+The same is held of a pack made here, so that there is always one; `test_core_alone` renders one
+without torch.
 """
 
 import json
@@ -13,7 +15,14 @@ import pytest
 from aiayn.__main__ import main
 from aiayn.packed import find_packed, unpacked_sha256
 from aiayn.paths import Evaluation, average_record, evaluation_record, train_record
-from aiayn.records import CheckpointRecord, Hypotheses, ScoreRecords, TrainRecord, read_record, read_train_record
+from aiayn.records import (
+    CheckpointRecord,
+    Hypotheses,
+    ScoreRecords,
+    TrainRecord,
+    read_record,
+    read_train_record,
+)
 from aiayn.runs.attempts import list_attempts, read_events
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from analysis.tools.pack import pack_scale
@@ -31,7 +40,10 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 MEASURED_FOLDER = CHECKOUT / "paper_tables" / "measured"
 SHIPPED = sorted(path.parent.name for path in MEASURED_FOLDER.glob("*/asked.json"))
 # Those of groups beside ours, too: of a former scale, or of others.
-ALL_PACKS = sorted(path.parent.relative_to(MEASURED_FOLDER).as_posix() for path in MEASURED_FOLDER.rglob("asked.json"))
+ALL_PACKS = sorted(
+    path.parent.relative_to(MEASURED_FOLDER).as_posix()
+    for path in MEASURED_FOLDER.rglob("asked.json")
+)
 RENDERED = re.compile(r"(scores|summary|verdicts)\.tsv|tables/[a-z0-9_]+\.(md|tex|csv|html)")
 HOME = re.compile(rb"(?<![\w.])/(?:home|root|Users)/")
 
@@ -45,12 +57,20 @@ def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     site = make_site(folder / "made", en_fr_systems=["base"])
     write_left(site)
     return pack_scale(
-        site.scale, site.results_folder, folder / "packed", max_bytes=10**6, config_folder=site.config_folder
+        site.scale,
+        site.results_folder,
+        folder / "packed",
+        max_bytes=10**6,
+        config_folder=site.config_folder,
     ).folder
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -61,20 +81,28 @@ def again(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output / measured.name
 
 
-def test_the_tables_are_made_again_from_the_folder_alone_byte_for_byte(measured: Path, again: Path) -> None:
+def test_the_tables_are_made_again_from_the_folder_alone_byte_for_byte(
+    measured: Path, again: Path
+) -> None:
     made = {name: text for name, text in files_of(again).items() if RENDERED.fullmatch(name)}
     shipped = {name: text for name, text in files_of(measured).items() if RENDERED.fullmatch(name)}
-    assert {"scores.tsv", "tables/table2.md", "tables/table3.md", "tables/conclusions.md"} <= set(shipped)
+    assert {"scores.tsv", "tables/table2.md", "tables/table3.md", "tables/conclusions.md"} <= set(
+        shipped
+    )
     assert sorted(made) == sorted(shipped)
     assert [name for name in shipped if made[name] != shipped[name]] == []
 
 
-def test_the_readme_is_made_again_from_the_folder_alone_byte_for_byte(measured: Path, tmp_path: Path) -> None:
+def test_the_readme_is_made_again_from_the_folder_alone_byte_for_byte(
+    measured: Path, tmp_path: Path
+) -> None:
     write_tables_of_pack(gather_from_records(measured.name, [measured.parent]), tmp_path)
     assert (measured / README_NAME).read_bytes() == (tmp_path / README_NAME).read_bytes()
 
 
-def test_the_figures_are_drawn_again_from_the_folder_alone_byte_for_byte(measured: Path, again: Path) -> None:
+def test_the_figures_are_drawn_again_from_the_folder_alone_byte_for_byte(
+    measured: Path, again: Path
+) -> None:
     shipped = files_of(measured / "figures")
     assert {"forest_bits.svg", "forest_bits.tsv", "bleu_cost.svg"} <= set(shipped)
     drawn = files_of(again / "figures")
@@ -106,10 +134,18 @@ def test_a_shipped_number_is_followed_through_every_stage_to_its_packed_log_and_
     for source in found["sources"]:
         evaluation = Evaluation(**found["cell"]["key"], seed=source["seed"])
         training = (evaluation.corpus, evaluation.system, evaluation.seed)
-        train = read_train_record(train_record(MEASURED_FOLDER, scale, *training), MEASURED_FOLDER / scale / "runs")
-        averaged = read_record(average_record(MEASURED_FOLDER, scale, *training, evaluation.average), CheckpointRecord)
-        decoded = read_record(evaluation_record(MEASURED_FOLDER, scale, "decode", evaluation), Hypotheses)
-        scored = read_record(evaluation_record(MEASURED_FOLDER, scale, "score", evaluation), ScoreRecords)
+        train = read_train_record(
+            train_record(MEASURED_FOLDER, scale, *training), MEASURED_FOLDER / scale / "runs"
+        )
+        averaged = read_record(
+            average_record(MEASURED_FOLDER, scale, *training, evaluation.average), CheckpointRecord
+        )
+        decoded = read_record(
+            evaluation_record(MEASURED_FOLDER, scale, "decode", evaluation), Hypotheses
+        )
+        scored = read_record(
+            evaluation_record(MEASURED_FOLDER, scale, "score", evaluation), ScoreRecords
+        )
         assert {train.run, averaged.run, decoded.run, scored.run} == {source["run"]}
         assert re.fullmatch("[0-9a-f]{64}", averaged.tensors_sha256)
         translations_path = find_packed(decoded.path)
@@ -127,7 +163,9 @@ def test_readme_and_measured_md_say_what_the_shipped_pack_gives() -> None:
         shipped = (CHECKOUT / name).read_text(encoding="utf-8")
         assert len(BLOCK.findall(shipped)) == {"README.md": 1, "docs/measured.md": 9}[name]
         assert len(shipped.encode()) <= MAX_PAGE_BYTES, name
-        assert shipped == text, f"{name} is not what {PACK} gives; write it again: python -m tests.measured_page"
+        assert shipped == text, (
+            f"{name} is not what {PACK} gives; write it again: python -m tests.measured_page"
+        )
 
 
 def test_measured_md_explains_two_anomalies_by_what_the_shipped_pack_has() -> None:
@@ -136,7 +174,9 @@ def test_measured_md_explains_two_anomalies_by_what_the_shipped_pack_has() -> No
     assert re.search(r"covers updates 8,400 to 16,000, 48 % of its run", page)
 
 
-def test_with_rows_the_readme_has_its_picture_with_two_lines_and_is_no_longer(tmp_path: Path) -> None:
+def test_with_rows_the_readme_has_its_picture_with_two_lines_and_is_no_longer(
+    tmp_path: Path,
+) -> None:
     """Base and big have 3.0 and 3.02 bits, the row of fewer layers 3.5 twice."""
     site = make_site(tmp_path / "made", "multi30k", ablation_seeds=[1, 2], has_layer_timing=False)
     write_left(site)
@@ -146,7 +186,9 @@ def test_with_rows_the_readme_has_its_picture_with_two_lines_and_is_no_longer(tm
     for evaluation in site.experiment.evaluations:
         write_translations(site, evaluation)
     pages = pages_of(site.results_folder / "multi30k", site.config_folder)
-    (picture,) = [part for _, name, part, _ in BLOCK.findall(pages["README.md"]) if name == "picture"]
+    (picture,) = [
+        part for _, name, part, _ in BLOCK.findall(pages["README.md"]) if name == "picture"
+    ]
     image, *caption = picture.splitlines()
     assert image.startswith(f'<img src="{PACK}/figures/forest_bits.svg" width="400"')
     assert len(caption) == 2
@@ -175,6 +217,8 @@ def test_every_packed_file_can_be_unpacked_and_names_no_home_folder(measured: Pa
 def test_every_run_of_the_records_has_its_log_and_its_attempts(measured: Path) -> None:
     runs = {path.parent.name for path in (measured / "runs").glob("*/train.log.xz")}
     for run in runs:
-        assert b"save_dir='/" not in lzma.decompress((measured / "runs" / run / "train.log.xz").read_bytes()), run
+        assert b"save_dir='/" not in lzma.decompress(
+            (measured / "runs" / run / "train.log.xz").read_bytes()
+        ), run
     assert runs == {path.parent.name for path in (measured / "runs").glob("*/attempts.jsonl")}
     assert len(runs) == len(list((measured / "train").glob("*/*/seed*.json"))) > 0

@@ -1,4 +1,6 @@
-"""What finished runs left, packed: tables follow from the pack alone, byte for byte, and it names no machine."""
+"""What finished runs left, packed: tables follow from the pack alone, byte for byte, and it names
+no machine.
+"""
 
 import json
 import lzma
@@ -30,7 +32,9 @@ def site(tmp_path: Path) -> Site:
 
 def pack(site: Site, output: Path, **changes: object) -> Packed:
     scale = msgspec.convert(msgspec.to_builtins(site.scale) | changes, ScaleSpec)
-    return pack_scale(scale, site.results_folder, output, max_bytes=ONE_MB, config_folder=site.config_folder)
+    return pack_scale(
+        scale, site.results_folder, output, max_bytes=ONE_MB, config_folder=site.config_folder
+    )
 
 
 def render(site: Site, *folders: Path) -> Path:
@@ -42,15 +46,25 @@ def render(site: Site, *folders: Path) -> Path:
 
 
 def texts(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def rendered(folder: Path) -> dict[str, bytes]:
     """Return what is rendered, of a pack or of an output."""
-    return {name: text for name, text in texts(folder).items() if name in FRAMES or name.startswith("tables/")}
+    return {
+        name: text
+        for name, text in texts(folder).items()
+        if name in FRAMES or name.startswith("tables/")
+    }
 
 
-def test_the_same_runs_give_the_same_bytes_also_over_an_earlier_pack(site: Site, tmp_path: Path) -> None:
+def test_the_same_runs_give_the_same_bytes_also_over_an_earlier_pack(
+    site: Site, tmp_path: Path
+) -> None:
     first = texts(pack(site, tmp_path / "one").folder)
     (tmp_path / "one" / "demo" / "left.txt").write_text("by an earlier pack", encoding="utf-8")
     assert texts(pack(site, tmp_path / "one").folder) == first
@@ -62,7 +76,10 @@ def lose_run(site: Site, corpus: str, system: str, seed: int) -> None:
     train_record(site.results_folder, "demo", corpus, system, seed).unlink()
     shutil.rmtree(Path(site.scale.runs_folder) / run_of(corpus, system, seed))
     for verb in ("average", "decode", "perplexity", "score"):
-        shutil.rmtree(site.results_folder / "demo" / verb / corpus / system / f"seed{seed}", ignore_errors=True)
+        shutil.rmtree(
+            site.results_folder / "demo" / verb / corpus / system / f"seed{seed}",
+            ignore_errors=True,
+        )
 
 
 def rewrite(path: Path, **changes: object) -> None:
@@ -75,9 +92,18 @@ def test_runs_that_are_no_longer_here_stay_in_the_pack(site: Site, tmp_path: Pat
     lose_run(site, "demo_en_fr", "big_enfr", 1)
     shutil.rmtree(site.results_folder / "demo" / "binarize" / "demo_en_fr")
     again = site.results_folder / "demo" / "binarize" / "demo_en_de" / "record.json"
-    rewrite(again, provenance=json.loads(again.read_bytes())["provenance"] | {"created": "of the same data, later"})
+    rewrite(
+        again,
+        provenance=json.loads(again.read_bytes())["provenance"]
+        | {"created": "of the same data, later"},
+    )
     packed = pack(site, tmp_path / "measured")
-    assert (packed.num_kept, packed.num_runs, packed.missing, packed.left_out) == (2, packed.num_asked, (), ())
+    assert (packed.num_kept, packed.num_runs, packed.missing, packed.left_out) == (
+        2,
+        packed.num_asked,
+        (),
+        (),
+    )
     assert texts(packed.folder) == first
     assert pack(site, tmp_path / "another").num_kept == 0
 
@@ -100,7 +126,9 @@ def test_a_run_of_another_spec_or_of_other_data_does_not_stay_in_the_pack(
     assert not (packed.folder / "train/demo_en_de/base/seed2.json").exists()
 
 
-def test_a_run_that_is_no_longer_asked_for_leaves_the_pack_and_is_named(site: Site, tmp_path: Path) -> None:
+def test_a_run_that_is_no_longer_asked_for_leaves_the_pack_and_is_named(
+    site: Site, tmp_path: Path
+) -> None:
     pack(site, tmp_path / "measured")
     packed = pack(site, tmp_path / "measured", seeds=[1])
     names = ("demo_en_de base", "demo_en_fr big_enfr", "multi30k_revisit_en_de revisit_tiny")
@@ -128,7 +156,9 @@ def test_a_missing_or_torn_log_of_the_earlier_pack_is_named_and_nothing_is_chang
     before = texts(earlier)
     with pytest.raises(RecordError, match=message):
         pack(site, tmp_path / "measured")
-    assert texts(tmp_path / "measured") == {f"demo/{name}": content for name, content in before.items()}
+    assert texts(tmp_path / "measured") == {
+        f"demo/{name}": content for name, content in before.items()
+    }
 
 
 def test_half_of_the_runs_are_packed_and_the_rest_is_named(site: Site, tmp_path: Path) -> None:
@@ -140,7 +170,11 @@ def test_half_of_the_runs_are_packed_and_the_rest_is_named(site: Site, tmp_path:
     packed = pack(site, tmp_path / "measured")
     missing = tuple(
         f"{name}: finished"
-        for name in ("demo_en_de base seed 2", "demo_en_fr big_enfr seed 1", "demo_en_fr big_enfr seed 2")
+        for name in (
+            "demo_en_de base seed 2",
+            "demo_en_fr big_enfr seed 1",
+            "demo_en_fr big_enfr seed 2",
+        )
     )
     assert (packed.num_runs, packed.num_asked, packed.missing) == (5, 8, missing)
     readme = (packed.folder / "README.md").read_text(encoding="utf-8")
@@ -148,21 +182,32 @@ def test_half_of_the_runs_are_packed_and_the_rest_is_named(site: Site, tmp_path:
     assert "(n=1 of 2: 1 missing)" in readme
     assert packed.num_bytes == sum(map(len, texts(packed.folder).values()))
     assert rendered(render(site, packed.folder)) == rendered(packed.folder)
-    assert "tables/table4.md" not in texts(packed.folder)  # printed alone: no number of ours is in it
+    assert "tables/table4.md" not in texts(
+        packed.folder
+    )  # printed alone: no number of ours is in it
 
 
 def test_nothing_of_this_machine_is_in_a_pack(site: Site, tmp_path: Path) -> None:
     path = train_record(site.results_folder, "demo", "demo_en_de", "base", 1)
     train = read_record(path, TrainRecord)
     home, runs = Path.home() / "data", Path(site.scale.runs_folder).absolute()
-    made = msgspec.structs.replace(train.provenance, host="secret-node", command=f"aiayn train --data {home}")
-    write_record(msgspec.structs.replace(train, provenance=made, run_folder=str(runs / train.run)), path)
+    made = msgspec.structs.replace(
+        train.provenance, host="secret-node", command=f"aiayn train --data {home}"
+    )
+    write_record(
+        msgspec.structs.replace(train, provenance=made, run_folder=str(runs / train.run)), path
+    )
     fetched = corpus_record(site.results_folder, "demo", "fetch", "demo_en_de")
     provenance = json.loads(fetched.read_bytes())["provenance"]
-    rewrite(fetched, provenance=provenance | {"command": f"aiayn fetch --mirror=file://{tmp_path} --record fetch.json"})
+    rewrite(
+        fetched,
+        provenance=provenance
+        | {"command": f"aiayn fetch --mirror=file://{tmp_path} --record fetch.json"},
+    )
     packed = pack(site, tmp_path / "measured").folder
     contents = {
-        name: lzma.decompress(content) if name.endswith(".xz") else content for name, content in texts(packed).items()
+        name: lzma.decompress(content) if name.endswith(".xz") else content
+        for name, content in texts(packed).items()
     }
     for word in (str(tmp_path), str(Path.home()), "secret-node", '"here"'):
         assert [name for name, content in contents.items() if word.encode() in content] == []
@@ -175,14 +220,21 @@ def test_nothing_of_this_machine_is_in_a_pack(site: Site, tmp_path: Path) -> Non
     assert log == f"a log of {train.run}, kept below runs/{train.run}\n"
 
 
-def test_a_log_of_a_run_trained_elsewhere_names_no_folder_of_there(site: Site, tmp_path: Path) -> None:
+def test_a_log_of_a_run_trained_elsewhere_names_no_folder_of_there(
+    site: Site, tmp_path: Path
+) -> None:
     run = run_of("demo_en_de", "base", 1)
     log_path = Path(site.scale.runs_folder) / run / "train.log"
-    line = f"save_dir='/scratch/me/project/runs/{run}/checkpoints', data='/scratch/me/project/results/bin', x=/etc\n"
+    line = (
+        f"save_dir='/scratch/me/project/runs/{run}/checkpoints',"
+        " data='/scratch/me/project/results/bin', x=/etc\n"
+    )
     log_path.write_text(line, encoding="utf-8")
     path = train_record(site.results_folder, "demo", "demo_en_de", "base", 1)
     train = read_record(path, TrainRecord)
-    made = msgspec.structs.replace(train.provenance, command="aiayn train --record /scratch/me/project/mine.json")
+    made = msgspec.structs.replace(
+        train.provenance, command="aiayn train --record /scratch/me/project/mine.json"
+    )
     write_record(msgspec.structs.replace(train, provenance=made), path)
     folder = pack(site, tmp_path / "measured").folder
     copied = json.loads((folder / "train/demo_en_de/base/seed1.json").read_bytes())
@@ -193,20 +245,33 @@ def test_a_log_of_a_run_trained_elsewhere_names_no_folder_of_there(site: Site, t
 
 def test_scores_of_other_translations_are_not_packed(site: Site, tmp_path: Path) -> None:
     evaluation = site.experiment.evaluations[0]
-    text_path = evaluation_record(site.results_folder, "demo", "decode", evaluation).with_suffix(".txt")
+    text_path = evaluation_record(site.results_folder, "demo", "decode", evaluation).with_suffix(
+        ".txt"
+    )
     text_path.write_text("another translation\n", encoding="utf-8")
-    with pytest.raises(RecordError, match=rf"{text_path.name}: sha256 [0-9a-f]{{64}}, but the scores are of"):
+    with pytest.raises(
+        RecordError, match=rf"{text_path.name}: sha256 [0-9a-f]{{64}}, but the scores are of"
+    ):
         pack(site, tmp_path / "measured")
     assert list((tmp_path / "measured").iterdir()) == []
 
 
-def test_a_pack_that_is_too_large_is_refused_and_nothing_is_changed(site: Site, tmp_path: Path) -> None:
+def test_a_pack_that_is_too_large_is_refused_and_nothing_is_changed(
+    site: Site, tmp_path: Path
+) -> None:
     earlier = tmp_path / "measured" / "demo"
     earlier.mkdir(parents=True)
     (earlier / "asked.json").write_text("an earlier pack", encoding="utf-8")
-    with pytest.raises(RecordError, match=r"measured/demo: 0\.\d\d MB, expected 0.00 MB at most; the largest: "):
-        pack_scale(site.scale, site.results_folder, tmp_path / "measured", max_bytes=1000,
-                   config_folder=site.config_folder)  # fmt: skip
+    with pytest.raises(
+        RecordError, match=r"measured/demo: 0\.\d\d MB, expected 0.00 MB at most; the largest: "
+    ):
+        pack_scale(
+            site.scale,
+            site.results_folder,
+            tmp_path / "measured",
+            max_bytes=1000,
+            config_folder=site.config_folder,
+        )
     assert texts(tmp_path / "measured") == {"demo/asked.json": b"an earlier pack"}
 
 
@@ -218,7 +283,9 @@ def test_a_folder_that_is_no_pack_is_never_replaced(site: Site, tmp_path: Path) 
     assert texts(tmp_path / "measured") == {"demo/mine.txt": b"mine"}
 
 
-def test_without_a_finished_run_or_its_log_there_is_nothing_to_pack(site: Site, tmp_path: Path) -> None:
+def test_without_a_finished_run_or_its_log_there_is_nothing_to_pack(
+    site: Site, tmp_path: Path
+) -> None:
     log_path = Path(site.scale.runs_folder) / run_of("demo_en_de", "base", 1) / "train.log"
     log_path.unlink()
     with pytest.raises(RecordError, match=r"base-seed1-0a1b2c3d/train.log: no such file"):

@@ -1,4 +1,6 @@
-"""`aiayn search RUN` decodes the dev set for each pair of beam and alpha, and prints and writes one table."""
+"""`aiayn search RUN` decodes the dev set for each pair of beam and alpha, and prints and writes one
+table.
+"""
 
 import csv
 from pathlib import Path
@@ -38,48 +40,84 @@ def _tiny_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def expected_value(results: Path, data: BinarizedCorpus, *, beam_size: int, alpha: float) -> float:
-    """Return the score of one pair in the definition of the tables, by the parts of `decode` and `score`."""
+    """Return the score of one pair in the definition of the tables, by the parts of `decode` and
+    `score`.
+    """
     decoding = msgspec.structs.replace(
         read_system("base", "demo").decoding, beam_size=beam_size, length_penalty_alpha=alpha
     )
     path = average_record(results, "demo", CORPUS.name, "base", 1, "last2").with_suffix(".pt")
-    hypotheses, _ = decode_split(Translator(path, Path(data.folder), decoding, device="cpu"), "valid")
+    hypotheses, _ = decode_split(
+        Translator(path, Path(data.folder), decoding, device="cpu"), "valid"
+    )
     lines = [detokenise(" ".join(hypothesis.pieces), CORPUS) for hypothesis in hypotheses]
     raw = read_record(corpus_record(results, "demo", "fetch", CORPUS.name), RawCorpus)
     references = list(read_lines(raw.pair_by_split["tiny_dev"].path_by_language["de"]))
-    (score,) = score_hypotheses(lines, references, metrics=["bleu_tok_compound_split"], target_language="de",
-                                hypotheses_sha256="", testset="tiny_dev")  # fmt: skip
+    (score,) = score_hypotheses(
+        lines,
+        references,
+        metrics=["bleu_tok_compound_split"],
+        target_language="de",
+        hypotheses_sha256="",
+        testset="tiny_dev",
+    )
     return score.value
 
 
 def test_each_pair_is_decoded_and_scored_as_the_tables_are(
     results: Path, data: BinarizedCorpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The whole is printed, and written twice, under the name of run, average and test set; nothing else is."""
+    """The whole is printed, and written twice, under the name of run, average and test set; nothing
+    else is.
+    """
     before = sorted(results.rglob("*"))
-    arguments = ["uninter", "--beam-sizes", "1", "4", "--alphas", "0", "0.6", "--results", str(results)]
+    arguments = [
+        "uninter",
+        "--beam-sizes",
+        "1",
+        "4",
+        "--alphas",
+        "0",
+        "0.6",
+        "--results",
+        str(results),
+    ]
     assert main(["search", *arguments, "--output-folder", str(tmp_path / "made")]) == 0
     printed = capsys.readouterr().out
     assert sorted(path.name for path in (tmp_path / "made").iterdir()) == [
-        "uninterrupted-last2-tiny_dev.csv", "uninterrupted-last2-tiny_dev.md",
-    ]  # fmt: skip
-    with (tmp_path / "made" / "uninterrupted-last2-tiny_dev.csv").open(encoding="utf-8", newline="") as file:
+        "uninterrupted-last2-tiny_dev.csv",
+        "uninterrupted-last2-tiny_dev.md",
+    ]
+    with (tmp_path / "made" / "uninterrupted-last2-tiny_dev.csv").open(
+        encoding="utf-8", newline=""
+    ) as file:
         rows = list(csv.DictReader(file))
-    assert [(row["beam_size"], row["alpha"]) for row in rows] == [("1", "0.0"), ("1", "0.6"), ("4", "0.0"),
-                                                                  ("4", "0.6")]  # fmt: skip
+    assert [(row["beam_size"], row["alpha"]) for row in rows] == [
+        ("1", "0.0"),
+        ("1", "0.6"),
+        ("4", "0.0"),
+        ("4", "0.6"),
+    ]
     for row in rows:
-        value = expected_value(results, data, beam_size=int(row["beam_size"]), alpha=float(row["alpha"]))
+        value = expected_value(
+            results, data, beam_size=int(row["beam_size"]), alpha=float(row["alpha"])
+        )
         assert float(row["value"]) == pytest.approx(value)
         assert f"{value:.2f}" in printed
         assert row["metric"] == "bleu_tok_compound_split"
     search_signature = decoding_signature(read_system("base", "demo").decoding)
     assert rows[3]["signature"].endswith(f"|{search_signature}")
     assert "|beam:ROW|lenpen:gnmt|alpha:COLUMN|stop:tensor2tensor|maxlen:1x+50" in printed
-    assert "\n\nbleu_tok_compound_split (percent) on tiny_dev, 19 lines; uninterrupted, last2\n" in printed
+    assert (
+        "\n\nbleu_tok_compound_split (percent) on tiny_dev, 19 lines; uninterrupted, last2\n"
+        in printed
+    )
     assert sorted(results.rglob("*")) == before
 
 
-def test_a_checkpoint_stop_form_and_metric_can_be_named(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_checkpoint_stop_form_and_metric_can_be_named(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = average_record(results, "demo", CORPUS.name, "base", 1, "last2")
     flags = ["--beam-sizes", "2", "--alphas", "1", "--results", str(results), "--stop", "fairseq"]
     flags += ["--length-penalty-form", "len", "--metric", "chrf"]
@@ -97,14 +135,22 @@ def test_a_checkpoint_stop_form_and_metric_can_be_named(results: Path, capsys: p
     [
         (["big"], 1, "big is no finished run; candidates:\n  uninterrupted"),
         (["average/none.json"], 1, "average/none.json: no such record"),
-        (["uninter", "--beam-sizes", "0"], 2, "--beam-sizes has 0; expected 1 or more; correct the flag"),
+        (
+            ["uninter", "--beam-sizes", "0"],
+            2,
+            "--beam-sizes has 0; expected 1 or more; correct the flag",
+        ),
         (["uninter", "--beam-sizes", "4", "500"], 1, "beam_size is 500; expected 1 to"),
         (["uninter", "--metric", "bleu"], 1, "metric 'bleu' is unknown, expected one of"),
         (["uninter", "--average", "last9"], 1, "no average last9; there is ['last2']"),
     ],
 )
 def test_what_cannot_be_is_refused(
-    results: Path, arguments: list[str], exit_code: int, message: str, capsys: pytest.CaptureFixture[str]
+    results: Path,
+    arguments: list[str],
+    exit_code: int,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["search", *arguments, "--alphas", "1", "--results", str(results)]) == exit_code
     printed = capsys.readouterr()

@@ -1,4 +1,6 @@
-"""A shipped model, an export in a pack, is found by its run's name and translates as the run did, or is refused."""
+"""A shipped model, an export in a pack, is found by its run's name and translates as the run did,
+or is refused.
+"""
 
 import io
 import json
@@ -34,12 +36,18 @@ def shipped(tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 def translate(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(LINES), isatty=lambda: False))
+    monkeypatch.setattr(
+        "sys.stdin", SimpleNamespace(buffer=io.BytesIO(LINES), isatty=lambda: False)
+    )
     return main(["translate", *arguments])
 
 
 def test_a_shipped_model_translates_as_its_run_without_results(
-    shipped: Path, tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shipped: Path,
+    tmp_path: Path,
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     capsys.readouterr()
     assert translate(RUN, "--results", str(results), monkeypatch=monkeypatch) == 0
@@ -54,7 +62,10 @@ def test_a_shipped_model_translates_as_its_run_without_results(
 
 
 def test_attention_draws_a_shipped_model(
-    shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shipped: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["attention", RUN, "--sentence", "The boy sees the girl."]) == 0
@@ -64,7 +75,10 @@ def test_attention_draws_a_shipped_model(
 
 
 def test_an_edited_tensor_is_refused(
-    shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shipped: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     tensors = safetensors.torch.load_file(shipped / "model.safetensors")
     tensors["encoder.layers.0.fc1.bias"][0] += 1e-6
@@ -74,15 +88,21 @@ def test_an_edited_tensor_is_refused(
 
 
 @pytest.mark.parametrize("name", ["subword_joint.model", "shared_vocabulary.json"])
-def test_a_folder_without_one_of_its_files_is_refused(shipped: Path, tmp_path: Path, name: str) -> None:
+def test_a_folder_without_one_of_its_files_is_refused(
+    shipped: Path, tmp_path: Path, name: str
+) -> None:
     (shipped / name).unlink()
-    with pytest.raises(CheckpointError, match=rf"{RUN}: lacks {name}, without which no text can be read; restore"):
+    with pytest.raises(
+        CheckpointError, match=rf"{RUN}: lacks {name}, without which no text can be read; restore"
+    ):
         find_finished(tmp_path / "none", RUN, None)
 
 
 def test_a_record_without_a_subword_model_is_refused(shipped: Path, tmp_path: Path) -> None:
     config = json.loads((shipped / "config.json").read_text(encoding="utf-8"))
-    (shipped / "config.json").write_text(json.dumps(config | {"subword_file_by_language": {}}), encoding="utf-8")
+    (shipped / "config.json").write_text(
+        json.dumps(config | {"subword_file_by_language": {}}), encoding="utf-8"
+    )
     with pytest.raises(CheckpointError, match="lacks a subword model"):
         find_finished(tmp_path / "none", RUN, None)
 
@@ -94,7 +114,9 @@ def test_another_average_than_the_shipped_is_refused(shipped: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("run", [None, "unknown"])
-def test_shipped_models_are_among_the_candidates(shipped: Path, tmp_path: Path, run: str | None) -> None:
+def test_shipped_models_are_among_the_candidates(
+    shipped: Path, tmp_path: Path, run: str | None
+) -> None:
     with pytest.raises(RecordError, match=rf"candidates:\n  none\n  {RUN} \(shipped\)"):
         find_finished(tmp_path / "none", run, None)
 
@@ -115,21 +137,33 @@ def pack(site: Site, output: Path, *models: str, shipped: Path) -> Packed:
 
     export_by_run = dict.fromkeys(models, export)
     return pack_scale(
-        site.scale, site.results_folder, output, max_bytes=10**7, config_folder=site.config_folder,
+        site.scale,
+        site.results_folder,
+        output,
+        max_bytes=10**7,
+        config_folder=site.config_folder,
         export_by_run=export_by_run,
-    )  # fmt: skip
+    )
 
 
-def test_a_packed_model_names_no_host_and_stays_in_later_packs(site: Site, tmp_path: Path, shipped: Path) -> None:
+def test_a_packed_model_names_no_host_and_stays_in_later_packs(
+    site: Site, tmp_path: Path, shipped: Path
+) -> None:
     run = run_of("demo_en_de", "base", 1)
     notice_path = site.config_folder / "corpora" / "demo_en_de.NOTICE"
-    with pytest.raises(RecordError, match=r"demo_en_de\.NOTICE: no such file; write where the text is from"):
+    with pytest.raises(
+        RecordError, match=r"demo_en_de\.NOTICE: no such file; write where the text is from"
+    ):
         pack(site, tmp_path / "pack", run, shipped=shipped)
     assert not (tmp_path / "pack" / "demo").exists()
     notice_path.write_text("ours", encoding="utf-8")
-    folder = model_folder(pack(site, tmp_path / "pack", run, shipped=shipped).folder.parent, "demo", run)
+    folder = model_folder(
+        pack(site, tmp_path / "pack", run, shipped=shipped).folder.parent, "demo", run
+    )
     assert (folder / "NOTICE").read_text(encoding="utf-8") == "ours"
-    packed, exported = (read_record(path / "config.json", ExportRecord) for path in (folder, shipped))
+    packed, exported = (
+        read_record(path / "config.json", ExportRecord) for path in (folder, shipped)
+    )
     assert (packed.provenance.host, exported.provenance.host != "") == ("", True)
     assert packed == msgspec.structs.replace(exported, provenance=packed.provenance)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -1,4 +1,6 @@
-"""The tour: every cell runs on records alone, on a pack as the project ships it, and says what needs a model."""
+"""The tour: every cell runs on records alone, on a pack as the project ships it, and says what
+needs a model.
+"""
 
 import json
 import shutil
@@ -18,7 +20,11 @@ def test_the_tour_has_twelve_cells_and_no_output_of_anybodys_machine() -> None:
     tour = json.loads(TOUR.read_text(encoding="utf-8"))
     assert len(tour["cells"]) == 12
     assert len({cell["id"] for cell in tour["cells"]}) == 12
-    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in tour["cells"] if "outputs" in cell)
+    assert all(
+        cell["outputs"] == [] and cell["execution_count"] is None
+        for cell in tour["cells"]
+        if "outputs" in cell
+    )
 
 
 @pytest.mark.figures
@@ -46,18 +52,28 @@ def test_every_cell_runs_on_records_alone(
     assert forest.to_dict()["description"].startswith("Forest plot of Table 3")
 
 
-def test_without_any_run_the_first_cell_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_run_the_first_cell_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("paper_tables.__file__", str(tmp_path / "paper_tables" / "__init__.py"))
     with pytest.raises(FileNotFoundError, match="make demo"):
         run_notebook(TOUR)
 
 
-def test_the_tour_opens_on_the_runs_that_the_project_ships(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tour_opens_on_the_runs_that_the_project_ships(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = make_site(tmp_path / "made", "multi30k", has_baselines=False)
     write_left(site)
     measured = tmp_path / "paper_tables" / "measured"
-    pack_scale(site.scale, site.results_folder, measured, max_bytes=1_000_000, config_folder=site.config_folder)
+    pack_scale(
+        site.scale,
+        site.results_folder,
+        measured,
+        max_bytes=1_000_000,
+        config_folder=site.config_folder,
+    )
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     monkeypatch.setattr("paper_tables.__file__", str(tmp_path / "paper_tables" / "__init__.py"))

@@ -1,4 +1,6 @@
-"""The tutorial's six sentence pairs, trained for real: `workflow/config/toy_en_es.yaml` with one seed."""
+"""The tutorial's six sentence pairs, trained for real: `workflow/config/toy_en_es.yaml` with one
+seed.
+"""
 
 import csv
 from pathlib import Path
@@ -39,4 +41,6 @@ def test_six_pairs_are_learned_by_heart(tmp_path: Path, monkeypatch: pytest.Monk
         rows = list(csv.DictReader(table))
     trained = [row for row in rows if row["trained_on"] == "yes"]
     assert len(trained) == 6
-    assert [row["seed1"].removesuffix(" [\u2020]") for row in trained] == [row["reference"] for row in trained]
+    assert [row["seed1"].removesuffix(" [\u2020]") for row in trained] == [
+        row["reference"] for row in trained
+    ]

@@ -1,4 +1,6 @@
-"""Timings of Table 1's layers that follow their formulas, for the tests of its table and of its measuring."""
+"""Timings of Table 1's layers that follow their formulas, for the tests of its table and of its
+measuring.
+"""
 
 from analysis.tools.layer_cost import VARIABLES_BY_TYPE, LayerSize
 from analysis.tools.records import LayerTiming, LayerType, TimedLayers
@@ -7,8 +9,9 @@ from analysis.tools.records import LayerTiming, LayerType, TimedLayers
 def layer_flops(layer: LayerType, size: LayerSize) -> int:
     """Return the operations of one layer of Table 1 forward, of products of matrices alone.
 
-    Self-attention is equation (1) itself, queries by keys and weights by values; the projections before and after it
-    are none of Table 1's O(n^2 d). A recurrent layer multiplies both its input and its state by d x d weights.
+    Self-attention is equation (1) itself, queries by keys and weights by values; the projections
+    before and after it are none of Table 1's O(n^2 d). A recurrent layer multiplies both its input
+    and its state by d x d weights.
     """
     n, d, k, r = size
     multiplications = {
@@ -21,18 +24,34 @@ def layer_flops(layer: LayerType, size: LayerSize) -> int:
 
 
 def timed_layers() -> TimedLayers:
-    """Return timings in which seconds are operations at 1e10 a second, but for every second size, 10 % slower."""
+    """Return timings in which seconds are operations at 1e10 a second, but for every second size,
+    10 % slower.
+    """
     timings = []
     for layer, variables in VARIABLES_BY_TYPE.items():
         base = LayerSize(n=64, d=64, k=5 if "k" in variables else 1, r=8 if "r" in variables else 1)
-        sizes = [base, *(base._replace(**{name: getattr(base, name) * 2**power})
-                         for name in variables for power in (1, 2, 3))]  # fmt: skip
+        sizes = [
+            base,
+            *(
+                base._replace(**{name: getattr(base, name) * 2**power})
+                for name in variables
+                for power in (1, 2, 3)
+            ),
+        ]
         for index, size in enumerate(sizes):
             flops = layer_flops(layer, size)
             seconds = flops / 1e10 * (1.1 if index % 2 else 1.0)
-            timing = LayerTiming(layer=layer, **size._asdict(), flops=flops, seconds=seconds, median_seconds=seconds)
+            timing = LayerTiming(
+                layer=layer, **size._asdict(), flops=flops, seconds=seconds, median_seconds=seconds
+            )
             timings.append(timing)
     return TimedLayers(
-        device="cpu", device_name="a CPU", dtype="float32", num_threads=1, clock="CPU seconds of the process",
-        num_rounds=7, torch_version="2.0", timings=timings,
-    )  # fmt: skip
+        device="cpu",
+        device_name="a CPU",
+        dtype="float32",
+        num_threads=1,
+        clock="CPU seconds of the process",
+        num_rounds=7,
+        torch_version="2.0",
+        timings=timings,
+    )

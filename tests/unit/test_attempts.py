@@ -33,12 +33,18 @@ def test_events_come_back_in_order(tmp_path: Path) -> None:
         open_attempts.append(RunFolder(tmp_path).open_attempt())
     assert read_events(tmp_path) == events
     assert open_attempts == [events[0], None, events[2]]
-    assert (tmp_path / ATTEMPTS_NAME).read_text(encoding="utf-8").startswith('{"event":"started","attempt":1,')
+    assert (
+        (tmp_path / ATTEMPTS_NAME)
+        .read_text(encoding="utf-8")
+        .startswith('{"event":"started","attempt":1,')
+    )
 
 
 @pytest.mark.parametrize("num_bytes_lost", [1, 2, 40])
 def test_a_torn_last_line_is_left_out_and_then_dropped(tmp_path: Path, num_bytes_lost: int) -> None:
-    """Also when nothing but its line feed is missing: what was read before must be what is read after."""
+    """Also when nothing but its line feed is missing: what was read before must be what is read
+    after.
+    """
     for event in (started(1, 0), ended(1, 0, "stopped")):
         RunFolder(tmp_path).append_event(event)
     path = tmp_path / ATTEMPTS_NAME
@@ -72,13 +78,20 @@ def test_an_attempt_that_nccls_watchdog_aborted_says_so(tmp_path: Path) -> None:
     """The words of torch's watchdog are in the log of any rank; SIGABRT leaves no other record."""
     folder = RunFolder(tmp_path)
     folder.job_files_path.mkdir()
-    for attempt, line in enumerate(["an ordinary line", f"[rank3]:[E1] {WATCHDOG_WORDS}: WorkNCCL(SeqNum=7)"], start=1):
+    for attempt, line in enumerate(
+        ["an ordinary line", f"[rank3]:[E1] {WATCHDOG_WORDS}: WorkNCCL(SeqNum=7)"], start=1
+    ):
         event = started(attempt, attempt, job=str(attempt))
         folder.append_event(event)
-        (folder.job_files_path / f"{event.job}_3_log.out").write_text(f"{line}\nabort\n", encoding="utf-8")
+        (folder.job_files_path / f"{event.job}_3_log.out").write_text(
+            f"{line}\nabort\n", encoding="utf-8"
+        )
         folder.close_lost_attempt(update=0)
     ends = [event for event in read_events(tmp_path) if isinstance(event, Ended)]
-    assert [(event.outcome, event.reason) for event in ends] == [("lost", LOST_REASON), ("lost", WATCHDOG_REASON)]
+    assert [(event.outcome, event.reason) for event in ends] == [
+        ("lost", LOST_REASON),
+        ("lost", WATCHDOG_REASON),
+    ]
 
 
 def test_a_lost_attempt_never_ends_before_it_began(tmp_path: Path) -> None:
@@ -107,7 +120,9 @@ def test_an_end_keeps_forty_lines_of_the_log(tmp_path: Path) -> None:
 
 
 def test_seconds_are_summed_over_attempts() -> None:
-    """60 s on 8 GPUs and 30 s on 4: 90 s of wall, 600 GPU seconds; the hour between them counts for nothing."""
+    """60 s on 8 GPUs and 30 s on 4: 90 s of wall, 600 GPU seconds; the hour between them counts for
+    nothing.
+    """
     events: list[Event] = [
         started(1, 0, num_gpus=8),
         ended(1, 1, "stopped"),
@@ -115,9 +130,13 @@ def test_seconds_are_summed_over_attempts() -> None:
         ended(2, 60.5, "stopped"),
     ]
     assert seconds_between(NOON, "2026-01-01T13:00:01+01:00") == 1
-    assert summarise_attempts(events) == AttemptSummary(num_attempts=2, wall_seconds=90, gpu_seconds=600)
+    assert summarise_attempts(events) == AttemptSummary(
+        num_attempts=2, wall_seconds=90, gpu_seconds=600
+    )
     still_open = [*events[:2], events[2]]
-    assert summarise_attempts(still_open) == AttemptSummary(num_attempts=2, wall_seconds=60, gpu_seconds=480)
+    assert summarise_attempts(still_open) == AttemptSummary(
+        num_attempts=2, wall_seconds=60, gpu_seconds=480
+    )
     until = summarise_attempts(still_open, until=at(60 + 1 / 6))
     assert until == AttemptSummary(num_attempts=2, wall_seconds=70, gpu_seconds=520)
     assert summarise_attempts([]) == AttemptSummary(num_attempts=0, wall_seconds=0, gpu_seconds=0)
@@ -142,6 +161,12 @@ def test_a_run_is_done_once_its_folder_holds_its_record_though_a_network_file_sy
 def test_the_newest_checkpoint_is_found_by_its_name(tmp_path: Path) -> None:
     assert RunFolder(tmp_path).newest_update() == 0
     (tmp_path / "checkpoints").mkdir()
-    for name in ("full_00000090.pt", "full_00000100.pt", "full_00000200.torn", "model_00000300.pt", "full_x.pt"):
+    for name in (
+        "full_00000090.pt",
+        "full_00000100.pt",
+        "full_00000200.torn",
+        "model_00000300.pt",
+        "full_x.pt",
+    ):
         (tmp_path / "checkpoints" / name).touch()
     assert RunFolder(tmp_path).newest_update() == 100

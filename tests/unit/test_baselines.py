@@ -13,7 +13,12 @@ from aiayn.provenance import gather_provenance
 from aiayn.records import RawCorpus, TextPair, write_record
 from aiayn.spec.system import CONFIG_FOLDER, ShippedSource, read_corpus
 
-TRAIN_SOURCES = ["The dog sees the cat.", "The dog sees the queen.", "A man buys a book.", "A man buys a house."]
+TRAIN_SOURCES = [
+    "The dog sees the cat.",
+    "The dog sees the queen.",
+    "A man buys a book.",
+    "A man buys a house.",
+]
 TRAIN_TARGETS = [
     "Der Hund sieht die Katze.",
     "Der Hund sieht die Königin.",
@@ -24,7 +29,9 @@ TRAIN_TARGETS = [
 
 def test_words_are_replaced_in_place_and_punctuation_stays() -> None:
     words = {"if": "wenn", "the": "die", "dog": "Hund", "cat": "Katze", "sees": "sieht"}
-    assert translate_word_by_word(["If the dog sees, the CAT."], words) == ["Wenn die Hund sieht, die Katze."]
+    assert translate_word_by_word(["If the dog sees, the CAT."], words) == [
+        "Wenn die Hund sieht, die Katze."
+    ]
 
 
 def test_a_word_that_the_dictionary_lacks_stays() -> None:
@@ -38,12 +45,16 @@ def test_a_word_that_the_dictionary_lacks_stays() -> None:
         ("demo_en_fr", "Hier le filles allé à le gare."),
     ],
 )
-def test_the_demos_dictionary_fails_at_order_agreement_and_contraction(corpus: str, translation: str) -> None:
+def test_the_demos_dictionary_fails_at_order_agreement_and_contraction(
+    corpus: str, translation: str
+) -> None:
     source = "Yesterday the girls went to the station."
     shipped = read_corpus(corpus).source
     assert isinstance(shipped, ShippedSource)
     entries = read_lines(CONFIG_FOLDER / "corpora" / str(shipped.dictionary))
-    assert translate_word_by_word([source], dict(entry.split("\t") for entry in entries)) == [translation]
+    assert translate_word_by_word([source], dict(entry.split("\t") for entry in entries)) == [
+        translation
+    ]
 
 
 def test_a_training_sentence_is_nearest_to_itself() -> None:
@@ -52,20 +63,35 @@ def test_a_training_sentence_is_nearest_to_itself() -> None:
 
 def test_the_nearest_sentence_shares_most_words() -> None:
     sources = ["The queen sees the dog.", "A man sells a house."]
-    assert nearest_training_sentence(sources, TRAIN_SOURCES, TRAIN_TARGETS) == [TRAIN_TARGETS[1], TRAIN_TARGETS[3]]
+    assert nearest_training_sentence(sources, TRAIN_SOURCES, TRAIN_TARGETS) == [
+        TRAIN_TARGETS[1],
+        TRAIN_TARGETS[3],
+    ]
 
 
 def test_a_rare_word_decides_against_a_common_one() -> None:
-    train_sources = ["the cat", "the dog", "the bird", "a queen"]  # "the" is in three of four, "queen" in one
+    train_sources = [
+        "the cat",
+        "the dog",
+        "the bird",
+        "a queen",
+    ]  # "the" is in three of four, "queen" in one
     assert nearest_training_sentence(["the queen"], train_sources, ["1", "2", "3", "4"]) == ["4"]
 
 
 def test_among_equals_the_earliest_training_sentence_wins() -> None:
-    assert nearest_training_sentence(["a b"], ["a c", "b c", "a b", "b a"], ["1", "2", "3", "4"]) == ["3"]
-    assert nearest_training_sentence(["unheard", ""], TRAIN_SOURCES, TRAIN_TARGETS) == [TRAIN_TARGETS[0]] * 2
+    assert nearest_training_sentence(
+        ["a b"], ["a c", "b c", "a b", "b a"], ["1", "2", "3", "4"]
+    ) == ["3"]
+    assert (
+        nearest_training_sentence(["unheard", ""], TRAIN_SOURCES, TRAIN_TARGETS)
+        == [TRAIN_TARGETS[0]] * 2
+    )
 
 
-def test_the_answer_does_not_depend_on_how_many_are_compared_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_answer_does_not_depend_on_how_many_are_compared_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sources = ["The queen sees a book.", "A man sees the cat.", "A house."]
     together = nearest_training_sentence(sources, TRAIN_SOURCES, TRAIN_TARGETS)
     monkeypatch.setattr(baselines, "MAX_SIMILARITIES", 1)
@@ -73,7 +99,9 @@ def test_the_answer_does_not_depend_on_how_many_are_compared_at_a_time(monkeypat
 
 
 @pytest.mark.parametrize(("sources", "targets"), [([], []), (["a"], ["x", "y"])])
-def test_training_sides_that_do_not_match_are_refused(sources: list[str], targets: list[str]) -> None:
+def test_training_sides_that_do_not_match_are_refused(
+    sources: list[str], targets: list[str]
+) -> None:
     with pytest.raises(CorpusError, match=f"{len(sources)} sources and {len(targets)} targets"):
         nearest_training_sentence(["a"], sources, targets)
 
@@ -83,14 +111,25 @@ def test_a_corpus_that_memory_would_not_hold_is_refused_before_it_is_read(
     num_pairs: int, is_refused: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = TextPair(path_by_language={}, num_lines=num_pairs, sha256_by_language={})
-    raw = RawCorpus(provenance=gather_provenance(), corpus="wmt14_en_de", pair_by_split={"train": pair})
+    raw = RawCorpus(
+        provenance=gather_provenance(), corpus="wmt14_en_de", pair_by_split={"train": pair}
+    )
     write_record(raw, tmp_path / "raw.json")
     record_path, binarized_path = tmp_path / "baselines.json", tmp_path / "none.json"
-    places = ["--raw", str(tmp_path / "raw.json"), "--binarized", str(binarized_path), "--record", str(record_path)]
+    places = [
+        "--raw",
+        str(tmp_path / "raw.json"),
+        "--binarized",
+        str(binarized_path),
+        "--record",
+        str(record_path),
+    ]
     assert main(["baselines", "--scale", "paper", "--testset", "newstest2014", *places]) == 1
     told = capsys.readouterr().err
     refusal = (
-        "aiayn baselines: corpus wmt14_en_de: 1,000,001 training pairs; baselines hold them all in memory and take at "
-        "most 1,000,000: set `has_baselines: false` in the scale's config\n"
+        "aiayn baselines: corpus wmt14_en_de: 1,000,001 training pairs; baselines hold them all in"
+        " memory and take at most 1,000,000: set `has_baselines: false` in the scale's config\n"
     )
-    assert told == refusal if is_refused else str(binarized_path) in told  # which is read next, and is not there
+    assert (
+        told == refusal if is_refused else str(binarized_path) in told
+    )  # which is read next, and is not there

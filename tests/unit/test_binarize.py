@@ -55,7 +55,9 @@ def write_text(folder: Path, lines_by_name: dict[str, list[str]]) -> RawCorpus:
     for name, lines in lines_by_name.items():
         write_lines(lines, folder / name)
     splits = dict.fromkeys(name.partition(".")[0] for name in lines_by_name)
-    pair_by_split = {split: text_pair({k: folder / f"{split}.{k}" for k in ("en", "de")}) for split in splits}
+    pair_by_split = {
+        split: text_pair({k: folder / f"{split}.{k}" for k in ("en", "de")}) for split in splits
+    }
     return RawCorpus(provenance=gather_provenance(), corpus="small", pair_by_split=pair_by_split)
 
 
@@ -73,7 +75,9 @@ def record_path(tmp_path: Path) -> Path:
 @pytest.fixture
 def record(tmp_path: Path, record_path: Path) -> BinarizedCorpus:
     """Binarize the small text with a joint dictionary."""
-    return binarize_corpus(SPEC, write_text(tmp_path / "text", LINES_BY_NAME), joint_words(), record_path=record_path)
+    return binarize_corpus(
+        SPEC, write_text(tmp_path / "text", LINES_BY_NAME), joint_words(), record_path=record_path
+    )
 
 
 def test_a_joint_dictionary_counts_both_sides_of_training(record: BinarizedCorpus) -> None:
@@ -81,7 +85,16 @@ def test_a_joint_dictionary_counts_both_sides_of_training(record: BinarizedCorpu
     folder = Path(record.folder)
     assert list(read_lines(folder / "dict.en.txt")) == ["c 3", "a 2", "b 2", "x 1"]
     assert (folder / "dict.de.txt").read_bytes() == (folder / "dict.en.txt").read_bytes()
-    assert read_dictionary(folder / "dict.en.txt") == ["<s>", "<pad>", "</s>", "<unk>", "c", "a", "b", "x"]
+    assert read_dictionary(folder / "dict.en.txt") == [
+        "<s>",
+        "<pad>",
+        "</s>",
+        "<unk>",
+        "c",
+        "a",
+        "b",
+        "x",
+    ]
     assert record.vocabulary_size_by_language == {"en": 8, "de": 8}
 
 
@@ -89,7 +102,9 @@ def test_tokens_are_two_bytes_each_and_lines_end_with_2(record: BinarizedCorpus)
     folder = Path(record.folder)
     assert np.fromfile(folder / "train.en-de.en.bin", "<u2").tolist() == [6, 5, 6, 2, 2, 4, 2]
     assert np.fromfile(folder / "valid.en-de.de.bin", "<u2").tolist() == [3, 4, 2]  # `new` is <unk>
-    expected = b"MMIDIDX\x00\x00" + struct.pack("<QBQ", 1, 8, 3) + struct.pack("<3i3q", 4, 1, 2, 0, 8, 10)
+    expected = (
+        b"MMIDIDX\x00\x00" + struct.pack("<QBQ", 1, 8, 3) + struct.pack("<3i3q", 4, 1, 2, 0, 8, 10)
+    )
     assert (folder / "train.en-de.en.idx").read_bytes() == expected
 
 
@@ -109,13 +124,18 @@ def test_test_sets_become_fairseqs_splits(record: BinarizedCorpus) -> None:
 
 def test_separate_dictionaries_count_their_own_side(tmp_path: Path, record_path: Path) -> None:
     encoders: dict[str, Encoder] = {"en": WordEncoder(), "de": WordEncoder()}
-    record = binarize_corpus(SPEC, write_text(tmp_path / "text", LINES_BY_NAME), encoders, record_path=record_path)
+    record = binarize_corpus(
+        SPEC, write_text(tmp_path / "text", LINES_BY_NAME), encoders, record_path=record_path
+    )
     assert list(read_lines(Path(record.folder) / "dict.en.txt")) == ["b 2", "a 1", "c 1"]
     assert list(read_lines(Path(record.folder) / "dict.de.txt")) == ["c 2", "a 1", "x 1"]
 
 
 def test_special_symbols_in_the_text_are_not_listed_again() -> None:
-    assert dictionary_lines({"</s>": 9, "<unk>": 3, "\u00e9": 1, "z": 1, "unseen": 0}) == ["z 1", "\u00e9 1"]
+    assert dictionary_lines({"</s>": 9, "<unk>": 3, "\u00e9": 1, "z": 1, "unseen": 0}) == [
+        "z 1",
+        "\u00e9 1",
+    ]
 
 
 def test_indices_grow_to_four_bytes_where_fairseqs_do() -> None:
@@ -124,7 +144,9 @@ def test_indices_grow_to_four_bytes_where_fairseqs_do() -> None:
 
 
 def sentences(num_lines: int, rng: random.Random) -> list[str]:
-    """Return lines of what separates words for fairseq, of words named like its symbols, and of nothing."""
+    """Return lines of what separates words for fairseq, of words named like its symbols, and of
+    nothing.
+    """
     words = [
         "the",
         "dog",
@@ -145,7 +167,11 @@ def sentences(num_lines: int, rng: random.Random) -> list[str]:
 def odd_text(rng: random.Random) -> dict[str, list[str]]:
     """Return all files of the small corpus, filled with odd sentences."""
     num_lines_by_split = {"train": 200, "dev": 20, "test_a": 10, "test_b": 1}
-    return {f"{s}.{k}": sentences(num, rng) for s, num in num_lines_by_split.items() for k in ("en", "de")}
+    return {
+        f"{s}.{k}": sentences(num, rng)
+        for s, num in num_lines_by_split.items()
+        for k in ("en", "de")
+    }
 
 
 def wide_text(rng: random.Random) -> dict[str, list[str]]:
@@ -156,12 +182,24 @@ def wide_text(rng: random.Random) -> dict[str, list[str]]:
 
 def run_fairseq_preprocess(folder: Path, *, is_joint: bool) -> Path:
     """Run the real fairseq-preprocess on `<split>.<language>` of a folder, and return its data-bin."""
-    command = [sys.executable, "-m", "fairseq_cli.preprocess", "--source-lang", "en", "--target-lang", "de"]
+    command = [
+        sys.executable,
+        "-m",
+        "fairseq_cli.preprocess",
+        "--source-lang",
+        "en",
+        "--target-lang",
+        "de",
+    ]
     command += ["--trainpref", f"{folder}/train", "--validpref", f"{folder}/dev"]
     command += ["--testpref", f"{folder}/test_a,{folder}/test_b", "--destdir", f"{folder}/fairseq"]
     command += ["--padding-factor", "1", *(["--joined-dictionary"] if is_joint else [])]
     finished = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert finished.returncode == 0, finished.stderr
     return folder / "fairseq"
@@ -169,15 +207,21 @@ def run_fairseq_preprocess(folder: Path, *, is_joint: bool) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    importlib.util.find_spec("fairseq") is None, reason="fairseq is not installed: pip install .[train]"
+    importlib.util.find_spec("fairseq") is None,
+    reason="fairseq is not installed: pip install .[train]",
 )
 @pytest.mark.parametrize("case", ["pieces", "separate pieces", "codes", "words", "wide"])
-def test_the_bytes_are_fairseqs(case: str, tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bytes_are_fairseqs(
+    case: str, tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two processes and chunks of 33 lines here, fairseq-preprocess as it comes there."""
     rng = random.Random(1)
     lines_by_name = wide_text(rng) if case == "wide" else odd_text(rng)
     if case == "codes":  # subword-nmt takes tokens alone
-        lines_by_name = {name: [" ".join(line.split()) for line in lines] for name, lines in lines_by_name.items()}
+        lines_by_name = {
+            name: [" ".join(line.split()) for line in lines]
+            for name, lines in lines_by_name.items()
+        }
     raw = write_text(tmp_path / "text", lines_by_name)
     encoders, folder = joint_words(), tmp_path / "text"
     if case not in ("words", "wide"):  # fairseq is given the pieces as text, ours the text itself
@@ -189,17 +233,23 @@ def test_the_bytes_are_fairseqs(case: str, tmp_path: Path, record_path: Path, mo
         folder = tmp_path / "pieces"
         pieces_of = {"en": english.pieces, "de": german.pieces}
         pieces_by_name = {
-            name: [pieces_of[name.rpartition(".")[2]](line) for line in lines] for name, lines in lines_by_name.items()
+            name: [pieces_of[name.rpartition(".")[2]](line) for line in lines]
+            for name, lines in lines_by_name.items()
         }
         write_text(folder, pieces_by_name)
     monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 33)
     monkeypatch.setattr(chunks, "LINES_PER_PROCESS", 100)
     record = binarize_corpus(SPEC, raw, encoders, record_path=record_path, num_processes=2)
-    ours, theirs = Path(record.folder), run_fairseq_preprocess(folder, is_joint=case != "separate pieces")
+    ours, theirs = (
+        Path(record.folder),
+        run_fairseq_preprocess(folder, is_joint=case != "separate pieces"),
+    )
     names = sorted(path.name for path in theirs.iterdir() if path.name != "preprocess.log")
     assert names == sorted(path.name for path in ours.iterdir())
     assert len(names) == 18
-    assert [name for name in names if (ours / name).read_bytes() != (theirs / name).read_bytes()] == []
+    assert [
+        name for name in names if (ours / name).read_bytes() != (theirs / name).read_bytes()
+    ] == []
 
 
 def learnt_encoder(case: str, lines: list[str], folder: Path) -> PieceEncoder | CodesEncoder:
@@ -210,13 +260,19 @@ def learnt_encoder(case: str, lines: list[str], folder: Path) -> PieceEncoder | 
         codes = learn_codes((f"{word} {count}" for word, count in counts.items()), 15, "text")
         write_lines(codes, folder / "joint.codes")
         return CodesEncoder(folder / "joint.codes")
-    (folder / "joint.model").write_bytes(learn_pieces(lines, SubwordSpec(vocabulary_size=40, joint=True), "text"))
+    (folder / "joint.model").write_bytes(
+        learn_pieces(lines, SubwordSpec(vocabulary_size=40, joint=True), "text")
+    )
     return PieceEncoder(folder / "joint.model")
 
 
 @pytest.mark.parametrize(("num_processes", "lines_per_chunk"), [(1, 2), (2, 1), (3, 250_000)])
 def test_neither_processes_nor_chunks_nor_blocks_matter(
-    record: BinarizedCorpus, tmp_path: Path, num_processes: int, lines_per_chunk: int, monkeypatch: pytest.MonkeyPatch
+    record: BinarizedCorpus,
+    tmp_path: Path,
+    num_processes: int,
+    lines_per_chunk: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(binarize, "_BYTES_PER_BLOCK", 8)
     monkeypatch.setattr(chunks, "LINES_PER_CHUNK", lines_per_chunk)
@@ -233,7 +289,9 @@ def test_neither_processes_nor_chunks_nor_blocks_matter(
     assert again.num_pairs_by_split == record.num_pairs_by_split
 
 
-def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_does_not_grow_with_the_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ten times the text, 2.4 MB of numbers more; block sizes are set far below that."""
     monkeypatch.setattr(binarize, "_BYTES_PER_BLOCK", 4096)
     monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 500)
@@ -241,7 +299,9 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytes
     peaks = []
     for num_lines in (5_000, 50_000):
         lines = ["a b c d e f"] * num_lines
-        raw = write_text(tmp_path / str(num_lines), LINES_BY_NAME | {"train.en": lines, "train.de": lines})
+        raw = write_text(
+            tmp_path / str(num_lines), LINES_BY_NAME | {"train.en": lines, "train.de": lines}
+        )
         record_path = tmp_path / f"out{num_lines}" / "record.json"
         tracemalloc.start()
         binarize_corpus(SPEC, raw, joint_words(), record_path=record_path)
@@ -260,7 +320,9 @@ PIECES_SPEC = msgspec.structs.replace(
 def test_pairs_are_dropped_for_their_lengths_in_pieces(
     tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """3 to 2 is just the ratio. Test sets stay, though 1 to 2 is over it. Counts of symbols are of the kept pairs."""
+    """3 to 2 is just the ratio. Test sets stay, though 1 to 2 is over it. Counts of symbols are of
+    the kept pairs.
+    """
     text = LINES_BY_NAME | {
         "train.en": ["a b c d", "a b", "a", "b b", "", "c"],
         "train.de": ["a b c d", "a b c", "x x", "c c", "x", "c"],
@@ -286,7 +348,9 @@ def test_a_chunk_of_which_nothing_is_kept_is_passed_over(
 
 
 def test_limits_that_leave_nothing_are_refused(tmp_path: Path, record_path: Path) -> None:
-    raw = write_text(tmp_path / "text", LINES_BY_NAME | {"train.en": ["a b c d"], "train.de": ["a b c d"]})
+    raw = write_text(
+        tmp_path / "text", LINES_BY_NAME | {"train.en": ["a b c d"], "train.de": ["a b c d"]}
+    )
     expected = r"train\.de: all 1 pairs were dropped: .*'too_long': 1.*clean\.max_words"
     with pytest.raises(CorpusError, match=expected):
         binarize_corpus(PIECES_SPEC, raw, joint_words(), record_path=record_path)
@@ -309,7 +373,9 @@ class Witness(WordEncoder):
 def test_words_are_split_once_and_too_many_make_room_for_those_of_the_newest_chunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Chunks of a line, of which `a` is in all: w2 makes four words, one too many, and w0 is asked for again."""
+    """Chunks of a line, of which `a` is in all: w2 makes four words, one too many, and w0 is asked
+    for again.
+    """
     monkeypatch.setattr(binarize, "MAX_WORDS", 3)
     witness = Witness()
     work, text = EncodingWork({"en": witness}, None), b"a w0\na w1\na w2\na w2\na w0\n"
@@ -319,10 +385,15 @@ def test_words_are_split_once_and_too_many_make_room_for_those_of_the_newest_chu
         work(Chunk({"en": tmp_path / "train.en"}, number, 1, {"en": place})).side_by_language["en"]
         for number, place in enumerate(places, start=1)
     ]
-    assert (witness.asked.count("a"), witness.asked.count("w2"), witness.asked.count("w0")) == (1, 1, 2)
+    assert (witness.asked.count("a"), witness.asked.count("w2"), witness.asked.count("w0")) == (
+        1,
+        1,
+        2,
+    )
     assert [[side.symbols[number] for number in side.numbers] for side in (sides[0], sides[3])] == [
-        ["a", "w0", "</s>"], ["a", "w2", "</s>"],
-    ]  # fmt: skip
+        ["a", "w0", "</s>"],
+        ["a", "w2", "</s>"],
+    ]
     assert sides[0].lengths.tolist() == [3]
     assert sides[0].counts == [1, 1, 1]
 
@@ -331,13 +402,18 @@ def test_the_digest_can_be_made_by_hand(tmp_path: Path) -> None:
     (tmp_path / "dict.en.txt").write_bytes(b"abc\n")
     (tmp_path / "preprocess.log").write_bytes(b"not part of it")
     # (cd FOLDER; sha256sum dict.en.txt) | sha256sum
-    assert data_bin_digest(tmp_path) == "5c0efdfe3999071395b41daff9be323c519c9520bd3096947e259a1657efd496"
+    assert (
+        data_bin_digest(tmp_path)
+        == "5c0efdfe3999071395b41daff9be323c519c9520bd3096947e259a1657efd496"
+    )
 
 
 def test_a_data_bin_of_another_vocabulary_is_refused(record: BinarizedCorpus) -> None:
     assert require_recorded_data_bin(record) == Path(record.folder)
     write_lines(["c 3", "a 2", "b 2", "y 1"], Path(record.folder) / "dict.de.txt")
-    with pytest.raises(CorpusError, match=r"dict\.de\.txt: sha256 .*: a data-bin of another vocabulary; rerun"):
+    with pytest.raises(
+        CorpusError, match=r"dict\.de\.txt: sha256 .*: a data-bin of another vocabulary; rerun"
+    ):
         require_recorded_data_bin(record)
     (Path(record.folder) / "dict.de.txt").unlink()
     with pytest.raises(CorpusError, match=r"dict\.de\.txt: sha256 absent"):
@@ -347,14 +423,20 @@ def test_a_data_bin_of_another_vocabulary_is_refused(record: BinarizedCorpus) ->
 def test_a_data_bin_of_other_text_is_refused(record: BinarizedCorpus) -> None:
     tokens_path = Path(record.folder) / "test.en-de.de.bin"
     tokens_path.write_bytes(tokens_path.read_bytes()[:-2])
-    with pytest.raises(CorpusError, match=r"data-bin: digest .*: a data-bin of other text, or torn; rerun"):
+    with pytest.raises(
+        CorpusError, match=r"data-bin: digest .*: a data-bin of other text, or torn; rerun"
+    ):
         require_recorded_data_bin(record)
 
 
-def test_binarizing_again_replaces_the_folder_whole(record: BinarizedCorpus, tmp_path: Path, record_path: Path) -> None:
+def test_binarizing_again_replaces_the_folder_whole(
+    record: BinarizedCorpus, tmp_path: Path, record_path: Path
+) -> None:
     (Path(record.folder) / "left.over").touch()
     other = LINES_BY_NAME | {"train.en": ["z", "z", "z"]}
-    again = binarize_corpus(SPEC, write_text(tmp_path / "text", other), joint_words(), record_path=record_path)
+    again = binarize_corpus(
+        SPEC, write_text(tmp_path / "text", other), joint_words(), record_path=record_path
+    )
     assert again.digest != record.digest
     assert require_recorded_data_bin(again).name == "data-bin"
     assert not (Path(record.folder) / "left.over").exists()
@@ -367,9 +449,13 @@ def test_a_dictionary_line_without_a_count_is_named(tmp_path: Path) -> None:
         read_dictionary(tmp_path / "dict.en.txt")
 
 
-@pytest.mark.skipif("AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base that has Revisit-MMT/data/")
+@pytest.mark.skipif(
+    "AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base that has Revisit-MMT/data/"
+)
 def test_the_published_segmented_multi30k_has_its_known_size(tmp_path: Path) -> None:
-    """9,712 types with the four special ones; 426,793 and 429,507 tokens: as fairseq-preprocess counts them."""
+    """9,712 types with the four special ones; 426,793 and 429,507 tokens: as fairseq-preprocess
+    counts them.
+    """
     fetched, binarized = tmp_path / "fetch" / "record.json", tmp_path / "binarize" / "record.json"
     corpus = ["--corpus", "multi30k_revisit_en_de"]
     assert main(["fetch", *corpus, "--record", str(fetched)]) == 0

@@ -40,8 +40,9 @@ def cancel(run_folder: Path, *flags: str) -> int:
 class Case(NamedTuple):
     """A run of 500 updates saved at 100, what is done and what is to become of it.
 
-    Its attempt began on `host` ("": none), in Slurm's job 22 if `is_slurm`; `queue` are that job's lines. A process
-    holds `lock`, saves at 120 on TERM unless it is stubborn, and is ended only where `error` is empty.
+    Its attempt began on `host` ("": none), in Slurm's job 22 if `is_slurm`; `queue` are that job's
+    lines. A process holds `lock`, saves at 120 on TERM unless it is stubborn, and is ended only
+    where `error` is empty.
     """
 
     error: str = ""  # a part of what is said on stderr
@@ -91,14 +92,22 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_runs_or_waits_is_ended_and_all_else_left_alone(
-    name: str, tmp_path: Path, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str,
+    tmp_path: Path,
+    slurm: FakeSlurm,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     case = CASES[name]
     monkeypatch.setattr(platform, "node", lambda: case.node)
     folder = make_run(
-        tmp_path / "runs", RUN, events=[started(1, 0, job="22", host=case.host)] if case.host else [],
-        jobs=[submitted("slurm", "22")] if case.is_slurm else [], log=[settings_line(500)], saved_updates=[100],
-    )  # fmt: skip
+        tmp_path / "runs",
+        RUN,
+        events=[started(1, 0, job="22", host=case.host)] if case.host else [],
+        jobs=[submitted("slurm", "22")] if case.is_slurm else [],
+        log=[settings_line(500)],
+        saved_updates=[100],
+    )
     for number, (state, script) in enumerate(case.queue, 22):
         slurm.put(str(number), state, RUN, reason="Priority", script=script)
     slurm.put("30", "RUNNING", "another", node="n1")
@@ -109,10 +118,15 @@ def test_what_runs_or_waits_is_ended_and_all_else_left_alone(
         in_time = "0.2" if case.code == 3 else "20"
         assert cancel(folder, "--timeout-seconds", in_time) == case.code
         if process:
-            assert (process.wait(20) if case.code == 0 else process.poll()) == (0 if case.code == 0 else None)
+            assert (process.wait(20) if case.code == 0 else process.poll()) == (
+                0 if case.code == 0 else None
+            )
     output, errors = capsys.readouterr()
     assert case.error.replace("PID", str(process and process.pid)) in errors
-    saved = f"{RUN}: saved at update {120 if case.lock else 100} of 500; the same command, `snakemake` or `aiayn train`"
+    saved = (
+        f"{RUN}: saved at update {120 if case.lock else 100} of 500; the same command, `snakemake`"
+        " or `aiayn train`"
+    )
     assert output == ("" if case.code else f"{saved}, resumes it\n")
     assert slurm.cancelled == [RUN] * case.cancelled
 
@@ -121,11 +135,16 @@ def test_what_runs_or_waits_is_ended_and_all_else_left_alone(
 def local_run(tmp_path: Path) -> Path:
     """Return the folder of a run that began here."""
     begun = started(1, 0, host=platform.node())
-    return make_run(tmp_path / "runs", RUN, events=[begun], log=[settings_line(500)], saved_updates=[100])
+    return make_run(
+        tmp_path / "runs", RUN, events=[begun], log=[settings_line(500)], saved_updates=[100]
+    )
 
 
 def test_a_lost_job_whose_lock_is_not_seen_is_named_with_the_way_to_end_it(
-    tmp_path: Path, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    slurm: FakeSlurm,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """On another machine, n1, on a file system without locks."""
     monkeypatch.setattr(aiayn.runs.status, "utc_now", lambda: at(1))
@@ -142,7 +161,10 @@ def test_a_lost_job_whose_lock_is_not_seen_is_named_with_the_way_to_end_it(
 
 
 def test_a_lock_file_without_a_number_is_no_process(
-    local_run: Path, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    local_run: Path,
+    slurm: FakeSlurm,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     RunFolder(local_run).append_job(submitted("slurm", "4711"))
     with training_process(local_run) as training:

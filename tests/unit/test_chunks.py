@@ -1,4 +1,6 @@
-"""Chunks hold every line once, in step; results come in order; whatever ends the work ends it whole."""
+"""Chunks hold every line once, in step; results come in order; whatever ends the work ends it
+whole.
+"""
 
 import os
 import signal
@@ -57,7 +59,10 @@ def test_chunks_hold_every_line_once_and_in_step(
     tmp_path: Path, lines_per_chunk: int, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "LINES_PER_CHUNK", lines_per_chunk)
-    sides = [[f"s{number}" * (number % 4) for number in range(1, 8)], [str(number) for number in range(1, 8)]]
+    sides = [
+        [f"s{number}" * (number % 4) for number in range(1, 8)],
+        [str(number) for number in range(1, 8)],
+    ]
     paths = write_sides(tmp_path, *(("\n".join(side) + ending).encode() for side in sides))
     found = list(map_chunks(sides_of, paths, num_processes=1, what="look"))
     assert [len(target) for _, target in found] == [
@@ -67,10 +72,14 @@ def test_chunks_hold_every_line_once_and_in_step(
     assert [line for _, target in found for line in target] == sides[1]
 
 
-def test_crlf_bare_cr_and_unicode_line_ends_shift_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crlf_bare_cr_and_unicode_line_ends_shift_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 2)
     lines = ["a\rb\r", "c\u2028d", "\u2029", "e\u0085f\x0b\x0c", "g", ""]
-    paths = write_sides(tmp_path, "".join(f"{line}\n" for line in lines).encode(), b"1\n2\n3\n4\n5\n6\n")
+    paths = write_sides(
+        tmp_path, "".join(f"{line}\n" for line in lines).encode(), b"1\n2\n3\n4\n5\n6\n"
+    )
     found = list(map_chunks(sides_of, paths, num_processes=1, what="look"))
     assert found == [(lines[0:2], ["1", "2"]), (lines[2:4], ["3", "4"]), (lines[4:], ["5", "6"])]
 
@@ -88,7 +97,9 @@ def test_a_line_that_is_not_utf_8_is_named_by_its_number_in_the_file(tmp_path: P
 
 
 @pytest.mark.parametrize(("num_source", "num_target"), [(2, 1), (0, 0)])
-def test_uneven_and_empty_sides_are_refused_with_both_counts(tmp_path: Path, num_source: int, num_target: int) -> None:
+def test_uneven_and_empty_sides_are_refused_with_both_counts(
+    tmp_path: Path, num_source: int, num_target: int
+) -> None:
     paths = write_sides(tmp_path, b"a\n" * num_source, b"b\n" * num_target)
     counts = rf"train\.en has {num_source} lines, .*train\.de has {num_target} lines"
     with pytest.raises(CorpusError, match=counts):
@@ -133,7 +144,9 @@ def test_a_signal_ends_all_processes_at_once(tmp_path: Path, number: signal.Sign
     """SIGINT to the parent alone; Ctrl-C sends it to all of them, which leave it to the parent."""
     (tmp_path / "slow_work.py").write_text(SLOW_WORK)
     (tmp_path / "train.en").write_bytes(b"a\n" * 9)
-    parent = subprocess.Popen([sys.executable, str(tmp_path / "slow_work.py"), str(tmp_path / "train.en")])
+    parent = subprocess.Popen(
+        [sys.executable, str(tmp_path / "slow_work.py"), str(tmp_path / "train.en")]
+    )
     deadline = time.monotonic() + 180
     while len(begun := [path.name.split("-")[1] for path in tmp_path.glob("begun-*")]) < 2:
         assert time.monotonic() < deadline

@@ -1,4 +1,6 @@
-"""Each reason to drop a pair, by pairs that a reader can count; every route of a recipe; and text that is not right."""
+"""Each reason to drop a pair, by pairs that a reader can count; every route of a recipe; and text
+that is not right.
+"""
 
 import shutil
 from pathlib import Path
@@ -52,11 +54,16 @@ def write_raw(folder: Path, source: bytes, target: bytes) -> RawCorpus:
     for name, content in content_by_name.items():
         (folder / name).write_bytes(content)
     for split in ("dev", "test"):
-        pair_by_split[split] = text_pair({"en": folder / f"{split}.en", "de": folder / f"{split}.de"})
+        pair_by_split[split] = text_pair(
+            {"en": folder / f"{split}.en", "de": folder / f"{split}.de"}
+        )
     pair_by_split["train"] = TextPair(
         path_by_language={"en": folder / "train.en", "de": folder / "train.de"},
         num_lines=source.count(b"\n"),
-        sha256_by_language={"en": file_sha256(folder / "train.en"), "de": file_sha256(folder / "train.de")},
+        sha256_by_language={
+            "en": file_sha256(folder / "train.en"),
+            "de": file_sha256(folder / "train.de"),
+        },
     )
     return RawCorpus(provenance=gather_provenance(), corpus="small", pair_by_split=pair_by_split)
 
@@ -92,7 +99,9 @@ def test_limits_in_pieces_are_left_to_binarize() -> None:
 
 def test_duplicates_stay_where_the_corpus_says_so(tmp_path: Path, record_path: Path) -> None:
     assert SPEC.clean is not None
-    spec = msgspec.structs.replace(SPEC, clean=msgspec.structs.replace(SPEC.clean, deduplicate=False))
+    spec = msgspec.structs.replace(
+        SPEC, clean=msgspec.structs.replace(SPEC.clean, deduplicate=False)
+    )
     record = clean_corpus(spec, raw_of_pairs(tmp_path, [("a", "b")] * 3), record_path=record_path)
     assert (record.num_pairs, record.num_dropped_by_reason["duplicate"]) == (3, 0)
 
@@ -102,19 +111,29 @@ def test_kept_pairs_are_in_step_and_dropped_ones_counted(tmp_path: Path, record_
     record = clean_corpus(SPEC, raw, record_path=record_path)
     assert record.num_pairs == record.pair_by_split["train"].num_lines == 4
     assert record.num_dropped_by_reason == {
-        "empty_side": 2, "too_long": 1, "length_ratio": 1, "long_word": 1, "duplicate": 1,
-    }  # fmt: skip
+        "empty_side": 2,
+        "too_long": 1,
+        "length_ratio": 1,
+        "long_word": 1,
+        "duplicate": 1,
+    }
     assert list(read_lines(record_path.parent / "train.en")) == ["a b", "a b", "a", "a b"]
     assert list(read_lines(record_path.parent / "train.de")) == ["c d", "d", "123456789", "c d e"]
     assert record.pair_by_split["train"] == text_pair(
         {"en": record_path.parent / "train.en", "de": record_path.parent / "train.de"}
     )
-    assert record.provenance.input_sha256_by_path[tmp_path / "train.en"] == file_sha256(tmp_path / "train.en")
+    assert record.provenance.input_sha256_by_path[tmp_path / "train.en"] == file_sha256(
+        tmp_path / "train.en"
+    )
 
 
 @pytest.mark.parametrize(("lines_per_chunk", "num_processes"), [(1, 1), (3, 1), (4, 2), (5, 3)])
 def test_neither_chunks_nor_processes_change_the_output(
-    tmp_path: Path, record_path: Path, lines_per_chunk: int, num_processes: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    record_path: Path,
+    lines_per_chunk: int,
+    num_processes: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     raw = raw_of_pairs(tmp_path, [(source, target) for source, target, _ in PAIRS] * 2)
     whole = clean_corpus(SPEC, raw, record_path=tmp_path / "whole" / "record.json")
@@ -122,12 +141,19 @@ def test_neither_chunks_nor_processes_change_the_output(
     monkeypatch.setattr(chunks, "LINES_PER_PROCESS", 1)
     other = clean_corpus(SPEC, raw, record_path=record_path, num_processes=num_processes)
     assert other.num_dropped_by_reason == whole.num_dropped_by_reason
-    assert other.num_dropped_by_reason["duplicate"] == 6  # one of the list, and five of its repetition
+    assert (
+        other.num_dropped_by_reason["duplicate"] == 6
+    )  # one of the list, and five of its repetition
     for split, pair in whole.pair_by_split.items():
         assert other.pair_by_split[split].sha256_by_language == pair.sha256_by_language
     assert sorted(path.name for path in record_path.parent.iterdir()) == [
-        "dev.de", "dev.en", "test.de", "test.en", "train.de", "train.en",
-    ]  # fmt: skip
+        "dev.de",
+        "dev.en",
+        "test.de",
+        "test.en",
+        "train.de",
+        "train.en",
+    ]
 
 
 @pytest.mark.parametrize("pairs_per_bucket", [1, 7, 100, 1000])
@@ -151,29 +177,51 @@ def test_digests_that_share_a_half_are_not_equal(tmp_path: Path) -> None:
         assert first_occurrences(content).tolist() == [True, True, True, False]
 
 
-def test_a_moses_recipe_prepares_all_splits_and_counts_tokens(tmp_path: Path, record_path: Path) -> None:
+def test_a_moses_recipe_prepares_all_splits_and_counts_tokens(
+    tmp_path: Path, record_path: Path
+) -> None:
     pairs = [
-        ("It's a well-known fact.", "Das ist ja bekannt, ja."),  # It 's a well @-@ known fact . : 8 tokens, over 6
-        ("A trip \u2013 now!", "Die \u201eReise\u201c jetzt!"),  # A trip - now ! / Die " Reise " jetzt !
+        (
+            "It's a well-known fact.",
+            "Das ist ja bekannt, ja.",
+        ),  # It 's a well @-@ known fact . : 8 tokens, over 6
+        (
+            "A trip \u2013 now!",
+            "Die \u201eReise\u201c jetzt!",
+        ),  # A trip - now ! / Die " Reise " jetzt !
         ("A\u00a0trip - now !", 'Die "Reise" jetzt !'),  # the same tokens
         ("One two three.", "Eins."),  # 4 to 2
         ("\u00ad\u200b", "Leer."),
     ]
     record = clean_corpus(MOSES, raw_of_pairs(tmp_path, pairs), record_path=record_path)
     assert record.num_dropped_by_reason == {
-        "empty_side": 1, "too_long": 1, "length_ratio": 1, "long_word": 0, "duplicate": 1,
-    }  # fmt: skip
+        "empty_side": 1,
+        "too_long": 1,
+        "length_ratio": 1,
+        "long_word": 0,
+        "duplicate": 1,
+    }
     assert list(read_lines(record_path.parent / "train.en")) == ["A trip - now !"]
     assert list(read_lines(record_path.parent / "train.de")) == ["Die &quot; Reise &quot; jetzt !"]
-    assert list(read_lines(record_path.parent / "test.en")) == ["ab", "", ""]  # the CR is deleted, no line is
+    assert list(read_lines(record_path.parent / "test.en")) == [
+        "ab",
+        "",
+        "",
+    ]  # the CR is deleted, no line is
     assert list(read_lines(record_path.parent / "test.de")) == ["c d", "", ""]
     assert record.pair_by_split["test"].num_lines == 3
-    assert (tmp_path / "test.de").read_bytes() == "c\u2028d\n\n\n".encode()  # what scores are counted on
+    assert (
+        tmp_path / "test.de"
+    ).read_bytes() == "c\u2028d\n\n\n".encode()  # what scores are counted on
 
 
 def test_moses_tokens_alone_keep_typographic_quotes(tmp_path: Path, record_path: Path) -> None:
     spec = msgspec.structs.replace(MOSES, normalise="none", tokenise="moses")
-    clean_corpus(spec, raw_of_pairs(tmp_path, [("a well-known one", "\u201eJa\u201c &")]), record_path=record_path)
+    clean_corpus(
+        spec,
+        raw_of_pairs(tmp_path, [("a well-known one", "\u201eJa\u201c &")]),
+        record_path=record_path,
+    )
     assert list(read_lines(record_path.parent / "train.en")) == ["a well-known one"]
     assert list(read_lines(record_path.parent / "train.de")) == ["\u201e Ja \u201c &amp;"]
 
@@ -186,12 +234,16 @@ def test_test_sets_are_untouched(tmp_path: Path, record_path: Path) -> None:
 
 
 def test_a_corpus_with_no_pair_left_is_refused(tmp_path: Path, record_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"train\.en and .*train\.de: no training pair is left.*'empty_side': 1"):
+    with pytest.raises(
+        CorpusError, match=r"train\.en and .*train\.de: no training pair is left.*'empty_side': 1"
+    ):
         clean_corpus(SPEC, raw_of_pairs(tmp_path, [("a", "")]), record_path=record_path)
     assert list(record_path.parent.iterdir()) == []
 
 
-def test_a_full_disk_is_noticed_beforehand(tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_noticed_beforehand(
+    tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     raw = raw_of_pairs(tmp_path, [("a", "b")])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=3))
     with pytest.raises(SpaceError, match="needed for the cleaned text"):

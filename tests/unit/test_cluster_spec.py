@@ -10,7 +10,9 @@ from aiayn.spec.system import CONFIG_FOLDER
 PLAIN = (CONFIG_FOLDER / "clusters" / "plain.yaml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in (CONFIG_FOLDER / "clusters").glob("*.yaml")))
+@pytest.mark.parametrize(
+    "name", sorted(path.stem for path in (CONFIG_FOLDER / "clusters").glob("*.yaml"))
+)
 def test_every_shipped_cluster_is_whole(name: str) -> None:
     assert read_cluster(name).num_ranks == 8
 
@@ -21,7 +23,12 @@ def test_the_examples_of_the_shipped_files_are_valid(tmp_path: Path) -> None:
     shown = [line.removeprefix("#   ") for line in PLAIN.split("\n") if line.startswith("#   ")]
     (tmp_path / "clusters" / "plain.yaml").write_text(
         "\n".join(
-            shown[:2] + [line for line in PLAIN.split("\n") if not line.startswith(("srun_options:", "python:"))]
+            shown[:2]
+            + [
+                line
+                for line in PLAIN.split("\n")
+                if not line.startswith(("srun_options:", "python:"))
+            ]
         ),
         encoding="utf-8",
     )

@@ -1,4 +1,6 @@
-"""The copy of the code that a job runs: named for its content, whole, and not the checkout's of tomorrow."""
+"""The copy of the code that a job runs: named for its content, whole, and not the checkout's of
+tomorrow.
+"""
 
 import os
 import shutil
@@ -18,7 +20,9 @@ def source(tmp_path: Path) -> Path:
     for package in ("aiayn", "aiayn_fairseq"):
         (tmp_path / "source" / package / "train").mkdir(parents=True)
         for name in ("__init__.py", "train/__init__.py", "train/model.py"):
-            (tmp_path / "source" / package / name).write_text(f"WHICH = '{package} {name}'\n", encoding="utf-8")
+            (tmp_path / "source" / package / name).write_text(
+                f"WHICH = '{package} {name}'\n", encoding="utf-8"
+            )
     (tmp_path / "source" / "aiayn" / "notes.txt").write_text("no code", encoding="utf-8")
     return tmp_path / "source"
 
@@ -26,13 +30,17 @@ def source(tmp_path: Path) -> Path:
 def test_all_modules_are_copied_and_nothing_else(tmp_path: Path, source: Path) -> None:
     folder = take_snapshot(tmp_path / "runs", source)
     assert folder == snapshot_folder(tmp_path / "runs", source)
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    names = sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
     assert names == [
         f"{package}/{name}"
         for package in ("aiayn", "aiayn_fairseq")
         for name in ("__init__.py", "train/__init__.py", "train/model.py")
     ]
-    assert (folder / "aiayn/train/model.py").read_bytes() == (source / "aiayn/train/model.py").read_bytes()
+    assert (folder / "aiayn/train/model.py").read_bytes() == (
+        source / "aiayn/train/model.py"
+    ).read_bytes()
 
 
 def test_the_same_code_is_one_copy_and_other_code_another(tmp_path: Path, source: Path) -> None:
@@ -41,21 +49,31 @@ def test_the_same_code_is_one_copy_and_other_code_another(tmp_path: Path, source
     (source / "aiayn/train/model.py").write_text("WHICH = 'edited'\n", encoding="utf-8")
     assert snapshot_folder(tmp_path / "runs", source) != first
     second = take_snapshot(tmp_path / "runs", source)
-    assert sorted(path.name for path in (tmp_path / "runs" / "code").iterdir()) == sorted([first.name, second.name])
+    assert sorted(path.name for path in (tmp_path / "runs" / "code").iterdir()) == sorted(
+        [first.name, second.name]
+    )
     assert "edited" not in (first / "aiayn/train/model.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["aiayn/__init__.py", "aiayn/train/model.py", "aiayn_fairseq"])
-def test_a_swept_edited_or_unfinished_copy_is_mended(tmp_path: Path, source: Path, name: str) -> None:
+def test_a_swept_edited_or_unfinished_copy_is_mended(
+    tmp_path: Path, source: Path, name: str
+) -> None:
     folder = take_snapshot(tmp_path / "runs", source)
     before = {path: path.read_bytes() for path in folder.rglob("*.py")}
-    shutil.rmtree(folder / name) if (folder / name).is_dir() else (folder / name).write_text("WHICH = 'by hand'\n")
+    (
+        shutil.rmtree(folder / name)
+        if (folder / name).is_dir()
+        else (folder / name).write_text("WHICH = 'by hand'\n")
+    )
     (folder / "aiayn_fairseq" / "__init__.py").unlink(missing_ok=True)
     assert take_snapshot(tmp_path / "runs", source) == folder
     assert {path: path.read_bytes() for path in folder.rglob("*.py")} == before
 
 
-def test_a_file_that_cannot_be_written_is_absent(tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_written_is_absent(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -65,13 +83,24 @@ def test_a_file_that_cannot_be_written_is_absent(tmp_path: Path, source: Path, m
     assert [path for path in (tmp_path / "runs").rglob("*") if path.is_file()] == []
 
 
-def test_a_job_imports_the_copy_though_the_checkout_has_changed(tmp_path: Path, source: Path) -> None:
+def test_a_job_imports_the_copy_though_the_checkout_has_changed(
+    tmp_path: Path, source: Path
+) -> None:
     folder = take_snapshot(tmp_path / "runs", source)
     (source / "aiayn/train/model.py").write_text("WHICH = 'edited since'\n", encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{source}", "PYTHONSAFEPATH": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{folder}{os.pathsep}{source}",
+        "PYTHONSAFEPATH": "1",
+    }
     program = "import aiayn.train.model as model; print(model.WHICH)"
     answer = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment, cwd=source
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+        cwd=source,
     )
     assert answer.stdout == "aiayn train/model.py\n"
 
@@ -79,13 +108,17 @@ def test_a_job_imports_the_copy_though_the_checkout_has_changed(tmp_path: Path, 
 def test_the_copy_of_this_code_holds_all_that_a_job_imports(tmp_path: Path) -> None:
     folder = take_snapshot(tmp_path / "runs")
     program = (
-        "import aiayn.train.train, aiayn.launch.job, aiayn_fairseq, sys\n"
-        "ours = [m.__file__ for n, m in sorted(sys.modules.items()) if n.split('.')[0] in ('aiayn', 'aiayn_fairseq')]\n"
-        "print('\\n'.join(sorted(ours)))\n"
-        "print([n for n in ('analysis', 'paper_tables', 'aiayn.cli') if n in sys.modules])"
+        "import aiayn.train.train, aiayn.launch.job, aiayn_fairseq, sys\nours = [m.__file__ for n,"
+        " m in sorted(sys.modules.items()) if n.split('.')[0] in ('aiayn',"
+        " 'aiayn_fairseq')]\nprint('\\n'.join(sorted(ours)))\nprint([n for n in ('analysis',"
+        " 'paper_tables', 'aiayn.cli') if n in sys.modules])"
     )
     checkout = str(Path(aiayn.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{checkout}", "PYTHONSAFEPATH": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{folder}{os.pathsep}{checkout}",
+        "PYTHONSAFEPATH": "1",
+    }
     answer = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
     )

@@ -1,4 +1,6 @@
-"""Pairs that stand in a corpus file are read as they are, and a fault in them is refused at its own line."""
+"""Pairs that stand in a corpus file are read as they are, and a fault in them is refused at its own
+line.
+"""
 
 from aiayn.spec.system import ListedSource, read_corpus
 

@@ -1,4 +1,6 @@
-"""Costs agree with the paper's own arithmetic and sums done by hand; tests/engine compares them with built models."""
+"""Costs agree with the paper's own arithmetic and sums done by hand; tests/engine compares them
+with built models.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -50,7 +52,9 @@ def test_big_training_cost_is_the_papers() -> None:  # named by claim V-24f
 def test_the_count_rounds_to_table_3(changes: dict[str, int], printed_millions: int) -> None:
     training = msgspec.structs.replace(PAPER_TRAINING, **changes)
     # within a million: N = 2 comes to 35.7 and is printed as 36
-    assert num_parameters(training, TABLE_3_VOCABULARY, joint=True) / 1e6 == pytest.approx(printed_millions, abs=0.55)
+    assert num_parameters(training, TABLE_3_VOCABULARY, joint=True) / 1e6 == pytest.approx(
+        printed_millions, abs=0.55
+    )
 
 
 def test_big_with_fairseqs_vocabulary_is_the_known_210_million() -> None:
@@ -58,23 +62,33 @@ def test_big_with_fairseqs_vocabulary_is_the_known_210_million() -> None:
 
 
 LSTM = msgspec.structs.replace(PAPER_TRAINING, architecture="lstm", num_layers=1, d_model=2, d_ff=3)
-FCONV = msgspec.structs.replace(PAPER_TRAINING, architecture="fconv", num_layers=1, d_model=2, d_ff=3)
+FCONV = msgspec.structs.replace(
+    PAPER_TRAINING, architecture="fconv", num_layers=1, d_model=2, d_ff=3
+)
 
 
 @pytest.mark.parametrize("training", [LSTM, FCONV])
 def test_what_an_architecture_does_not_read_changes_no_count(training: TrainingSpec) -> None:
-    changes: dict[str, Any] = {"num_heads": 1, "d_k": 7, "norm_order": "pre", "attention": "additive"}
+    changes: dict[str, Any] = {
+        "num_heads": 1,
+        "d_k": 7,
+        "norm_order": "pre",
+        "attention": "additive",
+    }
     other = msgspec.structs.replace(training, **changes)
     assert num_parameters(other, 10, joint=True) == num_parameters(training, 10, joint=True)
     assert flops_per_token(other, 10) == flops_per_token(training, 10)
 
 
 def test_flops_of_long_sentences_are_six_a_weight_and_attention() -> None:
-    # without attention's own products: 6 operations for each weight of a matrix, encoder and decoder
+    # without attention's own products: 6 operations for each weight of a matrix, encoder and
+    # decoder
     matrices = 6 * (3 * 4 * 512 * 512 + 2 * 2 * 512 * 2048) + 1000 * 512
     assert flops_per_token(PAPER_TRAINING, 1000, tokens_per_sentence=0) == 6 * matrices
     # 18 attentions, each 2 x 10 tokens x 512
-    assert flops_per_token(PAPER_TRAINING, 1000, tokens_per_sentence=10) == 6 * (matrices + 18 * 2 * 10 * 512)
+    assert flops_per_token(PAPER_TRAINING, 1000, tokens_per_sentence=10) == 6 * (
+        matrices + 18 * 2 * 10 * 512
+    )
 
 
 def test_additive_attention_has_a_tanh_more_for_each_pair_of_query_and_key() -> None:
@@ -90,17 +104,19 @@ def test_flops_of_an_lstm_are_eight_for_each_state_and_what_it_reads() -> None:
         8 * 3 * (2 + 3) + 8 * 3 * (2 + 3 + 3) + 2 * (3 * 3 + 6 * 3) + 2 * (3 * 2) + 2 * (2 * 10)
     )
     # a sentence of 5 tokens: each state is compared with the query and weighted
-    assert flops_per_token(LSTM, 10, tokens_per_sentence=5) - flops_per_token(LSTM, 10, tokens_per_sentence=0) == (
-        6 * 2 * 5 * 3
-    )
+    assert flops_per_token(LSTM, 10, tokens_per_sentence=5) - flops_per_token(
+        LSTM, 10, tokens_per_sentence=0
+    ) == (6 * 2 * 5 * 3)
 
 
 def test_flops_of_an_fconv_see_three_words_and_gates() -> None:
     one_stack = 2 * 3 + (3 * 3) * (2 * 3) + 3 * 2
-    assert flops_per_token(FCONV, 10, tokens_per_sentence=0) == 6 * (2 * one_stack + 2 * (2 * 3) + 2 * 10)
-    assert flops_per_token(FCONV, 10, tokens_per_sentence=5) - flops_per_token(FCONV, 10, tokens_per_sentence=0) == (
-        6 * 2 * 5 * 2
+    assert flops_per_token(FCONV, 10, tokens_per_sentence=0) == 6 * (
+        2 * one_stack + 2 * (2 * 3) + 2 * 10
     )
+    assert flops_per_token(FCONV, 10, tokens_per_sentence=5) - flops_per_token(
+        FCONV, 10, tokens_per_sentence=0
+    ) == (6 * 2 * 5 * 2)
 
 
 def test_a_full_update_holds_all_its_batches() -> None:
@@ -136,10 +152,16 @@ def test_a_gpu_is_found_by_a_whole_word_of_its_product_name() -> None:
     ("old", "new", "message"),
     [
         ("300.0", "0.0", r"yaml:7: gpu_by_name\.X1\.watts\.value: 0\.0: Expected `float` > 0\.0"),
-        ("min_d_model: 1", "min_d_model: 2", r"yaml:9: .* expected one of fp32 with min_d_model 1 among them"),
+        (
+            "min_d_model: 1",
+            "min_d_model: 2",
+            r"yaml:9: .* expected one of fp32 with min_d_model 1 among them",
+        ),
     ],
 )
-def test_hardware_that_cannot_be_is_refused_at_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_hardware_that_cannot_be_is_refused_at_its_line(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
     path, source = tmp_path / "hardware.yaml", "kind: vendor, source: a data sheet}"
     text = (
         "gpu_by_name:\n  X1:\n"

@@ -1,4 +1,6 @@
-"""Pieces come back as plain text: sentencepiece's, subword-nmt's with Moses' tokens put together, and others'."""
+"""Pieces come back as plain text: sentencepiece's, subword-nmt's with Moses' tokens put together,
+and others'.
+"""
 
 import random
 from pathlib import Path
@@ -49,7 +51,12 @@ def test_bytes_are_joined_to_characters() -> None:
 
 @pytest.mark.parametrize(
     ("pieces", "line"),
-    [("viel@@ er b\u00fc@@ sche .", "vieler b\u00fcsche ."), ("cut sh@@", "cut sh"), ("a @@ b", "a b"), ("", "")],
+    [
+        ("viel@@ er b\u00fc@@ sche .", "vieler b\u00fcsche ."),
+        ("cut sh@@", "cut sh"),
+        ("a @@ b", "a b"),
+        ("", ""),
+    ],
 )
 def test_marks_of_segmented_text_are_removed(pieces: str, line: str) -> None:
     assert detokenise(pieces, SEGMENTED) == line

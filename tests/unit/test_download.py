@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from aiayn.data.sources.download import PublishedFile, download_file, missing_bytes, named_mirror, verify_file
+from aiayn.data.sources.download import (
+    PublishedFile,
+    download_file,
+    missing_bytes,
+    named_mirror,
+    verify_file,
+)
 from aiayn.errors import ConfigError, FetchError
 from tests.workflow.loopback_server import LoopbackServer, loopback_server, record_waits
 
@@ -38,7 +44,9 @@ def sha256(content: bytes) -> str:
 
 def published(*urls: str, content: bytes = CONTENT, checksum: str | None = None) -> PublishedFile:
     """Return the file of these bytes, to be had at these URLs."""
-    return PublishedFile("file.tgz", urls, num_bytes=len(content), checksum=checksum or sha256(content))
+    return PublishedFile(
+        "file.tgz", urls, num_bytes=len(content), checksum=checksum or sha256(content)
+    )
 
 
 def names_in(folder: Path) -> list[str]:
@@ -60,11 +68,14 @@ def test_waits_double_and_are_shortened_by_up_to_a_half(
 ) -> None:
     url = server.serve("/file.tgz", CONTENT, *["no_such_range"] * 4)
     download_file([published(url)], tmp_path)
-    assert [lower <= wait <= 2 * lower for lower, wait in zip((0.5, 1, 2, 4), waits, strict=True)] == [True] * 4
+    assert [
+        lower <= wait <= 2 * lower for lower, wait in zip((0.5, 1, 2, 4), waits, strict=True)
+    ] == [True] * 4
     assert waits != [1, 2, 4, 8]
 
 
-# What a server does one time after the other, which ranges are then asked for and how it answers, and what is logged.
+# What a server does one time after the other, which ranges are then asked for and how it answers,
+# and what is logged.
 CURED_FAULTS = {
     "busy": (["busy"] * 2, [("", 503), ("", 503), ("", 200)],
              "503 Service Unavailable; 0 bytes are there; trying again in 1.0 s"),
@@ -79,9 +90,14 @@ CURED_FAULTS = {
 
 @pytest.mark.parametrize(("faults", "asked", "logged"), CURED_FAULTS.values(), ids=CURED_FAULTS)
 def test_a_fault_is_waited_for_or_passed_over(
-    server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, waits: list[float], faults: list[str],
-    asked: list[tuple[str, int]], logged: str,
-) -> None:  # fmt: skip
+    server: LoopbackServer,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    waits: list[float],
+    faults: list[str],
+    asked: list[tuple[str, int]],
+    logged: str,
+) -> None:
     url = server.serve("/file.tgz", CONTENT, *faults)
     assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
     assert server.asked("/file.tgz") == asked
@@ -89,7 +105,9 @@ def test_a_fault_is_waited_for_or_passed_over(
     assert "busy" not in faults or min(waits) >= 1.0  # Retry-After
 
 
-def test_a_server_that_drops_every_connection_is_read_to_the_end(server: LoopbackServer, tmp_path: Path) -> None:
+def test_a_server_that_drops_every_connection_is_read_to_the_end(
+    server: LoopbackServer, tmp_path: Path
+) -> None:
     url = server.serve("/file.tgz", CONTENT, *["drop"] * 12)  # each brings half of what is missing
     assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
     assert len(server.requests) == 13
@@ -104,10 +122,21 @@ def test_a_server_that_drops_every_connection_is_read_to_the_end(server: Loopbac
         (CONTENT + b"more", [], 1, r"10244 bytes, .* 10240"),
         (CONTENT * 50, ["unstated"], 1, "10240 bytes"),
     ],
-    ids=["brings nothing new", "sends another part", "ends early", "has another size", "never ends"],
+    ids=[
+        "brings nothing new",
+        "sends another part",
+        "ends early",
+        "has another size",
+        "never ends",
+    ],
 )
 def test_a_server_is_given_up(
-    server: LoopbackServer, tmp_path: Path, served: bytes, faults: list[str], num_requests: int, message: str
+    server: LoopbackServer,
+    tmp_path: Path,
+    served: bytes,
+    faults: list[str],
+    num_requests: int,
+    message: str,
 ) -> None:
     url = server.serve("/file.tgz", served, *faults)
     with pytest.raises(FetchError, match=message):
@@ -132,26 +161,33 @@ def test_a_server_may_ask_for_a_wait_of_two_minutes_at_most(
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FetchError, match=r"http://127\.0\.0\.1:9/file: .*\(attempt 5\).*--archives-folder"):
+    with pytest.raises(
+        FetchError, match=r"http://127\.0\.0\.1:9/file: .*\(attempt 5\).*--archives-folder"
+    ):
         download_file([published("http://127.0.0.1:9/file")], tmp_path)
 
 
 def test_a_wrong_file_is_set_aside_and_the_next_address_asked(
     server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first, second = server.serve("/a/file.tgz", CONTENT, "corrupt"), server.serve("/b/file.tgz", CONTENT)
+    first, second = (
+        server.serve("/a/file.tgz", CONTENT, "corrupt"),
+        server.serve("/b/file.tgz", CONTENT),
+    )
     found = download_file([published(first, second)], tmp_path)
     assert (found.url, found.path.read_bytes()) == (second, CONTENT)
     assert names_in(tmp_path) == ["file.tgz", "file.tgz.wrong"]
     seen = hashlib.sha256(b"\x01" + CONTENT[1:]).hexdigest()
     expected = hashlib.sha256(CONTENT).hexdigest()
     assert (
-        f"{first}: sha256 {seen}, expected {expected}: not the published file, or torn on its way; set aside as "
-        f"{tmp_path / 'file.tgz.wrong'}; trying the next address"
-    ) in caplog.text
+        f"{first}: sha256 {seen}, expected {expected}: not the published file, or torn on its way;"
+        f" set aside as {tmp_path / 'file.tgz.wrong'}; trying the next address" in caplog.text
+    )
 
 
-def test_every_address_is_named_when_none_has_the_file(server: LoopbackServer, tmp_path: Path) -> None:
+def test_every_address_is_named_when_none_has_the_file(
+    server: LoopbackServer, tmp_path: Path
+) -> None:
     urls = [f"{server.url}/absent/file.tgz", server.serve("/b/file.tgz", CONTENT, "corrupt")]
     with pytest.raises(FetchError) as caught:
         download_file([published(*urls)], tmp_path)
@@ -162,16 +198,31 @@ def test_every_address_is_named_when_none_has_the_file(server: LoopbackServer, t
     assert last.startswith("try later, or name a copy with --mirror or AIAYN_MIRROR, laid out as")
 
 
-def test_another_edition_is_taken_when_no_address_has_the_first(server: LoopbackServer, tmp_path: Path) -> None:
-    tgz = PublishedFile("a.tgz", [f"{server.url}/a.tgz"], num_bytes=1, checksum=sha256(b"a"), edition="tgz")
-    zipped = PublishedFile("a.zip", [server.serve("/a.zip", b"zip")], checksum=sha256(b"zip"), edition="zip")
+def test_another_edition_is_taken_when_no_address_has_the_first(
+    server: LoopbackServer, tmp_path: Path
+) -> None:
+    tgz = PublishedFile(
+        "a.tgz", [f"{server.url}/a.tgz"], num_bytes=1, checksum=sha256(b"a"), edition="tgz"
+    )
+    zipped = PublishedFile(
+        "a.zip", [server.serve("/a.zip", b"zip")], checksum=sha256(b"zip"), edition="zip"
+    )
     assert download_file([tgz, zipped], tmp_path).edition == "zip"
 
 
-def test_the_mirrors_of_all_editions_come_before_public_addresses(server: LoopbackServer, tmp_path: Path) -> None:
+def test_the_mirrors_of_all_editions_come_before_public_addresses(
+    server: LoopbackServer, tmp_path: Path
+) -> None:
     mirror = server.serve("/mirror/a.zip", b"zip")
-    tgz = PublishedFile("a.tgz", [server.serve("/a.tgz", b"a")], (f"{server.url}/mirror/a.tgz",), checksum=sha256(b"a"))
-    zipped = PublishedFile("a.zip", [server.serve("/a.zip", b"zip")], (mirror,), checksum=sha256(b"zip"))
+    tgz = PublishedFile(
+        "a.tgz",
+        [server.serve("/a.tgz", b"a")],
+        (f"{server.url}/mirror/a.tgz",),
+        checksum=sha256(b"a"),
+    )
+    zipped = PublishedFile(
+        "a.zip", [server.serve("/a.zip", b"zip")], (mirror,), checksum=sha256(b"zip")
+    )
     assert download_file([tgz, zipped], tmp_path).url == mirror
     assert [path for path, _, _ in server.requests] == ["/mirror/a.tgz", "/mirror/a.zip"]
 
@@ -203,7 +254,9 @@ def test_two_halves_that_do_not_fit_are_received_once_more_as_a_whole(
     assert "put together from two downloads: receiving it once more as a whole" in caplog.text
 
 
-def test_what_lies_in_the_folder_is_verified_and_not_asked_for(server: LoopbackServer, tmp_path: Path) -> None:
+def test_what_lies_in_the_folder_is_verified_and_not_asked_for(
+    server: LoopbackServer, tmp_path: Path
+) -> None:
     (tmp_path / "file.tgz").write_bytes(CONTENT)
     found = download_file([published(f"{server.url}/file.tgz")], tmp_path)
     assert (found.path, found.url) == (tmp_path / "file.tgz", "")
@@ -215,7 +268,11 @@ def test_what_lies_in_the_folder_is_verified_and_not_asked_for(server: LoopbackS
     ("lying", "reason"), [(CONTENT[:-1], "10239 bytes, expected 10240"), (CONTENT[::-1], "sha256")]
 )
 def test_a_name_in_the_folder_is_not_trusted(
-    server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture, lying: bytes, reason: str
+    server: LoopbackServer,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    lying: bytes,
+    reason: str,
 ) -> None:
     (tmp_path / "file.tgz").write_bytes(lying)
     download_file([published(server.serve("/file.tgz", CONTENT))], tmp_path)
@@ -235,17 +292,27 @@ def test_a_file_url_is_read_where_it_lies(tmp_path: Path) -> None:
     with pytest.raises(FetchError, match=r"file\.tgz: sha256 .*expected"):
         download_file([published(lying.as_uri())], tmp_path / "archives")
     assert lying.exists()  # a mirror is not ours to rename in
-    with pytest.raises(FetchError, match=r"file:///nowhere/file\.tgz: no such file; .*<base>/<mirror_folder>/<path>"):
+    with pytest.raises(
+        FetchError,
+        match=r"file:///nowhere/file\.tgz: no such file; .*<base>/<mirror_folder>/<path>",
+    ):
         download_file([published("file:///nowhere/file.tgz")], tmp_path)
 
 
-def test_a_weaker_sum_is_checked_and_said_to_be_weaker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_weaker_sum_is_checked_and_said_to_be_weaker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "file.tgz").write_bytes(CONTENT)
     weak = published(checksum=f"sha1:{hashlib.sha1(CONTENT).hexdigest()}")
     assert verify_file(tmp_path / "file.tgz", weak).checked_by == "sha1"
-    assert f"checked by sha1 alone; seen: 10240 bytes, {sha256(CONTENT).replace(':', ' ')}" in caplog.text
+    assert (
+        f"checked by sha1 alone; seen: 10240 bytes, {sha256(CONTENT).replace(':', ' ')}"
+        in caplog.text
+    )
     wrong = published(checksum=f"sha1:{'0' * 40}")
-    with pytest.raises(FetchError, match=rf"sha1 {hashlib.sha1(CONTENT).hexdigest()}, expected {'0' * 40}"):
+    with pytest.raises(
+        FetchError, match=rf"sha1 {hashlib.sha1(CONTENT).hexdigest()}, expected {'0' * 40}"
+    ):
         verify_file(tmp_path / "file.tgz", wrong)
 
 
@@ -255,11 +322,16 @@ def test_a_file_without_a_checksum_is_logged_with_its_digest_and_never_continued
     url = server.serve("/file.tgz", CONTENT, "drop", "drop")
     found = download_file([PublishedFile("file.tgz", [url])], tmp_path)
     assert (found.checked_by, found.path.read_bytes()) == ("unknown", CONTENT)
-    assert f"NOT checked: no checksum of it is published; seen: 10240 bytes, sha256 {found.sha256}" in caplog.text
+    assert (
+        f"NOT checked: no checksum of it is published; seen: 10240 bytes, sha256 {found.sha256}"
+        in caplog.text
+    )
     assert [asked_range for asked_range, _ in server.asked("/file.tgz")] == ["", "", ""]
 
 
-def test_two_processes_that_share_an_archive_download_it_once(server: LoopbackServer, tmp_path: Path) -> None:
+def test_two_processes_that_share_an_archive_download_it_once(
+    server: LoopbackServer, tmp_path: Path
+) -> None:
     server.seconds_per_block = 0.005
     url = server.serve("/file.tgz", CONTENT)
     threads = [
@@ -284,7 +356,9 @@ def test_only_what_is_missing_needs_space(tmp_path: Path) -> None:
     assert missing_bytes([in_mirror], tmp_path / "other") == 0
 
 
-def test_a_mirror_is_the_one_asked_for_else_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mirror_is_the_one_asked_for_else_the_environments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert named_mirror("") is None
     monkeypatch.setenv("AIAYN_MIRROR", "file:///data")
     assert named_mirror(None) == named_mirror("") == "file:///data"
@@ -296,5 +370,7 @@ def test_a_plain_folder_is_a_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert named_mirror(str(tmp_path / "a mirror")) == (tmp_path / "a mirror").as_uri()
     monkeypatch.chdir(tmp_path)
     assert named_mirror("a mirror") == (tmp_path / "a mirror").as_uri()
-    with pytest.raises(ConfigError, match="mirror 'b mirror': no such folder; expected a folder, file://"):
+    with pytest.raises(
+        ConfigError, match="mirror 'b mirror': no such folder; expected a folder, file://"
+    ):
         named_mirror("b mirror")

@@ -1,7 +1,8 @@
-"""What a driver does, as one table: the queue's answers and the run's events, then jobs, outcome and words.
+"""What a driver does, as one table: the queue's answers and the run's events, then jobs, outcome
+and words.
 
-Slurm's commands are stand-ins, and each wait of the driver is a step in which something happens; so is each job of
-this machine. The first job is 7.
+Slurm's commands are stand-ins, and each wait of the driver is a step in which something happens; so
+is each job of this machine. The first job is 7.
 """
 
 import functools
@@ -30,7 +31,8 @@ from tests.fake_slurm import FakeSlurm
 from tests.run_folders import job_output, submitted, training_process, write_log
 
 Step = Callable[[DrivenRun], object]
-ELSEWHERE = "run|None|/elsewhere/runs/run/submitit/a.sh"  # a job of the same name of another copy of the project
+# a job of the same name of another copy of the project
+ELSEWHERE = "run|None|/elsewhere/runs/run/submitit/a.sh"
 
 
 def nothing(driven: DrivenRun) -> None: ...
@@ -50,7 +52,9 @@ def squeue(state: str, reason: str = "None", job: str = "7") -> Step:  # '': it 
 
 
 def begin(job: str = "7", *saved: int) -> Step:  # an attempt for each checkpoint
-    return lambda driven: [(driven.start(job), update and driven.save(update)) for update in saved or (0,)]  # type: ignore[func-returns-value]
+    return lambda driven: [
+        (driven.start(job), update and driven.save(update)) for update in saved or (0,)
+    ]  # type: ignore[func-returns-value]
 
 
 def save(update: int) -> Step:
@@ -78,7 +82,9 @@ def queue(*lines: str) -> Step:
 
 
 def in_queue(job: str, state: str) -> Step:
-    return lambda driven: driven.slurm.put(job, state, "run", script=f"{driven.folder}/submitit/a.sh")
+    return lambda driven: driven.slurm.put(
+        job, state, "run", script=f"{driven.folder}/submitit/a.sh"
+    )
 
 
 def rank_error(driven: DrivenRun) -> None:
@@ -113,7 +119,8 @@ def has_two_files(driven: DrivenRun) -> None:  # a driver may try for days
 
 
 class Case(NamedTuple):
-    """What happens before the driver and at its waits; the jobs that it records, its error and what it logs, once each.
+    """What happens before the driver and at its waits; the jobs that it records, its error and what
+    it logs, once each.
 
     Without an error the run is done and its record copied. `outcome` is that of the newest attempt.
     """
@@ -275,10 +282,16 @@ def test_a_driver_does_with_a_job_as_its_queue_and_its_run_say(
             assert read_record(driven.record_path, TrainRecord).run_folder == driven.folder
     assert driven.record_path.exists() is not bool(case.error)
     assert tuple(driven.jobs) == case.jobs
-    assert driven.slurm.num_submitted() == (len(set(case.jobs) - {"5"}) if case.launcher == "slurm" else 0)
-    assert len([call for call in driven.slurm.calls("scontrol") if "release" in call]) == case.released
+    assert driven.slurm.num_submitted() == (
+        len(set(case.jobs) - {"5"}) if case.launcher == "slurm" else 0
+    )
+    assert (
+        len([call for call in driven.slurm.calls("scontrol") if "release" in call]) == case.released
+    )
     for pattern in case.logged:
-        assert len([message for message in caplog.messages if re.search(pattern, message)]) == 1, pattern
+        assert len([message for message in caplog.messages if re.search(pattern, message)]) == 1, (
+            pattern
+        )
     if case.outcome:
         assert (driven.last_end.outcome, driven.last_end.update) == (
             case.outcome,
@@ -296,23 +309,37 @@ def test_a_recorded_job_has_its_code_chosen_once_and_where_it_resumes(
     """However the checkout changes, a driver's later jobs run the code of its first."""
     copied: list[Path] = []
     monkeypatch.setattr(
-        aiayn.launch.driver, "take_snapshot", lambda folder: (copied.append(folder), take_snapshot(folder))[1]
+        aiayn.launch.driver,
+        "take_snapshot",
+        lambda folder: (copied.append(folder), take_snapshot(folder))[1],
     )
     driven.drive(
-        lambda: together(attempt("stopped", "asked by SIGUSR2", update=100), squeue("COMPLETED"))(driven), driven.finish
+        lambda: together(attempt("stopped", "asked by SIGUSR2", update=100), squeue("COMPLETED"))(
+            driven
+        ),
+        driven.finish,
     )
     first, second = driven.request.folder.jobs()
-    assert (first.launcher, first.num_ranks, first.update, second.update) == ("slurm", driven.request.num_ranks, 0, 100)
+    assert (first.launcher, first.num_ranks, first.update, second.update) == (
+        "slurm",
+        driven.request.num_ranks,
+        0,
+        100,
+    )
     assert Path(first.code_folder, "aiayn", "launch", "job.py").is_file()
     assert copied == [driven.folder.parent]
     assert second.code_folder == first.code_folder
 
 
-def test_a_run_with_a_checkpoint_runs_the_present_code_and_names_its_commit(driven: DrivenRun, tmp_path: Path) -> None:
+def test_a_run_with_a_checkpoint_runs_the_present_code_and_names_its_commit(
+    driven: DrivenRun, tmp_path: Path
+) -> None:
     (driven.folder / "checkpoints").mkdir(exist_ok=True)
     driven.save(30)
     RunFolder(driven.folder).append_job(
-        msgspec.structs.replace(submitted("slurm", "6"), commit="old", code_folder=str(tmp_path / "code of job 6"))
+        msgspec.structs.replace(
+            submitted("slurm", "6"), commit="old", code_folder=str(tmp_path / "code of job 6")
+        )
     )
     driven.drive(driven.finish)
     job = driven.request.folder.jobs()[-1]
@@ -370,21 +397,31 @@ def test_a_held_lock_without_a_heartbeat_is_of_a_machine_that_went_down(driven: 
     assert driven.slurm.num_submitted() == 1
 
 
-def test_a_squeue_that_is_missing_ends_the_driver(driven: DrivenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_squeue_that_is_missing_ends_the_driver(
+    driven: DrivenRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(driven.folder))
-    with pytest.raises(LaunchError, match=r"run: no squeue on PATH: this machine has no Slurm; .* `--launcher local`"):
+    with pytest.raises(
+        LaunchError,
+        match=r"run: no squeue on PATH: this machine has no Slurm; .* `--launcher local`",
+    ):
         driven.drive()
     assert driven.slurm.num_submitted() == 0
 
 
 @pytest.mark.parametrize("launcher", ["slurm", "local"])
 @pytest.mark.parametrize(
-    ("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, RunError), (signal.SIGHUP, RunError)]
+    ("number", "error"),
+    [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, RunError), (signal.SIGHUP, RunError)],
 )
 def test_a_signal_ends_the_driver_after_its_job_here_and_at_once_where_that_runs_on(
-    number: signal.Signals, error: type[BaseException], launcher: str, driven: DrivenRun, slurm: FakeSlurm,
+    number: signal.Signals,
+    error: type[BaseException],
+    launcher: str,
+    driven: DrivenRun,
+    slurm: FakeSlurm,
     caplog: pytest.LogCaptureFixture,
-) -> None:  # fmt: skip
+) -> None:
     handler = signal.getsignal(number)
     with caplog.at_level("INFO"), pytest.raises(error):
         driven.drive(lambda: os.kill(os.getpid(), number), launcher=launcher)

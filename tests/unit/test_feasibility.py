@@ -36,7 +36,9 @@ def request_(tmp_path: Path) -> TrainingRequest:
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pretend to a machine with a terabyte free and without GPU, whose core does 10^11 operations a second."""
+    """Pretend to a machine with a terabyte free and without GPU, whose core does 10^11 operations a
+    second.
+    """
     leave_free(10**12, monkeypatch)
     monkeypatch.setattr(aiayn.plan.machine, "gpu_names", list)
     monkeypatch.setattr(aiayn.plan.machine, "cpu_flops_per_second_per_core", lambda: 1.0e11)
@@ -44,12 +46,16 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def hours_of(request: TrainingRequest, cluster: ClusterSpec | None = None) -> float | None:
     """Return the predicted hours of a training that is allowed to be long, None if there are none."""
-    prediction = check_feasible(request, DATA, scale="multi30k", allow_long_runs=True, cluster=cluster)
+    prediction = check_feasible(
+        request, DATA, scale="multi30k", allow_long_runs=True, cluster=cluster
+    )
     return prediction.hours if prediction else None
 
 
 def test_a_run_holds_its_models_and_full_checkpoints(request_: TrainingRequest) -> None:
-    """5 models kept and 1 being written, 4 bytes a parameter; 2 full ones and their successor, 3 times that each."""
+    """5 models kept and 1 being written, 4 bytes a parameter; 2 full ones and their successor, 3
+    times that each.
+    """
     assert num_parameters(PAPER_TRAINING, 37000, True) == BASE_PARAMETERS
     assert needed_disk_bytes(request_, DATA) == (6 * 4 + 3 * 12) * BASE_PARAMETERS
 
@@ -70,36 +76,54 @@ def test_what_a_run_holds_already_is_not_needed_again(request_: TrainingRequest)
          r"\(`--configfile workflow/config/multi30k.yaml`\), .*: `--config allow_long_runs=true`$"),
         (PAPER_TRAINING, "multi30k", False, None, 10**12, "hours predicted, .* of 1 CPU core"),
         (BASE_TRAINING, "multi30k", False, None, 10**12, ""),
-        (BASE_TRAINING, "paper", False, None, 10**12, "minutes predicted"),  # it would be taken for the paper's
-        (PAPER_TRAINING, "paper", False, PLAIN, 10**12, ""),  # how long a run may take its time limit says
+        # it would be taken for the paper's
+        (BASE_TRAINING, "paper", False, None, 10**12, "minutes predicted"),
+        # how long a run may take its time limit says
+        (PAPER_TRAINING, "paper", False, PLAIN, 10**12, ""),
         (PAPER_TRAINING, "paper", True, None, 2 * 10**9,  # 60 x 63.08 million bytes are needed
          r"run: 3\.78 GB needed for a run's checkpoints, 2\.00 GB free; make room"),
         (PAPER_TRAINING, "paper", False, PLAIN, 2 * 10**9, "3.78 GB needed"),
     ],
 )  # fmt: skip
 def test_what_takes_too_long_or_too_much_disk_is_refused_with_the_next_step(
-    training: TrainingSpec, scale: str, allow_long_runs: bool, cluster: ClusterSpec | None, free_bytes: int, error: str,
-    request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    training: TrainingSpec,
+    scale: str,
+    allow_long_runs: bool,
+    cluster: ClusterSpec | None,
+    free_bytes: int,
+    error: str,
+    request_: TrainingRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     leave_free(free_bytes, monkeypatch)
     request = msgspec.structs.replace(request_, training=training)
-    with pytest.raises((SpaceError, LaunchError), match=error) if error else contextlib.nullcontext():
+    with (
+        pytest.raises((SpaceError, LaunchError), match=error) if error else contextlib.nullcontext()
+    ):
         check_feasible(request, DATA, scale=scale, allow_long_runs=allow_long_runs, cluster=cluster)
 
 
-def test_disk_and_hours_are_logged(request_: TrainingRequest, caplog: pytest.LogCaptureFixture) -> None:
+def test_disk_and_hours_are_logged(
+    request_: TrainingRequest, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO):
         hours_of(request_)
     assert caplog.messages[0].startswith("run: up to 3785 MB of checkpoints in ")
-    assert caplog.messages[1].endswith("hours predicted, at 30% of 1 CPU core, 0.1 TFLOP/s each in fp32")
+    assert caplog.messages[1].endswith(
+        "hours predicted, at 30% of 1 CPU core, 0.1 TFLOP/s each in fp32"
+    )
 
 
-def test_a_gpu_makes_the_papers_scale_feasible(request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_makes_the_papers_scale_feasible(
+    request_: TrainingRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: ["NVIDIA H200"] * 8)
     eight = msgspec.structs.replace(
         request_, num_ranks=8, training=msgspec.structs.replace(PAPER_TRAINING, device="auto")
     )
-    assert hours_of(msgspec.structs.replace(eight, num_ranks=1)) == pytest.approx(8 * hours_of(eight))
+    assert hours_of(msgspec.structs.replace(eight, num_ranks=1)) == pytest.approx(
+        8 * hours_of(eight)
+    )
     check_feasible(eight, DATA, scale="paper", allow_long_runs=False, cluster=None)
 
 

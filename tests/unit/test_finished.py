@@ -26,7 +26,9 @@ def write_run(results: Path, system: str, seed: int, digest8: str, *averages: st
     train = msgspec.structs.replace(TRAINED, run=run, system=system, seed=seed)
     path = train_record(results, "demo", "demo_en_de", system, seed)
     write_record(train, path)
-    os.utime(path, (0, 1_000_000 + len(list(results.glob("demo/train/*/*/*.json")))))  # each later than the one before
+    os.utime(
+        path, (0, 1_000_000 + len(list(results.glob("demo/train/*/*/*.json"))))
+    )  # each later than the one before
     for average in averages:
         checkpoint = CheckpointRecord(
             provenance=PROVENANCE,
@@ -36,7 +38,9 @@ def write_run(results: Path, system: str, seed: int, digest8: str, *averages: st
             averaged_updates=[],
             tensors_sha256="",
         )
-        write_record(checkpoint, average_record(results, "demo", "demo_en_de", system, seed, average))
+        write_record(
+            checkpoint, average_record(results, "demo", "demo_en_de", system, seed, average)
+        )
     return run
 
 
@@ -53,7 +57,12 @@ def results(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("beginning", "average", "run", "expected"),
     [
-        ("demo_en_de-base-seed1", None, "demo_en_de-base-seed1-aaaa0001", "last10"),  # though `last5` sorts after it
+        (
+            "demo_en_de-base-seed1",
+            None,
+            "demo_en_de-base-seed1-aaaa0001",
+            "last10",
+        ),  # though `last5` sorts after it
         ("demo_en_de-base-seed1-aaaa0001", "last1", "demo_en_de-base-seed1-aaaa0001", "last1"),
         ("demo_en_de-bi", None, "demo_en_de-big-seed1-bbbb0001", "last20"),
         (None, None, "demo_en_de-big-seed1-bbbb0001", "last20"),  # the newest
@@ -69,7 +78,10 @@ def test_any_unique_beginning_of_the_name_means_the_longest_average_of_its_run_u
 def test_a_beginning_that_ends_in_seed_1_never_means_seed_10_or_11(results: Path) -> None:
     for seed in (10, 11):
         write_run(results, "base", seed, f"aaaa00{seed}", "last1")
-    assert find_finished(results, "demo_en_de-base-seed1", None).checkpoint.run == "demo_en_de-base-seed1-aaaa0001"
+    assert (
+        find_finished(results, "demo_en_de-base-seed1", None).checkpoint.run
+        == "demo_en_de-base-seed1-aaaa0001"
+    )
     train_record(results, "demo", "demo_en_de", "base", 1).unlink()
     with pytest.raises(RecordError, match="demo_en_de-base-seed1 is no finished run"):
         find_finished(results, "demo_en_de-base-seed1", None)
@@ -78,8 +90,12 @@ def test_a_beginning_that_ends_in_seed_1_never_means_seed_10_or_11(results: Path
 def test_a_whole_name_wins_over_longer_ones(results: Path) -> None:
     path = train_record(results, "demo", "demo_en_de", "base", 1)
     train = read_record(path, TrainRecord)
-    write_record(msgspec.structs.replace(train, run="demo_en_de-base-seed2-aaaa00021", seed=2), path)
-    assert find_finished(results, "demo_en_de-base-seed2-aaaa0002", None).checkpoint.run.endswith("-aaaa0002")
+    write_record(
+        msgspec.structs.replace(train, run="demo_en_de-base-seed2-aaaa00021", seed=2), path
+    )
+    assert find_finished(results, "demo_en_de-base-seed2-aaaa0002", None).checkpoint.run.endswith(
+        "-aaaa0002"
+    )
 
 
 def test_all_that_translating_needs_comes_along(results: Path) -> None:

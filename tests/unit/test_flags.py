@@ -29,11 +29,37 @@ def parsed(*flags: str) -> dict[str, object]:
 
 def test_types_and_defaults_say_how_flags_are_read() -> None:
     assert parsed("--record", "a/b", "--log", "c") == {
-        "run": None, "record": Path("a/b"), "num_ranks": 1, "device": "cpu", "seeds": [], "head": [], "long": False,
-        "log": Path("c"), "config": None,
-    }  # fmt: skip
-    lists = parsed("r", "--record", "a", "--seeds", "1", "2", "--head", "3", "--head", "4", "--long", "--config", "d")
-    assert (lists["run"], lists["seeds"], lists["head"], lists["long"]) == ("r", [1, 2], [3, 4], True)
+        "run": None,
+        "record": Path("a/b"),
+        "num_ranks": 1,
+        "device": "cpu",
+        "seeds": [],
+        "head": [],
+        "long": False,
+        "log": Path("c"),
+        "config": None,
+    }
+    lists = parsed(
+        "r",
+        "--record",
+        "a",
+        "--seeds",
+        "1",
+        "2",
+        "--head",
+        "3",
+        "--head",
+        "4",
+        "--long",
+        "--config",
+        "d",
+    )
+    assert (lists["run"], lists["seeds"], lists["head"], lists["long"]) == (
+        "r",
+        [1, 2],
+        [3, 4],
+        True,
+    )
     assert parsed("--record", "a", "--log", "c", "--long", "--no-long")["long"] is False
 
 

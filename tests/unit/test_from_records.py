@@ -1,4 +1,6 @@
-"""Tables from records alone: those of the pipeline, from one folder or several; what is wrong is named."""
+"""Tables from records alone: those of the pipeline, from one folder or several; what is wrong is
+named.
+"""
 
 import csv
 import gzip
@@ -41,7 +43,9 @@ def table(output: Path, name: str, scale: str = "demo") -> list[dict[str, str]]:
 
 
 def dev_row(output: Path, system: str) -> dict[str, str]:
-    return next(row for row in table(output, "table3") if row["label"].startswith(f"ours: {system} "))
+    return next(
+        row for row in table(output, "table3") if row["label"].startswith(f"ours: {system} ")
+    )
 
 
 def dev_evaluation(site: Site, system: str) -> Evaluation:
@@ -54,15 +58,23 @@ def text_path(site: Site, evaluation: Evaluation) -> Path:
 
 
 def test_tables_from_records_are_the_pipelines_cell_by_cell(site: Site) -> None:
-    pipeline = make_tables(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder).parent
-    made, output = make(site, site.results_folder, Path(site.scale.runs_folder), site.results_folder / "demo")
+    pipeline = make_tables(
+        site.scale, site.results_folder, so_far=False, config_folder=site.config_folder
+    ).parent
+    made, output = make(
+        site, site.results_folder, Path(site.scale.runs_folder), site.results_folder / "demo"
+    )
     assert made.faults == ()
     assert made.pages == (output / "report.html", output / "demo" / "report.html")
-    conclusions = [table.name for table in wing_tables() if table.name == "conclusions"]  # none without its wing
+    conclusions = [
+        table.name for table in wing_tables() if table.name == "conclusions"
+    ]  # none without its wing
     for name in ("table2", "table3", "baselines", *conclusions):
         for suffix in ("md", "tex", "csv", "html"):
             file = f"{name}.{suffix}"
-            assert (output / "demo" / "tables" / file).read_bytes() == (pipeline / "tables" / file).read_bytes(), file
+            assert (output / "demo" / "tables" / file).read_bytes() == (
+                pipeline / "tables" / file
+            ).read_bytes(), file
     for name in ("scores.tsv", "summary.tsv", "verdicts.tsv"):
         assert (output / "demo" / name).read_bytes() == (pipeline / name).read_bytes()
     assert dev_row(output, "base")["bleu_dev"].startswith("70.1")
@@ -74,16 +86,22 @@ def test_records_of_two_machines_make_one_table(site: Site, tmp_path: Path) -> N
     other = tmp_path / "other" / "demo"
     for verb in ("train", "decode", "score", "perplexity"):
         (other / verb / "demo_en_de").mkdir(parents=True)
-        shutil.move(site.results_folder / "demo" / verb / "demo_en_de" / "base", other / verb / "demo_en_de")
+        shutil.move(
+            site.results_folder / "demo" / verb / "demo_en_de" / "base", other / verb / "demo_en_de"
+        )
     _, output = make(site, site.results_folder, other.parent)
     assert {name: table(output, name) for name in expected} == expected
 
 
 def test_two_runs_of_one_training_are_refused(site: Site, tmp_path: Path) -> None:
     other = train_record(tmp_path / "other", "demo", "demo_en_de", "base", 1)
-    train = read_record(train_record(site.results_folder, "demo", "demo_en_de", "base", 1), TrainRecord)
+    train = read_record(
+        train_record(site.results_folder, "demo", "demo_en_de", "base", 1), TrainRecord
+    )
     write_record(msgspec.structs.replace(train, run="demo_en_de-base-seed1-ffffffff"), other)
-    with pytest.raises(RecordError, match=r"seed1-ffffffff, but .*results holds demo_en_de-base-seed1-0a1b2c3d"):
+    with pytest.raises(
+        RecordError, match=r"seed1-ffffffff, but .*results holds demo_en_de-base-seed1-0a1b2c3d"
+    ):
         make(site, site.results_folder, tmp_path / "other")
 
 
@@ -109,7 +127,9 @@ def test_translations_that_are_absent_or_torn_are_named(site: Site, fault: str) 
     if fault == "torn":
         path.with_suffix(".txt.xz").write_bytes(packed[:-20])
     made, output = make(site, site.results_folder)
-    assert [one.message for one in made.faults if "so that its scores cannot be checked" in one.message]
+    assert [
+        one.message for one in made.faults if "so that its scores cannot be checked" in one.message
+    ]
     assert "1 not scored" in dev_row(output, "big")["bleu_dev"]
 
 
@@ -126,7 +146,9 @@ def test_packed_translations_are_checked_too(site: Site, suffix: str) -> None:
 
 def test_seeds_trained_otherwise_are_named_and_not_averaged(site: Site) -> None:
     path = train_record(site.results_folder, "demo", "demo_en_de", "big", 2)
-    other = msgspec.json.encode(msgspec.structs.replace(BASE_TRAINING, updates=77), order="deterministic").decode()
+    other = msgspec.json.encode(
+        msgspec.structs.replace(BASE_TRAINING, updates=77), order="deterministic"
+    ).decode()
     write_record(msgspec.structs.replace(read_record(path, TrainRecord), training_json=other), path)
     made, output = make(site, site.results_folder)
     (fault,) = made.faults
@@ -136,7 +158,9 @@ def test_seeds_trained_otherwise_are_named_and_not_averaged(site: Site) -> None:
 
 def test_a_system_is_shown_as_it_was_trained_whatever_its_file_says_now(site: Site) -> None:
     path = site.config_folder / "systems" / "demo" / "base.yaml"
-    path.write_text(path.read_text(encoding="utf-8").replace("p_drop: 0.1", "p_drop: 0.2"), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("p_drop: 0.1", "p_drop: 0.2"), encoding="utf-8"
+    )
     made, output = make(site, site.results_folder)
     assert made.faults == ()
     assert dev_row(output, "base")["P_drop"].startswith("0.1")
@@ -146,7 +170,9 @@ def test_a_training_that_no_table_asks_for_is_named(site: Site) -> None:
     train = write_training(site, "demo_en_fr", "table3_c_n2", 1)
     made, _ = make(site, site.results_folder)
     (fault,) = made.faults
-    assert fault.path == train_record(site.results_folder, "demo", train.corpus, train.system, train.seed)
+    assert fault.path == train_record(
+        site.results_folder, "demo", train.corpus, train.system, train.seed
+    )
     assert "no table of scale demo asks for table3_c_n2 on demo_en_fr" in fault.message
 
 
@@ -154,7 +180,10 @@ def test_a_run_with_a_probes_seed_stands_in_no_table_and_is_named(site: Site) ->
     write_training(site, "demo_en_de", "base", 101)
     made, output = make(site, site.results_folder)
     (fault,) = made.faults
-    assert "seed 101 is a probe's, by which a scale was chosen, and stands in no table: left out" in fault.message
+    assert (
+        "seed 101 is a probe's, by which a scale was chosen, and stands in no table: left out"
+        in fault.message
+    )
     assert "n=2" in dev_row(output, "base")["bleu_dev"]
 
 
@@ -173,23 +202,33 @@ def logs_rows(output: Path) -> dict[str, dict[str, str]]:
 def test_logs_of_runs_with_records_are_listed_with_the_tables_that_they_fill(site: Site) -> None:
     run = run_of("demo_en_de", "base", 1)
     runs = Path(site.scale.runs_folder)
-    (runs / run / "train.log").write_text(TrainingText().changed(task="aiayn").text(), encoding="utf-8")
+    (runs / run / "train.log").write_text(
+        TrainingText().changed(task="aiayn").text(), encoding="utf-8"
+    )
     _, output = make(site, site.results_folder, runs)
     name = f"{runs.as_posix()}/{run}/train.log"
     row = logs_rows(output)[name]
     assert row["fills"] == "the tables of scale demo, by its records"
-    assert "3,000 updates, its log 100,000" in row["why_not"]  # the factory's log is of another training
+    assert (
+        "3,000 updates, its log 100,000" in row["why_not"]
+    )  # the factory's log is of another training
     assert not any(file.startswith(site.results_folder.as_posix()) for file in logs_rows(output))
     assert not (output / "tables" / "table2.md").exists()  # no training is without records
 
 
-def test_a_foreign_log_beside_runs_of_ours_has_tables_of_its_own(site: Site, tmp_path: Path) -> None:
+def test_a_foreign_log_beside_runs_of_ours_has_tables_of_its_own(
+    site: Site, tmp_path: Path
+) -> None:
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "a.log.gz").write_bytes(gzip.compress(TrainingText().text().encode()))
     output = tmp_path / "out"
-    make_tables_from_logs([site.results_folder, tmp_path / "others"], output)  # by the paper's own systems
+    make_tables_from_logs(
+        [site.results_folder, tmp_path / "others"], output
+    )  # by the paper's own systems
     assert "logs: base" in (output / "tables" / "table3.md").read_text(encoding="utf-8")
-    assert "logs: base" not in (output / "demo" / "tables" / "table3.md").read_text(encoding="utf-8")
+    assert "logs: base" not in (output / "demo" / "tables" / "table3.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_the_verb_takes_several_folders_and_names_what_is_left_out(
@@ -198,7 +237,12 @@ def test_the_verb_takes_several_folders_and_names_what_is_left_out(
     text_path(site, dev_evaluation(site, "base")).unlink()
     output = site.results_folder.parent / "out"
     arguments = ["--output", str(output)]
-    assert main(["tables", "--from-logs", str(site.results_folder), site.scale.runs_folder, *arguments]) == 0
+    assert (
+        main(
+            ["tables", "--from-logs", str(site.results_folder), site.scale.runs_folder, *arguments]
+        )
+        == 0
+    )
     printed = capsys.readouterr()
     assert printed.out == f"{output / 'report.html'}\n{output / 'demo' / 'report.html'}\n"
     assert "cannot be checked" in printed.err
@@ -207,7 +251,9 @@ def test_the_verb_takes_several_folders_and_names_what_is_left_out(
 def test_later_seeds_are_in_no_number_of_the_tables(tmp_path: Path) -> None:
     site = make_site(tmp_path / "made", later_seeds=["base:11"])
     write_left(site)
-    results = gather_results(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
+    results = gather_results(
+        site.scale, site.results_folder, so_far=False, config_folder=site.config_folder
+    )
     frame = make_frame(results)
     key = frame.compared("base")
     assert frame.numbers[key, "ppl_per_subword"].value_by_seed.keys() == {1, 2}

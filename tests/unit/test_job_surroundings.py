@@ -1,4 +1,6 @@
-"""What a cluster's file puts around Python in a job, prologue and container: the bash is run, Slurm is a stand-in."""
+"""What a cluster's file puts around Python in a job, prologue and container: the bash is run, Slurm
+is a stand-in.
+"""
 
 import contextlib
 import os
@@ -32,7 +34,10 @@ PYXIS = {
 }  # fmt: skip
 APPTAINER = {
     "prologue": [],
-    "python": 'apptainer exec --nv --bind /scratch --env "PYTHONPATH=$PYTHONPATH" /images/attention.sif python3',
+    "python": (
+        'apptainer exec --nv --bind /scratch --env "PYTHONPATH=$PYTHONPATH" /images/attention.sif'
+        " python3"
+    ),
 }
 
 
@@ -50,13 +55,23 @@ def cluster_with(*prologue: str) -> ClusterSpec:
     return msgspec.structs.replace(read_cluster("cpu"), prologue=list(prologue))
 
 
-def run_bash(run_folder: Path, prologue: Sequence[str], *further: str) -> subprocess.CompletedProcess[str]:
+def run_bash(
+    run_folder: Path, prologue: Sequence[str], *further: str
+) -> subprocess.CompletedProcess[str]:
     """Run a prologue by bash, and lines after it, as job 7."""
-    lines = [*prologue_lines(cluster_with(*prologue), run_folder / "submitit"), *further, "echo trains"]
+    lines = [
+        *prologue_lines(cluster_with(*prologue), run_folder / "submitit"),
+        *further,
+        "echo trains",
+    ]
     return subprocess.run(
-        ["bash", "-c", "\n".join(lines)], capture_output=True, text=True, check=False, timeout=60,
+        ["bash", "-c", "\n".join(lines)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
         env={"PATH": os.environ["PATH"], "SLURM_JOB_ID": "7"},
-    )  # fmt: skip
+    )
 
 
 MODULE = "module() { true; if [ $2 = bad ]; then echo 'no such module: bad' >&2; return 1; fi; }"
@@ -77,7 +92,9 @@ class TestPrologue:
             ("if true; then", 2),
         ],
     )
-    def test_a_line_that_fails_ends_the_job_and_is_named(self, run_folder: Path, line: str, code: int) -> None:
+    def test_a_line_that_fails_ends_the_job_and_is_named(
+        self, run_folder: Path, line: str, code: int
+    ) -> None:
         ended = run_bash(run_folder, [MODULE, line, "echo next"])
         assert ended.returncode == PROLOGUE_EXIT_CODE
         assert "next" not in ended.stdout
@@ -85,7 +102,8 @@ class TestPrologue:
         note = prologue_failure(run_folder / "submitit", "7")
         assert note.startswith("prologue of cluster cpu, on ")
         assert note.endswith(
-            f"with exit code {code}; correct it in the cluster's file, or add '|| true' if it may fail: {line}"
+            f"with exit code {code}; correct it in the cluster's file, or add '|| true' if it may"
+            f" fail: {line}"
         )
         assert ended.stderr.endswith(f"{note}\n")
         assert ended.stderr.count("prologue of cluster") == 1
@@ -99,9 +117,16 @@ class TestPrologue:
             (["cat <<END\nsome text\nEND"], [], "some text\n"),
             (["! false"], [], ""),
             (["export A=$(false)"], [], ""),  # bash does not tell
-            # What a line sets and defines stays, a trap too; nothing of ours is left for the rest of the job.
+            # What a line sets and defines stays, a trap too; nothing of ours is left for the rest
+            # of the job.
             (
-                ["export A='a  b'", "declare -x B=2", "cd /", "greet() { echo hello; }", "umask 077"],
+                [
+                    "export A='a  b'",
+                    "declare -x B=2",
+                    "cd /",
+                    "greet() { echo hello; }",
+                    "umask 077",
+                ],
                 ['echo "$A|$B|$PWD|$(umask)"', "greet", "env | grep ^B="],
                 "a  b|2|/|0077\nhello\nB=2\n",
             ),
@@ -118,7 +143,9 @@ class TestPrologue:
         assert ended.stderr in ("", "no such module: bad\n")
         assert prologue_failure(run_folder / "submitit", "7") == ""
 
-    def test_a_line_that_ends_the_shell_ends_the_job_with_its_own_words(self, run_folder: Path) -> None:
+    def test_a_line_that_ends_the_shell_ends_the_job_with_its_own_words(
+        self, run_folder: Path
+    ) -> None:
         ended = run_bash(run_folder, ["echo ${SCRATCH:?is not set}"])
         assert (ended.returncode != 0, ended.stdout) == (True, "")
         assert ended.stderr.endswith("SCRATCH: is not set\n")
@@ -140,7 +167,8 @@ class TestPrologue:
         ended = run_bash(run_folder, ["false"])
         assert ended.returncode == PROLOGUE_EXIT_CODE
         assert (
-            "with exit code 1; correct it in the cluster's file, or add '|| true' if it may fail: false" in ended.stderr
+            "with exit code 1; correct it in the cluster's file, or add '|| true' if it may fail:"
+            " false" in ended.stderr
         )
 
 
@@ -148,9 +176,13 @@ def run_job(driven: DrivenRun, job: str) -> int:
     """Run the file that sbatch was given, as Slurm does."""
     with (driven.folder / "submitit" / f"{job}_0_log.out").open("a", encoding="utf-8") as log:
         return subprocess.run(
-            ["bash", driven.slurm.folder / f"{job}.sh"], check=False, stdout=log, stderr=log, timeout=60,
+            ["bash", driven.slurm.folder / f"{job}.sh"],
+            check=False,
+            stdout=log,
+            stderr=log,
+            timeout=60,
             env={**os.environ, "SLURM_JOB_ID": job},
-        ).returncode  # fmt: skip
+        ).returncode
 
 
 @pytest.mark.parametrize(
@@ -162,24 +194,40 @@ def run_job(driven: DrivenRun, job: str) -> int:
             "FAILED",
             r"prologue .*: module load bad\n.*\n  no such module: bad\n  pro",
         ),
-        (["false"], True, "FAILED", r"^run: prologue .* or add '\|\| true' if it may fail: false\n"),  # on another node
-        (["kill -TERM $$"], False, "CANCELLED", r"run: Slurm job 7 was cancelled at update 0"),  # by scancel
+        (
+            ["false"],
+            True,
+            "FAILED",
+            r"^run: prologue .* or add '\|\| true' if it may fail: false\n",
+        ),  # on another node
+        (
+            ["kill -TERM $$"],
+            False,
+            "CANCELLED",
+            r"run: Slurm job 7 was cancelled at update 0",
+        ),  # by scancel
         ([MODULE, "module load good"], False, "", ""),
     ],
 )
 def test_what_a_driver_does_after_a_prologue(
     prologue: list[str], begun: bool, state: str, error: str, driven: DrivenRun
 ) -> None:
-    """A broken one ends the rule at once, with what it printed; the note of another job counts for nothing."""
+    """A broken one ends the rule at once, with what it printed; the note of another job counts for
+    nothing.
+    """
     (driven.folder / "submitit").mkdir()
-    (driven.folder / "submitit" / "6_prologue.txt").write_text("prologue of cluster cpu: of another job\n")
+    (driven.folder / "submitit" / "6_prologue.txt").write_text(
+        "prologue of cluster cpu: of another job\n"
+    )
 
     def run_it() -> None:
         if begun:
             driven.start()
             driven.save(30)
         exit_code = run_job(driven, "7")
-        assert exit_code == {"FAILED": PROLOGUE_EXIT_CODE, "CANCELLED": -signal.SIGTERM, "": 0}[state]
+        assert (
+            exit_code == {"FAILED": PROLOGUE_EXIT_CODE, "CANCELLED": -signal.SIGTERM, "": 0}[state]
+        )
         if state:
             driven.slurm.set_state("7", state, "NonZeroExitCode")
         else:
@@ -191,7 +239,9 @@ def test_what_a_driver_does_after_a_prologue(
     assert driven.slurm.num_submitted() == 1
     calls = driven.slurm.calls("srun")
     assert len(calls) == (not error)
-    assert all(call.endswith(f"-u -m submitit.core._submit {driven.folder}/submitit") for call in calls)
+    assert all(
+        call.endswith(f"-u -m submitit.core._submit {driven.folder}/submitit") for call in calls
+    )
 
 
 def test_in_an_image_without_scontrol_a_job_saves_and_its_driver_submits_the_next(
@@ -210,8 +260,12 @@ def test_in_an_image_without_scontrol_a_job_saves_and_its_driver_submits_the_nex
     assert driven.jobs == ["7", "8"]
 
 
-@pytest.mark.parametrize(("name", "changes"), [("modules_and_pyxis", PYXIS), ("apptainer", APPTAINER)])
-def test_the_golden_file_of_a_container(name: str, changes: dict[str, object], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "changes"), [("modules_and_pyxis", PYXIS), ("apptainer", APPTAINER)]
+)
+def test_the_golden_file_of_a_container(
+    name: str, changes: dict[str, object], tmp_path: Path
+) -> None:
     cluster = msgspec.structs.replace(read_cluster("plain"), **changes)
     check_golden(f"sbatch/{name}.sh", text_of(cluster, tmp_path))
 
@@ -219,16 +273,29 @@ def test_the_golden_file_of_a_container(name: str, changes: dict[str, object], t
 def test_the_jobs_copy_of_the_code_reaches_python_in_a_container(
     run_folder: Path, slurm: FakeSlurm, tmp_path: Path
 ) -> None:
-    """The whole file by bash; a stand-in for srun runs its command, one for Apptainer shows what it was given."""
+    """The whole file by bash; a stand-in for srun runs its command, one for Apptainer shows what it
+    was given.
+    """
     srun = '#!/bin/sh\nwhile [ "$1" != apptainer ]; do echo "$1"; shift; done\nexec "$@"\n'
     slurm.replace_command("srun", srun)
     slurm.replace_command("apptainer", '#!/bin/sh\nprintf "<%s>\\n" "$@"\n')
     cluster = msgspec.structs.replace(read_cluster("plain"), **PYXIS | APPTAINER)
-    (tmp_path / "job.sh").write_text(sbatch_text(make_request(run_folder), cluster, Path("/runs/my code/abc")))
+    (tmp_path / "job.sh").write_text(
+        sbatch_text(make_request(run_folder), cluster, Path("/runs/my code/abc"))
+    )
     environment = {**os.environ, "PYTHONPATH": "/host", "SLURM_JOB_ID": "7"}
-    answer = subprocess.run(["bash", tmp_path / "job.sh"], capture_output=True, text=True, check=True, env=environment)
+    answer = subprocess.run(
+        ["bash", tmp_path / "job.sh"], capture_output=True, text=True, check=True, env=environment
+    )
     lines = answer.stdout.split("\n")
     assert "--container-mounts=/scratch:/scratch,/home/my data:/data" in lines
     assert "--no-container-mount-home" in lines
     assert "<PYTHONPATH=/runs/my code/abc:/host>" in lines
-    assert lines[-6:] == ["<python3>", "<-u>", "<-m>", "<submitit.core._submit>", f"<{run_folder}/submitit>", ""]
+    assert lines[-6:] == [
+        "<python3>",
+        "<-u>",
+        "<-m>",
+        "<submitit.core._submit>",
+        f"<{run_folder}/submitit>",
+        "",
+    ]

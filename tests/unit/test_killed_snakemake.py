@@ -1,4 +1,6 @@
-"""The lines of docs/cluster.md unlock a directory and end the CPU jobs, only where no snakemake is at work."""
+"""The lines of docs/cluster.md unlock a directory and end the CPU jobs, only where no snakemake is
+at work.
+"""
 
 import os
 import subprocess
@@ -15,12 +17,18 @@ NAME = "aiayn_bc7f6f8f-51c9-4af9-b9a8-7dad100417c2"
 
 @pytest.fixture
 def folder(tmp_path: Path, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the working directory of a snakemake that was killed with a CPU job and a training in Slurm."""
+    """Return the working directory of a snakemake that was killed with a CPU job and a training in
+    Slurm.
+    """
     folder = tmp_path / "work"
     for name in ("locks", "log"):
         (folder / ".snakemake" / name).mkdir(parents=True)
-    (folder / ".snakemake" / "locks" / "0.input.lock").write_text("results/x.json\n", encoding="utf-8")
-    (folder / ".snakemake" / "log" / "1.snakemake.log").write_text(f"SLURM run ID: {NAME}\n", encoding="utf-8")
+    (folder / ".snakemake" / "locks" / "0.input.lock").write_text(
+        "results/x.json\n", encoding="utf-8"
+    )
+    (folder / ".snakemake" / "log" / "1.snakemake.log").write_text(
+        f"SLURM run ID: {NAME}\n", encoding="utf-8"
+    )
     (folder / "Snakefile").write_text("rule all:\n", encoding="utf-8")
     paths = [str(slurm.commands), str(Path(sys.executable).parent), os.environ["PATH"]]
     monkeypatch.setenv("PATH", os.pathsep.join(paths))
@@ -33,7 +41,9 @@ def paste(folder: Path) -> str:
     return paste_lines(folder, os.environ).stdout
 
 
-def test_locks_and_cpu_jobs_of_a_killed_snakemake_go_and_its_trainings_stay(folder: Path, slurm: FakeSlurm) -> None:
+def test_locks_and_cpu_jobs_of_a_killed_snakemake_go_and_its_trainings_stay(
+    folder: Path, slurm: FakeSlurm
+) -> None:
     assert "Unlocked working directory" in paste(folder)
     assert not (folder / ".snakemake" / "locks").exists()
     assert slurm.cancelled == [NAME]
@@ -52,7 +62,9 @@ def test_locks_and_cpu_jobs_of_a_killed_snakemake_go_and_its_trainings_stay(fold
 def test_nothing_is_touched_while_a_driver_or_a_local_rule_is_at_work(
     command: str, is_at_work: bool, folder: Path, slurm: FakeSlurm
 ) -> None:
-    with subprocess.Popen(["bash", "-c", "read line", command], cwd=folder, stdin=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        ["bash", "-c", "read line", command], cwd=folder, stdin=subprocess.PIPE
+    ) as process:
         assert process.stdin is not None
         printed = paste(folder)
         process.stdin.close()
@@ -62,7 +74,9 @@ def test_nothing_is_touched_while_a_driver_or_a_local_rule_is_at_work(
 
 
 def test_while_squeue_does_not_answer_nothing_is_unlocked(folder: Path, slurm: FakeSlurm) -> None:
-    slurm.replace_command("sleep", f"#!/bin/sh\nrm {slurm.folder}/down\ntest -e {folder}/.snakemake/locks\n")
+    slurm.replace_command(
+        "sleep", f"#!/bin/sh\nrm {slurm.folder}/down\ntest -e {folder}/.snakemake/locks\n"
+    )
     slurm.set_flag("down")
     assert "Unlocked working directory" in paste(folder)
     assert not (slurm.folder / "down").exists()

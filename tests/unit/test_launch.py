@@ -24,13 +24,24 @@ from tests.slurm.cluster_processes import wait_until
 
 def make_request(run_folder: Path, *, num_ranks: int = 1) -> TrainingRequest:
     """Return a request to train in a folder."""
-    data = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
+    data = TrainingData(
+        folder="data-bin", source_language="en", target_language="de", is_joint=True
+    )
     return TrainingRequest(
-        run="run", run_folder=str(run_folder), corpus="corpus", system="base", seed=1, training=BASE_TRAINING,
-        data=data, binarized_path="record.json", num_models=1, num_ranks=num_ranks, threads_per_rank=3,
+        run="run",
+        run_folder=str(run_folder),
+        corpus="corpus",
+        system="base",
+        seed=1,
+        training=BASE_TRAINING,
+        data=data,
+        binarized_path="record.json",
+        num_models=1,
+        num_ranks=num_ranks,
+        threads_per_rank=3,
         commit="abc+dirty",
         command="",
-    )  # fmt: skip
+    )
 
 
 def submitted(request: TrainingRequest, launcher: str, code_folder: Path | None = None) -> Launcher:
@@ -52,13 +63,21 @@ class EnvironmentJob(TrainingJob):
         Path(self.request.run_folder, "environment").write_text("\n".join(lines), encoding="utf-8")
 
 
-def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_job_gets_its_environment_and_no_ctrl_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(aiayn.launch.local, "TrainingJob", EnvironmentJob)
     monkeypatch.setattr(aiayn.launch.local, "list_gpus", list)
     monkeypatch.setenv("OMP_NUM_THREADS", "17")
     monkeypatch.setenv(
         "PYTHONPATH",
-        os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+        os.pathsep.join(
+            [
+                str(Path(__file__).parent),
+                str(Path(__file__).parents[2]),
+                os.environ.get("PYTHONPATH", ""),
+            ]
+        ),
     )
     handler = signal.getsignal(signal.SIGINT)
     code_folder = take_snapshot(tmp_path)
@@ -82,10 +101,16 @@ def test_a_local_job_gets_its_environment_and_no_ctrl_c(tmp_path: Path, monkeypa
     [
         ("loacl", 1, "launcher 'loacl': expected one of local, debug"),
         ("debug", 2, "run: 2 ranks, but `debug`"),
-        ("local", 1, r"run: the local launcher could not start a job: .*run"),  # its folder cannot be written
+        (
+            "local",
+            1,
+            r"run: the local launcher could not start a job: .*run",
+        ),  # its folder cannot be written
     ],
 )
-def test_what_cannot_be_started_is_a_launch_error(launcher: str, num_ranks: int, words: str, tmp_path: Path) -> None:
+def test_what_cannot_be_started_is_a_launch_error(
+    launcher: str, num_ranks: int, words: str, tmp_path: Path
+) -> None:
     (tmp_path / "run").touch()
     with pytest.raises(LaunchError, match=words):
         submitted(make_request(tmp_path / "run", num_ranks=num_ranks), launcher)

@@ -1,4 +1,6 @@
-"""The file that sbatch gets, to the byte, and what is kept from it; sbatch itself is a stand-in here."""
+"""The file that sbatch gets, to the byte, and what is kept from it; sbatch itself is a stand-in
+here.
+"""
 
 import os
 import sys
@@ -54,10 +56,15 @@ def data_record(folder: Path, corpus: str = "wmt14_en_de") -> Path:
     for language in ("en", "de"):
         (data_bin / f"dict.{language}.txt").write_text("a 2\n", encoding="utf-8", newline="\n")
     record = msgspec.structs.replace(
-        BINARIZED, corpus=corpus, folder=data_bin,
-        dictionary_sha256_by_language={name: file_sha256(data_bin / f"dict.{name}.txt") for name in ("en", "de")},
-        digest=data_bin_digest(data_bin), vocabulary_size_by_language={"en": 5, "de": 5},
-    )  # fmt: skip
+        BINARIZED,
+        corpus=corpus,
+        folder=data_bin,
+        dictionary_sha256_by_language={
+            name: file_sha256(data_bin / f"dict.{name}.txt") for name in ("en", "de")
+        },
+        digest=data_bin_digest(data_bin),
+        vocabulary_size_by_language={"en": 5, "de": 5},
+    )
     write_record(record, folder / "record.json")
     return folder / "record.json"
 
@@ -65,12 +72,22 @@ def data_record(folder: Path, corpus: str = "wmt14_en_de") -> Path:
 def test_the_file_of_a_training_at_the_papers_scale(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Eight GPUs of one node, on a machine without any Slurm; nothing is submitted, nothing written."""
+    """Eight GPUs of one node, on a machine without any Slurm; nothing is submitted, nothing
+    written.
+    """
     monkeypatch.setenv("AIAYN_COMMIT", "0123456789abcdef")
     monkeypatch.setattr("aiayn.provenance._commit", lambda: ("0123456789abcdef", False))
     names = ["--scale", "paper", "--corpus", "wmt14_en_de", "--system", "base", "--seed", "1"]
     places = ["--binarized", str(data_record(tmp_path)), "--record", str(tmp_path / "seed1.json")]
-    more = ["--runs-folder", str(tmp_path / "runs"), "--launcher", "slurm", "--cluster", "plain", "--dry-run"]
+    more = [
+        "--runs-folder",
+        str(tmp_path / "runs"),
+        "--launcher",
+        "slurm",
+        "--cluster",
+        "plain",
+        "--dry-run",
+    ]
     assert main(["train", *names, *places, *more]) == 0
     text = capsys.readouterr().out
     (path_line,) = (line for line in text.split("\n") if line.startswith("export PYTHONPATH="))
@@ -78,14 +95,21 @@ def test_the_file_of_a_training_at_the_papers_scale(
     (name_line,) = (line for line in text.split("\n") if line.startswith("#SBATCH --job-name="))
     run = name_line.partition("=")[2]
     assert run.startswith("wmt14_en_de-base-seed1-")
-    for own, named in ((digest, "CODE"), (run, "RUN"), (sys.executable, "PYTHON"), (str(tmp_path), "/scratch")):
+    for own, named in (
+        (digest, "CODE"),
+        (run, "RUN"),
+        (sys.executable, "PYTHON"),
+        (str(tmp_path), "/scratch"),
+    ):
         text = text.replace(own, named)
     check_golden("sbatch/paper_base.sh", text)
     assert not (tmp_path / "runs").exists()
 
 
 def test_the_file_says_all_that_a_cluster_asks_for(tmp_path: Path, plain: ClusterSpec) -> None:
-    check_golden("sbatch/everything.sh", text_of(msgspec.structs.replace(plain, **EVERYTHING), tmp_path))
+    check_golden(
+        "sbatch/everything.sh", text_of(msgspec.structs.replace(plain, **EVERYTHING), tmp_path)
+    )
 
 
 def test_without_gpus_none_are_asked_for_and_freed_memory_is_kept(tmp_path: Path) -> None:
@@ -95,7 +119,9 @@ def test_without_gpus_none_are_asked_for_and_freed_memory_is_kept(tmp_path: Path
     assert "export MALLOC_MMAP_MAX_=0" in lines
 
 
-def test_what_is_submitted_is_what_was_printed(tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec) -> None:
+def test_what_is_submitted_is_what_was_printed(
+    tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec
+) -> None:
     request = make_request(tmp_path / "run")
     printed = sbatch_text(request, plain, tmp_path / "code")
     assert submit_to_slurm(request, plain, tmp_path / "code") == "7"
@@ -105,20 +131,37 @@ def test_what_is_submitted_is_what_was_printed(tmp_path: Path, slurm: FakeSlurm,
 def test_variables_that_would_overrule_the_file_are_hidden_from_sbatch(
     tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A driver may run in a job itself; and sbatch believes SBATCH_JOB_NAME more than the file, even for a dry run."""
+    """A driver may run in a job itself; and sbatch believes SBATCH_JOB_NAME more than the file,
+    even for a dry run.
+    """
     foreign = {
-        "SBATCH_JOB_NAME": "another", "SBATCH_PARTITION": "debug", "SBATCH_ACCOUNT": "mine", "SLURM_CPU_BIND": "cores",
-        "SLURM_JOB_ID": "3", "SLURM_CONF": "/etc/slurm.conf", "MASTER_PORT": "1", "SUBMITIT_PREEMPT_SIGNAL": "USR1",
-        "SLURM_CLUSTERS": "gpu", "SLURM_JWT": "token",
-    }  # fmt: skip
+        "SBATCH_JOB_NAME": "another",
+        "SBATCH_PARTITION": "debug",
+        "SBATCH_ACCOUNT": "mine",
+        "SLURM_CPU_BIND": "cores",
+        "SLURM_JOB_ID": "3",
+        "SLURM_CONF": "/etc/slurm.conf",
+        "MASTER_PORT": "1",
+        "SUBMITIT_PREEMPT_SIGNAL": "USR1",
+        "SLURM_CLUSTERS": "gpu",
+        "SLURM_JWT": "token",
+    }
     for name, value in foreign.items():
         monkeypatch.setenv(name, value)
-    submit_to_slurm(make_request(tmp_path / "run"), msgspec.structs.replace(plain, partition="gpu"), tmp_path / "code")
+    submit_to_slurm(
+        make_request(tmp_path / "run"),
+        msgspec.structs.replace(plain, partition="gpu"),
+        tmp_path / "code",
+    )
     seen = (slurm.folder / "sbatch_environment").read_text(encoding="utf-8").split()
-    # Of the account the file says nothing; of the cluster and the token, squeue and scancel make use, too.
+    # Of the account the file says nothing; of the cluster and the token, squeue and scancel make
+    # use, too.
     assert seen == [
-        "SBATCH_ACCOUNT=mine", "SLURM_CLUSTERS=gpu", "SLURM_CONF=/etc/slurm.conf", "SLURM_JWT=token",
-    ]  # fmt: skip
+        "SBATCH_ACCOUNT=mine",
+        "SLURM_CLUSTERS=gpu",
+        "SLURM_CONF=/etc/slurm.conf",
+        "SLURM_JWT=token",
+    ]
     assert {name: os.environ[name] for name in foreign} == foreign
     assert "#SBATCH --signal=USR2@120" in (slurm.folder / "7.sh").read_text(encoding="utf-8")
 
@@ -127,7 +170,9 @@ def test_a_refusal_has_the_words_of_sbatch_once(
     tmp_path: Path, slurm: FakeSlurm, plain: ClusterSpec, capfd: pytest.CaptureFixture[str]
 ) -> None:
     slurm.set_flag("refused", "sbatch: error: invalid partition specified: gpu")
-    with pytest.raises(LaunchError, match=r"run: sbatch failed: [\s\S]*invalid partition specified: gpu"):
+    with pytest.raises(
+        LaunchError, match=r"run: sbatch failed: [\s\S]*invalid partition specified: gpu"
+    ):
         submit_to_slurm(make_request(tmp_path / "run"), plain, tmp_path / "code")
     assert capfd.readouterr() == ("", "")
 
@@ -135,15 +180,60 @@ def test_a_refusal_has_the_words_of_sbatch_once(
 @pytest.mark.parametrize(
     ("words", "is_passing"),
     [
-        ("sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)", True),
-        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", True),
-        ("sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job violates", True),
-        ("sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates acc", True),
-        ("sbatch: error: AssocGrpSubmitJobsLimit\nsbatch: error: Batch job submission failed: Job violates ac", True),
+        (
+            (
+                "sbatch: error: Batch job submission failed: Unable to contact slurm controller"
+                " (connect failure)"
+            ),
+            True,
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+            True,
+        ),
+        (
+            (
+                "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission"
+                " failed: Job violates"
+            ),
+            True,
+        ),
+        (
+            (
+                "sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed:"
+                " Job violates acc"
+            ),
+            True,
+        ),
+        (
+            (
+                "sbatch: error: AssocGrpSubmitJobsLimit\nsbatch: error: Batch job submission"
+                " failed: Job violates ac"
+            ),
+            True,
+        ),
         ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", True),
-        ("sbatch: error: QOSMaxWallDurationPerJobLimit\nsbatch: error: Batch job submission failed: Job violat", False),
-        ("sbatch: error: Batch job submission failed: Invalid account or account/partition combination", False),
-        ("sbatch: error: Batch job submission failed: Requested node configuration is not available", False),
+        (
+            (
+                "sbatch: error: QOSMaxWallDurationPerJobLimit\nsbatch: error: Batch job submission"
+                " failed: Job violat"
+            ),
+            False,
+        ),
+        (
+            (
+                "sbatch: error: Batch job submission failed: Invalid account or account/partition"
+                " combination"
+            ),
+            False,
+        ),
+        (
+            (
+                "sbatch: error: Batch job submission failed: Requested node configuration is not"
+                " available"
+            ),
+            False,
+        ),
         ("", False),
     ],
 )

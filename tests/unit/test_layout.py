@@ -7,7 +7,13 @@ import pytest
 
 from aiayn.printed import METRIC_BY_PAIR, read_cells
 from paper_tables.frame import Frame
-from paper_tables.layout import Table, format_difference, format_seeds, format_significant, format_value
+from paper_tables.layout import (
+    Table,
+    format_difference,
+    format_seeds,
+    format_significant,
+    format_value,
+)
 from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import BLEU_METRIC
 from paper_tables.tables.verdicts import lay_out_replications
@@ -51,7 +57,11 @@ def test_significant_digits_are_counted_from_the_first() -> None:
 
 
 def test_a_difference_has_its_sign_and_no_negative_zero() -> None:
-    assert [format_difference(value) for value in (0.3, -0.3, -0.001)] == ["+0.30", "-0.30", "+0.00"]
+    assert [format_difference(value) for value in (0.3, -0.3, -0.001)] == [
+        "+0.30",
+        "-0.30",
+        "+0.00",
+    ]
 
 
 def test_fewer_than_three_seeds_are_shown_each() -> None:
@@ -66,19 +76,28 @@ def test_a_count_that_is_the_same_with_both_seeds_is_shown_once() -> None:
 
 def test_the_definitions_of_the_columns_are_those_of_the_joined_cells() -> None:
     metrics = {
-        (join.table, join.language_pair, join.metric) for join in read_cells() if join.metric.startswith("bleu_")
+        (join.table, join.language_pair, join.metric)
+        for join in read_cells()
+        if join.metric.startswith("bleu_")
     }
-    assert metrics == {(2, pair, metric) for pair, metric in METRIC_BY_PAIR.items()} | {(3, "en-de", BLEU_METRIC)}
+    assert metrics == {(2, pair, metric) for pair, metric in METRIC_BY_PAIR.items()} | {
+        (3, "en-de", BLEU_METRIC)
+    }
 
 
 def test_a_gpu_that_is_not_in_hardware_yaml_gives_no_cost(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site, hardware=msgspec.structs.replace(EIGHT_P100, gpu="X-9000"))
-    assert row_of(table2(frame_of(site)), "Transformer (base")["flops_en_de_ours"] == f"\u2013 {DAGGER} [d]"
+    assert (
+        row_of(table2(frame_of(site)), "Transformer (base")["flops_en_de_ours"]
+        == f"\u2013 {DAGGER} [d]"
+    )
 
 
 def test_a_replication_is_compared_with_its_own_printed_number(tmp_path: Path) -> None:
-    site = make_site(tmp_path, "multi30k", replications=["revisit_tiny"], seeds=[1, 2, 3], has_baselines=False)
+    site = make_site(
+        tmp_path, "multi30k", replications=["revisit_tiny"], seeds=[1, 2, 3], has_baselines=False
+    )
     write_everything(site, base_bleu=40.9)  # 41.0, 41.1, 41.2 beside 41.02
     row = row_of(lay_out_replications(frame_of(site)), "revisit_tiny")
     assert row["printed"] == "41.02"
@@ -88,9 +107,14 @@ def test_a_replication_is_compared_with_its_own_printed_number(tmp_path: Path) -
 
 
 def test_a_definition_that_was_not_measured_is_a_dash(tmp_path: Path) -> None:
-    site = make_site(tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1])
+    site = make_site(
+        tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1]
+    )
     write_training(site, "demo_en_de", "base", 1)
     for evaluation in site.experiment.evaluations:
         write_scores(site, evaluation, {"bleu_sacre_13a": 71.25})
     row = row_of(table2(frame_of(site)), "Transformer (base")
-    assert (row["bleu_en_de_ours"], row["bleu_en_de_ours_sacre"]) == (f"\u2013 {DAGGER}", f"71.25 (n=1) {DAGGER}")
+    assert (row["bleu_en_de_ours"], row["bleu_en_de_ours_sacre"]) == (
+        f"\u2013 {DAGGER}",
+        f"71.25 (n=1) {DAGGER}",
+    )

@@ -1,4 +1,6 @@
-"""The printed counts of Table 3: the published sums, and which vocabulary each printed count implies."""
+"""The printed counts of Table 3: the published sums, and which vocabulary each printed count
+implies.
+"""
 
 import shutil
 from pathlib import Path
@@ -31,7 +33,9 @@ def test_the_count_of_base_is_this_sum(row_by_name: dict[str, CountedRow]) -> No
     assert row_by_name["base"].count(37_000) == 6 * layer_pair + 37_000 * 512
 
 
-def test_the_vocabularies_of_base_are_the_last_that_round_to_65_million(row_by_name: dict[str, CountedRow]) -> None:
+def test_the_vocabularies_of_base_are_the_last_that_round_to_65_million(
+    row_by_name: dict[str, CountedRow],
+) -> None:
     base = row_by_name["base"]
     assert base.vocabulary_sizes == (39_769, 41_721)
     millions = [base.count(size) / 1e6 for size in (39_768, 39_769, 41_721, 41_722)]
@@ -55,7 +59,9 @@ def test_no_vocabulary_fits_both_base_and_big(row_by_name: dict[str, CountedRow]
 def test_a_spec_of_another_size_has_no_common_vocabulary(tmp_path: Path) -> None:
     shutil.copytree(CONFIG_FOLDER / "systems" / "paper", tmp_path / "systems" / "paper")
     path = tmp_path / "systems" / "paper" / "table3_c_n2.yaml"
-    path.write_text(path.read_text(encoding="utf-8").replace("num_layers: 2", "num_layers: 3"), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("num_layers: 2", "num_layers: 3"), encoding="utf-8"
+    )
     rows = counted_rows(tmp_path)
     low, high = common_vocabulary_sizes([row for row in rows if row.system.name != BIG])
     assert low > high  # 3 layers are 7.4 million more than 2: no vocabulary makes up for it

@@ -34,10 +34,16 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> ScaleResults:
 
 def test_every_printed_bleu_has_a_row_also_where_it_is_not_run(demo: Frame) -> None:
     table = lay_out_verdicts(demo)
-    num_printed = sum(join.metric.startswith("bleu_") for join in read_cells()) + len(read_replications())
+    num_printed = sum(join.metric.startswith("bleu_") for join in read_cells()) + len(
+        read_replications()
+    )
     assert len(table.rows) == num_printed
     absent = row_of(table, "Table 3: table3_a_h1")
-    assert (absent["ours"], absent["difference"], absent["verdict"]) == ("not run", "", "NOT COMPARABLE")
+    assert (absent["ours"], absent["difference"], absent["verdict"]) == (
+        "not run",
+        "",
+        "NOT COMPARABLE",
+    )
     assert absent["reason"] == "This system is not run at scale demo."
 
 
@@ -53,13 +59,17 @@ def frame_with(frame: Frame, values: list[float]) -> Frame:
 
 def test_a_verdict_that_holm_takes_back_is_named(tmp_path: Path) -> None:
     frame = make_frame(make_results(tmp_path, "paper", base_bleu=60))  # all others are far away
-    notes = notes_of(lay_out_verdicts(frame_with(frame, [27.03, 27.3, 27.57])))  # p = 0.0425 alone, of 7
+    notes = notes_of(
+        lay_out_verdicts(frame_with(frame, [27.03, 27.3, 27.57]))
+    )  # p = 0.0425 alone, of 7
     assert "it would change: Table 2: base, bleu_en_de (REPRODUCED to UNDECIDED)." in notes
 
 
 def test_one_seed_without_an_sd_of_ours_has_the_seeds_at_public_noise(paper: ScaleResults) -> None:
     frame = make_frame(paper)
-    ours = row_of(lay_out_verdicts(frame_with(frame, [27.0, 27.1, 27.5])), "Table 2: base, bleu_en_de")
+    ours = row_of(
+        lay_out_verdicts(frame_with(frame, [27.0, 27.1, 27.5])), "Table 2: base, bleu_en_de"
+    )
     assert ours["num_seeds_to_decide"].isdecimal()
     one = row_of(lay_out_verdicts(frame_with(frame, [27.1])), "Table 2: base, bleu_en_de")
     assert "at MLPerf's sd 0.32 (En-De), " in one["num_seeds_to_decide"]
@@ -76,6 +86,8 @@ def test_a_note_warns_of_systems_with_different_spreads(paper: ScaleResults) -> 
     assert "The systems do not share one spread" in wild
 
 
-@pytest.mark.parametrize(("p_value", "text"), [(0.5, "0.500"), (0.0014, "0.001"), (0.00099, "<0.001"), (0.0, "<0.001")])
+@pytest.mark.parametrize(
+    ("p_value", "text"), [(0.5, "0.500"), (0.0014, "0.001"), (0.00099, "<0.001"), (0.0, "<0.001")]
+)
 def test_a_p_value_has_three_decimals_and_is_never_zero(p_value: float, text: str) -> None:
     assert format_p(p_value) == text

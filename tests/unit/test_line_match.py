@@ -1,4 +1,6 @@
-"""`aiayn score` warns where a BLEU near 0 is not the model's: order, shift, case, language; and nowhere else."""
+"""`aiayn score` warns where a BLEU near 0 is not the model's: order, shift, case, language; and
+nowhere else.
+"""
 
 from pathlib import Path
 
@@ -11,18 +13,42 @@ from aiayn.scoring.outputs.line_match import find_doubt
 from aiayn.scoring.score import score_hypotheses
 from aiayn.spec.system import CHECKOUT
 
-NOUNS = ("Der Mann", "Die alte Frau", "Ein Kind", "Unser Nachbar", "Das kleine Haus", "Jeder Fluss", "Kein Hund")
+NOUNS = (
+    "Der Mann",
+    "Die alte Frau",
+    "Ein Kind",
+    "Unser Nachbar",
+    "Das kleine Haus",
+    "Jeder Fluss",
+    "Kein Hund",
+)
 VERBS = ("sieht", "hat", "findet", "zeigt", "kennt", "holt", "sucht")
-THINGS = ("ein Schiff", "den Wald", "eine Stadt", "das Meer", "zwei Boote", "ein Pferd", "die Wiese")
+THINGS = (
+    "ein Schiff",
+    "den Wald",
+    "eine Stadt",
+    "das Meer",
+    "zwei Boote",
+    "ein Pferd",
+    "die Wiese",
+)
 REFERENCES = [
-    f"{noun} {verb} heute {thing} und geht nicht weiter." for noun in NOUNS for verb in VERBS for thing in THINGS
+    f"{noun} {verb} heute {thing} und geht nicht weiter."
+    for noun in NOUNS
+    for verb in VERBS
+    for thing in THINGS
 ]
 ENGLISH = [
-    f"The {number} men of the town have seen what they were told on that day." for number in range(len(REFERENCES))
+    f"The {number} men of the town have seen what they were told on that day."
+    for number in range(len(REFERENCES))
 ]
 TRANSLATIONS = [line.replace("heute ", "") for line in REFERENCES]
-SHUFFLED = [TRANSLATIONS[int(index)] for index in np.random.default_rng(1).permutation(len(TRANSLATIONS))]
-ONE_OUTPUT = [TRANSLATIONS[0]] * len(TRANSLATIONS)  # of a model that is not trained: its score is its own
+SHUFFLED = [
+    TRANSLATIONS[int(index)] for index in np.random.default_rng(1).permutation(len(TRANSLATIONS))
+]
+ONE_OUTPUT = [TRANSLATIONS[0]] * len(
+    TRANSLATIONS
+)  # of a model that is not trained: its score is its own
 
 
 @pytest.mark.parametrize(
@@ -47,31 +73,50 @@ def test_a_score_near_zero_has_its_reason(lines: list[str], words: str) -> None:
 def shipped_translations(number: int) -> list[str]:
     """Return the translations of one of the shipped seeds of Multi30k's base."""
     folder = CHECKOUT / "paper_tables/measured/multi30k/decode/multi30k_en_de/base"
-    with open_unpacked(sorted(folder.glob("seed*/last5/test_2016_flickr.txt.xz"))[number]) as content:
+    with open_unpacked(
+        sorted(folder.glob("seed*/last5/test_2016_flickr.txt.xz"))[number]
+    ) as content:
         return content.read().decode("utf-8").splitlines()
 
 
 @pytest.mark.parametrize("side", ["translations", "references"])
 def test_the_order_in_which_fairseq_generate_prints_is_recognised(side: str) -> None:
-    """Of two seeds' translations, the other's taken as references, as `grep ^T LOG` gives them: by source length."""
+    """Of two seeds' translations, the other's taken as references, as `grep ^T LOG` gives them: by
+    source length.
+    """
     lines, references = shipped_translations(0), shipped_translations(1)
     assert find_doubt(lines, references, 1.0) == ""  # both in the source's order
-    printed = sorted(range(len(lines)), key=lambda index: len(references[index].split()) // 3)  # batches of alike
+    printed = sorted(
+        range(len(lines)), key=lambda index: len(references[index].split()) // 3
+    )  # batches of alike
     if side == "translations":
         lines = [lines[index] for index in printed]
     else:
         references = [references[index] for index in printed]
-    [score] = score_hypotheses(lines, references, metrics=["bleu_sacre_13a"], target_language="de", testset="2016")
+    [score] = score_hypotheses(
+        lines, references, metrics=["bleu_sacre_13a"], target_language="de", testset="2016"
+    )
     doubt = find_doubt(lines, references, score.value)
     letter, field = ("H", 3) if side == "translations" else ("T", 2)
     assert f"the {side} stand in the order in which fairseq-generate prints" in doubt
     assert f"`grep ^{letter} LOG | LC_ALL=C sort -V | cut -f{field}-`" in doubt
 
 
-def test_the_warning_is_said_once_and_can_be_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, lines in (("hyp.de", [line.upper() for line in TRANSLATIONS]), ("ref.de", REFERENCES)):
+def test_the_warning_is_said_once_and_can_be_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, lines in (
+        ("hyp.de", [line.upper() for line in TRANSLATIONS]),
+        ("ref.de", REFERENCES),
+    ):
         (tmp_path / name).write_text("\n".join([*lines, ""]), encoding="utf-8")
-    command = ["score", "--hypotheses", str(tmp_path / "hyp.de"), "--references", str(tmp_path / "ref.de")]
+    command = [
+        "score",
+        "--hypotheses",
+        str(tmp_path / "hyp.de"),
+        "--references",
+        str(tmp_path / "ref.de"),
+    ]
     assert main([*command, "--language-pair", "en-de"]) == 0
     captured = capsys.readouterr()
     assert captured.err.count("upper case") == 1

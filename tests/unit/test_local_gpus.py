@@ -38,7 +38,15 @@ def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("visible", "indices"),
-    [(None, [0, 1]), ("1", [1]), ("1,0", [1, 0]), ("GPU-1aaa", [1]), ("GPU-0a", [0]), ("", []), ("7", [])],
+    [
+        (None, [0, 1]),
+        ("1", [1]),
+        ("1,0", [1, 0]),
+        ("GPU-1aaa", [1]),
+        ("GPU-0a", [0]),
+        ("", []),
+        ("7", []),
+    ],
 )
 @pytest.mark.usefixtures("nvidia_smi")
 def test_gpus_are_those_that_the_user_made_visible(
@@ -55,7 +63,10 @@ def test_two_runs_get_two_gpus_and_a_third_waits(tmp_path: Path) -> None:
     folders = [RunFolder(tmp_path / f"run{index}") for index in range(3)]
     assert take_gpus(GPUS, 1, folders[0]) == [GPUS[0]]
     assert take_gpus(GPUS, 1, folders[1]) == [GPUS[1]]
-    with pytest.raises(SubmissionError, match="run2: 0 of this machine's 2 GPUs are free, expected 1; they train run0"):
+    with pytest.raises(
+        SubmissionError,
+        match="run2: 0 of this machine's 2 GPUs are free, expected 1; they train run0",
+    ):
         take_gpus(GPUS, 1, folders[2])
     assert take_gpus(GPUS, 1, folders[0]) == [GPUS[0]]  # its next job
     give_back([GPUS[1]])
@@ -63,7 +74,9 @@ def test_two_runs_get_two_gpus_and_a_third_waits(tmp_path: Path) -> None:
 
 
 def test_more_ranks_than_gpus_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(LaunchError, match="run: 3 ranks, but this machine has 2 GPUs that may be used; take "):
+    with pytest.raises(
+        LaunchError, match="run: 3 ranks, but this machine has 2 GPUs that may be used; take "
+    ):
         take_gpus(GPUS, 3, RunFolder(tmp_path / "run"))
 
 
@@ -81,10 +94,14 @@ def test_a_local_job_sees_its_gpu_alone(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(local, "list_gpus", lambda: GPUS)
     seen = []
     monkeypatch.setattr(
-        local, "TrainingJob", lambda request: seen.append(local.os.environ["CUDA_VISIBLE_DEVICES"]) or print
+        local,
+        "TrainingJob",
+        lambda request: seen.append(local.os.environ["CUDA_VISIBLE_DEVICES"]) or print,
     )
     for name in ("one", "other"):
         request = make_request(tmp_path / name)
-        request = msgspec.structs.replace(request, training=msgspec.structs.replace(request.training, device="auto"))
+        request = msgspec.structs.replace(
+            request, training=msgspec.structs.replace(request.training, device="auto")
+        )
         make_launcher("debug", request, None).submit(request, None)
     assert seen == ["GPU-0aaa", "GPU-1aaa"]

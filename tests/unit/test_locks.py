@@ -42,7 +42,9 @@ def test_with_locks_a_heartbeat_alone_does_not_count(run_folder: Path) -> None:
         assert not RunFolder(run_folder).is_being_trained()
 
 
-def test_a_disk_that_fails_is_no_file_system_without_locks(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_is_no_file_system_without_locks(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> bytes:
         raise OSError(errno.EIO, "Input/output error")
 
@@ -51,11 +53,18 @@ def test_a_disk_that_fails_is_no_file_system_without_locks(run_folder: Path, mon
         RunFolder(run_folder).is_being_trained()
 
 
-def test_without_locks_a_run_starts_again_unless_it_is_being_trained(run_folder: Path, tmp_path: Path) -> None:
+def test_without_locks_a_run_starts_again_unless_it_is_being_trained(
+    run_folder: Path, tmp_path: Path
+) -> None:
     """A launcher that there is not is refused once the earlier run is set aside."""
-    request: TrainingRequest = msgspec.structs.replace(make_request(run_folder), command="aiayn train")
+    request: TrainingRequest = msgspec.structs.replace(
+        make_request(run_folder), command="aiayn train"
+    )
     with no_locks():
-        with beating(run_folder), pytest.raises(LaunchError, match="training this run; end it before `--fresh`"):
+        with (
+            beating(run_folder),
+            pytest.raises(LaunchError, match="training this run; end it before `--fresh`"),
+        ):
             drive(request, launcher="local", record_path=tmp_path / "seed1.json", fresh=True)
         assert not (run_folder / "aside-1").exists()
         with pytest.raises(LaunchError, match="launcher 'none'"):

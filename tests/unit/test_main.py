@@ -1,4 +1,6 @@
-"""The one command ends without a word where nobody reads on, and with words where something else broke."""
+"""The one command ends without a word where nobody reads on, and with words where something else
+broke.
+"""
 
 import os
 import re
@@ -17,28 +19,42 @@ needs_plan = pytest.mark.skipif("plan" not in verbs(), reason="the wing of `plan
 
 
 def end_unread(arguments: Sequence[str], *, unbuffered: str = "") -> tuple[int, str]:
-    """Run the command with a standard output whose reader has left, and return its exit code and its words."""
+    """Run the command with a standard output whose reader has left, and return its exit code and
+    its words.
+    """
     reader, writer = os.pipe()
     os.close(reader)
     try:
         ended = subprocess.run(
-            [sys.executable, "-m", "aiayn", *arguments], stdout=writer, stderr=subprocess.PIPE, text=True, check=False,
+            [sys.executable, "-m", "aiayn", *arguments],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
             env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-        )  # fmt: skip
+        )
     finally:
         os.close(writer)
     return ended.returncode, ended.stderr
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("arguments", [("--help",), pytest.param(("plan", "--system", "base"), marks=needs_plan)])
-def test_a_reader_that_has_left_ends_the_command_without_a_word(arguments: tuple[str, ...], unbuffered: str) -> None:
-    """As `| head` does; 141 is what a shell says of a program that SIGPIPE ended. Unbuffered it is seen at once."""
+@pytest.mark.parametrize(
+    "arguments", [("--help",), pytest.param(("plan", "--system", "base"), marks=needs_plan)]
+)
+def test_a_reader_that_has_left_ends_the_command_without_a_word(
+    arguments: tuple[str, ...], unbuffered: str
+) -> None:
+    """As `| head` does; 141 is what a shell says of a program that SIGPIPE ended. Unbuffered it is
+    seen at once.
+    """
     assert end_unread(arguments, unbuffered=unbuffered) == (EXIT_UNREAD, "")
 
 
 def test_a_verbs_help_that_nobody_reads_ends_without_a_word() -> None:
-    """argparse prints it and ends the program; unbuffered, newer Pythons forgive themselves what breaks there."""
+    """argparse prints it and ends the program; unbuffered, newer Pythons forgive themselves what
+    breaks there.
+    """
     assert end_unread(("train", "--help")) == (EXIT_UNREAD, "")
     assert end_unread(("train", "--help"), unbuffered="1") in [(0, ""), (EXIT_UNREAD, "")]
 
@@ -46,11 +62,17 @@ def test_a_verbs_help_that_nobody_reads_ends_without_a_word() -> None:
 def test_a_copy_installed_without_the_checkouts_files_says_so(tmp_path: Path) -> None:
     shutil.copytree(Path(aiayn.__file__).parent, tmp_path / "aiayn")
     ended = subprocess.run(
-        [sys.executable, "-m", "aiayn", "status"], cwd=tmp_path, capture_output=True, text=True, check=False,
+        [sys.executable, "-m", "aiayn", "status"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    )  # fmt: skip
+    )
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert re.fullmatch(r"aiayn status: /.*config: no such folder: .* --editable \.`, or .*\n", ended.stderr)
+    assert re.fullmatch(
+        r"aiayn status: /.*config: no such folder: .* --editable \.`, or .*\n", ended.stderr
+    )
 
 
 def test_a_failure_keeps_its_exit_code_where_nobody_reads() -> None:

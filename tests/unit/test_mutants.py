@@ -10,19 +10,28 @@ from tests.mutants.run import CHECKOUT, Mutant, MutantError, main, mutate, read_
 SCHEDULE = "workflow/aiayn/schedule.py"
 
 
-def make_mutant(name: str = "slower", old: str = "warmup_steps**-1.5", new: str = "warmup_steps**-1.25") -> Mutant:
+def make_mutant(
+    name: str = "slower", old: str = "warmup_steps**-1.5", new: str = "warmup_steps**-1.25"
+) -> Mutant:
     """Return a mutant of equation (3)."""
     return Mutant(name=name, file=SCHEDULE, old=old, new=new, tests=["tests/unit/test_schedule.py"])
 
 
 def is_of_deleted_wing(mutant: Mutant) -> bool:
     """Return whether a mutant changes, or is noticed by, a wing whose folder is deleted."""
-    folders = {Path(*Path(name.partition("::")[0]).parts[:2]) for name in (mutant.file, *mutant.tests)}
-    return any(folder.parts[0] in ("analysis", "tests") and not (CHECKOUT / folder).exists() for folder in folders)
+    folders = {
+        Path(*Path(name.partition("::")[0]).parts[:2]) for name in (mutant.file, *mutant.tests)
+    }
+    return any(
+        folder.parts[0] in ("analysis", "tests") and not (CHECKOUT / folder).exists()
+        for folder in folders
+    )
 
 
 @pytest.mark.parametrize(
-    "mutant", [one for one in read_mutants() if not is_of_deleted_wing(one)], ids=lambda mutant: mutant.name
+    "mutant",
+    [one for one in read_mutants() if not is_of_deleted_wing(one)],
+    ids=lambda mutant: mutant.name,
 )
 def test_every_mutant_fits_the_present_code_and_names_tests_that_exist(mutant: Mutant) -> None:
     assert (CHECKOUT / mutant.file).read_text(encoding="utf-8").count(mutant.old) == 1
@@ -32,10 +41,16 @@ def test_every_mutant_fits_the_present_code_and_names_tests_that_exist(mutant: M
 
 
 @pytest.mark.parametrize(("old", "count"), [("no such text", 0), ("warmup_steps", 3)])
-def test_an_old_text_that_does_not_stand_there_once_is_named(old: str, count: int, tmp_path: Path) -> None:
+def test_an_old_text_that_does_not_stand_there_once_is_named(
+    old: str, count: int, tmp_path: Path
+) -> None:
     (tmp_path / "workflow" / "aiayn").mkdir(parents=True)
-    (tmp_path / SCHEDULE).write_text((CHECKOUT / SCHEDULE).read_text(encoding="utf-8"), encoding="utf-8")
-    with pytest.raises(MutantError, match=f"slower: {SCHEDULE} has {count} times '{old}', expected 1"):
+    (tmp_path / SCHEDULE).write_text(
+        (CHECKOUT / SCHEDULE).read_text(encoding="utf-8"), encoding="utf-8"
+    )
+    with pytest.raises(
+        MutantError, match=f"slower: {SCHEDULE} has {count} times '{old}', expected 1"
+    ):
         mutate(make_mutant(old=old), tmp_path)
 
 
@@ -48,7 +63,11 @@ def test_an_old_text_that_does_not_stand_there_once_is_named(old: str, count: in
     ],
 )
 def test_killed_survived_and_unfit_mutants_are_reported(
-    mutant: Mutant, code: int, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    mutant: Mutant,
+    code: int,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     if not (CHECKOUT / ".git").exists():
         pytest.skip("no git here, whose files are copied")
@@ -61,6 +80,10 @@ def test_tests_that_fail_without_a_mutant_judge_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(run, "read_mutants", lambda: [make_mutant()])
-    monkeypatch.setattr(run, "copy_tree", lambda into: (into / "tests" / "unit").mkdir(parents=True))
+    monkeypatch.setattr(
+        run, "copy_tree", lambda into: (into / "tests" / "unit").mkdir(parents=True)
+    )
     assert main([]) == 1
-    assert "the tests must pass without a mutant (pytest's exit code is 4)" in capsys.readouterr().out
+    assert (
+        "the tests must pass without a mutant (pytest's exit code is 4)" in capsys.readouterr().out
+    )

@@ -1,7 +1,9 @@
-r"""Moses' scripts of 2018, character by character: what they printed is here as digests, and as lines to read.
+r"""Moses' scripts of 2018, character by character: what they printed is here as digests, and as
+lines to read.
 
-The digests are of what perl printed with mosesdecoder 8c5eaa1a (2018-06-25, before the final dots changed): normalize-
-punctuation.perl, remove-non-printing-char.perl and tokenizer.perl -q; of tokens, white space was made one blank.
+The digests are of what perl printed with mosesdecoder 8c5eaa1a (2018-06-25, before the final dots
+changed): normalize- punctuation.perl, remove-non-printing-char.perl and tokenizer.perl -q; of
+tokens, white space was made one blank.
 """
 
 import hashlib
@@ -53,14 +55,34 @@ def test_another_languages_rules_give_another_digest(newstest: Path) -> None:
 @pytest.mark.parametrize(
     ("language", "line", "printed"),
     [
-        ("en", "He said \u201cyes\u201d, \u2018no\u2019 and it\u2019s", 'He said "yes," "no" and it\'s'),
-        ("de", "Er sagt \u201eja\u201c, \u201ajein\u2018 \u2013 so\u2014so\u2026", 'Er sagt "ja", "jein" - so - so...'),
-        ("fr", "\u00abOui\u00bb, dit\u00a0: \u00ab\u00a0non\u00a0\u00bb\u00a0!", '"Oui", dit: "non" !'),
+        (
+            "en",
+            "He said \u201cyes\u201d, \u2018no\u2019 and it\u2019s",
+            'He said "yes," "no" and it\'s',
+        ),
+        (
+            "de",
+            "Er sagt \u201eja\u201c, \u201ajein\u2018 \u2013 so\u2014so\u2026",
+            'Er sagt "ja", "jein" - so - so...',
+        ),
+        (
+            "fr",
+            "\u00abOui\u00bb, dit\u00a0: \u00ab\u00a0non\u00a0\u00bb\u00a0!",
+            '"Oui", dit: "non" !',
+        ),
         ("fr", "a \u00a0\u00ab\u00a0b\u00a0\u00bb\u00a0c", 'a "b" c'),
-        ("en", "10\u00a0000 in 5 % ( five ) of n\u00ba\u00a07, 3\u00a0cm", "10.000 in 5% (five) of n\u00ba 7, 3 cm"),
+        (
+            "en",
+            "10\u00a0000 in 5 % ( five ) of n\u00ba\u00a07, 3\u00a0cm",
+            "10.000 in 5% (five) of n\u00ba 7, 3 cm",
+        ),
         ("de", "10\u00a0000 (zehn\u00a0Tausend)", "10,000 (zehn\u00a0Tausend) "),
         ("de", 'Er sagt: "Ja." Sie: "Nein,"', 'Er sagt: "Ja". Sie: "Nein",'),
-        ("de", 'Er sagt: "Ja."', 'Er sagt: "Ja".'),  # at a line's end as well, against the script's own comment
+        (
+            "de",
+            'Er sagt: "Ja."',
+            'Er sagt: "Ja".',
+        ),  # at a line's end as well, against the script's own comment
         ("de", 'Er sagt: "Ja."<', 'Er sagt: "Ja."<'),
         ("en", "``so'' a`b \u00b4c\u00b4", " \" so \" a'b 'c'"),
         ("en", "a\rb (c)d :e ;f", "ab (c) d:e;f"),
@@ -73,7 +95,10 @@ def test_punctuation_becomes_what_the_script_prints(language: str, line: str, pr
 
 def test_what_does_not_print_becomes_a_blank_each() -> None:
     assert blank_non_printing("a\u00adb\u200b\ufeff\tc\u0085\ue000d\x7f") == "a b   c  d "
-    assert blank_non_printing("no-break\u00a0space \u2028 \u00e9") == "no-break\u00a0space \u2028 \u00e9"
+    assert (
+        blank_non_printing("no-break\u00a0space \u2028 \u00e9")
+        == "no-break\u00a0space \u2028 \u00e9"
+    )
 
 
 LIKELY_TROUBLE = (
@@ -85,13 +110,21 @@ LIKELY_TROUBLE = (
 
 @pytest.mark.parametrize("language", ["en", "de", "fr"])
 @pytest.mark.parametrize("is_aggressive", [False, True])
-def test_steps_that_are_passed_over_would_have_changed_nothing(language: str, is_aggressive: bool) -> None:
+def test_steps_that_are_passed_over_would_have_changed_nothing(
+    language: str, is_aggressive: bool
+) -> None:
     rng = random.Random(f"{language} {is_aggressive}")
-    lines = ["".join(rng.choice(LIKELY_TROUBLE) + rng.choice(("", " ")) for _ in range(rng.randint(0, 9)))
-             for _ in range(1500)]  # fmt: skip
+    lines = [
+        "".join(
+            rng.choice(LIKELY_TROUBLE) + rng.choice(("", " ")) for _ in range(rng.randint(0, 9))
+        )
+        for _ in range(1500)
+    ]
     ours, theirs = Tokenizer(language, is_aggressive=is_aggressive), MosesTokenizer(lang=language)
     for line in lines:
-        expected = theirs.tokenize(line, return_str=True, escape=True, aggressive_dash_splits=is_aggressive)
+        expected = theirs.tokenize(
+            line, return_str=True, escape=True, aggressive_dash_splits=is_aggressive
+        )
         assert ours.tokenize(line) == expected, line
 
 

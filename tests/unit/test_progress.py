@@ -12,7 +12,9 @@ from aiayn.runs.log import LogTail
 
 def log(update: int | None) -> LogTail:
     """Return what a log's end tells of an update."""
-    return LogTail(lines=[], modified="", update=update, loss_bits=5.125, target_tokens_per_second=1234.4)
+    return LogTail(
+        lines=[], modified="", update=update, loss_bits=5.125, target_tokens_per_second=1234.4
+    )
 
 
 @pytest.fixture
@@ -22,7 +24,9 @@ def line(monkeypatch: pytest.MonkeyPatch) -> ProgressLine:
     return ProgressLine("run", 1000)
 
 
-def test_a_line_has_the_update_the_loss_and_the_speed(line: ProgressLine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_has_the_update_the_loss_and_the_speed(
+    line: ProgressLine, capsys: pytest.CaptureFixture[str]
+) -> None:
     line.show(log(200))
     line.show(log(300))
     last = capsys.readouterr().err.splitlines()[-1]
@@ -48,13 +52,17 @@ def test_a_run_resumed_below_where_it_was_killed_is_counted_from_there(
     assert "600/1000" in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_without_statistics_there_is_no_line(line: ProgressLine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_statistics_there_is_no_line(
+    line: ProgressLine, capsys: pytest.CaptureFixture[str]
+) -> None:
     line.show(None)
     line.show(log(None), is_last=True)
     assert capsys.readouterr().err == ""
 
 
-def test_a_closed_pipe_does_not_end_the_driver(line: ProgressLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_pipe_does_not_end_the_driver(
+    line: ProgressLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Broken(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError

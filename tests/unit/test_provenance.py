@@ -52,7 +52,10 @@ def test_an_output_appears_whole(tmp_path: Path) -> None:
     [
         (lambda path: path.write_bytes(b"ha") / 0, ZeroDivisionError),
         (lambda path: None, FileNotFoundError),  # an output that was never written is an error, too
-        (lambda path: (path.symlink_to("/dev/full"), path.write_bytes(b"x")), OSError),  # no space left on device
+        (
+            lambda path: (path.symlink_to("/dev/full"), path.write_bytes(b"x")),
+            OSError,
+        ),  # no space left on device
     ],
 )
 def test_a_failure_leaves_the_earlier_output_and_nothing_half_written(
@@ -102,7 +105,9 @@ def killed_while(work: Callable[[], contextlib.AbstractContextManager[Path]]) ->
 
 
 @pytest.mark.parametrize("replace", [replace_on_success, replace_outputs_on_success])
-def test_what_a_killed_process_left_goes_at_the_next_start(replace: Replace, tmp_path: Path) -> None:
+def test_what_a_killed_process_left_goes_at_the_next_start(
+    replace: Replace, tmp_path: Path
+) -> None:
     killed_while(lambda: replace(tmp_path / "record.json"))
     killed_while(lambda: replace(tmp_path / "other.json"))
     (left,) = tmp_path.glob(".record.json.*.partial")
@@ -110,7 +115,9 @@ def test_what_a_killed_process_left_goes_at_the_next_start(replace: Replace, tmp
     with replace(tmp_path / "record.json") as place:
         assert not left.exists()
         (place / "text" if place.is_dir() else place).write_bytes(b"whole")
-    assert [path for path in tmp_path.iterdir() if path.name.endswith(".partial")] == [of_another_output]
+    assert [path for path in tmp_path.iterdir() if path.name.endswith(".partial")] == [
+        of_another_output
+    ]
 
 
 def test_files_of_a_process_that_may_run_stay(tmp_path: Path) -> None:
@@ -119,7 +126,8 @@ def test_files_of_a_process_that_may_run_stay(tmp_path: Path) -> None:
     prefix = f".record.json.{platform.node()}."
     others = [
         tmp_path / f"{prefix}{child.pid}.partial",
-        tmp_path / f".record.json.another-host.{2**22 + 1}.partial",  # more than Linux numbers processes
+        tmp_path
+        / f".record.json.another-host.{2**22 + 1}.partial",  # more than Linux numbers processes
         tmp_path / f"{prefix}x.partial",
         mine,
     ]
@@ -140,7 +148,9 @@ def test_a_file_has_the_sha256_that_sha256sum_prints(tmp_path: Path) -> None:
     assert file_sha256(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
-def test_provenance_names_its_inputs_and_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_provenance_names_its_inputs_and_its_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "input"
     path.write_bytes(b"x")
     monkeypatch.setattr(sys, "argv", ["/bin/aiayn", "clean", "--text", "a b"])
@@ -161,7 +171,9 @@ def test_the_commit_is_the_drivers_or_gits_or_unknown(
     fresh_commit()
     monkeypatch.delenv("AIAYN_COMMIT")
     folder = Path(aiayn.provenance.__file__).parent
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=False)
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=False
+    )
     expected = head.stdout.strip() if head.returncode == 0 else "unknown"
     assert commit_label().removesuffix("+dirty") == expected
     fresh_commit()
@@ -172,14 +184,17 @@ def test_the_commit_is_the_drivers_or_gits_or_unknown(
 def test_what_the_disk_cannot_hold_is_refused_beforehand(tmp_path: Path) -> None:
     not_yet_made = tmp_path / "runs" / "run"
     require_free_space(not_yet_made, 1, "a run's checkpoints")
-    with pytest.raises(SpaceError, match=r"run: 1000000000\.00 GB needed for a run's checkpoints, .* GB free; make"):
+    with pytest.raises(
+        SpaceError, match=r"run: 1000000000\.00 GB needed for a run's checkpoints, .* GB free; make"
+    ):
         require_free_space(not_yet_made, 10**18, "a run's checkpoints")
     assert os.listdir(tmp_path) == []
 
 
 @pytest.fixture
 def disk_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int]]:
-    """Record each fsync with the file's name and size at that moment, and each name that is given or taken, in order.
+    """Record each fsync with the file's name and size at that moment, and each name that is given
+    or taken, in order.
 
     A kill cannot show what a power cut would: what was written, the kernel holds on to.
     """
@@ -187,7 +202,13 @@ def disk_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, int]]:
     fsync, replace, unlink = os.fsync, os.replace, os.unlink
 
     def recorded_fsync(descriptor: int) -> None:
-        calls.append(("fsync", Path(os.readlink(f"/proc/self/fd/{descriptor}")).name, os.fstat(descriptor).st_size))
+        calls.append(
+            (
+                "fsync",
+                Path(os.readlink(f"/proc/self/fd/{descriptor}")).name,
+                os.fstat(descriptor).st_size,
+            )
+        )
         fsync(descriptor)
 
     def recorded_replace(source: str | Path, target: str | Path) -> None:
@@ -221,8 +242,12 @@ def test_a_stages_bytes_are_on_the_disk_and_its_old_record_gone_before_any_name_
         for name in ("a", "b"):
             (folder / name).write_bytes(name.encode())
     assert disk_calls[:5] == [
-        ("fsync", "a", 1), ("fsync", "b", 1), ("unlink", "record.json", 0), ("replace", "a", 1), ("replace", "b", 1),
-    ]  # fmt: skip
+        ("fsync", "a", 1),
+        ("fsync", "b", 1),
+        ("unlink", "record.json", 0),
+        ("replace", "a", 1),
+        ("replace", "b", 1),
+    ]
 
 
 def test_a_line_is_on_the_disk_when_it_counts_as_appended(

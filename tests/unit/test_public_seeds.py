@@ -1,4 +1,6 @@
-"""Public seeds: what the shipped file has, which runs count, the pooled noise by a second path, and what is refused."""
+"""Public seeds: what the shipped file has, which runs count, the pooled noise by a second path, and
+what is refused.
+"""
 
 import csv
 import math
@@ -39,8 +41,12 @@ def spoilt(tmp_path: Path, old: str, new: str) -> Path:
     return tmp_path
 
 
-def recomputed(folder: Path, prefix: str, column: str, *, is_whole_only: bool) -> tuple[int, int, float, float, float]:
-    """Return settings, df, pooled, smallest and largest sd with the csv and statistics modules alone."""
+def recomputed(
+    folder: Path, prefix: str, column: str, *, is_whole_only: bool
+) -> tuple[int, int, float, float, float]:
+    """Return settings, df, pooled, smallest and largest sd with the csv and statistics modules
+    alone.
+    """
     values: dict[tuple[str, ...], list[float]] = defaultdict(list)
     with (folder / FILE_NAME).open(encoding="utf-8", newline="") as lines:
         for line in csv.DictReader(lines):
@@ -57,9 +63,14 @@ def recomputed(folder: Path, prefix: str, column: str, *, is_whole_only: bool) -
 def test_every_run_is_there_by_source_and_the_file_is_small() -> None:
     lines = read_public_seeds()
     assert Counter(line.source for line in lines) == {
-        "algoperf_v05": 585, "algoperf_v06": 33, "mlperf_v0.5": 30, "mlperf_v0.6": 120, "mlperf_v0.7": 180,
-        "fairseq-apollo": 5, "reproduce-transformer": 2,
-    }  # fmt: skip
+        "algoperf_v05": 585,
+        "algoperf_v06": 33,
+        "mlperf_v0.5": 30,
+        "mlperf_v0.6": 120,
+        "mlperf_v0.7": 180,
+        "fairseq-apollo": 5,
+        "reproduce-transformer": 2,
+    }
     assert (PUBLISHED_FOLDER / FILE_NAME).stat().st_size <= MAX_BYTES
     assert [(line.setting, line.bleu_test, line.bleu_sd) for line in published_means()][-2:] == [
         ("fp32", 27.60, 0.13),
@@ -71,7 +82,9 @@ def test_runs_of_a_setting_have_seeds_of_their_own() -> None:
     for source in (ALGOPERF, MLPERF):
         for runs in seed_noise(source).runs_by_setting.values():
             seeds = {run.seed for run in runs}
-            assert seeds == {""} or len(seeds) == len(runs)  # MLPerf's v0.6 and Google's TensorFlow log no seed
+            assert seeds == {""} or len(seeds) == len(
+                runs
+            )  # MLPerf's v0.6 and Google's TensorFlow log no seed
 
 
 @pytest.mark.parametrize(
@@ -88,18 +101,32 @@ def test_the_noise_is_what_a_second_script_finds(
 ) -> None:
     pooled = seed_noise(source).pooled(quantity)
     assert pooled is not None
-    found = (pooled.num_systems, pooled.degrees_of_freedom, pooled.sd, pooled.smallest_sd, pooled.largest_sd)
-    assert found == pytest.approx(recomputed(PUBLISHED_FOLDER, prefix, quantity, is_whole_only=source == ALGOPERF))
+    found = (
+        pooled.num_systems,
+        pooled.degrees_of_freedom,
+        pooled.sd,
+        pooled.smallest_sd,
+        pooled.largest_sd,
+    )
+    assert found == pytest.approx(
+        recomputed(PUBLISHED_FOLDER, prefix, quantity, is_whole_only=source == ALGOPERF)
+    )
     decimals = 4 if quantity == "bits_dev" else 3
     assert tuple(round(value, decimals) for value in found) == expected
 
 
 def test_the_second_script_notices_a_value_that_changed(tmp_path: Path) -> None:
-    line = next(line for line in read_public_seeds() if line.updates == 133_333 and line.bits_dev != "")
-    folder = spoilt(tmp_path, f"{line.seed},1,133333,,{line.bits_dev:.5f}", f"{line.seed},1,133333,,9.00000")
+    line = next(
+        line for line in read_public_seeds() if line.updates == 133_333 and line.bits_dev != ""
+    )
+    folder = spoilt(
+        tmp_path, f"{line.seed},1,133333,,{line.bits_dev:.5f}", f"{line.seed},1,133333,,9.00000"
+    )
     pooled = seed_noise(ALGOPERF).pooled("bits_dev")
     assert pooled is not None
-    assert recomputed(folder, "algoperf_", "bits_dev", is_whole_only=True)[2] != pytest.approx(pooled.sd, rel=0.01)
+    assert recomputed(folder, "algoperf_", "bits_dev", is_whole_only=True)[2] != pytest.approx(
+        pooled.sd, rel=0.01
+    )
 
 
 def test_a_run_that_stopped_early_or_never_learned_does_not_count() -> None:
@@ -107,7 +134,9 @@ def test_a_run_that_stopped_early_or_never_learned_does_not_count() -> None:
     assert {run.updates for run in counted} == {133_333}
     assert min(run.bleu_test for run in counted) > 25  # type: ignore[type-var]
     assert {run.averaged for run in counted} == {"no"}
-    assert not any("generalized_adam external_tuning/wmt_jax/trial_1" in run.setting_name for run in counted)
+    assert not any(
+        "generalized_adam external_tuning/wmt_jax/trial_1" in run.setting_name for run in counted
+    )
 
 
 def test_mlperf_has_no_loss_and_the_noisiest_setting_is_named() -> None:
@@ -121,19 +150,26 @@ def test_mlperf_has_no_loss_and_the_noisiest_setting_is_named() -> None:
 
 def test_the_sentence_names_both_sources() -> None:
     sentence = noise_sentence()
-    for words in ("330 En-De runs of 33 systems have a pooled sd of 0.32 BLEU", "59 De-En runs of 12 settings 0.17"):
+    for words in (
+        "330 En-De runs of 33 systems have a pooled sd of 0.32 BLEU",
+        "59 De-En runs of 12 settings 0.17",
+    ):
         assert words in sentence
 
 
 def test_a_verdict_without_an_sd_of_ours_says_the_seeds_at_public_noise() -> None:
     """MLPerf's sd 0.32 with about 300 df: 0.27 + 1.65 * 0.32 / n^0.5 falls below 0.5 at n = 6."""
     sd = recomputed(PUBLISHED_FOLDER, "mlperf_", "bleu_test", is_whole_only=False)[2]
-    enough = next(n for n in range(3, 99) if 0.27 + stats.t.ppf(0.95, 297 + n - 1) * sd / math.sqrt(n) < 0.5)
+    enough = next(
+        n for n in range(3, 99) if 0.27 + stats.t.ppf(0.95, 297 + n - 1) * sd / math.sqrt(n) < 0.5
+    )
     text = seeds_by_public_noise(judge(28.4, [28.13], None))
     assert text == f"{enough} at MLPerf's sd 0.32 (En-De), 3 at AlgoPerf's sd 0.17 (De-En)"
     assert seeds_by_public_noise(judge(28.4, [28.13, 28.2], None)) == ""  # an sd of ours
     assert seeds_by_public_noise(judge(28.4, [], None)) == ""  # no difference
-    assert seeds_by_public_noise(judge(28.4, [27.9], None)).startswith("no number at MLPerf's sd")  # at the margin
+    assert seeds_by_public_noise(judge(28.4, [27.9], None)).startswith(
+        "no number at MLPerf's sd"
+    )  # at the margin
 
 
 def test_what_runs_that_ended_later_would_change() -> None:
@@ -160,14 +196,24 @@ def test_what_runs_that_ended_later_would_change() -> None:
     ("old", "new", "expected"),
     [
         (",bits_dev,", ",", r"public_seeds\.csv:1: header is .*; expected .*'bits_dev'"),
-        ("trial_1,study_0,3806044122", "trial_1,study_1,3806044122", r"public_seeds\.csv:\d+: .*study_1 is also at"),
+        (
+            "trial_1,study_0,3806044122",
+            "trial_1,study_1,3806044122",
+            r"public_seeds\.csv:\d+: .*study_1 is also at",
+        ),
         ("3806044122,1,59547", "3806044122,1,many", r"public_seeds\.csv:2: "),
-        ("3806044122,1,59547", "3806044122,2,59547", r"public_seeds\.csv:2: num_seeds 2 with bleu_sd ''; expected"),
+        (
+            "3806044122,1,59547",
+            "3806044122,2,59547",
+            r"public_seeds\.csv:2: num_seeds 2 with bleu_sd ''; expected",
+        ),
         (",27.58,0.22,", ",27.58,,", r"num_seeds 3 with bleu_sd ''; expected a run of 1 seed"),
         ("huggingface_bleu,no", "huggingface_bleu,maybe", r"Invalid enum value 'maybe'"),
     ],
 )
-def test_a_file_that_is_spoilt_is_one_sentence(tmp_path: Path, old: str, new: str, expected: str) -> None:
+def test_a_file_that_is_spoilt_is_one_sentence(
+    tmp_path: Path, old: str, new: str, expected: str
+) -> None:
     with pytest.raises(TableError, match=expected) as raised:
         read_public_seeds(spoilt(tmp_path, old, new))
     assert "\n" not in str(raised.value)
@@ -227,11 +273,18 @@ def test_collecting_takes_the_last_evaluation_and_the_last_common_epoch(tmp_path
     assert (row["epochs"], row["seconds"], row["seconds_per_epoch"]) == ("1.50", "150.0", "90.00")
 
 
-def test_collecting_a_file_without_a_column_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_collecting_a_file_without_a_column_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     clone = algoperf_clone(tmp_path / "clone", HEADER.replace("validation/loss", "loss"))
-    assert main([str(clone), str(mlperf_files(tmp_path / "mlperf")), "--output", str(tmp_path)]) == 1
+    assert (
+        main([str(clone), str(mlperf_files(tmp_path / "mlperf")), "--output", str(tmp_path)]) == 1
+    )
     error = capsys.readouterr().err
-    assert re.search(r"collect: previous_leaderboards/.*/eval_measurements\.csv: no column 'validation/loss'", error)
+    assert re.search(
+        r"collect: previous_leaderboards/.*/eval_measurements\.csv: no column 'validation/loss'",
+        error,
+    )
     assert error.count("\n") == 1
     shutil.rmtree(tmp_path / "mlperf")
     assert main([str(clone), str(tmp_path / "mlperf"), "--output", str(tmp_path)]) == 1

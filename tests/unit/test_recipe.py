@@ -1,4 +1,6 @@
-"""A recipe says where its text is published and how that is checked; what contradicts itself is refused by its line."""
+"""A recipe says where its text is published and how that is checked; what contradicts itself is
+refused by its line.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,9 @@ def read_edited(tmp_path: Path, edit: dict[str, Any]) -> CorpusSpec:
     """Read a recipe that inherits wmt14_en_de with these keys of its own."""
     folder = tmp_path / "corpora"
     folder.mkdir(exist_ok=True)
-    (folder / "wmt14_en_de.yaml").write_bytes((CONFIG_FOLDER / "corpora" / "wmt14_en_de.yaml").read_bytes())
+    (folder / "wmt14_en_de.yaml").write_bytes(
+        (CONFIG_FOLDER / "corpora" / "wmt14_en_de.yaml").read_bytes()
+    )
     own = {"name": "small", "inherits": "wmt14_en_de", "description": "x", **edit}
     (folder / "small.yaml").write_text(yaml.safe_dump(own, sort_keys=False), encoding="utf-8")
     return read_corpus("small", tmp_path)
@@ -35,7 +39,9 @@ def read_edited(tmp_path: Path, edit: dict[str, Any]) -> CorpusSpec:
 
 def test_the_recipes_are_those_of_kind_archives() -> None:
     names = sorted(path.stem for path in (CONFIG_FOLDER / "corpora").glob("*.yaml"))
-    assert [name for name in names if isinstance(read_corpus(name).source, ArchiveSource)] == list(RECIPES)
+    assert [name for name in names if isinstance(read_corpus(name).source, ArchiveSource)] == list(
+        RECIPES
+    )
 
 
 def test_the_published_counts_add_up() -> None:
@@ -51,7 +57,13 @@ def test_what_the_recipes_join() -> None:
         "fairseq_scaling": ["europarl_v7", "commoncrawl", "news_commentary_v12"],
         "t2t": ["europarl_v7", "commoncrawl", "news_commentary_v11"],
         "wmt14_en_de": ["europarl_v7", "commoncrawl", "news_commentary_v9"],
-        "wmt14_en_fr": ["europarl_v7", "commoncrawl", "news_commentary_v9", "giga_fren", "undoc_2000"],
+        "wmt14_en_fr": [
+            "europarl_v7",
+            "commoncrawl",
+            "news_commentary_v9",
+            "giga_fren",
+            "undoc_2000",
+        ],
         "wmt16_en_de_google": ["europarl_v7_de_en", "commoncrawl", "news_commentary_v11"],
     }
 
@@ -94,7 +106,11 @@ def test_a_recipe_keeps_what_it_does_not_override(tmp_path: Path) -> None:
     real = read_corpus("wmt14_en_de")
     assert corpus.subword is not None
     assert (corpus.subword.vocabulary_size, corpus.subword.joint) == (500, True)
-    assert (corpus.source, corpus.clean, corpus.inherits) == (real.source, real.clean, "wmt14_en_de")
+    assert (corpus.source, corpus.clean, corpus.inherits) == (
+        real.source,
+        real.clean,
+        "wmt14_en_de",
+    )
 
 
 def test_a_mirror_has_a_folder_of_each_places_name() -> None:
@@ -114,7 +130,10 @@ def test_a_mirror_has_a_folder_of_each_places_name() -> None:
 
 def test_recipes_for_a_dead_download_name_the_rebuild() -> None:
     dead = {name: source_of(name).dead_download for name in RECIPES}
-    assert {name for name, download in dead.items() if download} == {"fairseq_scaling", "wmt16_en_de_google"}
+    assert {name for name, download in dead.items() if download} == {
+        "fairseq_scaling",
+        "wmt16_en_de_google",
+    }
     assert all("raw text" in download.rebuild for download in dead.values() if download)
 
 

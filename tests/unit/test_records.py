@@ -1,4 +1,6 @@
-"""Records are read back as they were written, also after they have moved, and nothing else is taken for one."""
+"""Records are read back as they were written, also after they have moved, and nothing else is taken
+for one.
+"""
 
 import json
 import shutil
@@ -48,7 +50,9 @@ def test_a_record_is_text_that_people_can_read(path: Path) -> None:
     assert f'\n "schema_version": {SCHEMA_VERSION},\n' in text
 
 
-def test_a_record_that_cannot_be_written_leaves_the_earlier_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_cannot_be_written_leaves_the_earlier_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def write_half(partial_path: Path, content: bytes) -> None:
         with partial_path.open("wb") as file:
             file.write(content[: len(content) // 2])
@@ -62,14 +66,20 @@ def test_a_record_that_cannot_be_written_leaves_the_earlier_one(path: Path, monk
 
 
 def test_a_data_bin_knows_its_test_sets() -> None:
-    data = msgspec.structs.replace(BINARIZED, fairseq_split_by_testset={"val": "valid", "flickr": "test"})
+    data = msgspec.structs.replace(
+        BINARIZED, fairseq_split_by_testset={"val": "valid", "flickr": "test"}
+    )
     assert data.split_of("flickr") == "test"
-    with pytest.raises(CorpusError, match="data-bin: no test set 'coco'; demo_en_de has val, flickr"):
+    with pytest.raises(
+        CorpusError, match="data-bin: no test set 'coco'; demo_en_de has val, flickr"
+    ):
         data.split_of("coco")
 
 
 def write_checkpoint(path: Path) -> CheckpointRecord:
-    """Write a checkpoint and its record, of an input in another folder, as the stage of average does."""
+    """Write a checkpoint and its record, of an input in another folder, as the stage of average
+    does.
+    """
     train_path = path.parents[1] / "train" / "seed1.json"
     for file in (train_path, path.with_suffix(".pt")):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +123,9 @@ def test_a_relative_path_of_a_record_gives_paths_from_the_working_directory(
 def test_what_lies_outside_of_the_working_directory_does_not_move_with_a_record_inside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a runs folder on a scratch disk: `../../scratch/...` would be another place from where the record is next."""
+    """As a runs folder on a scratch disk: `../../scratch/...` would be another place from where the
+    record is next.
+    """
     (tmp_path / "home" / "checkout").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "home" / "checkout")
     outside = tmp_path / "scratch" / "runs" / "x.pt"
@@ -132,8 +144,14 @@ def test_a_linked_folder_counts_as_lying_where_its_link_does(tmp_path: Path) -> 
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "checkout" / "results").symlink_to(tmp_path / "scratch" / "results")
     model_path = tmp_path / "checkout" / "runs" / "x.pt"
-    write_record(msgspec.structs.replace(CHECKPOINT, path=model_path), tmp_path / "checkout" / "results" / "last5.json")
-    assert read_record(tmp_path / "checkout" / "results" / "last5.json", CheckpointRecord).path == model_path
+    write_record(
+        msgspec.structs.replace(CHECKPOINT, path=model_path),
+        tmp_path / "checkout" / "results" / "last5.json",
+    )
+    assert (
+        read_record(tmp_path / "checkout" / "results" / "last5.json", CheckpointRecord).path
+        == model_path
+    )
     shutil.copytree(tmp_path / "checkout" / "results", tmp_path / "copy" / "results")
     moved = read_record(tmp_path / "copy" / "results" / "last5.json", CheckpointRecord)
     assert moved.path == tmp_path / "copy" / "runs" / "x.pt"
@@ -143,14 +161,19 @@ RUN = "demo_en_de-base-seed1-0a1b2c3d"
 
 
 def write_training(folder: Path, *, is_absolute: bool) -> Path:
-    """Write a finished run and its record below a folder; its paths are relative, or absolute as on a scratch disk."""
+    """Write a finished run and its record below a folder; its paths are relative, or absolute as on
+    a scratch disk.
+    """
     run_folder = folder / "runs" / RUN
     (run_folder / "checkpoints").mkdir(parents=True)
     path = folder / "results" / "demo" / "train" / "demo_en_de" / "base" / "seed1.json"
     record = msgspec.structs.replace(
-        TRAINED, run=RUN, run_folder=run_folder, log_path=run_folder / "train.log",
+        TRAINED,
+        run=RUN,
+        run_folder=run_folder,
+        log_path=run_folder / "train.log",
         models=[SavedModel(update=20, path=run_folder / "checkpoints" / "x.pt")],
-    )  # fmt: skip
+    )
     write_record(record, path)
     if is_absolute:
         text = path.read_text(encoding="utf-8").replace('"../../../../../', f'"{folder}/')
@@ -166,7 +189,9 @@ def is_of(train: TrainRecord, run_folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("is_absolute", [False, True])
-def test_a_run_is_found_where_its_record_has_it_and_when_both_moved(tmp_path: Path, is_absolute: bool) -> None:
+def test_a_run_is_found_where_its_record_has_it_and_when_both_moved(
+    tmp_path: Path, is_absolute: bool
+) -> None:
     path = write_training(tmp_path / "first", is_absolute=is_absolute)
     assert is_of(read_train_record(path, Path("runs")), tmp_path / "first" / "runs" / RUN)
     (tmp_path / "first").rename(tmp_path / "second")
@@ -175,8 +200,12 @@ def test_a_run_is_found_where_its_record_has_it_and_when_both_moved(tmp_path: Pa
 
 
 @pytest.mark.parametrize("is_absolute", [False, True])
-def test_a_run_that_moved_alone_is_sought_by_its_name_below_the_runs_folder(tmp_path: Path, is_absolute: bool) -> None:
+def test_a_run_that_moved_alone_is_sought_by_its_name_below_the_runs_folder(
+    tmp_path: Path, is_absolute: bool
+) -> None:
     path = write_training(tmp_path, is_absolute=is_absolute)
     (tmp_path / "runs").rename(tmp_path / "scratch")
     assert is_of(read_train_record(path, tmp_path / "scratch"), tmp_path / "scratch" / RUN)
-    assert is_of(read_train_record(path, tmp_path / "nowhere"), tmp_path / "runs" / RUN)  # as recorded
+    assert is_of(
+        read_train_record(path, tmp_path / "nowhere"), tmp_path / "runs" / RUN
+    )  # as recorded

@@ -1,4 +1,6 @@
-"""Each row of the table of removed things is answered with its sentence, and names nothing that still exists."""
+"""Each row of the table of removed things is answered with its sentence, and names nothing that
+still exists.
+"""
 
 import pytest
 
@@ -20,7 +22,9 @@ def read_with_key(key: str) -> ScaleSpec:
 
 
 def answer_of(name: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """Return how the program answers the use of a row's name; each answer ends with exit code 2 or a ConfigError."""
+    """Return how the program answers the use of a row's name; each answer ends with exit code 2 or
+    a ConfigError.
+    """
     if name.endswith(":"):
         with pytest.raises(ConfigError) as raised:
             read_with_key(name.removesuffix(":"))
@@ -52,9 +56,14 @@ def test_a_removed_name_is_no_longer_offered(name: str) -> None:
             build_parser(verb).parse_args(flag)
 
 
-def test_a_removed_flag_is_found_after_others_and_with_its_value(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_removed_flag_is_found_after_others_and_with_its_value(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["tables", "--from-logs", "seeds", "--log-cache=out"]) == 2
-    assert capsys.readouterr().err == f"aiayn tables: --log-cache is gone: {REMOVED['tables --log-cache']}\n"
+    assert (
+        capsys.readouterr().err
+        == f"aiayn tables: --log-cache is gone: {REMOVED['tables --log-cache']}\n"
+    )
 
 
 def test_a_removed_value_of_a_flag_leaves_other_values_alone(

@@ -33,7 +33,13 @@ SMALL = Table(
         Column("ours", "ours", side="ours"),
     ),
     rows=(
-        Row((text_cell("a_b", "label"), text_cell("3.3e18", num_columns=2), text_cell("1.50 (n=2)", "ours", "\u2020"))),
+        Row(
+            (
+                text_cell("a_b", "label"),
+                text_cell("3.3e18", num_columns=2),
+                text_cell("1.50 (n=2)", "ours", "\u2020"),
+            )
+        ),
         Row(
             (
                 text_cell("c|d", "label"),
@@ -48,7 +54,8 @@ SMALL = Table(
 )
 
 
-# Marks, notes, several levels of headings and states; of the other tables the csv says what their cells hold.
+# Marks, notes, several levels of headings and states; of the other tables the csv says what their
+# cells hold.
 IN_EVERY_FORMAT = ("table2", "conclusions")
 
 
@@ -62,12 +69,16 @@ def demo_tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
         variant_seeds=[1, 2],
     )
     write_everything(site)
-    results = gather_results(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
+    results = gather_results(
+        site.scale, site.results_folder, so_far=False, config_folder=site.config_folder
+    )
     return {table.name: table for table in lay_out_tables(make_frame(results))}
 
 
 @pytest.mark.parametrize("suffix", sorted(RENDERER_BY_SUFFIX))
-def test_the_rendered_tables_are_the_golden_ones(demo_tables: dict[str, Table], suffix: str) -> None:
+def test_the_rendered_tables_are_the_golden_ones(
+    demo_tables: dict[str, Table], suffix: str
+) -> None:
     written = [name for name in demo_tables if name not in ONLY_ON_THE_PAGE]
     written = [name for name in written if suffix == "csv" or name in IN_EVERY_FORMAT]
     for name in written:
@@ -78,14 +89,18 @@ def test_the_rendered_tables_are_the_golden_ones(demo_tables: dict[str, Table], 
 def test_if_a_mark_holds_for_part_of_a_row_each_number_is_marked() -> None:
     columns = tuple(Column(name, name, side="ours") for name in ("one", "two", "three"))
     rows = [
-        Row((text_cell(name, "label"), *(text_cell(text, "ours", *marks) for text, *marks in cells)))
+        Row(
+            (text_cell(name, "label"), *(text_cell(text, "ours", *marks) for text, *marks in cells))
+        )
         for name, cells in (
             ("part", (("1", "\u2020"), ("2", "\u2020"), ("3",))),
             ("whole", (("4", "\u2020"), ("5", "\u2020"), ("6", "\u2020"))),
             ("blanks apart", (("7", "\u2020"), ("", "\u2020"), ("",))),
         )
     ]
-    shown = compact(replace(SMALL, columns=(Column("row", "", side="label"), *columns), rows=tuple(rows)))
+    shown = compact(
+        replace(SMALL, columns=(Column("row", "", side="label"), *columns), rows=tuple(rows))
+    )
     assert [[plain_text(cell) for cell in row.cells] for row in shown.rows] == [
         ["part", "1 [\u2020]", "2 [\u2020]", "3"],
         ["whole", "4 [\u2020]", "5", "6"],
@@ -94,20 +109,37 @@ def test_if_a_mark_holds_for_part_of_a_row_each_number_is_marked() -> None:
 
 
 def test_a_span_over_an_omitted_column_becomes_narrower() -> None:
-    columns = (Column("row", "", side="label"), Column("one", "one"), Column("empty", "empty", side="ours"))
-    rows = (Row((text_cell("a", "label"), text_cell("1"), text_cell("\u2013", "state"))),
-            Row((text_cell("b", "label"), text_cell("2", num_columns=2))))  # fmt: skip
+    columns = (
+        Column("row", "", side="label"),
+        Column("one", "one"),
+        Column("empty", "empty", side="ours"),
+    )
+    rows = (
+        Row((text_cell("a", "label"), text_cell("1"), text_cell("\u2013", "state"))),
+        Row((text_cell("b", "label"), text_cell("2", num_columns=2))),
+    )
     shown = compact(replace(SMALL, columns=columns, rows=rows))
     assert [column.name for column in shown.columns] == ["row", "one"]
     assert [[cell.num_columns for cell in row.cells] for row in shown.rows] == [[1, 1], [1, 1]]
 
 
 def test_a_column_that_waits_for_all_its_runs_is_named_once_there_is_any_number() -> None:
-    key = CellKey(corpus="c", system="base", average="last5", testset="t", role="test", language_pair="en-fr")
-    columns = (Column("row", "", side="label"), Column("de", "ours", "BLEU EN-DE", "ours"),
-               Column("fr", "ours", "BLEU EN-FR", "ours"), Column("call", "call", side="ours"))  # fmt: skip
-    waiting = replace(text_cell("2 missing", "state"), shows=(Number(key=key, metric="bleu", quantity="bleu"),))
-    number, call = replace(waiting, parts=(Part("27.3"),), kind="ours"), text_cell("too close to call", "state")
+    key = CellKey(
+        corpus="c", system="base", average="last5", testset="t", role="test", language_pair="en-fr"
+    )
+    columns = (
+        Column("row", "", side="label"),
+        Column("de", "ours", "BLEU EN-DE", "ours"),
+        Column("fr", "ours", "BLEU EN-FR", "ours"),
+        Column("call", "call", side="ours"),
+    )
+    waiting = replace(
+        text_cell("2 missing", "state"), shows=(Number(key=key, metric="bleu", quantity="bleu"),)
+    )
+    number, call = (
+        replace(waiting, parts=(Part("27.3"),), kind="ours"),
+        text_cell("too close to call", "state"),
+    )
 
     def shown(first: Cell) -> Table:
         rows = (
@@ -120,7 +152,9 @@ def test_a_column_that_waits_for_all_its_runs_is_named_once_there_is_any_number(
     assert [note.text for note in shown(number).notes] == [
         "Left out, as no number of ours is in them: BLEU EN-FR ours."
     ]
-    assert shown(waiting).columns == columns  # nothing is measured: each column says what is asked for
+    assert (
+        shown(waiting).columns == columns
+    )  # nothing is measured: each column says what is asked for
     assert shown(waiting).notes == ()
 
 
@@ -129,26 +163,43 @@ def test_a_table_without_rows_keeps_its_columns() -> None:
 
 
 def test_an_interval_is_below_its_number_in_html() -> None:
-    cells = (text_cell("27.30 \u00b1 0.25 (n=3)", "ours", "\u2020"), text_cell("25.1, 26.2 (n=2)", "ours"))
-    text = render_html(replace(SMALL, rows=(Row((text_cell("a", "label"), *cells, text_cell("1"))),)))
+    cells = (
+        text_cell("27.30 \u00b1 0.25 (n=3)", "ours", "\u2020"),
+        text_cell("25.1, 26.2 (n=2)", "ours"),
+    )
+    text = render_html(
+        replace(SMALL, rows=(Row((text_cell("a", "label"), *cells, text_cell("1"))),))
+    )
     assert "27.30<sup>\u2020</sup><small>\u00b1 0.25 (n=3)</small></td>" in text
     assert "25.1, 26.2<small>(n=2)</small></td>" in text
 
 
 def test_the_best_of_ours_is_by_the_mean_and_separate_from_the_printed() -> None:
-    columns = (Column("row", "", side="label"), Column("one", "PPL", better="lower"), Column("two", "BLEU", side="ours",
-               better="higher"))  # fmt: skip
-    rows = (Row((text_cell("a", "label"), text_cell("4.9"), text_cell("25.0, 27.0 (n=2)", "ours"))),
-            Row((text_cell("b", "label"), text_cell("4.3"), text_cell("25.9 \u00b1 9.0 (n=3)", "ours"))),
-            Row((text_cell("c", "label"), text_cell("5.0", "ours"), text_cell("missing", "state"))))  # fmt: skip
+    columns = (
+        Column("row", "", side="label"),
+        Column("one", "PPL", better="lower"),
+        Column("two", "BLEU", side="ours", better="higher"),
+    )
+    rows = (
+        Row((text_cell("a", "label"), text_cell("4.9"), text_cell("25.0, 27.0 (n=2)", "ours"))),
+        Row(
+            (text_cell("b", "label"), text_cell("4.3"), text_cell("25.9 \u00b1 9.0 (n=3)", "ours"))
+        ),
+        Row((text_cell("c", "label"), text_cell("5.0", "ours"), text_cell("missing", "state"))),
+    )
     table = replace(SMALL, columns=columns, rows=rows)
     assert best_parts(table) == {(1, 1, 0), (0, 2, 0)}
-    assert best_parts(replace(table, columns=tuple(replace(one, better="") for one in columns))) == set()
+    assert (
+        best_parts(replace(table, columns=tuple(replace(one, better="") for one in columns)))
+        == set()
+    )
     assert "<b>4.3</b>" in render_html(table)
 
 
 def check_latex(latex: str, num_comments: int = 1) -> None:
-    """Fail on unbalanced braces or dollars, a comment sign, or a character that pdflatex does not know."""
+    """Fail on unbalanced braces or dollars, a comment sign, or a character that pdflatex does not
+    know.
+    """
     bare = re.sub(r"\\[\\{}%$&#_]", "", re.sub(r"^% .*$", "", latex, flags=re.MULTILINE))
     assert bare.count("{") == bare.count("}")
     assert bare.count("$") % 2 == 0

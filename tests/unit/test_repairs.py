@@ -1,4 +1,6 @@
-"""Each repair on translations that were damaged in its way: named with both scores, and it restores the clean lines."""
+"""Each repair on translations that were damaged in its way: named with both scores, and it restores
+the clean lines.
+"""
 
 import json
 import random
@@ -53,12 +55,16 @@ def sentences(rng: random.Random) -> list[str]:
 
 
 REFERENCES = sentences(random.Random(2017))
-CLEAN = [line.replace("über", "unter") if number % 3 else line for number, line in enumerate(REFERENCES)]
+CLEAN = [
+    line.replace("über", "unter") if number % 3 else line for number, line in enumerate(REFERENCES)
+]
 TOKENIZER = Tokenizer("de")
 
 
 def in_pieces(begin: str, inner: str, end: str) -> Callable[[str], str]:
-    """Return a function that splits longer words: `begin` marks a word, `inner` its later pieces, `end` a cut."""
+    """Return a function that splits longer words: `begin` marks a word, `inner` its later pieces,
+    `end` a cut.
+    """
 
     def split(line: str) -> str:
         words = []
@@ -72,12 +78,17 @@ def in_pieces(begin: str, inner: str, end: str) -> Callable[[str], str]:
 
 
 def byte_level(line: str) -> str:
-    shown = [byte for byte in range(256) if chr(byte).isprintable() and byte not in (0x20, 0xA0, 0xAD)]
+    shown = [
+        byte for byte in range(256) if chr(byte).isprintable() and byte not in (0x20, 0xA0, 0xAD)
+    ]
     characters = {byte: chr(byte) for byte in shown}
     characters |= {
-        byte: chr(256 + place) for place, byte in enumerate(byte for byte in range(256) if byte not in shown)
+        byte: chr(256 + place)
+        for place, byte in enumerate(byte for byte in range(256) if byte not in shown)
     }
-    return " ".join("".join(characters[byte] for byte in f" {word}".encode()) for word in line.split())
+    return " ".join(
+        "".join(characters[byte] for byte in f" {word}".encode()) for word in line.split()
+    )
 
 
 DAMAGES: dict[str, tuple[str, Callable[[list[str]], list[str]]]] = {
@@ -115,14 +126,29 @@ def test_a_damage_is_named_with_both_scores_and_its_repair(
     monkeypatch.chdir(tmp_path)
     Path("ref.de").write_text("\n".join([*REFERENCES, ""]), encoding="utf-8")
     Path("out.de").write_text("\n".join([*damaged(CLEAN), ""]), encoding="utf-8")
-    command = ["score", "--hypotheses", "out.de", "--references", "ref.de", "--language-pair", "en-de", "--json"]
+    command = [
+        "score",
+        "--hypotheses",
+        "out.de",
+        "--references",
+        "ref.de",
+        "--language-pair",
+        "en-de",
+        "--json",
+    ]
     assert main(command) == 0
     captured = capsys.readouterr()
     objects = json.loads(captured.out)
-    given = next(one["value"] for one in objects if one["metric"] == "bleu_tok_moses" and "repair" not in one)
-    (repaired,) = [one for one in objects if one["metric"] == "bleu_tok_moses" and one.get("repair") == name]
+    given = next(
+        one["value"] for one in objects if one["metric"] == "bleu_tok_moses" and "repair" not in one
+    )
+    (repaired,) = [
+        one for one in objects if one["metric"] == "bleu_tok_moses" and one.get("repair") == name
+    ]
     assert repaired["value"] > given + 2
-    assert f"bleu_tok_moses is {given:.2f} as given, and {repaired['value']:.2f} with" in captured.err
+    assert (
+        f"bleu_tok_moses is {given:.2f} as given, and {repaired['value']:.2f} with" in captured.err
+    )
     assert captured.err.rstrip().endswith("--repair " + " ".join(name.split("+")))
     assert main([*command, "--repair", *name.split("+")]) == 0
     assert json.loads(capsys.readouterr().out)[0]["value"] == pytest.approx(repaired["value"])
@@ -147,7 +173,16 @@ def test_an_unknown_repair_and_one_that_changes_nothing_are_refused(
 ) -> None:
     path = tmp_path / "ref.de"
     path.write_text("\n".join([*REFERENCES, ""]), encoding="utf-8")
-    command = ["score", "--hypotheses", str(path), "--references", str(path), "--language-pair", "en-de", "--repair"]
+    command = [
+        "score",
+        "--hypotheses",
+        str(path),
+        "--references",
+        str(path),
+        "--language-pair",
+        "en-de",
+        "--repair",
+    ]
     assert main([*command, "peices"]) == 2
     assert "did you mean 'pieces'" in capsys.readouterr().err
     assert main([*command, "pieces"]) == 1

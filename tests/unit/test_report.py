@@ -1,4 +1,6 @@
-"""The page needs no other file, shows what was run in one look, and cannot be taken for a reproduction."""
+"""The page needs no other file, shows what was run in one look, and cannot be taken for a
+reproduction.
+"""
 
 import itertools
 import re
@@ -35,7 +37,9 @@ FIGURE = DrawnFigure(
 
 
 class PageReader(HTMLParser):
-    """Collects ids, links, headings and what asks for a file; complains about a tag that is closed out of turn."""
+    """Collects ids, links, headings and what asks for a file; complains about a tag that is closed
+    out of turn.
+    """
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -54,7 +58,9 @@ class PageReader(HTMLParser):
         self.ids += [values["id"] or ""] if "id" in values else []
         for name in ("src", "srcset", "data", "poster", "action", "background", "ping"):
             self.asked += [f"{tag} {name}"] if name in values else []
-        self.asked += [tag] if tag in ("link", "iframe", "object", "embed", "base", "image", "use") else []
+        self.asked += (
+            [tag] if tag in ("link", "iframe", "object", "embed", "base", "image", "use") else []
+        )
         if tag == "a":
             self.links.append(values.get("href") or "")
         if re.fullmatch("h[1-6]", tag):
@@ -89,10 +95,16 @@ def demo_page(demo_site: Site) -> str:
 
 
 def requests_of(page: str) -> list[str]:
-    """Return what a browser would fetch to show a page: sources, imported styles, scripts that load."""
+    """Return what a browser would fetch to show a page: sources, imported styles, scripts that
+    load.
+    """
     asked = PageReader(page).asked
-    style_and_script = "".join(re.findall(r"<(?:style|script)>.*?</(?:style|script)>", page, flags=re.DOTALL))
-    asked += re.findall(r"@import|url\((?!#)|https?://|fetch\(|XMLHttp|import\(|WebSocket", style_and_script)
+    style_and_script = "".join(
+        re.findall(r"<(?:style|script)>.*?</(?:style|script)>", page, flags=re.DOTALL)
+    )
+    asked += re.findall(
+        r"@import|url\((?!#)|https?://|fetch\(|XMLHttp|import\(|WebSocket", style_and_script
+    )
     return asked
 
 
@@ -102,11 +114,15 @@ def test_no_request_leaves_the_page(demo_page: str) -> None:
     assert POLICY.startswith("default-src 'none'")
 
 
-def test_every_table_and_figure_is_in_a_chapter_and_every_link_leads_somewhere(demo_site: Site, demo_page: str) -> None:
+def test_every_table_and_figure_is_in_a_chapter_and_every_link_leads_somewhere(
+    demo_site: Site, demo_page: str
+) -> None:
     reader = PageReader(demo_page)
     assert len(reader.ids) == len(set(reader.ids))
     assert {table.name for table in tables_of(demo_site, so_far=False)} <= set(reader.ids)
-    assert FURTHER not in {place_of_table(table.name) for table in tables_of(demo_site, so_far=False)}
+    assert FURTHER not in {
+        place_of_table(table.name) for table in tables_of(demo_site, so_far=False)
+    }
     within = [link[1:] for link in reader.links if link.startswith("#")]
     assert set(within) <= set(reader.ids)
     assert {link for link in reader.links if not link.startswith("#")} == {
@@ -118,7 +134,9 @@ def test_every_table_and_figure_is_in_a_chapter_and_every_link_leads_somewhere(d
 def test_a_table_and_a_figure_that_no_chapter_names_are_in_a_last_one(demo_site: Site) -> None:
     origin = Origin(made="", commit="", so_far=False)
     page = render_report(frame_of(demo_site), [SMALL], origin, [FIGURE._replace(name="another")])
-    assert re.search(r'<section id="further">.*id="figure-another".*id="small"', page, flags=re.DOTALL)
+    assert re.search(
+        r'<section id="further">.*id="figure-another".*id="small"', page, flags=re.DOTALL
+    )
 
 
 def test_headings_are_in_order(demo_page: str) -> None:
@@ -130,7 +148,9 @@ def test_headings_are_in_order(demo_page: str) -> None:
 
 def test_a_screen_reader_finds_names_of_regions_tables_and_figures(demo_page: str) -> None:
     attributes = PageReader(demo_page).attributes
-    regions = [values for tag, values in attributes if tag == "div" and values.get("class") == "scroll"]
+    regions = [
+        values for tag, values in attributes if tag == "div" and values.get("class") == "scroll"
+    ]
     assert all(values.get("aria-label") and values.get("tabindex") == "0" for values in regions)
     assert demo_page.count("<table") == demo_page.count("<caption>")
     assert all(values.get("scope") for tag, values in attributes if tag == "th")
@@ -153,8 +173,10 @@ def contrast(one: str, other: str) -> float:
 
 def colours_of(style: str) -> dict[str, str]:
     found = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{3,6})", style))
-    return {name: "#" + "".join(letter * 2 for letter in value[1:]) if len(value) == 4 else value
-            for name, value in found.items()}  # fmt: skip
+    return {
+        name: "#" + "".join(letter * 2 for letter in value[1:]) if len(value) == 4 else value
+        for name, value in found.items()
+    }
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -166,11 +188,15 @@ def test_every_text_has_contrast(demo_page: str, theme: str) -> None:
             assert contrast(colours[text], colours[ground]) >= 4.5, (theme, text, ground)
 
 
-def test_each_number_of_ours_opens_its_run_commit_seed_hardware_and_signature(demo_site: Site, demo_page: str) -> None:
+def test_each_number_of_ours_opens_its_run_commit_seed_hardware_and_signature(
+    demo_site: Site, demo_page: str
+) -> None:
     seen: dict[str, int] = {}
     for table in tables_of(demo_site, so_far=False):
         part = render_html_part(table, Popovers())
-        cells = re.findall(r'<td class="ours"[^>]*>(.*?)</td>', part)  # a number of ours, not the state of a run
+        cells = re.findall(
+            r'<td class="ours"[^>]*>(.*?)</td>', part
+        )  # a number of ours, not the state of a run
         seen[table.name] = len(cells)
         bare = [text for text in cells if text and "popovertarget" not in text]
         is_of_no_run = table.name in (*COUNTED, "runs")
@@ -181,10 +207,19 @@ def test_each_number_of_ours_opens_its_run_commit_seed_hardware_and_signature(de
     assert targets <= set(PageReader(demo_page).ids)
     train = results_of(demo_site).train_by_key["demo_en_de", "base", 1]
     opened = re.findall(r'<div popover id="[^"]+".*?</div>', demo_page, flags=re.DOTALL)
-    of_bleu = [one for one in opened if "<b>bleu_tok_compound_split of base, demo_en_de, demo_test, last5</b>" in one]
+    of_bleu = [
+        one
+        for one in opened
+        if "<b>bleu_tok_compound_split of base, demo_en_de, demo_test, last5</b>" in one
+    ]
     assert len(of_bleu) == 1
     assert f'<a href="#run-{train.run}">' in of_bleu[0]
-    for detail in ("seed 1", train.provenance.commit[:12], "thread(s)", "case:mixed|of:bleu_tok_compound_split"):
+    for detail in (
+        "seed 1",
+        train.provenance.commit[:12],
+        "thread(s)",
+        "case:mixed|of:bleu_tok_compound_split",
+    ):
         assert detail in of_bleu[0]
 
 
@@ -214,7 +249,9 @@ def test_long_flat_tables_sort_and_others_do_not(demo_site: Site) -> None:
     assert not is_sortable(replace(tables["runs"], rows=tables["runs"].rows[:7]))
 
 
-def test_without_the_extra_the_page_has_tables_alone_and_says_how_to_get_pictures(demo_site: Site) -> None:
+def test_without_the_extra_the_page_has_tables_alone_and_says_how_to_get_pictures(
+    demo_site: Site,
+) -> None:
     page = page_of(demo_site, so_far=False, figures=None)
     assert page.count(INSTALL_COMMAND.replace("'", "&#x27;")) == 1
     assert "<figure" not in page
@@ -239,11 +276,16 @@ def test_figures_have_ids_of_their_own_and_those_not_shown_are_a_sentence(demo_s
 def test_drawn_figures_are_read_from_their_folder(tmp_path: Path) -> None:
     assert read_drawn(tmp_path) is None
     header = "name\ttitle\tcaption\talternative_text\treason\n"
-    (tmp_path / "figures.tsv").write_text(f"{header}a\tA\tOne\tText\t\nb\tB\tTwo\t\tNo runs.\n", encoding="utf-8")
+    (tmp_path / "figures.tsv").write_text(
+        f"{header}a\tA\tOne\tText\t\nb\tB\tTwo\t\tNo runs.\n", encoding="utf-8"
+    )
     (tmp_path / "a.svg").write_text("<svg/>", encoding="utf-8")
     drawn = read_drawn(tmp_path)
     assert drawn is not None
-    assert [(one.name, one.svg, one.reason) for one in drawn] == [("a", "<svg/>", ""), ("b", "", "No runs.")]
+    assert [(one.name, one.svg, one.reason) for one in drawn] == [
+        ("a", "<svg/>", ""),
+        ("b", "", "No runs."),
+    ]
 
 
 def test_a_page_without_anything_to_open_has_no_script() -> None:
@@ -251,7 +293,10 @@ def test_a_page_without_anything_to_open_has_no_script() -> None:
 
 
 def test_the_demo_says_that_it_is_no_reproduction(demo_page: str) -> None:
-    assert "None reproduces a number of the paper&#x27;s; the mark \u2020 is in each row that has one." in demo_page
+    assert (
+        "None reproduces a number of the paper&#x27;s; the mark \u2020 is in each row that has one."
+        in demo_page
+    )
     assert "12 trainings finished" not in demo_page  # 9 are asked for
     assert "9 of 9 trainings finished" in demo_page
     assert "Not comparable with the paper" in demo_page
@@ -269,8 +314,12 @@ def test_a_page_of_the_papers_scale_has_no_such_banner(tmp_path: Path) -> None:
 
 def test_a_page_without_any_run_is_whole_and_says_so(tmp_path: Path) -> None:
     page = page_of(make_site(tmp_path), so_far=True)
-    for words in ("0 of 9 trainings finished", "9 missing: demo_en_de base seed 1, ", "No BLEU of a test set yet",
-                  "what is there so far"):  # fmt: skip
+    for words in (
+        "0 of 9 trainings finished",
+        "9 missing: demo_en_de base seed 1, ",
+        "No BLEU of a test set yet",
+        "what is there so far",
+    ):
         assert words in page
 
 
@@ -279,5 +328,9 @@ def test_a_failed_run_is_named_with_its_reason(tmp_path: Path) -> None:
     write_attempt(site, "demo_en_fr", "big_enfr", 2, update=42, outcome="failed")
     page = page_of(site, so_far=True)
     assert '<strong class="bad">9 trainings</strong>' in page
-    assert re.search(r'1 failed: <a href="#run-demo_en_fr-big_enfr-seed2-[^"]*">demo_en_fr big_enfr seed 2 at up', page)
+    assert re.search(
+        r'1 failed: <a href="#run-demo_en_fr-big_enfr-seed2-[^"]*">demo_en_fr big_enfr seed 2'
+        r" at up",
+        page,
+    )
     assert "demo_en_fr big_enfr seed 2: failed at update 42 of 3,000; out of memory." in page

@@ -37,7 +37,9 @@ def add(folder: Path, text: str) -> None:
 def followed(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *steps: Callable[[], object], num_lines: int = 5
 ) -> tuple[list[str], list[str]]:
-    """Return the lines and notes of following a run in whose log a step is made between two looks, until it is done."""
+    """Return the lines and notes of following a run in whose log a step is made between two looks,
+    until it is done.
+    """
     left = [*steps, (folder / DONE_NAME).touch]
     monkeypatch.setattr(aiayn.runs.logs.time, "sleep", lambda seconds: left and left.pop(0)())
     notes: list[str] = []
@@ -46,7 +48,9 @@ def followed(
 
 def test_last_lines_are_found_from_the_end(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    path.write_text("".join(f"{number} {'x' * 1000}\n" for number in range(500)) + "torn", encoding="utf-8")
+    path.write_text(
+        "".join(f"{number} {'x' * 1000}\n" for number in range(500)) + "torn", encoding="utf-8"
+    )
     end = read_end(path, 3)
     assert [line.split(" ")[0] for line in end.lines] == ["497", "498", "499"]
     assert path.read_bytes()[end.torn_at :] == b"torn"
@@ -85,7 +89,13 @@ def test_following_prints_whole_lines_and_ends_with_the_last_when_the_run_is_don
         write_done(run_folder, updates=1, tokens=1, wall_seconds=1)
 
     steps = (lambda: add(run_folder, "4\nhal"), lambda: add(run_folder, "f\n"), end)
-    assert followed(run_folder, monkeypatch, *steps, num_lines=2)[0] == ["2", "3", "4", "half", "last"]
+    assert followed(run_folder, monkeypatch, *steps, num_lines=2)[0] == [
+        "2",
+        "3",
+        "4",
+        "half",
+        "last",
+    ]
 
 
 def test_following_goes_on_through_a_stop_and_another_attempt(
@@ -94,11 +104,13 @@ def test_following_goes_on_through_a_stop_and_another_attempt(
     write_log(run_folder, ["1"])
     run = RunFolder(run_folder)
     lines, notes = followed(
-        run_folder, monkeypatch,
+        run_folder,
+        monkeypatch,
         lambda: run.append_event(ended(1, 5, "stopped", update=20, reason="asked by SIGUSR2")),
         lambda: run.append_job(submitted("slurm", "23", minutes=5)),
-        lambda: run.append_event(started(2, 6, job="23", host="n2", update=20)), lambda: add(run_folder, "2\n"),
-    )  # fmt: skip
+        lambda: run.append_event(started(2, 6, job="23", host="n2", update=20)),
+        lambda: add(run_folder, "2\n"),
+    )
     assert lines == ["1", "2"]
     assert notes == [
         "== attempt 1 stopped 2026-01-01T12:05:00+00:00, resumes from update 20: asked by SIGUSR2",
@@ -132,11 +144,21 @@ def test_ctrl_c_ends_following(
     assert capsys.readouterr().out == "a line\n"
 
 
-def test_validations_come_by_update_the_later_counts_and_what_is_no_number_is_passed_over(tmp_path: Path) -> None:
+def test_validations_come_by_update_the_later_counts_and_what_is_no_number_is_passed_over(
+    tmp_path: Path,
+) -> None:
     def line(update: int, bits: str) -> str:
-        return f'2026-01-01 10:00:00 | INFO | valid | {{"valid_nll_loss": "{bits}", "valid_num_updates": "{update}"}}'
+        return (
+            f'2026-01-01 10:00:00 | INFO | valid | {{"valid_nll_loss": "{bits}",'
+            f' "valid_num_updates": "{update}"}}'
+        )
 
-    lines = [line(40, "5.0"), line(20, "9.5"), "2026-01-01 10:00:00 | INFO | train_inner | {}", line(40, "4.0")]
+    lines = [
+        line(40, "5.0"),
+        line(20, "9.5"),
+        "2026-01-01 10:00:00 | INFO | train_inner | {}",
+        line(40, "4.0"),
+    ]
     lines += [line(60, "3.0")[:-20], line(60, "nan"), line(80, "inf"), "| valid | 3", ""]
     path = tmp_path / "train.log"
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -146,4 +168,7 @@ def test_validations_come_by_update_the_later_counts_and_what_is_no_number_is_pa
     (tmp_path / "packed.log.xz").write_bytes(packed)
     assert list(read_validations(tmp_path / "packed.log").items()) == [(20, 9.5), (40, 4.0)]
     (tmp_path / "torn.log.xz").write_bytes(packed[:-20])
-    assert read_validations(tmp_path / "torn.log") in ({}, {20: 9.5, 40: 4.0})  # what could be unpacked
+    assert read_validations(tmp_path / "torn.log") in (
+        {},
+        {20: 9.5, 40: 4.0},
+    )  # what could be unpacked

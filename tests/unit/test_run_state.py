@@ -19,7 +19,9 @@ NOTHING = Evidence(
 FORGOTTEN = msgspec.structs.replace(
     NOTHING, asked="squeue", events=[ON_N1], jobs=[JOB], queued=[], last_activity=at(59)
 )
-YOUNG = msgspec.structs.replace(FORGOTTEN, events=[], jobs=[submitted("slurm", "22", minutes=59)], has_driver=True)
+YOUNG = msgspec.structs.replace(
+    FORGOTTEN, events=[], jobs=[submitted("slurm", "22", minutes=59)], has_driver=True
+)
 UNSEEN = "its lock cannot be seen from here; last activity 60 s ago"
 NOT_SEEN = ("unknown", f"squeue does not know of job 22; on n1, {UNSEEN}")
 NEXT, JOB_21 = [submitted("local", "22", minutes=6)], [submitted("slurm", "21")]
@@ -52,7 +54,11 @@ def queued(state: str, **changes: object) -> list[QueuedJob]:
             {"events": [started(1, 0, host="there")], "last_activity": at(59)},
             ("unknown", f"on there, {UNSEEN}"),
         ),
-        (NOTHING, {"events": [started(1, 0, host="there")], "last_activity": at(30)}, ("lost", LOST_REASON)),
+        (
+            NOTHING,
+            {"events": [started(1, 0, host="there")], "last_activity": at(30)},
+            ("lost", LOST_REASON),
+        ),
         # With a queue that shows a job.
         (FORGOTTEN, {"queued": queued("waiting", reason="Priority")}, ("queued", "Priority")),
         (
@@ -62,15 +68,28 @@ def queued(state: str, **changes: object) -> list[QueuedJob]:
         ),
         (FORGOTTEN, {"queued": queued("running")}, ("running", "")),
         (FORGOTTEN, {"queued": queued("running", reason="COMPLETING")}, ("running", "COMPLETING")),
-        (FORGOTTEN, {"queued": [*queued("waiting", reason="Dependency"), *queued("running")]}, ("running", "")),
+        (
+            FORGOTTEN,
+            {"queued": [*queued("waiting", reason="Dependency"), *queued("running")]},
+            ("running", ""),
+        ),
         (
             FORGOTTEN,
             {"queued": queued("waiting", reason="held"), "has_rank": True},
             ("running", "though squeue shows job 22 as waiting: held"),
         ),
-        (FORGOTTEN, {"queued": queued("ended", ending="cancelled")}, ("cancelled", "job 22 was cancelled")),
-        (FORGOTTEN, {"queued": queued("ended", ending="other")}, ("lost", LOST_REASON)),  # the queue knows
-        # With a queue that shows none: a controller that was killed forgets the jobs of its last seconds.
+        (
+            FORGOTTEN,
+            {"queued": queued("ended", ending="cancelled")},
+            ("cancelled", "job 22 was cancelled"),
+        ),
+        (
+            FORGOTTEN,
+            {"queued": queued("ended", ending="other")},
+            ("lost", LOST_REASON),
+        ),  # the queue knows
+        # With a queue that shows none: a controller that was killed forgets the jobs of its last
+        # seconds.
         (FORGOTTEN, {"has_rank": True}, ("running", "squeue does not know of its job")),
         (FORGOTTEN, {}, NOT_SEEN),
         (FORGOTTEN, {"has_driver": True}, NOT_SEEN),
@@ -85,13 +104,27 @@ def queued(state: str, **changes: object) -> list[QueuedJob]:
             ("lost", "job 22 ended before it began an attempt"),
         ),
         (YOUNG, {}, ("unknown", "squeue does not know of job 22, which was submitted 60 s ago")),
-        (YOUNG, {"queued": queued("ended", ending="failed")}, ("queued", "its driver is about to submit a job")),
-        (YOUNG, {"jobs": [JOB], "has_driver": False}, ("lost", "job 22 ended before it began an attempt")),
+        (
+            YOUNG,
+            {"queued": queued("ended", ending="failed")},
+            ("queued", "its driver is about to submit a job"),
+        ),
+        (
+            YOUNG,
+            {"jobs": [JOB], "has_driver": False},
+            ("lost", "job 22 ended before it began an attempt"),
+        ),
         # With a queue that does not answer.
-        (FORGOTTEN, {"queued": None}, ("unknown", "squeue does not answer; job 22 may wait, run or be gone")),
+        (
+            FORGOTTEN,
+            {"queued": None},
+            ("unknown", "squeue does not answer; job 22 may wait, run or be gone"),
+        ),
         (FORGOTTEN, {"queued": None, "has_rank": True}, ("running", "squeue does not answer")),
         (FORGOTTEN, {"queued": None, "events": FAILED, "jobs": JOB_21}, ("failed", "no space")),
     ],
 )
-def test_the_state_of_a_run(known: Evidence, changes: dict[str, object], expected: tuple[str, str]) -> None:
+def test_the_state_of_a_run(
+    known: Evidence, changes: dict[str, object], expected: tuple[str, str]
+) -> None:
     assert judge_state(msgspec.structs.replace(known, **changes)) == expected

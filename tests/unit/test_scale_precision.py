@@ -1,4 +1,6 @@
-"""One word of a config trains all its systems in another precision: digest, tables, flags, and who refuses it."""
+"""One word of a config trains all its systems in another precision: digest, tables, flags, and who
+refuses it.
+"""
 
 import contextlib
 from pathlib import Path
@@ -14,7 +16,15 @@ from aiayn.experiment import read_experiment
 from aiayn.plan.feasibility import check_feasible, check_precision
 from aiayn.scoring.runs import find_run_state
 from aiayn.spec.cluster import ClusterSpec
-from aiayn.spec.system import CONFIG_FOLDER, Overrides, TrainingSpec, overridden, read_scale, read_system, run_name
+from aiayn.spec.system import (
+    CONFIG_FOLDER,
+    Overrides,
+    TrainingSpec,
+    overridden,
+    read_scale,
+    read_system,
+    run_name,
+)
 from aiayn.spec.training import PRECISIONS, Precision
 from aiayn.train.request import TrainingRequest
 from paper_tables.layout import Table
@@ -31,14 +41,23 @@ NOTHING, BF16 = Overrides(), Overrides(precision="bf16")
 
 
 def run_of(system: str, overrides: Overrides = NOTHING) -> str:
-    """Return the name of a run of the paper's scale, with a data-bin and a stage version that never change."""
+    """Return the name of a run of the paper's scale, with a data-bin and a stage version that never
+    change.
+    """
     training = overridden(read_system(system, "paper"), overrides).training
     return run_name(
-        corpus="wmt14_en_de", system=system, seed=1, training=training, data_digest="0" * 16, stage_version=1
+        corpus="wmt14_en_de",
+        system=system,
+        seed=1,
+        training=training,
+        data_digest="0" * 16,
+        stage_version=1,
     )
 
 
-def test_without_a_precision_every_run_keeps_the_name_that_it_had_before_there_was_the_key() -> None:
+def test_without_a_precision_every_run_keeps_the_name_that_it_had_before_there_was_the_key() -> (
+    None
+):
     """Of 0.3.0, so that what it trained is found."""
     assert run_of("base") == "wmt14_en_de-base-seed1-eba6b64a"
     assert run_of("big") == "wmt14_en_de-big-seed1-d3ccabea"
@@ -69,7 +88,9 @@ def test_the_precision_of_a_config_stands_for_every_systems_own() -> None:
         assert system == msgspec.structs.replace(own[name], training=training)
 
 
-@pytest.mark.parametrize("overrides", [Overrides(), Overrides(updates=7), BF16, Overrides(updates=7, precision="tf32")])
+@pytest.mark.parametrize(
+    "overrides", [Overrides(), Overrides(updates=7), BF16, Overrides(updates=7, precision="tf32")]
+)
 def test_train_understands_the_flags_that_rule_train_gives(overrides: Overrides) -> None:
     flags = overrides.flags(read_system("base", "demo").training)
     train = ["--scale", "demo", "--corpus", "demo_en_de", "--system", "base", "--seed", "1"]
@@ -89,7 +110,9 @@ def test_rule_train_says_nothing_of_a_value_that_the_system_has_anyway() -> None
 def request_of(precision: Precision, folder: Path, device: str = "auto") -> TrainingRequest:
     """Return a request to train the demo's base."""
     changes = {"precision": precision, "device": device}
-    training = msgspec.convert(msgspec.to_builtins(read_system("base", "demo").training) | changes, TrainingSpec)
+    training = msgspec.convert(
+        msgspec.to_builtins(read_system("base", "demo").training) | changes, TrainingSpec
+    )
     return msgspec.structs.replace(make_request(folder / "run"), training=training)
 
 
@@ -115,7 +138,11 @@ def request_of(precision: Precision, folder: Path, device: str = "auto") -> Trai
     ],
 )
 def test_a_precision_that_the_devices_here_or_of_the_cluster_have_not_is_refused_before_anything_is_submitted(
-    place: list[str] | ClusterSpec, precision: Precision, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: list[str] | ClusterSpec,
+    precision: Precision,
+    device: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = place if isinstance(place, ClusterSpec) else None
     monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: place)
@@ -130,12 +157,18 @@ def test_a_precision_that_the_devices_here_or_of_the_cluster_have_not_is_refused
 def test_a_refused_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aiayn.plan.machine, "gpu_names", list)
     with pytest.raises(ConfigError, match="a CPU does not have"):
-        check_feasible(request_of("tf32", tmp_path), DATA, scale="demo", allow_long_runs=False, cluster=None)
+        check_feasible(
+            request_of("tf32", tmp_path), DATA, scale="demo", allow_long_runs=False, cluster=None
+        )
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_launchers_prediction_is_that_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """8 P100, base with the paper's vocabulary: 12 hours; the same in bf16 on A100 by hardware.yaml's own rate."""
+def test_the_launchers_prediction_is_that_of_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """8 P100, base with the paper's vocabulary: 12 hours; the same in bf16 on A100 by
+    hardware.yaml's own rate.
+    """
     monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: ["Tesla P100-SXM2-16GB"] * 8)
     paper = msgspec.structs.replace(
         request_of("fp32", tmp_path), training=read_system("base", "paper").training, num_ranks=8
@@ -155,13 +188,17 @@ def test_the_launchers_prediction_is_that_of_the_plan(tmp_path: Path, monkeypatc
 
 def tables_of(site: Site) -> list[Table]:
     """Return all tables of whatever is there."""
-    results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    results = gather_results(
+        site.scale, site.results_folder, so_far=True, config_folder=site.config_folder
+    )
     return lay_out_tables(make_frame(results))
 
 
 def notes_of(tables: list[Table], words: str) -> dict[str, list[str]]:
     """Return the notes that have these words, by table."""
-    found = {table.name: [note.text for note in table.notes if words in note.text] for table in tables}
+    found = {
+        table.name: [note.text for note in table.notes if words in note.text] for table in tables
+    }
     return {name: texts for name, texts in found.items() if texts}
 
 
@@ -170,7 +207,9 @@ def test_tables_say_which_systems_were_trained_in_another_precision(tmp_path: Pa
     write_everything(site, hardware=EIGHT_P100)
     found = notes_of(tables_of(site), "Trained in bf16")
     assert set(found) == {"table2", "table3", "conclusions", "verdicts"}
-    assert found["table3"][0].startswith("Trained in bf16, unlike the paper's: base, table3_c_n2, big.")
+    assert found["table3"][0].startswith(
+        "Trained in bf16, unlike the paper's: base, table3_c_n2, big."
+    )
     plain = make_site(tmp_path / "plain")
     write_everything(plain, hardware=EIGHT_P100)
     assert notes_of(tables_of(plain), "Trained in") == {}
@@ -178,22 +217,36 @@ def test_tables_say_which_systems_were_trained_in_another_precision(tmp_path: Pa
     assert cost not in " ".join(note.text for table in tables_of(plain) for note in table.notes)
 
 
-def test_a_training_in_another_precision_than_the_config_asks_for_is_outdated(tmp_path: Path) -> None:
+def test_a_training_in_another_precision_than_the_config_asks_for_is_outdated(
+    tmp_path: Path,
+) -> None:
     site = make_site(tmp_path)
     write_everything(site)
-    results = gather_results(site.scale, site.results_folder, so_far=True, config_folder=site.config_folder)
+    results = gather_results(
+        site.scale, site.results_folder, so_far=True, config_folder=site.config_folder
+    )
     train = next(iter(results.train_by_key.values()))
     training = results.experiment.system_by_name[train.system].training
-    for wanted, status in ((training, "finished"), (msgspec.structs.replace(training, precision="tf32"), "outdated")):
+    for wanted, status in (
+        (training, "finished"),
+        (msgspec.structs.replace(training, precision="tf32"), "outdated"),
+    ):
         state = find_run_state(
-            train.corpus, train.system, train.seed, training=wanted, train=train, runs_folder=tmp_path / "runs"
+            train.corpus,
+            train.system,
+            train.seed,
+            training=wanted,
+            train=train,
+            runs_folder=tmp_path / "runs",
         )
         assert state.status == status
 
 
 def test_the_doctor_expects_what_the_config_says() -> None:
     diagnoses = pytest.importorskip("analysis.doctor.diagnoses")
-    claim = diagnoses.make_claim("run", "demo", "base", "demo_en_de", Overrides(updates=9, precision="bf16"))
+    claim = diagnoses.make_claim(
+        "run", "demo", "base", "demo_en_de", Overrides(updates=9, precision="bf16")
+    )
     assert (claim.training.updates, claim.training.precision) == (9, "bf16")
 
 
@@ -203,7 +256,9 @@ def test_tables_so_far_and_where_take_keys_of_the_config(
     monkeypatch.chdir(tmp_path)
     configfile = ["--configfile", str(CONFIG_FOLDER / "demo.yaml"), "--config", "precision=bf16"]
     assert main(["tables", "--so-far", *configfile]) == 0
-    text = (tmp_path / "results" / "demo" / "so-far" / "tables" / "table2.md").read_text(encoding="utf-8")
+    text = (tmp_path / "results" / "demo" / "so-far" / "tables" / "table2.md").read_text(
+        encoding="utf-8"
+    )
     assert "Trained in bf16" in text
     capsys.readouterr()
     assert main(["where", "table2:base:bleu_en_de", *configfile]) == 0

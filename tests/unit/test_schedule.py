@@ -7,13 +7,17 @@ from aiayn.schedule import learning_rate
 
 def test_the_rate_peaks_at_the_last_warm_up_step() -> None:
     """Base: 512^-0.5 * 4000^-0.5 = 6.98771e-4 at step 4,000."""
-    assert learning_rate(4000, d_model=512, warmup_steps=4000) == pytest.approx(6.98771242968684e-4, rel=1e-12)
+    assert learning_rate(4000, d_model=512, warmup_steps=4000) == pytest.approx(
+        6.98771242968684e-4, rel=1e-12
+    )
     rates = [learning_rate(step, d_model=512, warmup_steps=4000) for step in (3999, 4000, 4001)]
     assert max(rates) == rates[1]
 
 
 def test_the_rate_rises_in_proportion_and_falls_with_the_root() -> None:
-    """d_model 4 and 16 warm-up steps: at step 8 half of the peak 1/2 * 1/4, at step 64 half of it again."""
+    """d_model 4 and 16 warm-up steps: at step 8 half of the peak 1/2 * 1/4, at step 64 half of it
+    again.
+    """
     assert learning_rate(16, d_model=4, warmup_steps=16) == 0.125
     assert learning_rate(8, d_model=4, warmup_steps=16) == 0.0625
     assert learning_rate(64, d_model=4, warmup_steps=16) == 0.0625

@@ -1,4 +1,6 @@
-"""Values, signatures and refusals of the metrics; what the original programs printed is in tests/oracle."""
+"""Values, signatures and refusals of the metrics; what the original programs printed is in
+tests/oracle.
+"""
 
 import hashlib
 import math
@@ -17,14 +19,23 @@ TYPOGRAPHIC = "Der alte Mann liest \u201cheute\u201d ein gutes Buch"
 
 
 def scores(
-    hypotheses: list[str], references: list[str], *metrics: str, language: str = "de", testset: str = "demo_test",
+    hypotheses: list[str],
+    references: list[str],
+    *metrics: str,
+    language: str = "de",
+    testset: str = "demo_test",
     references_sha256: str | None = None,
-) -> list[ScoreRecord]:  # fmt: skip
+) -> list[ScoreRecord]:
     """Score with everything that a test does not speak of filled in."""
     return score_hypotheses(
-        hypotheses, references, metrics=metrics, target_language=language, hypotheses_sha256="5e", testset=testset,
+        hypotheses,
+        references,
+        metrics=metrics,
+        target_language=language,
+        hypotheses_sha256="5e",
+        testset=testset,
         references_sha256=references_sha256,
-    )  # fmt: skip
+    )
 
 
 def values(hypothesis: str, reference: str, *metrics: str) -> list[float]:
@@ -45,7 +56,9 @@ def test_every_bleu_of_plain_words_is_the_one_worked_out_by_hand(metric: str) ->
 
 
 def test_a_split_compound_scores_more_when_its_neighbour_is_wrong() -> None:
-    plain, split = values("ein rich-text Format ist gut", "ein rich-text Format war gut", *METRICS[0:3:2])
+    plain, split = values(
+        "ein rich-text Format ist gut", "ein rich-text Format war gut", *METRICS[0:3:2]
+    )
     assert (METRICS[0], METRICS[2]) == ("bleu_tok_moses", "bleu_tok_compound_split")
     # 4 of 5, 2 of 4, 1 of 3, 0 of 2 against 6 of 7, 4 of 6, 3 of 5, 2 of 4
     assert plain == 0
@@ -53,10 +66,18 @@ def test_a_split_compound_scores_more_when_its_neighbour_is_wrong() -> None:
 
 
 def test_quotes_of_the_reference_cost_the_2018_script_alone() -> None:
-    same = values(TYPOGRAPHIC, TYPOGRAPHIC, *(f"bleu_tok_compound_split{end}" for end in ("", "_2018", "_quotes")))
+    same = values(
+        TYPOGRAPHIC,
+        TYPOGRAPHIC,
+        *(f"bleu_tok_compound_split{end}" for end in ("", "_2018", "_quotes")),
+    )
     assert same[0] == same[2] == pytest.approx(100)
     assert same[1] < 90
-    plain = values(TYPOGRAPHIC.replace("\u201c", '"').replace("\u201d", '"'), TYPOGRAPHIC, "bleu_tok_compound_split")
+    plain = values(
+        TYPOGRAPHIC.replace("\u201c", '"').replace("\u201d", '"'),
+        TYPOGRAPHIC,
+        "bleu_tok_compound_split",
+    )
     assert plain == [same[1]]
 
 
@@ -70,8 +91,12 @@ def test_lower_casing_reaches_umlauts_in_sacrebleu_and_only_ascii_in_multi_bleu(
 
 def test_a_bleu_has_its_brevity_penalty_and_chrf_none() -> None:
     """8 words of 16: exp(1 - 16 / 8)."""
-    records = scores([SENTENCE, ""], [SENTENCE, SENTENCE], "bleu_tok_moses", "bleu_sacre_13a", "chrf")
-    assert [record.brevity_penalty for record in records] == [pytest.approx(math.exp(-1), abs=0.03)] * 2 + [None]
+    records = scores(
+        [SENTENCE, ""], [SENTENCE, SENTENCE], "bleu_tok_moses", "bleu_sacre_13a", "chrf"
+    )
+    assert [record.brevity_penalty for record in records] == [
+        pytest.approx(math.exp(-1), abs=0.03)
+    ] * 2 + [None]
     (whole,) = scores([SENTENCE], [SENTENCE], "bleu_tok_moses")
     assert whole.brevity_penalty == 1
 
@@ -91,8 +116,14 @@ def test_tokens_as_given_are_neither_tokenised_nor_escaped() -> None:
 
 
 def test_sacrebleus_own_classes_give_the_values() -> None:
-    hypotheses, references = ["Das ist gut-gemeint.", "Nein!"], ["Das war gut-gemeint.", "Nein, nein!"]
-    got = [record.value for record in scores(hypotheses, references, "bleu_sacre_13a", "bleu_sacre_intl", "chrf")]
+    hypotheses, references = (
+        ["Das ist gut-gemeint.", "Nein!"],
+        ["Das war gut-gemeint.", "Nein, nein!"],
+    )
+    got = [
+        record.value
+        for record in scores(hypotheses, references, "bleu_sacre_13a", "bleu_sacre_intl", "chrf")
+    ]
     assert got == [
         sacrebleu.corpus_bleu(hypotheses, [references]).score,
         sacrebleu.corpus_bleu(hypotheses, [references], tokenize="intl").score,
@@ -120,7 +151,9 @@ def test_sacrebleus_signature_gains_the_test_set_and_the_references() -> None:
 
 
 def test_no_two_metrics_share_a_signature() -> None:
-    assert len({record.signature for record in scores([SENTENCE], [SENTENCE], *METRICS)}) == len(METRICS)
+    assert len({record.signature for record in scores([SENTENCE], [SENTENCE], *METRICS)}) == len(
+        METRICS
+    )
 
 
 @pytest.mark.parametrize("metric", ["bleu_tok_moses", "bleu_as_given", "bleu_sacre_13a", "chrf"])
@@ -130,12 +163,16 @@ def test_other_references_another_test_set_or_digest_change_the_signature(metric
     (other_testset,) = scores([SENTENCE], [SENTENCE], metric, testset="demo_dev")
     (other_file,) = scores([SENTENCE], [SENTENCE], metric, references_sha256="ab" * 32)
     assert "refs:abababababab" in other_file.signature
-    assert len({record.signature for record in (first, other_reference, other_testset, other_file)}) == 4
+    assert (
+        len({record.signature for record in (first, other_reference, other_testset, other_file)})
+        == 4
+    )
 
 
 def test_the_tokenizers_language_is_in_the_signature() -> None:
     (german,), (french,) = (
-        scores(["l'eau"], ["l'eau"], "bleu_tok_moses", language=language) for language in ("de", "fr")
+        scores(["l'eau"], ["l'eau"], "bleu_tok_moses", language=language)
+        for language in ("de", "fr")
     )
     assert german.signature.replace("lang:de", "lang:fr") == french.signature
 
@@ -154,7 +191,9 @@ def test_records_come_in_the_requested_order_with_the_hypotheses_digest() -> Non
         (1, 1, "bleu_sacre_13", r"'bleu_sacre_13' is unknown, .* did you mean 'bleu_sacre_13a'\?"),
     ],
 )
-def test_what_cannot_be_scored_is_refused(num_hypotheses: int, num_references: int, metric: str, words: str) -> None:
+def test_what_cannot_be_scored_is_refused(
+    num_hypotheses: int, num_references: int, metric: str, words: str
+) -> None:
     with pytest.raises(ScoreError, match=words):
         scores([SENTENCE] * num_hypotheses, [SENTENCE] * num_references, metric)
 
@@ -172,15 +211,24 @@ def test_what_cannot_be_scored_is_refused(num_hypotheses: int, num_references: i
 def test_a_procedure_without_an_original_for_the_language_is_refused(
     metric: str, language: str, defined_for: str
 ) -> None:
-    with pytest.raises(ScoreError, match=f"'{metric}' .* language '{language}', only for {defined_for}; choose from"):
+    with pytest.raises(
+        ScoreError,
+        match=f"'{metric}' .* language '{language}', only for {defined_for}; choose from",
+    ):
         scores([SENTENCE], [SENTENCE], metric, language=language)
 
 
 def test_default_metrics_are_those_with_an_original() -> None:
-    split = {"bleu_tok_compound_split", "bleu_tok_compound_split_2018", "bleu_tok_compound_split_quotes"}
+    split = {
+        "bleu_tok_compound_split",
+        "bleu_tok_compound_split_2018",
+        "bleu_tok_compound_split_quotes",
+    }
     german = default_metrics("de", is_segmented=False)
     assert german == [metric for metric in METRICS if metric != "bleu_as_given"]
-    assert default_metrics("fr", is_segmented=False) == [metric for metric in german if metric not in split]
+    assert default_metrics("fr", is_segmented=False) == [
+        metric for metric in german if metric not in split
+    ]
     of_sacrebleu = ["bleu_sacre_13a", "bleu_sacre_13a_lc", "bleu_sacre_intl", "chrf"]
     assert default_metrics("ro", is_segmented=False) == of_sacrebleu
     assert default_metrics("de", is_segmented=True) == ["bleu_as_given"]

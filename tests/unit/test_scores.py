@@ -40,14 +40,20 @@ def site(tmp_path: Path) -> Site:
 
 
 def collect(site: Site, *, so_far: bool) -> list[tuple[object, ...]]:
-    trains = read_trainings([training_key(DEV)], site.results_folder, "demo", runs_folder=Path("runs"), so_far=so_far)
-    frame = collect_scores([DEV], trains, {training_key(DEV): site.results_folder}, "demo", so_far=so_far)
+    trains = read_trainings(
+        [training_key(DEV)], site.results_folder, "demo", runs_folder=Path("runs"), so_far=so_far
+    )
+    frame = collect_scores(
+        [DEV], trains, {training_key(DEV): site.results_folder}, "demo", so_far=so_far
+    )
     assert tuple(frame.columns) == SCORE_COLUMNS
     return list(frame.itertuples(index=False, name=None))
 
 
 def test_the_columns_are_those_that_others_read() -> None:
-    expected = "corpus system seed average testset metric value signature hypotheses_sha256 run commit"
+    expected = (
+        "corpus system seed average testset metric value signature hypotheses_sha256 run commit"
+    )
     assert " ".join(SCORE_COLUMNS) == expected
 
 
@@ -56,40 +62,62 @@ def test_a_score_and_a_perplexity_are_a_line_each(site: Site) -> None:
     write_scores(site, DEV, {"bleu_sacre_13a": 71.5, "ppl_per_subword": 2.0})
     key, run = ("demo_en_de", "base", 1, "last1", "demo_dev"), "demo_en_de-base-seed1-0a1b2c3d"
     assert collect(site, so_far=False) == [
-        (*key, "bleu_sacre_13a", 71.5, "case:mixed|of:bleu_sacre_13a", "f" * 64, run, "0123456789abcdef"),
+        (
+            *key,
+            "bleu_sacre_13a",
+            71.5,
+            "case:mixed|of:bleu_sacre_13a",
+            "f" * 64,
+            run,
+            "0123456789abcdef",
+        ),
         (*key, "ppl_per_subword", 2.0, "eos:yes|ls:no", "", run, "0123456789abcdef"),
         (*key, "bits_per_subword", 1.0, "eos:yes|ls:no", "", run, "0123456789abcdef"),
     ]
 
 
 def test_what_a_record_says_of_words_and_of_attention_are_lines_too(site: Site) -> None:
-    """3 bits a subword, 1,000 subwords in 600 words: 5 bits a word. The lowest head of all layers counts."""
+    """3 bits a subword, 1,000 subwords in 600 words: 5 bits a word. The lowest head of all layers
+    counts.
+    """
     write_training(site, "demo_en_de", "base", 1)
     write_scores(site, DEV, {"ppl_per_subword": 8.0})
     path = evaluation_record(site.results_folder, "demo", "perplexity", DEV)
     record = msgspec.structs.replace(
         read_record(path, PerplexityRecord),
-        num_words=600, cross_attention_entropy=[[0.9, 0.75], [0.5, 0.8]], bits_lost_uniform=1.25,
-    )  # fmt: skip
+        num_words=600,
+        cross_attention_entropy=[[0.9, 0.75], [0.5, 0.8]],
+        bits_lost_uniform=1.25,
+    )
     write_record(record, path)
     assert {line[5]: line[6] for line in collect(site, so_far=False)} == {
-        "ppl_per_subword": 8.0, "bits_per_subword": 3.0, "bits_per_word": 5.0,
-        "lowest_cross_attention_entropy": 0.5, "bits_lost_uniform": 1.25,
-    }  # fmt: skip
+        "ppl_per_subword": 8.0,
+        "bits_per_subword": 3.0,
+        "bits_per_word": 5.0,
+        "lowest_cross_attention_entropy": 0.5,
+        "bits_lost_uniform": 1.25,
+    }
 
 
-def test_a_brevity_penalty_is_a_line_beside_its_bleu_and_another_alpha_is_a_test_set_of_its_own(site: Site) -> None:
+def test_a_brevity_penalty_is_a_line_beside_its_bleu_and_another_alpha_is_a_test_set_of_its_own(
+    site: Site,
+) -> None:
     write_training(site, "demo_en_de", "base", 1)
     other = msgspec.structs.replace(DEV, testset="demo_dev-alpha1.4", role="alpha")
     write_scores(site, other, {"bleu_sacre_13a": 72.0, "chrf": 80.0})
     path = evaluation_record(site.results_folder, "demo", "score", other)
     assert path.name == "demo_dev-alpha1.4.json"
     record = read_record(path, ScoreRecords)
-    with_penalty = [msgspec.structs.replace(record.scores[0], brevity_penalty=0.9), record.scores[1]]
+    with_penalty = [
+        msgspec.structs.replace(record.scores[0], brevity_penalty=0.9),
+        record.scores[1],
+    ]
     write_record(msgspec.structs.replace(record, scores=with_penalty), path)
     place = (site.results_folder, "demo")
     trainings = read_trainings([training_key(other)], *place, runs_folder=Path(), so_far=False)
-    frame = collect_scores([other], trainings, {training_key(other): place[0]}, place[1], so_far=False)
+    frame = collect_scores(
+        [other], trainings, {training_key(other): place[0]}, place[1], so_far=False
+    )
     assert frame[["testset", "metric", "value"]].to_numpy().tolist() == [
         ["demo_dev-alpha1.4", "bleu_sacre_13a", 72.0],
         ["demo_dev-alpha1.4", "brevity_penalty_of_bleu_sacre_13a", 0.9],
@@ -99,7 +127,12 @@ def test_a_brevity_penalty_is_a_line_beside_its_bleu_and_another_alpha_is_a_test
 
 def test_a_score_of_an_earlier_run_is_refused_and_left_out_so_far(site: Site) -> None:
     write_training(site, "demo_en_de", "base", 1)
-    write_scores(site, DEV, {"bleu_sacre_13a": 71.5, "ppl_per_subword": 1.25}, run="demo_en_de-base-seed1-ffffffff")
+    write_scores(
+        site,
+        DEV,
+        {"bleu_sacre_13a": 71.5, "ppl_per_subword": 1.25},
+        run="demo_en_de-base-seed1-ffffffff",
+    )
     assert collect(site, so_far=True) == []
     with pytest.raises(RecordError, match=r"demo_dev\.json: .*-ffffffff"):
         collect(site, so_far=False)
@@ -125,7 +158,13 @@ def test_a_training_record_of_another_seed_is_refused(site: Site) -> None:
     folder = site.results_folder / "demo" / "train" / "demo_en_de" / "base"
     (folder / "seed1.json").rename(folder / "seed2.json")
     with pytest.raises(RecordError, match=r"seed2\.json: .*'base', 1\)"):
-        read_trainings([("demo_en_de", "base", 2)], site.results_folder, "demo", runs_folder=Path("runs"), so_far=True)
+        read_trainings(
+            [("demo_en_de", "base", 2)],
+            site.results_folder,
+            "demo",
+            runs_folder=Path("runs"),
+            so_far=True,
+        )
 
 
 def test_one_number_twice_is_refused() -> None:

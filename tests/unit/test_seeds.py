@@ -14,7 +14,9 @@ def test_three_seeds_one_apart_have_the_textbook_interval() -> None:
 
 
 def test_two_seeds_have_the_widest_interval() -> None:
-    assert t_half_width([1.0, 3.0]) == pytest.approx(12.706, abs=0.001)  # sd 2^0.5, divided by 2^0.5, t(0.975, 1 df)
+    assert t_half_width([1.0, 3.0]) == pytest.approx(
+        12.706, abs=0.001
+    )  # sd 2^0.5, divided by 2^0.5, t(0.975, 1 df)
 
 
 def test_two_seeds_are_summarised_without_an_interval() -> None:
@@ -39,7 +41,11 @@ def test_no_seed_is_refused() -> None:
 
 def test_differences_are_taken_seed_by_seed() -> None:
     """Both spread by 10 from seed to seed, the differences by 1."""
-    assert paired_differences({3: 33.0, 1: 11.0, 2: 22.0}, {1: 10.0, 2: 20.0, 3: 30.0}) == [1.0, 2.0, 3.0]
+    assert paired_differences({3: 33.0, 1: 11.0, 2: 22.0}, {1: 10.0, 2: 20.0, 3: 30.0}) == [
+        1.0,
+        2.0,
+        3.0,
+    ]
 
 
 def test_only_common_seeds_make_differences() -> None:
@@ -53,7 +59,9 @@ def test_without_a_common_seed_there_is_no_difference() -> None:
 
 def test_the_summary_has_a_line_for_each_evaluation_and_metric() -> None:
     line: dict[str, str | int | float] = dict.fromkeys(SCORE_COLUMNS, "x")
-    lines = [line | {"seed": seed, "value": value} for seed, value in ((1, 27.0), (2, 28.0), (3, 29.0))]
+    lines = [
+        line | {"seed": seed, "value": value} for seed, value in ((1, 27.0), (2, 28.0), (3, 29.0))
+    ]
     frame = summarise_frame(tidy_frame([*lines, line | {"seed": 1, "value": 5.0, "metric": "y"}]))
     assert tuple(frame.columns) == SUMMARY_COLUMNS
     assert list(frame["num_seeds"]) == [3, 1]

@@ -1,4 +1,6 @@
-"""Segments are what stands between their marks: no character is lost, and no line is counted for one."""
+"""Segments are what stands between their marks: no character is lost, and no line is counted for
+one.
+"""
 
 import tarfile
 from pathlib import Path
@@ -16,7 +18,8 @@ def segments(text: str) -> list[str]:
 
 def test_segments_are_read_in_order_and_nothing_else_is() -> None:
     text = (
-        '<srcset setid="a">\n<doc docid="b">\n<hl>\n<seg id="1">One.</seg>\n</hl>\n<p><seg id="2">Two.</seg></p></doc>'
+        '<srcset setid="a">\n<doc docid="b">\n<hl>\n<seg id="1">One.</seg>\n</hl>\n<p><seg'
+        ' id="2">Two.</seg></p></doc>'
     )
     assert segments(text) == ["One.", "Two."]
 
@@ -30,11 +33,17 @@ def test_quirk_8_nothing_is_unescaped_and_no_apostrophe_replaced() -> None:
 
 
 def test_quirk_9_white_space_and_soft_hyphens_of_a_segment_stay() -> None:
-    assert segments("<seg> bo\u00eete\u00a0? \u00ad\u2028x\u0085 </seg>") == [" bo\u00eete\u00a0? \u00ad\u2028x\u0085 "]
+    assert segments("<seg> bo\u00eete\u00a0? \u00ad\u2028x\u0085 </seg>") == [
+        " bo\u00eete\u00a0? \u00ad\u2028x\u0085 "
+    ]
 
 
 def test_a_segment_may_go_on_over_lines_or_share_one() -> None:
-    assert segments("<seg>a\n  b\r\nc</seg><seg>d</seg> <SEG ID='3'>\ne\n</SEG>") == ["a b c", "d", "e"]
+    assert segments("<seg>a\n  b\r\nc</seg><seg>d</seg> <SEG ID='3'>\ne\n</SEG>") == [
+        "a b c",
+        "d",
+        "e",
+    ]
 
 
 def test_an_empty_segment_is_a_line() -> None:
@@ -47,7 +56,10 @@ def test_quotes_hide_the_end_of_a_mark_and_other_marks_are_no_segments() -> None
 
 @pytest.mark.parametrize("text", ["a\n<seg id='1'>b", "a\n<seg id='1'>b\n<seg id='2'>c</seg>"])
 def test_a_segment_without_end_is_named_with_its_line(text: str) -> None:
-    with pytest.raises(CorpusError, match=r"^a\.sgm:2: <seg id='1'> has no </seg>; the file is torn, fetch it anew$"):
+    with pytest.raises(
+        CorpusError,
+        match=r"^a\.sgm:2: <seg id='1'> has no </seg>; the file is torn, fetch it anew$",
+    ):
         segments(text)
 
 
@@ -78,13 +90,20 @@ def test_quirk_7_the_french_pair_of_another_source_has_another_order_and_nearly_
         assert lines[0] == "Spectacular Wingsuit Jump Over Bogota"
 
 
-def test_the_real_french_pair_comes_out_of_an_archive_of_wmts_layout(tmp_path: Path, french: Path) -> None:
-    members = {"en": "test-full/newstest2014-fren-src.en.sgm", "fr": "test-full/newstest2014-fren-ref.fr.sgm"}
+def test_the_real_french_pair_comes_out_of_an_archive_of_wmts_layout(
+    tmp_path: Path, french: Path
+) -> None:
+    members = {
+        "en": "test-full/newstest2014-fren-src.en.sgm",
+        "fr": "test-full/newstest2014-fren-ref.fr.sgm",
+    }
     with tarfile.open(tmp_path / "test-full.tgz", "w:gz") as tar:
         for member in members.values():
             tar.add(french / Path(member).name, member)
     with (tmp_path / "en").open("wb") as en, (tmp_path / "fr").open("wb") as fr:
-        assert append_archive(tmp_path / "test-full.tgz", "tgz", members, {"en": en, "fr": fr}) == 3003
+        assert (
+            append_archive(tmp_path / "test-full.tgz", "tgz", members, {"en": en, "fr": fr}) == 3003
+        )
     for language, num_shared in (("en", 3002), ("fr", 2999)):
         found = (tmp_path / language).read_bytes().decode().split("\n")[:-1]
         plain = (french / f"newstest2014-fren.{language}").read_bytes().decode().split("\n")[:-1]

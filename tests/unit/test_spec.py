@@ -1,4 +1,6 @@
-"""Systems, corpora and scales as they are read; how each wrong value is refused is in the transcripts `refused_*`."""
+"""Systems, corpora and scales as they are read; how each wrong value is refused is in the
+transcripts `refused_*`.
+"""
 
 from pathlib import Path
 
@@ -46,7 +48,9 @@ def test_a_variant_has_its_own_keys_and_its_bases_others(config_folder: Path) ->
 
 def test_a_variant_of_a_variant_has_the_keys_of_both(config_folder: Path) -> None:
     write_system(
-        config_folder, "dry", "name: dry\ninherits: shallow\ndescription: And no dropout\ntraining:\n  p_drop: 0.0\n"
+        config_folder,
+        "dry",
+        "name: dry\ninherits: shallow\ndescription: And no dropout\ntraining:\n  p_drop: 0.0\n",
     )
     dry = spec.read_system("dry", "demo", config_folder).training
     assert (dry.num_layers, dry.p_drop, dry.d_model) == (1, 0.0, 64)
@@ -69,10 +73,20 @@ def training_of(config_folder: Path, old: str = "", new: str = "") -> spec.Train
 def test_a_comment_or_another_spelling_of_a_number_changes_no_digest(config_folder: Path) -> None:
     digest = spec.spec_digest(training_of(config_folder))
     assert len(digest) == 16
-    assert spec.spec_digest(training_of(config_folder, "d_k: 16  ", "d_k: 16  # a remark")) == digest
+    assert (
+        spec.spec_digest(training_of(config_folder, "d_k: 16  ", "d_k: 16  # a remark")) == digest
+    )
     assert spec.spec_digest(training_of(config_folder, "clip_norm: 0.0", "clip_norm: 0")) == digest
-    assert spec.spec_digest(training_of(config_folder, "  num_layers: 3\n  d_model: 64\n",
-                                        "  d_model: 64\n  num_layers: 3\n")) == digest  # fmt: skip
+    assert (
+        spec.spec_digest(
+            training_of(
+                config_folder,
+                "  num_layers: 3\n  d_model: 64\n",
+                "  d_model: 64\n  num_layers: 3\n",
+            )
+        )
+        == digest
+    )
 
 
 def test_a_value_changes_the_digest(config_folder: Path) -> None:
@@ -83,9 +97,16 @@ def test_a_value_changes_the_digest(config_folder: Path) -> None:
 def test_the_name_of_a_run_changes_with_what_decides_its_tensors(config_folder: Path) -> None:
     training = training_of(config_folder)
 
-    def name(training: spec.TrainingSpec = training, seed: int = 1, data: str = "aa", version: int = 1) -> str:
+    def name(
+        training: spec.TrainingSpec = training, seed: int = 1, data: str = "aa", version: int = 1
+    ) -> str:
         return spec.run_name(
-            corpus="demo_en_de", system="base", seed=seed, training=training, data_digest=data, stage_version=version
+            corpus="demo_en_de",
+            system="base",
+            seed=seed,
+            training=training,
+            data_digest=data,
+            stage_version=version,
         )
 
     other_training = msgspec.structs.replace(training, p_drop=0.2)
@@ -95,18 +116,26 @@ def test_the_name_of_a_run_changes_with_what_decides_its_tensors(config_folder: 
     assert len({name(), name(other_training), name(seed=2), name(data="bb"), name(version=2)}) == 5
 
 
-def test_an_absent_scale_is_answered_with_paths_to_be_typed_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_absent_scale_is_answered_with_paths_to_be_typed_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.chdir(spec.CONFIG_FOLDER.parents[1])
-    with pytest.raises(ConfigError, match=r"^nope\.yaml: no such file; .* workflow/config/demo\.yaml, work"):
+    with pytest.raises(
+        ConfigError, match=r"^nope\.yaml: no such file; .* workflow/config/demo\.yaml, work"
+    ):
         spec.read_scale(Path("nope.yaml"))
 
 
 def test_snakemakes_merged_config_is_held_to_the_same_rules() -> None:
     config: dict[str, object] = yaml.safe_load(SCALE)
     assert spec.convert_scale(config, "the config").seeds == [1, 2]
-    with pytest.raises(ConfigError, match="the config: unknown key 'mirrors'; did you mean 'mirror'"):
+    with pytest.raises(
+        ConfigError, match="the config: unknown key 'mirrors'; did you mean 'mirror'"
+    ):
         spec.convert_scale(config | {"mirrors": "file:///data"}, "the config")
-    with pytest.raises(ConfigError, match=r"the config: seeds is \[1, 1\]; expected each value once"):
+    with pytest.raises(
+        ConfigError, match=r"the config: seeds is \[1, 1\]; expected each value once"
+    ):
         spec.convert_scale(config | {"seeds": [1, 1]}, "the config")
 
 
@@ -118,17 +147,26 @@ def test_a_corpus_knows_its_languages_and_test_sets() -> None:
     assert (corpus.is_segmented, spec.read_corpus("toy_en_es").is_segmented) == (False, True)
 
 
-def test_a_system_may_continue_a_shorter_training_that_differs_in_updates_only(config_folder: Path) -> None:
+def test_a_system_may_continue_a_shorter_training_that_differs_in_updates_only(
+    config_folder: Path,
+) -> None:
     def begins(name: str, training: str) -> str:
-        return f"name: {name}\ninherits: base\nbegins_from: base\ndescription: Longer\ntraining:\n  {training}\n"
+        return (
+            f"name: {name}\ninherits: base\nbegins_from: base\ndescription: Longer\ntraining:\n "
+            f" {training}\n"
+        )
 
     write_system(config_folder, "longer", begins("longer", "updates: 9000"))
     assert spec.read_system("longer", "demo", config_folder).begins_from == "base"
     write_system(config_folder, "other", begins("other", "p_drop: 0.0\n  updates: 9000"))
-    with pytest.raises(ConfigError, match=r"other\.yaml:3: other differs from base, .* in more than `updates`"):
+    with pytest.raises(
+        ConfigError, match=r"other\.yaml:3: other differs from base, .* in more than `updates`"
+    ):
         spec.read_system("other", "demo", config_folder)
     write_system(config_folder, "shorter", begins("shorter", "updates: 20"))
-    with pytest.raises(ConfigError, match=r"shorter\.yaml:3: shorter has 20 updates, base has \d+; expected more"):
+    with pytest.raises(
+        ConfigError, match=r"shorter\.yaml:3: shorter has 20 updates, base has \d+; expected more"
+    ):
         spec.read_system("shorter", "demo", config_folder)
 
 
@@ -142,6 +180,8 @@ def test_a_system_may_continue_a_shorter_training_that_differs_in_updates_only(c
 )
 def test_later_seeds_are_text_of_system_and_seeds(entry: str, expected: str) -> None:
     config = yaml.safe_load(SCALE)
-    assert spec.convert_scale(config | {"later_seeds": ["base:11,12"]}, "c").later_seeds_by_system == {"base": [11, 12]}
+    assert spec.convert_scale(
+        config | {"later_seeds": ["base:11,12"]}, "c"
+    ).later_seeds_by_system == {"base": [11, 12]}
     with pytest.raises(ConfigError, match=f"later_seeds is .*{expected}"):
         spec.convert_scale(config | {"later_seeds": [entry]}, "c")

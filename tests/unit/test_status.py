@@ -55,7 +55,9 @@ def status_of(folder: Path) -> RunStatus:
     return status
 
 
-def test_a_table_of_all_states_asks_the_queue_once_and_fits_a_terminal(runs: Path, slurm: FakeSlurm) -> None:
+def test_a_table_of_all_states_asks_the_queue_once_and_fits_a_terminal(
+    runs: Path, slurm: FakeSlurm
+) -> None:
     fill_runs(runs, slurm)
     text = render_statuses(read_statuses(list_run_folders(runs), QUEUES), runs)
     assert [line for line in text.split("\n") if len(line) > WIDTH] == []
@@ -75,18 +77,25 @@ def test_a_job_that_squeue_has_lost_is_shown_with_its_host(runs: Path, slurm: Fa
         table = render_statuses([status], runs)
     assert (status.state, status.job, status.host) == ("running", "22", "n1")
     assert "\nrunning, squeue does not know of its job: a\n" in table
-    slurm.put("22", "PENDING", "a", reason="launch failed requeued held")  # as a controller that lost its state does
+    slurm.put(
+        "22", "PENDING", "a", reason="launch failed requeued held"
+    )  # as a controller that lost its state does
     with training_process(folder):
         assert (status_of(folder).state, status_of(folder).host) == ("running", "n1")
     assert (status_of(folder).state, status_of(folder).host) == ("queued", "")
 
 
-def test_an_attempt_that_was_lost_costs_nothing_while_the_next_job_waits(runs: Path, slurm: FakeSlurm) -> None:
+def test_an_attempt_that_was_lost_costs_nothing_while_the_next_job_waits(
+    runs: Path, slurm: FakeSlurm
+) -> None:
     events = [started(1, 0, **EIGHT_GPUS | {"job": "22"})]
     jobs = [submitted("slurm", "22"), submitted("slurm", "23", minutes=40)]
     folder = make_run(runs, "a", events=events, jobs=jobs, log=["its last word"], log_minutes=30)
     slurm.put("23", "PENDING", "a", reason="Priority")
-    assert (status_of(folder).state, status_of(folder).gpu_hours) == ("queued", 4.0)  # 30 minutes of 8 GPUs
+    assert (status_of(folder).state, status_of(folder).gpu_hours) == (
+        "queued",
+        4.0,
+    )  # 30 minutes of 8 GPUs
 
 
 def test_a_file_system_without_locks_damages_no_run(runs: Path) -> None:
@@ -101,28 +110,49 @@ def test_a_file_system_without_locks_damages_no_run(runs: Path) -> None:
 
 
 def test_a_local_run_is_running_while_rank_0_holds_its_lock(runs: Path) -> None:
-    log = [settings_line(3000), statistics_line(100, 5.0, "12:01:00"), statistics_line(700, 4.0, "12:11:00")]
+    log = [
+        settings_line(3000),
+        statistics_line(100, 5.0, "12:01:00"),
+        statistics_line(700, 4.0, "12:11:00"),
+    ]
     folder = make_run(runs, "a", events=[started(1, 0)], log=log)
     with training_process(folder):
         status = status_of(folder)
-    assert (status.state, status.update, status.updates, status.loss_bits) == ("running", 700, 3000, 4.0)
+    assert (status.state, status.update, status.updates, status.loss_bits) == (
+        "running",
+        700,
+        3000,
+        4.0,
+    )
     assert status.eta_seconds == 1150  # 2300 updates are left, 2 a second
     assert status.wall_hours == 1.0
     last_touched = seconds_between(EPOCH, at(45))
     os.utime(folder / RANK_LOCK_NAME, (last_touched, last_touched))
     status = status_of(folder)
-    assert (status.state, status.eta_seconds, status.wall_hours) == ("lost", None, 0.75)  # its log ended at 12:30
+    assert (status.state, status.eta_seconds, status.wall_hours) == (
+        "lost",
+        None,
+        0.75,
+    )  # its log ended at 12:30
 
 
 def test_a_resumed_run_shows_its_first_update_until_its_log_has_more(runs: Path) -> None:
-    events: list[Event] = [started(1, 0), ended(1, 20, "lost", update=600), started(2, 40, update=600)]
+    events: list[Event] = [
+        started(1, 0),
+        ended(1, 20, "lost", update=600),
+        started(2, 40, update=600),
+    ]
     log = [settings_line(3000), statistics_line(700, 4.0, "12:11:00")]
     folder = make_run(runs, "a", events=events, log=log, saved_updates=[500, 600])
     with training_process(folder):
         assert status_of(folder).update == 600
         write_log(folder, [*log, settings_line(3000, "12:41:00")], 41)
         assert (status_of(folder).update, status_of(folder).target_tokens_per_second) == (600, None)
-        write_log(folder, [*log, settings_line(3000, "12:41:00"), statistics_line(650, 4.0, "12:42:00")], 42)
+        write_log(
+            folder,
+            [*log, settings_line(3000, "12:41:00"), statistics_line(650, 4.0, "12:42:00")],
+            42,
+        )
         assert status_of(folder).update == 650
 
 
@@ -135,7 +165,11 @@ def test_gpu_hours_are_summed_over_attempts(runs: Path) -> None:
     folder = make_run(runs, "a", events=events)
     with training_process(folder):
         status = status_of(folder)
-    assert (status.gpu_hours, status.wall_hours, len(status.attempts)) == (6.0, 0.75, 2)  # 15 and 30 minutes of 8 GPUs
+    assert (status.gpu_hours, status.wall_hours, len(status.attempts)) == (
+        6.0,
+        0.75,
+        2,
+    )  # 15 and 30 minutes of 8 GPUs
     assert (status.state, status.last_error) == ("running", "killed")
     assert "Last error, of an earlier attempt: killed" in render_status(status)
 
@@ -143,13 +177,21 @@ def test_gpu_hours_are_summed_over_attempts(runs: Path) -> None:
 def test_a_driver_before_its_job_is_a_run_that_starts(runs: Path) -> None:
     folder = make_run(runs, "a")
     with training_process(folder, lock_name=DRIVER_LOCK_NAME):
-        assert (status_of(folder).state, status_of(folder).reason, status_of(folder).is_attended) == (
-            "queued", "starting", True,
-        )  # fmt: skip
+        assert (
+            status_of(folder).state,
+            status_of(folder).reason,
+            status_of(folder).is_attended,
+        ) == (
+            "queued",
+            "starting",
+            True,
+        )
     assert status_of(folder).state == "lost"
 
 
-def test_asking_for_a_lock_does_not_try_to_take_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asking_for_a_lock_does_not_try_to_take_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def take(*_: object) -> None:
         raise AssertionError("a rank 0 that wants it at this moment would be refused")
 
@@ -159,7 +201,10 @@ def test_asking_for_a_lock_does_not_try_to_take_it(tmp_path: Path, monkeypatch: 
 
 
 def test_a_log_is_read_from_its_two_ends(tmp_path: Path) -> None:
-    assert (read_log_tail(tmp_path / LOG_NAME), read_max_update(tmp_path / LOG_NAME)) == (None, None)
+    assert (read_log_tail(tmp_path / LOG_NAME), read_max_update(tmp_path / LOG_NAME)) == (
+        None,
+        None,
+    )
     filling = ["x" * 1000] * 600
     torn = statistics_line(30, 4.0, "12:00:30")[:-20]
     lines = [
@@ -178,7 +223,8 @@ def test_a_log_is_read_from_its_two_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "expected"), [(0, "0m00s"), (250, "4m10s"), (7500, "2h05m"), (86400 * 3 + 7 * 3600, "3d07h")]
+    ("seconds", "expected"),
+    [(0, "0m00s"), (250, "4m10s"), (7500, "2h05m"), (86400 * 3 + 7 * 3600, "3d07h")],
 )
 def test_durations_have_two_units(seconds: float, expected: str) -> None:
     assert format_duration(seconds) == expected
@@ -186,5 +232,7 @@ def test_durations_have_two_units(seconds: float, expected: str) -> None:
 
 def test_a_name_is_split_from_its_end() -> None:
     parts = split_run_name("multi30k_en_de-table3_a_h1-seed12-0a1b2c3d")
-    assert parts == RunNameParts(corpus="multi30k_en_de", system="table3_a_h1", seed=12, digest8="0a1b2c3d")
+    assert parts == RunNameParts(
+        corpus="multi30k_en_de", system="table3_a_h1", seed=12, digest8="0a1b2c3d"
+    )
     assert split_run_name("aside-1") is None

@@ -48,12 +48,18 @@ def refusal(folder: Path, text: str) -> str:
 
 
 def test_a_right_file_is_read_with_its_types(tmp_path: Path) -> None:
-    recipe = convert(read_document(written(tmp_path, f"name: bread\n{DOUGH}rests: [30, 60]\n")), Recipe)
-    assert recipe == Recipe(name="bread", dough=Dough(flour_grams=500, yeast_fraction=0.01), rests=[30, 60])
+    recipe = convert(
+        read_document(written(tmp_path, f"name: bread\n{DOUGH}rests: [30, 60]\n")), Recipe
+    )
+    assert recipe == Recipe(
+        name="bread", dough=Dough(flour_grams=500, yeast_fraction=0.01), rests=[30, 60]
+    )
 
 
 def test_a_whole_number_will_do_for_a_fraction(tmp_path: Path) -> None:
-    recipe = convert(read_document(written(tmp_path, f"name: bread\n{DOUGH}oil_grams: 3\n")), Recipe)
+    recipe = convert(
+        read_document(written(tmp_path, f"name: bread\n{DOUGH}oil_grams: 3\n")), Recipe
+    )
     assert recipe.oil_grams == 3.0
     assert isinstance(recipe.oil_grams, float)
 
@@ -61,14 +67,25 @@ def test_a_whole_number_will_do_for_a_fraction(tmp_path: Path) -> None:
 def test_each_key_and_list_item_has_its_line(tmp_path: Path) -> None:
     document = read_document(written(tmp_path, f"name: bread\n{DOUGH}rests:\n  - 30\n  - 60\n"))
     lines = {path: place.rpartition(":")[2] for path, place in document.location_by_path.items()}
-    assert lines == {"": "1", "name": "1", "dough": "2", "dough.flour_grams": "3", "dough.yeast_fraction": "4",
-                     "rests": "5", "rests[0]": "6", "rests[1]": "7"}  # fmt: skip
+    assert lines == {
+        "": "1",
+        "name": "1",
+        "dough": "2",
+        "dough.flour_grams": "3",
+        "dough.yeast_fraction": "4",
+        "rests": "5",
+        "rests[0]": "6",
+        "rests[1]": "7",
+    }
 
 
 @pytest.mark.parametrize(
-    ("absent", "line"), [("dough.salt", 2), ("dough.salt.kind", 2), ("rests[7]", 5), ("oil", 1), ("oil[0].x", 1)]
+    ("absent", "line"),
+    [("dough.salt", 2), ("dough.salt.kind", 2), ("rests[7]", 5), ("oil", 1), ("oil[0].x", 1)],
 )
-def test_an_absent_key_is_placed_at_the_nearest_enclosing_one(tmp_path: Path, absent: str, line: int) -> None:
+def test_an_absent_key_is_placed_at_the_nearest_enclosing_one(
+    tmp_path: Path, absent: str, line: int
+) -> None:
     path = written(tmp_path, f"name: bread\n{DOUGH}rests: [30]\n")
     assert read_document(path).location(absent) == f"{path}:{line}"
 
@@ -115,9 +132,13 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         read_document(tmp_path)
 
 
-def test_an_overlay_replaces_values_keeps_the_rest_and_knows_from_which_file_each_key_came(tmp_path: Path) -> None:
+def test_an_overlay_replaces_values_keeps_the_rest_and_knows_from_which_file_each_key_came(
+    tmp_path: Path,
+) -> None:
     below = read_document(written(tmp_path, f"name: bread\n{DOUGH}rests: [30, 60]\n", "below.yaml"))
-    above = read_document(written(tmp_path, "rests: [10]\ndough:\n  flour_grams: 400\n", "above.yaml"))
+    above = read_document(
+        written(tmp_path, "rests: [10]\ndough:\n  flour_grams: 400\n", "above.yaml")
+    )
     merged = overlay(below, above)
     dough = {"flour_grams": 400, "yeast_fraction": 0.01}
     assert merged.values == {"name": "bread", "dough": dough, "rests": [10]}

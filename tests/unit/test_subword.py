@@ -1,4 +1,6 @@
-"""Pieces are learnt the same each time, hold no white space, and are sentencepiece's; a sample has each line alike."""
+"""Pieces are learnt the same each time, hold no white space, and are sentencepiece's; a sample has
+each line alike.
+"""
 
 import shutil
 from collections import Counter
@@ -26,7 +28,12 @@ from aiayn.spec.system import SubwordSpec
 from tests.encoded_lines import encoded_lines
 from tests.small_corpus import SMALL, write_train
 
-ENGLISH = ["the dog sees the house", "the dogs see a house", "a\u00a0dog sleeps in the house", "the\rhouse is old"] * 5
+ENGLISH = [
+    "the dog sees the house",
+    "the dogs see a house",
+    "a\u00a0dog sleeps in the house",
+    "the\rhouse is old",
+] * 5
 GERMAN = [
     "der Hund sieht das Haus",
     "die Hunde sehen ein Haus",
@@ -37,7 +44,8 @@ SPEC = msgspec.structs.replace(
     SMALL,
     subword=SubwordSpec(vocabulary_size=60, joint=True),
 )
-# White space that is no blank, a soft hyphen, a joiner, a byte order mark, other scripts, emoji, NUL, names of pieces.
+# White space that is no blank, a soft hyphen, a joiner, a byte order mark, other scripts, emoji,
+# NUL, names of pieces.
 ODD_LINES = [
     "",
     "a\u00a0dog",
@@ -53,7 +61,9 @@ ODD_LINES = [
 @pytest.fixture(scope="module")
 def model() -> bytes:
     """Return a joint model of the small text."""
-    return learn_pieces([*ENGLISH, *GERMAN], SubwordSpec(vocabulary_size=60, joint=True), "the small text")
+    return learn_pieces(
+        [*ENGLISH, *GERMAN], SubwordSpec(vocabulary_size=60, joint=True), "the small text"
+    )
 
 
 @pytest.fixture
@@ -88,11 +98,19 @@ def test_no_piece_holds_white_space(encoder: PieceEncoder, model: bytes) -> None
     """The text that it learnt from does: fairseq would split a piece there."""
     assert any("\u00a0" in line for line in ENGLISH)
     assert [symbol for symbol in symbols_of(model) if symbol.split() != [symbol]] == []
-    assert all(piece.split() == [piece] for line in ODD_LINES for piece in encoder.pieces(line).split(" ") if piece)
+    assert all(
+        piece.split() == [piece]
+        for line in ODD_LINES
+        for piece in encoder.pieces(line).split(" ")
+        if piece
+    )
 
 
 def test_learning_twice_gives_the_same_bytes(model: bytes) -> None:
-    assert learn_pieces([*ENGLISH, *GERMAN], SubwordSpec(vocabulary_size=60, joint=True), "again") == model
+    assert (
+        learn_pieces([*ENGLISH, *GERMAN], SubwordSpec(vocabulary_size=60, joint=True), "again")
+        == model
+    )
 
 
 def test_a_vocabulary_size_counts_characters_and_merges(model: bytes) -> None:
@@ -103,28 +121,45 @@ def test_a_vocabulary_size_counts_characters_and_merges(model: bytes) -> None:
 @pytest.mark.parametrize("vocabulary_size", [7, 2])
 def test_a_size_that_the_text_cannot_have_is_refused(vocabulary_size: int) -> None:
     """The word `ab` with its mark has three characters and, with those, six substrings."""
-    expected = rf"train\.en: subword\.vocabulary_size is {vocabulary_size}; with 259 control symbols and bytes"
+    expected = (
+        rf"train\.en: subword\.vocabulary_size is {vocabulary_size}; with 259 control symbols and"
+        r" bytes"
+    )
     with pytest.raises(ConfigError, match=expected):
-        learn_pieces(["ab"] * 9, SubwordSpec(vocabulary_size=vocabulary_size, joint=True), "train.en")
+        learn_pieces(
+            ["ab"] * 9, SubwordSpec(vocabulary_size=vocabulary_size, joint=True), "train.en"
+        )
 
 
 def test_a_joint_model_is_one_file(text: ParallelText, tmp_path: Path) -> None:
     record = segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
-    assert record.model_path_by_language == dict.fromkeys(("en", "de"), tmp_path / "segment/joint.model")
-    assert sorted(path.name for path in (tmp_path / "segment").iterdir()) == ["joint.model", "joint.vocab"]
+    assert record.model_path_by_language == dict.fromkeys(
+        ("en", "de"), tmp_path / "segment/joint.model"
+    )
+    assert sorted(path.name for path in (tmp_path / "segment").iterdir()) == [
+        "joint.model",
+        "joint.vocab",
+    ]
     encoders = load_encoders(record)
     assert encoders["en"] is encoders["de"]
     assert (record.method, record.normalise, record.tokenise) == ("sentencepiece", "none", "none")
     assert record.learning_by_model["joint"].num_lines == 40
     assert record.learning_by_model["joint"].sample_seed is None
-    first_columns = [line.split("\t")[0] for line in (tmp_path / "segment/joint.vocab").read_text("utf-8").split("\n")]
+    first_columns = [
+        line.split("\t")[0]
+        for line in (tmp_path / "segment/joint.vocab").read_text("utf-8").split("\n")
+    ]
     assert first_columns == [*symbols_of((tmp_path / "segment/joint.model").read_bytes()), ""]
 
 
-def test_a_full_disk_is_refused_beforehand(text: ParallelText, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_refused_beforehand(
+    text: ParallelText, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """100 bytes a piece of each language."""
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr("aiayn.provenance.shutil.disk_usage", lambda path: usage._replace(free=2 * 60 * 100 - 1))
+    monkeypatch.setattr(
+        "aiayn.provenance.shutil.disk_usage", lambda path: usage._replace(free=2 * 60 * 100 - 1)
+    )
     with pytest.raises(SpaceError, match=r"segment: .* GB needed for the subword models"):
         segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
 
@@ -133,7 +168,9 @@ def test_separate_models_know_their_own_language(text: ParallelText, tmp_path: P
     spec = msgspec.structs.replace(SPEC, subword=SubwordSpec(vocabulary_size=40, joint=False))
     record = segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
     encoders = load_encoders(record)
-    symbols_by_language = {k: symbols_of(path.read_bytes()) for k, path in record.model_path_by_language.items()}
+    symbols_by_language = {
+        k: symbols_of(path.read_bytes()) for k, path in record.model_path_by_language.items()
+    }
     assert "\u00e4" in symbols_by_language["de"]
     assert "\u00e4" not in symbols_by_language["en"]
     assert encoders["en"].pieces("\u00e4") == "\u2581 <0xC3> <0xA4>"
@@ -141,7 +178,9 @@ def test_separate_models_know_their_own_language(text: ParallelText, tmp_path: P
 
 def test_a_failure_leaves_nothing_behind(text: ParallelText, tmp_path: Path) -> None:
     spec = msgspec.structs.replace(SPEC, subword=SubwordSpec(vocabulary_size=100_000, joint=True))
-    with pytest.raises(ConfigError, match=r"train\.en and .*train\.de: subword\.vocabulary_size is 100000"):
+    with pytest.raises(
+        ConfigError, match=r"train\.en and .*train\.de: subword\.vocabulary_size is 100000"
+    ):
         segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
     assert list((tmp_path / "segment").iterdir()) == []
 
@@ -156,11 +195,22 @@ def test_a_model_that_is_none_is_named(tmp_path: Path, content: bytes | None) ->
 
 def symbols_by(processor: sentencepiece.SentencePieceProcessor, lines: list[str]) -> list[str]:
     """Return each line's symbols by sentencepiece's own numbers, the end of the line last."""
-    return [" ".join(map(processor.id_to_piece, row)) for row in processor.encode(lines, out_type=int, add_eos=True)]
+    return [
+        " ".join(map(processor.id_to_piece, row))
+        for row in processor.encode(lines, out_type=int, add_eos=True)
+    ]
 
 
 # Blanks at odd places, and sentencepiece's mark in the text, alone and within a word.
-MARKED_LINES = ["a \u2581 dog", "\u2581\u2581 the", "the \u2581", "the\u2581dog sees", "  the  dog ", "\u2581", " "]
+MARKED_LINES = [
+    "a \u2581 dog",
+    "\u2581\u2581 the",
+    "the \u2581",
+    "the\u2581dog sees",
+    "  the  dog ",
+    "\u2581",
+    " ",
+]
 
 
 @pytest.mark.parametrize("max_words", [2, 1 << 17])
@@ -177,37 +227,59 @@ def test_numbers_word_by_word_are_those_of_the_whole_line(
 def test_a_model_with_pieces_across_words_is_not_used_word_by_word(tmp_path: Path) -> None:
     """None of ours has such: they are what the way word by word would get wrong."""
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(ENGLISH), model_prefix=str(tmp_path / "wide"), model_type="bpe", vocab_size=320,
-        byte_fallback=True, split_by_whitespace=False, minloglevel=2,
-    )  # fmt: skip
+        sentence_iterator=iter(ENGLISH),
+        model_prefix=str(tmp_path / "wide"),
+        model_type="bpe",
+        vocab_size=320,
+        byte_fallback=True,
+        split_by_whitespace=False,
+        minloglevel=2,
+    )
     wide = PieceEncoder(tmp_path / "wide.model")
-    assert any("\u2581" in symbol[1:] for symbol in symbols_of((tmp_path / "wide.model").read_bytes()))
+    assert any(
+        "\u2581" in symbol[1:] for symbol in symbols_of((tmp_path / "wide.model").read_bytes())
+    )
     line = "the dog sees the house"
     assert encoded_lines(wide, [line]) == [f"{wide.pieces(line)} </s>"]
 
 
 def test_numbers_of_real_text_are_sentencepieces(tmp_path: Path, newstest: Path) -> None:
-    lines = [line for name in ("newstest2014.en", "newstest2013.fr") for line in read_lines(newstest / name)]
+    lines = [
+        line
+        for name in ("newstest2014.en", "newstest2013.fr")
+        for line in read_lines(newstest / name)
+    ]
     (tmp_path / "real.model").write_bytes(
         learn_pieces(lines, SubwordSpec(vocabulary_size=4000, joint=True), "newstest")
     )
     processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "real.model"))
-    assert encoded_lines(PieceEncoder(tmp_path / "real.model"), lines) == symbols_by(processor, lines)
+    assert encoded_lines(PieceEncoder(tmp_path / "real.model"), lines) == symbols_by(
+        processor, lines
+    )
 
 
-def learnt(text: ParallelText, folder: Path, **keys: int | bool | None) -> tuple[bytes, SegmentedText]:
+def learnt(
+    text: ParallelText, folder: Path, **keys: int | bool | None
+) -> tuple[bytes, SegmentedText]:
     """Return the (English) model of the small text and its record."""
     subword = msgspec.structs.replace(SubwordSpec(vocabulary_size=40, joint=True), **keys)
     record = segment_corpus(
-        msgspec.structs.replace(SPEC, subword=subword), text, record_path=folder / "segment" / "record.json"
+        msgspec.structs.replace(SPEC, subword=subword),
+        text,
+        record_path=folder / "segment" / "record.json",
     )
     return Path(record.model_path_by_language["en"]).read_bytes(), record
 
 
 def test_a_sample_is_drawn_by_its_seed(text: ParallelText, tmp_path: Path) -> None:
-    """Ten of the forty lines of both sides: the same seed gives the same bytes, another gives others."""
+    """Ten of the forty lines of both sides: the same seed gives the same bytes, another gives
+    others.
+    """
     first, record = learnt(text, tmp_path / "1", sample_lines=10, sample_seed=1)
-    assert (record.learning_by_model["joint"].num_lines, record.learning_by_model["joint"].sample_seed) == (10, 1)
+    assert (
+        record.learning_by_model["joint"].num_lines,
+        record.learning_by_model["joint"].sample_seed,
+    ) == (10, 1)
     assert learnt(text, tmp_path / "2", sample_lines=10, sample_seed=1)[0] == first
     assert learnt(text, tmp_path / "3", sample_lines=10, sample_seed=2)[0] != first
 
@@ -239,14 +311,20 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 @pytest.mark.parametrize("num_samples", [0, 1, 5, 9, 10])
-def test_a_sample_has_its_size_and_the_order_of_the_text(paths: list[Path], num_samples: int) -> None:
-    drawn = [int(line) for line in sample_lines(paths, [7, 3], num_samples, np.random.default_rng(1))]
+def test_a_sample_has_its_size_and_the_order_of_the_text(
+    paths: list[Path], num_samples: int
+) -> None:
+    drawn = [
+        int(line) for line in sample_lines(paths, [7, 3], num_samples, np.random.default_rng(1))
+    ]
     assert len(drawn) == num_samples
     assert drawn == sorted(set(drawn))
 
 
 def test_each_line_is_drawn_as_often_as_any_other(paths: list[Path]) -> None:
-    """2,000 samples of 3 from 10: 600 times each, with a standard deviation of 20; 5 of these are allowed."""
+    """2,000 samples of 3 from 10: 600 times each, with a standard deviation of 20; 5 of these are
+    allowed.
+    """
     rng = np.random.default_rng(1)
     counts = Counter(line for _ in range(2000) for line in sample_lines(paths, [7, 3], 3, rng))
     assert len(counts) == 10
@@ -254,6 +332,10 @@ def test_each_line_is_drawn_as_often_as_any_other(paths: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("num_lines", [[6, 3], [8, 3], [7, 2]])
-def test_another_number_of_lines_than_recorded_is_refused(paths: list[Path], num_lines: list[int]) -> None:
-    with pytest.raises(CorpusError, match=r"another number of lines than the \d recorded; rerun `aiayn clean`"):
+def test_another_number_of_lines_than_recorded_is_refused(
+    paths: list[Path], num_lines: list[int]
+) -> None:
+    with pytest.raises(
+        CorpusError, match=r"another number of lines than the \d recorded; rerun `aiayn clean`"
+    ):
         list(sample_lines(paths, num_lines, 3, np.random.default_rng(1)))

@@ -19,8 +19,18 @@ from tests.encoded_lines import encoded_lines
 from tests.small_corpus import SMALL, write_train
 
 NUM_MERGES = 300
-ENGLISH = ["the dog sees the house", "the dogs &apos;s  house", "a dog sleeps in the house .", ""] * 10
-GERMAN = ["der Hund sieht das Haus", "die Hunde &#91; Haus", "ein Hund schl\u00e4ft im Haus .", "\U0001f600"] * 10
+ENGLISH = [
+    "the dog sees the house",
+    "the dogs &apos;s  house",
+    "a dog sleeps in the house .",
+    "",
+] * 10
+GERMAN = [
+    "der Hund sieht das Haus",
+    "die Hunde &#91; Haus",
+    "ein Hund schl\u00e4ft im Haus .",
+    "\U0001f600",
+] * 10
 SPEC = msgspec.structs.replace(
     SMALL,
     tokenise="moses",
@@ -38,24 +48,33 @@ def run_subword_nmt(*arguments: str, stdin: str) -> str:
     """Return what the library's own command prints."""
     command = [sys.executable, "-c", "from subword_nmt.subword_nmt import main; main()", *arguments]
     environment = {**os.environ, "PYTHONIOENCODING": "utf-8", "PYTHONWARNINGS": "ignore"}
-    finished = subprocess.run(command, input=stdin.encode(), capture_output=True, check=True, env=environment)
+    finished = subprocess.run(
+        command, input=stdin.encode(), capture_output=True, check=True, env=environment
+    )
     return finished.stdout.decode()
 
 
 @pytest.fixture(scope="module")
 def real_lines(newstest: Path) -> dict[str, list[str]]:
     """Return 600 lines of newstest2013 in Moses tokens, English and German."""
-    return {k: tokenize_lines(list(read_lines(newstest / f"newstest2013.{k}"))[:600], k) for k in ("en", "de")}
+    return {
+        k: tokenize_lines(list(read_lines(newstest / f"newstest2013.{k}"))[:600], k)
+        for k in ("en", "de")
+    }
 
 
 @pytest.fixture(scope="module")
 def real_codes(real_lines: dict[str, list[str]]) -> str:
-    """Return what `cat train.de train.en | subword-nmt learn-bpe` prints: Google's order of the languages."""
+    """Return what `cat train.de train.en | subword-nmt learn-bpe` prints: Google's order of the
+    languages.
+    """
     joined = "".join(f"{line}\n" for language in ("de", "en") for line in real_lines[language])
     return run_subword_nmt("learn-bpe", "-s", str(NUM_MERGES), stdin=joined)
 
 
-def test_codes_of_real_text_are_the_commands(real_lines: dict[str, list[str]], real_codes: str, tmp_path: Path) -> None:
+def test_codes_of_real_text_are_the_commands(
+    real_lines: dict[str, list[str]], real_codes: str, tmp_path: Path
+) -> None:
     """Ours are counted English first; the order does not matter."""
     subword = SubwordSpec(vocabulary_size=NUM_MERGES, joint=True, method="subword_nmt")
     record = segment_corpus(
@@ -64,25 +83,37 @@ def test_codes_of_real_text_are_the_commands(real_lines: dict[str, list[str]], r
         record_path=tmp_path / "segment" / "record.json",
     )
     assert (tmp_path / "segment" / "joint.codes").read_text(encoding="utf-8") == real_codes
-    assert record.model_path_by_language == dict.fromkeys(("en", "de"), tmp_path / "segment" / "joint.codes")
+    assert record.model_path_by_language == dict.fromkeys(
+        ("en", "de"), tmp_path / "segment" / "joint.codes"
+    )
     assert record.learning_by_model["joint"].num_lines == 1200
-    assert sorted(path.name for path in (tmp_path / "segment").iterdir()) == ["joint.codes", "joint.vocab"]
+    assert sorted(path.name for path in (tmp_path / "segment").iterdir()) == [
+        "joint.codes",
+        "joint.vocab",
+    ]
 
 
 @pytest.mark.parametrize("max_words", [50, 1 << 17])
 def test_pieces_of_real_text_are_the_commands(
-    real_lines: dict[str, list[str]], real_codes: str, newstest: Path, tmp_path: Path, max_words: int,
+    real_lines: dict[str, list[str]],
+    real_codes: str,
+    newstest: Path,
+    tmp_path: Path,
+    max_words: int,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """Of text that the codes were learnt from, and of French, which they never saw."""
     monkeypatch.setattr(binarize, "MAX_WORDS", max_words)
     codes_path = tmp_path / "joint.codes"
     codes_path.write_text(real_codes, encoding="utf-8", newline="\n")
     french = tokenize_lines(list(read_lines(newstest / "newstest2013.fr"))[:300], "fr")
     lines = [*real_lines["de"], *real_lines["en"], *french]
-    theirs = run_subword_nmt("apply-bpe", "-c", str(codes_path), stdin="".join(f"{line}\n" for line in lines))
+    theirs = run_subword_nmt(
+        "apply-bpe", "-c", str(codes_path), stdin="".join(f"{line}\n" for line in lines)
+    )
     encoder = CodesEncoder(codes_path)
-    # The command keeps a blank at a line's end, where Moses' tokenizer leaves one; nothing that reads pieces sees it.
+    # The command keeps a blank at a line's end, where Moses' tokenizer leaves one; nothing that
+    # reads pieces sees it.
     their_lines = [line.rstrip(" ") for line in theirs.removesuffix("\n").split("\n")]
     assert [encoder.pieces(line) for line in lines] == their_lines
     assert encoded_lines(encoder, lines) == [f"{line} </s>".strip() for line in their_lines]
@@ -90,35 +121,59 @@ def test_pieces_of_real_text_are_the_commands(
 
 def test_pieces_of_odd_lines(text: ParallelText, tmp_path: Path) -> None:
     """Blanks in a row, none at all, a character never seen, a word of one character."""
-    encoder = load_encoders(segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json"))["en"]
+    encoder = load_encoders(
+        segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
+    )["en"]
     assert encoder.pieces("  Haus   x ") == "Haus x"
     assert encoder.pieces("") == ""
     assert encoder.pieces("\u4e2dx") == "\u4e2d@@ x"
     assert encoded_lines(encoder, ["", "x", " "]) == ["</s>", "x </s>", "</s>"]
 
 
-def test_each_language_has_its_own_codes_where_they_are_separate(text: ParallelText, tmp_path: Path) -> None:
-    spec = msgspec.structs.replace(SPEC, subword=SubwordSpec(vocabulary_size=8, joint=False, method="subword_nmt"))
-    encoders = load_encoders(segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json"))
+def test_each_language_has_its_own_codes_where_they_are_separate(
+    text: ParallelText, tmp_path: Path
+) -> None:
+    spec = msgspec.structs.replace(
+        SPEC, subword=SubwordSpec(vocabulary_size=8, joint=False, method="subword_nmt")
+    )
+    encoders = load_encoders(
+        segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
+    )
     german = "".join(f"{line}\n" for line in GERMAN)
-    assert run_subword_nmt("learn-bpe", "-s", "8", stdin=german) == (tmp_path / "segment/de.codes").read_text("utf-8")
+    assert run_subword_nmt("learn-bpe", "-s", "8", stdin=german) == (
+        tmp_path / "segment/de.codes"
+    ).read_text("utf-8")
     assert encoders["en"].pieces("Hund") != encoders["de"].pieces("Hund") == "Hund"
 
 
 def test_the_vocabulary_is_what_merges_make(tmp_path: Path) -> None:
-    """Of `ab` four times and `abc` twice: first `a b` at a word's end; of the two left, the later in code points."""
+    """Of `ab` four times and `abc` twice: first `a b` at a word's end; of the two left, the later
+    in code points.
+    """
     text = write_train(tmp_path / "text", {"en": ["ab ab ab abc abc"], "de": ["ab"]})
-    spec = msgspec.structs.replace(SPEC, subword=SubwordSpec(vocabulary_size=3, joint=True, method="subword_nmt"))
+    spec = msgspec.structs.replace(
+        SPEC, subword=SubwordSpec(vocabulary_size=3, joint=True, method="subword_nmt")
+    )
     segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
-    assert list(read_lines(tmp_path / "segment/joint.codes")) == ["#version: 0.2", "a b</w>", "b c</w>", "a bc</w>"]
+    assert list(read_lines(tmp_path / "segment/joint.codes")) == [
+        "#version: 0.2",
+        "a b</w>",
+        "b c</w>",
+        "a bc</w>",
+    ]
     assert list(read_lines(tmp_path / "segment/joint.vocab")) == ["ab\t1", "bc\t2", "abc\t3"]
 
 
 @pytest.mark.parametrize(("lines", "most"), [(["abc abc"], 2), (["a b c"], 0), (["ab"], 0)])
-def test_more_merges_than_the_text_yields_are_refused(lines: list[str], most: int, tmp_path: Path) -> None:
+def test_more_merges_than_the_text_yields_are_refused(
+    lines: list[str], most: int, tmp_path: Path
+) -> None:
     """A pair must stand there twice; where no word has two characters there is none at all."""
     text = write_train(tmp_path / "text", {"en": lines, "de": ["x"]})
-    expected = rf"train\.en and .*train\.de: subword\.vocabulary_size is 20 merges; this text yields {most} at most"
+    expected = (
+        r"train\.en and .*train\.de: subword\.vocabulary_size is 20 merges; this text yields"
+        rf" {most} at most"
+    )
     with pytest.raises(ConfigError, match=expected):
         segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
 
@@ -126,12 +181,18 @@ def test_more_merges_than_the_text_yields_are_refused(lines: list[str], most: in
 def test_white_space_within_a_word_is_refused(tmp_path: Path) -> None:
     """Text that nobody tokenised: fairseq would split a piece there."""
     text = write_train(tmp_path / "text", {"en": ["10\u00a0km"] * 9, "de": ["x"] * 9})
-    with pytest.raises(CorpusError, match=r"the word '10\\xa0km' holds white space that is no blank"):
+    with pytest.raises(
+        CorpusError, match=r"the word '10\\xa0km' holds white space that is no blank"
+    ):
         segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
 
 
-def test_white_space_within_a_word_of_a_test_set_is_refused(text: ParallelText, tmp_path: Path) -> None:
-    encoder = load_encoders(segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json"))["en"]
+def test_white_space_within_a_word_of_a_test_set_is_refused(
+    text: ParallelText, tmp_path: Path
+) -> None:
+    encoder = load_encoders(
+        segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
+    )["en"]
     with pytest.raises(CorpusError, match=r"joint\.codes: the word 'a\\u2028b' holds white space"):
         encoded_lines(encoder, ["a\u2028b"])
 
@@ -155,7 +216,9 @@ def test_codes_that_are_none_are_named(tmp_path: Path, content: bytes | None, me
 
 
 def test_codes_hold_unicode_line_ends(tmp_path: Path) -> None:
-    """Readers that end lines at U+0085 or U+2028 fall out of step: subword-nmt's own once did (its issue 92)."""
+    """Readers that end lines at U+0085 or U+2028 fall out of step: subword-nmt's own once did (its
+    issue 92).
+    """
     (tmp_path / "joint.codes").write_bytes("#version: 0.2\na\u0085 b\nc d</w>\n".encode())
     assert CodesEncoder(tmp_path / "joint.codes").pieces("cd") == "cd"
 

@@ -1,4 +1,6 @@
-"""The form that a text is found to have beside another; `aiayn score` on files in every form that is shared."""
+"""The form that a text is found to have beside another; `aiayn score` on files in every form that
+is shared.
+"""
 
 import gzip
 import json
@@ -29,18 +31,26 @@ def write(path: Path, lines: Sequence[str]) -> Path:
     return path
 
 
-def score(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, dict[str, float], str]:
+def score(
+    capsys: pytest.CaptureFixture[str], *arguments: object
+) -> tuple[int, dict[str, float], str]:
     """Return the exit code, the values by metric, and all signatures or what was printed."""
     code = main(["score", *map(str, arguments), "--json"])
     captured = capsys.readouterr()
     if code:
         return code, {}, captured.err
     scores = json.loads(captured.out)
-    return code, {one["metric"]: one["value"] for one in scores}, "\n".join(one["signature"] for one in scores)
+    return (
+        code,
+        {one["metric"]: one["value"] for one in scores},
+        "\n".join(one["signature"] for one in scores),
+    )
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_each_form_is_found_in_hypotheses_or_references_with_the_flags_that_correct_it(name: str) -> None:
+def test_each_form_is_found_in_hypotheses_or_references_with_the_flags_that_correct_it(
+    name: str,
+) -> None:
     lines, flags = FORMS[name]
     for lines_by_name in ({"hyp": lines, "ref": PLAIN}, {"hyp": PLAIN, "ref": lines}):
         mismatch = find_form_mismatch(lines_by_name, Treatment())
@@ -52,7 +62,12 @@ def test_scores_of_unlike_sides_say_so_and_sacrebleus_warning_is_not_passed_on(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     lines = tokens(OTHER) * 5  # sacreBLEU warns from 100 lines on
-    arguments = ["--hypotheses", write(tmp_path / "h", lines), "--references", write(tmp_path / "r", PLAIN * 5)]
+    arguments = [
+        "--hypotheses",
+        write(tmp_path / "h", lines),
+        "--references",
+        write(tmp_path / "r", PLAIN * 5),
+    ]
     assert main(["score", *map(str, arguments), "--no-warning"]) == 0
     captured = capfd.readouterr()
     assert {line.rpartition("|")[2] for line in captured.out.splitlines()} == {"unlike:hyp-tokens"}
@@ -92,32 +107,59 @@ def test_french_blanks_before_colons_and_chinese_are_plain() -> None:
 
 
 def test_pieces_are_joined_in_each_notation() -> None:
-    assert [joined(line) for line in ("lo@@ we@@ st", "\u2581Kind ern \u2581da", "lo \uffedwe\uffed st", "a b")] == [
-        "lowest", "Kindern da", "lowest", "a b",
-    ]  # fmt: skip
+    assert [
+        joined(line)
+        for line in ("lo@@ we@@ st", "\u2581Kind ern \u2581da", "lo \uffedwe\uffed st", "a b")
+    ] == [
+        "lowest",
+        "Kindern da",
+        "lowest",
+        "a b",
+    ]
 
 
-def test_a_generate_log_is_read_in_the_order_of_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_generate_log_is_read_in_the_order_of_the_source(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = write(tmp_path / "gen.out", GENERATED)
     output = read_output(log)
-    assert (output.kind, output.lines, output.references) == ("generate log", pieces(tokens(OTHER)), tokens(PLAIN))
+    assert (output.kind, output.lines, output.references) == (
+        "generate log",
+        pieces(tokens(OTHER)),
+        tokens(PLAIN),
+    )
     code, values, signatures = score(capsys, "--hypotheses", log, "--join-pieces", "--as-given")
     assert code == 0
     assert "input:hyp-joined" in signatures
     (expected,) = score_hypotheses(
-        tokens(OTHER), tokens(PLAIN), metrics=["bleu_as_given"], target_language="de", hypotheses_sha256="", testset=""
+        tokens(OTHER),
+        tokens(PLAIN),
+        metrics=["bleu_as_given"],
+        target_language="de",
+        hypotheses_sha256="",
+        testset="",
     )
     assert values == {"bleu_as_given": pytest.approx(expected.value)}
-    with pytest.raises(ScoreError, match=r"that lacks the hypotheses of 1 sentences, the first H-7"):
-        read_output(write(tmp_path / "cut.out", [line for line in GENERATED if not line.startswith("H-7\t")]))
+    with pytest.raises(
+        ScoreError, match=r"that lacks the hypotheses of 1 sentences, the first H-7"
+    ):
+        read_output(
+            write(
+                tmp_path / "cut.out", [line for line in GENERATED if not line.startswith("H-7\t")]
+            )
+        )
 
 
 def test_sgm_gzip_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
     body = "".join(f'<seg id="{number}">{line}</seg>\n' for number, line in enumerate(PLAIN, 1))
     sgm = tmp_path / "a.sgm"
-    sgm.write_text(f'<refset setid="x" trglang="de">\n<doc>\n{body}</doc>\n</refset>\n', encoding="utf-8")
+    sgm.write_text(
+        f'<refset setid="x" trglang="de">\n<doc>\n{body}</doc>\n</refset>\n', encoding="utf-8"
+    )
     packed = tmp_path / "packed"
-    packed.write_bytes(gzip.compress(b"\xef\xbb\xbf" + "".join(f"{line}\n" for line in PLAIN).encode()))
+    packed.write_bytes(
+        gzip.compress(b"\xef\xbb\xbf" + "".join(f"{line}\n" for line in PLAIN).encode())
+    )
     assert read_output(sgm)[:3] == (str(sgm), PLAIN, "sgm")
     assert read_output(packed).lines == PLAIN
 
@@ -140,7 +182,12 @@ def test_as_many_lines_as_the_filtered_test_set_has_are_taken_for_it() -> None:
 def test_each_target_language_has_sacrebleus_own_tokeniser(
     language_pair: str, metrics: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ("--hypotheses", write(tmp_path / "h", OTHER), "--references", write(tmp_path / "r", PLAIN))
+    arguments = (
+        "--hypotheses",
+        write(tmp_path / "h", OTHER),
+        "--references",
+        write(tmp_path / "r", PLAIN),
+    )
     code, values, signatures = score(capsys, *arguments, "--language-pair", language_pair)
     assert code == 0
     assert set(values) == metrics
@@ -149,7 +196,10 @@ def test_each_target_language_has_sacrebleus_own_tokeniser(
 
 @pytest.mark.parametrize("language", ["ja", "ko"])
 def test_a_tokeniser_that_is_not_installed_names_its_package(
-    language: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    language: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from aiayn.scoring import score as score_module
 
@@ -158,26 +208,52 @@ def test_a_tokeniser_that_is_not_installed_names_its_package(
 
     metric = score_module.SACREBLEU_METRIC_BY_LANGUAGE[language]
     monkeypatch.setitem(score_module.SACREBLEU_BY_METRIC, metric, refuse)  # type: ignore[arg-type]
-    arguments = ("--hypotheses", write(tmp_path / "h", OTHER), "--references", write(tmp_path / "r", PLAIN))
+    arguments = (
+        "--hypotheses",
+        write(tmp_path / "h", OTHER),
+        "--references",
+        write(tmp_path / "r", PLAIN),
+    )
     code, _, printed = score(capsys, *arguments, "--language-pair", f"en-{language}")
     assert code == 1
     assert f"pip install 'sacrebleu[{language}]'" in printed
 
 
-NEEDS_MIRROR = pytest.mark.skipif("AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base with newstest/")
+NEEDS_MIRROR = pytest.mark.skipif(
+    "AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base with newstest/"
+)
 
 
 @NEEDS_MIRROR
-@pytest.mark.parametrize("name", ["newstest2013.de", "newstest2014.de", "newstest2013.fr", "newstest2014-fren.fr",
-                                  "newstest2013.en", "newstest2014.en"])  # fmt: skip
-def test_published_text_raises_no_alarm_beside_other_text_and_every_form_of_it_does(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "newstest2013.de",
+        "newstest2014.de",
+        "newstest2013.fr",
+        "newstest2014-fren.fr",
+        "newstest2013.en",
+        "newstest2014.en",
+    ],
+)
+def test_published_text_raises_no_alarm_beside_other_text_and_every_form_of_it_does(
+    name: str,
+) -> None:
     folder = Path(os.environ["AIAYN_MIRROR"].removeprefix("file://"))
     lines = read_output(folder / "newstest" / name).lines[::4]
     flickr = folder / "multi30k/data/task1/raw" / f"test_2016_flickr.{name.rpartition('.')[2]}.gz"
-    for other in (read_output(flickr).lines, read_output(folder / "newstest" / "newstest2014.de").lines[::4]):
+    for other in (
+        read_output(flickr).lines,
+        read_output(folder / "newstest" / "newstest2014.de").lines[::4],
+    ):
         assert find_form_mismatch({"hyp": lines, "ref": other}, Treatment()) is None
         assert find_form_mismatch({"hyp": other, "ref": lines}, Treatment()) is None
     language = name.rpartition(".")[2]
     tokenized = [Tokenizer(language).tokenize(line) for line in lines[:100]]
-    for changed in (tokenized, pieces(lines), sentence_pieces(lines), [line.lower() for line in lines]):
+    for changed in (
+        tokenized,
+        pieces(lines),
+        sentence_pieces(lines),
+        [line.lower() for line in lines],
+    ):
         assert find_form_mismatch({"hyp": changed, "ref": lines}, Treatment()) is not None

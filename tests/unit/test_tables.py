@@ -1,4 +1,6 @@
-"""The verb: everything is written, or, so far, beside what Snakemake declared; a missing record is named."""
+"""The verb: everything is written, or, so far, beside what Snakemake declared; a missing record is
+named.
+"""
 
 import json
 from pathlib import Path
@@ -16,7 +18,9 @@ from tests.records_factory import Site, make_site, write_attempt, write_everythi
 
 
 def make(site: Site, *, so_far: bool) -> Path:
-    return make_tables(site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder)
+    return make_tables(
+        site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder
+    )
 
 
 def names_below(folder: Path) -> set[str]:
@@ -37,7 +41,9 @@ FIGURE_FILES = {
     )
     for suffix in ("svg", "pdf", "tex", "tsv")
 } | {"figures/figures.tsv"}
-ALL_FILES = TABLE_FILES | FIGURE_FILES | {"scores.tsv", "summary.tsv", "verdicts.tsv", "report.html"}
+ALL_FILES = (
+    TABLE_FILES | FIGURE_FILES | {"scores.tsv", "summary.tsv", "verdicts.tsv", "report.html"}
+)
 
 
 @pytest.mark.figures
@@ -61,7 +67,9 @@ def test_a_missing_record_is_named_with_both_next_steps(tmp_path: Path) -> None:
 def test_without_any_record_the_tables_so_far_are_still_rendered(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     assert make(site, so_far=True) == tmp_path / "results" / "demo" / "so-far" / "report.html"
-    readings = {name for name in TABLE_FILES if name.startswith("tables/readings.")}  # nothing is answered yet
+    readings = {
+        name for name in TABLE_FILES if name.startswith("tables/readings.")
+    }  # nothing is answered yet
     expected = ALL_FILES - FIGURE_FILES - readings
     assert names_below(tmp_path / "results" / "demo") == {f"so-far/{name}" for name in expected}
 
@@ -71,10 +79,14 @@ def test_without_layer_timing_no_record_of_it_is_needed(tmp_path: Path) -> None:
     write_everything(site)
     make_tables(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
     folder = site.results_folder / "demo"
-    assert "Exponent in seconds" in (folder / "tables" / "table1.md").read_text(encoding="utf-8")  # measured by itself
+    assert "Exponent in seconds" in (folder / "tables" / "table1.md").read_text(
+        encoding="utf-8"
+    )  # measured by itself
     scale_record(site.results_folder, "demo", "measure").unlink()
     make_tables(site.scale, site.results_folder, so_far=False, config_folder=site.config_folder)
-    assert "Exponent in seconds" not in (folder / "tables" / "table1.md").read_text(encoding="utf-8")
+    assert "Exponent in seconds" not in (folder / "tables" / "table1.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_tables_so_far_touch_no_declared_output(tmp_path: Path) -> None:
@@ -92,7 +104,9 @@ def test_a_training_under_an_older_spec_is_not_shown_as_the_present_one(tmp_path
     site = make_site(tmp_path)
     write_everything(site)
     path = site.config_folder / "systems" / "demo" / "base.yaml"
-    path.write_text(path.read_text(encoding="utf-8").replace("p_drop: 0.1", "p_drop: 0.2"), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("p_drop: 0.1", "p_drop: 0.2"), encoding="utf-8"
+    )
     with pytest.raises(TableError, match="demo_en_de-base-seed1-0a1b2c3d: "):
         make(site, so_far=False)
     table = make(site, so_far=True).parent / "tables" / "table2.md"
@@ -100,7 +114,9 @@ def test_a_training_under_an_older_spec_is_not_shown_as_the_present_one(tmp_path
 
 
 def test_a_run_that_is_done_but_not_recorded_says_so(tmp_path: Path) -> None:
-    site = make_site(tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1])
+    site = make_site(
+        tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1]
+    )
     folder = write_attempt(site, "demo_en_de", "base", 1, update=3000, outcome="done")
     (folder / "done.json").write_text("{}", encoding="utf-8")
     table = make(site, so_far=True).parent / "tables" / "table2.md"
@@ -108,7 +124,9 @@ def test_a_run_that_is_done_but_not_recorded_says_so(tmp_path: Path) -> None:
 
 
 def test_a_run_of_seed_10_is_not_taken_for_seed_1(tmp_path: Path) -> None:
-    site = make_site(tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1])
+    site = make_site(
+        tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1]
+    )
     write_attempt(site, "demo_en_de", "base", 10, update=5, outcome="failed")
     table = make(site, so_far=True).parent / "tables" / "table2.md"
     assert "| missing [\u2020] |" in table.read_text(encoding="utf-8")
@@ -124,7 +142,9 @@ def test_the_verb_takes_snakemakes_merged_config(
 
 
 def test_a_resolved_device_does_not_make_a_training_outdated(tmp_path: Path) -> None:
-    site = make_site(tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1])
+    site = make_site(
+        tmp_path, en_fr_systems=[], ablation_systems=[], en_de_systems=["base"], seeds=[1]
+    )
     train = write_training(site, "demo_en_de", "base", 1)
     resolved = train.training_json.replace('"device":"auto"', '"device":"cpu"')
     assert resolved != train.training_json

@@ -1,4 +1,6 @@
-"""Public test sets come exactly as published: from sacreBLEU's archive, its cache, or a mirror that fills it."""
+"""Public test sets come exactly as published: from sacreBLEU's archive, its cache, or a mirror that
+fills it.
+"""
 
 import hashlib
 import logging
@@ -22,20 +24,25 @@ from tests.sacrebleu_cache import move_cache, put_sgm_archive
 from tests.workflow.loopback_server import loopback_server, record_waits
 
 LINES = {"en": ["One S&P.", "T\u2028wo\u00a0!"], "de": ["Eins S&P.", "Zw\u00adei\u00a0\u202f!"]}
-BYTES = {language: "".join(f"{line}\n" for line in lines).encode() for language, lines in LINES.items()}
+BYTES = {
+    language: "".join(f"{line}\n" for line in lines).encode() for language, lines in LINES.items()
+}
 MD5 = {language: f"md5:{hashlib.md5(content).hexdigest()}" for language, content in BYTES.items()}
 NEWSTEST = PublicTestset(
     sacrebleu_name="wmt14/full",
     num_lines=2,
     mirror_folder="newstest",
     plain_by_language={
-        language: PlainText(path=f"newstest2014.{language}", checksum=MD5[language]) for language in LINES
+        language: PlainText(path=f"newstest2014.{language}", checksum=MD5[language])
+        for language in LINES
     },
 )
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Path:
+def cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> Path:
     """Give sacreBLEU an empty cache, and no network."""
     monkeypatch.delenv("AIAYN_MIRROR", raising=False)
     caplog.set_level(logging.INFO)
@@ -61,13 +68,17 @@ def read(mirror: str | None = None, published: PublicTestset = NEWSTEST) -> dict
     return read_public_testset("newstest2014", published, "en-de", mirror=mirror)
 
 
-def put_archive(cache: Path, monkeypatch: pytest.MonkeyPatch, lines: dict[str, list[str]] = LINES) -> None:
+def put_archive(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, lines: dict[str, list[str]] = LINES
+) -> None:
     """Put an archive of sgm files where sacreBLEU keeps it, and let sacreBLEU expect its MD5."""
     path = put_sgm_archive("wmt14/full", "en-de", lines, monkeypatch)
     assert path == cache / "raw" / "wmt14_full.test-full.tgz"
 
 
-def test_an_archive_in_sacrebleus_cache_is_read_exactly(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_in_sacrebleus_cache_is_read_exactly(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put_archive(cache, monkeypatch)
     assert read() == LINES  # sacreBLEU's own text would have a blank for U+00A0, U+202F and U+2028
 
@@ -79,7 +90,10 @@ def test_an_archive_of_another_md5_is_set_aside(
     monkeypatch.setattr(DATASETS["wmt14/full"], "md5", ["0" * 32])
     assert read(mirror) == LINES
     assert [path.name for path in (cache / "raw").iterdir()] == ["wmt14_full.test-full.tgz.wrong"]
-    assert f"expected {'0' * 32}: not the published file, or torn on its way; set aside as" in caplog.text
+    assert (
+        f"expected {'0' * 32}: not the published file, or torn on its way; set aside as"
+        in caplog.text
+    )
 
 
 def test_an_archive_whose_text_is_not_the_published_plain_text_is_used_and_logged(
@@ -87,7 +101,10 @@ def test_an_archive_whose_text_is_not_the_published_plain_text_is_used_and_logge
 ) -> None:
     put_archive(cache, monkeypatch, LINES | {"de": ["Eins", "Zwei"]})
     assert read()["de"] == ["Eins", "Zwei"]
-    assert "test set 'newstest2014' (wmt14/full) (de): another MD5 than the published plain text's" in caplog.text
+    assert (
+        "test set 'newstest2014' (wmt14/full) (de): another MD5 than the published plain text's"
+        in caplog.text
+    )
     assert "(wmt14/full) (en)" not in caplog.text
 
 
@@ -98,14 +115,19 @@ def test_a_mirrors_plain_text_is_kept_and_then_works_offline(cache: Path, mirror
 
 
 def test_a_mirrors_text_of_another_md5_is_not_taken(cache: Path, mirror: str) -> None:
-    path = Path(urllib.request.url2pathname(urllib.parse.urlsplit(mirror).path)) / "newstest" / "newstest2014.de"
+    path = (
+        Path(urllib.request.url2pathname(urllib.parse.urlsplit(mirror).path))
+        / "newstest"
+        / "newstest2014.de"
+    )
     path.write_bytes(b"eins\nzwei\n")
     with pytest.raises(FetchError) as caught:
         read(mirror)
     seen = str(caught.value)
     assert seen.startswith(
-        f"test set 'newstest2014' (wmt14/full): {mirror}/newstest/newstest2014.de: md5 "
-        f"{hashlib.md5(path.read_bytes()).hexdigest()}, expected {MD5['de'][4:]}: not the published file"
+        f"test set 'newstest2014' (wmt14/full): {mirror}/newstest/newstest2014.de: md5"
+        f" {hashlib.md5(path.read_bytes()).hexdigest()}, expected {MD5['de'][4:]}: not the"
+        " published file"
     )
     assert "file:///nowhere/test-full.tgz: no such file" in seen
     assert f"/test-full.tgz into sacreBLEU's cache as {cache}/raw/wmt14_full.test-full.tgz" in seen
@@ -114,9 +136,13 @@ def test_a_mirrors_text_of_another_md5_is_not_taken(cache: Path, mirror: str) ->
 
 def test_text_in_the_cache_of_another_md5_is_not_taken(cache: Path, mirror: str) -> None:
     read(mirror)
-    (cache / "plain" / "en-de" / "newstest2014.de").write_bytes(BYTES["de"].replace(b"Eins", b"Ein "))
+    (cache / "plain" / "en-de" / "newstest2014.de").write_bytes(
+        BYTES["de"].replace(b"Eins", b"Ein ")
+    )
     assert read(mirror) == LINES
-    (cache / "plain" / "en-de" / "newstest2014.de").write_bytes(BYTES["de"].replace(b"Eins", b"Ein "))
+    (cache / "plain" / "en-de" / "newstest2014.de").write_bytes(
+        BYTES["de"].replace(b"Eins", b"Ein ")
+    )
     with pytest.raises(FetchError):
         read(mirror=None)
 
@@ -128,7 +154,9 @@ def test_without_the_test_set_on_the_mirror_the_public_archive_is_downloaded(
     packed = (cache / "raw" / "wmt14_full.test-full.tgz").read_bytes()
     (cache / "raw" / "wmt14_full.test-full.tgz").unlink()
     with loopback_server() as server:
-        monkeypatch.setattr(DATASETS["wmt14/full"], "data", [server.serve("/test-full.tgz", packed, "busy", "drop")])
+        monkeypatch.setattr(
+            DATASETS["wmt14/full"], "data", [server.serve("/test-full.tgz", packed, "busy", "drop")]
+        )
         assert read((tmp_path / "empty").as_uri()) == LINES
     assert read() == LINES  # from the cache
     assert (cache / "raw" / "wmt14_full.test-full.tgz").read_bytes() == packed
@@ -136,7 +164,10 @@ def test_without_the_test_set_on_the_mirror_the_public_archive_is_downloaded(
 
 def test_another_number_of_lines_is_refused(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put_archive(cache, monkeypatch, {"en": ["One"], "de": ["Eins"]})
-    with pytest.raises(CorpusError, match=r"test set 'newstest2014' \(en\): 1 lines, published 2; delete .*full and"):
+    with pytest.raises(
+        CorpusError,
+        match=r"test set 'newstest2014' \(en\): 1 lines, published 2; delete .*full and",
+    ):
         read()
 
 
@@ -169,23 +200,30 @@ def test_references_of_other_test_sets_are_split_at_line_feeds_alone(
 
 def test_an_unknown_test_set_names_the_next_step() -> None:
     with pytest.raises(
-        ScoreError, match="test set 'demo_test': not a public one; give its references with --references"
+        ScoreError,
+        match="test set 'demo_test': not a public one; give its references with --references",
     ):
         public_references("demo_test", "en-de")
 
 
 def test_a_test_set_of_other_languages_is_refused() -> None:
-    with pytest.raises(ScoreError, match=r"test set 'newstest2014': not published for en-nl; it has .*en-de"):
+    with pytest.raises(
+        ScoreError, match=r"test set 'newstest2014': not published for en-nl; it has .*en-de"
+    ):
         public_references("newstest2014", "en-nl")
 
 
 @pytest.mark.parametrize("error", [OSError("no route to host"), SystemExit(1)])
-def test_a_failed_download_names_the_cache(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_download_names_the_cache(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(name: str, language_pair: str) -> list[str]:
         raise error
 
     monkeypatch.setattr(sacrebleu, "get_reference_files", fail)
-    with pytest.raises(FetchError, match=r"test set 'wmt17' \(wmt17\): give --references FILE, or .*cache"):
+    with pytest.raises(
+        FetchError, match=r"test set 'wmt17' \(wmt17\): give --references FILE, or .*cache"
+    ):
         public_references("wmt17", "en-de")
 
 
@@ -200,23 +238,33 @@ def test_a_failed_download_names_the_cache(error: BaseException, monkeypatch: py
                       "newstest2014.en": "4cc6542f5c0d54eac01c662854af6eb9",
                       "newstest2014.fr": "47ce6cd70093425f4bf5f2738c69f35b"})],
 )  # fmt: skip
-def test_the_real_test_sets_have_the_published_md5(recipe: str, md5_by_file: dict[str, str], newstest: Path) -> None:
+def test_the_real_test_sets_have_the_published_md5(
+    recipe: str, md5_by_file: dict[str, str], newstest: Path
+) -> None:
     corpus = read_corpus(recipe)
     assert isinstance(corpus.source, ArchiveSource)
     found = {}
     for name in corpus.testsets:
         published, mirror = corpus.source.testset_by_name[name], newstest.parent.as_uri()
-        for language, lines in read_public_testset(name, published, corpus.language_pair, mirror=mirror).items():
-            found[f"{name}.{language}"] = hashlib.md5("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+        for language, lines in read_public_testset(
+            name, published, corpus.language_pair, mirror=mirror
+        ).items():
+            found[f"{name}.{language}"] = hashlib.md5(
+                "".join(f"{line}\n" for line in lines).encode()
+            ).hexdigest()
     assert found == md5_by_file
 
 
 def test_without_a_network_references_of_ones_own_are_named() -> None:
-    with pytest.raises(FetchError, match=r"give its references with --references FILE, or .*no such file"):
+    with pytest.raises(
+        FetchError, match=r"give its references with --references FILE, or .*no such file"
+    ):
         public_references("newstest2014", "en-de")
 
 
-def test_several_references_a_line_are_not_taken_for_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_references_a_line_are_not_taken_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paths = [str(tmp_path / name) for name in "ab"]
     monkeypatch.setattr(sacrebleu, "get_reference_files", lambda name, pair: paths)
     with pytest.raises(ScoreError, match="2 references a line"):

@@ -14,7 +14,8 @@ from aiayn.data.text.lines import (
 )
 from aiayn.errors import CorpusError
 
-# Each would end a line for str.splitlines or universal newlines: CR, VT, FF, FS, NEL, U+2028, U+2029; NBSP would not.
+# Each would end a line for str.splitlines or universal newlines: CR, VT, FF, FS, NEL, U+2028,
+# U+2029; NBSP would not.
 ODD_LINES = ["a\rb", "c\u2028d\u2029e", "", "f\x0b\x0c\x1c\x85g", "h\u00a0i", "last"]
 
 
@@ -27,7 +28,13 @@ def test_lines_end_at_lf_alone(tmp_path: Path) -> None:
 
 def test_a_last_line_without_lf_is_a_line_and_nothing_is_none(tmp_path: Path) -> None:
     path = tmp_path / "text.en"
-    for content, lines in ((b"", []), (b"a", ["a"]), (b"a\n", ["a"]), (b"a\n\n", ["a", ""]), (b"a\nb", ["a", "b"])):
+    for content, lines in (
+        (b"", []),
+        (b"a", ["a"]),
+        (b"a\n", ["a"]),
+        (b"a\n\n", ["a", ""]),
+        (b"a\nb", ["a", "b"]),
+    ):
         path.write_bytes(content)
         assert list(read_lines(path)) == lines
         assert count_lines(path) == len(lines)
@@ -69,7 +76,10 @@ def test_text_that_calls_itself_gzip_is_named(tmp_path: Path) -> None:
 
 
 def test_an_absent_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"text\.en: no such file"), open_bytes(tmp_path / "text.en"):
+    with (
+        pytest.raises(CorpusError, match=r"text\.en: no such file"),
+        open_bytes(tmp_path / "text.en"),
+    ):
         pass
 
 
@@ -83,8 +93,13 @@ def test_a_line_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
 def test_a_pair_is_counted_and_hashed(tmp_path: Path) -> None:
     (tmp_path / "train.en").write_bytes(b"abc\n")
     (tmp_path / "train.de").write_bytes(b"x")
-    pair = text_pair({"en": tmp_path / "train.en", "de": tmp_path / "train.de"}, final_folder=Path("elsewhere"))
+    pair = text_pair(
+        {"en": tmp_path / "train.en", "de": tmp_path / "train.de"}, final_folder=Path("elsewhere")
+    )
     assert pair.num_lines == 1
     assert pair.path_by_language == {k: Path("elsewhere") / f"train.{k}" for k in ("en", "de")}
     # printf 'abc\n' | sha256sum
-    assert pair.sha256_by_language["en"] == "edeaaff3f1774ad2888673770c6d64097e391bc362d7d6fb34982ddf0efd18cb"
+    assert (
+        pair.sha256_by_language["en"]
+        == "edeaaff3f1774ad2888673770c6d64097e391bc362d7d6fb34982ddf0efd18cb"
+    )

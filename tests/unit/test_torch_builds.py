@@ -14,11 +14,16 @@ def test_the_package_indexs_build_is_the_newest() -> None:
     assert installed_build("2.13.0+cpu") is None
 
 
-@pytest.mark.parametrize(("gpu", "capability"), [("Tesla P100-SXM2-16GB", (6, 0)), ("Tesla V100-SXM2-32GB", (7, 0))])
-def test_an_old_card_is_told_which_build_has_its_kernels(gpu: str, capability: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("gpu", "capability"), [("Tesla P100-SXM2-16GB", (6, 0)), ("Tesla V100-SXM2-32GB", (7, 0))]
+)
+def test_an_old_card_is_told_which_build_has_its_kernels(
+    gpu: str, capability: tuple[int, int]
+) -> None:
     numbers = ".".join(map(str, capability))
     expected = (
-        f"{gpu} (compute capability {numbers}): the installed torch has no kernels for it; install the build for "
+        f"{gpu} (compute capability {numbers}): the installed torch has no kernels for it; install"
+        " the build for "
     )
     assert check_gpu(gpu, capability, 580, CU130) == f"{expected}CUDA 12.6: {CU126_COMMAND}"
     assert check_gpu(gpu, capability, 550, CU126) == ""
@@ -26,10 +31,14 @@ def test_an_old_card_is_told_which_build_has_its_kernels(gpu: str, capability: t
 
 def test_an_old_driver_is_told_which_build_it_supports() -> None:
     reason = check_gpu("NVIDIA H100", (9, 0), 550, CU130)
-    assert reason.startswith("NVIDIA driver 550, but torch for CUDA 13.0 needs 580 or newer; install the build for ")
+    assert reason.startswith(
+        "NVIDIA driver 550, but torch for CUDA 13.0 needs 580 or newer; install the build for "
+    )
     assert CU126_COMMAND in reason
     assert check_gpu("NVIDIA H100", (9, 0), 580, CU130) == ""
-    assert check_gpu("NVIDIA B200", (10, 0), 550, CU130).endswith("use another GPU, or have the driver updated")
+    assert check_gpu("NVIDIA B200", (10, 0), 550, CU130).endswith(
+        "use another GPU, or have the driver updated"
+    )
 
 
 @pytest.mark.parametrize(

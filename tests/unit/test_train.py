@@ -1,4 +1,6 @@
-"""A driver whose job runs on this machine: signals reach the job, and `--fresh` sets the earlier run aside."""
+"""A driver whose job runs on this machine: signals reach the job, and `--fresh` sets the earlier
+run aside.
+"""
 
 import os
 import signal
@@ -15,16 +17,22 @@ from tests.driven_run import DrivenRun, LocalJob
 from tests.run_folders import submitted, training_process
 
 
-def test_after_a_failure_the_next_start_tries_again_and_after_the_end_none_does(driven: DrivenRun) -> None:
+def test_after_a_failure_the_next_start_tries_again_and_after_the_end_none_does(
+    driven: DrivenRun,
+) -> None:
     with pytest.raises(RunError):
         driven.drive(lambda: driven.stop("failed", "RuntimeError: out of memory"), launcher="local")
     driven.drive(driven.finish, launcher="local")
     driven.drive(launcher="local")
-    assert read_record(driven.record_path, TrainRecord) == read_record(driven.folder / DONE_NAME, TrainRecord)
+    assert read_record(driven.record_path, TrainRecord) == read_record(
+        driven.folder / DONE_NAME, TrainRecord
+    )
 
 
 def test_a_job_that_misses_the_first_signal_gets_another(driven: DrivenRun) -> None:
-    """Jobs begin with seconds of imports; a signal that is lost then must not leave the driver waiting for ever."""
+    """Jobs begin with seconds of imports; a signal that is lost then must not leave the driver
+    waiting for ever.
+    """
     signalled_at: list[float] = []
 
     class DeafProcess:
@@ -62,7 +70,10 @@ def interrupt(driven: DrivenRun, number: signal.Signals) -> None:
 
 def test_a_driver_that_waits_for_another_can_be_interrupted(driven: DrivenRun) -> None:
     interrupt(driven, signal.SIGINT)
-    with training_process(driven.folder, lock_name=DRIVER_LOCK_NAME), pytest.raises(KeyboardInterrupt):
+    with (
+        training_process(driven.folder, lock_name=DRIVER_LOCK_NAME),
+        pytest.raises(KeyboardInterrupt),
+    ):
         driven.drive(launcher="local")
 
 
@@ -87,7 +98,10 @@ def test_beginning_anew_sets_the_earlier_run_aside(driven: DrivenRun) -> None:
 
 def test_beginning_anew_under_a_living_job_is_refused(driven: DrivenRun) -> None:
     """Also under one whose lock is not seen here, if it has a heartbeat."""
-    with training_process(driven.folder), pytest.raises(LaunchError, match="this run; end it before `--fresh`"):
+    with (
+        training_process(driven.folder),
+        pytest.raises(LaunchError, match="this run; end it before `--fresh`"),
+    ):
         driven.drive(launcher="local", fresh=True)
     driven.start()
     driven.clock.at_each_look = lambda: driven.set_heartbeat(driven.clock.now())

@@ -29,12 +29,24 @@ def data_path(tmp_path: Path) -> Path:
 
 def train(data_path: Path, system: str, *more: str) -> int:
     """Call the verb for a system of the demo."""
-    arguments = ["train", "--scale", "demo", "--corpus", "demo_en_de", "--system", system, "--seed", "1"]
+    arguments = [
+        "train",
+        "--scale",
+        "demo",
+        "--corpus",
+        "demo_en_de",
+        "--system",
+        system,
+        "--seed",
+        "1",
+    ]
     places = ["--binarized", str(data_path), "--record", str(data_path.parent / "seed1.json")]
     return main([*arguments, *places, "--runs-folder", str(data_path.parent / "runs"), *more])
 
 
-def test_updates_replace_the_systems_own_and_make_another_run(data_path: Path, requests: list[TrainingRequest]) -> None:
+def test_updates_replace_the_systems_own_and_make_another_run(
+    data_path: Path, requests: list[TrainingRequest]
+) -> None:
     own = read_system("base", "demo").training.updates
     for more in ([], ["--updates", "7"], ["--updates", str(own)]):
         assert train(data_path, "base", *more) == 0
@@ -49,7 +61,9 @@ def test_a_cluster_decides_how_many_ranks_and_threads_there_are(
     checked: list[str | None] = []
 
     monkeypatch.setattr(
-        aiayn.cli.train, "check_feasible", lambda *_, cluster, **__: checked.append(cluster and cluster.name)
+        aiayn.cli.train,
+        "check_feasible",
+        lambda *_, cluster, **__: checked.append(cluster and cluster.name),
     )
     own = ["--num-ranks", "2", "--threads-per-rank", "3"]
     assert train(data_path, "base", *own) == 0
@@ -66,7 +80,9 @@ def test_a_finished_run_is_handed_over_where_it_could_not_be_trained(
 ) -> None:
     """Its record is copied on a laptop too; with --fresh it is to be trained."""
     checked: list[str] = []
-    monkeypatch.setattr(aiayn.cli.train, "check_feasible", lambda request, *_, **__: checked.append(request.run))
+    monkeypatch.setattr(
+        aiayn.cli.train, "check_feasible", lambda request, *_, **__: checked.append(request.run)
+    )
     assert train(data_path, "base") == 0
     requests[0].folder.path.mkdir(parents=True)
     requests[0].folder.done_path.touch()
@@ -81,11 +97,23 @@ def test_the_file_for_sbatch_is_printed_before_the_data_is_made(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = ["train", "--dry-run", "--launcher", "slurm", "--cluster", "cpu", "--scale", "demo"]
-    names = ["--corpus", "demo_en_de", "--system", "base", "--seed", "1", "--runs-folder", str(tmp_path / "runs")]
+    names = [
+        "--corpus",
+        "demo_en_de",
+        "--system",
+        "base",
+        "--seed",
+        "1",
+        "--runs-folder",
+        str(tmp_path / "runs"),
+    ]
     assert main([*arguments, *names]) == 0
     printed = capsys.readouterr().out
     assert "#SBATCH --job-name=demo_en_de-base-seed1-DIGEST\n" in printed
-    assert f"#SBATCH --output={tmp_path}/runs/demo_en_de-base-seed1-DIGEST/submitit/%j_0_log.out\n" in printed
+    assert (
+        f"#SBATCH --output={tmp_path}/runs/demo_en_de-base-seed1-DIGEST/submitit/%j_0_log.out\n"
+        in printed
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,11 +1,13 @@
-"""Verbs print what the files of tests/golden/transcripts say: `$ aiayn ...` and what it prints, any number of times.
+"""Verbs print what the files of tests/golden/transcripts say: `$ aiayn ...` and what it prints, any
+number of times.
 
-For a new transcript write the lines of its commands into a file, run `make golden`, and read what came below them. A
-command that fails is followed by its errors and its exit code. The commands of a file run one after the other in a new
-folder, with links to workflow/ and paper_tables/, on a machine without GPUs whose core does 10^11 operations a second,
-one hour after noon of 2026. `$ scene NAME` makes what tests/scenes.py has of this name; other commands are the shell's
-(a here-document ends with END), and prepare what a verb is to find. `$ read FILE EDIT` reads a file of a config folder
-after an edit of sed's, and shows why it is refused.
+For a new transcript write the lines of its commands into a file, run `make golden`, and read what
+came below them. A command that fails is followed by its errors and its exit code. The commands of a
+file run one after the other in a new folder, with links to workflow/ and paper_tables/, on a
+machine without GPUs whose core does 10^11 operations a second, one hour after noon of 2026. `$
+scene NAME` makes what tests/scenes.py has of this name; other commands are the shell's (a
+here-document ends with END), and prepare what a verb is to find. `$ read FILE EDIT` reads a file of
+a config folder after an edit of sed's, and shows why it is refused.
 """
 
 import logging
@@ -50,7 +52,9 @@ OF_A_WING = {  # which may be absent
 
 
 def read_printed(path: Path) -> None:
-    """Read a file of published numbers by its own reader, which remembers nothing of an earlier edit."""
+    """Read a file of published numbers by its own reader, which remembers nothing of an earlier
+    edit.
+    """
     for reader in vars(printed).values():
         getattr(reader, "cache_clear", lambda: None)()
     if path.stem.startswith("table"):
@@ -65,22 +69,29 @@ def read_printed(path: Path) -> None:
 def read_config(name: str, edit: str = "", other: str = "") -> str:
     """Return `read`, or why a file of a config folder or of `published` is refused.
 
-    It is read as it is, or after an edit of sed's; with `other` that file is read, while the edited one is as edited.
+    It is read as it is, or after an edit of sed's; with `other` that file is read, while the edited
+    one is as edited.
     """
     path, asked = Path(name), Path(other or name)
     original = path.read_text(encoding="utf-8") if edit else ""
     if edit:
-        path.write_text(subprocess.run(["sed", edit, name], check=True, capture_output=True, text=True).stdout)
+        path.write_text(
+            subprocess.run(["sed", edit, name], check=True, capture_output=True, text=True).stdout
+        )
         assert path.read_text() != original, f"{edit!r} changes nothing in {name}"
     try:
         if asked.parent.name == "published":
             read_printed(asked)
         elif asked.parent.name in ("corpora", "clusters"):
-            (read_corpus if asked.parent.name == "corpora" else read_cluster)(asked.stem, Path("config"))
+            (read_corpus if asked.parent.name == "corpora" else read_cluster)(
+                asked.stem, Path("config")
+            )
         elif "systems" in asked.parts:
             read_system(asked.stem, asked.parent.name, Path("config"))
         else:
-            read_scale_document(asked, config_folder=Path("config")) if not asked.exists() else read_scale(asked)
+            read_scale_document(
+                asked, config_folder=Path("config")
+            ) if not asked.exists() else read_scale(asked)
     except (ConfigError, TableError) as error:
         return str(error)
     finally:
@@ -90,7 +101,9 @@ def read_config(name: str, edit: str = "", other: str = "") -> str:
 
 
 def run_command(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Run a verb in this process, make a scene, read a config, or call the shell; return the exit code."""
+    """Run a verb in this process, make a scene, read a config, or call the shell; return the exit
+    code.
+    """
     program, _, rest = command.partition(" ")
     if program == "scene":
         scenes.SCENES[rest](folder, monkeypatch)
@@ -109,7 +122,10 @@ def run_command(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def run_commands(
-    commands: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    commands: list[str],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> str:
     """Return the transcript of commands, without the folder that they run in and versions."""
     text = ""
@@ -127,7 +143,9 @@ def test_a_transcript_is_the_golden_one(
 ) -> None:
     commands = list(read_commands(path.read_text(encoding="utf-8")))
     asked = {command.split()[1] for command in commands if command.startswith("aiayn ")}
-    assert asked or any(command.startswith("read ") for command in commands), f"{path}: no command of ours"
+    assert asked or any(command.startswith("read ") for command in commands), (
+        f"{path}: no command of ours"
+    )
     if missing := asked - set(verbs()):
         pytest.skip(f"not among the verbs here: {', '.join(missing)}")
     for name in ("workflow", "paper_tables"):
@@ -136,7 +154,9 @@ def test_a_transcript_is_the_golden_one(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("COLUMNS", "100")  # argparse's
     monkeypatch.setattr("aiayn.train.fairseq_args.USER_FOLDER", Path("workflow/aiayn_fairseq"))
-    monkeypatch.setattr("aiayn.train.fairseq_args.NUM_VALIDATIONS", 20)  # tests of the engine lower it in their process
+    monkeypatch.setattr(
+        "aiayn.train.fairseq_args.NUM_VALIDATIONS", 20
+    )  # tests of the engine lower it in their process
     monkeypatch.setattr("aiayn.plan.machine.cpu_flops_per_second_per_core", lambda: 1.0e11)
     check_golden(f"transcripts/{path.name}", run_commands(commands, tmp_path, monkeypatch, capfd))
 
@@ -145,8 +165,12 @@ def test_a_failing_command_shows_its_errors_and_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     commands = ["cat > text <<'END'\n1\nEND", "cat text", "aiayn score --records nowhere"]
-    assert list(read_commands("".join(f"$ {command}\nprinted\n" for command in commands))) == commands
+    assert (
+        list(read_commands("".join(f"$ {command}\nprinted\n" for command in commands))) == commands
+    )
     monkeypatch.chdir(tmp_path)
     text = run_commands(commands, tmp_path, monkeypatch, capfd)
-    assert text.startswith("$ cat > text <<'END'\n1\nEND\n$ cat text\n1\n$ aiayn score --records nowhere\n")
+    assert text.startswith(
+        "$ cat > text <<'END'\n1\nEND\n$ cat text\n1\n$ aiayn score --records nowhere\n"
+    )
     assert text.endswith("\n[exit code 2]\n")

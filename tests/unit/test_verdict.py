@@ -17,15 +17,21 @@ from aiayn.scoring.verdict import (
 )
 
 SEED_SD = 0.27  # BLEU, about what seeds vary by
-PAPER = Conditions(scale="paper", corpus="wmt14_en_de", testset="newstest2014", metric="bleu_tok_compound_split")
+PAPER = Conditions(
+    scale="paper", corpus="wmt14_en_de", testset="newstest2014", metric="bleu_tok_compound_split"
+)
 
 
 def pooled_over(num_systems: int, sd: float = SEED_SD) -> PooledSd:
     """Return the standard deviation pooled over systems of three seeds each."""
     return PooledSd(
-        sd=sd, degrees_of_freedom=2 * num_systems, num_systems=num_systems, smallest_sd=sd, largest_sd=sd,
+        sd=sd,
+        degrees_of_freedom=2 * num_systems,
+        num_systems=num_systems,
+        smallest_sd=sd,
+        largest_sd=sd,
         bartlett_p=None,
-    )  # fmt: skip
+    )
 
 
 def three_around(mean: float) -> list[float]:
@@ -36,13 +42,17 @@ def three_around(mean: float) -> list[float]:
 def test_three_seeds_alone_could_call_only_a_twentieth_equivalent() -> None:
     verdict = judge(27.3, three_around(27.3), None)
     assert verdict.outcome is Outcome.REPRODUCED
-    assert verdict.largest_equivalent_difference == pytest.approx(0.5 - 2.920 * 0.27 / 3**0.5, abs=0.001)
+    assert verdict.largest_equivalent_difference == pytest.approx(
+        0.5 - 2.920 * 0.27 / 3**0.5, abs=0.001
+    )
     assert 0.04 < (verdict.largest_equivalent_difference or 0) < 0.05
 
 
 def test_pooled_over_four_systems_they_could_call_a_fifth_equivalent() -> None:
     verdict = judge(27.3, three_around(27.3), pooled_over(4))
-    assert verdict.largest_equivalent_difference == pytest.approx(0.21, abs=0.005)  # t(0.95, 8 df) = 1.860
+    assert verdict.largest_equivalent_difference == pytest.approx(
+        0.21, abs=0.005
+    )  # t(0.95, 8 df) = 1.860
 
 
 def test_a_difference_of_a_tenth_is_undecided_alone_and_reproduced_when_pooled() -> None:
@@ -55,7 +65,9 @@ def test_a_difference_of_a_tenth_is_undecided_alone_and_reproduced_when_pooled()
 def test_two_points_below_or_above_are_not_reproduced() -> None:
     verdict = judge(27.3, three_around(25.3), None)
     assert verdict.outcome is Outcome.NOT_REPRODUCED
-    assert verdict.interval == pytest.approx((-2 - 0.671, -2 + 0.671), abs=0.001)  # 4.303 * 0.27 / 3^0.5
+    assert verdict.interval == pytest.approx(
+        (-2 - 0.671, -2 + 0.671), abs=0.001
+    )  # 4.303 * 0.27 / 3^0.5
     assert judge(27.3, three_around(29.3), None).outcome is Outcome.NOT_REPRODUCED
 
 
@@ -67,12 +79,16 @@ def test_a_difference_of_the_margin_itself_cannot_be_decided_by_any_number() -> 
 def test_noisy_seeds_could_call_nothing_equivalent() -> None:
     verdict = judge(27.3, [26.3, 27.3, 28.3], None)
     assert (verdict.outcome, verdict.largest_equivalent_difference) == (Outcome.UNDECIDED, None)
-    assert verdict.num_seeds_to_decide == 13  # t(0.95, 12 df) = 1.782, over 13^0.5: 0.494; with 12 seeds 0.518
+    assert (
+        verdict.num_seeds_to_decide == 13
+    )  # t(0.95, 12 df) = 1.782, over 13^0.5: 0.494; with 12 seeds 0.518
 
 
 def test_the_printed_number_is_one_run_and_is_held_against_one_more_of_ours() -> None:
     verdict = judge(28.4, three_around(27.3), None)
-    assert verdict.prediction_half_width == pytest.approx(1.341, abs=0.001)  # 4.303 * 0.27 * (1 + 1/3)^0.5
+    assert verdict.prediction_half_width == pytest.approx(
+        1.341, abs=0.001
+    )  # 4.303 * 0.27 * (1 + 1/3)^0.5
     assert verdict.prediction_interval == pytest.approx((27.3 - 1.341, 27.3 + 1.341), abs=0.001)
     assert verdict.is_printed_predicted is True
     assert judge(28.7, three_around(27.3), None).is_printed_predicted is False
@@ -88,13 +104,19 @@ def test_inside_the_prediction_interval_is_no_verdict() -> None:
 
 def test_a_prediction_takes_the_df_of_the_sd_and_the_seeds_of_the_cell() -> None:
     verdict = judge(27.3, three_around(27.3), pooled_over(4))
-    assert verdict.prediction_half_width == pytest.approx(2.306 * 0.27 * (4 / 3) ** 0.5, abs=0.001)  # 8 df, n = 3
+    assert verdict.prediction_half_width == pytest.approx(
+        2.306 * 0.27 * (4 / 3) ** 0.5, abs=0.001
+    )  # 8 df, n = 3
     alone = judge(27.3, [27.1], pooled_over(4))
     assert alone.prediction_half_width == pytest.approx(2.306 * 0.27 * 2**0.5, abs=0.001)
 
 
 def test_without_an_sd_or_where_not_comparable_nothing_is_predicted() -> None:
-    for verdict in (judge(27.3, [27.3], None), judge(27.3, [], None), not_comparable("Another corpus", 3)):
+    for verdict in (
+        judge(27.3, [27.3], None),
+        judge(27.3, [], None),
+        not_comparable("Another corpus", 3),
+    ):
         assert (verdict.prediction_interval, verdict.prediction_half_width) == (None, None)
         assert verdict.is_printed_predicted is None
 
@@ -110,7 +132,11 @@ def test_two_seeds_are_never_enough_however_close() -> None:
 def test_one_seed_says_its_difference_and_no_more_and_none_nothing() -> None:
     verdict = judge(41.02, [41.5], None)
     assert verdict.difference == pytest.approx(0.48)
-    assert (verdict.outcome, verdict.pooled, verdict.num_seeds_to_decide) == (Outcome.UNDECIDED, None, None)
+    assert (verdict.outcome, verdict.pooled, verdict.num_seeds_to_decide) == (
+        Outcome.UNDECIDED,
+        None,
+        None,
+    )
     assert judge(27.3, [], None).outcome is Outcome.UNDECIDED
 
 
@@ -138,8 +164,16 @@ def test_single_seeds_have_nothing_to_pool() -> None:
     [
         ("scale", "demo", "Another scale: ours is demo, the printed number's paper"),
         ("corpus", "wmt17", "Another corpus: ours is wmt17, the printed number's wmt14_en_de"),
-        ("testset", "newstest2013", "Another test set: ours is newstest2013, the printed number's newstest2014"),
-        ("metric", "chrf", "Another definition: ours is chrf, the printed number's bleu_tok_compound_split"),
+        (
+            "testset",
+            "newstest2013",
+            "Another test set: ours is newstest2013, the printed number's newstest2014",
+        ),
+        (
+            "metric",
+            "chrf",
+            "Another definition: ours is chrf, the printed number's bleu_tok_compound_split",
+        ),
     ],
 )
 def test_each_condition_mismatch_is_named(key: str, value: str, words: str) -> None:
@@ -151,7 +185,9 @@ def test_each_condition_mismatch_is_named(key: str, value: str, words: str) -> N
 
 def test_the_p_values_of_three_seeds_can_be_worked_out_by_hand() -> None:
     # With 2 degrees of freedom P(t > x) is 1 / 2 - x / (2 (2 + x^2)^0.5).
-    verdict = judge(27.3, [27.3, 28.3, 29.3], None)  # d = 1, sd 1, e = 1 / 3^0.5, 2 degrees of freedom
+    verdict = judge(
+        27.3, [27.3, 28.3, 29.3], None
+    )  # d = 1, sd 1, e = 1 / 3^0.5, 2 degrees of freedom
     assert verdict.p_difference == pytest.approx(0.2254, abs=0.0001)  # 2 P(t > 1.732)
     assert verdict.p_equivalent == pytest.approx(0.7611, abs=0.0001)  # P(t > -0.866)
     assert verdict.p_outside == pytest.approx(2 * (1 - 0.7611), abs=0.0001)  # 2 P(t > 0.866)
@@ -186,8 +222,14 @@ def test_seeds_without_any_spread_are_certain_except_on_the_margin() -> None:
     ("values", "outcome"),
     [
         ([27.3] * 3, "Equivalent: both one-sided tests reject a difference of 0.5 BLEU or more."),
-        ([25.3, 25.4, 25.5], "The 95 % interval of the difference lies outside the margin of 0.5 BLEU."),
-        ([26.8, 27.3, 27.8], "Neither equivalent within 0.5 BLEU nor outside it: the seeds leave both open."),
+        (
+            [25.3, 25.4, 25.5],
+            "The 95 % interval of the difference lies outside the margin of 0.5 BLEU.",
+        ),
+        (
+            [26.8, 27.3, 27.8],
+            "Neither equivalent within 0.5 BLEU nor outside it: the seeds leave both open.",
+        ),
         ([27.3], "Too few seeds: the rule asks for 3 or more."),
     ],
 )
@@ -213,7 +255,9 @@ def test_fourteen_tests_at_five_percent_are_as_likely_wrong_somewhere_as_not() -
 
 
 def test_holm_multiplies_the_smallest_by_all_and_the_largest_by_one() -> None:
-    assert holm_adjusted([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])  # 3 x 0.01, 2 x 0.03, then no less
+    assert holm_adjusted([0.01, 0.04, 0.03]) == pytest.approx(
+        [0.03, 0.06, 0.06]
+    )  # 3 x 0.01, 2 x 0.03, then no less
 
 
 def test_holm_never_exceeds_one_nor_turns_the_order() -> None:
@@ -249,7 +293,11 @@ def test_only_cells_that_the_rule_was_applied_to_are_counted() -> None:
     assert family.num_judged == 1
     assert family.chance_wrongly_reproduced == pytest.approx(0.05)
     assert family.chance_wrongly_not_reproduced == pytest.approx(0.025)
-    assert [one.outcome if one else None for one in family.corrected] == [Outcome.NOT_REPRODUCED, None, None]
+    assert [one.outcome if one else None for one in family.corrected] == [
+        Outcome.NOT_REPRODUCED,
+        None,
+        None,
+    ]
 
 
 def test_no_verdict_is_no_family() -> None:

@@ -1,4 +1,6 @@
-"""Copies of the checkout with a fake `aiayn`: one a test, one for dry runs, one in which the demo has run."""
+"""Copies of the checkout with a fake `aiayn`: one a test, one for dry runs, one in which the demo
+has run.
+"""
 
 from pathlib import Path
 
@@ -21,7 +23,9 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
 
 @pytest.fixture(scope="session")
 def finished_demo(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
-    """Return a copy in which the whole demo has run once; tests edit it for a dry run and put it back."""
+    """Return a copy in which the whole demo has run once; tests edit it for a dry run and put it
+    back.
+    """
     finished = make_pipeline(tmp_path_factory.mktemp("finished"))
     outcome = finished.run()
     assert outcome.returncode == 0, outcome.stdout

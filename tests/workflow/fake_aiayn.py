@@ -1,7 +1,10 @@
-"""Stands in for the command `aiayn`: notes its arguments and writes what the rule declares, in milliseconds.
+"""Stands in for the command `aiayn`: notes its arguments and writes what the rule declares, in
+milliseconds.
 
-FAKE_AIAYN_FOLDER: where `calls.jsonl` is appended to; records that lie ready below `ready/` are written as they are.
-FAKE_AIAYN_FAILS: a part of a record's path; the call that writes it fails as a run does, with exit code 3.
+FAKE_AIAYN_FOLDER: where `calls.jsonl` is appended to; records that lie ready below `ready/` are
+written as they are.
+FAKE_AIAYN_FAILS: a part of a record's path; the call that writes it fails as a run does, with exit
+code 3.
 FAKE_AIAYN_WAITS: the same for calls that wait until `go` is in the folder.
 """
 
@@ -24,12 +27,24 @@ def value_of(flag: str, arguments: list[str]) -> str:
 def output_paths(arguments: list[str]) -> list[Path]:
     """Return the files that the rule of a verb declares."""
     if arguments[0] == "tables":
-        folder = Path(value_of("--results", arguments)) / json.loads(value_of("--config-json", arguments))["scale"]
-        names = ("report.html", "scores.tsv", "summary.tsv", "verdicts.tsv", "tables/table2.md",
-                 "figures/figures.tsv")  # fmt: skip
+        folder = (
+            Path(value_of("--results", arguments))
+            / json.loads(value_of("--config-json", arguments))["scale"]
+        )
+        names = (
+            "report.html",
+            "scores.tsv",
+            "summary.tsv",
+            "verdicts.tsv",
+            "tables/table2.md",
+            "figures/figures.tsv",
+        )
         return [folder / name for name in names]
     record_path = Path(value_of("--record", arguments))
-    further = {"average": [record_path.with_suffix(".pt")], "decode": [record_path.with_suffix(".txt")]}
+    further = {
+        "average": [record_path.with_suffix(".pt")],
+        "decode": [record_path.with_suffix(".txt")],
+    }
     return [record_path, *further.get(arguments[0], [])]
 
 

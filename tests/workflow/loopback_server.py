@@ -1,6 +1,8 @@
-"""A server on the loopback with the manners of a busy public one: slow, refusing, breaking off, forgetful, corrupt.
+"""A server on the loopback with the manners of a busy public one: slow, refusing, breaking off,
+forgetful, corrupt.
 
-What it does to the next requests of a path is a list of faults, used up one by one; after the last it behaves.
+What it does to the next requests of a path is a list of faults, used up one by one; after the last
+it behaves.
 """
 
 import contextlib
@@ -49,7 +51,11 @@ class LoopbackServer:
 
     def asked(self, path: str) -> list[tuple[str, int]]:
         """Return (Range header, status) of each request of a path."""
-        return [(asked_range, status) for asked_path, asked_range, status in self.requests if asked_path == path]
+        return [
+            (asked_range, status)
+            for asked_path, asked_range, status in self.requests
+            if asked_path == path
+        ]
 
 
 @contextlib.contextmanager
@@ -79,13 +85,17 @@ def loopback_server() -> Iterator[LoopbackServer]:
 
 
 def record_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Let a download pass over its waits between two attempts, and return the list to which it adds them."""
+    """Let a download pass over its waits between two attempts, and return the list to which it adds
+    them.
+    """
     waits: list[float] = []
     monkeypatch.setattr("aiayn.data.sources.download.time", SimpleNamespace(sleep=waits.append))
     return waits
 
 
-def _answer(served: LoopbackServer, handler: http.server.BaseHTTPRequestHandler, fault: str) -> None:
+def _answer(
+    served: LoopbackServer, handler: http.server.BaseHTTPRequestHandler, fault: str
+) -> None:
     asked_range = handler.headers.get("Range", "")
     content = served.content_by_path.get(handler.path)
     begin = int(found[1]) if (found := re.fullmatch(r"bytes=(\d+)-", asked_range)) else 0

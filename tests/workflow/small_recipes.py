@@ -1,6 +1,8 @@
-"""Small archives of exactly the layout that the WMT14 recipes describe, and recipes that inherit the real ones.
+"""Small archives of exactly the layout that the WMT14 recipes describe, and recipes that inherit
+the real ones.
 
-A small recipe overrides base URLs, sizes, sums, counts and the vocabulary's size: what is checked stays checked.
+A small recipe overrides base URLs, sizes, sums, counts and the vocabulary's size: what is checked
+stays checked.
 """
 
 import gzip
@@ -32,14 +34,31 @@ _TESTSET_TEXTS = {
 TESTSETS = {
     language_pair: {
         testset: {
-            language: f"{texts[language]}\nno-break\u00a0space\n".encode() for language in language_pair.split("-")
+            language: f"{texts[language]}\nno-break\u00a0space\n".encode()
+            for language in language_pair.split("-")
         }
         for testset, texts in _TESTSET_TEXTS.items()
     }
     for language_pair in ("en-de", "en-fr")
 }
-_WORDS = ("a", "the", "house", "tree", "river", "stone", "bird", "old", "new", "red", "blue", "sees", "likes", "finds")
-# English and other side of the last lines of every archive: some trip readers in the real files, some are dropped.
+_WORDS = (
+    "a",
+    "the",
+    "house",
+    "tree",
+    "river",
+    "stone",
+    "bird",
+    "old",
+    "new",
+    "red",
+    "blue",
+    "sees",
+    "likes",
+    "finds",
+)
+# English and other side of the last lines of every archive: some trip readers in the real files,
+# some are dropped.
 ODD_PAIRS = {
     "carriage_return": ("carriage\rreturn\r", "carriage\rreturn\r"),
     "line_separator": ("line\u2028separator", "line\u2028separator"),
@@ -60,7 +79,10 @@ def member_lines(archive: str, member: str, num_lines: int) -> list[str]:
     """Return a member's lines, its own of every archive, member and number."""
     rng = random.Random(f"{archive} {member}")
     name = member.removesuffix(".gz")
-    plain = [f"{name} {index} {' '.join(rng.choices(_WORDS, k=12))}" for index in range(num_lines - len(ODD_PAIRS))]
+    plain = [
+        f"{name} {index} {' '.join(rng.choices(_WORDS, k=12))}"
+        for index in range(num_lines - len(ODD_PAIRS))
+    ]
     return [*plain, *(pair[0 if name.endswith(".en") else 1] for pair in ODD_PAIRS.values())]
 
 
@@ -69,8 +91,12 @@ def member_bytes(lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def small_archives(num_lines_by_archive: Mapping[str, int], corpora: Iterable[CorpusSpec]) -> dict[str, bytes]:
-    """Return the bytes of every file of every joined archive, by file name, holding the members of all the corpora."""
+def small_archives(
+    num_lines_by_archive: Mapping[str, int], corpora: Iterable[CorpusSpec]
+) -> dict[str, bytes]:
+    """Return the bytes of every file of every joined archive, by file name, holding the members of
+    all the corpora.
+    """
     members_by_archive: dict[str, dict[str, bytes]] = {}
     formats_by_archive: dict[str, dict[str, str]] = {}
     for corpus in corpora:
@@ -80,7 +106,9 @@ def small_archives(num_lines_by_archive: Mapping[str, int], corpora: Iterable[Co
             for member in archive.member_by_language.values():
                 text = member_bytes(member_lines(name, member, num_lines_by_archive[name]))
                 members[member] = gzip.compress(text, mtime=0) if member.endswith(".gz") else text
-            formats_by_archive[name] = {form: packed.name for form, packed in archive.file_by_format.items()}
+            formats_by_archive[name] = {
+                form: packed.name for form, packed in archive.file_by_format.items()
+            }
     return {
         file_name: _packed(archive_format, members_by_archive[name])
         for name, name_by_format in formats_by_archive.items()
@@ -105,11 +133,15 @@ def _packed(archive_format: str, members: Mapping[str, bytes]) -> bytes:
             member = tarfile.TarInfo(name)
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
-    return gzip.compress(packed.getvalue(), mtime=0) if archive_format == "tgz" else packed.getvalue()
+    return (
+        gzip.compress(packed.getvalue(), mtime=0) if archive_format == "tgz" else packed.getvalue()
+    )
 
 
 def serve_recipes(served: LoopbackServer, corpora: Iterable[CorpusSpec]) -> None:
-    """Serve small archives at every place of the recipes, and their test sets alone below `/mirror`."""
+    """Serve small archives at every place of the recipes, and their test sets alone below
+    `/mirror`.
+    """
     corpora = list(corpora)
     contents = small_archives(NUM_LINES_BY_ARCHIVE, corpora)
     for corpus in corpora:
@@ -131,15 +163,21 @@ def checksum(content: bytes, like: str) -> str:
 
 
 def small_recipe(base: CorpusSpec, served: LoopbackServer, vocabulary_size: int) -> dict[str, Any]:
-    """Return a corpus file `<base>_small` of what `serve_recipes` serves, each public place a folder of its name."""
+    """Return a corpus file `<base>_small` of what `serve_recipes` serves, each public place a
+    folder of its name.
+    """
     url, num_lines_by_archive = served.url, NUM_LINES_BY_ARCHIVE
     text_by_testset = TESTSETS[base.language_pair]
-    content_by_name = {path.rpartition("/")[2]: content for path, content in served.content_by_path.items()}
+    content_by_name = {
+        path.rpartition("/")[2]: content for path, content in served.content_by_path.items()
+    }
     source = base.source
     assert isinstance(source, ArchiveSource)
     archives = {
         name: {
-            "num_lines": "unknown" if archive.num_lines == "unknown" else num_lines_by_archive[name],
+            "num_lines": (
+                "unknown" if archive.num_lines == "unknown" else num_lines_by_archive[name]
+            ),
             "file_by_format": {
                 archive_format: {
                     "num_bytes": len(content_by_name[packed.name]),
@@ -153,7 +191,9 @@ def small_recipe(base: CorpusSpec, served: LoopbackServer, vocabulary_size: int)
     testsets = {
         testset: {
             "num_lines": next(iter(texts.values())).count(b"\n"),
-            "plain_by_language": {language: {"checksum": checksum(text, "md5:")} for language, text in texts.items()},
+            "plain_by_language": {
+                language: {"checksum": checksum(text, "md5:")} for language, text in texts.items()
+            },
         }
         for testset, texts in text_by_testset.items()
     }
@@ -177,7 +217,9 @@ def write_recipe(recipe: Mapping[str, Any], config_folder: Path) -> str:
     for path in (CONFIG_FOLDER / "corpora").glob("*.yaml"):
         (folder / path.name).write_bytes(path.read_bytes())
     name = str(recipe["name"])
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump(dict(recipe), sort_keys=False), encoding="utf-8", newline="\n")
+    (folder / f"{name}.yaml").write_text(
+        yaml.safe_dump(dict(recipe), sort_keys=False), encoding="utf-8", newline="\n"
+    )
     return name
 
 

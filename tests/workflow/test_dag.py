@@ -1,4 +1,6 @@
-"""What Snakemake plans at each scale, where it may work, and how it refuses a wrong config: all with a fake `aiayn`."""
+"""What Snakemake plans at each scale, where it may work, and how it refuses a wrong config: all
+with a fake `aiayn`.
+"""
 
 import json
 import re
@@ -10,21 +12,38 @@ import pytest
 from aiayn.__main__ import build_parser
 from tests.pipeline_copy import Pipeline, make_pipeline
 
-ONE_SEED = ("--config", "en_fr_systems=[]", "ablation_systems=[]", "seeds=[1]", "has_baselines=false",
-            "has_layer_timing=false")  # fmt: skip
-# base, big: 2 systems x 1 seed, each at last1 on dev (Table 3) and at its own average on test (Table 2).
-RECORDS_OF_ONE_SEED = {"fetch": 1, "clean": 1, "segment": 1, "binarize": 1, "train": 2, "average": 4, "decode": 4,
-                       "perplexity": 2, "score": 4, "tables": 1}  # fmt: skip
+ONE_SEED = (
+    "--config",
+    "en_fr_systems=[]",
+    "ablation_systems=[]",
+    "seeds=[1]",
+    "has_baselines=false",
+    "has_layer_timing=false",
+)
+# base, big: 2 systems x 1 seed, each at last1 on dev (Table 3) and at its own average on test
+# (Table 2).
+RECORDS_OF_ONE_SEED = {
+    "fetch": 1,
+    "clean": 1,
+    "segment": 1,
+    "binarize": 1,
+    "train": 2,
+    "average": 4,
+    "decode": 4,
+    "perplexity": 2,
+    "score": 4,
+    "tables": 1,
+}
 
-# En-De base and big have two evaluations, the rows of Table 3 one (dev), En-Fr one (test); perplexity is on dev.
-# paper: 30 = 3 seeds x (2 + 2) + 18 rows; 36 = 3 x (2 x 2 + 2) + 18; 24 = 3 x 2 + 18.
-# multi30k: 51 = 6 seeds of En-De's base + 2 x (1 + 2) + 2 x 18 rows + 3 of a published replication, which is on a
-# corpus that comes in pieces and scored on test; 59 = 6 x 2 + 2 x (2 + 2) + 2 x 18 + 3; 44 = 6 + 2 + 2 x 18, which
-# are decoded on two further test sets and with another alpha, too: 191 = 59 + 3 x 44, 132 = 3 x 44.
-# The later seeds add 10 trainings (3 of base, 2 of a row, each once more to more updates); 13 averages, as base
-# is also on test; 43 = 3 + 4 x 10 translations, 30 = 3 x 10 perplexities.
-# The layers of Table 1 are timed once a scale.
-# demo: 12 = 2 seeds x (2 + 2 + 2 rows); 16 = 2 x (2 x 2 + 2 + 2); 8 = 2 x (2 + 2).
+# En-De base and big have two evaluations, the rows of Table 3 one (dev), En-Fr one (test);
+# perplexity is on dev. paper: 30 = 3 seeds x (2 + 2) + 18 rows; 36 = 3 x (2 x 2 + 2) + 18; 24 = 3 x
+# 2 + 18. multi30k: 51 = 6 seeds of En-De's base + 2 x (1 + 2) + 2 x 18 rows + 3 of a published
+# replication, which is on a corpus that comes in pieces and scored on test; 59 = 6 x 2 + 2 x (2 +
+# 2) + 2 x 18 + 3; 44 = 6 + 2 + 2 x 18, which are decoded on two further test sets and with another
+# alpha, too: 191 = 59 + 3 x 44, 132 = 3 x 44. The later seeds add 10 trainings (3 of base, 2 of a
+# row, each once more to more updates); 13 averages, as base is also on test; 43 = 3 + 4 x 10
+# translations, 30 = 3 x 10 perplexities. The layers of Table 1 are timed once a scale. demo: 12 = 2
+# seeds x (2 + 2 + 2 rows); 16 = 2 x (2 x 2 + 2 + 2); 8 = 2 x (2 + 2).
 NUM_BY_VERB_BY_SCALE = {
     "paper": {"fetch": 2, "clean": 2, "segment": 2, "binarize": 2, "train": 30, "average": 36, "decode": 36,
               "perplexity": 24, "score": 36, "measure": 1, "tables": 1},
@@ -42,7 +61,9 @@ def count_verbs(names: set[str]) -> dict[str, int]:
 
 def with_config(pipeline: Pipeline, *arguments: str) -> Pipeline:
     """Return the pipeline under another config."""
-    return Pipeline(checkout=pipeline.checkout, fake_folder=pipeline.fake_folder, arguments=arguments)
+    return Pipeline(
+        checkout=pipeline.checkout, fake_folder=pipeline.fake_folder, arguments=arguments
+    )
 
 
 @pytest.mark.parametrize("scale", ["paper", "multi30k"])
@@ -55,43 +76,78 @@ def test_a_scale_asks_for_its_stages_and_nothing_else(untouched: Pipeline, scale
 def test_the_demo_asks_for_its_stages_and_these_twelve_trainings(untouched: Pipeline) -> None:
     planned = untouched.planned()
     assert count_verbs(planned) == NUM_BY_VERB_BY_SCALE["demo"]
-    systems = ["demo_en_de/base", "demo_en_de/big", "demo_en_de/table3_c_n2", "demo_en_de/table3_d_els0",
-               "demo_en_fr/base", "demo_en_fr/big_enfr"]  # fmt: skip
+    systems = [
+        "demo_en_de/base",
+        "demo_en_de/big",
+        "demo_en_de/table3_c_n2",
+        "demo_en_de/table3_d_els0",
+        "demo_en_fr/base",
+        "demo_en_fr/big_enfr",
+    ]
     trainings = {name for name in planned if name.startswith("train/")}
     assert trainings == {f"train/{system}/seed{seed}" for system in systems for seed in (1, 2)}
 
 
 def test_variants_are_the_demos_trainings_and_more(untouched: Pipeline) -> None:
-    """46 = 2 seeds x (base, big, 2 rows, 17 more variants, 2 architectures); base and big are on test, too."""
+    """46 = 2 seeds x (base, big, 2 rows, 17 more variants, 2 architectures); base and big are on
+    test, too.
+    """
     planned = with_config(untouched, "--configfile", "workflow/config/variants.yaml").planned()
     assert count_verbs(planned) == {
-        "fetch": 1, "clean": 1, "segment": 1, "binarize": 1, "train": 46, "average": 50, "decode": 50,
-        "perplexity": 46, "score": 50, "baselines": 1, "measure": 1, "tables": 1,
-    }  # fmt: skip
-    assert {"train/demo_en_de/lstm/seed2", "perplexity/demo_en_de/lstm/seed2/last1/demo_dev"} <= planned
+        "fetch": 1,
+        "clean": 1,
+        "segment": 1,
+        "binarize": 1,
+        "train": 46,
+        "average": 50,
+        "decode": 50,
+        "perplexity": 46,
+        "score": 50,
+        "baselines": 1,
+        "measure": 1,
+        "tables": 1,
+    }
+    assert {
+        "train/demo_en_de/lstm/seed2",
+        "perplexity/demo_en_de/lstm/seed2/last1/demo_dev",
+    } <= planned
 
 
 def test_the_six_pairs_are_three_trainings_and_no_other_corpus(untouched: Pipeline) -> None:
     planned = with_config(untouched, "--configfile", "workflow/config/toy_en_es.yaml").planned()
     assert count_verbs(planned) == {
-        "fetch": 1, "binarize": 1, "train": 3, "average": 3, "decode": 3, "score": 3, "tables": 1,
-    }  # fmt: skip
+        "fetch": 1,
+        "binarize": 1,
+        "train": 3,
+        "average": 3,
+        "decode": 3,
+        "score": 3,
+        "tables": 1,
+    }
 
 
 def test_updates_of_the_config_reach_every_training_and_repeat_it(finished_demo: Pipeline) -> None:
     shorter = ("--config", "updates=399")
     planned = finished_demo.planned(*shorter)
-    made = {name for name in finished_demo.made() if name.split("/")[0] in ("train", "average", "decode", "score")}
+    made = {
+        name
+        for name in finished_demo.made()
+        if name.split("/")[0] in ("train", "average", "decode", "score")
+    }
     assert made <= planned
     assert "tables" in planned
-    assert not any(name.split("/")[0] in ("fetch", "clean", "segment", "binarize") for name in planned)
+    assert not any(
+        name.split("/")[0] in ("fetch", "clean", "segment", "binarize") for name in planned
+    )
     text = finished_demo.run("--dry-run", "--printshellcmds", *shorter).stdout
     commands = re.findall(r"^ *aiayn train .*$", text, flags=re.MULTILINE)
     assert len(commands) == 12
     assert all(" --updates 399 " in command for command in commands)
 
 
-@pytest.mark.parametrize(("change", "flag"), [("precision=bf16", "--precision bf16"), ("precision=fp32", "")])
+@pytest.mark.parametrize(
+    ("change", "flag"), [("precision=bf16", "--precision bf16"), ("precision=fp32", "")]
+)
 def test_a_precision_of_the_config_reaches_every_training_and_repeats_it_unless_it_is_their_own(
     change: str, flag: str, finished_demo: Pipeline
 ) -> None:
@@ -114,11 +170,18 @@ def test_updates_that_leave_too_few_checkpoints_end_with_one_message(untouched: 
 
 
 def test_the_target_data_ends_before_any_training(untouched: Pipeline) -> None:
-    assert count_verbs(untouched.planned("data")) == {"fetch": 2, "clean": 2, "segment": 2, "binarize": 2}
+    assert count_verbs(untouched.planned("data")) == {
+        "fetch": 2,
+        "clean": 2,
+        "segment": 2,
+        "binarize": 2,
+    }
 
 
 def test_it_runs_in_another_directory_and_with_blanks_in_every_path(tmp_path: Path) -> None:
-    spaced = make_pipeline(tmp_path / "a folder", checkout="my checkout", directory="my results here")
+    spaced = make_pipeline(
+        tmp_path / "a folder", checkout="my checkout", directory="my results here"
+    )
     outcome = spaced.run(*ONE_SEED, "runs_folder=my runs", "mirror=file:///my mirror")
     assert outcome.returncode == 0, outcome.stdout
     assert count_verbs(set(spaced.made())) == RECORDS_OF_ONE_SEED
@@ -137,7 +200,9 @@ def test_snakemakes_own_report_has_page_and_numbers_with_captions(finished_demo:
     text = (finished_demo.working_folder / "snakemake.html").read_text(encoding="utf-8")
     for name in ("report.html", "summary.tsv", "verdicts.tsv"):
         assert f"demo/{name}" in text
-    assert "ours beside them, and where each of ours comes from" in " ".join(text.replace("\\n", " ").split())
+    assert "ours beside them, and where each of ours comes from" in " ".join(
+        text.replace("\\n", " ").split()
+    )
 
 
 def test_every_command_of_a_rule_parses_with_its_verbs_own_parser(finished_demo: Pipeline) -> None:
@@ -145,7 +210,9 @@ def test_every_command_of_a_rule_parses_with_its_verbs_own_parser(finished_demo:
     calls = [json.loads(line) for line in lines]
     assert {call[0] for call in calls} == set(NUM_BY_VERB_BY_SCALE["demo"])
     for verb, *arguments in calls:
-        build_parser(verb).parse_args(arguments)  # ends the process with a usage message if it does not know a flag
+        build_parser(verb).parse_args(
+            arguments
+        )  # ends the process with a usage message if it does not know a flag
 
 
 def test_no_rule_passes_an_empty_argument_or_a_flag_twice(finished_demo: Pipeline) -> None:
@@ -164,7 +231,9 @@ def test_no_rule_passes_an_empty_argument_or_a_flag_twice(finished_demo: Pipelin
         ("cluster=nope", "workflow/config/clusters/nope.yaml: no such cluster; known: cpu, plain"),
     ],
 )
-def test_a_wrong_config_ends_with_one_message_and_no_traceback(untouched: Pipeline, change: str, expected: str) -> None:
+def test_a_wrong_config_ends_with_one_message_and_no_traceback(
+    untouched: Pipeline, change: str, expected: str
+) -> None:
     outcome = untouched.run("--dry-run", "--config", change)
     assert outcome.returncode == 1
     assert expected in outcome.stdout

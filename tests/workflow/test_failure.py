@@ -15,12 +15,19 @@ pytestmark = pytest.mark.slow
 
 FAILING = "train/demo_en_de/table3_c_n2/seed2"
 WAITING = "train/demo_en_de/base/seed"
-FEWER = ("--config", "en_fr_systems=[]", "en_de_systems=[base]", "ablation_systems=[table3_c_n2]")  # 2 x 2 seeds
+FEWER = (
+    "--config",
+    "en_fr_systems=[]",
+    "en_de_systems=[base]",
+    "ablation_systems=[table3_c_n2]",
+)  # 2 x 2 seeds
 POLL_SECONDS = 0.1
 LONGEST_WAIT_SECONDS = 120
 
 
-def test_one_failed_run_leaves_the_rest_made_and_is_all_that_is_repeated(pipeline: Pipeline) -> None:
+def test_one_failed_run_leaves_the_rest_made_and_is_all_that_is_repeated(
+    pipeline: Pipeline,
+) -> None:
     everything = pipeline.planned(*FEWER)
     outcome = pipeline.run("--keep-going", *FEWER, FAKE_AIAYN_FAILS=FAILING)
     assert outcome.returncode == 1
@@ -38,7 +45,9 @@ def test_one_failed_run_leaves_the_rest_made_and_is_all_that_is_repeated(pipelin
 
 @pytest.fixture
 def half_trained(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
-    """Return a pipeline whose fake writes true records of the shipped demo; one run has failed, one is running."""
+    """Return a pipeline whose fake writes true records of the shipped demo; one run has failed, one
+    is running.
+    """
     monkeypatch.chdir(pipeline.checkout)
     scale = read_scale(CONFIG_FOLDER / "demo.yaml")
     names = {*scale.en_de_systems, *scale.en_fr_systems, *scale.ablation_systems}
@@ -70,11 +79,18 @@ def tables_so_far(pipeline: Pipeline) -> subprocess.CompletedProcess[str]:
     """Call the true `aiayn tables --so-far`."""
     command = [sys.executable, "-m", "aiayn", "tables", "--so-far", *DEMO]
     return subprocess.run(
-        command, cwd=pipeline.checkout, env=pipeline.variables(), capture_output=True, text=True, check=False
+        command,
+        cwd=pipeline.checkout,
+        env=pipeline.variables(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
-def test_tables_so_far_are_made_beside_a_live_snakemake_and_leave_its_locks(half_trained: Pipeline) -> None:
+def test_tables_so_far_are_made_beside_a_live_snakemake_and_leave_its_locks(
+    half_trained: Pipeline,
+) -> None:
     with subprocess.Popen(
         half_trained.command(*FEWER),
         cwd=half_trained.checkout,

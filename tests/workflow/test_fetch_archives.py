@@ -1,6 +1,8 @@
-"""Whole recipes, fetched from a server that is slow, busy, breaks off and serves one corrupt file first.
+"""Whole recipes, fetched from a server that is slow, busy, breaks off and serves one corrupt file
+first.
 
-The archives are small and of the real ones' layout; the recipes inherit the real ones (small_recipes.py).
+The archives are small and of the real ones' layout; the recipes inherit the real ones
+(small_recipes.py).
 """
 
 import logging
@@ -32,13 +34,19 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def server(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackServer]:
-    """Serve small archives of both languages at every place of the recipes, and a mirror that has test sets alone."""
+def server(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[LoopbackServer]:
+    """Serve small archives of both languages at every place of the recipes, and a mirror that has
+    test sets alone.
+    """
     monkeypatch.delenv("AIAYN_MIRROR", raising=False)
     caplog.set_level(logging.INFO)
     record_waits(monkeypatch)
     with loopback_server() as served:
-        serve_recipes(served, map(real_recipe, ("wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google")))
+        serve_recipes(
+            served, map(real_recipe, ("wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google"))
+        )
         yield served
 
 
@@ -62,7 +70,9 @@ def expected_text(corpus: CorpusSpec) -> Mapping[str, bytes]:
     assert isinstance(corpus.source, ArchiveSource)
     return {
         language: b"".join(
-            member_bytes(member_lines(name, archive.member_by_language[language], NUM_LINES_BY_ARCHIVE[name]))
+            member_bytes(
+                member_lines(name, archive.member_by_language[language], NUM_LINES_BY_ARCHIVE[name])
+            )
             for name, archive in corpus.source.joined().items()
         )
         for language in corpus.language_pair.split("-")
@@ -113,13 +123,17 @@ def test_a_recipe_for_a_dead_download_says_so_and_is_rebuilt(
     corpus = small_corpus("wmt16_en_de_google", server, tmp_path)
     raw = fetch(corpus, f"{server.url}/mirror", tmp_path)
     assert (
-        "wmt16_en_de.tar.gz (4500966 pairs, md5:874ab6bbfe9c21ec987ed1b9347f95ec) cannot be downloaded since 2022"
-    ) in caplog.text
+        "wmt16_en_de.tar.gz (4500966 pairs, md5:874ab6bbfe9c21ec987ed1b9347f95ec) cannot be"
+        " downloaded since 2022" in caplog.text
+    )
     assert "the text is rebuilt: from the raw text that it was made of" in caplog.text
     seen = raw.archive_by_name["news_commentary_v11"]
     assert (seen.checked_by, seen.num_lines, seen.published_num_lines) == ("sha1", 45, None)
     assert "training-parallel-nc-v11.tgz: checked by sha1 alone; seen:" in caplog.text
-    assert "news_commentary_v11: the number of its pairs is not published; 45 are recorded" in caplog.text
+    assert (
+        "news_commentary_v11: the number of its pairs is not published; 45 are recorded"
+        in caplog.text
+    )
     text = (tmp_path / "fetch" / "train.en").read_bytes()
     assert text == expected_text(corpus)["en"]
 
@@ -132,7 +146,9 @@ def fetch_fails(corpus: CorpusSpec, server: LoopbackServer, tmp_path: Path) -> N
         assert list((tmp_path / "fetch").iterdir()) == []
 
 
-def test_every_archive_that_cannot_be_had_is_named_at_once(server: LoopbackServer, tmp_path: Path) -> None:
+def test_every_archive_that_cannot_be_had_is_named_at_once(
+    server: LoopbackServer, tmp_path: Path
+) -> None:
     corpus = small_corpus("wmt14_en_de", server, tmp_path)
     for path, content in list(server.content_by_path.items()):
         if "europarl" in path:
@@ -144,22 +160,34 @@ def test_every_archive_that_cannot_be_had_is_named_at_once(server: LoopbackServe
     told = str(caught.value)
     assert "training-parallel-europarl-v7.tgz: no address gives the published file:" in told
     assert "/training-parallel-europarl-v7.tgz: offers 100 bytes, the published file has" in told
-    assert f"\n  {server.url}/huggingface/wmt14/resolve/main-zip/training-parallel-nc-v9.zip: 404 Not Found" in told
-    assert (tmp_path / "archives" / "training-parallel-commoncrawl.tgz").exists()  # kept for the next start
+    assert (
+        f"\n  {server.url}/huggingface/wmt14/resolve/main-zip/training-parallel-nc-v9.zip: 404 Not"
+        " Found" in told
+    )
+    assert (
+        tmp_path / "archives" / "training-parallel-commoncrawl.tgz"
+    ).exists()  # kept for the next start
 
 
 @pytest.mark.parametrize(
     ("num_published", "seen"),
-    [(121, r"120 pairs, published 121 \(num_lines of europarl_v7\)"), (119, ".*:120: goes on after the 119 published")],
+    [
+        (121, r"120 pairs, published 121 \(num_lines of europarl_v7\)"),
+        (119, ".*:120: goes on after the 119 published"),
+    ],
 )
 def test_another_number_of_pairs_than_was_published_is_refused(
     num_published: int, seen: str, server: LoopbackServer, tmp_path: Path
 ) -> None:
     corpus = small_corpus("wmt14_en_de", server, tmp_path)
     assert isinstance(corpus.source, ArchiveSource)
-    europarl = msgspec.structs.replace(corpus.source.archive_by_name["europarl_v7"], num_lines=num_published)
+    europarl = msgspec.structs.replace(
+        corpus.source.archive_by_name["europarl_v7"], num_lines=num_published
+    )
     archives = corpus.source.archive_by_name | {"europarl_v7": europarl}
-    other = msgspec.structs.replace(corpus, source=msgspec.structs.replace(corpus.source, archive_by_name=archives))
+    other = msgspec.structs.replace(
+        corpus, source=msgspec.structs.replace(corpus.source, archive_by_name=archives)
+    )
     with pytest.raises(CorpusError, match=rf"europarl-v7\.tgz: {seen}"):
         fetch_fails(other, server, tmp_path)
 
@@ -169,7 +197,11 @@ def test_what_does_not_fit_on_the_disk_is_not_begun(
 ) -> None:
     corpus = small_corpus("wmt14_en_de", server, tmp_path)
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr("aiayn.provenance.shutil.disk_usage", lambda path: usage._replace(free=1000))
-    with pytest.raises(SpaceError, match=r"archives: .* GB needed for archives to download, 0\.00 GB free"):
+    monkeypatch.setattr(
+        "aiayn.provenance.shutil.disk_usage", lambda path: usage._replace(free=1000)
+    )
+    with pytest.raises(
+        SpaceError, match=r"archives: .* GB needed for archives to download, 0\.00 GB free"
+    ):
         fetch_fails(corpus, server, tmp_path)
     assert [path for path, _, _ in server.requests if "newstest" not in path] == []

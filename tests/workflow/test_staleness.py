@@ -1,4 +1,6 @@
-"""What is made again after an edit: only values count, and only downstream. Dry runs after a whole run of the demo."""
+"""What is made again after an edit: only values count, and only downstream. Dry runs after a whole
+run of the demo.
+"""
 
 import re
 import shutil
@@ -17,7 +19,9 @@ CORPORA = Path("workflow/config/corpora")
 
 
 def downstream_of(names: set[str], *verbs: str, part: str = "") -> set[str]:
-    """Return the records of some verbs whose path holds a part, and the tables, which hang on all of them."""
+    """Return the records of some verbs whose path holds a part, and the tables, which hang on all
+    of them.
+    """
     return {name for name in names if name.split("/")[0] in verbs and part in name} | {"tables"}
 
 
@@ -28,16 +32,26 @@ def test_a_second_run_has_nothing_to_do(finished_demo: Pipeline) -> None:
 def test_comments_and_white_space_repeat_nothing(finished_demo: Pipeline) -> None:
     checkout = finished_demo.checkout
     with (
-        edited(checkout / SYSTEMS / "base.yaml", "training:", "# a remark\ntraining:  # and another"),
-        edited(checkout / SYSTEMS / "table3_c_n2.yaml", "num_layers:", "# a remark\n  num_layers:   "),
+        edited(
+            checkout / SYSTEMS / "base.yaml", "training:", "# a remark\ntraining:  # and another"
+        ),
+        edited(
+            checkout / SYSTEMS / "table3_c_n2.yaml", "num_layers:", "# a remark\n  num_layers:   "
+        ),
         edited(checkout / CORPORA / "demo_en_de.yaml", "\nname:", "\n# a remark\nname:"),
-        edited(checkout / RULES / "train.smk", "        aiayn train \\\n", "        aiayn   train   \\\n"),
+        edited(
+            checkout / RULES / "train.smk",
+            "        aiayn train \\\n",
+            "        aiayn   train   \\\n",
+        ),
     ):
         assert finished_demo.planned() == set()
 
 
 def test_a_value_of_a_row_repeats_its_trainings_and_what_follows(finished_demo: Pipeline) -> None:
-    with edited(finished_demo.checkout / SYSTEMS / "table3_c_n2.yaml", "num_layers: 1", "num_layers: 2"):
+    with edited(
+        finished_demo.checkout / SYSTEMS / "table3_c_n2.yaml", "num_layers: 1", "num_layers: 2"
+    ):
         planned = finished_demo.planned()
     everything = set(finished_demo.made())
     later = ("train", "average", "decode", "perplexity", "score")
@@ -45,7 +59,9 @@ def test_a_value_of_a_row_repeats_its_trainings_and_what_follows(finished_demo: 
     assert len(planned) == 2 * 5 + 1
 
 
-def test_a_value_of_the_search_repeats_the_decoding_and_no_training(finished_demo: Pipeline) -> None:
+def test_a_value_of_the_search_repeats_the_decoding_and_no_training(
+    finished_demo: Pipeline,
+) -> None:
     with edited(finished_demo.checkout / SYSTEMS / "base.yaml", "beam_size: 4", "beam_size: 5"):
         planned = finished_demo.planned()
     assert planned == downstream_of(set(finished_demo.made()), "decode", "score")
@@ -68,13 +84,22 @@ def test_a_stage_of_a_new_version_is_repeated_with_what_follows(finished_demo: P
 
 
 def test_every_rule_of_a_stage_carries_its_version() -> None:
-    texts = "".join(path.read_text(encoding="utf-8") for path in sorted((CHECKOUT / RULES).glob("*.smk")))
-    versioned_by_rule = dict(re.findall(r"^rule (\w+):.*?STAGE_VERSIONS\[\"(\w+)\"\]", texts, re.MULTILINE | re.DOTALL))
+    texts = "".join(
+        path.read_text(encoding="utf-8") for path in sorted((CHECKOUT / RULES).glob("*.smk"))
+    )
+    versioned_by_rule = dict(
+        re.findall(r"^rule (\w+):.*?STAGE_VERSIONS\[\"(\w+)\"\]", texts, re.MULTILINE | re.DOTALL)
+    )
     assert versioned_by_rule == {verb: verb for verb in STAGE_VERSIONS}
 
 
 def test_where_and_how_it_runs_repeats_nothing(finished_demo: Pipeline) -> None:
-    place = ("runs_folder=/else where", "allow_long_runs=true", "mirror=file:///nowhere", "cluster=plain")
+    place = (
+        "runs_folder=/else where",
+        "allow_long_runs=true",
+        "mirror=file:///nowhere",
+        "cluster=plain",
+    )
     machine = ("--profile", "profiles/local", "--set-threads", "train=2", "decode=2")
     launcher = ("--set-resources", "train:launcher=debug")
     assert finished_demo.planned(*machine, *launcher, "--config", *place) == set()
@@ -95,7 +120,9 @@ def test_a_finished_checkout_may_be_moved(finished_demo: Pipeline, tmp_path: Pat
 def test_results_copied_with_their_times_are_finished_in_another_checkout(
     finished_demo: Pipeline, tmp_path: Path
 ) -> None:
-    """Without `.snakemake`, what Snakemake knows of them is their times alone: `cp -a` and `rsync -a` keep these."""
+    """Without `.snakemake`, what Snakemake knows of them is their times alone: `cp -a` and `rsync
+    -a` keep these.
+    """
     elsewhere = make_pipeline(tmp_path)
     shutil.copytree(finished_demo.checkout / "results", elsewhere.checkout / "results")
     assert elsewhere.planned() == set()

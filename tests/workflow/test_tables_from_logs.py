@@ -1,4 +1,6 @@
-"""The pipeline itself, with real trainings of a few updates: its tables are those from its logs and records alone."""
+"""The pipeline itself, with real trainings of a few updates: its tables are those from its logs and
+records alone.
+"""
 
 import csv
 import os
@@ -15,36 +17,67 @@ pytestmark = pytest.mark.slow
 CHECKOUT = Path(__file__).resolve().parents[2]
 DEMO = str(CHECKOUT / "workflow" / "config" / "demo.yaml")
 # base is averaged over 5 checkpoints, one every 20 updates
-SMALL = ("en_de_systems=[base]", "en_fr_systems=[]", "ablation_systems=[table3_c_n2]", "seeds=[1]",
-         "ablation_seeds=[1]", "has_baselines=false", "updates=81")  # fmt: skip
+SMALL = (
+    "en_de_systems=[base]",
+    "en_fr_systems=[]",
+    "ablation_systems=[table3_c_n2]",
+    "seeds=[1]",
+    "ablation_seeds=[1]",
+    "has_baselines=false",
+    "updates=81",
+)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a working directory in which the pipeline trained, decoded and scored two systems."""
     folder = tmp_path_factory.mktemp("trained")
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(CHECKOUT / "Snakefile"), "--cores", "2",
-               "--directory", str(folder), "--configfile", DEMO, "--config", *SMALL]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--snakefile",
+        str(CHECKOUT / "Snakefile"),
+        "--cores",
+        "2",
+        "--directory",
+        str(folder),
+        "--configfile",
+        DEMO,
+        "--config",
+        *SMALL,
+    ]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    outcome = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False)
+    outcome = subprocess.run(
+        command, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
+    )
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     return folder
 
 
 def assert_same_tables(made: Path, pipeline: Path) -> None:
-    """Check that every file of ours that was rendered from logs is the pipeline's; page and README.md are not."""
+    """Check that every file of ours that was rendered from logs is the pipeline's; page and
+    README.md are not.
+    """
     names = [
         path.relative_to(made).as_posix()
         for path in made.rglob("*")
         if path.suffix in (".tsv", ".csv", ".md", ".tex") and path.name != "README.md"
     ]
-    assert {"scores.tsv", "tables/table2.csv", "tables/table3.csv", "tables/conclusions.md"} <= set(names)
-    assert [name for name in names if (made / name).read_bytes() != (pipeline / name).read_bytes()] == []
+    assert {"scores.tsv", "tables/table2.csv", "tables/table3.csv", "tables/conclusions.md"} <= set(
+        names
+    )
+    assert [
+        name for name in names if (made / name).read_bytes() != (pipeline / name).read_bytes()
+    ] == []
 
 
 def test_tables_from_logs_are_the_pipelines_cell_by_cell(trained: Path, tmp_path: Path) -> None:
     arguments = ["--output", str(tmp_path / "out")]
-    assert main(["tables", "--from-logs", str(trained / "runs"), str(trained / "results"), *arguments]) == 0
+    assert (
+        main(["tables", "--from-logs", str(trained / "runs"), str(trained / "results"), *arguments])
+        == 0
+    )
     assert_same_tables(tmp_path / "out" / "demo", trained / "results" / "demo")
     with (tmp_path / "out" / "tables" / "logs.csv").open(encoding="utf-8", newline="") as lines:
         listed = [row for row in csv.DictReader(lines) if not row["file"].endswith("(other files)")]
@@ -56,7 +89,20 @@ def test_a_pack_of_the_pipelines_runs_has_its_tables(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(trained)
-    assert main(["pack", "--configfile", DEMO, "--config", *SMALL, "--output", str(tmp_path / "measured")]) == 0
+    assert (
+        main(
+            [
+                "pack",
+                "--configfile",
+                DEMO,
+                "--config",
+                *SMALL,
+                "--output",
+                str(tmp_path / "measured"),
+            ]
+        )
+        == 0
+    )
     assert_same_tables(tmp_path / "measured" / "demo", trained / "results" / "demo")
     arguments = ["--output", str(tmp_path / "out")]
     assert main(["tables", "--from-logs", str(tmp_path / "measured"), *arguments]) == 0

@@ -1,8 +1,10 @@
-"""The paper's data, from the public places to the data-bins, by snakemake, while everything goes wrong that may.
+"""The paper's data, from the public places to the data-bins, by snakemake, while everything goes
+wrong that may.
 
-The archives are small and of the real ones' layout, served by a server that is slow, busy, breaks off and gives one
-corrupt file first; the recipes inherit the real ones and override addresses, sizes, sums and the vocabulary's size
-(small_recipes.py). Nothing else is replaced: the commands are the real ones.
+The archives are small and of the real ones' layout, served by a server that is slow, busy, breaks
+off and gives one corrupt file first; the recipes inherit the real ones and override addresses,
+sizes, sums and the vocabulary's size (small_recipes.py). Nothing else is replaced: the commands are
+the real ones.
 """
 
 import json
@@ -40,8 +42,9 @@ pytestmark = pytest.mark.slow
 RECIPES = ("wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google", "fairseq_scaling")
 MOSES_RECIPES = ("wmt16_en_de_google", "fairseq_scaling")  # Moses' tokens and subword-nmt's codes
 VOCABULARY_SIZE = 150
-# Which of the odd pairs each recipe drops from every archive, worked out from its limits: of 250, 175, 80 and 256
-# words, and of a ratio of 9, 1.5, 9 and 9. Where a recipe limits a word's letters, it is to 1,000.
+# Which of the odd pairs each recipe drops from every archive, worked out from its limits: of 250,
+# 175, 80 and 256 words, and of a ratio of 9, 1.5, 9 and 9. Where a recipe limits a word's letters,
+# it is to 1,000.
 _EMPTY = {"empty_side": ["nothing", "nothing_on_one_side"], "long_word": [], "duplicate": []}
 DROPPED_BY_REASON = {
     "wmt14_en_de": _EMPTY | {"too_long": ["300_words"], "length_ratio": ["20_to_2_words"]},
@@ -61,7 +64,8 @@ EUROPARL = "/statmt/wmt13/training-parallel-europarl-v7.tgz"
 COMMONCRAWL = "/statmt/wmt13/training-parallel-commoncrawl.tgz"
 NEWS = "/statmt/wmt14/training-parallel-nc-v9.tgz"
 GIGA = "/statmt/wmt10/training-giga-fren.tar"
-# Both languages' fetches run at once and may each ask for the news commentary before the other has it.
+# Both languages' fetches run at once and may each ask for the news commentary before the other has
+# it.
 FAULTS = {
     EUROPARL: ["busy", "drop"],
     COMMONCRAWL: ["drop"],
@@ -84,7 +88,14 @@ class Run:
 
     def record_path(self, verb: str, recipe: str) -> Path:
         """Return where a data stage's record lies."""
-        return self.pipeline.working_folder / "results" / "paper" / verb / f"{recipe}_small" / "record.json"
+        return (
+            self.pipeline.working_folder
+            / "results"
+            / "paper"
+            / verb
+            / f"{recipe}_small"
+            / "record.json"
+        )
 
     def log(self) -> str:
         """Return all that the fetches message."""
@@ -96,7 +107,9 @@ def real_pipeline(folder: Path) -> Pipeline:
     """Return a copy of the checkout whose `aiayn` is the copy's own."""
     command_path = folder / "own" / "bin" / "aiayn"
     command_path.parent.mkdir(parents=True)
-    command_path.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m aiayn "$@"\n', encoding="utf-8")
+    command_path.write_text(
+        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m aiayn "$@"\n', encoding="utf-8"
+    )
     command_path.chmod(0o755)
     return Pipeline(
         checkout=copy_checkout(folder / "checkout"),
@@ -106,7 +119,9 @@ def real_pipeline(folder: Path) -> Pipeline:
     )
 
 
-def make_data(pipeline: Pipeline, server: LoopbackServer, en_de_recipe: str) -> subprocess.CompletedProcess[str]:
+def make_data(
+    pipeline: Pipeline, server: LoopbackServer, en_de_recipe: str
+) -> subprocess.CompletedProcess[str]:
     """Run snakemake up to the data-bins, En-De by one recipe or another: a word of the command."""
     return pipeline.run(
         "--config",
@@ -140,7 +155,9 @@ def paper(served: LoopbackServer, tmp_path_factory: pytest.TempPathFactory) -> R
 
 @pytest.fixture(scope="module")
 def google(paper: Run) -> Run:
-    """Make the data of the recipe that the paper's numbers stand on, after that of paper.yaml and in its folder."""
+    """Make the data of the recipe that the paper's numbers stand on, after that of paper.yaml and
+    in its folder.
+    """
     return made_beside(paper, "wmt16_en_de_google")
 
 
@@ -165,7 +182,9 @@ def run_of(recipe: str, request: pytest.FixtureRequest) -> Run:
 
 
 def kept_lines(recipe: str, language: str) -> list[str]:
-    """Return one side of training as it must be, archive after archive, without the odd pairs that are dropped."""
+    """Return one side of training as it must be, archive after archive, without the odd pairs that
+    are dropped.
+    """
     source = real_recipe(recipe).source
     assert isinstance(source, ArchiveSource)
     dropped = {name for names in DROPPED_BY_REASON[recipe].values() for name in names}
@@ -174,12 +193,18 @@ def kept_lines(recipe: str, language: str) -> list[str]:
         lines = member_lines(name, archive.member_by_language[language], NUM_LINES_BY_ARCHIVE[name])
         num_plain = len(lines) - len(ODD_PAIRS)
         kept += lines[:num_plain]
-        kept += [line for odd, line in zip(ODD_PAIRS, lines[num_plain:], strict=True) if odd not in dropped]
+        kept += [
+            line
+            for odd, line in zip(ODD_PAIRS, lines[num_plain:], strict=True)
+            if odd not in dropped
+        ]
     return kept
 
 
 def pieces_in(data_bin: Path, split: str, language_pair: str, language: str) -> list[list[str]]:
-    """Return the pieces of each line of a data-bin, read by its published layout alone; `</s>` must end each."""
+    """Return the pieces of each line of a data-bin, read by its published layout alone; `</s>` must
+    end each.
+    """
     dictionary = (data_bin / f"dict.{language}.txt").read_text(encoding="utf-8").split("\n")[:-1]
     symbols = ["<s>", "<pad>", "</s>", "<unk>", *(line.rpartition(" ")[0] for line in dictionary)]
     prefix = data_bin / f"{split}.{language_pair}.{language}"
@@ -190,13 +215,17 @@ def pieces_in(data_bin: Path, split: str, language_pair: str, language: str) -> 
     lengths = np.frombuffer(index, "<i4", num_lines, 26)
     tokens = np.fromfile(f"{prefix}.bin", "<u2")
     assert tokens.size == lengths.sum()
-    lines = [[symbols[token] for token in line] for line in np.split(tokens, np.cumsum(lengths)[:-1])]
+    lines = [
+        [symbols[token] for token in line] for line in np.split(tokens, np.cumsum(lengths)[:-1])
+    ]
     assert all(line[-1] == "</s>" for line in lines)
     return [line[:-1] for line in lines]
 
 
 def texts_in(run: Run, recipe: str, split: str, language: str) -> list[str]:
-    """Return the lines of text that a data-bin's numbers stand for: sentencepiece's own decoding, or `@@ ` removed."""
+    """Return the lines of text that a data-bin's numbers stand for: sentencepiece's own decoding,
+    or `@@ ` removed.
+    """
     language_pair = real_recipe(recipe).language_pair
     data_bin = run.record_path("binarize", recipe).parent / run.record("binarize", recipe)["folder"]
     lines = pieces_in(data_bin, split, language_pair, language)
@@ -214,21 +243,32 @@ def lines_of_testset(language_pair: str, testset: str, language: str) -> list[st
 
 
 def moses_tokens(recipe: str, lines: Sequence[str], language: str) -> list[str]:
-    """Return lines as Moses' tokenizer of before November 2018 prints them, escaped, by the recipe's options."""
+    """Return lines as Moses' tokenizer of before November 2018 prints them, escaped, by the
+    recipe's options.
+    """
     is_scaling = recipe == "fairseq_scaling"
-    if is_scaling:  # of what the odd pairs hold: the first script deletes one, the second blanks the others
+    if (
+        is_scaling
+    ):  # of what the odd pairs hold: the first script deletes one, the second blanks the others
         lines = [line.translate({ord("\r"): "", 0x85: " ", 0xAD: " "}) for line in lines]
     tokenizer = MosesTokenizer(lang=language)
-    return [" ".join(tokenizer.tokenize(line, aggressive_dash_splits=is_scaling, escape=True)) for line in lines]
+    return [
+        " ".join(tokenizer.tokenize(line, aggressive_dash_splits=is_scaling, escape=True))
+        for line in lines
+    ]
 
 
 @pytest.mark.parametrize("recipe", ["wmt14_en_de", "wmt14_en_fr"])
-def test_the_numbers_of_the_data_bin_are_the_published_text_character_by_character(paper: Run, recipe: str) -> None:
+def test_the_numbers_of_the_data_bin_are_the_published_text_character_by_character(
+    paper: Run, recipe: str
+) -> None:
     language_pair = real_recipe(recipe).language_pair
     for language in language_pair.split("-"):
         assert texts_in(paper, recipe, "train", language) == kept_lines(recipe, language)
         for split, testset in (("valid", "newstest2013"), ("test", "newstest2014")):
-            assert texts_in(paper, recipe, split, language) == lines_of_testset(language_pair, testset, language)
+            assert texts_in(paper, recipe, split, language) == lines_of_testset(
+                language_pair, testset, language
+            )
 
 
 @pytest.mark.parametrize("recipe", MOSES_RECIPES)
@@ -246,7 +286,9 @@ def test_the_recipes_of_moses_scripts_are_one_word_away_and_give_their_tokens(
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_pairs_are_counted_and_dropped_for_the_recipes_reasons(recipe: str, request: pytest.FixtureRequest) -> None:
+def test_pairs_are_counted_and_dropped_for_the_recipes_reasons(
+    recipe: str, request: pytest.FixtureRequest
+) -> None:
     run = run_of(recipe, request)
     source = real_recipe(recipe).source
     assert isinstance(source, ArchiveSource)
@@ -255,7 +297,10 @@ def test_pairs_are_counted_and_dropped_for_the_recipes_reasons(recipe: str, requ
         name: NUM_LINES_BY_ARCHIVE[name] for name in source.archives
     }
     cleaned = run.record("clean", recipe)
-    num_dropped = {reason: len(names) * len(source.archives) for reason, names in DROPPED_BY_REASON[recipe].items()}
+    num_dropped = {
+        reason: len(names) * len(source.archives)
+        for reason, names in DROPPED_BY_REASON[recipe].items()
+    }
     assert cleaned["num_dropped_by_reason"] == num_dropped
     num_kept = NUM_PAIRS[recipe] - sum(num_dropped.values())
     assert cleaned["num_pairs"] == num_kept

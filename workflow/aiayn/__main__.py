@@ -1,7 +1,8 @@
-"""Runs `aiayn VERB`: imports a verb's module only when it is called, and turns errors into exit codes.
+"""Runs `aiayn VERB`: imports a verb's module only when it is called, and turns errors into exit
+codes.
 
-0 done, 1 the input or a check is at fault, 2 usage, 3 a run failed, 4 another verdict than `--expect` named, 130
-interrupted, 141 the pipe's reader has left.
+0 done, 1 the input or a check is at fault, 2 usage, 3 a run failed, 4 another verdict than
+`--expect` named, 130 interrupted, 141 the pipe's reader has left.
 """
 
 import argparse
@@ -17,7 +18,8 @@ from aiayn.errors import AiaynError, ConfigError
 from aiayn.removed import explain_removed_flag, explain_removed_verb
 from aiayn.wings import module_of_verb, present_wings
 
-# The verbs of the core, in the order of the data flow. `analysis/<wing>/wing.py` registers the verbs of a wing.
+# The verbs of the core, in the order of the data flow. `analysis/<wing>/wing.py` registers the
+# verbs of a wing.
 CORE_VERBS = {
     "fetch": "get a corpus: download and verify it, or generate it",
     "clean": "prepare text and drop unfit training pairs, as the corpus file says",
@@ -31,7 +33,9 @@ CORE_VERBS = {
     "decode": "translate a test set with beam search (section 6.1)",
     "perplexity": "measure perplexity per subword on a test set (Table 3)",
     "score": "score translations under every definition of BLEU, with signatures",
-    "baselines": "score translations that need no training: a copy, a dictionary, the nearest sentence",
+    "baselines": (
+        "score translations that need no training: a copy, a dictionary, the nearest sentence"
+    ),
     "tables": "render the paper's tables with our numbers, from records or from logs",
     "translate": "translate sentences from standard input with a trained run",
 }
@@ -61,12 +65,27 @@ def build_parser(verb: str) -> argparse.ArgumentParser:
 
 def _overview() -> str:
     groups = [("verbs:", CORE_VERBS)]
-    groups += [(f"more: {wing.summary} ({name})", wing.verbs) for name, wing in present_wings().items() if wing.verbs]
-    lines = ["usage: aiayn VERB [--help] ...", "", "Reproduce 'Attention Is All You Need', stage by stage.", ""]
+    groups += [
+        (f"more: {wing.summary} ({name})", wing.verbs)
+        for name, wing in present_wings().items()
+        if wing.verbs
+    ]
+    lines = [
+        "usage: aiayn VERB [--help] ...",
+        "",
+        "Reproduce 'Attention Is All You Need', stage by stage.",
+        "",
+    ]
     for heading, summary_by_verb in groups:
-        lines += [heading, *(f"  {verb:<12}{summary}" for verb, summary in summary_by_verb.items()), ""]
+        lines += [
+            heading,
+            *(f"  {verb:<12}{summary}" for verb, summary in summary_by_verb.items()),
+            "",
+        ]
     explained = "`aiayn VERB --help` explains a verb, with an example."
-    return "\n".join([*lines, f"{explained} The whole workflow is run by snakemake: see README.md."])
+    return "\n".join(
+        [*lines, f"{explained} The whole workflow is run by snakemake: see README.md."]
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,7 +102,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         if not _is_unread():
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left to be flushed
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # for what is left to be flushed
         return exit_code or EXIT_UNREAD
     return exit_code
 
@@ -109,11 +130,15 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(refusal, file=sys.stderr)
         return 2
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    logging.getLogger("fairseq").setLevel(logging.WARNING)  # its progress belongs in a training's log
+    logging.getLogger("fairseq").setLevel(
+        logging.WARNING
+    )  # its progress belongs in a training's log
     parsed = build_parser(verb).parse_args(arguments[1:])
     try:
         _check_checkout()
-        exit_code: int | None = parsed.run_verb(parsed)  # a verb whose answer is an exit code returns it
+        exit_code: int | None = parsed.run_verb(
+            parsed
+        )  # a verb whose answer is an exit code returns it
     except AiaynError as error:
         print(f"aiayn {verb}: {error}", file=sys.stderr)
         return error.exit_code
@@ -124,7 +149,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         if isinstance(error, BrokenPipeError) and _is_unread():
             raise
         print(
-            f"aiayn {verb}: {error.filename or ''}: {error.strerror or error}; no output is half-written",
+            f"aiayn {verb}: {error.filename or ''}: {error.strerror or error}; no output is"
+            " half-written",
             file=sys.stderr,
         )
         return 1
@@ -132,8 +158,12 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _explain_refusal(verb: str, arguments: Sequence[str]) -> str:
-    """Return why a verb or one of its flags does not exist, or "" if argparse can read the command line."""
-    if verb not in CORE_VERBS and verb not in verbs():  # a verb of the core works although a wing is broken
+    """Return why a verb or one of its flags does not exist, or "" if argparse can read the command
+    line.
+    """
+    if (
+        verb not in CORE_VERBS and verb not in verbs()
+    ):  # a verb of the core works although a wing is broken
         unknown = f"no verb {verb!r}; expected one of {', '.join(verbs())}"
         return f"aiayn: {explain_removed_verb(verb) or unknown}"
     removed = explain_removed_flag(verb, arguments)
@@ -146,9 +176,9 @@ def _check_checkout() -> None:
 
     if not CONFIG_FOLDER.is_dir():
         raise ConfigError(
-            f"{CONFIG_FOLDER}: no such folder: systems, corpora and printed numbers are read from the checkout, and "
-            "this installation is a copy without them; in the checkout run `pip install --constraint constraints.txt "
-            "--editable .`, or `make install`"
+            f"{CONFIG_FOLDER}: no such folder: systems, corpora and printed numbers are read from"
+            " the checkout, and this installation is a copy without them; in the checkout run `pip"
+            " install --constraint constraints.txt --editable .`, or `make install`"
         )
 
 

@@ -1,4 +1,5 @@
-"""Computes what a training costs from its spec alone: parameters, operations, bytes, seconds, and Table 2's estimate.
+"""Computes what a training costs from its spec alone: parameters, operations, bytes, seconds, and
+Table 2's estimate.
 
 Pure: no model is built.
 """
@@ -7,14 +8,17 @@ import msgspec
 
 from aiayn.spec.system import TrainingSpec
 
-FULL_CHECKPOINTS_KEPT = 2  # of a training at work: should the newest be torn, the one before it is there
+FULL_CHECKPOINTS_KEPT = (
+    2  # of a training at work: should the newest be torn, the one before it is there
+)
 BYTES_PER_PARAMETER = 4  # fp32
 COPIES_WITH_OPTIMIZER = 3  # the parameters and Adam's two moments
 PASSES_PER_UPDATE = 3  # a backward pass takes about twice a forward one
 FLOPS_PER_MULTIPLICATION = 2  # a multiplication and the addition that follows it
 SOURCE_TOKENS_PER_SENTENCE = 30.0  # assumption: about the mean of WMT14 En-De in word-pieces
-# Rows of a table of learned positions: one for each of 1,024 places. fairseq's `transformer` counts places from its
-# padding index 1, so it has that row and row 0 on top; its `fconv` takes 1,024 rows for all.
+# Rows of a table of learned positions: one for each of 1,024 places. fairseq's `transformer` counts
+# places from its padding index 1, so it has that row and row 0 on top; its `fconv` takes 1,024 rows
+# for all.
 LEARNED_POSITION_ROWS = {"transformer": 1024, "fairseq_transformer": 1026, "fconv": 1024}
 ENCODER_NORMS, DECODER_NORMS = 2, 3  # of one layer: one for each sub-layer (section 3.1)
 ENCODER_ATTENTIONS, DECODER_ATTENTIONS = 1, 2  # of one layer
@@ -47,36 +51,52 @@ def model_flops(
     target_tokens: float,
     lengths: SentenceLengths,
 ) -> float:
-    """Return the operations of training on so many tokens, forward and backward: what the model needs, and no more.
+    """Return the operations of training on so many tokens, forward and backward: what the model
+    needs, and no more.
 
-    Counted are the multiplications of matrices, each with its addition (2 operations), three times: once forward and
-    twice backward. These are projections, feed-forward layers, recurrences, convolutions, the output, and, for
-    sentences of these `lengths`, queries by keys and weights by values, whether or not a mask hides them. Additive
-    attention has for each d_k of each pair a tanh, counted as one multiplication, and one by its vector. Other
-    element-wise work, normalisation, the optimiser and padding are omitted. tests/engine/test_model_flops.py compares
+    Counted are the multiplications of matrices, each with its addition (2 operations), three times:
+    once forward and twice backward. These are projections, feed-forward layers, recurrences,
+    convolutions, the output, and, for sentences of these `lengths`, queries by keys and weights by
+    values, whether or not a mask hides them. Additive attention has for each d_k of each pair a
+    tanh, counted as one multiplication, and one by its vector. Other element-wise work,
+    normalisation, the optimiser and padding are omitted. tests/engine/test_model_flops.py compares
     with torch's own counter on a step of each architecture.
     """
     count = {"lstm": _lstm_multiplications, "fconv": _fconv_multiplications}.get(
         training.architecture, _transformer_multiplications
     )
-    per_source_token, per_target_token = count(training, lengths)  # multiplications of all layers, forward
+    per_source_token, per_target_token = count(
+        training, lengths
+    )  # multiplications of all layers, forward
     per_target_token += training.d_model * target_vocabulary_size
     multiplications = source_tokens * per_source_token + target_tokens * per_target_token
     return PASSES_PER_UPDATE * FLOPS_PER_MULTIPLICATION * multiplications
 
 
 def flops_per_token(
-    training: TrainingSpec, target_vocabulary_size: int, tokens_per_sentence: float = SOURCE_TOKENS_PER_SENTENCE
+    training: TrainingSpec,
+    target_vocabulary_size: int,
+    tokens_per_sentence: float = SOURCE_TOKENS_PER_SENTENCE,
 ) -> float:
-    """Return the operations of training on one target token and one source token, as `model_flops` counts them."""
+    """Return the operations of training on one target token and one source token, as `model_flops`
+    counts them.
+    """
     lengths = SentenceLengths(tokens_per_sentence, tokens_per_sentence)
-    return model_flops(training, target_vocabulary_size, source_tokens=1, target_tokens=1, lengths=lengths)
+    return model_flops(
+        training, target_vocabulary_size, source_tokens=1, target_tokens=1, lengths=lengths
+    )
 
 
-def _transformer_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> tuple[float, float]:
-    """Return those of all layers; the encoder's output is projected to keys and values once a decoder layer."""
+def _transformer_multiplications(
+    training: TrainingSpec, lengths: SentenceLengths
+) -> tuple[float, float]:
+    """Return those of all layers; the encoder's output is projected to keys and values once a
+    decoder layer.
+    """
     query_width, value_width = training.num_heads * training.d_k, training.num_heads * training.d_v
-    half_of_projections = training.d_model * (query_width + value_width)  # queries and output, or keys and values
+    half_of_projections = training.d_model * (
+        query_width + value_width
+    )  # queries and output, or keys and values
     per_key = query_width * (2 if training.attention == "additive" else 1) + value_width
     feed_forward = 2 * training.d_model * training.d_ff
     encoder = 2 * half_of_projections + lengths.source * per_key + feed_forward
@@ -85,7 +105,9 @@ def _transformer_multiplications(training: TrainingSpec, lengths: SentenceLength
 
 
 def _lstm_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> tuple[float, float]:
-    """Return those of fairseq's `lstm`: four gates of input and state, and one attention a target token."""
+    """Return those of fairseq's `lstm`: four gates of input and state, and one attention a target
+    token.
+    """
     width, state = training.d_model, training.d_ff
     further = (training.num_layers - 1) * LSTM_GATES * state * (state + state)
     encoder = LSTM_GATES * state * (width + state) + further
@@ -95,16 +117,22 @@ def _lstm_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> t
 
 
 def _fconv_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> tuple[float, float]:
-    """Return those of fairseq's `fconv`: a convolution a layer on either side, and an attention a decoder layer."""
+    """Return those of fairseq's `fconv`: a convolution a layer on either side, and an attention a
+    decoder layer.
+    """
     width, channels = training.d_model, training.d_ff
     convolution = CONVOLUTION_WIDTH * channels * GLU_WIDTHS * channels
     attention = 2 * width * channels + 2 * lengths.source * width
     ends = 2 * width * channels
-    return ends + training.num_layers * convolution, ends + training.num_layers * (convolution + attention)
+    return ends + training.num_layers * convolution, ends + training.num_layers * (
+        convolution + attention
+    )
 
 
 def checkpoint_bytes(num_parameters: int, *, has_optimizer: bool) -> int:
-    """Return the size of a checkpoint's tensors in fp32: the model alone, or with Adam's two moments."""
+    """Return the size of a checkpoint's tensors in fp32: the model alone, or with Adam's two
+    moments.
+    """
     return num_parameters * BYTES_PER_PARAMETER * (COPIES_WITH_OPTIMIZER if has_optimizer else 1)
 
 
@@ -120,25 +148,40 @@ def full_batch_flops(training: TrainingSpec, target_vocabulary_size: int) -> flo
 
 
 def num_parameters(
-    training: TrainingSpec, vocabulary_size: int, joint: bool, target_vocabulary_size: int | None = None
+    training: TrainingSpec,
+    vocabulary_size: int,
+    joint: bool,
+    target_vocabulary_size: int | None = None,
 ) -> int:
     """Return the number of trained parameters.
 
-    Sizes count the special symbols; `target_vocabulary_size` is `vocabulary_size` unless given, and is so if `joint`.
-    Sinusoids are no parameters, learned positions are; a batch norm's running mean and variance are not trained.
+    Sizes count the special symbols; `target_vocabulary_size` is `vocabulary_size` unless given, and
+    is so if `joint`. Sinusoids are no parameters, learned positions are; a batch norm's running
+    mean and variance are not trained.
     """
-    target_size = vocabulary_size if joint or target_vocabulary_size is None else target_vocabulary_size
+    target_size = (
+        vocabulary_size if joint or target_vocabulary_size is None else target_vocabulary_size
+    )
     # fconv never shares source and target; tied, the output has a bias, else is normalised.
     if training.architecture == "fconv":
         rows = vocabulary_size + target_size + 2 * LEARNED_POSITION_ROWS["fconv"]
         own_output = _normalised_parameters(training.d_model, target_size)
         output = target_size if training.tied_embeddings else own_output
         return _fconv_layer_parameters(training) + rows * training.d_model + output
-    # Tied, source, target and output are one matrix for one dictionary (section 3.4), else target and output share.
-    rows = vocabulary_size + (2 * target_size if not training.tied_embeddings else 0 if joint else target_size)
+    # Tied, source, target and output are one matrix for one dictionary (section 3.4), else target
+    # and output share.
+    rows = vocabulary_size + (
+        2 * target_size if not training.tied_embeddings else 0 if joint else target_size
+    )
     embeddings = rows * training.d_model
-    if training.architecture == "lstm":  # whose words are shared as a transformer's; an output of its own has a bias
-        return _lstm_layer_parameters(training) + embeddings + (0 if training.tied_embeddings else target_size)
+    if (
+        training.architecture == "lstm"
+    ):  # whose words are shared as a transformer's; an output of its own has a bias
+        return (
+            _lstm_layer_parameters(training)
+            + embeddings
+            + (0 if training.tied_embeddings else target_size)
+        )
     positions = 0
     if training.positions == "learned":
         positions = 2 * LEARNED_POSITION_ROWS[training.architecture] * training.d_model
@@ -148,8 +191,8 @@ def num_parameters(
 def attention_parameters(training: TrainingSpec) -> int:
     """Return the parameters of one multi-head attention (section 3.2.2).
 
-    These are W^Q, W^K, W^V and W^O, a bias for each if `attention_biases`; with additive attention a vector of d_k for
-    each head, with a learned temperature one number.
+    These are W^Q, W^K, W^V and W^O, a bias for each if `attention_biases`; with additive attention
+    a vector of d_k for each head, with a learned temperature one number.
     """
     query_width, value_width = training.num_heads * training.d_k, training.num_heads * training.d_v
     num_biases = 1 if training.attention_biases else 0
@@ -171,10 +214,12 @@ def layer_parameters(training: TrainingSpec) -> int:
 
 
 def _lstm_layer_parameters(training: TrainingSpec) -> int:
-    """Return the parameters of fairseq's `lstm` but its embeddings and output: d_model wide words, d_ff wide states.
+    """Return the parameters of fairseq's `lstm` but its embeddings and output: d_model wide words,
+    d_ff wide states.
 
-    The encoder reads from left to right only. The decoder's first layer also reads what attention gave for the last
-    word; attention has two matrices without bias, and its outcome is brought to d_model if d_ff is another width.
+    The encoder reads from left to right only. The decoder's first layer also reads what attention
+    gave for the last word; attention has two matrices without bias, and its outcome is brought to
+    d_model if d_ff is another width.
     """
     width, state = training.d_model, training.d_ff
     further = (training.num_layers - 1) * _lstm_parameters(state, state)
@@ -186,15 +231,19 @@ def _lstm_layer_parameters(training: TrainingSpec) -> int:
 
 
 def _lstm_parameters(input_width: int, state_width: int) -> int:
-    """Return the parameters of one LSTM layer; PyTorch's has two biases a gate, of input and of state."""
+    """Return the parameters of one LSTM layer; PyTorch's has two biases a gate, of input and of
+    state.
+    """
     return LSTM_GATES * state_width * (input_width + state_width + 2)
 
 
 def _fconv_layer_parameters(training: TrainingSpec) -> int:
-    """Return the parameters of fairseq's `fconv` but its embeddings and output: d_model wide words, d_ff channels.
+    """Return the parameters of fairseq's `fconv` but its embeddings and output: d_model wide words,
+    d_ff channels.
 
-    Every matrix has a norm and a bias for each of its outputs (weight normalisation). Either stack is brought from
-    d_model to d_ff before its convolutions and back after them; so is each layer's attention in the decoder.
+    Every matrix has a norm and a bias for each of its outputs (weight normalisation). Either stack
+    is brought from d_model to d_ff before its convolutions and back after them; so is each layer's
+    attention in the decoder.
     """
     width, channels = training.d_model, training.d_ff
     into, out_of = _normalised_parameters(width, channels), _normalised_parameters(channels, width)
@@ -204,5 +253,7 @@ def _fconv_layer_parameters(training: TrainingSpec) -> int:
 
 
 def _normalised_parameters(input_width: int, output_width: int) -> int:
-    """Return the parameters of a weight-normalised linear map: directions, and a length and a bias for each output."""
+    """Return the parameters of a weight-normalised linear map: directions, and a length and a bias
+    for each output.
+    """
     return (input_width + 2) * output_width

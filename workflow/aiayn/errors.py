@@ -1,4 +1,5 @@
-"""The errors of the library, named for what is at fault; a message has place, value, expectation and next step.
+"""The errors of the library, named for what is at fault; a message has place, value, expectation
+and next step.
 
 The library raises; only `aiayn.__main__` turns an error into an exit code.
 """
@@ -8,13 +9,17 @@ from collections.abc import Iterable
 
 
 def did_you_mean(unknown: str, known: Iterable[str], otherwise: str = "", *, most: int = 1) -> str:
-    """Return the question after the known names nearest to a name that is unknown, or `otherwise` if none is near."""
+    """Return the question after the known names nearest to a name that is unknown, or `otherwise`
+    if none is near.
+    """
     near = difflib.get_close_matches(unknown, list(known), n=most)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
 
 
 class AiaynError(Exception):
-    """Base of all errors that are the input's fault or a check's; the command exits with `exit_code`."""
+    """Base of all errors that are the input's fault or a check's; the command exits with
+    `exit_code`.
+    """
 
     exit_code = 1
 
@@ -54,7 +59,9 @@ class TableError(AiaynError):
 
 
 class LaunchError(AiaynError):
-    """A job could not be submitted, or died without a message; the error has the tail of its log."""
+    """A job could not be submitted, or died without a message; the error has the tail of its
+    log.
+    """
 
     exit_code = 3
 

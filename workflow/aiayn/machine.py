@@ -1,4 +1,6 @@
-"""Detects, without torch, what this machine has: its GPUs by name, and the FLOP/s that one CPU core sustains."""
+"""Detects, without torch, what this machine has: its GPUs by name, and the FLOP/s that one CPU core
+sustains.
+"""
 
 import os
 import platform
@@ -23,14 +25,18 @@ class Gpu(NamedTuple):
 
 
 def list_gpus() -> list[Gpu]:
-    """Return the GPUs that this process may use; CUDA_VISIBLE_DEVICES names them by numbers or UUIDs."""
+    """Return the GPUs that this process may use; CUDA_VISIBLE_DEVICES names them by numbers or
+    UUIDs.
+    """
     gpus = [Gpu(*row) for row in query_gpus("index", "uuid", "name")]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return gpus
     named = [name.strip() for name in visible.split(",") if name.strip()]
     # CUDA takes a UUID's unambiguous beginning, too.
-    return [gpu for name in named for gpu in gpus if gpu.number == name or _is_beginning(name, gpu.uuid)]
+    return [
+        gpu for name in named for gpu in gpus if gpu.number == name or _is_beginning(name, gpu.uuid)
+    ]
 
 
 def gpu_names() -> list[str]:
@@ -39,14 +45,18 @@ def gpu_names() -> list[str]:
 
 
 def query_gpus(*fields: str) -> list[list[str]]:
-    """Return fields of all GPUs, a row a GPU; none where nvidia-smi is absent, or does not answer."""
+    """Return fields of all GPUs, a row a GPU; none where nvidia-smi is absent, or does not
+    answer.
+    """
     if shutil.which("nvidia-smi") is None:
         return []
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
     listing = subprocess.run(command, capture_output=True, text=True, check=False)
     if listing.returncode != 0:
         return []
-    rows = [line.split(", ", maxsplit=len(fields) - 1) for line in listing.stdout.strip().split("\n")]
+    rows = [
+        line.split(", ", maxsplit=len(fields) - 1) for line in listing.stdout.strip().split("\n")
+    ]
     return [row for row in rows if len(row) == len(fields)]
 
 
@@ -66,7 +76,8 @@ def cpu_name() -> str:
 def cpu_flops_per_second_per_core() -> float:
     """Measure the best of eight float32 matrix products: about a tenth of a second.
 
-    Seconds are those that cores were busy with it, so that neither other processes nor more threads change the figure.
+    Seconds are those that cores were busy with it, so that neither other processes nor more threads
+    change the figure.
     """
     matrix = np.ones((_MATRIX_SIZE, _MATRIX_SIZE), dtype=np.float32)
     cpu_seconds = []

@@ -1,4 +1,6 @@
-"""Reads files that may be packed by gzip or xz, and packs so that the same content gives the same bytes."""
+"""Reads files that may be packed by gzip or xz, and packs so that the same content gives the same
+bytes.
+"""
 
 import gzip
 import hashlib
@@ -9,8 +11,16 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 PACKED_SUFFIXES = (".gz", ".xz")
-_FIRST_BYTES = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}  # RFC 1952, section 2.3.1; the .xz format, section 2.1.1.1
-UNPACK_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)  # a packed file that is cut or damaged
+_FIRST_BYTES = {
+    ".gz": b"\x1f\x8b",
+    ".xz": b"\xfd7zXZ\x00",
+}  # RFC 1952, section 2.3.1; the .xz format, section 2.1.1.1
+UNPACK_ERRORS = (
+    EOFError,
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    zlib.error,
+)  # a packed file that is cut or damaged
 _BLOCK_BYTES = 1 << 20
 
 
@@ -29,7 +39,8 @@ def open_unpacked(path: Path) -> BinaryIO:
     """Open a file for reading, unpacked if its first bytes or its name say that it is packed.
 
     Raises:
-        OSError: if there is no such file, or it cannot be read. Reading on may raise one of UNPACK_ERRORS.
+        OSError: if there is no such file, or it cannot be read. Reading on may raise one of
+        UNPACK_ERRORS.
     """
     content: BinaryIO = path.open("rb")
     if not content.seekable():  # a pipe can be read once only: `<(cut ...)`
@@ -37,7 +48,9 @@ def open_unpacked(path: Path) -> BinaryIO:
             content = io.BytesIO(content.read())
     first_bytes = content.read(max(map(len, _FIRST_BYTES.values())))
     content.seek(0)
-    packed = (suffix for suffix, expected in _FIRST_BYTES.items() if first_bytes.startswith(expected))
+    packed = (
+        suffix for suffix, expected in _FIRST_BYTES.items() if first_bytes.startswith(expected)
+    )
     suffix = next(packed, path.suffix.lower())
     if suffix == ".gz":
         return cast(BinaryIO, gzip.open(content, "rb"))

@@ -1,4 +1,6 @@
-"""Builds the paths below `results/<scale>/`, for rules and tables alike; no other module spells them."""
+"""Builds the paths below `results/<scale>/`, for rules and tables alike; no other module spells
+them.
+"""
 
 from pathlib import Path
 
@@ -9,15 +11,19 @@ from aiayn.spec.system import CHECKOUT, SCALES
 RECORD_NAME = "record.json"
 EXPORT_RECORD_NAME = "config.json"  # of an export as safetensors, beside its tensors
 TENSORS_NAME = "model.safetensors"
-ALPHA_MARK = "-alpha"  # val-alpha1.4: test set val by a search with alpha 1.4 in place of the system's
+ALPHA_MARK = (  # val-alpha1.4: test set val by a search with alpha 1.4 in place of the system's
+    "-alpha"
+)
 SHIPPED_FOLDER = CHECKOUT / "paper_tables" / "measured"  # packs of scales; some ship models
 
 
 class CellKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """What a number is of, whichever its seed: a system on a corpus, an average, the test set of a role.
+    """What a number is of, whichever its seed: a system on a corpus, an average, the test set of a
+    role.
 
-    `role` is `dev` or `test`, as the tables ask; or of rows of Table 3 `further`, on test sets beside dev, and `alpha`,
-    on dev by a search with another alpha, which its test set names (`split_alpha`). `average` is `last<n>`.
+    `role` is `dev` or `test`, as the tables ask; or of rows of Table 3 `further`, on test sets
+    beside dev, and `alpha`, on dev by a search with another alpha, which its test set names
+    (`split_alpha`). `average` is `last<n>`.
     """
 
     corpus: str
@@ -45,19 +51,25 @@ class Evaluation(CellKey, frozen=True, kw_only=True, order=True):
 
 
 def split_alpha(testset: str) -> tuple[str, float | None]:
-    """Return a corpus's test set, and the alpha that is tried on it; None if it is the system's own."""
+    """Return a corpus's test set, and the alpha that is tried on it; None if it is the system's
+    own.
+    """
     name, mark, alpha = testset.partition(ALPHA_MARK)
     return (name, float(alpha)) if mark else (testset, None)
 
 
 def num_averaged(average: str) -> int:
-    """Return how many checkpoints an average is of: 20 for `last20`; 0 if the name is no average's."""
+    """Return how many checkpoints an average is of: 20 for `last20`; 0 if the name is no
+    average's.
+    """
     number = average.removeprefix("last")
     return int(number) if number != average and number.isdecimal() else 0
 
 
 def is_averaged(average: str) -> bool:
-    """Return whether several checkpoints are averaged: False for `last1`, the last checkpoint alone."""
+    """Return whether several checkpoints are averaged: False for `last1`, the last checkpoint
+    alone.
+    """
     return num_averaged(average) > 1
 
 
@@ -66,19 +78,30 @@ def corpus_record(results_folder: Path, scale: str, verb: str, corpus: str) -> P
     return results_folder / scale / verb / corpus / RECORD_NAME
 
 
-def train_record(results_folder: Path, scale: str, corpus: str, system: str, seed: int | str) -> Path:
+def train_record(
+    results_folder: Path, scale: str, corpus: str, system: str, seed: int | str
+) -> Path:
     """Return the record of a training."""
     return results_folder / scale / "train" / corpus / system / f"seed{seed}.json"
 
 
-def average_record(results_folder: Path, scale: str, corpus: str, system: str, seed: int | str, average: str) -> Path:
+def average_record(
+    results_folder: Path, scale: str, corpus: str, system: str, seed: int | str, average: str
+) -> Path:
     """Return the record of an averaged checkpoint; the checkpoint lies beside it, as `.pt`."""
     return results_folder / scale / "average" / corpus / system / f"seed{seed}" / f"{average}.json"
 
 
 def evaluation_record(results_folder: Path, scale: str, verb: str, evaluation: Evaluation) -> Path:
     """Return the record of decode, perplexity or score for an evaluation."""
-    folder = results_folder / scale / verb / evaluation.corpus / evaluation.system / f"seed{evaluation.seed}"
+    folder = (
+        results_folder
+        / scale
+        / verb
+        / evaluation.corpus
+        / evaluation.system
+        / f"seed{evaluation.seed}"
+    )
     return folder / evaluation.average / f"{evaluation.testset}.json"
 
 
@@ -98,7 +121,9 @@ def model_folder(packs_folder: Path, scale: str, run: str) -> Path:
 
 
 def is_scale_folder(folder: Path) -> bool:
-    """Return whether a folder is a `results/<scale>/`: it has a scale's name, and a record where a stage writes it."""
+    """Return whether a folder is a `results/<scale>/`: it has a scale's name, and a record where a
+    stage writes it.
+    """
     if folder.resolve().name not in SCALES:
         return False
     return any(folder.glob("train/*/*/seed*.json")) or any(folder.glob(f"*/*/{RECORD_NAME}"))

@@ -1,14 +1,18 @@
-"""Turns paper_tables/published/*.csv into typed, checked rows: what was printed, and what each cell asks for.
+"""Turns paper_tables/published/*.csv into typed, checked rows: what was printed, and what each cell
+asks for.
 
 Kinds of file, described in published/README.md, where those that a wing reads stand, too:
 
-* `table1.csv` to `table4.csv`: every printed cell of Tables 1 to 4, as a string, since 26.30 is not 26.3, in the
-  columns of `columns.csv`;
-* `cells.csv`: printed cells that a run of ours can fill, joined to (language pair, system, average, role, metric);
-* `replications.csv`: numbers that others printed at a smaller scale, under conditions that a config here repeats;
+* `table1.csv` to `table4.csv`: every printed cell of Tables 1 to 4, as a string, since 26.30 is not
+  26.3, in the columns of `columns.csv`;
+* `cells.csv`: printed cells that a run of ours can fill, joined to (language pair, system, average,
+  role, metric);
+* `replications.csv`: numbers that others printed at a smaller scale, under conditions that a config
+  here repeats;
 * `sentences.csv`: what others got for single sentences, likewise.
 
-`aiayn.experiment` asks here how each system is evaluated, so this imports csv and msgspec and nothing heavier.
+`aiayn.experiment` asks here how each system is evaluated, so this imports csv and msgspec and
+nothing heavier.
 """
 
 import csv
@@ -25,14 +29,23 @@ from aiayn.paths import CellKey, num_averaged
 
 PUBLISHED_FOLDER = Path(__file__).resolve().parents[2] / "paper_tables" / "published"
 # Where a number is printed, by the edition; '' is another paper's.
-EDITION_WORDS = {"both": "both editions", "neurips2017": "NeurIPS 2017", "arxiv": "arXiv v5 and later", "": "published"}
+EDITION_WORDS = {
+    "both": "both editions",
+    "neurips2017": "NeurIPS 2017",
+    "arxiv": "arXiv v5 and later",
+    "": "published",
+}
 # Under which conditions the paper's numbers were printed.
 PAPER_SCALE = "paper"
 PAPER_CORPUS_BY_LANGUAGE_PAIR = {"en-de": "wmt14_en_de", "en-fr": "wmt14_en_fr"}  # section 5.1
 PAPER_TESTSET_BY_ROLE = {"dev": "newstest2013", "test": "newstest2014"}  # sections 6.1 and 6.2
-# A P100 has no other (section 5.2), and the paper counts the cost in single precision (section 6.1, footnote 5).
+# A P100 has no other (section 5.2), and the paper counts the cost in single precision (section 6.1,
+# footnote 5).
 PAPER_PRECISION = "fp32"
-METRIC_BY_PAIR = {"en-de": "bleu_tok_compound_split", "en-fr": "bleu_tok_moses"}  # cells.csv; a test compares
+METRIC_BY_PAIR = {
+    "en-de": "bleu_tok_compound_split",
+    "en-fr": "bleu_tok_moses",
+}  # cells.csv; a test compares
 PERPLEXITY_METRIC = "ppl_per_subword"
 REFERENCE_SYSTEM = "base"  # what rows of Table 3, variants and architectures are compared with
 COMPARED_AVERAGE, COMPARED_ROLE = "last1", "dev"  # on which they are, as the rows of Table 3 are
@@ -59,7 +72,8 @@ _Count = Annotated[int, msgspec.Meta(ge=1)]
 class PublishedColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A column of a printed table: its name here, its printed heading, and the kind of its content.
 
-    `label` names the row, `symbolic` is a formula (Table 1), `setting` a hyper-parameter, `measured` a result.
+    `label` names the row, `symbolic` is a formula (Table 1), `setting` a hyper-parameter,
+    `measured` a result.
     """
 
     table: int
@@ -69,7 +83,9 @@ class PublishedColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class PublishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One printed cell. One that covers several columns or rows is listed at the first and names them all in `span`."""
+    """One printed cell. One that covers several columns or rows is listed at the first and names
+    them all in `span`.
+    """
 
     table: int
     row: Text
@@ -94,7 +110,9 @@ class PublishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which evaluation of ours answers a printed cell; a printed 1 is worth `printed_unit` in the metric's unit."""
+    """Which evaluation of ours answers a printed cell; a printed 1 is worth `printed_unit` in the
+    metric's unit.
+    """
 
     table: int
     row: Text
@@ -109,7 +127,9 @@ class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class RepeatedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What others ran and our config repeats: a row that a scale may name under `replications`, and its evaluation."""
+    """What others ran and our config repeats: a row that a scale may name under `replications`, and
+    its evaluation.
+    """
 
     row: Text
     corpus: Text
@@ -126,7 +146,9 @@ class RepeatedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class PublishedReplication(RepeatedRow, frozen=True, kw_only=True):
-    """A number that others printed at another scale, its source, and the conditions that our config repeats."""
+    """A number that others printed at another scale, its source, and the conditions that our config
+    repeats.
+    """
 
     metric: Metric
     value: Text
@@ -140,7 +162,9 @@ class PublishedReplication(RepeatedRow, frozen=True, kw_only=True):
 
 
 class PublishedSentence(RepeatedRow, frozen=True, kw_only=True):
-    """A sentence that others translated: what they `reported` ('' if not to be had), what their program puts out."""
+    """A sentence that others translated: what they `reported` ('' if not to be had), what their
+    program puts out.
+    """
 
     sentence: Text
     reported: str
@@ -153,14 +177,18 @@ class PublishedSentence(RepeatedRow, frozen=True, kw_only=True):
 
 
 def printed_number(value: str, place: str = "a printed cell") -> float:
-    """Return the number of a printed string, 100K being 100,000; a heading's unit (10^6) is not applied.
+    """Return the number of a printed string, 100K being 100,000; a heading's unit (10^6) is not
+    applied.
 
     Raises:
         TableError: the string is not a plain number; `place` is its file and line.
     """
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)(K?)", value)
     if match is None:
-        raise TableError(f"{place}: {value!r} is not a number as printed (27.3, 3.3e18, 100K); compare with the paper")
+        raise TableError(
+            f"{place}: {value!r} is not a number as printed (27.3, 3.3e18, 100K); compare with the"
+            " paper"
+        )
     return float(match[1]) * VALUE_BY_SUFFIX[match[2]]
 
 
@@ -168,10 +196,11 @@ _AnyRow = TypeVar("_AnyRow", bound=msgspec.Struct)
 
 
 def read_rows(path: Path, row_type: type[_AnyRow]) -> list[tuple[str, _AnyRow]]:
-    """(place, row) of each line after the header, which must be the fields of `row_type` in their order.
+    """(place, row) of each line after the header, which must be the fields of `row_type` in their
+    order.
 
-    Whole numbers are parsed, everything else stays the printed string. That lines agree with each other, and with those
-    of other files, is seen to by the tests.
+    Whole numbers are parsed, everything else stays the printed string. That lines agree with each
+    other, and with those of other files, is seen to by the tests.
 
     Raises:
         TableError: if the file is absent or malformed; file and line are named.
@@ -185,18 +214,26 @@ def read_rows(path: Path, row_type: type[_AnyRow]) -> list[tuple[str, _AnyRow]]:
             if header != expected_header:
                 raise TableError(f"{path}:1: header is {header}; expected {expected_header}")
             for values in reader:
-                place, value_by_field = f"{path}:{reader.line_num}", dict(zip(header, values, strict=False))
+                place, value_by_field = (
+                    f"{path}:{reader.line_num}",
+                    dict(zip(header, values, strict=False)),
+                )
                 if len(values) != len(header):
                     raise TableError(
-                        f"{place}: {len(values)} fields; expected {len(header)}; quote a value that holds a comma"
+                        f"{place}: {len(values)} fields; expected {len(header)}; quote a value that"
+                        " holds a comma"
                     )
                 try:  # not strict: a CSV file holds strings only
-                    placed_rows.append((place, msgspec.convert(value_by_field, row_type, strict=False)))
+                    placed_rows.append(
+                        (place, msgspec.convert(value_by_field, row_type, strict=False))
+                    )
                 except msgspec.ValidationError as error:
                     hint = "published/README.md says what is allowed"
                     raise TableError(f"{place}: {error}, in {value_by_field}; {hint}") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise TableError(f"{path}: not a readable UTF-8 CSV file ({error}); restore it from the repository") from error
+        raise TableError(
+            f"{path}: not a readable UTF-8 CSV file ({error}); restore it from the repository"
+        ) from error
     if not placed_rows:
         raise TableError(f"{path}: holds a header and no rows; restore it from the repository")
     return placed_rows
@@ -241,34 +278,43 @@ def read_sentences(folder: Path = PUBLISHED_FOLDER) -> dict[str, list[PublishedS
 
 
 def find_printed(join: CellJoin, cells: Iterable[PublishedCell]) -> PublishedCell:
-    """Return the printed cell of `join` among its table's `cells`, be it under this column or spanning it.
+    """Return the printed cell of `join` among its table's `cells`, be it under this column or
+    spanning it.
 
     Raises:
         TableError: no such cell was printed in that edition.
     """
     for cell in cells:
-        if (cell.row, cell.edition) == (join.row, join.edition) and join.column in cell.covered_columns:
+        if (cell.row, cell.edition) == (
+            join.row,
+            join.edition,
+        ) and join.column in cell.covered_columns:
             return cell
     raise TableError(
-        f"cells.csv: Table {join.table}, edition {join.edition}, prints nothing at row {join.row}, column {join.column}"
-        f"; expected a line of table{join.table}.csv with exactly these"
+        f"cells.csv: Table {join.table}, edition {join.edition}, prints nothing at row {join.row},"
+        f" column {join.column}; expected a line of table{join.table}.csv with exactly these"
     )
 
 
 def evaluations_of(language_pair: str, system: str) -> list[tuple[str, str]]:
-    """Return the (average, role) pairs that printed numbers ask of a system, the fewest averaged checkpoints first.
+    """Return the (average, role) pairs that printed numbers ask of a system, the fewest averaged
+    checkpoints first.
 
-    En-De base: [("last1", "dev"), ("last5", "test")], the first for Table 3, the second for Table 2.
+    En-De base: [("last1", "dev"), ("last5", "test")], the first for Table 3, the second for Table
+    2.
 
     Raises:
         TableError: no printed number asks for this system in this language pair.
     """
     evaluations = _evaluations_by_system().get((language_pair, system))
     if evaluations is None:
-        known = ", ".join(sorted(name for pair, name in _evaluations_by_system() if pair == language_pair))
+        known = ", ".join(
+            sorted(name for pair, name in _evaluations_by_system() if pair == language_pair)
+        )
         raise TableError(
-            f"{system!r} in {language_pair!r}: no printed number asks for it; expected one of: {known or 'none'}; "
-            f"join it in {PUBLISHED_FOLDER.name}/cells.csv or {PUBLISHED_FOLDER.name}/replications.csv"
+            f"{system!r} in {language_pair!r}: no printed number asks for it; expected one of:"
+            f" {known or 'none'}; join it in {PUBLISHED_FOLDER.name}/cells.csv or"
+            f" {PUBLISHED_FOLDER.name}/replications.csv"
         )
     return sorted(evaluations, key=lambda evaluation: (num_averaged(evaluation[0]), evaluation[1]))
 
@@ -280,13 +326,17 @@ def is_asked_for(language_pair: str, system: str) -> bool:
 
 @functools.cache  # the Snakefile asks for every training; the files do not change under it
 def _evaluations_by_system() -> dict[tuple[str, str], frozenset[tuple[str, str]]]:
-    """(average, role) pairs by (language pair, system), from cells.csv, replications.csv and sentences.csv."""
+    """(average, role) pairs by (language pair, system), from cells.csv, replications.csv and
+    sentences.csv.
+    """
     evaluations_by_system: dict[tuple[str, str], frozenset[tuple[str, str]]] = {}
     questions: list[CellJoin | RepeatedRow] = [*read_cells(), *read_replications()]
     questions += [sentences[0] for sentences in read_sentences().values()]
     for asked in questions:
         key = (asked.language_pair, asked.system)
-        evaluations_by_system[key] = evaluations_by_system.get(key, frozenset()) | {(asked.average, asked.role)}
+        evaluations_by_system[key] = evaluations_by_system.get(key, frozenset()) | {
+            (asked.average, asked.role)
+        }
     return evaluations_by_system
 
 
@@ -296,4 +346,6 @@ def require_unique(placed_keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
     for place, key in placed_keys:
         earlier_place = place_by_key.setdefault(key, place)
         if earlier_place != place:
-            raise TableError(f"{place}: {', '.join(filter(None, key))} is also at {earlier_place}; delete one")
+            raise TableError(
+                f"{place}: {', '.join(filter(None, key))} is also at {earlier_place}; delete one"
+            )

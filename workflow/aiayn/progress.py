@@ -1,4 +1,6 @@
-"""Shows the progress of a long step on standard error: rewritten on a terminal, two lines a minute in a log."""
+"""Shows the progress of a long step on standard error: rewritten on a terminal, two lines a minute
+in a log.
+"""
 
 import contextlib
 import sys
@@ -11,7 +13,9 @@ SECONDS_BETWEEN_LOGGED = 30.0
 
 
 class _Stream:
-    """Standard error for tqdm: whole lines in a log, and no error when its reader (`| tee`) has ended."""
+    """Standard error for tqdm: whole lines in a log, and no error when its reader (`| tee`) has
+    ended.
+    """
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()
@@ -19,7 +23,9 @@ class _Stream:
     def write(self, text: str) -> None:
         """Print a line, or rewrite it on a terminal."""
         with contextlib.suppress(OSError):
-            sys.stderr.write(text if self._is_terminal else f"{line}\n" if (line := text.strip()) else "")
+            sys.stderr.write(
+                text if self._is_terminal else f"{line}\n" if (line := text.strip()) else ""
+            )
 
     def flush(self) -> None:
         """Flush standard error."""
@@ -27,13 +33,24 @@ class _Stream:
             sys.stderr.flush()
 
 
-def progress_bar(what: str, total: int | None, unit: str, *, initial: int = 0, is_scaled: bool = True) -> "tqdm[Any]":
-    """Return tqdm's bar of `total` units (None: unknown); `initial` units were done before, and count for no rate."""
+def progress_bar(
+    what: str, total: int | None, unit: str, *, initial: int = 0, is_scaled: bool = True
+) -> "tqdm[Any]":
+    """Return tqdm's bar of `total` units (None: unknown); `initial` units were done before, and
+    count for no rate.
+    """
     from tqdm import tqdm  # here, as processes that work on chunks show none
 
     tqdm.monitor_interval = 0  # no thread in a process that may fork
     is_terminal = sys.stderr.isatty()
     return tqdm(
-        desc=what, total=total, initial=initial, unit=unit, unit_scale=is_scaled, file=_Stream(), ascii=True,
-        dynamic_ncols=is_terminal, mininterval=1.0 if is_terminal else SECONDS_BETWEEN_LOGGED,
-    )  # fmt: skip
+        desc=what,
+        total=total,
+        initial=initial,
+        unit=unit,
+        unit_scale=is_scaled,
+        file=_Stream(),
+        ascii=True,
+        dynamic_ncols=is_terminal,
+        mininterval=1.0 if is_terminal else SECONDS_BETWEEN_LOGGED,
+    )

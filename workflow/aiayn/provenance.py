@@ -1,4 +1,6 @@
-"""Gathers how a record was made: commit, versions, host, command and inputs without importing a heavy package."""
+"""Gathers how a record was made: commit, versions, host, command and inputs without importing a
+heavy package.
+"""
 
 import contextlib
 import datetime
@@ -19,16 +21,25 @@ import msgspec
 from aiayn.errors import SpaceError
 
 RECORDED_PACKAGES = (
-    "aiayn", "torch", "fairseq-fixed", "sentencepiece", "subword-nmt", "sacrebleu", "sacremoses", "submitit", "numpy",
-)  # fmt: skip
+    "aiayn",
+    "torch",
+    "fairseq-fixed",
+    "sentencepiece",
+    "subword-nmt",
+    "sacrebleu",
+    "sacremoses",
+    "submitit",
+    "numpy",
+)
 _PARTIAL_SUFFIX = ".partial"
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who made a record, from what, with what.
 
-    `commit` is the checkout's, with `is_dirty` true if tracked files differed from it; "unknown" outside a checkout.
-    `command` is as it was typed there and then. `input_sha256_by_path` names every input file of the stage.
+    `commit` is the checkout's, with `is_dirty` true if tracked files differed from it; "unknown"
+    outside a checkout. `command` is as it was typed there and then. `input_sha256_by_path` names
+    every input file of the stage.
     """
 
     commit: str
@@ -72,7 +83,9 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(blocks, "sha256").hexdigest()
 
 
-def gather_provenance(input_paths: Iterable[Path] = (), *, command: str | None = None) -> Provenance:
+def gather_provenance(
+    input_paths: Iterable[Path] = (), *, command: str | None = None
+) -> Provenance:
     """Describe this process and hash its inputs; a job passes the `command` of its driver."""
     versions = {}
     for package in RECORDED_PACKAGES:
@@ -97,16 +110,24 @@ def utc_now() -> str:
 
 
 def partial_path_of(path: Path) -> Path:
-    """Return where this process writes what is to become `path`: beside it, hidden, named by host and process."""
+    """Return where this process writes what is to become `path`: beside it, hidden, named by host
+    and process.
+    """
     return path.with_name(f"{_partial_prefix(path)}{os.getpid()}{_PARTIAL_SUFFIX}")
 
 
 def remove_abandoned(path: Path) -> None:
-    """Remove what killed processes of this host left of `path`; those of another host may live, and theirs stays."""
+    """Remove what killed processes of this host left of `path`; those of another host may live, and
+    theirs stays.
+    """
     prefix = _partial_prefix(path)
     for beside in path.parent.iterdir():
         process = beside.name.removeprefix(prefix).removesuffix(_PARTIAL_SUFFIX)
-        if beside.name != f"{prefix}{process}{_PARTIAL_SUFFIX}" or not process.isdecimal() or _is_alive(int(process)):
+        if (
+            beside.name != f"{prefix}{process}{_PARTIAL_SUFFIX}"
+            or not process.isdecimal()
+            or _is_alive(int(process))
+        ):
             continue
         if beside.is_dir() and not beside.is_symlink():
             shutil.rmtree(beside, ignore_errors=True)
@@ -132,8 +153,9 @@ def _is_alive(process: int) -> bool:
 def replace_on_success(path: Path) -> Iterator[Path]:
     """Yield a path beside `path`; rename it to `path` if the block ends well, remove it if not.
 
-    An output is whole or absent. The bytes are on the disk before the name is (fsync), so that a power cut cannot leave
-    a name without its content. What a killed process left is removed when that output is next written on its host.
+    An output is whole or absent. The bytes are on the disk before the name is (fsync), so that a
+    power cut cannot leave a name without its content. What a killed process left is removed when
+    that output is next written on its host.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path)
@@ -149,7 +171,9 @@ def replace_on_success(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _partial_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `path`; what is left of it at the end of the block is removed."""
+    """Yield an empty folder beside `path`; what is left of it at the end of the block is
+    removed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path)
     partial_folder = partial_path_of(path)
@@ -163,10 +187,12 @@ def _partial_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
-    """Yield an empty folder for a stage's outputs; if the block ends well, move all that it holds to beside the record.
+    """Yield an empty folder for a stage's outputs; if the block ends well, move all that it holds
+    to beside the record.
 
-    If the block fails, nothing beside the record has changed. The old record goes before the first output moves and the
-    stage writes the new one after the last, so a record is never beside outputs of another run of its stage.
+    If the block fails, nothing beside the record has changed. The old record goes before the first
+    output moves and the stage writes the new one after the last, so a record is never beside
+    outputs of another run of its stage.
     """
     with _partial_folder(record_path) as partial_folder:
         new_folder, old_folder = partial_folder / "new", partial_folder / "old"
@@ -184,7 +210,9 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_folder_on_success(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder; rename it to `folder`, which must not exist, if the block ends well, remove it if not."""
+    """Yield an empty folder; rename it to `folder`, which must not exist, if the block ends well,
+    remove it if not.
+    """
     with _partial_folder(folder) as partial_folder:
         yield partial_folder
         _write_to_disk(partial_folder)
@@ -208,6 +236,6 @@ def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
     free_bytes = shutil.disk_usage(existing).free
     if free_bytes < needed_bytes:
         raise SpaceError(
-            f"{folder}: {needed_bytes / 1e9:.2f} GB needed for {purpose}, {free_bytes / 1e9:.2f} GB free; "
-            "make room, or name another disk (`--config runs_folder=...` for trainings)"
+            f"{folder}: {needed_bytes / 1e9:.2f} GB needed for {purpose}, {free_bytes / 1e9:.2f} GB"
+            " free; make room, or name another disk (`--config runs_folder=...` for trainings)"
         )

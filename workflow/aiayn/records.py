@@ -1,9 +1,12 @@
-"""Reads and writes what happened: one JSON record a stage, typed and strict, written whole or not at all.
+"""Reads and writes what happened: one JSON record a stage, typed and strict, written whole or not
+at all.
 
-A record is read back only by its own type and schema version; anything else is refused, naming the file.
+A record is read back only by its own type and schema version; anything else is refused, naming the
+file.
 
-Files are named from the record's own folder on (`./data-bin`, `../../../../../runs/...`), so that results and runs can
-be moved together. In a record that was read they are as the reader can open them.
+Files are named from the record's own folder on (`./data-bin`, `../../../../../runs/...`), so that
+results and runs can be moved together. In a record that was read they are as the reader can open
+them.
 """
 
 import os
@@ -21,7 +24,9 @@ from aiayn.spec.training import DecodingSpec, TrainingSpec
 SCHEMA_VERSION = 1
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record"):
+class Record(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record"
+):
     """Base of all records: the schema it was written under, and how it was made."""
 
     provenance: Provenance
@@ -37,10 +42,11 @@ class TextPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class FetchedArchive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An archive as it was read: its source ('' if it was there), how it was checked, what was seen in it.
+    """An archive as it was read: its source ('' if it was there), how it was checked, what was seen
+    in it.
 
-    `checked_by` is the algorithm of the published checksum, or `unknown` where none is published. `num_lines` are of
-    each side; `published_num_lines` is None where none is published.
+    `checked_by` is the algorithm of the published checksum, or `unknown` where none is published.
+    `num_lines` are of each side; `published_num_lines` is None where none is published.
     """
 
     path: Path
@@ -53,7 +59,9 @@ class FetchedArchive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class RawCorpus(Record, frozen=True, kw_only=True, tag="RawCorpus"):
-    """What fetch found: the text of each split (`train` and the test sets by name), as published."""
+    """What fetch found: the text of each split (`train` and the test sets by name), as
+    published.
+    """
 
     corpus: str
     pair_by_split: dict[str, TextPair]
@@ -70,7 +78,8 @@ class ParallelText(Record, frozen=True, kw_only=True, tag="ParallelText"):
 
 
 class SubwordTraining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a subword model was learnt: from so many lines, drawn with a seed, or all there are (None).
+    """How a subword model was learnt: from so many lines, drawn with a seed, or all there are
+    (None).
 
     `memory_mib` is the most that the process had ever held when it was done.
     """
@@ -84,8 +93,8 @@ class SubwordTraining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
     """What segment learned: the subword model of each language (the same file for a joint one).
 
-    Its text had gone through `normalise` and `tokenise` before. `learning_by_model` has a model's file name without its
-    suffix: `joint`, or the languages.
+    Its text had gone through `normalise` and `tokenise` before. `learning_by_model` has a model's
+    file name without its suffix: `joint`, or the languages.
     """
 
     corpus: str
@@ -98,11 +107,13 @@ class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
 
 
 class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
-    """A fairseq mmap data-bin; `digest` is over the bytes of its dictionaries, .bin and .idx files, in order of name.
+    """A fairseq mmap data-bin; `digest` is over the bytes of its dictionaries, .bin and .idx files,
+    in order of name.
 
-    `vocabulary_size` counts fairseq's four special symbols. `fairseq_split_by_testset` maps `demo_dev` to `valid`, and
-    so on: a data-bin has only `train`, `valid`, `test`, `test1`, ... `num_dropped_by_reason` is of training pairs
-    dropped for their lengths in pieces, where the corpus file asks for it; the other filters are clean's.
+    `vocabulary_size` counts fairseq's four special symbols. `fairseq_split_by_testset` maps
+    `demo_dev` to `valid`, and so on: a data-bin has only `train`, `valid`, `test`, `test1`, ...
+    `num_dropped_by_reason` is of training pairs dropped for their lengths in pieces, where the
+    corpus file asks for it; the other filters are clean's.
     """
 
     corpus: str
@@ -138,7 +149,9 @@ DATA_RECORD_BY_VERB: dict[str, type[Record]] = {  # of the data stages, in their
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The machine that a training ran on; `num_gpus` is 0 on a CPU, `gpu` its product name or ''."""
+    """The machine that a training ran on; `num_gpus` is 0 on a CPU, `gpu` its product name or
+    ''.
+    """
 
     device: str
     cpu: str
@@ -149,10 +162,11 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Energy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What GPUs drew while a training ran, by their own counters: `joules` over the `gpu_seconds` that were metered.
+    """What GPUs drew while a training ran, by their own counters: `joules` over the `gpu_seconds`
+    that were metered.
 
-    Without a counter `joules` is None, and `reason` says why; of several attempts or nodes, why of the first that had
-    none.
+    Without a counter `joules` is None, and `reason` says why; of several attempts or nodes, why of
+    the first that had none.
     """
 
     joules: float | None
@@ -168,14 +182,18 @@ class SavedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The hours of a training as they were predicted before it began, and in words what they stand on."""
+    """The hours of a training as they were predicted before it began, and in words what they stand
+    on.
+    """
 
     hours: float
     basis: str
 
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a training began that continues a shorter training: the run, its last update, the digest of its model."""
+    """Where a training began that continues a shorter training: the run, its last update, the
+    digest of its model.
+    """
 
     run: str
     update: int
@@ -185,13 +203,14 @@ class Beginning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     """A finished training. Seconds are sums over all attempts; `gpu_seconds` counts each GPU.
 
-    `updates` are optimiser steps done. `tokens` are target tokens with end of sentence, without padding, over the
-    whole training. `models` are the model-only checkpoints kept, oldest first. `tensors_sha256` is the digest
-    of the last model's sorted tensors. `energy` is None without a GPU.
-    `kernels` names the kernels by which torch computed masked and causal attention on a GPU; '' on a CPU.
-    `prediction` is that of its newest attempt; None where the machine was not known beforehand. The shipped pack's
-    first 36 records have none. `beginning` is None unless the training continues a shorter training; seconds and
-    energy are then those since that update, while `tokens` and `updates` count from the first update.
+    `updates` are optimiser steps done. `tokens` are target tokens with end of sentence, without
+    padding, over the whole training. `models` are the model-only checkpoints kept, oldest first.
+    `tensors_sha256` is the digest of the last model's sorted tensors. `energy` is None without a
+    GPU. `kernels` names the kernels by which torch computed masked and causal attention on a GPU;
+    '' on a CPU. `prediction` is that of its newest attempt; None where the machine was not known
+    beforehand. The shipped pack's first 36 records have none. `beginning` is None unless the
+    training continues a shorter training; seconds and energy are then those since that update,
+    while `tokens` and `updates` count from the first update.
     """
 
     run: str
@@ -229,12 +248,13 @@ class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"
 class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
     """The content of an exported folder, and how to read its tensors.
 
-    `tied` names the tensors that are not stored, each with the stored one that it shares. A source line is its pieces'
-    ids with `source_ends_with`; the decoder begins with `target_begins_with`. `first_position` is the place of a
-    sentence's first token among the positions: 0, the paper's, or 2 for fairseq's own transformer and convolutions; an
-    LSTM has none. `normalise` and `tokenise` are Moses' ways of before November 2018, or none; a line goes through them
-    before `subword_method` splits it in pieces (null: it comes in pieces). `tensors_sha256` is that of the average: of
-    all tensors, those tied included.
+    `tied` names the tensors that are not stored, each with the stored one that it shares. A source
+    line is its pieces' ids with `source_ends_with`; the decoder begins with `target_begins_with`.
+    `first_position` is the place of a sentence's first token among the positions: 0, the paper's,
+    or 2 for fairseq's own transformer and convolutions; an LSTM has none. `normalise` and
+    `tokenise` are Moses' ways of before November 2018, or none; a line goes through them before
+    `subword_method` splits it in pieces (null: it comes in pieces). `tensors_sha256` is that of the
+    average: of all tensors, those tied included.
     """
 
     format: Literal["safetensors"]
@@ -261,7 +281,8 @@ class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
 class Hypotheses(Record, frozen=True, kw_only=True, tag="Hypotheses"):
     """Translations of a test set, one detokenised line a source line.
 
-    `pieces_path` holds the same lines as subword pieces, as they left the model; `signature` says how they were found.
+    `pieces_path` holds the same lines as subword pieces, as they left the model; `signature` says
+    how they were found.
     """
 
     run: str
@@ -280,12 +301,14 @@ class Hypotheses(Record, frozen=True, kw_only=True, tag="Hypotheses"):
 
 
 class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"):
-    """exp of the mean negative log-likelihood in nats a subword, end of sentence included, no dropout, no smoothing.
+    """exp of the mean negative log-likelihood in nats a subword, end of sentence included, no
+    dropout, no smoothing.
 
-    `num_words` are those of the target lines as `aiayn decode` would write them, between blanks: of plain text, or of
-    tokens where the text came tokenised. `cross_attention_entropy` has, of each decoder layer and head, the entropy of
-    its weights over log S, S source tokens with end of sentence: the mean over the target tokens, 1 if it reads all
-    of a source alike. `bits_lost_uniform` is what a subword loses, in bits, if all cross-attention is made so. Both
+    `num_words` are those of the target lines as `aiayn decode` would write them, between blanks: of
+    plain text, or of tokens where the text came tokenised. `cross_attention_entropy` has, of each
+    decoder layer and head, the entropy of its weights over log S, S source tokens with end of
+    sentence: the mean over the target tokens, 1 if it reads all of a source alike.
+    `bits_lost_uniform` is what a subword loses, in bits, if all cross-attention is made so. Both
     are None of a model without such attention.
     """
 
@@ -304,9 +327,9 @@ class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"
 class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One number with everything that could change it.
 
-    `ci` is a 95 % interval over segments, or null where none was asked for. `brevity_penalty` is the factor of a BLEU
-    by which short translations lose, 1 where they are not short; null for chrF, and absent from one score of the
-    shipped pack.
+    `ci` is a 95 % interval over segments, or null where none was asked for. `brevity_penalty` is
+    the factor of a BLEU by which short translations lose, 1 where they are not short; null for
+    chrF, and absent from one score of the shipped pack.
     """
 
     metric: str
@@ -334,7 +357,9 @@ class BaselineRecords(Record, frozen=True, kw_only=True, tag="BaselineRecords"):
 
 
 def total_energy(energies: Iterable[Energy | None]) -> Energy | None:
-    """Return the sum over nodes or attempts; None counts for nothing, and is the sum of nothing else."""
+    """Return the sum over nodes or attempts; None counts for nothing, and is the sum of nothing
+    else.
+    """
     metered = [energy for energy in energies if energy is not None]
     if not metered:
         return None
@@ -366,26 +391,34 @@ def read_record(path: Path, record_type: type[_AnyRecord]) -> _AnyRecord:
     record = _decode(path, record_type, f"a {record_type.__name__}")
     if record.schema_version != SCHEMA_VERSION:
         raise RecordError(
-            f"{path}: schema_version {record.schema_version}, expected {SCHEMA_VERSION}; rerun the stage that writes it"
+            f"{path}: schema_version {record.schema_version}, expected {SCHEMA_VERSION}; rerun the"
+            " stage that writes it"
         )
     return record
 
 
 def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:
-    """Read the record of a training and say where its run lies now, if its folder is still anywhere.
+    """Read the record of a training and say where its run lies now, if its folder is still
+    anywhere.
 
-    A folder that is not where the record has it is sought by the run's name below `runs_folder`, which, if relative, is
-    taken from the working directory or from a folder above the record.
+    A folder that is not where the record has it is sought by the run's name below `runs_folder`,
+    which, if relative, is taken from the working directory or from a folder above the record.
 
     Raises:
         RecordError: as `read_record`.
     """
     train = read_record(path, TrainRecord)
     here = [above / runs_folder / train.run for above in (Path(), *path.absolute().parents)]
-    folder = next((folder for folder in (train.run_folder, *here) if folder.is_dir()), train.run_folder)
+    folder = next(
+        (folder for folder in (train.run_folder, *here) if folder.is_dir()), train.run_folder
+    )
 
     def moved(file: Path) -> Path:
-        return folder / file.relative_to(train.run_folder) if file.is_relative_to(train.run_folder) else file
+        return (
+            folder / file.relative_to(train.run_folder)
+            if file.is_relative_to(train.run_folder)
+            else file
+        )
 
     return msgspec.structs.replace(
         train,
@@ -397,18 +430,26 @@ def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:
 
 def _decode(path: Path, type_: type[_Decoded], expected: str) -> _Decoded:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=type_, dec_hook=partial(_decode_path, path.parent))
+        return msgspec.json.decode(
+            path.read_bytes(), type=type_, dec_hook=partial(_decode_path, path.parent)
+        )
     except FileNotFoundError as error:
-        raise RecordError(f"{path}: no such record; expected {expected}; run the stage that writes it") from error
+        raise RecordError(
+            f"{path}: no such record; expected {expected}; run the stage that writes it"
+        ) from error
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise RecordError(f"{path}: not {expected}: {error}; delete it and rerun the stage that writes it") from error
+        raise RecordError(
+            f"{path}: not {expected}: {error}; delete it and rerun the stage that writes it"
+        ) from error
 
 
 def _encode_path(folder: Path, path: Any) -> str:
-    """Return what a record in `folder` calls a file: `./...` or `../...`; absolute where the two do not move together.
+    """Return what a record in `folder` calls a file: `./...` or `../...`; absolute where the two do
+    not move together.
 
-    That is so when all that they share lies above the working directory, as with a runs folder on a scratch disk.
-    Symbolic links are not followed: what a working directory shows as its own is copied as its own.
+    That is so when all that they share lies above the working directory, as with a runs folder on a
+    scratch disk. Symbolic links are not followed: what a working directory shows as its own is
+    copied as its own.
     """
     if not isinstance(path, PurePath):
         raise NotImplementedError(f"{type(path).__name__}: records hold none")
@@ -417,7 +458,11 @@ def _encode_path(folder: Path, path: Any) -> str:
     if shared not in (origin, here) and Path(here).is_relative_to(shared):
         return target
     relative = os.path.relpath(target, origin)
-    return relative if relative.split(os.sep)[0] in (os.curdir, os.pardir) else os.path.join(os.curdir, relative)
+    return (
+        relative
+        if relative.split(os.sep)[0] in (os.curdir, os.pardir)
+        else os.path.join(os.curdir, relative)
+    )
 
 
 def _decode_path(folder: Path, type_: type[PurePath], written: Any) -> PurePath:
@@ -430,7 +475,9 @@ def _decode_path(folder: Path, type_: type[PurePath], written: Any) -> PurePath:
 
 
 def read_trained(train: TrainRecord) -> TrainingSpec | None:
-    """Return the spec that a run was trained as; None if this version does not know its keys and values."""
+    """Return the spec that a run was trained as; None if this version does not know its keys and
+    values.
+    """
     try:
         return msgspec.json.decode(train.training_json, type=TrainingSpec)
     except (msgspec.DecodeError, msgspec.ValidationError):
@@ -438,6 +485,10 @@ def read_trained(train: TrainRecord) -> TrainingSpec | None:
 
 
 def is_trained_as(train: TrainRecord, training: TrainingSpec) -> bool:
-    """Return whether a finished training was of this spec; the device, which may be resolved since, is ignored."""
+    """Return whether a finished training was of this spec; the device, which may be resolved since,
+    is ignored.
+    """
     trained = read_trained(train)
-    return trained is not None and msgspec.structs.replace(trained, device=training.device) == training
+    return (
+        trained is not None and msgspec.structs.replace(trained, device=training.device) == training
+    )

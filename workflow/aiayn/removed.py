@@ -1,6 +1,8 @@
-"""Lists what earlier versions had: each removed verb, flag and config key, with the sentence that names a replacement.
+"""Lists what earlier versions had: each removed verb, flag and config key, with the sentence that
+names a replacement.
 
-A row's name is what a user writes: `VERB`, `VERB --flag`, `VERB --flag value`, or `KEY:` for a key of a config file.
+A row's name is what a user writes: `VERB`, `VERB --flag`, `VERB --flag value`, or `KEY:` for a key
+of a config file.
 """
 
 from collections.abc import Iterable
@@ -8,19 +10,19 @@ from collections.abc import Iterable
 # One row a line, in alphabetical order.
 # fmt: off
 REMOVED = {
-    "compare": "`sacrebleu REFERENCES -i BASELINE SYSTEM --paired-bs`; docs/tables.md says how to read it",
+    "compare": "`sacrebleu REFERENCES -i BASELINE SYSTEM --paired-bs`; docs/tables.md says how to read it",  # noqa: E501
     "describe": "`aiayn plan --system NAME` prints size, cost and the fairseq-train command",
-    "doctor --command": "`aiayn doctor FOLDER` and `aiayn tables --from-logs` read the same arguments from a log",
+    "doctor --command": "`aiayn doctor FOLDER` and `aiayn tables --from-logs` read the same arguments from a log",  # noqa: E501
     "export --format ctranslate2": "`--format safetensors` exports every system",
     "export --length-penalty-form": "config.json names the system's own search; omit it",
     "export --stop": "config.json names the system's own search; omit it",
-    "has_claims:": "set has_layer_timing, which times the layers of Table 1; the statements are in docs/claims.md",
+    "has_claims:": "set has_layer_timing, which times the layers of Table 1; the statements are in docs/claims.md",  # noqa: E501
     "measure --seed": "layers are always timed on the same random vectors; omit it",
-    "pack --check": "make its tables again by `aiayn tables --from-logs FOLDER`, and compare them byte for byte",
+    "pack --check": "make its tables again by `aiayn tables --from-logs FOLDER`, and compare them byte for byte",  # noqa: E501
     "recipes": "the recipes stand side by side in docs/wmt14.md",
-    "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",
+    "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501
     "tables --log-cache": "logs are read anew each time, and nothing of them is kept; omit it",
-    "unlock": "after a killed snakemake paste the lines of docs/cluster.md, section 'After a killed snakemake'",
+    "unlock": "after a killed snakemake paste the lines of docs/cluster.md, section 'After a killed snakemake'",  # noqa: E501
 }
 # fmt: on
 
@@ -31,7 +33,9 @@ def explain_removed_verb(verb: str) -> str:
 
 
 def explain_removed_flag(verb: str, arguments: Iterable[str]) -> str:
-    """Return a sentence on the first removed flag (or removed value of a flag) in a verb's arguments, or ""."""
+    """Return a sentence on the first removed flag (or removed value of a flag) in a verb's
+    arguments, or "".
+    """
     words = " ".join(argument.replace("=", " ", 1) for argument in arguments)
     for name, replacement in REMOVED.items():
         removed_verb, _, flag = name.partition(" ")

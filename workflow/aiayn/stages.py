@@ -1,7 +1,8 @@
 """The stages of the DAG and their versions.
 
-Snakemake does not see edits in a module behind a `shell:` line. Each rule therefore carries its stage's version in
-`params`: raise it when a change of code changes the stage's output, and everything downstream is made again.
+Snakemake does not see edits in a module behind a `shell:` line. Each rule therefore carries its
+stage's version in `params`: raise it when a change of code changes the stage's output, and
+everything downstream is made again.
 """
 
 STAGE_VERSIONS = {

@@ -1,4 +1,6 @@
-"""Formats text for a terminal, at most WIDTH columns wide: sections of tables, entries and paragraphs; JSON."""
+"""Formats text for a terminal, at most WIDTH columns wide: sections of tables, entries and
+paragraphs; JSON.
+"""
 
 import re
 import textwrap
@@ -9,7 +11,9 @@ from tabulate import DataRow, TableFormat, tabulate
 
 WIDTH = 100
 NO_BREAK = "\x1f"  # a blank at which a line must not end
-CLOSE = TableFormat(None, None, None, None, DataRow("", " ", ""), DataRow("", " ", ""), 0, None)  # of cells of one line
+CLOSE = TableFormat(
+    None, None, None, None, DataRow("", " ", ""), DataRow("", " ", ""), 0, None
+)  # of cells of one line
 
 
 def table(
@@ -23,16 +27,24 @@ def table(
 ) -> list[str]:
     """Return rows as aligned lines; headings and totals among them have a rule below and above.
 
-    Columns in `right` are aligned to the right; a cell that is longer than its width is wrapped, between words. Without
-    widths, columns that would not fit otherwise have narrower gaps.
+    Columns in `right` are aligned to the right; a cell that is longer than its width is wrapped,
+    between words. Without widths, columns that would not fit otherwise have narrower gaps.
     """
-    alignments = ["right" if index in right else "left" for index in range(len(rows[0]) if rows else 0)]
+    alignments = [
+        "right" if index in right else "left" for index in range(len(rows[0]) if rows else 0)
+    ]
     lines: list[str] = []
     for form in ("plain", CLOSE):
         text = tabulate(
-            rows, tablefmt=form, colalign=alignments, maxcolwidths=widths, disable_numparse=True,
-            preserve_whitespace=True, break_on_hyphens=False, break_long_words=False,
-        )  # fmt: skip
+            rows,
+            tablefmt=form,
+            colalign=alignments,
+            maxcolwidths=widths,
+            disable_numparse=True,
+            preserve_whitespace=True,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
         lines = [f"{indent}{line}".rstrip() for line in text.split("\n")]
         if widths or max(map(len, lines)) <= WIDTH:
             break
@@ -44,31 +56,47 @@ def table(
 
 
 def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
-    """Return a paragraph; `first` precedes its first line, `then` (the same, if not given) the others.
+    """Return a paragraph; `first` precedes its first line, `then` (the same, if not given) the
+    others.
 
     Words and paths are never broken.
     """
     return textwrap.wrap(
-        text, WIDTH, initial_indent=first, subsequent_indent=first if then is None else then, break_long_words=False,
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=first if then is None else then,
+        break_long_words=False,
         break_on_hyphens=False,
-    )  # fmt: skip
+    )
 
 
 def entries(pairs: Sequence[tuple[str, str]], indent: str = "") -> list[str]:
     """Return names, and beside them their texts, wrapped; an entry without text is omitted."""
     width = max((len(name) for name, text in pairs if text), default=0) + 2
     then = indent + " " * width
-    return [line for name, text in pairs if text for line in wrapped(text, f"{indent}{name:<{width}}", then)]
+    return [
+        line
+        for name, text in pairs
+        if text
+        for line in wrapped(text, f"{indent}{name:<{width}}", then)
+    ]
 
 
 def command_lines(words: Sequence[str], first: str = "", then: str = "  ") -> list[str]:
-    """Return a command over several lines as a shell reads it: no word is broken, no flag is parted from its value."""
+    """Return a command over several lines as a shell reads it: no word is broken, no flag is parted
+    from its value.
+    """
     joined = " ".join(word.replace(" ", NO_BREAK) for word in words)
     unbroken = re.sub(r"(--[\w-]+) (?!--)", rf"\1{NO_BREAK}", joined)
     lines = textwrap.wrap(
-        unbroken, WIDTH - len(" \\"), initial_indent=first, subsequent_indent=then, break_long_words=False,
+        unbroken,
+        WIDTH - len(" \\"),
+        initial_indent=first,
+        subsequent_indent=then,
+        break_long_words=False,
         break_on_hyphens=False,
-    )  # fmt: skip
+    )
     return " \\\n".join(lines).replace(NO_BREAK, " ").split("\n") if lines else []
 
 
@@ -78,8 +106,12 @@ def listed(texts: Iterable[str]) -> list[str]:
 
 
 def sections(*parts: tuple[str, Sequence[str]]) -> str:
-    """Return sections of heading (may be empty) and lines, an empty line between them; one without lines is omitted."""
-    texts = ["\n".join([*([heading] if heading else []), *lines]) for heading, lines in parts if lines]
+    """Return sections of heading (may be empty) and lines, an empty line between them; one without
+    lines is omitted.
+    """
+    texts = [
+        "\n".join([*([heading] if heading else []), *lines]) for heading, lines in parts if lines
+    ]
     return "\n\n".join(texts) + "\n"
 
 

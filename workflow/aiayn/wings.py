@@ -1,8 +1,9 @@
 """Finds the wings: folders of `analysis/` that add verbs, tables, figures and stages to the core.
 
-A wing is one folder, `analysis/<wing>/`, with its tests in `tests/<wing>/`. Its `wing.py` holds a constant WING, which
-says what the wing registers, and imports nothing but the types of this module. The core imports no wing: it asks here,
-and imports a registered function by its name when the function is used. To remove a wing, delete its folder.
+A wing is one folder, `analysis/<wing>/`, with its tests in `tests/<wing>/`. Its `wing.py` holds a
+constant WING, which says what the wing registers, and imports nothing but the types of this module.
+The core imports no wing: it asks here, and imports a registered function by its name when the
+function is used. To remove a wing, delete its folder.
 
     from aiayn.wings import Wing, WingTable
 
@@ -12,9 +13,9 @@ and imports a registered function by its name when the function is used. To remo
         tables=(WingTable("costs", "analysis.price.tables.costs:lay_out_costs", chapter="trainings", place=10),),
     )
 
-Only commands, rules and tables look for wings. The ranks of a training and the jobs do not: the copy of the code that
-they run has no wings.
-"""
+Only commands, rules and tables look for wings. The ranks of a training and the jobs do not: the
+copy of the code that they run has no wings.
+"""  # noqa: E501
 
 import functools
 import importlib
@@ -31,10 +32,11 @@ FILE_NAME = "wing.py"
 
 
 class WingTable(msgspec.Struct, frozen=True):
-    """A table of a wing: its name, and `module:function`, which returns the table of a scale's frame, or None.
+    """A table of a wing: its name, and `module:function`, which returns the table of a scale's
+    frame, or None.
 
-    The page shows it in `chapter`, ordered by `place` among the tables of the core and of all wings. A pack has it only
-    if it holds a number of ours, unless `is_always_packed`.
+    The page shows it in `chapter`, ordered by `place` among the tables of the core and of all
+    wings. A pack has it only if it holds a number of ours, unless `is_always_packed`.
     """
 
     name: str
@@ -53,9 +55,11 @@ class WingFigure(msgspec.Struct, frozen=True):
 
 
 class WingStage(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage that a wing adds to the DAG if the key `asked_by` of a scale is true, with one record a scale.
+    """A stage that a wing adds to the DAG if the key `asked_by` of a scale is true, with one record
+    a scale.
 
-    `rules` is its file below the checkout; `record` is `module:type`, read into the frame under the verb.
+    `rules` is its file below the checkout; `record` is `module:type`, read into the frame under the
+    verb.
     """
 
     verb: str
@@ -69,10 +73,12 @@ class Wing(msgspec.Struct, frozen=True, kw_only=True):
 
     The module of a verb is `analysis.<wing>.verbs.<verb>`. The other entries are `module:function`:
 
-    * `scale_figures` of (frame of a scale, log path by run or None for the runs folder, attention folder or None) and
-      `logs_figures` of (root of the logs, log file by path, averaged lines) yield pairs of a figure and the function
-      that makes its frame. `figures` gives the places of these figures.
-    * `answer` of (frame, drawn figures) returns the HTML that opens the page of a scale. Only one wing may set it.
+    * `scale_figures` of (frame of a scale, log path by run or None for the runs folder, attention
+      folder or None) and `logs_figures` of (root of the logs, log file by path, averaged lines)
+      yield pairs of a figure and the function that makes its frame. `figures` gives the places of
+      these figures.
+    * `answer` of (frame, drawn figures) returns the HTML that opens the page of a scale. Only one
+      wing may set it.
     """
 
     summary: str
@@ -102,8 +108,8 @@ def find_wings(folder: Path) -> dict[str, Wing]:
     A folder without Python files, as byte code leaves it behind, is no wing.
 
     Raises:
-        ConfigError: if a folder has Python files but no `wing.py`, a `wing.py` cannot be read, or two wings register
-            one verb, table, figure, stage or answer.
+        ConfigError: if a folder has Python files but no `wing.py`, a `wing.py` cannot be read, or
+            two wings register one verb, table, figure, stage or answer.
     """
     wings: dict[str, Wing] = {}
     for path in sorted(folder.iterdir()):
@@ -113,16 +119,17 @@ def find_wings(folder: Path) -> dict[str, Wing]:
             wings[path.name] = _read_wing(path)
         elif any(path.rglob("*.py")):
             raise ConfigError(
-                f"{path}: has Python files but no {FILE_NAME}, which says what a wing registers; write one as in the "
-                f"other folders of {PACKAGE}, or delete the folder"
+                f"{path}: has Python files but no {FILE_NAME}, which says what a wing registers;"
+                f" write one as in the other folders of {PACKAGE}, or delete the folder"
             )
     owner_by_slot: dict[str, str] = {}
     for name, wing in wings.items():
         for slot in _slots(wing):
             if slot in owner_by_slot:
                 raise ConfigError(
-                    f"{folder / owner_by_slot[slot]} and {folder / name}: both register {slot}, expected one wing; "
-                    f"remove it from one {FILE_NAME}, or delete one of the folders"
+                    f"{folder / owner_by_slot[slot]} and {folder / name}: both register {slot},"
+                    f" expected one wing; remove it from one {FILE_NAME}, or delete one of the"
+                    " folders"
                 )
             owner_by_slot[slot] = name
     return wings
@@ -135,8 +142,8 @@ def _read_wing(folder: Path) -> Wing:
         return msgspec.convert(msgspec.to_builtins(module.WING), Wing)  # checks the types
     except Exception as error:
         raise ConfigError(
-            f"{folder / FILE_NAME}: cannot be read: {type(error).__name__}: {error}; correct it, or delete the folder: "
-            "the rest works without this wing"
+            f"{folder / FILE_NAME}: cannot be read: {type(error).__name__}: {error}; correct it, or"
+            " delete the folder: the rest works without this wing"
         ) from error
 
 

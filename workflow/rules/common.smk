@@ -26,7 +26,9 @@ except AiaynError as error:
     raise WorkflowError(str(error)) from None
 CORPORA, SYSTEMS = EXPERIMENT.corpora, EXPERIMENT.system_by_name
 STAGE = RESULTS / SCALE.scale
-ASKED_TESTSETS = {one.testset for one in EXPERIMENT.evaluations}  # val-alpha1.4 too: val by another search
+ASKED_TESTSETS = {
+    one.testset for one in EXPERIMENT.evaluations
+}  # val-alpha1.4 too: val by another search
 
 
 wildcard_constraints:
@@ -36,7 +38,11 @@ wildcard_constraints:
     average=r"last\d+",
     testset="|".join(
         sorted(
-            map(re.escape, {testset for corpus in CORPORA.values() for testset in corpus.testsets} | ASKED_TESTSETS)
+            map(
+                re.escape,
+                {testset for corpus in CORPORA.values() for testset in corpus.testsets}
+                | ASKED_TESTSETS,
+            )
         )
     ),
 
@@ -61,7 +67,9 @@ def beginning_record(wildcards):
     system = SYSTEMS[wildcards.system].begins_from
     if system is None:
         return []
-    return str(paths.train_record(RESULTS, SCALE.scale, wildcards.corpus, system, int(wildcards.seed)))
+    return str(
+        paths.train_record(RESULTS, SCALE.scale, wildcards.corpus, system, int(wildcards.seed))
+    )
 
 
 def corpus_digest(wildcards):
@@ -71,9 +79,13 @@ def corpus_digest(wildcards):
 
 def text_record(wildcards):
     """Return the record of the text that binarize reads: clean's, or fetch's where the text comes in pieces."""
-    return corpus_path("fetch" if CORPORA[wildcards.corpus].is_segmented else "clean", wildcards.corpus)
+    return corpus_path(
+        "fetch" if CORPORA[wildcards.corpus].is_segmented else "clean", wildcards.corpus
+    )
 
 
 def segment_record(wildcards):
     """Return segment's record as a list, which is empty where the text comes in pieces."""
-    return [] if CORPORA[wildcards.corpus].is_segmented else [corpus_path("segment", wildcards.corpus)]
+    return (
+        [] if CORPORA[wildcards.corpus].is_segmented else [corpus_path("segment", wildcards.corpus)]
+    )

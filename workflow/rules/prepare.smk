@@ -92,7 +92,9 @@ rule binarize:
         record=STAGE / "binarize/{corpus}/record.json",
     params:
         corpus_digest=corpus_digest,
-        segmented=lambda wildcards, input: ["--segmented", *input.segmented] if input.segmented else [],
+        segmented=lambda wildcards, input: (
+            ["--segmented", *input.segmented] if input.segmented else []
+        ),
         stage_version=STAGE_VERSIONS["binarize"],
     threads: 16
     log:

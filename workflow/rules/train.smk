@@ -21,7 +21,9 @@ rule train:
     params:
         # The most checkpoints that the tables average.
         num_models=lambda wildcards: EXPERIMENT.num_models(wildcards.corpus, wildcards.system),
-        beginning=lambda wildcards, input: ["--begin-from", input.beginning] if input.beginning else [],
+        beginning=lambda wildcards, input: (
+            ["--begin-from", input.beginning] if input.beginning else []
+        ),
         overrides=override_flags,  # in the digest already
         scale=SCALE.scale,
         stage_version=STAGE_VERSIONS["train"],

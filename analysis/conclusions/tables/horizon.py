@@ -1,4 +1,6 @@
-"""Lays out table `horizon`: bigger models and base at 16,000 updates, next to the predictions of decision 0012."""
+"""Lays out table `horizon`: bigger models and base at 16,000 updates, next to the predictions of
+decision 0012.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -30,9 +32,12 @@ from paper_tables.layout import (
 from paper_tables.tables.ours import complete, difference_provenance
 
 NOTES = (
-    "Each line is a row minus base in bits a subword on dev, after equal numbers of updates. The "
-    "confirmatory seeds, the quantity and the predictions were fixed in decision 0012 before any of "
-    "these runs was started. The sd is pooled over the confirmatory systems with two seeds or more.",
+    (
+        "Each line is a row minus base in bits a subword on dev, after equal numbers of updates."
+        " The confirmatory seeds, the quantity and the predictions were fixed in decision 0012"
+        " before any of these runs was started. The sd is pooled over the confirmatory systems with"
+        " two seeds or more."
+    ),
     "Best validation: each run at the validation where it is best, as a larger model may over-fit.",
     "Bigger is better outlives the horizon if the 95 % interval at 16,000 updates excludes 0.",
 )
@@ -49,7 +54,9 @@ def lay_out_horizon(frame: Frame) -> Table | None:
         label_field("row", "row minus base", lambda contrast: contrast.system),
         label_field("kind", "kind", lambda contrast: contrast.kind),
         label_field("seeds", "seeds of row; of base", _seeds_words),
-        printed_field("predicted", "predicted", lambda contrast: f"{PREDICTED_BITS[contrast.system]:+.2f}"),
+        printed_field(
+            "predicted", "predicted", lambda contrast: f"{PREDICTED_BITS[contrast.system]:+.2f}"
+        ),
         our_field("ours", f"at {HORIZON_UPDATES:,} updates", _estimate_cell),
         our_field("outlives", "excludes 0", _outlives_cell),
         our_field("best", "best validation", lambda contrast: _bits_cell(contrast.best_difference)),
@@ -58,7 +65,10 @@ def lay_out_horizon(frame: Frame) -> Table | None:
     table = Table(
         name="horizon",
         title="Longer trainings",
-        caption=f"Whether bigger models stay better than base when all train to {HORIZON_UPDATES:,} updates.",
+        caption=(
+            "Whether bigger models stay better than base when all train to"
+            f" {HORIZON_UPDATES:,} updates."
+        ),
         columns=columns_of(fields),
         rows=rows_of(fields, contrasts, "ours"),
         notes=(
@@ -70,7 +80,9 @@ def lay_out_horizon(frame: Frame) -> Table | None:
 
 
 def _seeds_words(contrast: HorizonContrast) -> str:
-    return "; ".join(", ".join(map(str, seeds)) for seeds in (contrast.seeds, contrast.control_seeds))
+    return "; ".join(
+        ", ".join(map(str, seeds)) for seeds in (contrast.seeds, contrast.control_seeds)
+    )
 
 
 def _bits_cell(value: float) -> Cell:
@@ -87,7 +99,11 @@ def _estimate_cell(contrast: HorizonContrast) -> Cell:
     interval = " to ".join(f"{end:+.{BITS_DECIMALS}f}" for end in ends)
     text = f"{contrast.difference:+.{BITS_DECIMALS}f} ({interval})"
     marks = contrast.numbers[0].marks if contrast.numbers else ()
-    provenance = difference_provenance(contrast.numbers[0], contrast.numbers[1]) if len(contrast.numbers) > 1 else None
+    provenance = (
+        difference_provenance(contrast.numbers[0], contrast.numbers[1])
+        if len(contrast.numbers) > 1
+        else None
+    )
     return replace(text_cell(text, "ours", *marks), provenance=provenance, shows=contrast.numbers)
 
 
@@ -106,7 +122,9 @@ def _update_field(update: int) -> Field[HorizonContrast]:
 
 
 def _missing_words(runs_by_system: Mapping[str, Sequence[LongRun]]) -> list[str]:
-    """Return a sentence that names the seeds of decision 0012 that do not reach the horizon; none if all do."""
+    """Return a sentence that names the seeds of decision 0012 that do not reach the horizon; none
+    if all do.
+    """
     missing = []
     for system, seeds in CONFIRMATORY_SEEDS.items():
         finished = {run.seed for run in runs_by_system.get(system, [])}

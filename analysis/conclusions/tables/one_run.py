@@ -1,4 +1,6 @@
-"""Lays out each printed difference of Table 3 next to the reach of one run against one run at public seed noises."""
+"""Lays out each printed difference of Table 3 next to the reach of one run against one run at
+public seed noises.
+"""
 
 from collections.abc import Sequence
 
@@ -30,34 +32,48 @@ def lay_out_one_run(frame: Frame) -> Table:
     differences = printed_differences()
     fields: list[Field[PrintedDifference]] = [
         label_field("row", "row minus base", lambda difference: difference.row),
-        printed_field("bits", "printed, bits", lambda difference: f"{difference.bits:+.{BITS_DECIMALS}f}"),
-        printed_field("smallest_bits", "at least", lambda difference: f"{difference.smallest_bits:.{BITS_DECIMALS}f}"),
+        printed_field(
+            "bits", "printed, bits", lambda difference: f"{difference.bits:+.{BITS_DECIMALS}f}"
+        ),
+        printed_field(
+            "smallest_bits",
+            "at least",
+            lambda difference: f"{difference.smallest_bits:.{BITS_DECIMALS}f}",
+        ),
     ]
     fields += [_bits_field(noise, len(differences)) for noise in bits_noises()]
     fields += [
         printed_field("bleu", "printed, BLEU", lambda difference: f"{difference.bleu:+.1f}"),
-        printed_field("smallest_bleu", "at least", lambda difference: f"{difference.smallest_bleu:.1f}"),
+        printed_field(
+            "smallest_bleu", "at least", lambda difference: f"{difference.smallest_bleu:.1f}"
+        ),
     ]
     fields += [_bleu_field(noise, len(differences)) for noise in bleu_noises()]
     return Table(
         name="one_run",
         title="Table 3's one run a row, next to seed noise",
-        caption="At the seed noise of each source, is a difference of the printed size between one run and one run "
-        "distinguishable? The 95 % reach is t(0.975, df) sd sqrt(2); `yes` also holds with alpha divided by "
-        f"{len(differences)}, `{ONLY_PLAIN}` without that correction only. At least: the smallest difference that "
-        "the rounding of the printed values allows, which is what is compared.",
+        caption=(
+            "At the seed noise of each source, is a difference of the printed size between one run"
+            " and one run distinguishable? The 95 % reach is t(0.975, df) sd sqrt(2); `yes` also"
+            f" holds with alpha divided by {len(differences)}, `{ONLY_PLAIN}` without that"
+            " correction only. At least: the smallest difference that the rounding of the printed"
+            " values allows, which is what is compared."
+        ),
         columns=columns_of(fields),
         rows=rows_of(fields, differences),
-        summary=f"{len(differences)} printed differences of Table 3, compared with public seed noise",
+        summary=(
+            f"{len(differences)} printed differences of Table 3, compared with public seed noise"
+        ),
         notes=(
             *(Note("", _reach_sentence(noise, "bits", differences)) for noise in bits_noises()),
             *(Note("", _reach_sentence(noise, "BLEU", differences)) for noise in bleu_noises()),
             Note(
                 "",
-                "The public trainings differ from the paper's: AlgoPerf translates De-En with pre-norm models, without "
-                "dropout in 10 of the 12 settings, and evaluates one checkpoint; MLPerf's programs have pre-norm and "
-                "an uncased BLEU of their own. The noisiest setting is a stress value, taken with the degrees of "
-                "freedom of all settings. The authors' own seed noise was not published.",
+                "The public trainings differ from the paper's: AlgoPerf translates De-En with"
+                " pre-norm models, without dropout in 10 of the 12 settings, and evaluates one"
+                " checkpoint; MLPerf's programs have pre-norm and an uncased BLEU of their own. The"
+                " noisiest setting is a stress value, taken with the degrees of freedom of all"
+                " settings. The authors' own seed noise was not published.",
             ),
         ),
     )
@@ -65,12 +81,16 @@ def lay_out_one_run(frame: Frame) -> Table:
 
 def _bits_field(noise: Noise, num_comparisons: int) -> Field[PrintedDifference]:
     name, heading = _names(noise, "bits")
-    return label_field(name, heading, lambda line: answer(line.smallest_bits, noise, num_comparisons))
+    return label_field(
+        name, heading, lambda line: answer(line.smallest_bits, noise, num_comparisons)
+    )
 
 
 def _bleu_field(noise: Noise, num_comparisons: int) -> Field[PrintedDifference]:
     name, heading = _names(noise, "BLEU")
-    return label_field(name, heading, lambda line: answer(line.smallest_bleu, noise, num_comparisons))
+    return label_field(
+        name, heading, lambda line: answer(line.smallest_bleu, noise, num_comparisons)
+    )
 
 
 def _names(noise: Noise, quantity: str) -> tuple[str, str]:
@@ -88,12 +108,15 @@ def answer(smallest: float, noise: Noise, num_comparisons: int) -> str:
 
 def _reach_sentence(noise: Noise, quantity: str, differences: Sequence[PrintedDifference]) -> str:
     """Return the reach of a noise in words, and how many printed differences are above it."""
-    sizes = [line.smallest_bits if quantity == "bits" else line.smallest_bleu for line in differences]
+    sizes = [
+        line.smallest_bits if quantity == "bits" else line.smallest_bleu for line in differences
+    ]
     plain, corrected = noise.reach(), noise.reach(len(sizes))
     num_plain = sum(size > plain for size in sizes)
     num_corrected = sum(size > corrected for size in sizes)
     return (
-        f"At the seed noise of {noise.name} ({noise.sd:.{REACH_DECIMALS}f} {quantity}, df {noise.degrees_of_freedom}), "
-        f"the reach is {plain:.{BITS_DECIMALS}f}: {num_plain} of {len(sizes)} differences between one run and one run "
-        f"are distinguishable; corrected for {len(sizes)}, {corrected:.{BITS_DECIMALS}f}: {num_corrected}."
+        f"At the seed noise of {noise.name} ({noise.sd:.{REACH_DECIMALS}f} {quantity}, df"
+        f" {noise.degrees_of_freedom}), the reach is {plain:.{BITS_DECIMALS}f}: {num_plain} of"
+        f" {len(sizes)} differences between one run and one run are distinguishable; corrected for"
+        f" {len(sizes)}, {corrected:.{BITS_DECIMALS}f}: {num_corrected}."
     )

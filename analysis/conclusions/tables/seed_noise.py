@@ -32,7 +32,9 @@ AVERAGED_WORDS = {"yes": "averaged", "no": "one checkpoint", "not_stated": "not 
 
 
 class NoiseLine(NamedTuple):
-    """A line of the table: a source as a whole, one of its settings, or a published mean. Texts are as shown."""
+    """A line of the table: a source as a whole, one of its settings, or a published mean. Texts are
+    as shown.
+    """
 
     source: str
     task: str
@@ -46,7 +48,9 @@ class NoiseLine(NamedTuple):
 
 
 def lay_out_seed_noise(frame: Frame) -> Table:
-    """Return a line for each source, AlgoPerf's settings, and published means; no number of ours is in it."""
+    """Return a line for each source, AlgoPerf's settings, and published means; no number of ours is
+    in it.
+    """
     fields: tuple[Field[NoiseLine], ...] = (
         label_field("source", "source", lambda line: line.source),
         label_field("task", "task", lambda line: line.task),
@@ -62,25 +66,33 @@ def lay_out_seed_noise(frame: Frame) -> Table:
     return Table(
         name="seed_noise",
         title="Seed noise at WMT's scale",
-        caption="Standard deviations over seeds of public trainings. A source's first line pools its settings, with "
-        "the range over settings in brackets. Bits are of the development set, BLEU of the test set.",
+        caption=(
+            "Standard deviations over seeds of public trainings. A source's first line pools its"
+            " settings, with the range over settings in brackets. Bits are of the development set,"
+            " BLEU of the test set."
+        ),
         columns=columns_of(fields),
         rows=rows_of(fields, lines),
         summary=f"{len(lines)} standard deviations over seeds of public trainings",
         notes=(
             Note(
                 "",
-                f"AlgoPerf: a run counts if it ended at exactly {FULL_UPDATES:,} updates and learned (BLEU above "
-                f"{LOWEST_LEARNED_BLEU:g}); a setting counts with at least {MIN_RUNS} such runs. Runs that ended "
-                "elsewhere were stopped at a target or at a time limit, so their last value was selected. This rule "
-                "was written after the values had been seen.",
+                f"AlgoPerf: a run counts if it ended at exactly {FULL_UPDATES:,} updates and"
+                f" learned (BLEU above {LOWEST_LEARNED_BLEU:g}); a setting counts with at least"
+                f" {MIN_RUNS} such runs. Runs that ended elsewhere were stopped at a target or at a"
+                " time limit, so their last value was selected. This rule was written after the"
+                " values had been seen.",
             ),
             Note(
                 "",
-                "MLPerf: each system at the last epoch that all its runs have; the loss is not published. Published "
-                "means: the standard deviation as its authors print it.",
+                "MLPerf: each system at the last epoch that all its runs have; the loss is not"
+                " published. Published means: the standard deviation as its authors print it.",
             ),
-            Note("", "Source of every line: paper_tables/published/public_seeds.csv and the README next to it."),
+            Note(
+                "",
+                "Source of every line: paper_tables/published/public_seeds.csv and the README next"
+                " to it.",
+            ),
         ),
     )
 
@@ -92,7 +104,9 @@ def noise_lines() -> list[NoiseLine]:
         noise = seed_noise(source)
         lines.append(_source_line(noise))
         if source == ALGOPERF:
-            lines += [_setting_line(source, name, runs) for name, runs in noise.runs_by_setting.items()]
+            lines += [
+                _setting_line(source, name, runs) for name, runs in noise.runs_by_setting.items()
+            ]
     lines += [_mean_line(mean) for mean in published_means()]
     return lines
 
@@ -147,7 +161,9 @@ def _mean_line(mean: PublicSeed) -> NoiseLine:
 
 
 def _with_range(pooled: PooledSd | None, decimals: int) -> str:
-    """Return a pooled standard deviation and its range over settings; "" where the quantity is not published."""
+    """Return a pooled standard deviation and its range over settings; "" where the quantity is not
+    published.
+    """
     if pooled is None:
         return ""
     low, high = f"{pooled.smallest_sd:.{decimals}f}", f"{pooled.largest_sd:.{decimals}f}"

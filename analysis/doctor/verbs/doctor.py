@@ -1,9 +1,11 @@
-"""Find out why a BLEU is too low: compare a run's log, data-bin and translations with what its system should have.
+"""Find out why a BLEU is too low: compare a run's log, data-bin and translations with what its
+system should have.
 
-WHAT is RUN, a run's name, any unique beginning of it or its folder (default: the newest finished run), or FOLDER, the
-files of any fairseq training: its log, a data-bin, the output of fairseq-generate, or plain hypotheses and references.
-Each finding has its evidence (file, line, value, expected value), its cost in BLEU with the source, and the fix. Costs
-are published ones, of the run's own corpus and a difference of that size; their sum never exceeds what the run lacks to
+WHAT is RUN, a run's name, any unique beginning of it or its folder (default: the newest finished
+run), or FOLDER, the files of any fairseq training: its log, a data-bin, the output of
+fairseq-generate, or plain hypotheses and references. Each finding has its evidence (file, line,
+value, expected value), its cost in BLEU with the source, and the fix. Costs are published ones, of
+the run's own corpus and a difference of that size; their sum never exceeds what the run lacks to
 the printed number. The likeliest cause comes first.
 
 Exit code 0: nothing was found. 1: something was found, or an input is at fault. 2: usage.
@@ -23,21 +25,27 @@ from analysis.doctor.diagnoses import diagnose_folder, diagnose_run, list_run_na
 from analysis.doctor.text import headline, render_diagnosis
 from analysis.doctor.types import Diagnosis
 
-EXAMPLE = "aiayn doctor my_run/ --system base --corpus wmt14_en_de --hypotheses my_run/newstest2014.de"
+EXAMPLE = (
+    "aiayn doctor my_run/ --system base --corpus wmt14_en_de --hypotheses my_run/newstest2014.de"
+)
 
 
 class Flags:
     what: str | None = flag("RUN or FOLDER, see above", "WHAT", is_positional=True)
     results: Path = RESULTS
     runs_folder: Path = flag(
-        "where to look for RUN's log if it is not where its record says (default: runs)", "FOLDER", default=Path("runs")
+        "where to look for RUN's log if it is not where its record says (default: runs)",
+        "FOLDER",
+        default=Path("runs"),
     )
     scale: str | None = flag("for FOLDER: demo, multi30k or paper (default: paper)")
     system: str | None = flag("for FOLDER: the system that it should be, such as base")
     corpus: str | None = flag("for FOLDER: the corpus of the training, as wmt14_en_de")
     hypotheses: Path | None = flag("for FOLDER: translations of the test set", "FILE")
     references: Path | None = flag("for FOLDER: references of the test set", "FILE")
-    configfile: Path | None = flag("the scale's config file, needed if it sets `updates` or `precision`", "FILE")
+    configfile: Path | None = flag(
+        "the scale's config file, needed if it sets `updates` or `precision`", "FILE"
+    )
     config: list[str] = CONFIG
     json: bool = JSON
 
@@ -49,7 +57,9 @@ def run(args: Flags) -> None:
         AiaynError: if something was found, so that the exit code is 1.
     """
     folder = Path(args.what) if args.what is not None and Path(args.what).is_dir() else None
-    if folder is not None and args.system is None and (folder / ATTEMPTS_NAME).is_file():  # a run of ours
+    if (
+        folder is not None and args.system is None and (folder / ATTEMPTS_NAME).is_file()
+    ):  # a run of ours
         args.what, folder = folder.resolve().name, None
     diagnosis = _diagnose_run(args) if folder is None else _diagnose_folder(args, folder)
     print(json_text(diagnosis) if args.json else render_diagnosis(diagnosis), end="")
@@ -58,7 +68,9 @@ def run(args: Flags) -> None:
 
 
 def _refuse(args: Flags, fields: Sequence[str], place: str) -> None:
-    """Refuse the first of these flags that is given; `place` says what it belongs to, and the next step."""
+    """Refuse the first of these flags that is given; `place` says what it belongs to, and the next
+    step.
+    """
     for field in fields:
         if getattr(args, field) is not None:
             name = "WHAT" if field == "what" else f"--{field.replace('_', '-')}"
@@ -67,20 +79,33 @@ def _refuse(args: Flags, fields: Sequence[str], place: str) -> None:
 
 def _diagnose_run(args: Flags) -> Diagnosis:
     why = f"{args.what or 'the newest run'} is a run, whose records name its system"
-    _refuse(args, ("scale", "system", "corpus", "hypotheses", "references"), f"a FOLDER; {why}; omit it")
+    _refuse(
+        args, ("scale", "system", "corpus", "hypotheses", "references"), f"a FOLDER; {why}; omit it"
+    )
     names = list_run_names(args.results)
     name = names[-1]
     if args.what is not None:
-        name = match_run(args.what, names, place=str(args.results), unknown="is neither a folder nor a finished run")
+        name = match_run(
+            args.what,
+            names,
+            place=str(args.results),
+            unknown="is neither a folder nor a finished run",
+        )
     return diagnose_run(args.results, args.runs_folder, name, _overrides(args))
 
 
 def _diagnose_folder(args: Flags, folder: Path) -> Diagnosis:
     if args.system is None or args.corpus is None:
         name = "--system" if args.system is None else "--corpus"
-        raise UsageError(f"{name}: is missing; the folder {args.what} does not say what it is; see --help")
-    claim = make_claim(str(args.what), args.scale or "paper", args.system, args.corpus, _overrides(args))
-    return diagnose_folder(folder, claim, hypotheses_path=args.hypotheses, references_path=args.references)
+        raise UsageError(
+            f"{name}: is missing; the folder {args.what} does not say what it is; see --help"
+        )
+    claim = make_claim(
+        str(args.what), args.scale or "paper", args.system, args.corpus, _overrides(args)
+    )
+    return diagnose_folder(
+        folder, claim, hypotheses_path=args.hypotheses, references_path=args.references
+    )
 
 
 def _overrides(args: Flags) -> Overrides:

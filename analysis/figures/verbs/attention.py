@@ -1,11 +1,13 @@
-"""Draw what the heads of a trained run attend to in a sentence (Figures 3 to 5 of the paper), and write the weights.
+"""Draw what the heads of a trained run attend to in a sentence (Figures 3 to 5 of the paper), and
+write the weights.
 
-RUN is a run's name or any unique beginning of it (default: the newest finished run), or that of a shipped model.
-Without --sentence the paper's two sentences are taken. The weights are the model's own, of one layer and all its heads.
-The command writes <name>.tsv, one line a weight, and, with the extra `figures`, lines between words, coloured by head,
-and a matrix a head.
+RUN is a run's name or any unique beginning of it (default: the newest finished run), or that of a
+shipped model. Without --sentence the paper's two sentences are taken. The weights are the model's
+own, of one layer and all its heads. The command writes <name>.tsv, one line a weight, and, with the
+extra `figures`, lines between words, coloured by head, and a matrix a head.
 
-  aiayn attention demo_en_de-base-seed1 --sentence 'The dog sees the cat.' --kind cross --layer 2 --head 1 --head 3
+  aiayn attention demo_en_de-base-seed1 --sentence 'The dog sees the cat.' --kind cross --layer 2
+  --head 1 --head 3
 """
 
 import sys
@@ -25,15 +27,20 @@ class Flags:
     results: Path = RESULTS
     average: str | None = AVERAGE
     sentence: str | None = flag("a source sentence (default: the paper's two)", "TEXT")
-    target: str | None = flag("for decoder and cross: a translation (default: the model's own)", "TEXT")
+    target: str | None = flag(
+        "for decoder and cross: a translation (default: the model's own)", "TEXT"
+    )
     kind: Literal["encoder", "decoder", "cross"] = flag(
-        "whose attention: encoder, decoder (masked), or cross, the decoder's over the source (default: "
-        "encoder)", default="encoder",
-    )  # fmt: skip
+        "whose attention: encoder, decoder (masked), or cross, the decoder's over the source"
+        " (default: encoder)",
+        default="encoder",
+    )
     layer: int | None = flag("from 1 (default: the one before the last, the paper's 5 of 6)", "N")
     head: list[int] = flag("draw this head, from 1; may be repeated", "N", is_repeated=True)
     word: str = flag("draw lines from this word alone, as Figure 3 does", default="")
-    output: Path | None = flag("where to write (default: results/<scale>/attention/<run>)", "FOLDER")
+    output: Path | None = flag(
+        "where to write (default: results/<scale>/attention/<run>)", "FOLDER"
+    )
     format: list[Literal["svg", "html", "png", "pdf"]] = FORMAT
     device: Device = DEVICE
 
@@ -48,22 +55,36 @@ def run(args: Flags) -> None:
     from paper_tables.render.drawn import INSTALL_COMMAND
 
     if args.target is not None and (args.sentence is None or args.kind == "encoder"):
-        raise UsageError("--target needs --sentence and --kind decoder or cross; the encoder reads no target")
+        raise UsageError(
+            "--target needs --sentence and --kind decoder or cross; the encoder reads no target"
+        )
     if args.sentence is not None and not args.sentence.strip():
         raise UsageError("--sentence is empty; expected a sentence in the source language")
     finished = find_finished(args.results, args.run, args.average)
     run_name, data = finished.checkpoint.run, finished.data
-    print(f"{run_name}, {finished.checkpoint.average}, from {finished.checkpoint.path}", file=sys.stderr)
+    print(
+        f"{run_name}, {finished.checkpoint.average}, from {finished.checkpoint.path}",
+        file=sys.stderr,
+    )
     translator = Translator(
-        Path(finished.checkpoint.path), Path(data.folder), finished.decoding, device=resolve_device(args.device)
+        Path(finished.checkpoint.path),
+        Path(data.folder),
+        finished.decoding,
+        device=resolve_device(args.device),
     )
     split = text_splitter(finished, data.source_language)
-    target = None if args.target is None else text_splitter(finished, data.target_language)(args.target)
+    target = (
+        None if args.target is None else text_splitter(finished, data.target_language)(args.target)
+    )
     output_folder = args.output or args.results / finished.scale / "attention" / run_name
     sentences = list(PAPER_SENTENCES) if args.sentence is None else [args.sentence]
     for number, sentence in enumerate(sentences, start=1):
-        weights = attention_weights(translator, split(sentence), target, kind=args.kind, layer=args.layer)
-        name = f"{weights.kind}_layer{weights.layer}" + (f"_figure{number + 2}" if args.sentence is None else "")
+        weights = attention_weights(
+            translator, split(sentence), target, kind=args.kind, layer=args.layer
+        )
+        name = f"{weights.kind}_layer{weights.layer}" + (
+            f"_figure{number + 2}" if args.sentence is None else ""
+        )
         path = output_folder / f"{name}.tsv"
         write_weights(weights, run_name, path)
         print(path)
@@ -72,7 +93,9 @@ def run(args: Flags) -> None:
 
             word = args.word or PAPER_SENTENCES.get(sentence, "")
             is_asked = bool(args.word)
-            for line in draw_attention(path, args.format or ["svg"], heads=args.head, word=word, needs_word=is_asked):
+            for line in draw_attention(
+                path, args.format or ["svg"], heads=args.head, word=word, needs_word=is_asked
+            ):
                 print(line)
     if not has_figures():
         print(f"no figures without the extra: {INSTALL_COMMAND}")

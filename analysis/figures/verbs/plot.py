@@ -1,8 +1,9 @@
 """Draw the curves of runs, live or done: loss, dev perplexity, learning rate and tokens per second.
 
-Each RUN is a run's name, any unique beginning of it, its folder (packed ones too, as in paper_tables/measured), or the
-path of any fairseq log. Runs that differ only in their seed are drawn as a mean and a band. The command writes
-curves_by_update and curves_by_hours, and the numbers of each as TSV.
+Each RUN is a run's name, any unique beginning of it, its folder (packed ones too, as in
+paper_tables/measured), or the path of any fairseq log. Runs that differ only in their seed are
+drawn as a mean and a band. The command writes curves_by_update and curves_by_hours, and the numbers
+of each as TSV.
 """
 
 from pathlib import Path
@@ -19,7 +20,9 @@ EXAMPLE = "aiayn plot demo_en_de-base-seed1 demo_en_de-base-seed2 --format html"
 
 
 class Flags:
-    runs: list[str] = flag("a run's name, a beginning of it, or a log's path", "RUN", is_positional=True)
+    runs: list[str] = flag(
+        "a run's name, a beginning of it, or a log's path", "RUN", is_positional=True
+    )
     runs_folder: Path = RUNS_FOLDER
     output: Path | None = flag("where to write (default: results/plots/<first run>)", "FOLDER")
     format: list[Literal["svg", "html", "png", "pdf"]] = FORMAT
@@ -32,7 +35,12 @@ def run(args: Flags) -> None:
 
     if not has_figures():
         raise StateError(f"the extra `figures`, which draws, is not installed; {INSTALL_COMMAND}")
-    from analysis.figures.heavy_curves import CURVES_BY_HOURS, CURVES_BY_UPDATE, curve_frame, curves_of_files
+    from analysis.figures.heavy_curves import (
+        CURVES_BY_HOURS,
+        CURVES_BY_UPDATE,
+        curve_frame,
+        curves_of_files,
+    )
     from paper_tables.render.figure import FigureError, write_figure
 
     named: list[tuple[str, str, int | None, Path]] = []
@@ -44,7 +52,10 @@ def run(args: Flags) -> None:
         folder = path if path.is_dir() else find_run_folder(args.runs_folder, asked)
         log_path = find_packed(folder / LOG_NAME)
         if log_path is None:
-            raise StateError(f"{folder}: holds no {LOG_NAME}, packed or not; name a run's folder, or a log itself")
+            raise StateError(
+                f"{folder}: holds no {LOG_NAME}, packed or not; name a run's folder, or a log"
+                " itself"
+            )
         parts = split_run_name(folder.name)
         series = f"{parts.system}, {parts.corpus}" if parts else folder.name
         named.append((folder.name, series, parts.seed if parts else None, log_path))

@@ -1,6 +1,8 @@
-"""Checks disks, trainings and versions before a scale is started, each with outcome, evidence and next step.
+"""Checks disks, trainings and versions before a scale is started, each with outcome, evidence and
+next step.
 
-Nothing is downloaded, written or submitted. FAIL: it would end a run. WARN: it may, or it cannot be known here.
+Nothing is downloaded, written or submitted. FAIL: it would end a run. WARN: it may, or it cannot be
+known here.
 """
 
 import contextlib
@@ -22,7 +24,15 @@ from aiayn.train import torch_builds
 from analysis.price.plan import Plan
 
 PYTHON_VERSIONS = ((3, 11), (3, 12), (3, 13))  # pyproject.toml: requires-python
-NEEDED_PACKAGES = ("torch", "fairseq-fixed", "sentencepiece", "snakemake", "submitit", "sacrebleu", "msgspec")
+NEEDED_PACKAGES = (
+    "torch",
+    "fairseq-fixed",
+    "sentencepiece",
+    "snakemake",
+    "submitit",
+    "sacrebleu",
+    "msgspec",
+)
 SLURM_PACKAGE = "snakemake-executor-plugin-slurm"
 _PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+)", re.MULTILINE)
 EVIDENCE_WIDTH = 90
@@ -45,8 +55,12 @@ class Need(NamedTuple):
     num_bytes: int
 
 
-def check_space(plan: Plan, *, runs_folder: Path, results_folder: Path, archives_folder: Path) -> list[Check]:
-    """Compare what the plan writes with the free space of each disk; files that exist count as written."""
+def check_space(
+    plan: Plan, *, runs_folder: Path, results_folder: Path, archives_folder: Path
+) -> list[Check]:
+    """Compare what the plan writes with the free space of each disk; files that exist count as
+    written.
+    """
     missing_archives: dict[str, int] = {}  # two corpora may share an archive
     held_bytes = 0
     for corpus in plan.corpora:
@@ -59,7 +73,11 @@ def check_space(plan: Plan, *, runs_folder: Path, results_folder: Path, archives
                 held_bytes += _held_bytes(folder)
     needs = [
         Need("runs", runs_folder, max(0, plan.runs_bytes - held_bytes)),
-        Need("results", results_folder, max(0, plan.results_bytes - _held_bytes(results_folder / plan.scale))),
+        Need(
+            "results",
+            results_folder,
+            max(0, plan.results_bytes - _held_bytes(results_folder / plan.scale)),
+        ),
         Need("archives", archives_folder, sum(missing_archives.values())),
     ]
     needs_by_disk: dict[int, list[Need]] = defaultdict(list)
@@ -70,7 +88,9 @@ def check_space(plan: Plan, *, runs_folder: Path, results_folder: Path, archives
         existing = _existing(need.folder)
         if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
             evidence = f"{existing}: you may not write to this folder, needed for {need.name}"
-            checks.append(Check("space", "FAIL", evidence, "name another folder, or get write permission"))
+            checks.append(
+                Check("space", "FAIL", evidence, "name another folder, or get write permission")
+            )
     return checks
 
 
@@ -78,10 +98,17 @@ def _check_disk(needs: Sequence[Need]) -> Check:
     """Check the space of one disk."""
     needed_bytes = sum(need.num_bytes for need in needs)
     free_bytes = shutil.disk_usage(_existing(needs[0].folder)).free
-    listed = ", ".join(f"{need.name} {need.num_bytes / 1e9:,.1f} GB in {need.folder}" for need in needs)
-    evidence = f"{free_bytes / 1e9:,.1f} GB free, up to {needed_bytes / 1e9:,.1f} GB needed: {listed}"
+    listed = ", ".join(
+        f"{need.name} {need.num_bytes / 1e9:,.1f} GB in {need.folder}" for need in needs
+    )
+    evidence = (
+        f"{free_bytes / 1e9:,.1f} GB free, up to {needed_bytes / 1e9:,.1f} GB needed: {listed}"
+    )
     if free_bytes < needed_bytes:
-        advice = "make room, or name another disk: `--config runs_folder=...`, AIAYN_ARCHIVES, `snakemake --directory`"
+        advice = (
+            "make room, or name another disk: `--config runs_folder=...`, AIAYN_ARCHIVES,"
+            " `snakemake --directory`"
+        )
         return Check("space", "FAIL", evidence, advice)
     return Check("space", "OK", evidence)
 
@@ -99,7 +126,8 @@ def _held_bytes(folder: Path) -> int:
 
 
 def check_torch_build(plan_gpu: str) -> list[Check]:
-    """Check that torch has kernels for the GPUs here and for the plan's, and that the driver here is new enough.
+    """Check that torch has kernels for the GPUs here and for the plan's, and that the driver here
+    is new enough.
 
     Nothing is known of a build for CPUs, or of a version of CUDA that is not in `torch_builds`.
     """
@@ -108,10 +136,14 @@ def check_torch_build(plan_gpu: str) -> list[Check]:
         return []
     here = query_gpus("name", "compute_cap", "driver_version")
     reasons = [
-        torch_builds.check_gpu(name, _version_pair(capability), _version_pair(f"{driver}.0")[0], build)
+        torch_builds.check_gpu(
+            name, _version_pair(capability), _version_pair(f"{driver}.0")[0], build
+        )
         for name, capability, driver in here
     ]
-    reasons.append(torch_builds.check_gpu(plan_gpu, torch_builds.CAPABILITY_BY_GPU.get(plan_gpu), None, build))
+    reasons.append(
+        torch_builds.check_gpu(plan_gpu, torch_builds.CAPABILITY_BY_GPU.get(plan_gpu), None, build)
+    )
     if reason := next(filter(None, reasons), ""):
         evidence, _, next_step = reason.partition("; ")
         return [Check("torch", "FAIL", evidence, next_step)]
@@ -127,7 +159,9 @@ def _version_pair(version: str) -> tuple[int, int]:
 
 
 def check_plan(plan: Plan) -> list[Check]:
-    """Check that each training can be shared by its ranks, and ends within `max_num_jobs` Slurm jobs."""
+    """Check that each training can be shared by its ranks, and ends within `max_num_jobs` Slurm
+    jobs.
+    """
     faults = [row.refusal for row in plan.trainings if row.refusal]
     if len(faults) > 1:
         faults = [faults[0].replace("; ", f" (and {len(faults) - 1} more); ", 1)]
@@ -146,11 +180,15 @@ def check_python(version: tuple[int, int]) -> Check:
     if version in PYTHON_VERSIONS:
         return Check("python", "OK", platform.python_version())
     evidence = f"Python {version[0]}.{version[1]}, expected one of {PYTHON_VERSIONS}"
-    return Check("python", "FAIL", evidence, "make a new environment: `make install PYTHON=python3.12`")
+    return Check(
+        "python", "FAIL", evidence, "make a new environment: `make install PYTHON=python3.12`"
+    )
 
 
 def installed_versions() -> dict[str, str]:
-    """Return every installed package's version by its name, normalised as Python's packaging rules say."""
+    """Return every installed package's version by its name, normalised as Python's packaging rules
+    say.
+    """
     return {
         _canonical(name): distribution.version
         for distribution in importlib.metadata.distributions()
@@ -158,22 +196,32 @@ def installed_versions() -> dict[str, str]:
     }
 
 
-def check_packages(constraints_path: Path, installed: Mapping[str, str], *, needs_slurm: bool) -> Check:
+def check_packages(
+    constraints_path: Path, installed: Mapping[str, str], *, needs_slurm: bool
+) -> Check:
     """Compare installed packages with constraints.txt: another version may give other numbers."""
     needed = (*NEEDED_PACKAGES, SLURM_PACKAGE) if needs_slurm else NEEDED_PACKAGES
     missing = [name for name in needed if name not in installed]
     if missing:
-        return Check("packages", "FAIL", f"not installed: {', '.join(missing)}", "run `make install`")
+        return Check(
+            "packages", "FAIL", f"not installed: {', '.join(missing)}", "run `make install`"
+        )
     num_pinned, others = 0, []
     for pin in _PIN.finditer(constraints_path.read_text(encoding="utf-8")):
         name, version = _canonical(pin["name"]), installed.get(_canonical(pin["name"]))
         num_pinned += version is not None
-        if version is not None and version.partition("+")[0] != pin["version"]:  # torch 2.13.0+cpu is 2.13.0
+        if (
+            version is not None and version.partition("+")[0] != pin["version"]
+        ):  # torch 2.13.0+cpu is 2.13.0
             others.append(f"{name} {version} (pinned {pin['version']})")
     if others:
         advice = "numbers may differ: run `make install`, or report the versions with the numbers"
-        return Check("packages", "WARN", f"{len(others)} other versions: {', '.join(others)}", advice)
-    return Check("packages", "OK", f"{num_pinned} installed, all as {constraints_path.name} pins them")
+        return Check(
+            "packages", "WARN", f"{len(others)} other versions: {', '.join(others)}", advice
+        )
+    return Check(
+        "packages", "OK", f"{num_pinned} installed, all as {constraints_path.name} pins them"
+    )
 
 
 def _canonical(name: str) -> str:

@@ -1,7 +1,8 @@
-"""Checks in parallel that every published file of a scale exists here, on a mirror or at a public source location.
+"""Checks in parallel that every published file of a scale exists here, on a mirror or at a public
+source location.
 
-Each server is asked for the first byte, and the size that it states is compared with the published one; nothing else is
-downloaded.
+Each server is asked for the first byte, and the size that it states is compared with the published
+one; nothing else is downloaded.
 """
 
 import concurrent.futures
@@ -26,7 +27,9 @@ _CONTENT_RANGE = re.compile(r"bytes 0-0/(?P<total>\d+)")
 
 
 class NeededFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file: its possible local paths, and (URL, published bytes or None) of each source, in the order of trial."""
+    """A file: its possible local paths, and (URL, published bytes or None) of each source, in the
+    order of trial.
+    """
 
     name: str
     paths: list[Path]
@@ -42,7 +45,11 @@ class Answer(NamedTuple):
 
 
 def check_mirrors(
-    corpora: Mapping[str, CorpusSpec], *, mirror: str | None, archives_folder: Path, is_offline: bool
+    corpora: Mapping[str, CorpusSpec],
+    *,
+    mirror: str | None,
+    archives_folder: Path,
+    is_offline: bool,
 ) -> list[Check]:
     """Return one check a corpus: FAIL if a file is neither here nor at a source.
 
@@ -62,7 +69,10 @@ def _check_of(name: str, answers: Sequence[Answer], is_offline: bool) -> Check:
         return Check(name, "OK", "none needed: its text is shipped")
     absent = [f"{answer.name} ({answer.reason})" for answer in answers if not answer.place]
     if absent:
-        advice = "name a copy: `--config mirror=file:///...` or AIAYN_MIRROR, or put archives into AIAYN_ARCHIVES"
+        advice = (
+            "name a copy: `--config mirror=file:///...` or AIAYN_MIRROR, or put archives into"
+            " AIAYN_ARCHIVES"
+        )
         if is_offline:
             advice = f"fetch them while online (`snakemake data`), or {advice}"
         evidence = f"{len(absent)} of {len(answers)} files were not found: {'; '.join(absent)}"
@@ -73,7 +83,9 @@ def _check_of(name: str, answers: Sequence[Answer], is_offline: bool) -> Check:
 
 
 def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) -> list[NeededFile]:
-    """Return every published file of a corpus; none for text that is shipped with the corpus's file."""
+    """Return every published file of a corpus; none for text that is shipped with the corpus's
+    file.
+    """
     source = corpus.source
     if isinstance(source, ArchiveSource):
         needed = []
@@ -85,7 +97,9 @@ def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) 
         return needed + [_testset(source, testset, mirror) for testset in corpus.testsets]
     if isinstance(source, ParallelSource):
         return [
-            NeededFile(name=published.path, paths=[], sources=[(file_url(source, published, mirror), None)])
+            NeededFile(
+                name=published.path, paths=[], sources=[(file_url(source, published, mirror), None)]
+            )
             for split in ("train", *corpus.testsets)
             for published in source.file_by_split[split].values()
         ]
@@ -93,7 +107,9 @@ def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) 
 
 
 def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededFile:
-    """Return a test set: sacreBLEU's archive in its cache, plain text on a mirror, or sacreBLEU's own URL."""
+    """Return a test set: sacreBLEU's archive in its cache, plain text on a mirror, or sacreBLEU's
+    own URL.
+    """
     from sacrebleu.dataset import DATASETS
 
     from aiayn.data.sources.testsets import archive_path
@@ -102,9 +118,13 @@ def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededF
     dataset = DATASETS[published.sacrebleu_name]
     urls = [dataset.data[0]]
     if mirror is not None and published.plain_by_language:
-        plain = list(published.plain_by_language.values())[-1]  # where one side lies, the other does
+        plain = list(published.plain_by_language.values())[
+            -1
+        ]  # where one side lies, the other does
         urls.insert(0, f"{mirror.rstrip('/')}/{published.mirror_folder}/{plain.path}")
-    return NeededFile(name=testset, paths=[archive_path(published)], sources=[(url, None) for url in urls])
+    return NeededFile(
+        name=testset, paths=[archive_path(published)], sources=[(url, None) for url in urls]
+    )
 
 
 def _find(file: NeededFile, *, is_offline: bool) -> Answer:
@@ -130,13 +150,21 @@ def _find(file: NeededFile, *, is_offline: bool) -> Answer:
 
 
 def _stated_bytes(url: str) -> tuple[int | None, str]:
-    """Return the size that a server states of a file, None if it states none; and why it lacks it, '' if it has it."""
+    """Return the size that a server states of a file, None if it states none; and why it lacks it,
+    '' if it has it.
+    """
     headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn", "Range": "bytes=0-0"}
     try:
         with requests.get(url, timeout=TIMEOUT_SECONDS, headers=headers, stream=True) as answer:
             status = answer.status_code
             match = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-            size = match["total"] if match else answer.headers.get("Content-Length") if status == 200 else None
+            size = (
+                match["total"]
+                if match
+                else answer.headers.get("Content-Length")
+                if status == 200
+                else None
+            )
     except requests.RequestException as error:
         return None, type(error).__name__
     if status not in (200, 206):

@@ -1,7 +1,8 @@
-"""Asks Slurm whether it would take a training and one CPU job: `sbatch --test-only`, in Slurm's own words.
+"""Asks Slurm whether it would take a training and one CPU job: `sbatch --test-only`, in Slurm's own
+words.
 
-Nothing is submitted. The training is the sbatch file of its cluster, the CPU job has the `default-resources` of the
-profile.
+Nothing is submitted. The training is the sbatch file of its cluster, the CPU job has the
+`default-resources` of the profile.
 """
 
 import re
@@ -57,8 +58,12 @@ def _check_cpu_job(profile: Path) -> Check:
         return Check("CPU job", "FAIL", str(error), advice)
     executor = settings.get("executor")
     if executor != "slurm":
-        evidence = f"{path}: executor is {executor or 'not set'}: CPU rules run where snakemake does"
-        return Check("CPU job", "WARN", evidence, "write `executor: slurm` there, to run them by Slurm")
+        evidence = (
+            f"{path}: executor is {executor or 'not set'}: CPU rules run where snakemake does"
+        )
+        return Check(
+            "CPU job", "WARN", evidence, "write `executor: slurm` there, to run them by Slurm"
+        )
     resources = settings.get("default-resources")
     options = sbatch_options(resources if isinstance(resources, dict) else {})
     return _ask_slurm("CPU job", [*TEST_ONLY, "--ntasks=1", *options], "#!/bin/sh\n", str(path))
@@ -82,7 +87,9 @@ def _ask_slurm(name: str, command: list[str], text: str, file: str) -> Check:
         answer = run_slurm(command, text).stderr
     except SlurmError as error:
         if not error.has_answered:
-            return Check(name, "FAIL", "sbatch does not answer", "repeat it when `squeue --me` answers")
+            return Check(
+                name, "FAIL", "sbatch does not answer", "repeat it when `squeue --me` answers"
+            )
         advice = f"request what Slurm has, in {file}; `{SHOW_NODES}` shows what nodes have"
         return Check(name, "FAIL", prefix + _in_own_words(error.reason), advice)
     return Check(name, "OK", prefix + _in_own_words(answer))

@@ -1,7 +1,9 @@
-"""Lays out what each training cost: what was counted and metered, beside the estimate that the paper made (Table 2).
+"""Lays out what each training cost: what was counted and metered, beside the estimate that the
+paper made (Table 2).
 
-The operations follow from the run's spec, its tokens, and the mean lengths of its corpus's training sentences, so
-records of any version have them. What cannot be known is None, and a dash with its reason.
+The operations follow from the run's spec, its tokens, and the mean lengths of its corpus's training
+sentences, so records of any version have them. What cannot be known is None, and a dash with its
+reason.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,55 +29,93 @@ from paper_tables.layout import (
 )
 from paper_tables.tables.ours import complete, source_of
 
-LEAST_METERED_FRACTION = 0.95  # of the GPU-seconds; the rest is loading and saving at the ends of an attempt
-NO_GPU_MARK, UNKNOWN_GPU_MARK, NO_PRICE_MARK, NO_METER_MARK, PART_MARK, NO_TEXT_MARK = "a", "b", "c", "d", "e", "f"
+LEAST_METERED_FRACTION = (
+    0.95  # of the GPU-seconds; the rest is loading and saving at the ends of an attempt
+)
+NO_GPU_MARK, UNKNOWN_GPU_MARK, NO_PRICE_MARK, NO_METER_MARK, PART_MARK, NO_TEXT_MARK = (
+    "a",
+    "b",
+    "c",
+    "d",
+    "e",
+    "f",
+)
 TEXT_BY_MARK = {
-    NO_GPU_MARK: "Trained without a GPU: no estimate, utilisation, energy or money: no rate, counter or price.",
-    UNKNOWN_GPU_MARK: "The GPU, or its rate in this precision, is not in hardware.yaml; add it there.",
+    NO_GPU_MARK: (
+        "Trained without a GPU: no estimate, utilisation, energy or money: no rate, counter or"
+        " price."
+    ),
+    UNKNOWN_GPU_MARK: (
+        "The GPU, or its rate in this precision, is not in hardware.yaml; add it there."
+    ),
     NO_PRICE_MARK: "hardware.yaml has no price of this GPU; put yours there.",
     NO_METER_MARK: "Not metered: {reasons}.",
-    PART_MARK: "Of {fraction:.0%} of the GPU-seconds: an attempt that was killed, or a node, left no reading.",
-    NO_TEXT_MARK: "No record of the data-bin, or of the spec that it was trained as, so no lengths to count with.",
+    PART_MARK: (
+        "Of {fraction:.0%} of the GPU-seconds: an attempt that was killed, or a node, left no"
+        " reading."
+    ),
+    NO_TEXT_MARK: (
+        "No record of the data-bin, or of the spec that it was trained as, so no lengths to count"
+        " with."
+    ),
 }
 SIGNATURE = (
-    "6 operations a multiplication of matrices (2 forward, 4 backward)|tokens without padding|attention over the mean "
-    "lengths of training sentences|source tokens from target tokens by these lengths|no element-wise work, optimiser, "
-    "validation"
+    "6 operations a multiplication of matrices (2 forward, 4 backward)|tokens without"
+    " padding|attention over the mean lengths of training sentences|source tokens from target"
+    " tokens by these lengths|no element-wise work, optimiser, validation"
 )
 FORMULA = (
-    "Model FLOPs: 6 operations for every multiplication of matrices that the model does for a token (2 forward, 4 "
-    "backward), from the run's spec, its target tokens without padding, and the mean lengths of the training sentences "
-    "(aiayn.cost.model_flops; within 1 % of torch's own counter on a step of each architecture). Source tokens are "
-    "target tokens x the ratio of these lengths."
+    "Model FLOPs: 6 operations for every multiplication of matrices that the model does for a token"
+    " (2 forward, 4 backward), from the run's spec, its target tokens without padding, and the mean"
+    " lengths of the training sentences (aiayn.cost.model_flops; within 1 % of torch's own counter"
+    " on a step of each architecture). Source tokens are target tokens x the ratio of these"
+    " lengths."
 )
 MEASURES = (
-    "The paper's estimate: GPU-seconds of all attempts x the sustained single-precision rate of the GPU (footnote 5). "
-    "Utilisation: model FLOPs over what the GPUs could have done in these seconds, at that rate in fp32, at their "
-    "tensor cores' peak in tf32 and bf16; validation, loading and saving count against it. Energy: the GPUs' own "
-    "counters (NVML), whoever else used them; neither hosts nor cooling."
+    "The paper's estimate: GPU-seconds of all attempts x the sustained single-precision rate of the"
+    " GPU (footnote 5). Utilisation: model FLOPs over what the GPUs could have done in these"
+    " seconds, at that rate in fp32, at their tensor cores' peak in tf32 and bf16; validation,"
+    " loading and saving count against it. Energy: the GPUs' own counters (NVML), whoever else used"
+    " them; neither hosts nor cooling."
 )
 
 
 def lay_out_costs(frame: Frame) -> Table:
-    """Return one row a system that has a finished training, values over its seeds; an unknown value is a dash."""
+    """Return one row a system that has a finished training, values over its seeds; an unknown value
+    is a dash.
+    """
     key_by_system: dict[tuple[str, str], CellKey] = {}
     for key in frame.keys:
         key_by_system.setdefault((key.corpus, key.system), key)
-    trained = [key_by_system[system] for system in frame.runs_by_system if frame.trained(key_by_system[system])]
+    trained = [
+        key_by_system[system]
+        for system in frame.runs_by_system
+        if frame.trained(key_by_system[system])
+    ]
     notes_by_mark: dict[str, str] = {}
     rows = [_row(frame, key, notes_by_mark) for key in trained]
-    missing = [f"{system} on {corpus}" for corpus, system in frame.runs_by_system
-               if key_by_system[corpus, system] not in trained]  # fmt: skip
+    missing = [
+        f"{system} on {corpus}"
+        for corpus, system in frame.runs_by_system
+        if key_by_system[corpus, system] not in trained
+    ]
     notes = [Note(mark, text) for mark, text in sorted(notes_by_mark.items())]
     if trained:
-        notes += [Note("", FORMULA), Note("", MEASURES), *(Note("", text) for text in _prices(frame))]
+        notes += [
+            Note("", FORMULA),
+            Note("", MEASURES),
+            *(Note("", text) for text in _prices(frame)),
+        ]
     if missing:
         notes.append(Note("", f"Not finished: {', '.join(missing)}."))
     table = Table(
         name="costs",
         title="Training cost",
-        caption="What each training took, measured and by formula, beside the estimate that Table 2 makes. Over seeds: "
-        "mean with 95 % t-interval; of fewer than 3 seeds the values, once if they are the same.",
+        caption=(
+            "What each training took, measured and by formula, beside the estimate that Table 2"
+            " makes. Over seeds: mean with 95 % t-interval; of fewer than 3 seeds the values, once"
+            " if they are the same."
+        ),
         columns=(
             Column("system", "system", side="label"),
             Column("seeds", "seeds", side="ours"),
@@ -104,7 +144,9 @@ def _row(frame: Frame, key: CellKey, notes_by_mark: dict[str, str]) -> Row:
     steps = frame.numbers[key, "steps"]
     has_gpu = any(train.hardware.num_gpus for train in trains)
     no_rate = UNKNOWN_GPU_MARK if has_gpu else NO_GPU_MARK
-    is_known = any(frame.hardware.find_gpu(train.hardware.gpu) for train in trains if train.hardware.num_gpus)
+    is_known = any(
+        frame.hardware.find_gpu(train.hardware.gpu) for train in trains if train.hardware.num_gpus
+    )
     no_flops = NO_TEXT_MARK if not frame.numbers[key, "model_flops"].values else no_rate
 
     def dash(mark: str, **words: object) -> Cell:
@@ -115,12 +157,18 @@ def _row(frame: Frame, key: CellKey, notes_by_mark: dict[str, str]) -> Row:
         number = frame.numbers[key, metric]
         if not number.values:
             return dash(why)
-        shown = text_cell(_over_seeds([value for _, value in number.values], show), "ours", *number.marks, *marks)
+        shown = text_cell(
+            _over_seeds([value for _, value in number.values], show), "ours", *number.marks, *marks
+        )
         sources = tuple(source_of(run, show(value)) for run, value in number.values)
-        return replace(shown, provenance=CellProvenance(f"cost of {key.system}, {key.corpus}", sources))
+        return replace(
+            shown, provenance=CellProvenance(f"cost of {key.system}, {key.corpus}", sources)
+        )
 
     def energy() -> Cell:
-        """Return kilowatt-hours by NVML; a dash, and why; or a mark, if not all GPU-seconds were metered."""
+        """Return kilowatt-hours by NVML; a dash, and why; or a mark, if not all GPU-seconds were
+        metered.
+        """
         metered = [run.train for run, _ in frame.numbers[key, "kilowatt_hours"].values if run.train]
         if not has_gpu:
             return dash(NO_GPU_MARK)
@@ -128,17 +176,28 @@ def _row(frame: Frame, key: CellKey, notes_by_mark: dict[str, str]) -> Row:
             reasons = dict.fromkeys(train.energy.reason for train in trains if train.energy)
             return dash(NO_METER_MARK, reasons="; ".join(reasons))
         fraction = min(
-            train.energy.gpu_seconds / train.gpu_seconds if train.energy and train.gpu_seconds else 1.0
+            (
+                train.energy.gpu_seconds / train.gpu_seconds
+                if train.energy and train.gpu_seconds
+                else 1.0
+            )
             for train in metered
         )
         is_part = fraction < LEAST_METERED_FRACTION
         if is_part:
             notes_by_mark[PART_MARK] = TEXT_BY_MARK[PART_MARK].format(fraction=fraction)
         marks = (PART_MARK,) * is_part
-        return cell("kilowatt_hours", lambda hours: format_significant(hours, 3) if hours else "0", "", *marks)
+        return cell(
+            "kilowatt_hours",
+            lambda hours: format_significant(hours, 3) if hours else "0",
+            "",
+            *marks,
+        )
 
     place = ("training_flops", key.corpus, key.system)  # of the paper's own systems
-    printed = [one.printed for one in frame.cells if (one.metric, one.key.corpus, one.key.system) == place]
+    printed = [
+        one.printed for one in frame.cells if (one.metric, one.key.corpus, one.key.system) == place
+    ]
 
     def tokens(value: float) -> str:
         return format_value(value, "tokens")
@@ -149,20 +208,24 @@ def _row(frame: Frame, key: CellKey, notes_by_mark: dict[str, str]) -> Row:
     def hundredths(value: float) -> str:
         return f"{value:,.2f}"
 
-    return Row((
-        label(f"{key.corpus} {key.system}"),
-        replace(text_cell(f"{len(runs)} of {len(asked)}", "ours", *steps.marks), shows=(steps,)),
-        cell("tokens", tokens, NO_TEXT_MARK),
-        cell("source_tokens", tokens, NO_TEXT_MARK),
-        cell("model_flops", flops, NO_TEXT_MARK),
-        cell("training_flops", flops, no_rate),
-        text_cell(printed[0]) if printed else blank_cell(),
-        cell("utilisation_percent", lambda value: f"{value:.1f}", no_flops),
-        cell("wall_hours", hundredths, no_rate),
-        cell("gpu_hours", hundredths, no_rate),
-        energy(),
-        cell("dollars", hundredths, NO_PRICE_MARK if is_known else no_rate),
-    ))  # fmt: skip
+    return Row(
+        (
+            label(f"{key.corpus} {key.system}"),
+            replace(
+                text_cell(f"{len(runs)} of {len(asked)}", "ours", *steps.marks), shows=(steps,)
+            ),
+            cell("tokens", tokens, NO_TEXT_MARK),
+            cell("source_tokens", tokens, NO_TEXT_MARK),
+            cell("model_flops", flops, NO_TEXT_MARK),
+            cell("training_flops", flops, no_rate),
+            text_cell(printed[0]) if printed else blank_cell(),
+            cell("utilisation_percent", lambda value: f"{value:.1f}", no_flops),
+            cell("wall_hours", hundredths, no_rate),
+            cell("gpu_hours", hundredths, no_rate),
+            energy(),
+            cell("dollars", hundredths, NO_PRICE_MARK if is_known else no_rate),
+        )
+    )
 
 
 def _over_seeds(values: Sequence[float], show: Callable[[float], str]) -> str:
@@ -170,7 +233,9 @@ def _over_seeds(values: Sequence[float], show: Callable[[float], str]) -> str:
     if summary.half_width is None:
         return ", ".join(dict.fromkeys(show(value) for value in values))
     spread = show(summary.half_width)
-    return show(summary.mean) if spread == show(0.0) else f"{show(summary.mean)} {PLUS_MINUS} {spread}"
+    return (
+        show(summary.mean) if spread == show(0.0) else f"{show(summary.mean)} {PLUS_MINUS} {spread}"
+    )
 
 
 def _prices(frame: Frame) -> list[str]:
@@ -183,8 +248,12 @@ def _prices(frame: Frame) -> list[str]:
     for product, runs in sorted(runs_by_product.items()):
         if (gpu := frame.hardware.find_gpu(product)) is not None:
             precisions = sorted({run.trained_as.precision for run in runs if run.trained_as})
-            rates = [f"{gpu.rate_by_precision[one].value:.3g} FLOP/s in {one} ({gpu.rate_by_precision[one].source})"
-                     for one in precisions if one in gpu.rate_by_precision]  # fmt: skip
+            rates = [
+                f"{gpu.rate_by_precision[one].value:.3g} FLOP/s in"
+                f" {one} ({gpu.rate_by_precision[one].source})"
+                for one in precisions
+                if one in gpu.rate_by_precision
+            ]
             price = gpu.dollars_per_hour
             money = f"; ${price.value:.2f} an hour ({price.kind}: {price.source})" if price else ""
             texts.append(f"{product}: {', '.join(rates)}{money}.")

@@ -1,17 +1,20 @@
-"""Predict what a config will take, before money is spent: jobs, hours, GPU-hours, money, energy, disk, memory.
+"""Predict what a config will take, before money is spent: jobs, hours, GPU-hours, money, energy,
+disk, memory.
 
-Hours, GPU-hours and money are shown in fp32, tf32 and bf16 side by side; `--config precision=bf16` plans for that one.
+Hours, GPU-hours and money are shown in fp32, tf32 and bf16 side by side; `--config precision=bf16`
+plans for that one.
 
-Hours are those of finished trainings of the same system on the same kind of machine, if the results or runs folder has
-any; otherwise they are computed from the operations of all updates. What finished trainings took is shown beside.
+Hours are those of finished trainings of the same system on the same kind of machine, if the results
+or runs folder has any; otherwise they are computed from the operations of all updates. What
+finished trainings took is shown beside.
 
-Without --launcher, trainings run on Slurm at the paper's scale or if a cluster is named (--cluster, --config
-cluster=NAME), and otherwise on this machine. On Slurm each has the GPUs of the cluster file; on this machine it has
-one, the machine's own or the kind that --gpu names. --num-gpus changes the number. The first assumption of the plan
-says what was taken.
+Without --launcher, trainings run on Slurm at the paper's scale or if a cluster is named (--cluster,
+--config cluster=NAME), and otherwise on this machine. On Slurm each has the GPUs of the cluster
+file; on this machine it has one, the machine's own or the kind that --gpu names. --num-gpus changes
+the number. The first assumption of the plan says what was taken.
 
-With --system, one system is planned instead of the config's lists, and its size and the command line of fairseq-train
-are printed, too. Any system of the scale's folder can be named.
+With --system, one system is planned instead of the config's lists, and its size and the command
+line of fairseq-train are printed, too. Any system of the scale's folder can be named.
 """
 
 import math
@@ -37,25 +40,36 @@ EXAMPLE = "aiayn plan --configfile workflow/config/paper.yaml --gpu H100"
 
 class Flags:
     configfile: Path = flag(
-        "the scale's config file (default: the paper's)", "FILE", default=CONFIG_FOLDER / "paper.yaml"
+        "the scale's config file (default: the paper's)",
+        "FILE",
+        default=CONFIG_FOLDER / "paper.yaml",
     )
     config: list[str] = CONFIG
     system: str | None = flag("plan one system: a file of workflow/config/systems/SCALE", "NAME")
     cluster: str | None = CLUSTER
     launcher: Literal["local", "slurm"] | None = LAUNCHER
     gpu: str | None = flag(
-        "a GPU of workflow/config/hardware.yaml, such as H100 (default: the cluster file's gpu_type, else the paper's, "
-        "or the first that has the precision; on this machine its own)", "NAME",
-    )  # fmt: skip
-    num_gpus: int | None = flag("GPUs of a training (default: the cluster file's; here 1)", "N", parse=positive)
+        "a GPU of workflow/config/hardware.yaml, such as H100 (default: the cluster file's"
+        " gpu_type, else the paper's, or the first that has the precision; on this machine its"
+        " own)",
+        "NAME",
+    )
+    num_gpus: int | None = flag(
+        "GPUs of a training (default: the cluster file's; here 1)", "N", parse=positive
+    )
     utilisation: float | None = flag(
         "fraction of the GPUs' rate that trainings reach (default: that of finished ones, else "
-        "hardware.yaml's)", "FRACTION",
-    )  # fmt: skip
-    dollars_per_gpu_hour: float | None = flag("your price (default: that of workflow/config/hardware.yaml)", "PRICE")
+        "hardware.yaml's)",
+        "FRACTION",
+    )
+    dollars_per_gpu_hour: float | None = flag(
+        "your price (default: that of workflow/config/hardware.yaml)", "PRICE"
+    )
     results: Path = RESULTS
     benchmarks: Path = flag(
-        "where Snakemake wrote the times of stages (default: benchmarks)", "FOLDER", default=Path("benchmarks")
+        "where Snakemake wrote the times of stages (default: benchmarks)",
+        "FOLDER",
+        default=Path("benchmarks"),
     )
     json: bool = JSON
 
@@ -63,21 +77,34 @@ class Flags:
 def run(args: Flags) -> None:
     """Print the plan."""
     if args.utilisation is not None and not 0 < args.utilisation <= 1:
-        raise UsageError(f"--utilisation {args.utilisation}: expected a fraction above 0, at most 1, such as 0.4")
+        raise UsageError(
+            f"--utilisation {args.utilisation}: expected a fraction above 0, at most 1, such as 0.4"
+        )
     if args.dollars_per_gpu_hour is not None and not 0 <= args.dollars_per_gpu_hour < math.inf:
-        raise UsageError(f"{PRICE_FLAG} {args.dollars_per_gpu_hour}: expected US$, 0 or more, such as 2.1")
+        raise UsageError(
+            f"{PRICE_FLAG} {args.dollars_per_gpu_hour}: expected US$, 0 or more, such as 2.1"
+        )
     experiment, cluster = read_config(args)
     if args.system is not None:
         experiment = expand_system(experiment.scale, args.system)
     hardware = read_hardware()
     machine = choose_machine(
-        cluster, hardware, launcher=choose_launcher(args, experiment.scale), gpu=args.gpu, num_gpus=args.num_gpus,
-        dollars_per_gpu_hour=args.dollars_per_gpu_hour, precisions=precisions_of(experiment),
-    )  # fmt: skip
+        cluster,
+        hardware,
+        launcher=choose_launcher(args, experiment.scale),
+        gpu=args.gpu,
+        num_gpus=args.num_gpus,
+        dollars_per_gpu_hour=args.dollars_per_gpu_hour,
+        precisions=precisions_of(experiment),
+    )
     plan = make_plan(
-        experiment, machine, hardware, results_folder=args.results, benchmarks_folder=args.benchmarks,
+        experiment,
+        machine,
+        hardware,
+        results_folder=args.results,
+        benchmarks_folder=args.benchmarks,
         utilisation_fraction=args.utilisation,
-    )  # fmt: skip
+    )
     if args.system is None:
         print(json_text(plan) if args.json else render_plan(plan), end="")
         return

@@ -1,18 +1,28 @@
-"""Check what a config needs before it is started: config, precision, Slurm jobs, mirrors, disk space, versions.
+"""Check what a config needs before it is started: config, precision, Slurm jobs, mirrors, disk
+space, versions.
 
-Without --launcher, Slurm is checked at the paper's scale or if a cluster is named (--cluster, --config cluster=NAME),
-and otherwise this machine. `sbatch --test-only` asks Slurm whether it accepts a training, as in the cluster file, and
-one CPU job, with the default resources of the profile.
+Without --launcher, Slurm is checked at the paper's scale or if a cluster is named (--cluster,
+--config cluster=NAME), and otherwise this machine. `sbatch --test-only` asks Slurm whether it
+accepts a training, as in the cluster file, and one CPU job, with the default resources of the
+profile.
 
-Each check prints OK, WARN or FAIL, what it found, and what to do next. Nothing is downloaded, written or submitted.
-Exit code 1 if any check fails.
+Each check prints OK, WARN or FAIL, what it found, and what to do next. Nothing is downloaded,
+written or submitted. Exit code 1 if any check fails.
 """
 
 import sys
 from pathlib import Path
 from typing import Literal
 
-from aiayn.cli.flags import ARCHIVES_FOLDER, CLUSTER, CONFIG, CONFIGFILE, RESULTS, choose_archives, flag
+from aiayn.cli.flags import (
+    ARCHIVES_FOLDER,
+    CLUSTER,
+    CONFIG,
+    CONFIGFILE,
+    RESULTS,
+    choose_archives,
+    flag,
+)
 from aiayn.data.sources.download import named_mirror
 from aiayn.errors import AiaynError, UsageError
 from aiayn.experiment import Experiment
@@ -34,7 +44,10 @@ from analysis.price.preflight.slurm import check_slurm
 from analysis.price.verbs.launchers import LAUNCHER, choose_launcher
 from analysis.price.verbs.plan import read_config
 
-EXAMPLE = "aiayn preflight --configfile workflow/config/paper.yaml --launcher slurm --profile profiles/slurm"
+EXAMPLE = (
+    "aiayn preflight --configfile workflow/config/paper.yaml --launcher slurm --profile"
+    " profiles/slurm"
+)
 
 
 class Flags:
@@ -43,7 +56,8 @@ class Flags:
     cluster: str | None = CLUSTER
     launcher: Literal["local", "slurm"] | None = LAUNCHER
     profile: Path | None = flag(
-        "for Slurm: the profile that you give snakemake (default: the checkout's profiles/slurm)", "FOLDER"
+        "for Slurm: the profile that you give snakemake (default: the checkout's profiles/slurm)",
+        "FOLDER",
     )
     offline: bool = flag("do not use the network")
     results: Path = RESULTS
@@ -62,31 +76,51 @@ def run(args: Flags) -> None:
     print(json_text(checks) if args.json else render_checks(checks), end="", flush=True)
     num_failed = sum(check.outcome == "FAIL" for check in checks)
     if num_failed:
-        raise AiaynError(f"{args.configfile}: {num_failed} of {len(checks)} checks failed; each says what to do next")
+        raise AiaynError(
+            f"{args.configfile}: {num_failed} of {len(checks)} checks failed; each says what to do"
+            " next"
+        )
 
 
 def _gather_checks(args: Flags) -> list[Check]:
-    """Return all checks. If the config cannot be read, only the config and the versions are checked."""
+    """Return all checks. If the config cannot be read, only the config and the versions are
+    checked.
+    """
     try:
         experiment, cluster = read_config(args)
         launcher = choose_launcher(args, experiment.scale)
         machine, doubts = _choose_machine(cluster, launcher, precisions_of(experiment))
         plan = make_plan(
-            experiment, machine, read_hardware(), results_folder=args.results, benchmarks_folder=Path("benchmarks")
+            experiment,
+            machine,
+            read_hardware(),
+            results_folder=args.results,
+            benchmarks_folder=Path("benchmarks"),
         )
         mirror = named_mirror(experiment.scale.mirror)
     except AiaynError as error:
         advice = "correct it first: the rest of the config was not checked"
         return [Check("config", "FAIL", str(error), advice), *_check_versions(args.launcher)]
     if args.profile is not None and launcher != "slurm":
-        raise UsageError(f"--profile {args.profile}: is for Slurm, and this machine is checked; add `--launcher slurm`")
+        raise UsageError(
+            f"--profile {args.profile}: is for Slurm, and this machine is checked; add `--launcher"
+            " slurm`"
+        )
     num_corpora, num_systems = len(experiment.corpora), len(experiment.system_by_name)
-    read = f"{experiment.scale.scale}: {num_corpora} corpora, {num_systems} systems, cluster {cluster.name}"
+    read = (
+        f"{experiment.scale.scale}: {num_corpora} corpora, {num_systems} systems, cluster"
+        f" {cluster.name}"
+    )
     archives = choose_archives(args.archives_folder)
     checks = [Check("config", "OK", read), *doubts, *preflight.check_plan(plan)]
-    checks += check_mirrors(experiment.corpora, mirror=mirror, archives_folder=archives, is_offline=args.offline)
+    checks += check_mirrors(
+        experiment.corpora, mirror=mirror, archives_folder=archives, is_offline=args.offline
+    )
     checks += preflight.check_space(
-        plan, runs_folder=Path(experiment.scale.runs_folder), results_folder=args.results, archives_folder=archives
+        plan,
+        runs_folder=Path(experiment.scale.runs_folder),
+        results_folder=args.results,
+        archives_folder=archives,
     )
     if launcher == "slurm":
         checks += check_slurm(cluster, _sbatch_text(experiment, cluster), args.profile)
@@ -97,32 +131,53 @@ def _check_versions(launcher: str | None) -> list[Check]:
     installed = preflight.installed_versions()
     return [
         preflight.check_python(sys.version_info[:2]),
-        preflight.check_packages(CHECKOUT / "constraints.txt", installed, needs_slurm=launcher == "slurm"),
+        preflight.check_packages(
+            CHECKOUT / "constraints.txt", installed, needs_slurm=launcher == "slurm"
+        ),
     ]
 
 
 def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
-    """Return the sbatch file of a training; what only its data and code decide is left open, and asks for nothing."""
+    """Return the sbatch file of a training; what only its data and code decide is left open, and
+    asks for nothing.
+    """
     name, system = next(iter(experiment.system_by_name.items()))
     run_folder = Path(experiment.scale.runs_folder).absolute() / "preflight"
     request = TrainingRequest(
-        run=run_folder.name, run_folder=str(run_folder), corpus=next(iter(experiment.corpora)), system=name, seed=1,
-        training=system.training, binarized_path="", num_models=1, num_ranks=cluster.num_ranks,
-        threads_per_rank=cluster.cpus_per_rank, commit="", command="",
+        run=run_folder.name,
+        run_folder=str(run_folder),
+        corpus=next(iter(experiment.corpora)),
+        system=name,
+        seed=1,
+        training=system.training,
+        binarized_path="",
+        num_models=1,
+        num_ranks=cluster.num_ranks,
+        threads_per_rank=cluster.cpus_per_rank,
+        commit="",
+        command="",
         data=TrainingData(folder="", source_language="", target_language="", is_joint=True),
-    )  # fmt: skip
+    )
     return sbatch_text(request, cluster, run_folder)
 
 
-def _choose_machine(cluster: ClusterSpec, launcher: str, precisions: set[Precision]) -> tuple[Machine, list[Check]]:
-    """Return what each training runs on; for a GPU that hardware.yaml lacks, figures of another GPU are used."""
+def _choose_machine(
+    cluster: ClusterSpec, launcher: str, precisions: set[Precision]
+) -> tuple[Machine, list[Check]]:
+    """Return what each training runs on; for a GPU that hardware.yaml lacks, figures of another GPU
+    are used.
+    """
     hardware = read_hardware()
     try:
-        machine = choose_machine(cluster, hardware, launcher=launcher, gpu=None, num_gpus=None, precisions=precisions)
+        machine = choose_machine(
+            cluster, hardware, launcher=launcher, gpu=None, num_gpus=None, precisions=precisions
+        )
         return machine, []
     except UsageError as error:
         num_gpus = 1 if launcher == "local" else None
         stand_in = default_gpu(hardware, precisions)
-        machine = choose_machine(cluster, hardware, launcher=launcher, gpu=stand_in, num_gpus=num_gpus)
+        machine = choose_machine(
+            cluster, hardware, launcher=launcher, gpu=stand_in, num_gpus=num_gpus
+        )
         advice = f"a run needs no such entry; hours and money of the plan are those of a {stand_in}"
         return machine, [Check("GPU", "WARN", str(error), advice)]

@@ -1,17 +1,20 @@
-"""Explain what a BLEU means beside the paper's: one number by published ones, several (seeds) by a verdict.
+"""Explain what a BLEU means beside the paper's: one number by published ones, several (seeds) by a
+verdict.
 
-One number: the paper's number in its definition, published numbers near it, what to check. The answer comes from
-published numbers alone, each with its source. No number is converted: the paper's is given as a range in your
-definition.
+One number: the paper's number in its definition, published numbers near it, what to check. The
+answer comes from published numbers alone, each with its source. No number is converted: the paper's
+is given as a range in your definition.
 
-Several numbers, one a seed: the verdict by the project's rule (docs/tables.md), with the interval and the seeds that
-would decide; and whether the printed number, itself a single run, lies in the 95 % prediction interval of yours. The sd
-is that of your values, or --sd with --sd-df. For a mean that another paper prints, give --mean, --sd and
---num-seeds. --from-logs and --results ask the same of files: of records of ours, or of
-fairseq's logs. --system may be a published replication (revisit_tiny):
+Several numbers, one a seed: the verdict by the project's rule (docs/tables.md), with the interval
+and the seeds that would decide; and whether the printed number, itself a single run, lies in the 95
+% prediction interval of yours. The sd is that of your values, or --sd with --sd-df. For a mean that
+another paper prints, give --mean, --sd and --num-seeds. --from-logs and --results ask the same of
+files: of records of ours, or of fairseq's logs. --system may be a published replication
+(revisit_tiny):
   aiayn explain --bleu 28.1 28.5 27.9 --system big --expect reproduced
 
-Exit code 0: any verdict. 4: another verdict than --expect names; so NOT COMPARABLE. 1, 2: the input.
+Exit code 0: any verdict. 4: another verdict than --expect names; so NOT COMPARABLE. 1, 2: the
+input.
 """
 
 from pathlib import Path
@@ -29,24 +32,41 @@ DEFAULT_TESTSET = "newstest2014"
 
 
 class Flags:
-    bleu: list[float] | None = flag("your number, such as 26.9; or one a seed", "PERCENT", excludes="source")
+    bleu: list[float] | None = flag(
+        "your number, such as 26.9; or one a seed", "PERCENT", excludes="source"
+    )
     from_logs: Path | None = flag(
-        "a folder of logs or of records, such as one of paper_tables/measured", "FOLDER", excludes="source"
+        "a folder of logs or of records, such as one of paper_tables/measured",
+        "FOLDER",
+        excludes="source",
     )
     results: Path | None = flag("a results folder of ours", "FOLDER", excludes="source")
-    mean: float | None = flag("the mean of several seeds, with --sd and --num-seeds", "PERCENT", excludes="source")
+    mean: float | None = flag(
+        "the mean of several seeds, with --sd and --num-seeds", "PERCENT", excludes="source"
+    )
     system: str = flag("base, big, a row of Table 3, or a published replication")
     metric: str | None = flag(
-        "its definition, as `aiayn score` names it (default: the one in which the paper's is printed)"
+        "its definition, as `aiayn score` names it (default: the one in which the paper's is"
+        " printed)"
     )
-    testset: str | None = flag("its test set (default: newstest2014, all 3,003 lines; of Table 3's rows newstest2013)")
+    testset: str | None = flag(
+        "its test set (default: newstest2014, all 3,003 lines; of Table 3's rows newstest2013)"
+    )
     language_pair: str = flag("en-de or en-fr (default: en-de)", default="en-de")
-    scale: str | None = flag("of several values: demo, multi30k or paper (default: paper, or the files' own)")
-    edition: Literal["neurips2017", "arxiv"] | None = flag("of several values: one edition's number alone")
-    sd: float | None = flag("the sd over seeds (n - 1): of --mean; or to judge several values with", "BLEU")
+    scale: str | None = flag(
+        "of several values: demo, multi30k or paper (default: paper, or the files' own)"
+    )
+    edition: Literal["neurips2017", "arxiv"] | None = flag(
+        "of several values: one edition's number alone"
+    )
+    sd: float | None = flag(
+        "the sd over seeds (n - 1): of --mean; or to judge several values with", "BLEU"
+    )
     sd_df: int | None = flag("degrees of freedom of --sd, of several values", "N")
     num_seeds: int | None = flag("of --mean: the number of seeds", "N")
-    expect: Literal["reproduced", "not-reproduced"] | None = flag("exit with 4 on any other verdict")
+    expect: Literal["reproduced", "not-reproduced"] | None = flag(
+        "exit with 4 on any other verdict"
+    )
     json: bool = JSON
 
 
@@ -56,11 +76,17 @@ def run(args: Flags) -> int:
         for name in ("scale", "edition", "sd", "sd_df", "num_seeds", "expect"):
             if getattr(args, name) is not None:
                 shown = f"--{name.replace('_', '-')} {getattr(args, name)}"
-                raise UsageError(f"{shown}: --bleu has one value, on which there is no verdict; expected one a seed")
+                raise UsageError(
+                    f"{shown}: --bleu has one value, on which there is no verdict; expected one a"
+                    " seed"
+                )
         explanation = explain(
-            bleu=args.bleu[0], metric=args.metric, testset=args.testset or DEFAULT_TESTSET,
-            language_pair=args.language_pair, system=args.system,
-        )  # fmt: skip
+            bleu=args.bleu[0],
+            metric=args.metric,
+            testset=args.testset or DEFAULT_TESTSET,
+            language_pair=args.language_pair,
+            system=args.system,
+        )
         print(json_text(explanation) if args.json else render_explanation(explanation), end="")
         return 0
     # One number is answered without what these import: pandas and scipy.
@@ -73,17 +99,28 @@ def run(args: Flags) -> int:
         render_seeds,
     )
 
-    if args.mean is not None and (args.sd is None or args.num_seeds is None or args.sd_df is not None):
+    if args.mean is not None and (
+        args.sd is None or args.num_seeds is None or args.sd_df is not None
+    ):
         raise UsageError(
-            "--mean: expected --sd and --num-seeds beside it, without --sd-df: the sd is of the same seeds"
+            "--mean: expected --sd and --num-seeds beside it, without --sd-df: the sd is of the"
+            " same seeds"
         )
     if args.mean is None and args.num_seeds is not None:
-        raise UsageError(f"--num-seeds {args.num_seeds}: expected with --mean; elsewhere the values are counted")
+        raise UsageError(
+            f"--num-seeds {args.num_seeds}: expected with --mean; elsewhere the values are counted"
+        )
     if args.mean is None and (args.sd is None) != (args.sd_df is None):
-        raise UsageError("--sd and --sd-df: expected both, an sd in BLEU and its degrees of freedom")
+        raise UsageError(
+            "--sd and --sd-df: expected both, an sd in BLEU and its degrees of freedom"
+        )
     own_testset = args.testset if args.scale in (None, PAPER_SCALE) else None
     numbers = printed_numbers(
-        args.system, args.language_pair, testset=own_testset, metric=args.metric, edition=args.edition
+        args.system,
+        args.language_pair,
+        testset=own_testset,
+        metric=args.metric,
+        edition=args.edition,
     )
     folder = args.from_logs or args.results
     named = {"scale": args.scale, "testset": args.testset, "metric": args.metric}
@@ -96,7 +133,10 @@ def run(args: Flags) -> int:
     if args.expect is not None and (len(question.judged) == 1 or len(numbers) > 1):
         why = "one value, on which there is no verdict; expected one a seed"
         if len(numbers) > 1:
-            why = f"the editions print different numbers; add --edition ({', '.join(one.edition for one in numbers)})"
+            why = (
+                "the editions print different numbers; add --edition"
+                f" ({', '.join(one.edition for one in numbers)})"
+            )
         raise UsageError(f"--expect {args.expect}: {why}")
     degrees_of_freedom = args.sd_df if args.num_seeds is None else args.num_seeds - 1
     given = None if args.sd is None or degrees_of_freedom is None else (args.sd, degrees_of_freedom)

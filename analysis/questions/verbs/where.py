@@ -10,7 +10,13 @@ from aiayn.cli.flags import CONFIG, JSON, RESULTS, SCALE, flag
 from aiayn.errors import UsageError
 from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.terminal import json_text
-from analysis.questions.where import find_cell, named_cells, read_sources, render_list, render_sources
+from analysis.questions.where import (
+    find_cell,
+    named_cells,
+    read_sources,
+    render_list,
+    render_sources,
+)
 from paper_tables.make_frame import make_frame
 from paper_tables.scale_results import gather_results
 
@@ -31,13 +37,17 @@ def run(args: Flags) -> None:
     """Print where the cell comes from, or the names of all cells."""
     if args.cell is None and not args.list:
         raise UsageError(
-            "CELL is missing; give table:row:column, such as table2:base:bleu_en_de, or --list; see --help"
+            "CELL is missing; give table:row:column, such as table2:base:bleu_en_de, or --list; see"
+            " --help"
         )
     scale = read_changed_scale(args.configfile or CONFIG_FOLDER / f"{args.scale}.yaml", args.config)
     frame = make_frame(gather_results(scale, args.results, so_far=True))
     cell_by_name = named_cells(frame)
     if args.cell is None or args.list:
-        print(json_text(list(cell_by_name.values())) if args.json else render_list(cell_by_name), end="")
+        print(
+            json_text(list(cell_by_name.values())) if args.json else render_list(cell_by_name),
+            end="",
+        )
         return
     sources = read_sources(frame, find_cell(args.cell, cell_by_name))
     print(json_text(sources) if args.json else render_sources(sources), end="")

@@ -1,4 +1,6 @@
-"""Lays out Table 1: complexity, sequential operations and path lengths as printed, beside measured and derived ones."""
+"""Lays out Table 1: complexity, sequential operations and path lengths as printed, beside measured
+and derived ones.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,31 +20,47 @@ from analysis.tools.layer_cost import (
 )
 from analysis.tools.records import LayerTiming, LayerType, TimedLayers
 from paper_tables.frame import Frame
-from paper_tables.layout import DASH, PLUS_MINUS, Cell, Column, Note, Row, Table, blank_cell, text_cell
+from paper_tables.layout import (
+    DASH,
+    PLUS_MINUS,
+    Cell,
+    Column,
+    Note,
+    Row,
+    Table,
+    blank_cell,
+    text_cell,
+)
 
 COMMAND = "aiayn measure --record results/<scale>/measure/record.json"
 DERIVED_AT = LayerSize(n=512, d=512, k=5, r=32)
 EXPONENTS = ("n", "d", "k_or_r")
 HEADING_BY_VARIABLE = {"n": "of n", "d": "of d", "k_or_r": "of k or r"}
 CAPTION = (
-    "Complexity per layer, sequential operations and maximum path length, as printed: n is the length of the sequence, "
-    "d the width, k the size of a convolution's kernel, r that of a neighbourhood."
+    "Complexity per layer, sequential operations and maximum path length, as printed: n is the"
+    " length of the sequence, d the width, k the size of a convolution's kernel, r that of a"
+    " neighbourhood."
 )
 MEASURED = (
-    " Ours: the exponents of n, d, k and r in the operations and in the seconds of such layers on the device named "
-    "below, fitted to {num_points} sizes with 95 % t-intervals."
+    " Ours: the exponents of n, d, k and r in the operations and in the seconds of such layers on"
+    " the device named below, fitted to {num_points} sizes with 95 % t-intervals."
 )
 
 
 def lay_out_table1(frame: Frame) -> Table:
     """Return Table 1 of a scale."""
-    return lay_out_layers(frame.record_by_stage["measure"].layers if "measure" in frame.record_by_stage else None)
+    return lay_out_layers(
+        frame.record_by_stage["measure"].layers if "measure" in frame.record_by_stage else None
+    )
 
 
 def lay_out_layers(layers: TimedLayers | None) -> Table:
     """Return Table 1 with what was measured of its layers, if it was."""
     printed = {(cell.row, cell.column): cell.value for cell in read_table(1)}
-    timings = {layer: [one for one in layers.timings if one.layer == layer] if layers else [] for layer in LAYER_TYPES}
+    timings = {
+        layer: [one for one in layers.timings if one.layer == layer] if layers else []
+        for layer in LAYER_TYPES
+    }
     columns = (
         Column("layer_type", "Layer Type", side="label"),
         Column("complexity_per_layer", "printed", "Complexity per Layer"),
@@ -73,17 +91,27 @@ def lay_out_layers(layers: TimedLayers | None) -> Table:
         columns=columns,
         rows=tuple(rows),
         notes=tuple(Note("", text) for text in (*_notes(layers, timings), *faults)),
-        signatures=(("seconds of layers", "measured without a training", layers.signature),) if layers else (),
+        signatures=(
+            (("seconds of layers", "measured without a training", layers.signature),)
+            if layers
+            else ()
+        ),
     )
 
 
 def _exponent_columns(quantity: str, group: str) -> Iterator[Column]:
     for variable in EXPONENTS:
-        yield Column(f"{quantity}_exponent_of_{variable}", HEADING_BY_VARIABLE[variable], group, "ours")
+        yield Column(
+            f"{quantity}_exponent_of_{variable}", HEADING_BY_VARIABLE[variable], group, "ours"
+        )
 
 
-def _exponent_cells(layer: LayerType, quantity: str, timings: list[LayerTiming], faults: list[str]) -> list[Cell]:
-    """Return the exponents of n, d and k or r; dashes, and a note why, where they cannot be fitted."""
+def _exponent_cells(
+    layer: LayerType, quantity: str, timings: list[LayerTiming], faults: list[str]
+) -> list[Cell]:
+    """Return the exponents of n, d and k or r; dashes, and a note why, where they cannot be
+    fitted.
+    """
     if not timings:
         return [blank_cell()] * len(EXPONENTS)
     try:
@@ -95,8 +123,12 @@ def _exponent_cells(layer: LayerType, quantity: str, timings: list[LayerTiming],
     return cells + [blank_cell()] * (len(EXPONENTS) - len(cells))
 
 
-def fit_layer(layer: LayerType, quantity: str, timings: list[LayerTiming]) -> dict[str, tuple[float, float]]:
-    """Return the exponents of one type of layer in `flops` or `seconds`, as `fit_power_law` does."""
+def fit_layer(
+    layer: LayerType, quantity: str, timings: list[LayerTiming]
+) -> dict[str, tuple[float, float]]:
+    """Return the exponents of one type of layer in `flops` or `seconds`, as `fit_power_law`
+    does.
+    """
     variables = VARIABLES_BY_TYPE[layer]
     points = [{name: float(getattr(one, name)) for name in variables} for one in timings]
     return fit_power_law(variables, points, [float(getattr(one, quantity)) for one in timings])
@@ -105,26 +137,36 @@ def fit_layer(layer: LayerType, quantity: str, timings: list[LayerTiming]) -> di
 def fit_power_law(
     variables: Sequence[str], points: Sequence[Mapping[str, float]], values: Sequence[float]
 ) -> dict[str, tuple[float, float]]:
-    """Return by variable its exponent a in values = c n^a d^b ..., and half the width of its 95 % t-interval.
+    """Return by variable its exponent a in values = c n^a d^b ..., and half the width of its 95 %
+    t-interval.
 
-    It is the least-squares fit of the logarithms; one value belongs to each point. The interval covers all residuals:
-    noise, and any deviation from a power law.
+    It is the least-squares fit of the logarithms; one value belongs to each point. The interval
+    covers all residuals: noise, and any deviation from a power law.
 
     Raises:
-        TableError: if the points do not determine the exponents: too few, a variable that is constant or collinear, or
-            a value that is not above 0.
+        TableError: if the points do not determine the exponents: too few, a variable that is
+            constant or collinear, or a value that is not above 0.
     """
     num_unknowns = len(variables) + 1
     if len(points) <= num_unknowns:
-        raise TableError(f"{len(points)} sizes for {num_unknowns} unknowns; measure {num_unknowns + 1} or more")
+        raise TableError(
+            f"{len(points)} sizes for {num_unknowns} unknowns; measure {num_unknowns + 1} or more"
+        )
     for point, value in zip(points, values, strict=True):
         numbers = [*(point[name] for name in variables), value]
         if not all(math.isfinite(number) and number > 0 for number in numbers):
-            raise TableError(f"{dict(point)} has the value {value}; expected numbers above 0; measure it again")
+            raise TableError(
+                f"{dict(point)} has the value {value}; expected numbers above 0; measure it again"
+            )
     logarithms = np.log([[point[name] for name in variables] for point in points])
-    design = np.column_stack([np.ones(len(points)), logarithms - logarithms.mean(axis=0)])  # centred: exponents stay
+    design = np.column_stack(
+        [np.ones(len(points)), logarithms - logarithms.mean(axis=0)]
+    )  # centred: exponents stay
     if np.linalg.matrix_rank(design) < num_unknowns:
-        raise TableError(f"the sizes do not separate the exponents of {', '.join(variables)}; vary one size at a time")
+        raise TableError(
+            f"the sizes do not separate the exponents of {', '.join(variables)}; vary one size at a"
+            " time"
+        )
     target = np.log(values)
     coefficients, *_ = np.linalg.lstsq(design, target, rcond=None)
     degrees_of_freedom = len(points) - num_unknowns
@@ -144,19 +186,26 @@ def _exponent_text(exponent: float, half_width: float) -> str:
 def _notes(layers: TimedLayers | None, timings: dict[LayerType, list[LayerTiming]]) -> list[str]:
     size = DERIVED_AT
     derived = (
-        "Derived, not measured: the numbers of sequential operations and the path lengths, from the form of each "
-        f"layer at n = {size.n}, k = {size.k}, r = {size.r}. Path: layers, or steps of a recurrence, from the first "
-        "token to the last, with neighbourhoods centred, and kernels over earlier tokens, dilated k-fold a layer."
+        "Derived, not measured: the numbers of sequential operations and the path lengths, from"
+        f" the form of each layer at n = {size.n}, k = {size.k}, r = {size.r}. Path: layers, or"
+        " steps of a recurrence, from the first token to the last, with neighbourhoods centred,"
+        " and kernels over earlier tokens, dilated k-fold a layer."
     )
     if layers is None:
         return [f"Nothing was measured here: {COMMAND}", derived]
     return [
-        "Timed: equation (1) with one head and without its projections; h_t = tanh(x_t W + h_(t-1) U); a convolution "
-        "with stride 1; and equation (1) over the r tokens around each. One sequence, forward.",
-        "Operations are counted by torch in the call that is timed: multiplications of matrices, two operations each. "
-        "Their exponents are exact. Those of seconds are lower where small products use the device less well, and "
-        "where one step waits for another; the interval is of a fit to all sizes of a row, so it holds this curvature "
-        "beside the noise.",
+        (
+            "Timed: equation (1) with one head and without its projections; h_t = tanh(x_t W +"
+            " h_(t-1) U); a convolution with stride 1; and equation (1) over the r tokens around"
+            " each. One sequence, forward."
+        ),
+        (
+            "Operations are counted by torch in the call that is timed: multiplications of"
+            " matrices, two operations each. Their exponents are exact. Those of seconds are lower"
+            " where small products use the device less well, and where one step waits for another;"
+            " the interval is of a fit to all sizes of a row, so it holds this curvature beside the"
+            " noise."
+        ),
         f"Sizes: {'; '.join(_ranges(layer, ones) for layer, ones in timings.items() if ones)}.",
         derived,
     ]

@@ -1,6 +1,8 @@
-"""Lays out the six pairs of a tutorial: each of its eight sentences, what its author got, what our seeds produced.
+"""Lays out the six pairs of a tutorial: each of its eight sentences, what its author got, what our
+seeds produced.
 
-The tutorial prints no number, so nothing is judged: a translation is the same as another, word for word, or it is not.
+The tutorial prints no number, so nothing is judged: a translation is the same as another, word for
+word, or it is not.
 """
 
 from collections.abc import Sequence
@@ -10,7 +12,17 @@ from aiayn.errors import TableError
 from aiayn.printed import PublishedSentence, read_sentences
 from aiayn.spec.system import ListedSource
 from paper_tables.frame import Frame, Run
-from paper_tables.layout import DASH, MARK_BY_SCALE, Cell, CellProvenance, Column, Note, Row, Table, text_cell
+from paper_tables.layout import (
+    DASH,
+    MARK_BY_SCALE,
+    Cell,
+    CellProvenance,
+    Column,
+    Note,
+    Row,
+    Table,
+    text_cell,
+)
 from paper_tables.tables.ours import source_of, state_notes
 
 TOY_NAME = "toy_en_es"
@@ -19,7 +31,8 @@ OWN_REFERENCE_MARK = "*"
 
 
 def lay_out_toy(frame: Frame) -> Table | None:
-    """Return the table of the eight sentences, in the tutorial's order; None for a scale that does not name its row.
+    """Return the table of the eight sentences, in the tutorial's order; None for a scale that does
+    not name its row.
 
     Raises:
         TableError: if the corpus file and sentences.csv do not hold the same test sentences.
@@ -32,20 +45,26 @@ def lay_out_toy(frame: Frame) -> Table | None:
     pair_by_sentence, trained = _pairs(frame, run)
     if list(pair_by_sentence) != [one.sentence for one in published]:
         raise TableError(
-            f"corpus {run.corpus}, test set {run.testset}: {list(pair_by_sentence)}; expected the sentences of row "
-            f"{TOY_NAME} of published/sentences.csv, in their order; make the two agree"
+            f"corpus {run.corpus}, test set {run.testset}: {list(pair_by_sentence)}; expected the"
+            f" sentences of row {TOY_NAME} of published/sentences.csv, in their order; make the two"
+            " agree"
         )
     rows = tuple(
         _row(frame, index, one, pair_by_sentence[one.sentence], one.sentence in trained)
         for index, one in enumerate(published)
     )
-    signatures = {("search", f"{run.testset} ({run.corpus})", one.signature) for one in translations.values()}
+    signatures = {
+        ("search", f"{run.testset} ({run.corpus})", one.signature) for one in translations.values()
+    }
     return Table(
         name=TOY_NAME,
         title="Six pairs by heart",
-        caption=f"The eight test sentences of {run.article}, whose Transformer (system {run.system}: the paper's "
-        "base without dropout, smoothing or warm-up) is trained on six English-Spanish pairs, 100 updates of all "
-        "six. Each translation as it left the model.",
+        caption=(
+            f"The eight test sentences of {run.article}, whose Transformer (system {run.system}:"
+            " the paper's base without dropout, smoothing or warm-up) is trained on six"
+            " English-Spanish pairs, 100 updates of all six. Each translation as it left the"
+            " model."
+        ),
         columns=_columns(runs),
         rows=rows,
         notes=(*_notes(frame, run), *state_notes(frame, {(run.corpus, run.system)})),
@@ -70,23 +89,39 @@ def _pairs(frame: Frame, run: PublishedSentence) -> tuple[dict[str, str], set[st
     """Return the reference by test sentence, and the sentences of training."""
     corpus = frame.corpora[run.corpus]
     if not isinstance(corpus.source, ListedSource):
-        raise TableError(f"corpus {run.corpus}: its file does not hold its text; expected a source of kind listed")
+        raise TableError(
+            f"corpus {run.corpus}: its file does not hold its text; expected a source of kind"
+            " listed"
+        )
     source_language, target_language = corpus.source_language, corpus.target_language
     pairs_by_split = corpus.source.pairs_by_split
-    reference_by_sentence = {pair[source_language]: pair[target_language] for pair in pairs_by_split[run.testset]}
+    reference_by_sentence = {
+        pair[source_language]: pair[target_language] for pair in pairs_by_split[run.testset]
+    }
     return reference_by_sentence, {pair[source_language] for pair in pairs_by_split["train"]}
 
 
-def _row(frame: Frame, sentence_index: int, published: PublishedSentence, reference: str, is_trained: bool) -> Row:
+def _row(
+    frame: Frame,
+    sentence_index: int,
+    published: PublishedSentence,
+    reference: str,
+    is_trained: bool,
+) -> Row:
     mark, translations = MARK_BY_SCALE[frame.scale], frame.translations[published.key]
     lines = [one.lines[sentence_index] for one in translations.values()]
-    quantity = f"translation by {published.system}, {published.corpus}, {published.testset}, {published.average}"
+    quantity = (
+        f"translation by {published.system}, {published.corpus}, {published.testset},"
+        f" {published.average}"
+    )
 
     def seed_cell(run: Run) -> Cell:
         if run.seed not in translations:
             return text_cell(run.word, "state", mark)
         line = translations[run.seed].lines[sentence_index] or "(nothing)"
-        provenance = CellProvenance(quantity, (source_of(run, line),), translations[run.seed].signature)
+        provenance = CellProvenance(
+            quantity, (source_of(run, line),), translations[run.seed].signature
+        )
         return replace(text_cell(line, "ours", mark), provenance=provenance)
 
     def count_cell(expected: str) -> Cell:
@@ -98,8 +133,16 @@ def _row(frame: Frame, sentence_index: int, published: PublishedSentence, refere
         (
             text_cell(published.sentence, "label"),
             text_cell("yes" if is_trained else "no", "label"),
-            text_cell(reference) if is_trained else text_cell(reference, "printed", OWN_REFERENCE_MARK),
-            text_cell(published.reported) if published.reported else text_cell(NOT_TO_BE_HAD, "state"),
+            (
+                text_cell(reference)
+                if is_trained
+                else text_cell(reference, "printed", OWN_REFERENCE_MARK)
+            ),
+            (
+                text_cell(published.reported)
+                if published.reported
+                else text_cell(NOT_TO_BE_HAD, "state")
+            ),
             text_cell(published.program_output),
             *(seed_cell(run) for run in frame.runs_by_system[published.corpus, published.system]),
             count_cell(published.reported or published.program_output),
@@ -111,16 +154,30 @@ def _row(frame: Frame, sentence_index: int, published: PublishedSentence, refere
 def _notes(frame: Frame, run: PublishedSentence) -> tuple[Note, ...]:
     place = f"{run.source_repository}, {run.source_path} at {run.source_commit[:8]}"
     return (
-        Note(MARK_BY_SCALE[frame.scale], f"A run of ours at scale {frame.scale}, on the tutorial's pairs: nothing of "
-                                         "the paper's is reproduced or compared here."),
-        Note(OWN_REFERENCE_MARK, "Reference of this project: the tutorial gives no translation of what it does not "
-                                 "train on."),
-        Note("", f"Reported: what the author printed of a run. {NOT_TO_BE_HAD.capitalize()}: the repository keeps no "
-                 "output, and the article could not be read to its end; our seeds are then compared with what the "
-                 f"author's program puts out ({place}; {run.program_run})."),
-        Note("", "Unlike there, the end of sentence closes the source and begins the target. Begun so, the author's "
-                 "program (seed 1) is slower to learn, too, at 1.43 nats a word after 50 updates instead of 0.42, and "
-                 "its last two outputs are \u201cte\u201d and \u201ces es es\u201d. The projections of q, k and v "
-                 "start from torch.nn.Transformer's distribution instead of torch.nn.Linear's, and a finished "
-                 "hypothesis takes no place in the beam, whose search ends when no other can beat it."),
-    )  # fmt: skip
+        Note(
+            MARK_BY_SCALE[frame.scale],
+            f"A run of ours at scale {frame.scale}, on the tutorial's pairs: nothing of "
+            "the paper's is reproduced or compared here.",
+        ),
+        Note(
+            OWN_REFERENCE_MARK,
+            "Reference of this project: the tutorial gives no translation of what it does not "
+            "train on.",
+        ),
+        Note(
+            "",
+            f"Reported: what the author printed of a run. {NOT_TO_BE_HAD.capitalize()}: the"
+            " repository keeps no output, and the article could not be read to its end; our seeds"
+            f" are then compared with what the author's program puts out ({place};"
+            f" {run.program_run}).",
+        ),
+        Note(
+            "",
+            "Unlike there, the end of sentence closes the source and begins the target. Begun so,"
+            " the author's program (seed 1) is slower to learn, too, at 1.43 nats a word after 50"
+            " updates instead of 0.42, and its last two outputs are \u201cte\u201d and \u201ces es"
+            " es\u201d. The projections of q, k and v start from torch.nn.Transformer's"
+            " distribution instead of torch.nn.Linear's, and a finished hypothesis takes no place"
+            " in the beam, whose search ends when no other can beat it.",
+        ),
+    )

@@ -1,10 +1,12 @@
-"""Score any fairseq model on a test set: translate a split of its data-bin, and print every definition of BLEU.
+"""Score any fairseq model on a test set: translate a split of its data-bin, and print every
+definition of BLEU.
 
-The checkpoint is of any translation model that fairseq-train has saved, such as `--arch transformer`. It is unpickled,
-which may run code: use one only from people you trust. The data-bin is the one that fairseq-preprocess made for the
-model: its dictionaries, and the split to translate. The search is the paper's (section 6.1), unless flags change it.
-Subword pieces (`@@ `, U+2581) are joined. --detokenise turns tokens into plain text, which the definitions need;
---as-given keeps tokens on both sides.
+The checkpoint is of any translation model that fairseq-train has saved, such as `--arch
+transformer`. It is unpickled, which may run code: use one only from people you trust. The data-bin
+is the one that fairseq-preprocess made for the model: its dictionaries, and the split to translate.
+The search is the paper's (section 6.1), unless flags change it. Subword pieces (`@@ `, U+2581) are
+joined. --detokenise turns tokens into plain text, which the definitions need; --as-given keeps
+tokens on both sides.
 """
 
 from pathlib import Path
@@ -22,8 +24,8 @@ from aiayn.spec.system import read_system
 from analysis.tools.verbs.search_flags import changed_search
 
 EXAMPLE = (
-    "aiayn evaluate --checkpoint checkpoint_best.pt --data data-bin/wmt14_en_de --testset newstest2014 "
-    "--detokenise --output newstest2014.de"
+    "aiayn evaluate --checkpoint checkpoint_best.pt --data data-bin/wmt14_en_de --testset"
+    " newstest2014 --detokenise --output newstest2014.de"
 )
 
 
@@ -62,39 +64,63 @@ def run(args: Flags) -> None:
 
     target_language = target_language_of(args.language_pair)
     if args.references is not None:
-        references, testset = read_output(args.references).lines, args.testset or args.references.name
+        references, testset = (
+            read_output(args.references).lines,
+            args.testset or args.references.name,
+        )
     elif args.testset is not None:
         references, testset = public_references(args.testset, args.language_pair), args.testset
     else:
-        raise UsageError("no references; give --testset NAME of a public test set, or --references FILE")
+        raise UsageError(
+            "no references; give --testset NAME of a public test set, or --references FILE"
+        )
     decoding = changed_search(read_system("base", "paper").decoding, args)
-    translator = Translator(args.checkpoint, args.data, decoding, device=resolve_device(args.device))
+    translator = Translator(
+        args.checkpoint, args.data, decoding, device=resolve_device(args.device)
+    )
     try:
         hypotheses, _ = decode_split(translator, args.split)
     except FileNotFoundError as error:
-        raise CorpusError(f"{args.data}: {error}; name a split of this data-bin with --split") from error
+        raise CorpusError(
+            f"{args.data}: {error}; name a split of this data-bin with --split"
+        ) from error
     symbols = translator.task.target_dictionary.symbols
-    join = join_pieces if any("\u2581" in symbol for symbol in symbols) else remove_marks  # sentencepiece's mark, or @@
+    join = (
+        join_pieces if any("\u2581" in symbol for symbol in symbols) else remove_marks
+    )  # sentencepiece's mark, or @@
     lines = [join(" ".join(hypothesis.pieces)).strip() for hypothesis in hypotheses]
     if args.output is not None:
         with replace_on_success(args.output) as partial_path:
-            partial_path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+            partial_path.write_text(
+                "".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n"
+            )
     if len(lines) != len(references):
         raise ScoreError(
-            f"{args.data}, split {args.split}: {len(lines)} lines, the references have {len(references)}; "
-            "name the --split, --testset or --references that belong together"
+            f"{args.data}, split {args.split}: {len(lines)} lines, the references have"
+            f" {len(references)}; name the --split, --testset or --references that belong together"
         )
-    sides, treatment = {"hyp": lines, "ref": references}, Treatment(args.as_given, False, args.detokenise)
+    sides, treatment = (
+        {"hyp": lines, "ref": references},
+        Treatment(args.as_given, False, args.detokenise),
+    )
     mismatch = find_form_mismatch(sides, treatment)
     if mismatch is not None and not args.force:
-        words, advice = mismatch.words_by_name, " or ".join(" ".join(flags) for flags in mismatch.flags)
+        words, advice = (
+            mismatch.words_by_name,
+            " or ".join(" ".join(flags) for flags in mismatch.flags),
+        )
         raise ScoreError(
-            f"not scored: translations are {words['hyp']}, references {words['ref']}; add {advice} (or write "
-            "translations with --output FILE for `aiayn score --hypotheses FILE`, which has all of these); --force "
-            "scores them as they are"
+            f"not scored: translations are {words['hyp']}, references {words['ref']}; add"
+            f" {advice} (or write translations with --output FILE for `aiayn score --hypotheses"
+            " FILE`, which has all of these); --force scores them as they are"
         )
     scores = score_sides(
-        sides, treatment, mismatch, target_language=target_language, testset=testset, sha256=lines_sha256(lines),
+        sides,
+        treatment,
+        mismatch,
+        target_language=target_language,
+        testset=testset,
+        sha256=lines_sha256(lines),
         search=decoding_signature(decoding),
-    )  # fmt: skip
+    )
     print_scores(scores)

@@ -1,6 +1,7 @@
 """Time the layers of Table 1 at several sizes, without a corpus or a training; it takes seconds.
 
-The table `table1` shows the exponents of n, d, k and r in the layers' seconds beside the printed O().
+The table `table1` shows the exponents of n, d, k and r in the layers' seconds beside the printed
+O().
 """
 
 from pathlib import Path

@@ -1,8 +1,10 @@
-"""Score beam sizes and length penalties on the development set, which is how the paper chose its own (section 6.1).
+"""Score beam sizes and length penalties on the development set, which is how the paper chose its
+own (section 6.1).
 
-RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`), or an averaged checkpoint below --results
-(its record or its .pt). Everything else of the search is as in the run's system. Scores are in the definition of BLEU
-in which the paper's tables are judged. Test sets are not used, and nothing is written that the tables read.
+RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`), or an averaged
+checkpoint below --results (its record or its .pt). Everything else of the search is as in the run's
+system. Scores are in the definition of BLEU in which the paper's tables are judged. Test sets are
+not used, and nothing is written that the tables read.
 """
 
 import time
@@ -25,14 +27,21 @@ from analysis.tools.search import SearchCell, SearchTable, pairs_to_try, render_
 from analysis.tools.verbs.search_flags import LENGTH_PENALTY_FORM, STOP, changed_search
 
 EXAMPLE = (
-    "aiayn search demo_en_de-base-seed1 --beam-sizes 1 2 4 8 --alphas 0 0.2 0.4 0.6 0.8 1.0 --output-folder search"
+    "aiayn search demo_en_de-base-seed1 --beam-sizes 1 2 4 8 --alphas 0 0.2 0.4 0.6 0.8 1.0"
+    " --output-folder search"
 )
 
 
 class Flags:
-    run: str = flag("a run's name, any unique beginning of it, or an averaged checkpoint", "RUN", is_positional=True)
+    run: str = flag(
+        "a run's name, any unique beginning of it, or an averaged checkpoint",
+        "RUN",
+        is_positional=True,
+    )
     beam_sizes: list[int] = flag("default: 1 2 4 8", "N", default=(1, 2, 4, 8))
-    alphas: list[float] = flag("default: 0 0.2 0.4 0.6 0.8 1.0", "ALPHA", default=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
+    alphas: list[float] = flag(
+        "default: 0 0.2 0.4 0.6 0.8 1.0", "ALPHA", default=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    )
     length_penalty_form: Literal["len", "gnmt"] | None = LENGTH_PENALTY_FORM
     stop: Literal["fairseq", "tensor2tensor"] | None = STOP
     metric: str | None = flag("as `aiayn score` names it (default: the one of the paper's tables)")
@@ -68,7 +77,9 @@ def _search(args: Flags, finished: FinishedRun) -> SearchTable:
     searches = pairs_to_try(changed_search(finished.decoding, args), args.beam_sizes, args.alphas)
     limit_threads(args.threads)
     corpus = read_corpus(finished.data.corpus)
-    metric = args.metric or ("bleu_as_given" if corpus.is_segmented else METRIC_BY_PAIR[corpus.language_pair])
+    metric = args.metric or (
+        "bleu_as_given" if corpus.is_segmented else METRIC_BY_PAIR[corpus.language_pair]
+    )
     references = read_references(args.results, finished.scale, corpus.name, corpus.dev_testset)
     score = partial(
         score_hypotheses,
@@ -79,17 +90,23 @@ def _search(args: Flags, finished: FinishedRun) -> SearchTable:
     )
     score(references)  # a metric that is not defined here is refused before anything is decoded
     device = resolve_device(args.device)
-    translator = Translator(finished.checkpoint.path, finished.data.folder, searches[0], device=device)
+    translator = Translator(
+        finished.checkpoint.path, finished.data.folder, searches[0], device=device
+    )
     sources = load_source_lines(translator.task, finished.data.split_of(corpus.dev_testset))
     cells = []
     with tqdm(total=len(searches) * len(sources), unit="line", desc="search", disable=None) as bar:
         for decoding in searches:
-            bar.set_postfix_str(f"beam {decoding.beam_size}, alpha {decoding.length_penalty_alpha:g}")
+            bar.set_postfix_str(
+                f"beam {decoding.beam_size}, alpha {decoding.length_penalty_alpha:g}"
+            )
             translator.search_as(decoding)
             begin = time.perf_counter()
             hypotheses = translator.translate(sources, bar)
             seconds = max(time.perf_counter() - begin, 1e-9)
-            (scored,) = score([detokenise(" ".join(hypothesis.pieces), corpus) for hypothesis in hypotheses])
+            (scored,) = score(
+                [detokenise(" ".join(hypothesis.pieces), corpus) for hypothesis in hypotheses]
+            )
             cells.append(
                 SearchCell(
                     beam_size=decoding.beam_size,

@@ -1,4 +1,6 @@
-"""Average the last N model-only checkpoints of a finished training (section 6.1: base 5, big 20) into one."""
+"""Average the last N model-only checkpoints of a finished training (section 6.1: base 5, big 20)
+into one.
+"""
 
 from pathlib import Path
 
@@ -6,14 +8,19 @@ from aiayn.cli.flags import flag
 from aiayn.errors import CheckpointError
 from aiayn.records import read_train_record, write_record
 
-EXAMPLE = "aiayn average --train results/demo/train/demo_en_de/base/seed1.json --last 5 --record average/last5.json"
+EXAMPLE = (
+    "aiayn average --train results/demo/train/demo_en_de/base/seed1.json --last 5 --record"
+    " average/last5.json"
+)
 
 
 class Flags:
     train: Path = flag("the record that train wrote", "RECORD")
     last: int = flag("number of newest checkpoints to average", "N")
     runs_folder: Path = flag(
-        "folder of runs, if the run is not where its record says (default: runs)", "FOLDER", default=Path("runs")
+        "folder of runs, if the run is not where its record says (default: runs)",
+        "FOLDER",
+        default=Path("runs"),
     )
     record: Path = flag("the record to write; the checkpoint goes beside it (.pt)")
 
@@ -28,4 +35,6 @@ def run(args: Flags) -> None:
             f"{args.train}: no folder {train.run_folder}, expected there with the checkpoints; "
             "name the folder that holds the run with --runs-folder"
         )
-    write_record(average_checkpoints(train, last=args.last, into=args.record.with_suffix(".pt")), args.record)
+    write_record(
+        average_checkpoints(train, last=args.last, into=args.record.with_suffix(".pt")), args.record
+    )

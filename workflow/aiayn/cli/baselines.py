@@ -1,14 +1,19 @@
 """Score translations that need no training; a trained system must beat them.
 
-These are: a copy of the source, a word-by-word dictionary, the translation of the nearest training sentence, and base
-before its first update. All training pairs are held in memory to find the nearest: more than 1,000,000 are refused.
+These are: a copy of the source, a word-by-word dictionary, the translation of the nearest training
+sentence, and base before its first update. All training pairs are held in memory to find the
+nearest: more than 1,000,000 are refused.
 """
 
 import tempfile
 from pathlib import Path
 
 from aiayn.cli.flags import BINARIZED, RECORD, TESTSET, flag
-from aiayn.data.baselines import nearest_training_sentence, require_few_pairs, translate_word_by_word
+from aiayn.data.baselines import (
+    nearest_training_sentence,
+    require_few_pairs,
+    translate_word_by_word,
+)
 from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines
 from aiayn.provenance import gather_provenance
@@ -38,7 +43,9 @@ def run(args: Flags) -> None:
     require_few_pairs(raw.pair_by_split["train"].num_lines, raw.corpus)
     data = read_record(args.binarized, BinarizedCorpus)
     corpus = read_corpus(raw.corpus)
-    references = list(read_lines(raw.pair_by_split[args.testset].path_by_language[corpus.target_language]))
+    references = list(
+        read_lines(raw.pair_by_split[args.testset].path_by_language[corpus.target_language])
+    )
     translations = _translate_untaught(raw, corpus, args.testset)
     translations["untrained"] = _translate_untrained(data, corpus, args.scale, args.testset)
     scores = {
@@ -52,7 +59,9 @@ def run(args: Flags) -> None:
         for name, lines in translations.items()
     }
     provenance = gather_provenance([args.binarized, args.raw])
-    record = BaselineRecords(provenance=provenance, corpus=raw.corpus, testset=args.testset, scores_by_baseline=scores)
+    record = BaselineRecords(
+        provenance=provenance, corpus=raw.corpus, testset=args.testset, scores_by_baseline=scores
+    )
     write_record(record, args.record)
 
 
@@ -61,7 +70,10 @@ def _translate_untaught(raw: RawCorpus, corpus: CorpusSpec, testset: str) -> dic
         return list(read_lines(raw.pair_by_split[split].path_by_language[language]))
 
     sources = lines(testset, corpus.source_language)
-    train_sources, train_targets = lines("train", corpus.source_language), lines("train", corpus.target_language)
+    train_sources, train_targets = (
+        lines("train", corpus.source_language),
+        lines("train", corpus.target_language),
+    )
     translations = {"copy": sources}
     if isinstance(corpus.source, ShippedSource) and corpus.source.dictionary is not None:
         entries = read_lines(CONFIG_FOLDER / "corpora" / corpus.source.dictionary)
@@ -71,7 +83,9 @@ def _translate_untaught(raw: RawCorpus, corpus: CorpusSpec, testset: str) -> dic
     return translations
 
 
-def _translate_untrained(data: BinarizedCorpus, corpus: CorpusSpec, scale: str, testset: str) -> list[str]:
+def _translate_untrained(
+    data: BinarizedCorpus, corpus: CorpusSpec, scale: str, testset: str
+) -> list[str]:
     import torch
 
     from aiayn.decode.decode import Translator, decode_split

@@ -1,7 +1,7 @@
 """Turn text into fairseq's data-bin, the folder `data-bin/` beside the record.
 
-Text in words needs the record of its subword models (--segmented). Text that others have segmented already (`segmented`
-in the corpus file) does not: give the record of fetch as --text.
+Text in words needs the record of its subword models (--segmented). Text that others have segmented
+already (`segmented` in the corpus file) does not: give the record of fetch as --text.
 """
 
 from pathlib import Path
@@ -14,8 +14,9 @@ from aiayn.records import ParallelText, RawCorpus, SegmentedText, read_record, w
 from aiayn.spec.system import read_corpus
 
 EXAMPLE = (
-    "aiayn binarize --corpus demo_en_de --text results/demo/clean/demo_en_de/record.json "
-    "--segmented results/demo/segment/demo_en_de/record.json --record results/demo/binarize/demo_en_de/record.json"
+    "aiayn binarize --corpus demo_en_de --text results/demo/clean/demo_en_de/record.json"
+    " --segmented results/demo/segment/demo_en_de/record.json --record"
+    " results/demo/binarize/demo_en_de/record.json"
 )
 
 
@@ -24,19 +25,33 @@ class Flags:
     text: Path = flag("what clean wrote (fetch, for segmented text)", "RECORD")
     segmented: Path | None = flag("what segment wrote; not for segmented text", "RECORD")
     record: Path = flag("the record to write; data-bin/ goes beside it")
-    num_processes: int = flag("processes that encode text (default: 1)", "N", parse=positive, default=1)
+    num_processes: int = flag(
+        "processes that encode text (default: 1)", "N", parse=positive, default=1
+    )
 
 
 def run(args: Flags) -> None:
     """Binarize and write the record."""
     spec = read_corpus(args.corpus)
     if spec.is_segmented != (args.segmented is None):
-        state = "in pieces: omit --segmented" if spec.is_segmented else "in words: give --segmented RECORD"
+        state = (
+            "in pieces: omit --segmented"
+            if spec.is_segmented
+            else "in words: give --segmented RECORD"
+        )
         raise UsageError(f"corpus {spec.name}: its text comes {state}")
-    text = read_record(args.text, RawCorpus) if spec.is_segmented else read_record(args.text, ParallelText)
+    text = (
+        read_record(args.text, RawCorpus)
+        if spec.is_segmented
+        else read_record(args.text, ParallelText)
+    )
     encoder_by_language: dict[str, Encoder]
-    if args.segmented is None:  # others' segmentations are joint ones: one encoder for both, one dictionary
-        encoder_by_language = dict.fromkeys((spec.source_language, spec.target_language), WordEncoder())
+    if (
+        args.segmented is None
+    ):  # others' segmentations are joint ones: one encoder for both, one dictionary
+        encoder_by_language = dict.fromkeys(
+            (spec.source_language, spec.target_language), WordEncoder()
+        )
         model_paths = []
     else:
         from aiayn.data.text.subword import load_encoders

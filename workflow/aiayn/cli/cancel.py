@@ -1,7 +1,9 @@
-"""End a run that is training or queued: it saves a checkpoint, ends, and is not started again by itself.
+"""End a run that is training or queued: it saves a checkpoint, ends, and is not started again by
+itself.
 
-A job that still runs although its queue no longer lists it can be ended only on its own machine; elsewhere the command
-prints its host and process. A driver that waits for the run ends with exit code 3.
+A job that still runs although its queue no longer lists it can be ended only on its own machine;
+elsewhere the command prints its host and process. A driver that waits for the run ends with exit
+code 3.
 
 Exit code 0: the run has ended. 1: no process of it runs here. 3: it could not be ended.
 """
@@ -20,7 +22,9 @@ class Flags:
     run: str = RUN
     runs_folder: Path = RUNS_FOLDER
     timeout_seconds: float = flag(
-        f"how long to wait for its end (default: {DEFAULT_TIMEOUT_SECONDS:g})", "S", default=DEFAULT_TIMEOUT_SECONDS
+        f"how long to wait for its end (default: {DEFAULT_TIMEOUT_SECONDS:g})",
+        "S",
+        default=DEFAULT_TIMEOUT_SECONDS,
     )
 
 

@@ -1,6 +1,8 @@
-"""Prepare text as the corpus file says: normalise punctuation, make Moses tokens, drop unfit training pairs.
+"""Prepare text as the corpus file says: normalise punctuation, make Moses tokens, drop unfit
+training pairs.
 
-The record counts dropped pairs by reason; test sets lose none. The output does not depend on the number of processes.
+The record counts dropped pairs by reason; test sets lose none. The output does not depend on the
+number of processes.
 """
 
 from pathlib import Path
@@ -19,7 +21,9 @@ EXAMPLE = (
 class Flags:
     corpus: str = CORPUS
     raw: Path = flag("what fetch wrote", "RECORD")
-    num_processes: int = flag("processes for chunks of text (default: 1)", "N", parse=positive, default=1)
+    num_processes: int = flag(
+        "processes for chunks of text (default: 1)", "N", parse=positive, default=1
+    )
     record: Path = TEXT_RECORD
 
 

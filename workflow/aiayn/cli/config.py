@@ -24,8 +24,12 @@ def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
         try:
             value = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            raise UsageError(f"--config {change}: {text!r} is no YAML value ({error}); quote it") from error
+            raise UsageError(
+                f"--config {change}: {text!r} is no YAML value ({error}); quote it"
+            ) from error
         if not equals or not key:
-            raise UsageError(f"--config {change}: expected KEY=VALUE, such as updates=1000 or 'seeds=[1]'")
+            raise UsageError(
+                f"--config {change}: expected KEY=VALUE, such as updates=1000 or 'seeds=[1]'"
+            )
         values[key] = value
     return convert_scale(values, f"{path} with --config {' '.join(changes)}")

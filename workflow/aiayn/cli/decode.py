@@ -1,7 +1,8 @@
-"""Translate a test set with an averaged checkpoint, by beam search as in the system's `decoding` (section 6.1).
+"""Translate a test set with an averaged checkpoint, by beam search as in the system's `decoding`
+(section 6.1).
 
-Writes beside the record: detokenised translations (.txt), the same as subword pieces (.pieces.txt), and the
-log-probability of each line (.logprob.txt).
+Writes beside the record: detokenised translations (.txt), the same as subword pieces (.pieces.txt),
+and the log-probability of each line (.logprob.txt).
 """
 
 from pathlib import Path
@@ -17,8 +18,9 @@ from aiayn.records import BinarizedCorpus, CheckpointRecord, Hypotheses, read_re
 from aiayn.spec.system import read_corpus, read_system
 
 EXAMPLE = (
-    "aiayn decode --scale demo --system base --checkpoint average/last5.json "
-    "--binarized results/demo/binarize/demo_en_de/record.json --testset demo_test --record decode/demo_test.json"
+    "aiayn decode --scale demo --system base --checkpoint average/last5.json --binarized"
+    " results/demo/binarize/demo_en_de/record.json --testset demo_test --record"
+    " decode/demo_test.json"
 )
 
 
@@ -27,7 +29,9 @@ class Flags:
     system: str = flag("the system whose `decoding` is used")
     checkpoint: Path = CHECKPOINT
     binarized: Path = BINARIZED
-    testset: str = flag("a test set of the corpus; val-alpha1.4 is val with 1.4 for the system's alpha")
+    testset: str = flag(
+        "a test set of the corpus; val-alpha1.4 is val with 1.4 for the system's alpha"
+    )
     record: Path = flag("the record to write; translations go beside it")
     device: Device = DEVICE
     threads: int = THREADS
@@ -57,7 +61,10 @@ def run(args: Flags) -> None:
     pieces_path = args.record.with_suffix(".pieces.txt")
     pieces = [" ".join(hypothesis.pieces) for hypothesis in hypotheses]
     write_lines(pieces, pieces_path)
-    write_lines((f"{h.log_probability_nats:.6f}" for h in hypotheses), args.record.with_suffix(".logprob.txt"))
+    write_lines(
+        (f"{h.log_probability_nats:.6f}" for h in hypotheses),
+        args.record.with_suffix(".logprob.txt"),
+    )
     write_lines((detokenise(line, corpus) for line in pieces), text_path)
     record = Hypotheses(
         provenance=gather_provenance([args.checkpoint, args.binarized]),

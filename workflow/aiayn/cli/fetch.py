@@ -1,7 +1,8 @@
 """Get the text of a corpus: generate it, or download it and verify its checksum.
 
-Writes `<split>.<language>` beside the record. Environment: http_proxy, https_proxy and no_proxy name a proxy. SACREBLEU
-names the folder in which sacreBLEU keeps public test sets (default: ~/.sacrebleu); archives there are used offline.
+Writes `<split>.<language>` beside the record. Environment: http_proxy, https_proxy and no_proxy
+name a proxy. SACREBLEU names the folder in which sacreBLEU keeps public test sets (default:
+~/.sacrebleu); archives there are used offline.
 """
 
 from pathlib import Path
@@ -12,14 +13,16 @@ from aiayn.records import write_record
 from aiayn.spec.system import read_corpus
 
 EXAMPLE = (
-    "aiayn fetch --corpus wmt14_en_de --archives-folder /data/wmt --record results/paper/fetch/wmt14_en_de/record.json"
+    "aiayn fetch --corpus wmt14_en_de --archives-folder /data/wmt --record"
+    " results/paper/fetch/wmt14_en_de/record.json"
 )
 
 
 class Flags:
     corpus: str = CORPUS
     mirror: str | None = flag(
-        "a mirror's folder or address, file:// or http(s):// (default: AIAYN_MIRROR, else the public source)",
+        "a mirror's folder or address, file:// or http(s):// (default: AIAYN_MIRROR, else the"
+        " public source)",
         "BASE",
     )
     archives_folder: Path | None = ARCHIVES_FOLDER
@@ -29,4 +32,7 @@ class Flags:
 def run(args: Flags) -> None:
     """Fetch and write the record."""
     folder, corpus = choose_archives(args.archives_folder), read_corpus(args.corpus)
-    write_record(fetch_corpus(corpus, mirror=args.mirror, record_path=args.record, archives_folder=folder), args.record)
+    write_record(
+        fetch_corpus(corpus, mirror=args.mirror, record_path=args.record, archives_folder=folder),
+        args.record,
+    )

@@ -2,10 +2,12 @@
 
     class Flags:
         corpus: str = CORPUS
-        num_processes: int = flag("processes for chunks of text (default: 1)", "N", default=1, parse=positive)
+        num_processes: int = flag("processes for chunks of text (default: 1)", "N", default=1,
+        parse=positive)
 
-A field's name is the flag's, with hyphens. Its type says how the text is read: `bool` is a switch, a `Literal` has the
-choices, `list[...]` takes several values. Any other field is required if it has neither a default nor `| None`.
+A field's name is the flag's, with hyphens. Its type says how the text is read: `bool` is a switch,
+a `Literal` has the choices, `list[...]` takes several values. Any other field is required if it has
+neither a default nor `| None`.
 """
 
 import argparse
@@ -31,7 +33,8 @@ class Flag(msgspec.Struct, frozen=True):
     is_repeated: bool = False  # a list with one value each time that the flag is given
     has_negation: bool = False  # a switch that --no-... turns off
     heading: str = ""  # --help lists this flag and those after it under this title
-    excludes: str = ""  # flags of the same word exclude each other; one of them is required, unless they are switches
+    # flags of the same word exclude each other; one of them is required, unless they are switches
+    excludes: str = ""
 
 
 def flag(help: str, metavar: str | None = None, **settings: Any) -> Any:
@@ -51,7 +54,9 @@ def add_flags(parser: argparse.ArgumentParser, flags: type) -> None:
             group = section.add_mutually_exclusive_group(required=hint is not bool)
             section_by_word[declared.excludes] = group
         title = name if declared.is_positional else f"--{name.replace('_', '-')}"
-        section_by_word.get(declared.excludes, section).add_argument(title, **_settings(declared, hint))
+        section_by_word.get(declared.excludes, section).add_argument(
+            title, **_settings(declared, hint)
+        )
 
 
 def _settings(declared: Flag, hint: Any) -> dict[str, Any]:
@@ -60,13 +65,19 @@ def _settings(declared: Flag, hint: Any) -> dict[str, Any]:
         action = argparse.BooleanOptionalAction if declared.has_negation else "store_true"
         return {"help": declared.help, "action": action, "default": False}
     is_optional = NoneType in get_args(hint)
-    kind = next(argument for argument in get_args(hint) if argument is not NoneType) if is_optional else hint
+    kind = (
+        next(argument for argument in get_args(hint) if argument is not NoneType)
+        if is_optional
+        else hint
+    )
     is_list = get_origin(kind) is list
     item = get_args(kind)[0] if is_list else kind
     is_choice = get_origin(item) is Literal
     settings: dict[str, Any] = {"help": declared.help, "metavar": declared.metavar}
     settings |= {"choices": get_args(item)} if is_choice else {"type": declared.parse or item}
-    settings["default"] = [] if is_list and not is_optional and declared.default is None else declared.default
+    settings["default"] = (
+        [] if is_list and not is_optional and declared.default is None else declared.default
+    )
     if is_list:
         settings |= {"action": "append"} if declared.is_repeated else {"nargs": "+"}
     elif declared.is_positional:
@@ -116,8 +127,8 @@ FORMAT = flag("may be repeated (default: svg)", is_repeated=True)
 JSON = flag("print one JSON object")
 ARCHIVES_VARIABLE = "AIAYN_ARCHIVES"
 ARCHIVES_FOLDER = flag(
-    "folder of archives under their public names: those there are used (also offline), missing ones are downloaded "
-    f"into it (default: {ARCHIVES_VARIABLE}, else results/archives)",
+    "folder of archives under their public names: those there are used (also offline), missing"
+    f" ones are downloaded into it (default: {ARCHIVES_VARIABLE}, else results/archives)",
     "FOLDER",
 )
 

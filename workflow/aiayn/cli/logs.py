@@ -1,8 +1,9 @@
-"""Print the end of a run's log, or follow it. Updates and validations become sentences; other lines are unchanged.
+"""Print the end of a run's log, or follow it. Updates and validations become sentences; other lines
+are unchanged.
 
-What a job printed before the training began is shown too, with the name of its file: a job that failed in its
-prologue or at an import leaves nothing else. --follow names that file, continues through stops and new attempts, and
-ends when the run is done, or with Ctrl-C.
+What a job printed before the training began is shown too, with the name of its file: a job that
+failed in its prologue or at an import leaves nothing else. --follow names that file, continues
+through stops and new attempts, and ends when the run is done, or with Ctrl-C.
 """
 
 import logging
@@ -20,7 +21,9 @@ class Flags:
     run: str = RUN
     runs_folder: Path = RUNS_FOLDER
     follow: bool = flag("continue to print as the log grows")
-    lines: int = flag("number of lines, from the end (default: 20)", "N", parse=whole_number, default=20)
+    lines: int = flag(
+        "number of lines, from the end (default: 20)", "N", parse=whole_number, default=20
+    )
     tail: int | None = flag("the same as --lines", "N", parse=whole_number)
     raw: bool = flag("print the lines of the file unchanged")
 

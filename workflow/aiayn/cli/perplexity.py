@@ -1,7 +1,8 @@
-"""Measure perplexity per subword on a test set (Table 3): no dropout, no label smoothing, end of sentence counted.
+"""Measure perplexity per subword on a test set (Table 3): no dropout, no label smoothing, end of
+sentence counted.
 
-The record also says whether the decoder attends to the source: the entropy of its cross-attention, and what is lost
-without it.
+The record also says whether the decoder attends to the source: the entropy of its cross-attention,
+and what is lost without it.
 """
 
 from pathlib import Path
@@ -9,12 +10,19 @@ from pathlib import Path
 from aiayn.cli.flags import BINARIZED, CHECKPOINT, DEVICE, RECORD, TESTSET, THREADS, Device
 from aiayn.data.text.detokenise import detokenise
 from aiayn.provenance import gather_provenance
-from aiayn.records import BinarizedCorpus, CheckpointRecord, PerplexityRecord, read_record, write_record
+from aiayn.records import (
+    BinarizedCorpus,
+    CheckpointRecord,
+    PerplexityRecord,
+    read_record,
+    write_record,
+)
 from aiayn.spec.system import read_corpus
 
 EXAMPLE = (
-    "aiayn perplexity --checkpoint average/last1.json "
-    "--binarized results/demo/binarize/demo_en_de/record.json --testset demo_dev --record perplexity/demo_dev.json"
+    "aiayn perplexity --checkpoint average/last1.json --binarized"
+    " results/demo/binarize/demo_en_de/record.json --testset demo_dev --record"
+    " perplexity/demo_dev.json"
 )
 
 

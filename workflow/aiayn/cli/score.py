@@ -1,11 +1,13 @@
-"""Score translations under every definition of BLEU that applies, and chrF; each number has its signature.
+"""Score translations under every definition of BLEU that applies, and chrF; each number has its
+signature.
 
-Any translations: give --hypotheses (one line a segment; .sgm, gzip and the log of fairseq-generate are recognised),
---testset and --language-pair. --references replaces the public references and needs no network. The pipeline uses
---decoded, --raw and --record instead.
+Any translations: give --hypotheses (one line a segment; .sgm, gzip and the log of fairseq-generate
+are recognised), --testset and --language-pair. --references replaces the public references and
+needs no network. The pipeline uses --decoded, --raw and --record instead.
 
-The files are scored as they are. If either is in another form (subword pieces, tokens, JSON lines, shifted lines) and a
-repair raises the score by more than 2 BLEU and 10 %, the repair is named with its score and its command.
+The files are scored as they are. If either is in another form (subword pieces, tokens, JSON lines,
+shifted lines) and a repair raises the score by more than 2 BLEU and 10 %, the repair is named with
+its score and its command.
 """
 
 import logging
@@ -22,7 +24,14 @@ from aiayn.data.text.detokenise import detokenise
 from aiayn.data.text.lines import read_lines
 from aiayn.errors import ScoreError, UsageError, did_you_mean
 from aiayn.provenance import gather_provenance
-from aiayn.records import Hypotheses, RawCorpus, ScoreRecord, ScoreRecords, read_record, write_record
+from aiayn.records import (
+    Hypotheses,
+    RawCorpus,
+    ScoreRecord,
+    ScoreRecords,
+    read_record,
+    write_record,
+)
 from aiayn.scoring.definitions import CASE_SUFFIX
 from aiayn.scoring.outputs.line_match import find_doubt
 from aiayn.scoring.outputs.repairs import REPAIRS, SHIFT, Repaired, best_repair, repair_sides
@@ -45,18 +54,24 @@ EXAMPLE = "aiayn score --hypotheses output.de --testset newstest2014 --language-
 class Flags:
     hypotheses: Path | None = flag("translations, one a line", "FILE", heading="any translations")
     testset: str | None = flag(
-        "newstest2013, newstest2014 (full), newstest2014_filtered, any of sacreBLEU's (wmt17, ...), or, beside "
-        "--references, a name of your own",
-    )  # fmt: skip
+        "newstest2013, newstest2014 (full), newstest2014_filtered, any of sacreBLEU's (wmt17, ...),"
+        " or, beside --references, a name of your own",
+    )
     references: Path | None = flag("references to use instead of the public ones", "FILE")
     language_pair: str = LANGUAGE_PAIR
     join_pieces: bool = flag("join subword pieces (`@@ `, U+2581) on the side that has them")
     detokenise: bool = flag("detokenise (Moses) the side that is tokens, to plain text")
     as_given: bool = flag("translations and references are tokens already: do not tokenise them")
     lowercase: bool = flag("lower-case both sides; print the definitions without case (_lc) alone")
-    repair: list[str] | None = flag("repairs to make before scoring, as an earlier call names them", "NAME")
-    no_warning: bool = flag("try no repairs, and do not say why a score near 0 may not be the model's")
-    json: bool = flag("print a JSON list of objects: metric, value, signature, and of what a repair gives, repair")
+    repair: list[str] | None = flag(
+        "repairs to make before scoring, as an earlier call names them", "NAME"
+    )
+    no_warning: bool = flag(
+        "try no repairs, and do not say why a score near 0 may not be the model's"
+    )
+    json: bool = flag(
+        "print a JSON list of objects: metric, value, signature, and of what a repair gives, repair"
+    )
     decoded: Path | None = flag("record of decode", "RECORD", heading="in the pipeline")
     raw: Path | None = flag("record of fetch, which has the references", "RECORD")
     record: Path | None = RECORD
@@ -66,22 +81,33 @@ def run(args: Flags) -> None:
     """Score, and write the record or print the numbers."""
     if args.decoded is not None and args.raw is not None and args.record is not None:
         hypotheses, references, is_as_given = score_run(args.decoded, args.raw, args.record)
-        mismatch = find_form_mismatch({"hyp": hypotheses, "ref": references}, Treatment(is_as_given=is_as_given))
+        mismatch = find_form_mismatch(
+            {"hyp": hypotheses, "ref": references}, Treatment(is_as_given=is_as_given)
+        )
         if mismatch is not None:  # a model's output is scored whatever it is
             logging.getLogger(__name__).warning(
-                "%s: hypotheses and references differ in kind: %s; scored as they are", args.decoded, mismatch
+                "%s: hypotheses and references differ in kind: %s; scored as they are",
+                args.decoded,
+                mismatch,
             )
     elif args.as_given and args.detokenise:
-        raise UsageError("--as-given keeps tokens, --detokenise turns them into plain text; choose one")
+        raise UsageError(
+            "--as-given keeps tokens, --detokenise turns them into plain text; choose one"
+        )
     elif args.hypotheses is not None:
         print_scores(_score_files(args, args.hypotheses), as_json=args.json)
     else:
-        raise UsageError("give --hypotheses FILE with --testset NAME or --references FILE, or --decoded, --raw and "
-                         "--record; see --help")  # fmt: skip
+        raise UsageError(
+            "give --hypotheses FILE with --testset NAME or --references FILE, or --decoded, --raw"
+            " and --record; see --help"
+        )
 
 
-def score_run(decoded_path: Path, raw_path: Path, record_path: Path) -> tuple[list[str], list[str], bool]:
-    """Score a run's translations by their record, with the references of fetch's, and write the record.
+def score_run(
+    decoded_path: Path, raw_path: Path, record_path: Path
+) -> tuple[list[str], list[str], bool]:
+    """Score a run's translations by their record, with the references of fetch's, and write the
+    record.
 
     Returns both texts as they were scored, and whether they are tokens, as the corpus came.
     """
@@ -100,16 +126,24 @@ def score_run(decoded_path: Path, raw_path: Path, record_path: Path) -> tuple[li
         hypotheses_sha256=decoded.hypotheses_sha256,
         testset=decoded.testset,
     )
-    signed = [msgspec.structs.replace(score, signature=f"{score.signature}|{decoded.signature}") for score in scores]
+    signed = [
+        msgspec.structs.replace(score, signature=f"{score.signature}|{decoded.signature}")
+        for score in scores
+    ]
     provenance = gather_provenance([decoded_path, raw_path])
     write_record(
-        ScoreRecords(provenance=provenance, run=decoded.run, testset=decoded.testset, scores=signed), record_path
+        ScoreRecords(
+            provenance=provenance, run=decoded.run, testset=decoded.testset, scores=signed
+        ),
+        record_path,
     )
     return hypotheses, references, corpus.is_segmented
 
 
 def _score_files(args: Flags, hypotheses_path: Path) -> list[ScoreRecord]:
-    from aiayn.data.sources.testsets import target_language_of  # downloads, which the pipeline's scores never do
+    from aiayn.data.sources.testsets import (
+        target_language_of,
+    )  # downloads, which the pipeline's scores never do
 
     target_language = target_language_of(args.language_pair)
     output = read_output(hypotheses_path)
@@ -121,7 +155,9 @@ def _score_files(args: Flags, hypotheses_path: Path) -> list[ScoreRecord]:
     if repairs:
         repaired = repair_sides(repairs, output.lines, references, target_language)
         if repaired is None:
-            raise ScoreError(f"--repair {' '.join(repairs)}: one of these changes nothing here; omit it")
+            raise ScoreError(
+                f"--repair {' '.join(repairs)}: one of these changes nothing here; omit it"
+            )
         sides = {"hyp": list(repaired.hypotheses), "ref": list(repaired.references)}
     helpful = None
     if not args.no_warning and not repairs and treatment == Treatment(treatment.is_as_given):
@@ -129,9 +165,15 @@ def _score_files(args: Flags, hypotheses_path: Path) -> list[ScoreRecord]:
     if helpful is None or len(output.lines) == len(references):
         check_num_lines(output._replace(lines=sides["hyp"]), len(sides["ref"]), place)
     if output.kind != "lines":
-        print(f"{output.path}: {output.words}, {len(output.lines):,} in the order of the source", file=sys.stderr)
-    names = {"target_language": target_language, "sha256": output.sha256,
-             "testset": args.testset or (args.references or hypotheses_path).name}  # fmt: skip
+        print(
+            f"{output.path}: {output.words}, {len(output.lines):,} in the order of the source",
+            file=sys.stderr,
+        )
+    names = {
+        "target_language": target_language,
+        "sha256": output.sha256,
+        "testset": args.testset or (args.references or hypotheses_path).name,
+    }
     scores: list[ScoreRecord] = []
     if len(sides["hyp"]) == len(sides["ref"]):
         mismatch = find_form_mismatch(sides, treatment)
@@ -139,7 +181,10 @@ def _score_files(args: Flags, hypotheses_path: Path) -> list[ScoreRecord]:
         scores = score_sides(sides, treatment, mismatch, done=done, **names)
     if helpful is not None:
         repaired, value = helpful
-        given = next((f"{one.value:.2f}" for one in scores if one.metric == metric), "unknown (other numbers of lines)")
+        given = next(
+            (f"{one.value:.2f}" for one in scores if one.metric == metric),
+            "unknown (other numbers of lines)",
+        )
         command = shlex.join(_command(args, "--repair", *repaired.name.split("+")))
         both = f"{metric} is {given} as given, and {value:.2f} with {repaired.words}"
         print(f"aiayn score: {output.path}: {both}: {command}", file=sys.stderr)
@@ -157,16 +202,25 @@ def _checked_repairs(names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in known:
             hint = did_you_mean(name, known, "choose one of these")
-            raise UsageError(f"--repair {name}: unknown; expected some of {', '.join(known)}; {hint}")
+            raise UsageError(
+                f"--repair {name}: unknown; expected some of {', '.join(known)}; {hint}"
+            )
     return list(names)
 
 
-def _helpful_repair(sides: Mapping[str, list[str]], target_language: str, metric: str) -> tuple[Repaired, float] | None:
+def _helpful_repair(
+    sides: Mapping[str, list[str]], target_language: str, metric: str
+) -> tuple[Repaired, float] | None:
     """Return the repair that raises the score most, with its score; None if none helps."""
 
     def score(hypotheses: Sequence[str], references: Sequence[str]) -> float:
         (one,) = score_hypotheses(
-            hypotheses, references, metrics=[metric], target_language=target_language, hypotheses_sha256="", testset=""
+            hypotheses,
+            references,
+            metrics=[metric],
+            target_language=target_language,
+            hypotheses_sha256="",
+            testset="",
         )
         return one.value
 
@@ -175,19 +229,34 @@ def _helpful_repair(sides: Mapping[str, list[str]], target_language: str, metric
     return best_repair(hypotheses, references, target_language, score, given)
 
 
-def _warn_near_zero(output: SystemOutput, references: Sequence[str], scores: Sequence[ScoreRecord]) -> None:
+def _warn_near_zero(
+    output: SystemOutput, references: Sequence[str], scores: Sequence[ScoreRecord]
+) -> None:
     keeps_case = [score for score in scores if not score.metric.endswith(CASE_SUFFIX)] or scores
-    highest = max((score.value for score in keeps_case if score.metric.startswith("bleu")), default=100.0)
+    highest = max(
+        (score.value for score in keeps_case if score.metric.startswith("bleu")), default=100.0
+    )
     doubt = find_doubt(output.lines, references, highest)
     if doubt:
-        print(f"aiayn score: warning: {output.path}: {doubt}. --no-warning leaves this out", file=sys.stderr)
+        print(
+            f"aiayn score: warning: {output.path}: {doubt}. --no-warning leaves this out",
+            file=sys.stderr,
+        )
 
 
 def score_sides(
-    sides: dict[str, list[str]], treatment: Treatment, mismatch: FormMismatch | None, *, target_language: str,
-    testset: str, sha256: str, search: str = "", done: str = "",
-) -> list[ScoreRecord]:  # fmt: skip
-    """Return the scores of `hyp` and `ref` once prepared; the signature says how, and how the sides differ.
+    sides: dict[str, list[str]],
+    treatment: Treatment,
+    mismatch: FormMismatch | None,
+    *,
+    target_language: str,
+    testset: str,
+    sha256: str,
+    search: str = "",
+    done: str = "",
+) -> list[ScoreRecord]:
+    """Return the scores of `hyp` and `ref` once prepared; the signature says how, and how the sides
+    differ.
 
     `done` is what was done to them before.
     """
@@ -196,13 +265,20 @@ def score_sides(
     if treatment.lower_cases and not treatment.is_as_given:
         metrics = [metric for metric in metrics if metric.endswith(CASE_SUFFIX)] or metrics
     scores = score_hypotheses(
-        prepared["hyp"], prepared["ref"], metrics=metrics, target_language=target_language, hypotheses_sha256=sha256,
-        references_sha256=lines_sha256(sides["ref"]), testset=testset,
-    )  # fmt: skip
+        prepared["hyp"],
+        prepared["ref"],
+        metrics=metrics,
+        target_language=target_language,
+        hypotheses_sha256=sha256,
+        references_sha256=lines_sha256(sides["ref"]),
+        testset=testset,
+    )
     unlike = f"unlike:{mismatch.tags}" if mismatch is not None else ""
     parts = [search, done, f"input:{treated}" if treated else "", unlike]
     added = "".join(f"|{part}" for part in parts if part)
-    return [msgspec.structs.replace(score, signature=f"{score.signature}{added}") for score in scores]
+    return [
+        msgspec.structs.replace(score, signature=f"{score.signature}{added}") for score in scores
+    ]
 
 
 def _references(args: Flags, output: SystemOutput) -> tuple[list[str], str]:
@@ -213,7 +289,8 @@ def _references(args: Flags, output: SystemOutput) -> tuple[list[str], str]:
             return file.lines, str(args.references)
         if file.references is None:
             raise ScoreError(
-                f"{args.references}: fairseq-generate's log has no T- lines (references); name a file of references"
+                f"{args.references}: fairseq-generate's log has no T- lines (references); name a"
+                " file of references"
             )
         return file.references, str(args.references)
     if args.testset is not None:
@@ -222,7 +299,9 @@ def _references(args: Flags, output: SystemOutput) -> tuple[list[str], str]:
         return public_references(args.testset, args.language_pair), args.testset
     if output.references is not None:
         return output.references, f"{output.path} (its T- lines)"
-    raise UsageError("--hypotheses needs --testset NAME of a public test set, or --references FILE; see --help")
+    raise UsageError(
+        "--hypotheses needs --testset NAME of a public test set, or --references FILE; see --help"
+    )
 
 
 def _command(args: Flags, *flags: str) -> list[str]:

@@ -1,4 +1,6 @@
-"""Learn the subword vocabulary from the training text: one for both languages, or one for each (section 5.1)."""
+"""Learn the subword vocabulary from the training text: one for both languages, or one for each
+(section 5.1).
+"""
 
 from pathlib import Path
 
@@ -23,4 +25,6 @@ def run(args: Flags) -> None:
     from aiayn.data.text.subword import segment_corpus
 
     text = read_record(args.text, ParallelText)
-    write_record(segment_corpus(read_corpus(args.corpus), text, record_path=args.record), args.record)
+    write_record(
+        segment_corpus(read_corpus(args.corpus), text, record_path=args.record), args.record
+    )

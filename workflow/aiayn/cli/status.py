@@ -1,8 +1,9 @@
-"""List the runs: state, update, loss, speed, time left, cost, job and node. With RUN: everything known about one run.
+"""List the runs: state, update, loss, speed, time left, cost, job and node. With RUN: everything
+known about one run.
 
-States: queued (with the reason), running, stopped (saved; the same command resumes it), failed, lost (it ended without
-a message), cancelled, done, unknown (its queue does not answer, or has no more of a job that may still run),
-damaged (its files cannot be read).
+States: queued (with the reason), running, stopped (saved; the same command resumes it), failed,
+lost (it ended without a message), cancelled, done, unknown (its queue does not answer, or has no
+more of a job that may still run), damaged (its files cannot be read).
 """
 
 from pathlib import Path
@@ -26,7 +27,10 @@ def run(args: Flags) -> None:
     """Print the state of runs."""
     if args.run is None:
         statuses = read_statuses(list_run_folders(args.runs_folder), QUEUES)
-        print(json_text(statuses) if args.json else render_statuses(statuses, args.runs_folder), end="")
+        print(
+            json_text(statuses) if args.json else render_statuses(statuses, args.runs_folder),
+            end="",
+        )
     else:
         (status,) = read_statuses([find_run_folder(args.runs_folder, args.run)], QUEUES)
         print(json_text(status) if args.json else render_status(status), end="")

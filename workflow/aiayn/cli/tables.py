@@ -1,14 +1,16 @@
-"""Render the paper's tables with our numbers beside the printed ones, from records or from logs alone.
+"""Render the paper's tables with our numbers beside the printed ones, from records or from logs
+alone.
 
-With --configfile, the records below results/<scale>/ are read; all must exist. With --so-far, those that exist are
-rendered into results/<scale>/so-far/, and missing, running and failed runs are named. --so-far changes no file of
-snakemake and may run beside it.
+With --configfile, the records below results/<scale>/ are read; all must exist. With --so-far, those
+that exist are rendered into results/<scale>/so-far/, and missing, running and failed runs are
+named. --so-far changes no file of snakemake and may run beside it.
 
-With --from-logs, the tables are rendered from folders and their subfolders: no config, checkpoints, torch or fairseq
-are needed. Runs of ours (results/, or a folder of paper_tables/measured/) fill the tables of their scale, in
-<output>/<scale>/, as those of the pipeline; a score counts only if its translations are there. Any other
-log of fairseq 0.9 to 0.12 (training logs in the formats simple, tqdm and json, the output of fairseq-generate; plain,
-.gz or .xz) finds its row by its hyper-parameters; a log that fills no cell is listed with the reason. Examples:
+With --from-logs, the tables are rendered from folders and their subfolders: no config, checkpoints,
+torch or fairseq are needed. Runs of ours (results/, or a folder of paper_tables/measured/) fill the
+tables of their scale, in <output>/<scale>/, as those of the pipeline; a score counts only if its
+translations are there. Any other log of fairseq 0.9 to 0.12 (training logs in the formats simple,
+tqdm and json, the output of fairseq-generate; plain, .gz or .xz) finds its row by its
+hyper-parameters; a log that fills no cell is listed with the reason. Examples:
   aiayn tables --from-logs paper_tables/measured/multi30k
   aiayn tables --from-logs runs results --output results/from-logs
 """
@@ -32,7 +34,10 @@ MAX_NOT_READ = 20  # files that are named on the terminal
 class Flags:
     configfile: Path | None = flag("the scale's config file", "FILE", excludes="source")
     config_json: dict[str, object] | None = flag(
-        "the merged config as one JSON object (for the pipeline)", "JSON", excludes="source", parse=json.loads
+        "the merged config as one JSON object (for the pipeline)",
+        "JSON",
+        excludes="source",
+        parse=json.loads,
     )
     from_logs: list[Path] | None = flag(
         "folders of logs and records, with their subfolders", "FOLDER", excludes="source"
@@ -40,14 +45,18 @@ class Flags:
     config: list[str] = CONFIG
     results: Path = RESULTS
     so_far: bool = flag("render what exists; name what is missing")
-    output: Path | None = flag("for --from-logs: where to write (default: results/from-logs)", "FOLDER")
+    output: Path | None = flag(
+        "for --from-logs: where to write (default: results/from-logs)", "FOLDER"
+    )
 
 
 def run(args: Flags) -> None:
     """Render everything and print where the page is."""
     if args.from_logs is not None:
         if args.so_far:
-            raise UsageError("--so-far: belongs to --configfile; --from-logs always takes what there is; omit it")
+            raise UsageError(
+                "--so-far: belongs to --configfile; --from-logs always takes what there is; omit it"
+            )
         made = make_tables_from_logs(args.from_logs, args.output or args.results / "from-logs")
         for fault in made.faults:
             print(f"aiayn tables: {fault.text}", file=sys.stderr)
@@ -55,15 +64,22 @@ def run(args: Flags) -> None:
             print(f"aiayn tables: {sentence}", file=sys.stderr)
         if len(made.not_read) > MAX_NOT_READ:
             num_others = len(made.not_read) - MAX_NOT_READ
-            print(f"aiayn tables: {num_others:,} more are not read; the table of logs names them", file=sys.stderr)
+            print(
+                f"aiayn tables: {num_others:,} more are not read; the table of logs names them",
+                file=sys.stderr,
+            )
         print(*made.pages, sep="\n")
         return
     if args.config and args.configfile is None:
         raise UsageError(
-            f"--config {args.config[0]}: belongs to --configfile, and --config-json is the whole config; omit it"
+            f"--config {args.config[0]}: belongs to --configfile, and --config-json is the whole"
+            " config; omit it"
         )
     if args.output is not None:
-        raise UsageError("--output: belongs to --from-logs; a scale's tables are written below --results; omit it")
+        raise UsageError(
+            "--output: belongs to --from-logs; a scale's tables are written below --results;"
+            " omit it"
+        )
     if args.configfile is not None:
         scale = read_changed_scale(args.configfile, args.config)
     else:

@@ -1,9 +1,11 @@
-"""Train one system on one corpus with one seed (section 5); resume it, or wait for it if it is running already.
+"""Train one system on one corpus with one seed (section 5); resume it, or wait for it if it is
+running already.
 
-The run is `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log, attempts.jsonl. Ctrl-C
-saves and ends; the same command resumes. On a cluster the job continues without this command, and the same command
-attaches to it again. --dry-run needs neither --binarized nor --record: in place of the 8 digits that the data decides
-it prints DIGEST in the run's name. Exit code 3: the run failed or was cancelled; there is no record.
+The run is `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log,
+attempts.jsonl. Ctrl-C saves and ends; the same command resumes. On a cluster the job continues
+without this command, and the same command attaches to it again. --dry-run needs neither --binarized
+nor --record: in place of the 8 digits that the data decides it prints DIGEST in the run's name.
+Exit code 3: the run failed or was cancelled; there is no record.
 """
 
 import shlex
@@ -27,8 +29,9 @@ from aiayn.spec.system import Overrides
 from aiayn.spec.training import Precision
 
 EXAMPLE = (
-    "aiayn train --scale demo --corpus demo_en_de --system base --seed 1 "
-    "--binarized results/demo/binarize/demo_en_de/record.json --record results/demo/train/demo_en_de/base/seed1.json"
+    "aiayn train --scale demo --corpus demo_en_de --system base --seed 1 --binarized"
+    " results/demo/binarize/demo_en_de/record.json --record"
+    " results/demo/train/demo_en_de/base/seed1.json"
 )
 
 
@@ -45,21 +48,34 @@ class Flags:
     precision: Precision | None = PRECISION
     record: Path | None = flag("where to write the record of the finished training")
     runs_folder: Path = RUNS_FOLDER
-    launcher: LauncherName = flag("local (default), slurm, or debug (in this process)", default="local")
-    cluster: str | None = flag("for slurm: a file of workflow/config/clusters; it sets the number of ranks", "NAME")
+    launcher: LauncherName = flag(
+        "local (default), slurm, or debug (in this process)", default="local"
+    )
+    cluster: str | None = flag(
+        "for slurm: a file of workflow/config/clusters; it sets the number of ranks", "NAME"
+    )
     dry_run: bool = flag("for a cluster: print what would be submitted")
-    num_models: int = flag("number of model-only checkpoints to keep", "N", parse=positive, default=1)
-    threads_per_rank: int = flag("CPU threads of each rank (default: 1; not for slurm)", parse=positive, default=1)
-    num_ranks: int = flag("processes that share each update (default: 1; not for slurm)", parse=positive, default=1)
+    num_models: int = flag(
+        "number of model-only checkpoints to keep", "N", parse=positive, default=1
+    )
+    threads_per_rank: int = flag(
+        "CPU threads of each rank (default: 1; not for slurm)", parse=positive, default=1
+    )
+    num_ranks: int = flag(
+        "processes that share each update (default: 1; not for slurm)", parse=positive, default=1
+    )
     fresh: bool = flag("start from update 0; the earlier run is set aside")
-    allow_long_runs: bool = flag("train even if more than 24 hours are predicted (default: refuse)", has_negation=True)
+    allow_long_runs: bool = flag(
+        "train even if more than 24 hours are predicted (default: refuse)", has_negation=True
+    )
 
 
 def _chosen_cluster(args: Flags) -> ClusterSpec | None:
     """Return the cluster to train on, None for a launcher of this machine.
 
     Raises:
-        UsageError: if a cluster's launcher has no cluster, or another is to print what it would submit.
+        UsageError: if a cluster's launcher has no cluster, or another is to print what it would
+        submit.
         ConfigError: if the cluster's file is at fault.
     """
     if args.launcher in CLUSTER_LAUNCHERS:
@@ -69,7 +85,10 @@ def _chosen_cluster(args: Flags) -> ClusterSpec | None:
         return read_cluster(args.cluster)
     if args.dry_run:
         known = ", ".join(CLUSTER_LAUNCHERS)
-        raise UsageError(f"--dry-run with --launcher {args.launcher}, which submits no file; add --launcher {known}")
+        raise UsageError(
+            f"--dry-run with --launcher {args.launcher}, which submits no file; add --launcher"
+            f" {known}"
+        )
     return None
 
 
@@ -80,11 +99,13 @@ def _check_beginning(args: Flags, begins_from: str | None) -> None:
         UsageError: if the flag is missing or superfluous.
     """
     if begins_from is None and args.begin_from is not None:
-        raise UsageError(f"--begin-from is given, but {args.system} begins at update 0; remove the flag")
+        raise UsageError(
+            f"--begin-from is given, but {args.system} begins at update 0; remove the flag"
+        )
     if begins_from is not None and args.begin_from is None and not args.dry_run:
         raise UsageError(
-            f"{args.system} continues a training of {begins_from}; add `--begin-from RECORD`, the record of "
-            f"{begins_from} with the same seed"
+            f"{args.system} continues a training of {begins_from}; add `--begin-from RECORD`, the"
+            f" record of {begins_from} with the same seed"
         )
 
 
@@ -92,21 +113,31 @@ def run(args: Flags) -> None:
     """Drive the training to its end, or print what would be submitted."""
     cluster = _chosen_cluster(args)
     data = None
-    binarized_path = args.binarized or corpus_record(Path("results"), args.scale, "binarize", args.corpus)
+    binarized_path = args.binarized or corpus_record(
+        Path("results"), args.scale, "binarize", args.corpus
+    )
     if not args.dry_run:
         if args.binarized is None or args.record is None:
             name = "--binarized" if args.binarized is None else "--record"
-            raise UsageError(f"{name} is missing; only --dry-run needs none; see `aiayn train --help`")
+            raise UsageError(
+                f"{name} is missing; only --dry-run needs none; see `aiayn train --help`"
+            )
         data = read_record(binarized_path, BinarizedCorpus)
         require_recorded_data_bin(data)
     request = make_request(
-        args.scale, args.corpus, args.system, args.seed, data,
-        binarized_path=binarized_path, runs_folder=args.runs_folder,
+        args.scale,
+        args.corpus,
+        args.system,
+        args.seed,
+        data,
+        binarized_path=binarized_path,
+        runs_folder=args.runs_folder,
         overrides=Overrides(updates=args.updates, precision=args.precision),
-        num_models=args.num_models, num_ranks=cluster.num_ranks if cluster else args.num_ranks,
+        num_models=args.num_models,
+        num_ranks=cluster.num_ranks if cluster else args.num_ranks,
         threads_per_rank=cluster.cpus_per_rank if cluster else args.threads_per_rank,
         command=shlex.join(["aiayn", *sys.argv[1:]]),
-    )  # fmt: skip
+    )
     _check_beginning(args, request.begins_from)
     if data is None or args.record is None:
         check_precision(request, cluster)
@@ -116,9 +147,13 @@ def run(args: Flags) -> None:
     if args.begin_from is not None:
         earlier = read_train_record(args.begin_from, args.runs_folder)
         request = begun_from(request, earlier, data)
-    if args.fresh or not request.folder.is_done():  # a finished run needs no machine: its record is copied
+    if (
+        args.fresh or not request.folder.is_done()
+    ):  # a finished run needs no machine: its record is copied
         prediction = check_feasible(
             request, data, scale=args.scale, allow_long_runs=args.allow_long_runs, cluster=cluster
         )
         request = msgspec.structs.replace(request, prediction=prediction)
-    drive(request, launcher=args.launcher, record_path=args.record, fresh=args.fresh, cluster=cluster)
+    drive(
+        request, launcher=args.launcher, record_path=args.record, fresh=args.fresh, cluster=cluster
+    )

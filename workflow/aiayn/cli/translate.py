@@ -1,9 +1,11 @@
-"""Translate sentences from standard input, one a line, with a trained run. Prints score, tab, translation.
+"""Translate sentences from standard input, one a line, with a trained run. Prints score, tab,
+translation.
 
-RUN is a run's name or any unique beginning of it (default: the newest finished run). A name that no run below
---results has is sought among the models shipped in paper_tables/measured, which need no training. The score is the one
-of beam search: log-probability (nats) divided by the length penalty; nearer to 0 is better. Input and output are plain
-text. The exception is a corpus that was segmented by others: there, type its subword pieces; the output is its tokens.
+RUN is a run's name or any unique beginning of it (default: the newest finished run). A name that no
+run below --results has is sought among the models shipped in paper_tables/measured, which need no
+training. The score is the one of beam search: log-probability (nats) divided by the length penalty;
+nearer to 0 is better. Input and output are plain text. The exception is a corpus that was segmented
+by others: there, type its subword pieces; the output is its tokens.
 """
 
 import sys
@@ -29,19 +31,28 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Translate line by line at a terminal, many lines at once from a pipe."""
-    finished = find_finished(args.results, args.run, args.average)  # before the imports, which take seconds
+    finished = find_finished(
+        args.results, args.run, args.average
+    )  # before the imports, which take seconds
 
     from aiayn.decode.decode import Translator, decoding_signature
     from aiayn.train.device import resolve_device
 
     split, join = text_splitter(finished, finished.data.source_language), text_joiner(finished)
     device = resolve_device(args.device)
-    translator = Translator(finished.checkpoint.path, finished.data.folder, finished.decoding, device=device)
+    translator = Translator(
+        finished.checkpoint.path, finished.data.folder, finished.decoding, device=device
+    )
     search = decoding_signature(finished.decoding)
     checkpoint = finished.checkpoint
-    print(f"{checkpoint.run}, {checkpoint.average}, {search}, from {checkpoint.path}", file=sys.stderr)
+    print(
+        f"{checkpoint.run}, {checkpoint.average}, {search}, from {checkpoint.path}", file=sys.stderr
+    )
     if finished.segmented is None:
-        print("this run reads text in pieces (`@@ ` inside words), as its corpus was published", file=sys.stderr)
+        print(
+            "this run reads text in pieces (`@@ ` inside words), as its corpus was published",
+            file=sys.stderr,
+        )
     if sys.stdin.isatty():
         print("one sentence a line; Ctrl-D ends", file=sys.stderr)
     for lines in _blocks(1 if sys.stdin.isatty() else LINES_AT_ONCE):
@@ -77,7 +88,9 @@ def _blocks(num_lines: int) -> Iterator[list[str]]:
         try:
             block.append(line.removesuffix(b"\n").decode("utf-8"))
         except UnicodeDecodeError as error:
-            raise CorpusError(f"standard input, line {line_number}: not UTF-8: {error}; convert it first") from error
+            raise CorpusError(
+                f"standard input, line {line_number}: not UTF-8: {error}; convert it first"
+            ) from error
         if len(block) == num_lines:
             yield block
             block = []

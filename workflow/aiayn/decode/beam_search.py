@@ -8,12 +8,13 @@ It has both penalties of length and both ways of stopping, fairseq's and tensor2
 | a sentence is done | with `beam_size` hypotheses | when no unfinished one can beat its best |
 | no words at all | barred: end of sentence cannot come first | allowed |
 
-Both stop at the sentence's own maximal length, and with beam 1 both are greedy. So a translation does not depend on its
-batch. The host asks the device which sentences are done at each step on a CPU, and every few steps on a GPU, where it
-would have to wait; a done sentence that is still in the batch keeps its best hypothesis.
+Both stop at the sentence's own maximal length, and with beam 1 both are greedy. So a translation
+does not depend on its batch. The host asks the device which sentences are done at each step on a
+CPU, and every few steps on a GPU, where it would have to wait; a done sentence that is still in the
+batch keeps its best hypothesis.
 
-Shapes are in the names: B sentences, K beams, N = B * K rows, C = 2 K candidates, V symbols, T tokens; J blocks of the
-vocabulary, I symbols in each. Log-probabilities are in nats.
+Shapes are in the names: B sentences, K beams, N = B * K rows, C = 2 K candidates, V symbols, T
+tokens; J blocks of the vocabulary, I symbols in each. Log-probabilities are in nats.
 """
 
 from typing import NamedTuple
@@ -29,12 +30,16 @@ from aiayn.spec.training import DecodingSpec
 BLOCK_SIZE = 16  # with larger blocks the maxima take longer than they save
 STEPS_BETWEEN_LOOKS = {"cpu": 1}  # after so many steps the host asks which sentences are done
 STEPS_BETWEEN_LOOKS_ELSEWHERE = 8
-LEAVING_FRACTION = 1 / 16  # done sentences leave when they are so many of the batch: removing fewer costs more
+LEAVING_FRACTION = (
+    1 / 16
+)  # done sentences leave when they are so many of the batch: removing fewer costs more
 assert COLUMN_MULTIPLE % BLOCK_SIZE == 0
 
 
 class BestHypothesis(NamedTuple):
-    """The best hypothesis of a sentence: symbols without the end, summed log-probability (nats), and that penalised."""
+    """The best hypothesis of a sentence: symbols without the end, summed log-probability (nats),
+    and that penalised.
+    """
 
     symbols: list[int]
     log_probability_nats: float
@@ -59,13 +64,17 @@ class _Finished(NamedTuple):
 
 
 def length_penalty(decoding: DecodingSpec, num_tokens: int) -> float:
-    """Return n^alpha, or ((5 + n) / 6)^alpha (Wu et al. 2016, equation 14), of n tokens, the end counted."""
+    """Return n^alpha, or ((5 + n) / 6)^alpha (Wu et al. 2016, equation 14), of n tokens, the end
+    counted.
+    """
     base = (5 + num_tokens) / 6 if decoding.length_penalty_form == "gnmt" else num_tokens
     return float(base**decoding.length_penalty_alpha)
 
 
 def max_length(decoding: DecodingSpec, num_source_tokens: int) -> int:
-    """Return the most tokens before the end that a target may have, for a source of so many with its end."""
+    """Return the most tokens before the end that a target may have, for a source of so many with
+    its end.
+    """
     return int(decoding.max_length_per_source_token * num_source_tokens + decoding.max_extra_tokens)
 
 
@@ -73,11 +82,16 @@ def check_search(decoding: DecodingSpec, num_symbols: int) -> None:
     """Refuse what no search can do in a vocabulary of so many symbols.
 
     Raises:
-        ConfigError: for a beam too large for the vocabulary, and a reward for length with tensor2tensor's stop, which
-            would come too early.
+        ConfigError: for a beam too large for the vocabulary, and a reward for length with
+            tensor2tensor's stop, which would come too early.
     """
-    largest_beam = (num_symbols - 1) // 2  # fairseq would cut the beam in silence, or go on with ended hypotheses
-    expected = f"1 to {largest_beam}, as 2 candidates a beam are drawn from this vocabulary of {num_symbols}"
+    largest_beam = (
+        num_symbols - 1
+    ) // 2  # fairseq would cut the beam in silence, or go on with ended hypotheses
+    expected = (
+        f"1 to {largest_beam}, as 2 candidates a beam are drawn from this vocabulary of"
+        f" {num_symbols}"
+    )
     _require("beam_size", 1 <= decoding.beam_size <= largest_beam, decoding.beam_size, expected)
     alpha = decoding.length_penalty_alpha
     is_reward = decoding.stop == "tensor2tensor" and alpha < 0
@@ -87,42 +101,67 @@ def check_search(decoding: DecodingSpec, num_symbols: int) -> None:
 def _require(key: str, is_right: bool, value: object, expected: str) -> None:
     if not is_right:
         raise ConfigError(
-            f"{key} is {value!r}; expected {expected}; correct the command line, or `decoding` in the system's file"
+            f"{key} is {value!r}; expected {expected}; correct the command line, or `decoding` in"
+            " the system's file"
         )
 
 
 @torch.inference_mode()
 def search_batch(
-    steps: DecoderSteps, source_BS: Tensor, lengths: list[int], decoding: DecodingSpec, *, padding: int, end: int
+    steps: DecoderSteps,
+    source_BS: Tensor,
+    lengths: list[int],
+    decoding: DecodingSpec,
+    *,
+    padding: int,
+    end: int,
 ) -> list[BestHypothesis | None]:
     """Return the best hypothesis of each sentence; None where the model's outputs are not numbers.
 
-    Sources are padded on the left; `lengths` count the end. `padding` is never chosen; `end` begins and ends a target.
+    Sources are padded on the left; `lengths` count the end. `padding` is never chosen; `end` begins
+    and ends a target.
     """
     return _Search(steps, source_BS, lengths, decoding, padding=padding, end=end).run()
 
 
 class _Search:
-    """The state of one batch's search: its remaining sentences, their unfinished hypotheses, their best ended ones."""
+    """The state of one batch's search: its remaining sentences, their unfinished hypotheses, their
+    best ended ones.
+    """
 
     def __init__(
-        self, steps: DecoderSteps, source_BS: Tensor, lengths: list[int], decoding: DecodingSpec, *, padding: int,
+        self,
+        steps: DecoderSteps,
+        source_BS: Tensor,
+        lengths: list[int],
+        decoding: DecodingSpec,
+        *,
+        padding: int,
         end: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.steps, self.decoding, self.padding, self.end = steps, decoding, padding, end
         num_sentences, device = len(lengths), source_BS.device
         self.beam_size = decoding.beam_size
-        self.is_by_fairseq = decoding.stop == "fairseq" or self.beam_size == 1  # both are greedy with one beam
+        self.is_by_fairseq = (
+            decoding.stop == "fairseq" or self.beam_size == 1
+        )  # both are greedy with one beam
         self.may_be_empty = decoding.stop == "tensor2tensor"
-        self.max_lengths = [min(max_length(decoding, length), steps.max_tokens - 1) for length in lengths]
+        self.max_lengths = [
+            min(max_length(decoding, length), steps.max_tokens - 1) for length in lengths
+        ]
         shortest = min(self.max_lengths)
         _require(
-            "longest translation", self.may_be_empty or shortest >= 1, shortest, "1 token or more, by stop fairseq"
+            "longest translation",
+            self.may_be_empty or shortest >= 1,
+            shortest,
+            "1 token or more, by stop fairseq",
         )
         self.max_length_B = torch.tensor(self.max_lengths, device=device)
         bound_penalties = [length_penalty(decoding, length + 1) for length in self.max_lengths]
         self.bound_penalty_B = torch.tensor(bound_penalties, device=device)
-        self.sentence_indices = list(range(num_sentences))  # of the remaining sentences, in the whole batch
+        self.sentence_indices = list(
+            range(num_sentences)
+        )  # of the remaining sentences, in the whole batch
         self.best: list[BestHypothesis | None] = [None] * num_sentences
         # At the first step a sentence has one hypothesis, the empty one.
         self.log_probability_BK = torch.zeros(num_sentences, 1, device=device)
@@ -133,10 +172,16 @@ class _Search:
             token_BT=torch.empty(num_sentences, 0, dtype=torch.long, device=device),
             num_tokens_B=torch.zeros(num_sentences, dtype=torch.long, device=device),
         )
-        self.num_ended_B = torch.zeros(num_sentences, dtype=torch.long, device=device)  # by fairseq's rule alone
+        self.num_ended_B = torch.zeros(
+            num_sentences, dtype=torch.long, device=device
+        )  # by fairseq's rule alone
         self.is_done_B = torch.zeros(num_sentences, dtype=torch.bool, device=device)
-        self.steps_between_looks = STEPS_BETWEEN_LOOKS.get(device.type, STEPS_BETWEEN_LOOKS_ELSEWHERE)
-        self.nats_NV = torch.empty(0, 0, device=device)  # kept from step to step, so that its memory is not mapped anew
+        self.steps_between_looks = STEPS_BETWEEN_LOOKS.get(
+            device.type, STEPS_BETWEEN_LOOKS_ELSEWHERE
+        )
+        self.nats_NV = torch.empty(
+            0, 0, device=device
+        )  # kept from step to step, so that its memory is not mapped anew
         steps.start(source_BS)
 
     def run(self) -> list[BestHypothesis | None]:
@@ -144,8 +189,12 @@ class _Search:
         step = 0
         while True:
             candidates = self._candidates(step)
-            is_ending_BC = candidates.symbol_BC.eq(self.end) & candidates.log_probability_BC.ne(-torch.inf)
-            finish = self._finish_as_fairseq if self.is_by_fairseq else self._finish_as_tensor2tensor
+            is_ending_BC = candidates.symbol_BC.eq(self.end) & candidates.log_probability_BC.ne(
+                -torch.inf
+            )
+            finish = (
+                self._finish_as_fairseq if self.is_by_fairseq else self._finish_as_tensor2tensor
+            )
             self.is_done_B |= finish(candidates, is_ending_BC, step) | self.max_length_B.le(step)
             sentence_B = self._remove_done(step)
             if not self.sentence_indices:
@@ -156,19 +205,26 @@ class _Search:
     def _candidates(self, step: int) -> _Candidates:
         """Return the 2 `beam_size` best continuations of each sentence, over all its beams.
 
-        They lie in at most as many blocks of symbols, those with the highest maxima; only these blocks are sorted.
+        They lie in at most as many blocks of symbols, those with the highest maxima; only these
+        blocks are sorted.
         """
         nats_NV = self._log_probabilities(step)
         num_sentences, num_beams = self.log_probability_BK.shape
-        nats_NIJ = nats_NV.view(len(nats_NV), BLOCK_SIZE, -1)  # block j has the symbols j, j + J, j + 2 J and so on
+        nats_NIJ = nats_NV.view(
+            len(nats_NV), BLOCK_SIZE, -1
+        )  # block j has the symbols j, j + J, j + 2 J and so on
         num_blocks = nats_NIJ.shape[2]
         highest_BKJ = nats_NIJ.amax(dim=1).view(num_sentences, num_beams, -1)
         highest_BQ = (highest_BKJ + self.log_probability_BK[..., None]).flatten(1)  # Q = K * J
         num_candidates = 2 * self.beam_size
-        flat_index_BC = highest_BQ.topk(min(num_candidates, highest_BQ.shape[1]), sorted=False).indices
+        flat_index_BC = highest_BQ.topk(
+            min(num_candidates, highest_BQ.shape[1]), sorted=False
+        ).indices
         beam_BC, block_BC = flat_index_BC // num_blocks, flat_index_BC % num_blocks
         row_BC = beam_BC + torch.arange(num_sentences, device=beam_BC.device)[:, None] * num_beams
-        nats_BCI = nats_NIJ[row_BC, :, block_BC] + self.log_probability_BK.gather(1, beam_BC)[..., None]
+        nats_BCI = (
+            nats_NIJ[row_BC, :, block_BC] + self.log_probability_BK.gather(1, beam_BC)[..., None]
+        )
         best_BC, flat_index_BC = nats_BCI.flatten(1).topk(num_candidates)
         chosen_BC, in_block_BC = flat_index_BC // BLOCK_SIZE, flat_index_BC % BLOCK_SIZE
         symbol_BC = in_block_BC * num_blocks + block_BC.gather(1, chosen_BC)
@@ -180,7 +236,9 @@ class _Search:
         )
 
     def _log_probabilities(self, step: int) -> Tensor:
-        """Return each row's log-probabilities in whole blocks; minus infinity for symbols that may not be chosen."""
+        """Return each row's log-probabilities in whole blocks; minus infinity for symbols that may
+        not be chosen.
+        """
         logits_NV = self.steps.logits(self.token_BKT[:, :, -1].flatten())
         num_filling = -logits_NV.shape[1] % BLOCK_SIZE
         if num_filling:
@@ -199,37 +257,55 @@ class _Search:
             nats_NV.masked_fill_(is_longest_N1 & is_word_V, -torch.inf)
         return nats_NV
 
-    def _finish_as_fairseq(self, candidates: _Candidates, is_ending_BC: Tensor, step: int) -> Tensor:
-        """End hypotheses among the first `beam_size` candidates; return the sentences with `beam_size` ended, (B,)."""
-        is_among_first_C = torch.arange(is_ending_BC.shape[1], device=is_ending_BC.device) < self.beam_size
+    def _finish_as_fairseq(
+        self, candidates: _Candidates, is_ending_BC: Tensor, step: int
+    ) -> Tensor:
+        """End hypotheses among the first `beam_size` candidates; return the sentences with
+        `beam_size` ended, (B,).
+        """
+        is_among_first_C = (
+            torch.arange(is_ending_BC.shape[1], device=is_ending_BC.device) < self.beam_size
+        )
         num_after_BC = self.num_ended_B[:, None] + (is_ending_BC & is_among_first_C).cumsum(dim=1)
         self.num_ended_B = num_after_BC[:, -1]
-        self._keep_best(candidates, is_ending_BC & is_among_first_C & num_after_BC.le(self.beam_size), step)
+        self._keep_best(
+            candidates, is_ending_BC & is_among_first_C & num_after_BC.le(self.beam_size), step
+        )
         return self.num_ended_B.ge(self.beam_size)
 
-    def _finish_as_tensor2tensor(self, candidates: _Candidates, is_ending_BC: Tensor, step: int) -> Tensor:
-        """End all hypotheses that can end; return the sentences whose best no unfinished hypothesis can beat, (B,).
+    def _finish_as_tensor2tensor(
+        self, candidates: _Candidates, is_ending_BC: Tensor, step: int
+    ) -> Tensor:
+        """End all hypotheses that can end; return the sentences whose best no unfinished hypothesis
+        can beat, (B,).
 
-        A log-probability only falls and the penalty of length only grows, which bounds the score of an unfinished
-        hypothesis. tensor2tensor continues until the worst of the `beam_size` best is beyond reach as well; that can
-        change the others, never the best.
+        A log-probability only falls and the penalty of length only grows, which bounds the score of
+        an unfinished hypothesis. tensor2tensor continues until the worst of the `beam_size` best is
+        beyond reach as well; that can change the others, never the best.
         """
         self._keep_best(candidates, is_ending_BC, step)
-        best_unfinished_B = candidates.log_probability_BC.masked_fill(is_ending_BC, -torch.inf).amax(dim=1)
+        best_unfinished_B = candidates.log_probability_BC.masked_fill(
+            is_ending_BC, -torch.inf
+        ).amax(dim=1)
         return self.finished.score_B.gt(best_unfinished_B / self.bound_penalty_B)
 
     def _keep_best(self, candidates: _Candidates, is_ending_BC: Tensor, step: int) -> None:
         """Replace a sentence's best ended hypothesis where one that ends now is better.
 
-        In a done sentence this changes nothing: later hypotheses are beyond its maximal length, or below its bound.
+        In a done sentence this changes nothing: later hypotheses are beyond its maximal length, or
+        below its bound.
         """
         finished = self.finished
-        ended_B, candidate_B = candidates.log_probability_BC.masked_fill(~is_ending_BC, -torch.inf).max(dim=1)
+        ended_B, candidate_B = candidates.log_probability_BC.masked_fill(
+            ~is_ending_BC, -torch.inf
+        ).max(dim=1)
         score_B = ended_B / length_penalty(self.decoding, step + 1)
         is_better_B = score_B.gt(finished.score_B)
         beam_B = candidates.beam_BC.gather(1, candidate_B[:, None])[:, 0]
         token_BT = self.token_BKT[torch.arange(len(beam_B), device=beam_B.device), beam_B, 1:]
-        best_BT = functional.pad(finished.token_BT, (0, token_BT.shape[1] - finished.token_BT.shape[1]))
+        best_BT = functional.pad(
+            finished.token_BT, (0, token_BT.shape[1] - finished.token_BT.shape[1])
+        )
         self.finished = _Finished(
             score_B=torch.where(is_better_B, score_B, finished.score_B),
             log_probability_B=torch.where(is_better_B, ended_B, finished.log_probability_B),
@@ -238,31 +314,49 @@ class _Search:
         )
 
     def _remove_done(self, step: int) -> Tensor | None:
-        """Remove done sentences from the batch; return the indices of those that remain, None if all do."""
+        """Remove done sentences from the batch; return the indices of those that remain, None if
+        all do.
+        """
         is_last = step >= max(self.max_lengths)  # known without asking the device
         if not is_last and (step + 1) % self.steps_between_looks:
             return None
         is_done = self.is_done_B.tolist()
         num_done = sum(is_done)
-        if num_done == 0 or (num_done < len(is_done) and num_done < LEAVING_FRACTION * len(is_done)):
+        if num_done == 0 or (
+            num_done < len(is_done) and num_done < LEAVING_FRACTION * len(is_done)
+        ):
             return None
-        rows = zip(self.finished.score_B.tolist(), self.finished.log_probability_B.tolist(),
-                   self.finished.num_tokens_B.tolist(), self.finished.token_BT.tolist(), strict=True)  # fmt: skip
+        rows = zip(
+            self.finished.score_B.tolist(),
+            self.finished.log_probability_B.tolist(),
+            self.finished.num_tokens_B.tolist(),
+            self.finished.token_BT.tolist(),
+            strict=True,
+        )
         for sentence_index, is_sentence_done, (score, log_probability, num_tokens, tokens) in zip(
             self.sentence_indices, is_done, rows, strict=True
         ):
             if is_sentence_done and score > -torch.inf:
-                self.best[sentence_index] = BestHypothesis(tokens[:num_tokens], log_probability, score)
-        remaining = [index for index, is_sentence_done in enumerate(is_done) if not is_sentence_done]
+                self.best[sentence_index] = BestHypothesis(
+                    tokens[:num_tokens], log_probability, score
+                )
+        remaining = [
+            index for index, is_sentence_done in enumerate(is_done) if not is_sentence_done
+        ]
         self.sentence_indices = [self.sentence_indices[index] for index in remaining]
         self.max_lengths = [self.max_lengths[index] for index in remaining]
         sentence_B = torch.tensor(remaining, dtype=torch.long, device=self.max_length_B.device)
-        self.max_length_B, self.bound_penalty_B = self.max_length_B[sentence_B], self.bound_penalty_B[sentence_B]
+        self.max_length_B, self.bound_penalty_B = (
+            self.max_length_B[sentence_B],
+            self.bound_penalty_B[sentence_B],
+        )
         self.num_ended_B, self.is_done_B = self.num_ended_B[sentence_B], self.is_done_B[sentence_B]
         self.finished = _Finished(*(tensor[sentence_B] for tensor in self.finished))
         return sentence_B
 
-    def _extend(self, candidates: _Candidates, is_ending_BC: Tensor, sentence_B: Tensor | None) -> None:
+    def _extend(
+        self, candidates: _Candidates, is_ending_BC: Tensor, sentence_B: Tensor | None
+    ) -> None:
         """Extend the `beam_size` best candidates that have not ended by their symbols."""
         num_beams = self.log_probability_BK.shape[1]
         first_row_B = torch.arange(len(is_ending_BC), device=is_ending_BC.device) * num_beams

@@ -22,7 +22,9 @@ TOKENS_PER_BATCH_ELSEWHERE = 32_768
 
 
 class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
-    """The best translation of one line: its pieces, its summed log-probability (nats), and its rank score."""
+    """The best translation of one line: its pieces, its summed log-probability (nats), and its rank
+    score.
+    """
 
     pieces: list[str]
     log_probability_nats: float
@@ -40,7 +42,9 @@ def decoding_signature(decoding: DecodingSpec) -> str:
 class Translator:
     """A model with its dictionaries, ready to translate lines of pieces."""
 
-    def __init__(self, checkpoint_path: Path, data_folder: Path, decoding: DecodingSpec, *, device: str) -> None:
+    def __init__(
+        self, checkpoint_path: Path, data_folder: Path, decoding: DecodingSpec, *, device: str
+    ) -> None:
         self.model, self.task = load_average(checkpoint_path, data_folder, device=device)
         self.checkpoint_path, self.device = checkpoint_path, device
         self.steps = steps_of(self.model)
@@ -57,11 +61,16 @@ class Translator:
 
     def number(self, pieces: str) -> torch.Tensor:
         """Return the ids of a line of pieces, end of sentence included."""
-        encoded: torch.Tensor = self.task.source_dictionary.encode_line(pieces, add_if_not_exist=False).long()
+        encoded: torch.Tensor = self.task.source_dictionary.encode_line(
+            pieces, add_if_not_exist=False
+        ).long()
         return encoded
 
-    def translate(self, sources: list[torch.Tensor], bar: "tqdm[Any] | None" = None) -> list[Hypothesis]:
-        """Translate lines given as ids with end of sentence; lines above fairseq's 1,024 positions are cut.
+    def translate(
+        self, sources: list[torch.Tensor], bar: "tqdm[Any] | None" = None
+    ) -> list[Hypothesis]:
+        """Translate lines given as ids with end of sentence; lines above fairseq's 1,024 positions
+        are cut.
 
         Progress, in lines, is shown by `bar`, or by one of its own.
 
@@ -72,7 +81,11 @@ class Translator:
             with tqdm(total=len(sources), unit="line", desc="decode", disable=None) as own_bar:
                 return self.translate(sources, own_bar)
         sources = [
-            source if len(source) <= MAX_POSITIONS else torch.cat([source[: MAX_POSITIONS - 1], source[-1:]])
+            (
+                source
+                if len(source) <= MAX_POSITIONS
+                else torch.cat([source[: MAX_POSITIONS - 1], source[-1:]])
+            )
             for source in sources
         ]
         hypothesis_by_line: dict[int, Hypothesis] = {}
@@ -84,23 +97,34 @@ class Translator:
                 batch, batch_first=True, padding_value=padding, padding_side="left"
             ).to(self.device)
             lengths, end = list(map(len, batch)), dictionary.eos()
-            best = search_batch(self.steps, source_BS, lengths, self.decoding, padding=dictionary.pad(), end=end)
-            hypothesis_by_line |= {k: self._hypothesis(found, k) for k, found in zip(line_indices, best, strict=True)}
+            best = search_batch(
+                self.steps, source_BS, lengths, self.decoding, padding=dictionary.pad(), end=end
+            )
+            hypothesis_by_line |= {
+                k: self._hypothesis(found, k) for k, found in zip(line_indices, best, strict=True)
+            }
             bar.update(len(line_indices))
         return [hypothesis_by_line[index] for index in range(len(sources))]
 
     def _hypothesis(self, best: BestHypothesis | None, line_index: int) -> Hypothesis:
         if best is None:
             raise CheckpointError(
-                f"{self.checkpoint_path}: its outputs for line {line_index + 1} are not numbers; the training has "
-                "diverged: decode an earlier checkpoint, or lower the learning rate and train anew"
+                f"{self.checkpoint_path}: its outputs for line {line_index + 1} are not numbers;"
+                " the training has diverged: decode an earlier checkpoint, or lower the learning"
+                " rate and train anew"
             )
         pieces = [self.task.target_dictionary.symbols[symbol] for symbol in best.symbols]
-        return Hypothesis(pieces=pieces, log_probability_nats=best.log_probability_nats, score=best.score)
+        return Hypothesis(
+            pieces=pieces, log_probability_nats=best.log_probability_nats, score=best.score
+        )
 
 
-def _batches(lengths: list[int], decoding: DecodingSpec, tokens_per_batch: int) -> Iterator[list[int]]:
-    """Yield line indices, longest first, in batches of at most so many tokens, padding and longest targets counted."""
+def _batches(
+    lengths: list[int], decoding: DecodingSpec, tokens_per_batch: int
+) -> Iterator[list[int]]:
+    """Yield line indices, longest first, in batches of at most so many tokens, padding and longest
+    targets counted.
+    """
     longest_first = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     begin = 0
     while begin < len(longest_first):
@@ -111,14 +135,18 @@ def _batches(lengths: list[int], decoding: DecodingSpec, tokens_per_batch: int) 
 
 
 def load_source_lines(task: Any, split: str) -> list[torch.Tensor]:
-    """Return the source side of a data-bin's split, as ids with end of sentence, in order of line."""
+    """Return the source side of a data-bin's split, as ids with end of sentence, in order of
+    line.
+    """
     task.load_dataset(split)
     dataset = task.dataset(split)
     return [dataset.src[index] for index in range(len(dataset.src))]
 
 
 def decode_split(translator: Translator, split: str) -> tuple[list[Hypothesis], float]:
-    """Translate a split; return its hypotheses in order of line, and sentences a second without loading."""
+    """Translate a split; return its hypotheses in order of line, and sentences a second without
+    loading.
+    """
     sources = load_source_lines(translator.task, split)
     begin = time.perf_counter()
     hypotheses = translator.translate(sources)

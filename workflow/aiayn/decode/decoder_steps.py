@@ -1,12 +1,13 @@
 """Computes a model's next symbol, step by step, for all unfinished hypotheses of a batch at once.
 
-`steps_of` returns the steps of a beam search: for our transformer its decoder over plain tensors, as in section 3, and
-for every other architecture fairseq's own incremental decoding. One object serves one batch after another: `start`
-reads a batch of sentences, padded on the left; `logits` takes each row's newest token; `keep` selects the rows that
-continue. Both cache the earlier steps, one row a hypothesis.
+`steps_of` returns the steps of a beam search: for our transformer its decoder over plain tensors,
+as in section 3, and for every other architecture fairseq's own incremental decoding. One object
+serves one batch after another: `start` reads a batch of sentences, padded on the left; `logits`
+takes each row's newest token; `keep` selects the rows that continue. Both cache the earlier steps,
+one row a hypothesis.
 
-Shapes are in the names: B sentences, K beams, N = B * K rows, S source tokens, T steps so far, M = d_model, F = d_ff,
-H heads, D = d_k, E = d_v, P = H * D, R = H * E, L layers, V symbols.
+Shapes are in the names: B sentences, K beams, N = B * K rows, S source tokens, T steps so far, M =
+d_model, F = d_ff, H heads, D = d_k, E = d_v, P = H * D, R = H * E, L layers, V symbols.
 """
 
 from functools import partial
@@ -20,19 +21,26 @@ from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import DecoderLayer, join_sublayer
 from aiayn.model.transformer import Transformer
 
-FIRST_CAPACITY = 32  # steps that the caches have room for at first; it doubles when a sentence needs more
-COLUMN_MULTIPLE = 64  # of floats in a row of logits: a product of matrices is half as fast into rows of odd lengths
+FIRST_CAPACITY = (
+    32  # steps that the caches have room for at first; it doubles when a sentence needs more
+)
+# of floats in a row of logits: a product of matrices is half as fast into rows of odd lengths
+COLUMN_MULTIPLE = 64
 
 
 class FairseqSteps:
-    """The steps of one of fairseq's own architectures, by its incremental state: one encoder output a row.
+    """The steps of one of fairseq's own architectures, by its incremental state: one encoder output
+    a row.
 
     `max_tokens` is the most that a target can have, its end included.
     """
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.num_symbols, self.max_tokens = len(model.decoder.dictionary), int(model.max_decoder_positions())
+        self.num_symbols, self.max_tokens = (
+            len(model.decoder.dictionary),
+            int(model.max_decoder_positions()),
+        )
         self.padding = model.encoder.dictionary.pad()
 
     def start(self, source_BS: Tensor) -> None:
@@ -45,7 +53,9 @@ class FairseqSteps:
     def logits(self, token_N: Tensor) -> Tensor:
         """Return log-probabilities after one more token a row, (N, V)."""
         self.token_NT = torch.cat([self.token_NT, token_N[:, None]], dim=1)
-        output = self.model.decoder(self.token_NT, encoder_out=self.encoder_out, incremental_state=self.state)
+        output = self.model.decoder(
+            self.token_NT, encoder_out=self.encoder_out, incremental_state=self.state
+        )
         log_probability_N1V: Tensor = self.model.get_normalized_probs(
             (output[0][:, -1:], output[1]), log_probs=True, sample=None
         )
@@ -59,7 +69,9 @@ class FairseqSteps:
 
 
 class _Attention(NamedTuple):
-    """An attention's weights; projections of the same input are one matrix, and the queries' include the scale."""
+    """An attention's weights; projections of the same input are one matrix, and the queries'
+    include the scale.
+    """
 
     query_weight: Tensor  # (P, M); of self-attention (P + P + R, M), with keys and values
     query_bias: Tensor | None
@@ -96,21 +108,28 @@ class _Layer(NamedTuple):
     source_attention: _Attention
     fc1: nn.Linear
     fc2: nn.Linear
-    norms: tuple[nn.Module, nn.Module, nn.Module]  # of self-attention, attention over the source, feed-forward
+    norms: tuple[
+        nn.Module, nn.Module, nn.Module
+    ]  # of self-attention, attention over the source, feed-forward
 
 
 class TransformerSteps:
-    """The decoder of section 3.1 for one new token a row, without dropout, with the model's present weights.
+    """The decoder of section 3.1 for one new token a row, without dropout, with the model's present
+    weights.
 
-    Keys and values of earlier steps lie in two buffers, (L, T, N, P) and (L, T, N, R), in turn: `keep` copies from one
-    to the other. Those of the encoder's output are computed once a sentence, and its beams read them together.
+    Keys and values of earlier steps lie in two buffers, (L, T, N, P) and (L, T, N, R), in turn:
+    `keep` copies from one to the other. Those of the encoder's output are computed once a sentence,
+    and its beams read them together.
     """
 
     @torch.inference_mode()
     def __init__(self, model: Transformer) -> None:
         self.encoder, decoder = model.encoder, model.decoder
         layers = cast(list[DecoderLayer], decoder.layers)
-        self.num_symbols, self.max_tokens = decoder.output_projection.out_features, decoder.max_positions()
+        self.num_symbols, self.max_tokens = (
+            decoder.output_projection.out_features,
+            decoder.max_positions(),
+        )
         self.embedding_VM, self.embed_scale = decoder.embed_tokens.weight, decoder.embed_scale
         self.position_TM = decoder.embed_positions.weight[decoder.embed_positions.offset :]
         self.layers = [
@@ -135,14 +154,22 @@ class TransformerSteps:
         memory = self.encoder(source_BS)
         memory_BSM, padding_mask_BS = memory["memory_BSM"], memory["padding_mask_BS"]
         self.num_sentences = len(source_BS)
-        self.padding_mask_B11S = padding_mask_BS[:, None, None] if bool(padding_mask_BS.any()) else None
+        self.padding_mask_B11S = (
+            padding_mask_BS[:, None, None] if bool(padding_mask_BS.any()) else None
+        )
         self.source_keys, self.source_values = [], []
         for layer in self.layers:
             weights = layer.source_attention
             packed_BSP = functional.linear(memory_BSM, weights.memory_weight, weights.memory_bias)
-            k_BSP, v_BSR = torch.split(packed_BSP, [self.num_heads * self.d_k, self.num_heads * self.d_v], dim=-1)
-            self.source_keys.append(self._heads(k_BSP).permute(0, 2, 3, 1).contiguous())  # (B, H, D, S)
-            self.source_values.append(self._heads(v_BSR).transpose(1, 2).contiguous())  # (B, H, S, E)
+            k_BSP, v_BSR = torch.split(
+                packed_BSP, [self.num_heads * self.d_k, self.num_heads * self.d_v], dim=-1
+            )
+            self.source_keys.append(
+                self._heads(k_BSP).permute(0, 2, 3, 1).contiguous()
+            )  # (B, H, D, S)
+            self.source_values.append(
+                self._heads(v_BSR).transpose(1, 2).contiguous()
+            )  # (B, H, S, E)
         self.num_steps, self.num_rows = 0, self.num_sentences
         self.caches = self._make_caches(FIRST_CAPACITY, self.num_rows)
         self.spare_caches: tuple[Tensor, Tensor] | None = None
@@ -159,18 +186,26 @@ class TransformerSteps:
         return key_LTNP, value_LTNR
 
     def logits(self, token_N: Tensor) -> Tensor:
-        """Return the logits after one more token a row, (N, V or more); columns from `num_symbols` on are filling.
+        """Return the logits after one more token a row, (N, V or more); columns from `num_symbols`
+        on are filling.
 
         The caller may overwrite the tensor.
         """
         x_NM = torch.add(
-            self.position_TM[self.num_steps], functional.embedding(token_N, self.embedding_VM), alpha=self.embed_scale
+            self.position_TM[self.num_steps],
+            functional.embedding(token_N, self.embedding_VM),
+            alpha=self.embed_scale,
         )
         self.num_steps += 1
         for index, layer in enumerate(self.layers):
-            for sublayer, norm in zip((self._attend_to_target, self._attend_to_source, _feed_forward), layer.norms,
-                                      strict=True):  # fmt: skip
-                x_NM = join_sublayer(self.norm_order, x_NM, norm, partial(sublayer, layer=layer, index=index))
+            for sublayer, norm in zip(
+                (self._attend_to_target, self._attend_to_source, _feed_forward),
+                layer.norms,
+                strict=True,
+            ):
+                x_NM = join_sublayer(
+                    self.norm_order, x_NM, norm, partial(sublayer, layer=layer, index=index)
+                )
         if self.last_norm is not None:
             x_NM = self.last_norm(x_NM)
         if len(self.logits_NV) < self.num_rows:
@@ -178,7 +213,9 @@ class TransformerSteps:
         return torch.mm(x_NM, self.output_VM.t(), out=self.logits_NV[: self.num_rows])
 
     def _attend_to_target(self, x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
-        """Attend from each row's new token to the row's tokens, this one included (section 3.2.3); return (N, M)."""
+        """Attend from each row's new token to the row's tokens, this one included (section 3.2.3);
+        return (N, M).
+        """
         weights, (key_LTNP, value_LTNR) = layer.self_attention, self.caches
         packed_NQ = functional.linear(x_NM, weights.query_weight, weights.query_bias)
         d_p, d_r = key_LTNP.shape[-1], value_LTNR.shape[-1]
@@ -187,7 +224,8 @@ class TransformerSteps:
         value_LTNR[index, self.num_steps - 1] = v_NR
         k_TNHD = self._heads(key_LTNP[index, : self.num_steps])
         v_TNHE = self._heads(value_LTNR[index, : self.num_steps])
-        # One query a row: sums of products, faster than a product of matrices for each row and head.
+        # One query a row: sums of products, faster than a product of matrices for each row and
+        # head.
         score_TNH = _scores(self._heads(q_NP), k_TNHD, weights.additive_HD)
         read_NHE = (score_TNH.softmax(dim=0)[..., None] * v_TNHE).sum(dim=0)
         return functional.linear(read_NHE.flatten(1), weights.out_weight, weights.out_bias)
@@ -200,31 +238,42 @@ class TransformerSteps:
         if weights.additive_HD is None:
             score_BHKS = q_BHKD @ k_BHDS
         else:
-            score_BHKS = _scores(q_BHKD[:, :, :, None], k_BHDS.mT[:, :, None], weights.additive_HD[:, None, None])
+            score_BHKS = _scores(
+                q_BHKD[:, :, :, None], k_BHDS.mT[:, :, None], weights.additive_HD[:, None, None]
+            )
         if self.padding_mask_B11S is not None:
             score_BHKS = score_BHKS.masked_fill_(self.padding_mask_B11S, -torch.inf)
         read_BHKE = score_BHKS.softmax(dim=-1) @ self.source_values[index]
         return functional.linear(
-            read_BHKE.transpose(1, 2).reshape(self.num_rows, -1), weights.out_weight, weights.out_bias
+            read_BHKE.transpose(1, 2).reshape(self.num_rows, -1),
+            weights.out_weight,
+            weights.out_bias,
         )
 
     def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
-        """Continue with these rows, and with these sentences if some were removed (None: all remain)."""
+        """Continue with these rows, and with these sentences if some were removed (None: all
+        remain).
+        """
         if sentence_B is not None:
             self.num_sentences = len(sentence_B)
             self.source_keys = [k_BHDS.index_select(0, sentence_B) for k_BHDS in self.source_keys]
-            self.source_values = [v_BHSE.index_select(0, sentence_B) for v_BHSE in self.source_values]
+            self.source_values = [
+                v_BHSE.index_select(0, sentence_B) for v_BHSE in self.source_values
+            ]
             if self.padding_mask_B11S is not None:
                 self.padding_mask_B11S = self.padding_mask_B11S.index_select(0, sentence_B)
         self.num_rows = len(row_N)
-        # The next step needs room for one more token. Only the first step's buffers have fewer rows than `row_N`.
+        # The next step needs room for one more token. Only the first step's buffers have fewer rows
+        # than `row_N`.
         capacity = self.caches[0].shape[1] * (2 if self.num_steps == self.caches[0].shape[1] else 1)
         spare = self.spare_caches
         if spare is None or spare[0].shape[1] < capacity or spare[0].shape[2] < self.num_rows:
             spare = self._make_caches(capacity, self.num_rows)
         kept = (spare[0][:, :, : self.num_rows], spare[1][:, :, : self.num_rows])
         for from_LTNX, into_LTNX in zip(self.caches, kept, strict=True):
-            torch.index_select(from_LTNX[:, : self.num_steps], 2, row_N, out=into_LTNX[:, : self.num_steps])
+            torch.index_select(
+                from_LTNX[:, : self.num_steps], 2, row_N, out=into_LTNX[:, : self.num_steps]
+            )
         self.spare_caches, self.caches = self.caches, kept
 
 

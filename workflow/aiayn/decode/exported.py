@@ -1,4 +1,5 @@
-"""Loads an exported model: tensors, vocabularies and `config.json` of one folder, without checkpoint or data-bin.
+"""Loads an exported model: tensors, vocabularies and `config.json` of one folder, without
+checkpoint or data-bin.
 
 Nothing in such a folder is code, and nothing is unpickled: one of unknown origin may be tried.
 """
@@ -24,7 +25,8 @@ from aiayn.train.task import AiaynTranslationTask
 
 
 def load_average(path: Path, data_folder: Path, *, device: str) -> tuple[Any, Any]:
-    """Return the model of an averaged checkpoint with its data-bin, or of an export, which needs none; and its task.
+    """Return the model of an averaged checkpoint with its data-bin, or of an export, which needs
+    none; and its task.
 
     Raises:
         RecordError, CheckpointError: as `load_exported` and `load_model`.
@@ -35,7 +37,8 @@ def load_average(path: Path, data_folder: Path, *, device: str) -> tuple[Any, An
 
 
 def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
-    """Return the model of a safetensors export, ready to be evaluated, and a task with its dictionaries.
+    """Return the model of a safetensors export, ready to be evaluated, and a task with its
+    dictionaries.
 
     Neither a checkpoint nor a data-bin is read: only what lies in the folder.
 
@@ -46,7 +49,8 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
     record = read_record(folder / EXPORT_RECORD_NAME, ExportRecord)
     tensors = _read_tensors(folder, record)
     source_dictionary, target_dictionary = (
-        _read_dictionary(folder / record.vocabulary_file_by_side[side]) for side in ("source", "target")
+        _read_dictionary(folder / record.vocabulary_file_by_side[side])
+        for side in ("source", "target")
     )
     data = TrainingData(
         folder=str(folder),
@@ -71,13 +75,16 @@ def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]
         raise CheckpointError(f"{path}: absent or torn ({error}); export the run again") from error
     missing = sorted(set(record.tied.values()) - set(tensors))
     if missing:
-        raise CheckpointError(f"{path}: lacks {missing[0]}, which config.json names; export the run again")
+        raise CheckpointError(
+            f"{path}: lacks {missing[0]}, which config.json names; export the run again"
+        )
     tensors |= {name: tensors[stored_name] for name, stored_name in record.tied.items()}
     digest = tensors_sha256(tensors)
     if digest != record.tensors_sha256:
         raise CheckpointError(
-            f"{path}: its tensors' digest is {digest[:16]}, in config.json {record.tensors_sha256[:16]}; the two are "
-            "of different exports, or a byte has changed: export the run again"
+            f"{path}: its tensors' digest is {digest[:16]}, in config.json"
+            f" {record.tensors_sha256[:16]}; the two are of different exports, or a byte has"
+            " changed: export the run again"
         )
     return tensors
 
@@ -88,5 +95,7 @@ def _read_dictionary(path: Path) -> Dictionary:
     for symbol in symbols[len(dictionary) :]:
         dictionary.add_symbol(symbol)
     if dictionary.symbols != symbols:
-        raise CheckpointError(f"{path}: no list of different symbols that begins with <s>, <pad>, </s>, <unk>")
+        raise CheckpointError(
+            f"{path}: no list of different symbols that begins with <s>, <pad>, </s>, <unk>"
+        )
     return dictionary

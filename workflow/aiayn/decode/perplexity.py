@@ -1,8 +1,10 @@
-"""Measures a model on a test set, teacher-forced: perplexity per subword (Table 3), and whether its decoder attends.
+"""Measures a model on a test set, teacher-forced: perplexity per subword (Table 3), and whether its
+decoder attends.
 
-A post-norm model that has not started to learn from its source spreads its cross-attention evenly over it. Two numbers
-show that: the entropy of each head's weights over log S, which is 1 for even weights, and the bits a subword lost when
-all of them are made even. Shapes: B sentences, S source and T target tokens, H heads, P = H d_v, M = d_model, V pieces.
+A post-norm model that has not started to learn from its source spreads its cross-attention evenly
+over it. Two numbers show that: the entropy of each head's weights over log S, which is 1 for even
+weights, and the bits a subword lost when all of them are made even. Shapes: B sentences, S source
+and T target tokens, H heads, P = H d_v, M = d_model, V pieces.
 """
 
 import contextlib
@@ -24,7 +26,9 @@ TOKENS_PER_BATCH = 4000
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What `PerplexityRecord` holds of a test set; `target_pieces` are its target lines in pieces."""
+    """What `PerplexityRecord` holds of a test set; `target_pieces` are its target lines in
+    pieces.
+    """
 
     ppl_per_subword: float
     num_tokens: int
@@ -36,9 +40,10 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 def perplexity(checkpoint_path: Path, data_folder: Path, split: str, *, device: str) -> Measured:
     """Measure a checkpoint on a split of a data-bin.
 
-    Perplexity is exp of the mean negative log-likelihood in nats a target token, end of sentence included: 2^nll_loss
-    of fairseq's validation, which takes logarithms to base 2. It is of the model as it translates: the weights of
-    attention are computed beside its fused kernels, not in their place.
+    Perplexity is exp of the mean negative log-likelihood in nats a target token, end of sentence
+    included: 2^nll_loss of fairseq's validation, which takes logarithms to base 2. It is of the
+    model as it translates: the weights of attention are computed beside its fused kernels, not in
+    their place.
     """
     model, task = load_model(checkpoint_path, data_folder, device=device)
     task.load_dataset(split)
@@ -51,15 +56,22 @@ def perplexity(checkpoint_path: Path, data_folder: Path, split: str, *, device: 
         sample = dataset.collater([dataset[index] for index in batch])
         target_BT = sample["target"].to(device)
         source_BS, source_lengths_B, input_BT = (
-            sample["net_input"][name].to(device) for name in ("src_tokens", "src_lengths", "prev_output_tokens")
+            sample["net_input"][name].to(device)
+            for name in ("src_tokens", "src_lengths", "prev_output_tokens")
         )
         visible_BS = source_BS.ne(task.source_dictionary.pad())
-        # A source of one token has but one weight: its entropy over log 1 is no number, and is not counted.
-        counted_BT = target_BT.ne(task.target_dictionary.pad()) & (visible_BS.sum(dim=1, keepdim=True) > 1)
+        # A source of one token has but one weight: its entropy over log 1 is no number, and is not
+        # counted.
+        counted_BT = target_BT.ne(task.target_dictionary.pad()) & (
+            visible_BS.sum(dim=1, keepdim=True) > 1
+        )
         num_attending += int(counted_BT.sum())
         with torch.no_grad():
             encoder_out = model.encoder(source_BS, src_lengths=source_lengths_B)
-            with _hooked(layers, [partial(_add_entropy, counted_BT, visible_BS, sums) for sums in entropy_sums]):
+            with _hooked(
+                layers,
+                [partial(_add_entropy, counted_BT, visible_BS, sums) for sums in entropy_sums],
+            ):
                 logits_BTV, _ = model.decoder(input_BT, encoder_out=encoder_out)
             nll_nats += _nll_nats(logits_BTV, target_BT, task.target_dictionary.pad())
             if layers:
@@ -67,33 +79,50 @@ def perplexity(checkpoint_path: Path, data_folder: Path, split: str, *, device: 
                     logits_BTV, _ = model.decoder(input_BT, encoder_out=encoder_out)
                 uniform_nll_nats += _nll_nats(logits_BTV, target_BT, task.target_dictionary.pad())
         num_tokens += int(sample["ntokens"])
-    means = [torch.stack(sums).sum(dim=0) / num_attending for sums in entropy_sums] if num_attending else []
+    means = (
+        [torch.stack(sums).sum(dim=0) / num_attending for sums in entropy_sums]
+        if num_attending
+        else []
+    )
     return Measured(
         ppl_per_subword=math.exp(nll_nats / num_tokens),
         num_tokens=num_tokens,
         cross_attention_entropy=[mean_H.tolist() for mean_H in means] or None,
-        bits_lost_uniform=(uniform_nll_nats - nll_nats) / num_tokens / math.log(2) if layers else None,
-        target_pieces=[task.target_dictionary.string(dataset.tgt[index]) for index in range(len(dataset))],
+        bits_lost_uniform=(
+            (uniform_nll_nats - nll_nats) / num_tokens / math.log(2) if layers else None
+        ),
+        target_pieces=[
+            task.target_dictionary.string(dataset.tgt[index]) for index in range(len(dataset))
+        ],
     )
 
 
 def _nll_nats(logits_BTV: Tensor, target_BT: Tensor, padding_index: int) -> float:
     """Return the sum over target tokens of the negative log-likelihood."""
     flat_NV, flat_N = logits_BTV.float().flatten(0, 1), target_BT.flatten()
-    return float(nn.functional.cross_entropy(flat_NV, flat_N, ignore_index=padding_index, reduction="sum"))
+    return float(
+        nn.functional.cross_entropy(flat_NV, flat_N, ignore_index=padding_index, reduction="sum")
+    )
 
 
 def _attending_layers(model: Any) -> list[nn.Module]:
-    """Return the attention over the source of each decoder layer; none of lstm and fconv, where it has no heads."""
+    """Return the attention over the source of each decoder layer; none of lstm and fconv, where it
+    has no heads.
+    """
     layers = list(getattr(model.decoder, "layers", []))
-    return [layer.encoder_attn for layer in layers] if all(hasattr(layer, "encoder_attn") for layer in layers) else []
+    return (
+        [layer.encoder_attn for layer in layers]
+        if all(hasattr(layer, "encoder_attn") for layer in layers)
+        else []
+    )
 
 
 @contextlib.contextmanager
 def _hooked(modules: list[nn.Module], hooks: list[Any]) -> Iterator[None]:
     """Call each hook after its module, with the module, its arguments and its output."""
     handles = [
-        module.register_forward_hook(hook, with_kwargs=True) for module, hook in zip(modules, hooks, strict=True)
+        module.register_forward_hook(hook, with_kwargs=True)
+        for module, hook in zip(modules, hooks, strict=True)
     ]
     try:
         yield
@@ -103,9 +132,17 @@ def _hooked(modules: list[nn.Module], hooks: list[Any]) -> Iterator[None]:
 
 
 def _add_entropy(
-    counted_BT: Tensor, visible_BS: Tensor, sums: list[Tensor], module: Any, args: Any, kwargs: Any, output: Any
+    counted_BT: Tensor,
+    visible_BS: Tensor,
+    sums: list[Tensor],
+    module: Any,
+    args: Any,
+    kwargs: Any,
+    output: Any,
 ) -> None:
-    """Append each head's sum, over the target tokens that count, of the entropy of its weights over log S."""
+    """Append each head's sum, over the target tokens that count, of the entropy of its weights over
+    log S.
+    """
     if hasattr(module, "score"):  # ours
         weights_BHTS = module.forward(*args, **kwargs | {"needs_weights": True})[1]
     else:  # fairseq's, which has heads before sentences
@@ -116,8 +153,12 @@ def _add_entropy(
     sums.append(entropy_BHT.masked_fill(~counted_BT[:, None], 0.0).sum(dim=(0, 2)))
 
 
-def _read_evenly(visible_BS: Tensor, module: Any, args: Any, kwargs: Any, output: Any) -> tuple[Tensor, None]:
-    """Return a cross-attention's output as if all of its weights were 1 / S: it reads the mean of the values."""
+def _read_evenly(
+    visible_BS: Tensor, module: Any, args: Any, kwargs: Any, output: Any
+) -> tuple[Tensor, None]:
+    """Return a cross-attention's output as if all of its weights were 1 / S: it reads the mean of
+    the values.
+    """
     is_ours = hasattr(module, "score")
     memory_BSM = args[1] if is_ours else kwargs["value"].transpose(0, 1)
     values_BSP = module.v_proj(memory_BSM) * visible_BS[:, :, None]

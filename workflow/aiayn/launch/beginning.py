@@ -1,7 +1,9 @@
-"""Lets a training begin at the last checkpoint of a shorter training of the same model, seed and data.
+"""Lets a training begin at the last checkpoint of a shorter training of the same model, seed and
+data.
 
-Equation (3) has no horizon, so a training of 16,000 updates contains the training of 8,000. A system file names the
-shorter system under `begins_from`; the record of the longer training says where it began.
+Equation (3) has no horizon, so a training of 16,000 updates contains the training of 8,000. A
+system file names the shorter system under `begins_from`; the record of the longer training says
+where it began.
 """
 
 import logging
@@ -21,8 +23,11 @@ from aiayn.train.request import TrainingRequest
 logger = logging.getLogger(__name__)
 
 
-def begun_from(request: TrainingRequest, earlier: TrainRecord, data: BinarizedCorpus) -> TrainingRequest:
-    """Return the request with the beginning that its system asks for: the last update of the `earlier` training.
+def begun_from(
+    request: TrainingRequest, earlier: TrainRecord, data: BinarizedCorpus
+) -> TrainingRequest:
+    """Return the request with the beginning that its system asks for: the last update of the
+    `earlier` training.
 
     Raises:
         ConfigError: if the earlier training has another model, seed or data, or is not shorter.
@@ -37,23 +42,28 @@ def begun_from(request: TrainingRequest, earlier: TrainRecord, data: BinarizedCo
     )
     if earlier.run != expected:
         raise ConfigError(
-            f"{request.system}: --begin-from names the run {earlier.run}, expected {expected}, the training of "
-            f"{request.begins_from} with the same seed and data-bin; give its record"
+            f"{request.system}: --begin-from names the run {earlier.run}, expected {expected}, the"
+            f" training of {request.begins_from} with the same seed and data-bin; give its record"
         )
     if earlier.updates >= request.training.updates:
         raise ConfigError(
-            f"{request.system}: {request.training.updates} updates, but {earlier.run}, from which it begins, has "
-            f"{earlier.updates}; expected more; raise `updates`"
+            f"{request.system}: {request.training.updates} updates, but {earlier.run}, from which"
+            f" it begins, has {earlier.updates}; expected more; raise `updates`"
         )
-    beginning = Beginning(run=earlier.run, update=earlier.updates, tensors_sha256=earlier.tensors_sha256)
+    beginning = Beginning(
+        run=earlier.run, update=earlier.updates, tensors_sha256=earlier.tensors_sha256
+    )
     folder = RunFolder(earlier.run_folder)
     return msgspec.structs.replace(
-        request, beginning=beginning, beginning_path=str(folder.full_path(earlier.updates).absolute())
+        request,
+        beginning=beginning,
+        beginning_path=str(folder.full_path(earlier.updates).absolute()),
     )
 
 
 def place_beginning(request: TrainingRequest) -> None:
-    """Copy the checkpoint where a training begins into its folder, unless it has a checkpoint of its own.
+    """Copy the checkpoint where a training begins into its folder, unless it has a checkpoint of
+    its own.
 
     Raises:
         LaunchError: if that checkpoint no longer exists.
@@ -64,9 +74,12 @@ def place_beginning(request: TrainingRequest) -> None:
     source_path = Path(request.beginning_path)
     if not source_path.is_file():
         raise LaunchError(
-            f"{request.run}: begins at {source_path}, which does not exist; train {request.beginning.run} again "
-            "(`aiayn train --fresh`), or copy its checkpoints folder back"
+            f"{request.run}: begins at {source_path}, which does not exist; train"
+            f" {request.beginning.run} again (`aiayn train --fresh`), or copy its checkpoints"
+            " folder back"
         )
     with replace_on_success(folder.full_path(request.beginning.update)) as partial_path:
         shutil.copyfile(source_path, partial_path)
-    logger.info(f"{request.run}: begins at update {request.beginning.update} of {request.beginning.run}")
+    logger.info(
+        f"{request.run}: begins at update {request.beginning.update} of {request.beginning.run}"
+    )

@@ -1,8 +1,10 @@
-"""Copies the code that a job runs when the job is submitted: it may wait for days while the checkout changes.
+"""Copies the code that a job runs when the job is submitted: it may wait for days while the
+checkout changes.
 
-The copies of a runs folder are in `<runs folder>/code/<digest>/`, each named for its content and shared by all runs
-that were submitted with it. They are never changed; a folder that no run's jobs.jsonl names may be deleted. A driver
-copies the present code when it submits its first job, and its later jobs run that copy.
+The copies of a runs folder are in `<runs folder>/code/<digest>/`, each named for its content and
+shared by all runs that were submitted with it. They are never changed; a folder that no run's
+jobs.jsonl names may be deleted. A driver copies the present code when it submits its first job, and
+its later jobs run that copy.
 """
 
 import hashlib
@@ -22,10 +24,12 @@ def snapshot_folder(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> 
 
 
 def take_snapshot(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Path:
-    """Copy the code, as far as it is not copied yet, and return its folder, which must be first in PYTHONPATH.
+    """Copy the code, as far as it is not copied yet, and return its folder, which must be first in
+    PYTHONPATH.
 
-    The folder is whole when this returns, before any job is submitted with it: a file that an ended driver did not
-    come to, or that was changed or removed since (as on a swept scratch disk), is written. Each is whole or absent.
+    The folder is whole when this returns, before any job is submitted with it: a file that an ended
+    driver did not come to, or that was changed or removed since (as on a swept scratch disk), is
+    written. Each is whole or absent.
     """
     content_by_name = _read_sources(source_folder)
     folder = _copy_folder(runs_folder, content_by_name)
@@ -38,7 +42,9 @@ def take_snapshot(runs_folder: Path, source_folder: Path = _SOURCE_FOLDER) -> Pa
 
 
 def _read_sources(source_folder: Path) -> dict[str, bytes]:
-    """Return the content of every module by its path below the folder, read once, so that copy and name agree."""
+    """Return the content of every module by its path below the folder, read once, so that copy and
+    name agree.
+    """
     paths = (path for package in PACKAGES for path in (source_folder / package).rglob("*.py"))
     return {path.relative_to(source_folder).as_posix(): path.read_bytes() for path in sorted(paths)}
 

@@ -1,8 +1,10 @@
-"""Drives one training: submits, waits, shows progress, resumes after a lost job, and copies the finished run's record.
+"""Drives one training: submits, waits, shows progress, resumes after a lost job, and copies the
+finished run's record.
 
-It imports no torch, and knows its launcher by the protocol alone. A run is done when rank 0 has written `<run
-folder>/done.json`; all other events are in attempts.jsonl; only the launcher's queue says whether a job is in it. A
-driver that is killed leaves its job running; the next driver waits for that job.
+It imports no torch, and knows its launcher by the protocol alone. A run is done when rank 0 has
+written `<run folder>/done.json`; all other events are in attempts.jsonl; only the launcher's queue
+says whether a job is in it. A driver that is killed leaves its job running; the next driver waits
+for that job.
 """
 
 import contextlib
@@ -29,7 +31,12 @@ from aiayn.runs.clock import MACHINE_CLOCK, STEP_SECONDS, Clock
 from aiayn.runs.locks import is_held, take_lock
 from aiayn.runs.log import LogTail, read_log_tail
 from aiayn.runs.queue import QueuedJob, QueueError
-from aiayn.runs.run_folder import HEARTBEAT_TIMEOUT_SECONDS, HEARTBEAT_WAIT_SECONDS, RunFolder, SubmittedJob
+from aiayn.runs.run_folder import (
+    HEARTBEAT_TIMEOUT_SECONDS,
+    HEARTBEAT_WAIT_SECONDS,
+    RunFolder,
+    SubmittedJob,
+)
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import NotedSignal, TrainingRequest
 
@@ -41,7 +48,8 @@ MAX_JOBS_WITHOUT_PROGRESS = 3
 SHOWN_LINES = 15  # of a failed run's log
 GRACE_SECONDS = 15.0  # after a submission without an answer
 FILE_DELAY_SECONDS = 5.0  # for the file system alone, when the queue shows that the job has ended
-RECORD_SECONDS = 120.0  # for done.json after the end of a run's last attempt: an NFS client remembers absent files
+# for done.json after the end of a run's last attempt: an NFS client remembers absent files
+RECORD_SECONDS = 120.0
 RESUBMIT_SECONDS = 60.0  # between two attempts to submit
 REPEAT_SECONDS = 600.0  # between two equal lines of the log
 SECONDS_BETWEEN_SIGNALS = 5.0  # a job that is just starting may miss the first
@@ -74,12 +82,14 @@ def drive(
     cluster: ClusterSpec | None = None,
     clock: Clock = MACHINE_CLOCK,
 ) -> None:
-    """Train one run to its end and copy its record to `record_path`; launchers of a cluster's queue need a `cluster`.
+    """Train one run to its end and copy its record to `record_path`; launchers of a cluster's queue
+    need a `cluster`.
 
     Raises:
-        RunError: if the run failed, was stopped or cancelled, or ended three times without progress; exit code 3, no
-            record.
-        KeyboardInterrupt: after Ctrl-C: when a job of this machine has saved, at once where a remote job continues.
+        RunError: if the run failed, was stopped or cancelled, or ended three times without
+            progress; exit code 3, no record.
+        KeyboardInterrupt: after Ctrl-C: when a job of this machine has saved, at once where a
+        remote job continues.
     """
     folder = request.folder
     folder.path.mkdir(parents=True, exist_ok=True)
@@ -88,7 +98,9 @@ def drive(
             _set_aside(folder, clock)
         if not folder.is_done():
             place_beginning(request)
-            driver = _Driver(request, make_launcher(launcher, request, cluster), interruption, clock)
+            driver = _Driver(
+                request, make_launcher(launcher, request, cluster), interruption, clock
+            )
             driver.train_to_the_end()
     # Not copied byte by byte: its paths are relative to the record's folder.
     write_record(read_train_record(folder.done_path, folder.path.parent), record_path)
@@ -96,7 +108,9 @@ def drive(
 
 
 @contextlib.contextmanager
-def _driver_lock(request: TrainingRequest, interruption: Interruption, clock: Clock) -> Iterator[None]:
+def _driver_lock(
+    request: TrainingRequest, interruption: Interruption, clock: Clock
+) -> Iterator[None]:
     """Let one driver at a time look and submit; the system frees the lock when its process ends."""
     with request.folder.driver_lock_path.open("w") as lock:
         has_logged = False
@@ -113,10 +127,13 @@ def _set_aside(folder: RunFolder, clock: Clock) -> None:
     """Move the files of a run into a sub-folder: `--fresh` starts again and loses nothing.
 
     Raises:
-        LaunchError: if a job is training the run, perhaps on a machine whose locks are not seen here.
+        LaunchError: if a job is training the run, perhaps on a machine whose locks are not seen
+        here.
     """
     has_open_attempt = folder.open_attempt() is not None
-    if folder.is_being_trained() or (has_open_attempt and folder.is_heartbeat_advancing(HEARTBEAT_WAIT_SECONDS, clock)):
+    if folder.is_being_trained() or (
+        has_open_attempt and folder.is_heartbeat_advancing(HEARTBEAT_WAIT_SECONDS, clock)
+    ):
         raise LaunchError(f"{folder}: a job is training this run; end it before `--fresh`")
     kept = (folder.driver_lock_path.name, "aside-")
     old = [path for path in folder.path.iterdir() if not path.name.startswith(kept)]
@@ -130,7 +147,9 @@ def _set_aside(folder: RunFolder, clock: Clock) -> None:
 
 
 class ProgressLine:
-    """Shows the progress of one run on standard error; speed and time left are measured by this driver."""
+    """Shows the progress of one run on standard error; speed and time left are measured by this
+    driver.
+    """
 
     def __init__(self, run: str, updates: int) -> None:
         self._run = run
@@ -145,8 +164,12 @@ class ProgressLine:
             self._bar.close()
             self._bar = None
         if self._bar is None:
-            self._bar = progress_bar(self._run, self._updates, "update", initial=log.update, is_scaled=False)
-        statistics = f"loss {log.loss_bits:.2f} bits, {log.target_tokens_per_second:.0f} target tokens/s"
+            self._bar = progress_bar(
+                self._run, self._updates, "update", initial=log.update, is_scaled=False
+            )
+        statistics = (
+            f"loss {log.loss_bits:.2f} bits, {log.target_tokens_per_second:.0f} target tokens/s"
+        )
         self._bar.set_postfix_str(statistics, refresh=False)
         self._bar.update(log.update - self._bar.n)
         if is_last:
@@ -156,8 +179,15 @@ class ProgressLine:
 class _Driver:
     """The driver of one training, which holds the driver's lock of its run."""
 
-    def __init__(self, request: TrainingRequest, launcher: Launcher, interruption: Interruption, clock: Clock) -> None:
-        self._request, self._launcher, self._interruption, self._clock = request, launcher, interruption, clock
+    def __init__(
+        self, request: TrainingRequest, launcher: Launcher, interruption: Interruption, clock: Clock
+    ) -> None:
+        self._request, self._launcher, self._interruption, self._clock = (
+            request,
+            launcher,
+            interruption,
+            clock,
+        )
         self._folder = request.folder
         self._line = ProgressLine(request.run, request.training.updates)
         self._logged: tuple[str, float] = ("", -math.inf)
@@ -174,11 +204,15 @@ class _Driver:
             new_events = folder.events()[num_events:]
             if folder.is_done():
                 return
-            num_without_progress = 0 if folder.newest_update() > update_before else num_without_progress + 1
+            num_without_progress = (
+                0 if folder.newest_update() > update_before else num_without_progress + 1
+            )
             self._require_that_a_job_may_follow(new_events, end, num_without_progress)
             num_jobs += max(1, sum(isinstance(event, Started) for event in new_events))
             if limit := self._launcher.limit_reached(num_jobs):
-                raise RunError(f"{request.run}: {self._progress()} after {limit}; the same command resumes it")
+                raise RunError(
+                    f"{request.run}: {self._progress()} after {limit}; the same command resumes it"
+                )
 
     def _progress(self) -> str:
         """Return how far the training is: the update of the checkpoint that it resumes from."""
@@ -186,19 +220,26 @@ class _Driver:
 
     def _failure(self, reason: str, tail: list[str]) -> RunError:
         shown = "\n  ".join(tail[-SHOWN_LINES:])
-        return RunError(f"{self._request.run}: {reason}\n  last lines, more in {self._folder}:\n  {shown}")
+        return RunError(
+            f"{self._request.run}: {reason}\n  last lines, more in {self._folder}:\n  {shown}"
+        )
 
-    def _require_that_a_job_may_follow(self, new_events: list[Event], end: JobEnd, num_without_progress: int) -> None:
-        """Raise if no job may follow the one that just ended unfinished; `new_events` are what it appended.
+    def _require_that_a_job_may_follow(
+        self, new_events: list[Event], end: JobEnd, num_without_progress: int
+    ) -> None:
+        """Raise if no job may follow the one that just ended unfinished; `new_events` are what it
+        appended.
 
-        It is one of `num_without_progress` jobs in turn that ended without a new checkpoint; 0 if it made one. None
-        follows a cancelled job. After preemption, time limit or the loss of a node one does, whether or not the job
-        could save. A job that saved on TERM and that its launcher no longer knows was most likely cancelled, and so was
-        a job of this machine that saved on any signal. Where a rank recorded an error, the next job would repeat it,
-        also if rank 0 was killed before it could.
+        It is one of `num_without_progress` jobs in turn that ended without a new checkpoint; 0 if
+        it made one. None follows a cancelled job. After preemption, time limit or the loss of a
+        node one does, whether or not the job could save. A job that saved on TERM and that its
+        launcher no longer knows was most likely cancelled, and so was a job of this machine that
+        saved on any signal. Where a rank recorded an error, the next job would repeat it, also if
+        rank 0 was killed before it could.
 
         Raises:
-            RunError: if it failed, or was stopped or cancelled, or the next would most likely end as it did.
+            RunError: if it failed, or was stopped or cancelled, or the next would most likely end
+            as it did.
             KeyboardInterrupt: after Ctrl-C.
         """
         run, folder, where = self._request.run, self._folder, self._progress()
@@ -220,19 +261,24 @@ class _Driver:
             raise RunError(f"{run}: {cancelled} at {where}; the same command resumes it")
         reason = last.reason if isinstance(last, Ended) else "no reason recorded"
         if isinstance(last, Ended) and last.outcome == "stopped":
-            may_follow = self._launcher.is_remote and (end.ending != "unknown" or signal.SIGUSR2.name in reason)
+            may_follow = self._launcher.is_remote and (
+                end.ending != "unknown" or signal.SIGUSR2.name in reason
+            )
             if not may_follow:
                 raise RunError(f"{run}: stopped at {where}, {reason}; the same command resumes it")
         if num_without_progress >= (1 if end.advice else MAX_JOBS_WITHOUT_PROGRESS):
             jobs = "1 job" if num_without_progress == 1 else f"{num_without_progress} jobs"
             last_job = end.words and f"the last, job {end.job}, {end.words}"
-            problem = "; ".join(filter(None, [f"{jobs} ended without a new checkpoint", last_job, end.advice]))
+            problem = "; ".join(
+                filter(None, [f"{jobs} ended without a new checkpoint", last_job, end.advice])
+            )
             raise self._failure(problem, output)
         words = f"job {end.job} {end.words}" if end.words else "job ended early"
         logger.info(f"{run}: its {words} ({reason}); resuming from {where}")
 
     def _supervise_job(self, *, num_earlier_jobs: int) -> JobEnd:
-        """Wait until the job that trains this run has ended or the run is done; submit a job if none is alive.
+        """Wait until the job that trains this run has ended or the run is done; submit a job if
+        none is alive.
 
         Raises:
             LaunchError: if there is no such queue here, or it refuses the job.
@@ -240,11 +286,16 @@ class _Driver:
         """
         job: str | None = None
         jobs, attempt = self._ask_queue(), self._folder.open_attempt()
-        has_ended = attempt is not None and attempt.job in [queued.job for queued in jobs]  # if none is alive
+        has_ended = attempt is not None and attempt.job in [
+            queued.job for queued in jobs
+        ]  # if none is alive
         if alive := self._alive_jobs(jobs):
             job = self._attach(alive[-1])
         elif self._launcher.is_remote and not has_ended and self._is_alive_outside_queue():
-            self._log_change(f"a job that {self._launcher.asked} does not know trains this run; waiting for its end")
+            self._log_change(
+                f"a job that {self._launcher.asked} does not know trains this run; waiting for"
+                " its end"
+            )
             while self._is_alive_outside_queue():
                 self._pause(self._launcher.poll_seconds)
         else:
@@ -252,10 +303,13 @@ class _Driver:
         return JobEnd(job="") if job is None or self._folder.is_done() else self._wait(job)
 
     def _alive_jobs(self, jobs: list[QueuedJob]) -> list[QueuedJob]:
-        return [queued for queued in jobs if queued.is_alive and queued.trains_in(self._folder.path)]
+        return [
+            queued for queued in jobs if queued.is_alive and queued.trains_in(self._folder.path)
+        ]
 
     def _ask_queue(self) -> list[QueuedJob]:
-        """Return the jobs of this run's name, as soon as the queue answers; none when the run is done.
+        """Return the jobs of this run's name, as soon as the queue answers; none when the run is
+        done.
 
         Raises:
             LaunchError: if the queue is not here.
@@ -269,17 +323,24 @@ class _Driver:
                 asked = self._launcher.asked
                 if not self._launcher.is_here():
                     raise LaunchError(
-                        f"{self._request.run}: no {asked} on PATH: this machine has no {self._launcher.title}; run the "
-                        "command on a login node, or train here: `--launcher local`"
+                        f"{self._request.run}: no {asked} on PATH: this machine has no"
+                        f" {self._launcher.title}; run the command on a login node, or train here:"
+                        " `--launcher local`"
                     ) from error
                 reason = error.reason.splitlines()[0]
-                self._log_change(f"{asked} does not answer: {reason}; the state of its job is unknown: asking again")
+                self._log_change(
+                    f"{asked} does not answer: {reason}; the state of its job is unknown: asking"
+                    " again"
+                )
                 self._pause(self._launcher.poll_seconds)
 
     def _attach(self, queued: QueuedJob) -> str:
-        """Wait for a job that was submitted before, and return its number, '' if it is not known."""
+        """Wait for a job that was submitted before, and return its number, '' if it is not
+        known.
+        """
         logger.info(
-            f"{self._request.run}: attached to {self._launcher.title} job {queued.job}, which was submitted before"
+            f"{self._request.run}: attached to {self._launcher.title} job {queued.job}, which was"
+            " submitted before"
         )
         if queued.job and queued.job not in [known.job for known in self._folder.jobs()]:
             recover_submission(self._folder, queued.job)  # its driver was killed before it could
@@ -290,19 +351,27 @@ class _Driver:
         """Record a job that was submitted for the run, or found in the queue."""
         self._folder.append_job(
             SubmittedJob(
-                time=utc_now(), launcher=self._launcher.name, job=job, host=platform.node(), commit=commit,
-                num_ranks=self._request.num_ranks, update=self._folder.newest_update(), code_folder=code_folder,
+                time=utc_now(),
+                launcher=self._launcher.name,
+                job=job,
+                host=platform.node(),
+                commit=commit,
+                num_ranks=self._request.num_ranks,
+                update=self._folder.newest_update(),
+                code_folder=code_folder,
             ),
-        )  # fmt: skip
+        )
 
     def _submit(self, num_earlier_jobs: int) -> str:
-        """Submit a job, again after each refusal that may pass, and return its number; '' if the run is done meanwhile.
+        """Submit a job, again after each refusal that may pass, and return its number; '' if the
+        run is done meanwhile.
 
         The job in the queue counts that a submission without an answer had submitted.
         """
         request, folder, launcher = self._request, self._folder, self._launcher
         if launcher.has_code_copies:
-            # Once per driver: its later jobs run the code of the first, however the checkout changes.
+            # Once per driver: its later jobs run the code of the first, however the checkout
+            # changes.
             self._code_folder = self._code_folder or take_snapshot(folder.path.parent)
         folder.remove_rank_errors()
         job = ""
@@ -313,7 +382,9 @@ class _Driver:
             except SubmissionError as error:
                 if error.is_passing:
                     reason = " ".join(str(error).partition(": ")[2].split())
-                    self._log_change(f"{reason}; that may pass: the next attempt is in {RESUBMIT_SECONDS:.0f} s")
+                    self._log_change(
+                        f"{reason}; that may pass: the next attempt is in {RESUBMIT_SECONDS:.0f} s"
+                    )
                 self._pause(RESUBMIT_SECONDS if error.is_passing else GRACE_SECONDS)
                 if alive := self._alive_jobs(self._ask_queue()):
                     job = alive[-1].job
@@ -325,11 +396,15 @@ class _Driver:
         if job:
             self._record_job(job, commit=request.commit, code_folder=str(self._code_folder or ""))
             ranks = f"{request.num_ranks} rank{'' if request.num_ranks == 1 else 's'}"
-            logger.info(f"{request.run}: {launcher.title} job {job}, {ranks}, log {folder.log_path}")
+            logger.info(
+                f"{request.run}: {launcher.title} job {job}, {ranks}, log {folder.log_path}"
+            )
         return job
 
     def _wait(self, job: str) -> JobEnd:
-        """Wait until no job of this run is alive; a queue that does not answer, or omits the job, does not end it."""
+        """Wait until no job of this run is alive; a queue that does not answer, or omits the job,
+        does not end it.
+        """
         while True:
             self._pause(self._launcher.poll_seconds)
             if self._launcher.is_remote and self._folder.is_done():
@@ -348,36 +423,48 @@ class _Driver:
             if ended := [queued for queued in jobs if queued.job == job]:
                 self._wait_for_files()
                 return self._launcher.outcome(job, ended[-1])
-            self._log_change(f"{self._launcher.asked} no longer knows job {job}; looking for a heartbeat")
+            self._log_change(
+                f"{self._launcher.asked} no longer knows job {job}; looking for a heartbeat"
+            )
             is_alive = self._is_alive_outside_queue(may_begin=not self._folder.has_attempt(job))
             if not is_alive and not self._alive_jobs(self._ask_queue()):
                 return self._launcher.outcome(job, None)
 
     def _wait_for_files(self) -> None:
-        """Wait until the file system shows what the job wrote last: its end, and of a run that is done the record.
+        """Wait until the file system shows what the job wrote last: its end, and of a run that is
+        done the record.
 
         Where rank 0 was killed before it wrote that, the next job does.
         """
         begin = self._clock.now()
         while not self._folder.is_done():
             last = next(reversed(self._folder.events()), None)
-            has_ended, is_done = isinstance(last, Ended), isinstance(last, Ended) and last.outcome == "done"
+            has_ended, is_done = (
+                isinstance(last, Ended),
+                isinstance(last, Ended) and last.outcome == "done",
+            )
             seconds = RECORD_SECONDS if is_done else FILE_DELAY_SECONDS
             if (has_ended and not is_done) or self._clock.now() >= begin + seconds:
                 return
             self._pause(STEP_SECONDS)
 
     def _is_alive_outside_queue(self, *, may_begin: bool = False) -> bool:
-        """Return whether rank 0 of the run, which is not done, has a heartbeat within HEARTBEAT_TIMEOUT_SECONDS.
+        """Return whether rank 0 of the run, which is not done, has a heartbeat within
+        HEARTBEAT_TIMEOUT_SECONDS.
 
-        The controller may have lost the job (it was killed while the job was new), its node may be unreachable, or it
-        is a job of another launcher. A held lock proves nothing: on NFS 3 the lock of a crashed machine stays until it
-        has booted again. Unless a job `may_begin`, nothing is awaited where no attempt is open and no lock held.
+        The controller may have lost the job (it was killed while the job was new), its node may be
+        unreachable, or it is a job of another launcher. A held lock proves nothing: on NFS 3 the
+        lock of a crashed machine stays until it has booted again. Unless a job `may_begin`, nothing
+        is awaited where no attempt is open and no lock held.
         """
         folder = self._folder
-        if folder.is_done() or not (may_begin or folder.open_attempt() or is_held(folder.lock_path)):
+        if folder.is_done() or not (
+            may_begin or folder.open_attempt() or is_held(folder.lock_path)
+        ):
             return False
-        is_advancing = folder.is_heartbeat_advancing(HEARTBEAT_TIMEOUT_SECONDS, self._clock, self._end_if_interrupted)
+        is_advancing = folder.is_heartbeat_advancing(
+            HEARTBEAT_TIMEOUT_SECONDS, self._clock, self._end_if_interrupted
+        )
         return is_advancing and not folder.is_done()
 
     def _log_state(self, queued: QueuedJob) -> None:
@@ -387,7 +474,9 @@ class _Driver:
                 self._log_change(f"job {queued.job} runs on {queued.node}")
             self._line.show(read_log_tail(self._folder.log_path))
             return
-        advice = f"; {queued.advice}, or `aiayn cancel {self._request.run}`" if queued.advice else ""
+        advice = (
+            f"; {queued.advice}, or `aiayn cancel {self._request.run}`" if queued.advice else ""
+        )
         self._log_change(f"job {queued.job} {queued.words}{advice}")
 
     def _log_change(self, change: str) -> None:
@@ -397,19 +486,27 @@ class _Driver:
             self._logged = (change, self._clock.now())
 
     def _pause(self, seconds: float) -> None:
-        """Wait; a signal ends the driver at once where its job continues, else it is sent to the job, which saves."""
+        """Wait; a signal ends the driver at once where its job continues, else it is sent to the
+        job, which saves.
+        """
         self._clock.pause(seconds, self._end_if_interrupted)
 
     def _end_if_interrupted(self) -> None:
         run, launcher = self._request.run, self._launcher
         if launcher.is_remote:
             self._interruption.raise_if_any(
-                f"{run}: its {launcher.title} job continues without this driver; the same command attaches to it: "
-                f"`{self._request.command}`; to end it: `aiayn cancel {run}`, or `{launcher.cancel_command(name=run)}`"
+                f"{run}: its {launcher.title} job continues without this driver; the same command"
+                f" attaches to it: `{self._request.command}`; to end it: `aiayn cancel {run}`, or"
+                f" `{launcher.cancel_command(name=run)}`"
             )
-        elif self._interruption.signal_number and self._clock.now() - self._signalled_at > SECONDS_BETWEEN_SIGNALS:
+        elif (
+            self._interruption.signal_number
+            and self._clock.now() - self._signalled_at > SECONDS_BETWEEN_SIGNALS
+        ):
             if self._signalled_at == -math.inf:
-                logger.info(f"{run}: {self._interruption.signal_number.name}; saving before the end")
+                logger.info(
+                    f"{run}: {self._interruption.signal_number.name}; saving before the end"
+                )
             self._signalled_at = self._clock.now()
             try:
                 launcher.cancel(run)

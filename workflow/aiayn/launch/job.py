@@ -1,7 +1,8 @@
-"""The job that submitit pickles: its environment, its files, and what it does in every rank's process.
+"""The job that submitit pickles: its environment, its files, and what it does in every rank's
+process.
 
-submitit imports it from the copy of the code that was taken when the job was submitted. Only in the job is torch
-imported: the driver stays light.
+submitit imports it from the copy of the code that was taken when the job was submitted. Only in the
+job is torch imported: the driver stays light.
 """
 
 import importlib
@@ -17,22 +18,26 @@ from aiayn.runs.run_folder import RunFolder
 from aiayn.train.request import StopFlag, TrainingRequest
 
 logger = logging.getLogger(__name__)
-# By default glibc gives freed tensors back to the system, and faults their pages in again at every update.
+# By default glibc gives freed tensors back to the system, and faults their pages in again at every
+# update.
 ALLOCATOR_ENVIRONMENT = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
-# Shapes change at every update: without it torch's allocator on a GPU keeps a block for each size, in fragments.
+# Shapes change at every update: without it torch's allocator on a GPU keeps a block for each size,
+# in fragments.
 GPU_ALLOCATOR = "expandable_segments:True"
 GPU_ALLOCATOR_NAMES = (
     "PYTORCH_ALLOC_CONF",
     "PYTORCH_CUDA_ALLOC_CONF",
 )  # torch reads both; the second is the older name
-SURROUNDINGS = {"slurm": "aiayn.launch.slurm.job"}  # what jobs need there, by submitit's name of the place
+SURROUNDINGS = {
+    "slurm": "aiayn.launch.slurm.job"
+}  # what jobs need there, by submitit's name of the place
 
 
 class TrainingJob:
     """What submitit pickles: calling it trains, in the job's process.
 
-    `visible_gpus` is the driver's choice of GPUs (CUDA_VISIBLE_DEVICES), which `local` would renumber; a cluster sets
-    its own.
+    `visible_gpus` is the driver's choice of GPUs (CUDA_VISIBLE_DEVICES), which `local` would
+    renumber; a cluster sets its own.
     """
 
     def __init__(self, request: TrainingRequest) -> None:
@@ -44,7 +49,9 @@ class TrainingJob:
         with StopFlag().installed() as stop:  # first of all: the imports take seconds
             self._train(stop)
         if stop.signal_number is not None and _is_in_driver():
-            signal.raise_signal(stop.signal_number)  # the driver has its handler back, and must end too
+            signal.raise_signal(
+                stop.signal_number
+            )  # the driver has its handler back, and must end too
 
     def _train(self, stop: StopFlag) -> None:
         import submitit
@@ -78,13 +85,19 @@ class TrainingJob:
         except Exception:
             if not _is_in_driver():
                 raise
-            logger.exception(f"{self.request.run}: failed")  # submitit would open a debugger and wait at its prompt
+            logger.exception(
+                f"{self.request.run}: failed"
+            )  # submitit would open a debugger and wait at its prompt
         if remote and rank.rank == 0 and stop.agreed == signal.SIGUSR2:
-            remote.continue_later(self.request, rank.job, self.request.num_earlier_jobs + num_restarts + 1)
+            remote.continue_later(
+                self.request, rank.job, self.request.num_earlier_jobs + num_restarts + 1
+            )
 
 
 def choose_gpu_allocator() -> None:
-    """Let torch's allocator on a GPU grow its blocks, unless the user chose otherwise; before torch is imported."""
+    """Let torch's allocator on a GPU grow its blocks, unless the user chose otherwise; before torch
+    is imported.
+    """
     if not any(name in os.environ for name in GPU_ALLOCATOR_NAMES):
         os.environ[GPU_ALLOCATOR_NAMES[0]] = GPU_ALLOCATOR
 
@@ -98,10 +111,10 @@ def require_own_code(code_folder: str | None) -> None:
     here = Path(aiayn.__file__).resolve()
     if code_folder is not None and not here.is_relative_to(Path(code_folder).resolve()):
         raise LaunchError(
-            f"{platform.node()}: aiayn was imported from {here.parent}, expected from {code_folder}, the copy of the "
-            "code that this run was submitted with; let PYTHONPATH reach Python in the container (pyxis: "
-            "`srun_options: {container-env: PYTHONPATH}`, Apptainer: `--env PYTHONPATH=$PYTHONPATH`), and mount the "
-            "runs folder there"
+            f"{platform.node()}: aiayn was imported from {here.parent}, expected from"
+            f" {code_folder}, the copy of the code that this run was submitted with; let PYTHONPATH"
+            " reach Python in the container (pyxis: `srun_options: {container-env: PYTHONPATH}`,"
+            " Apptainer: `--env PYTHONPATH=$PYTHONPATH`), and mount the runs folder there"
         )
 
 
@@ -119,12 +132,15 @@ def job_variables(request: TrainingRequest, *, is_on_cpu: bool) -> dict[str, str
 
 
 def recover_submission(folder: RunFolder, job: str) -> None:
-    """Name the pickled training of a job whose number its submission did not return: submitit finds it by that number.
+    """Name the pickled training of a job whose number its submission did not return: submitit finds
+    it by that number.
 
     It is the newest pickle without a number. The job waits a minute for it, then fails.
     """
     named_path = folder.job_files_path / f"{job}_submitted.pkl"
-    newest_path = max(_unnumbered_pickles(folder), key=lambda path: path.stat().st_mtime_ns, default=None)
+    newest_path = max(
+        _unnumbered_pickles(folder), key=lambda path: path.stat().st_mtime_ns, default=None
+    )
     if newest_path is not None and not named_path.exists():
         newest_path.rename(named_path)
 

@@ -1,7 +1,9 @@
-"""Defines what a driver needs of the place where jobs run, and names the launchers; each is imported when it is used.
+"""Defines what a driver needs of the place where jobs run, and names the launchers; each is
+imported when it is used.
 
-Another executor is a package next to `launch/slurm` with three files (its launcher, its queue, what its jobs need
-inside) and a line each in LAUNCHERS, _QUEUES and `aiayn.launch.job.SURROUNDINGS`. CONTRIBUTING.md has the steps.
+Another executor is a package next to `launch/slurm` with three files (its launcher, its queue, what
+its jobs need inside) and a line each in LAUNCHERS, _QUEUES and `aiayn.launch.job.SURROUNDINGS`.
+CONTRIBUTING.md has the steps.
 """
 
 from pathlib import Path
@@ -28,8 +30,8 @@ CLUSTER_LAUNCHERS = tuple(_QUEUES)  # these submit to the queue of a cluster, wh
 class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a job ended: `ending` is `unknown` if its launcher does not know it (any more).
 
-    `words` say it in the launcher's own words. `failure` is a reason by which the next job would fail likewise, and
-    `advice` what to change if this job lacked something.
+    `words` say it in the launcher's own words. `failure` is a reason by which the next job would
+    fail likewise, and `advice` what to change if this job lacked something.
     """
 
     job: str
@@ -48,11 +50,12 @@ class SubmissionError(LaunchError):
 
 
 class Launcher(JobQueue, Protocol):
-    """Where the jobs of one training run, by the launcher's `name`; what has a body is enough for processes.
+    """Where the jobs of one training run, by the launcher's `name`; what has a body is enough for
+    processes.
 
-    Jobs of a launcher that `is_remote` run on other machines: they continue without their driver, the queue may lose
-    them while they run, and their files appear late. `has_code_copies` says whether a job runs a copy of the code. A
-    driver asks for its job's state every `poll_seconds`.
+    Jobs of a launcher that `is_remote` run on other machines: they continue without their driver,
+    the queue may lose them while they run, and their files appear late. `has_code_copies` says
+    whether a job runs a copy of the code. A driver asks for its job's state every `poll_seconds`.
     """
 
     name: str
@@ -64,7 +67,8 @@ class Launcher(JobQueue, Protocol):
         """Submit a job that runs the code in a folder and return its number.
 
         Raises:
-            SubmissionError: if it may have been submitted all the same; look with `find` before submitting again.
+            SubmissionError: if it may have been submitted all the same; look with `find` before
+            submitting again.
             LaunchError: if it cannot be submitted.
         """
         ...
@@ -74,7 +78,9 @@ class Launcher(JobQueue, Protocol):
         return ""
 
     def tend(self, queued: QueuedJob) -> str:
-        """Do what a waiting job needs to start, if there is such a thing, and return what was done, for the log."""
+        """Do what a waiting job needs to start, if there is such a thing, and return what was done,
+        for the log.
+        """
         return ""
 
     def outcome(self, job: str, queued: QueuedJob | None) -> JobEnd:
@@ -82,7 +88,9 @@ class Launcher(JobQueue, Protocol):
         return JobEnd(job=job)
 
     def limit_reached(self, num_jobs: int) -> str:
-        """Return which maximum so many jobs of a training have reached, '' if another may follow."""
+        """Return which maximum so many jobs of a training have reached, '' if another may
+        follow.
+        """
         return ""
 
 
@@ -98,4 +106,6 @@ def make_launcher(name: str, request: TrainingRequest, cluster: ClusterSpec | No
     return launcher
 
 
-QUEUES: Queues = {name: load(queue)() for name, queue in _QUEUES.items()}  # by the launcher whose jobs they hold
+QUEUES: Queues = {
+    name: load(queue)() for name, queue in _QUEUES.items()
+}  # by the launcher whose jobs they hold

@@ -1,6 +1,7 @@
 """Starts jobs on this machine, by submitit.
 
-`local` starts processes, which continue if their driver is killed; `debug` runs in the driver's own process.
+`local` starts processes, which continue if their driver is killed; `debug` runs in the driver's own
+process.
 """
 
 import contextlib
@@ -44,8 +45,8 @@ class LocalLauncher(Launcher):
     def submit(self, request: TrainingRequest, code_folder: Path | None) -> str:
         """Start a job and return submitit's number; it imports our code from its folder.
 
-        It gets a GPU a rank that no other run has, if this machine has GPUs. Only the driver gets the terminal's
-        Ctrl-C. It sends TERM to the job, so that the job can save.
+        It gets a GPU a rank that no other run has, if this machine has GPUs. Only the driver gets
+        the terminal's Ctrl-C. It sends TERM to the job, so that the job can save.
 
         Raises:
             SubmissionError: if no GPU is free.
@@ -62,20 +63,29 @@ class LocalLauncher(Launcher):
         try:
             import submitit
 
-            executor = submitit.AutoExecutor(folder=request.folder.job_files_path, cluster=self.name)
+            executor = submitit.AutoExecutor(
+                folder=request.folder.job_files_path, cluster=self.name
+            )
             executor.update_parameters(
-                name=request.run, timeout_min=_NO_LIMIT_MINUTES, tasks_per_node=request.num_ranks,
-                gpus_per_node=len(self._gpus), stderr_to_stdout=True,
-            )  # fmt: skip
+                name=request.run,
+                timeout_min=_NO_LIMIT_MINUTES,
+                tasks_per_node=request.num_ranks,
+                gpus_per_node=len(self._gpus),
+                stderr_to_stdout=True,
+            )
             with _inherited(variables):
                 self._job = executor.submit(TrainingJob(request))
         except (OSError, RuntimeError) as error:
             self._give_gpus_back()
-            raise LaunchError(f"{request.run}: the {self.name} launcher could not start a job: {error}") from error
+            raise LaunchError(
+                f"{request.run}: the {self.name} launcher could not start a job: {error}"
+            ) from error
         return str(self._job.job_id)
 
     def find(self, name: str | None = None) -> list[QueuedJob]:
-        """Return the job of this driver, running or ended; or that of an earlier driver, if it trains the run."""
+        """Return the job of this driver, running or ended; or that of an earlier driver, if it
+        trains the run.
+        """
         run = self._folder.run
         if self._job is not None:
             job, state = str(self._job.job_id), "ended" if self._job.done() else "running"
@@ -123,13 +133,18 @@ class DebugLauncher(LocalLauncher):
             LaunchError: if it would need several processes.
         """
         if request.num_ranks > 1:
-            raise LaunchError(f"{request.run}: {request.num_ranks} ranks, but `debug` has one process; use `local`")
+            raise LaunchError(
+                f"{request.run}: {request.num_ranks} ranks, but `debug` has one process; use"
+                " `local`"
+            )
         return super().submit(request, code_folder)
 
 
 @contextlib.contextmanager
 def _inherited(variables: Mapping[str, str]) -> Iterator[None]:
-    """Give processes that are started in the block these environment variables, and let them ignore INT."""
+    """Give processes that are started in the block these environment variables, and let them ignore
+    INT.
+    """
     own_value_by_name = {name: os.environ.pop(name, None) for name in variables}
     os.environ.update(variables)
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,6 +1,8 @@
-"""Gives each local run GPUs of its own: a note for each GPU names the run that it trains and the run's driver.
+"""Gives each local run GPUs of its own: a note for each GPU names the run that it trains and the
+run's driver.
 
-A GPU is taken while the driver or the training of its note is alive, so that a note of a killed run takes nothing.
+A GPU is taken while the driver or the training of its note is alive, so that a note of a killed run
+takes nothing.
 """
 
 import fcntl
@@ -18,7 +20,9 @@ from aiayn.runs.run_folder import RunFolder
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """The run that a GPU trains; a process number alone may be used again, a process's start is not."""
+    """The run that a GPU trains; a process number alone may be used again, a process's start is
+    not.
+    """
 
     run_folder: str
     driver: int
@@ -39,8 +43,8 @@ def take_gpus(gpus: Sequence[Gpu], num_gpus: int, folder: RunFolder) -> list[Gpu
     """
     if num_gpus > len(gpus):
         raise LaunchError(
-            f"{folder.run}: {num_gpus} ranks, but this machine has {len(gpus)} GPUs that may be used; take "
-            f"--num-ranks {len(gpus)}, or look at CUDA_VISIBLE_DEVICES"
+            f"{folder.run}: {num_gpus} ranks, but this machine has {len(gpus)} GPUs that may be"
+            f" used; take --num-ranks {len(gpus)}, or look at CUDA_VISIBLE_DEVICES"
         )
     notes_folder().mkdir(mode=0o700, exist_ok=True)
     with (notes_folder() / "lock").open("w") as lock:
@@ -50,11 +54,16 @@ def take_gpus(gpus: Sequence[Gpu], num_gpus: int, folder: RunFolder) -> list[Gpu
         if len(free) < num_gpus:
             runs = ", ".join(sorted({run for run in run_by_gpu.values() if run}))
             raise SubmissionError(
-                f"{folder.run}: {len(free)} of this machine's {len(gpus)} GPUs are free, expected {num_gpus}; they "
-                f"train {runs}: let snakemake start fewer at once (`--resources local_gpus={len(gpus)}`)",
+                f"{folder.run}: {len(free)} of this machine's {len(gpus)} GPUs are free, expected"
+                f" {num_gpus}; they train {runs}: let snakemake start fewer at once (`--resources"
+                f" local_gpus={len(gpus)}`)",
                 is_passing=True,
             )
-        note = Note(run_folder=str(folder.path.absolute()), driver=os.getpid(), driver_start=_start_of(os.getpid()))
+        note = Note(
+            run_folder=str(folder.path.absolute()),
+            driver=os.getpid(),
+            driver_start=_start_of(os.getpid()),
+        )
         for gpu in free[:num_gpus]:
             _note_path(gpu).write_bytes(msgspec.json.encode(note))
     return free[:num_gpus]

@@ -1,12 +1,14 @@
 """Parses the arguments that a program of fairseq prints at its start; it evaluates no code.
 
 Two forms are read: `Namespace(adam_eps=1e-09, arch='transformer', ...)` up to 0.10, and the config
-`{'_name': None, 'common': {'seed': 1, ...}, 'model': Namespace(...), ...}` after it. A config has groups that its
-program does not use (fairseq-train prints `beam`, fairseq-generate `lr`): these are left out. The `_name` of a group
-is the value of the group: `lr_scheduler` is the `_name` of that group. Below the model's `encoder`, `decoder` and
-`quant_noise`, `embed_dim` becomes `encoder_embed_dim`.
+`{'_name': None, 'common': {'seed': 1, ...}, 'model': Namespace(...), ...}` after it. A config has
+groups that its program does not use (fairseq-train prints `beam`, fairseq-generate `lr`): these are
+left out. The `_name` of a group
+is the value of the group: `lr_scheduler` is the `_name` of that group. Below the model's `encoder`,
+`decoder` and `quant_noise`, `embed_dim` becomes `encoder_embed_dim`.
 
-arguments.csv lists every argument that fairseq 0.6.1 to 0.12.2 prints for translation, with its default and its role.
+arguments.csv lists every argument that fairseq 0.6.1 to 0.12.2 prints for translation, with its
+default and its role.
 """
 
 import functools
@@ -21,26 +23,59 @@ from aiayn.logs.types import Argument
 from aiayn.printed import read_rows
 
 ARGUMENTS_PATH = Path(__file__).parent / "arguments.csv"
-Program = Literal["train", "generate", "interactive", "validate", "preprocess", "average", "score", ""]
-# How an argument enters a comparison. `symbol`: as one of the paper's symbols. `model`, `training`, `data`, `dev`,
-# `search`, `scoring`: it changes these, unless its value is allowed. `rows`, `limit`, `first-rate`, `begin`,
-# `validation`, `checked`: other quantities show its effect. `harmless`, `place`, `unused`: any value will do.
+Program = Literal[
+    "train", "generate", "interactive", "validate", "preprocess", "average", "score", ""
+]
+# How an argument enters a comparison. `symbol`: as one of the paper's symbols. `model`, `training`,
+# `data`, `dev`, `search`, `scoring`: it changes these, unless its value is allowed. `rows`,
+# `limit`, `first-rate`, `begin`, `validation`, `checked`: other quantities show its effect.
+# `harmless`, `place`, `unused`: any value will do.
 Role = Literal[
-    "symbol", "model", "training", "data", "dev", "search", "scoring", "rows", "limit", "first-rate", "begin",
-    "validation", "checked", "harmless", "place", "unused",
-]  # fmt: skip
+    "symbol",
+    "model",
+    "training",
+    "data",
+    "dev",
+    "search",
+    "scoring",
+    "rows",
+    "limit",
+    "first-rate",
+    "begin",
+    "validation",
+    "checked",
+    "harmless",
+    "place",
+    "unused",
+]
 COMPARED_ROLES = ("model", "training", "data", "dev", "search", "scoring")
-_SAMPLING_KEYS = ("seed", "valid_subset", "source_lang", "target_lang", "batch_size", "max_sentences")
+_SAMPLING_KEYS = (
+    "seed",
+    "valid_subset",
+    "source_lang",
+    "target_lang",
+    "batch_size",
+    "max_sentences",
+)
 _MAX_ARGUMENT_CHARACTERS = 200  # of a value; `data` may be a long list of shards
 # The groups of a config that a program uses. The others hold defaults of other programs.
 _COMMON_GROUPS = ("common", "distributed_training", "dataset", "checkpoint", "model", "task")
 GROUPS_BY_PROGRAM: dict[str, tuple[str, ...]] = {
-    "train": (*_COMMON_GROUPS, "optimization", "bmuf", "criterion", "optimizer", "lr_scheduler", "ema"),
+    "train": (
+        *_COMMON_GROUPS,
+        "optimization",
+        "bmuf",
+        "criterion",
+        "optimizer",
+        "lr_scheduler",
+        "ema",
+    ),
     "generate": (*_COMMON_GROUPS, "common_eval", "generation", "scoring", "bpe", "tokenizer"),
 }
 
-# One step of the scanner: a key with a value or with what opens a group, what closes or opens a group, or a bare
-# string. Strings are taken whole, so that a key inside a string ('{"beam": 5}') is not read as an argument.
+# One step of the scanner: a key with a value or with what opens a group, what closes or opens a
+# group, or a bare string. Strings are taken whole, so that a key inside a string ('{"beam": 5}') is
+# not read as an argument.
 _STRING = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _STEP = re.compile(
     rf"""['"]?(\w+)['"]?\s*[:=]\s*(?:({_STRING}|(?>[^\s,(){{}}\[\]'"<]+)(?!\()|\[[^\[\]]*\]|\([^()]*\)|<[^<>]*>)"""
@@ -51,7 +86,9 @@ _NESTED = ("encoder", "decoder", "quant_noise")
 
 
 class KnownArgument(msgspec.Struct, frozen=True, dict=True):
-    """An argument of a program: its defaults by version, its role, the allowed values in JSON ('' for any), and why."""
+    """An argument of a program: its defaults by version, its role, the allowed values in JSON (''
+    for any), and why.
+    """
 
     key: str
     program: Literal["train", "generate"]
@@ -62,7 +99,9 @@ class KnownArgument(msgspec.Struct, frozen=True, dict=True):
 
     @functools.cached_property
     def allowed_values(self) -> list[Argument] | None:
-        """The values at which it changes nothing; None if any value will do, or if other quantities show it."""
+        """The values at which it changes nothing; None if any value will do, or if other quantities
+        show it.
+        """
         return msgspec.json.decode(self.allowed) if self.allowed else None
 
 
@@ -85,13 +124,17 @@ class ParsedArguments(dict[str, Argument]):
 
 
 def is_open(text: str) -> bool:
-    """Return whether more brackets open than close: the arguments go on in the next line, or were cut."""
+    """Return whether more brackets open than close: the arguments go on in the next line, or were
+    cut.
+    """
     num_opened = text.count("(") + text.count("{") + text.count("[")
     return num_opened > text.count(")") + text.count("}") + text.count("]")
 
 
 def parse_arguments(text: str) -> ParsedArguments:
-    """Return the arguments of a printed Namespace or config, without those of groups that its program does not use."""
+    """Return the arguments of a printed Namespace or config, without those of groups that its
+    program does not use.
+    """
     text_by_group = _scan(text)
     is_config = text.startswith("{")
     everything = {key: value for values in text_by_group.values() for key, value in values.items()}
@@ -109,7 +152,9 @@ def parse_arguments(text: str) -> ParsedArguments:
 
 
 def _scan(text: str) -> dict[str, dict[str, str]]:
-    """Return the printed values by key, by the group of the config that they are in ('' in a Namespace)."""
+    """Return the printed values by key, by the group of the config that they are in ('' in a
+    Namespace).
+    """
     text_by_group: dict[str, dict[str, str]] = {}
     opened_groups: list[str] = []
     for step in _STEP.finditer(text):
@@ -154,11 +199,16 @@ def _decides(program: str, key: str) -> bool:
     known = KNOWN_ARGUMENTS.get(program, {}).get(key)
     if known is None or key in _SAMPLING_KEYS:
         return True
-    return known.role in (*COMPARED_ROLES, "symbol", "rows", "limit", "first-rate") and key != "max_update"
+    return (
+        known.role in (*COMPARED_ROLES, "symbol", "rows", "limit", "first-rate")
+        and key != "max_update"
+    )
 
 
 def parse_value(text: str) -> Argument:
-    """Return a printed Python value, or hydra's. A list with a single element is that element, a longer one is text."""
+    """Return a printed Python value, or hydra's. A list with a single element is that element, a
+    longer one is text.
+    """
     lower = text.lower()
     if lower in _CONSTANTS:
         return _CONSTANTS[lower]

@@ -1,7 +1,9 @@
-"""Finds what a log lacks: a number counts only if the log of its training, and of its translation, is complete.
+"""Finds what a log lacks: a number counts only if the log of its training, and of its translation,
+is complete.
 
-An `error` keeps a number out of the tables, `apart` gives it a line of its own, a `note` is printed beside it. What a
-check says is in checks.csv. Settings are no matter of completeness: `paper_tables.compare` judges them.
+An `error` keeps a number out of the tables, `apart` gives it a line of its own, a `note` is printed
+beside it. What a check says is in checks.csv. Settings are no matter of completeness:
+`paper_tables.compare` judges them.
 """
 
 from collections.abc import Iterator
@@ -26,7 +28,9 @@ NEVER = 10**6  # an interval of so many updates or more never comes: `aiayn trai
 
 
 class LogCheck(msgspec.Struct, frozen=True):
-    """A check of a log: its severity, what it says of a log that fails it, and what to do, as templates."""
+    """A check of a log: its severity, what it says of a log that fails it, and what to do, as
+    templates.
+    """
 
     name: str
     severity: Severity
@@ -34,20 +38,32 @@ class LogCheck(msgspec.Struct, frozen=True):
     fix: str
 
 
-LOG_CHECKS = {check.name: check for _, check in read_rows(Path(__file__).parent / "checks.csv", LogCheck)}
+LOG_CHECKS = {
+    check.name: check for _, check in read_rows(Path(__file__).parent / "checks.csv", LogCheck)
+}
 
 
-def broken(name: str, /, *, line: int = 0, label: str = "", found: object = "", **values: Any) -> Finding:
-    """Return the finding of a check that failed; `label` and `found` name it in a line of a table."""
+def broken(
+    name: str, /, *, line: int = 0, label: str = "", found: object = "", **values: Any
+) -> Finding:
+    """Return the finding of a check that failed; `label` and `found` name it in a line of a
+    table.
+    """
     check = LOG_CHECKS[name]
-    evidence = Evidence(path="", line=line or None, what=label or name, found=str(found), expected="")
+    evidence = Evidence(
+        path="", line=line or None, what=label or name, found=str(found), expected=""
+    )
     text, fix = check.text.format(**values), check.fix.format(**values)
     return Finding(check=name, title=text, evidence=(evidence,), fix=fix, severity=check.severity)
 
 
 def training_findings(training: LoggedTraining) -> tuple[Finding, ...]:
     """Return the checks that the log of a training fails."""
-    return (*_check_completeness(training.log), *_check_languages(training), *_check_making(training))
+    return (
+        *_check_completeness(training.log),
+        *_check_languages(training),
+        *_check_making(training),
+    )
 
 
 def _check_completeness(log: TrainingLog) -> Iterator[Finding]:
@@ -80,13 +96,21 @@ def _check_end(log: TrainingLog) -> Iterator[Finding]:
     """Yield what a whole training ends with and this log lacks, Table 3's perplexity among it."""
     max_update = _max_update(log)
     if max_update is not None and log.last_update < max_update:
-        yield broken("last-update", line=log.last_line, update=log.last_update, max_update=max_update)
+        yield broken(
+            "last-update", line=log.last_line, update=log.last_update, max_update=max_update
+        )
     if not log.is_done:
         yield broken("done-line", line=log.last_line)
     final = final_validation(log)
     if final is None:
-        newest = f"; the newest is at {log.validations[-1].update:,}" if log.validations else "; there is none at all"
-        yield broken("final-validation", subset=dev_subset(log), update=log.last_update, newest=newest)
+        newest = (
+            f"; the newest is at {log.validations[-1].update:,}"
+            if log.validations
+            else "; there is none at all"
+        )
+        yield broken(
+            "final-validation", subset=dev_subset(log), update=log.last_update, newest=newest
+        )
     elif final.nll_bits is None:
         yield broken("dev-nll")
 
@@ -105,23 +129,35 @@ def _check_making(training: LoggedTraining) -> Iterator[Finding]:
     if dirty := ", ".join(commit for commit in commits or () if commit.endswith("+dirty")):
         yield broken("clean-commit", label="commit", found=dirty, commits=dirty)
     if commits is not None and len(commits) != 1:
-        yield broken("one-commit", label="commits", found=len(commits), number=len(commits), commits=", ".join(commits))
+        yield broken(
+            "one-commit",
+            label="commits",
+            found=len(commits),
+            number=len(commits),
+            commits=", ".join(commits),
+        )
     if training.seed is None and training.log.arguments:
         yield broken("seed-known")
 
 
 def _max_update(training: TrainingLog) -> int | None:
-    """Return the update at which the training was to end; None if something else was to end it, and did."""
+    """Return the update at which the training was to end; None if something else was to end it, and
+    did.
+    """
     max_update = whole_number(training.arguments.get("max_update"))
     last_epoch = whole_number(training.arguments.get("max_epoch"))
     if training.is_stopped_early or not max_update:
         return None
-    has_all_epochs = bool(last_epoch) and any(epoch.epoch >= (last_epoch or 0) for epoch in training.epochs)
+    has_all_epochs = bool(last_epoch) and any(
+        epoch.epoch >= (last_epoch or 0) for epoch in training.epochs
+    )
     return None if has_all_epochs else max_update
 
 
 def _missing_epochs(training: TrainingLog) -> list[int]:
-    """Return the epochs without their last line, from the first that the log can have to the last that it has."""
+    """Return the epochs without their last line, from the first that the log can have to the last
+    that it has.
+    """
     numbers = {epoch.epoch for epoch in training.epochs}
     if not numbers:
         return []
@@ -130,18 +166,24 @@ def _missing_epochs(training: TrainingLog) -> list[int]:
 
 
 def _missing_validations(training: TrainingLog) -> list[int]:
-    """Return the updates (for ends of epochs, their update) at which a validation was due and is not in the log."""
+    """Return the updates (for ends of epochs, their update) at which a validation was due and is
+    not in the log.
+    """
     arguments = training.arguments
     if arguments.get("disable_validation") is True or not training.validations:
         return []
     subset = dev_subset(training)
-    updates = {validation.update for validation in training.validations if validation.subset == subset}
+    updates = {
+        validation.update for validation in training.validations if validation.subset == subset
+    }
     due: list[int] = []
     for key in ("validate_interval_updates", "save_interval_updates"):
         interval = whole_number(arguments.get(key)) or 0
         if 0 < interval < NEVER:
             begin = training.first_update // interval + 1
-            due += [interval * index for index in range(begin, training.last_update // interval + 1)]
+            due += [
+                interval * index for index in range(begin, training.last_update // interval + 1)
+            ]
     every = whole_number(arguments.get("validate_interval")) or 1
     if every < NEVER:
         due += [epoch.update for epoch in training.epochs if epoch.epoch % every == 0]
@@ -149,7 +191,9 @@ def _missing_validations(training: TrainingLog) -> list[int]:
 
 
 def generation_findings(generation: LoggedGeneration, num_trainings: int) -> tuple[Finding, ...]:
-    """Return the checks that the log of a translation fails; `num_trainings` saved into its checkpoint's folder."""
+    """Return the checks that the log of a translation fails; `num_trainings` saved into its
+    checkpoint's folder.
+    """
     return tuple(_check_generation(generation, num_trainings))
 
 
@@ -162,5 +206,14 @@ def _check_generation(generation: LoggedGeneration, num_trainings: int) -> Itera
     if not generation.training_path:
         model = log.model_path or "a checkpoint that is not named"
         yield broken("known-training", model=model, number=num_trainings or "no")
-    if log.num_hypotheses and log.num_sentences is not None and log.num_hypotheses != log.num_sentences:
-        yield broken("every-sentence", line=log.last_line, number=log.num_hypotheses, translated=log.num_sentences)
+    if (
+        log.num_hypotheses
+        and log.num_sentences is not None
+        and log.num_hypotheses != log.num_sentences
+    ):
+        yield broken(
+            "every-sentence",
+            line=log.last_line,
+            number=log.num_hypotheses,
+            translated=log.num_sentences,
+        )

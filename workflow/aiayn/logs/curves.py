@@ -1,10 +1,12 @@
-"""Reads the curves of trainings from their logs: loss, dev perplexity, learning rate and speed at each line printed.
+"""Reads the curves of trainings from their logs: loss, dev perplexity, learning rate and speed at
+each line printed.
 
-`reader.py` assigns lines to trainings and starts. This module reads the same lines again for what `LogFile` omits:
-statistics within an epoch. A curve may be read while its log grows.
+`reader.py` assigns lines to trainings and starts. This module reads the same lines again for what
+`LogFile` omits: statistics within an epoch. A curve may be read while its log grows.
 
-Where a start resumed before the newest update of an earlier one, the later one counts. Hours are those of training:
-from each start's first line, summed over the starts, repeated work included, pauses excluded.
+Where a start resumed before the newest update of an earlier one, the later one counts. Hours are
+those of training: from each start's first line, summed over the starts, repeated work included,
+pauses excluded.
 """
 
 import bisect
@@ -20,15 +22,19 @@ from aiayn.logs.lines import LogText
 from aiayn.logs.statistics import UPDATE, Statistics, parse_statistics, time_of
 from aiayn.logs.types import LogFile, Start, TrainingLog, perplexity_of
 
-# What fairseq prints within an epoch, by the name of its curve. Its loss is smoothed over labels, in base 2.
+# What fairseq prints within an epoch, by the name of its curve. Its loss is smoothed over labels,
+# in base 2.
 INNER_MEASURES = {"loss_bits": "loss", "learning_rate": "lr", "target_tokens_per_second": "wps"}
 PERPLEXITY = "dev_ppl_per_subword"
 RESTART = "restart"  # a mark, its value the number of the start
-MAX_LINES = 2000  # of statistics within epochs that are looked into, evenly over the updates of a training
+MAX_LINES = (
+    2000  # of statistics within epochs that are looked into, evenly over the updates of a training
+)
 
 
 class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A value after `update` optimiser steps and `hours` of training (None where the log has no times).
+    """A value after `update` optimiser steps and `hours` of training (None where the log has no
+    times).
 
     `value` is not a number where fairseq printed so: a loss that diverged, or overflowed.
     """
@@ -40,21 +46,29 @@ class CurvePoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_curves(path: Path, log_file: LogFile) -> list[tuple[TrainingLog, list[CurvePoint]]]:
-    """Return the points of each training of a file, in order of its lines; `log_file` is its earlier reading.
+    """Return the points of each training of a file, in order of its lines; `log_file` is its
+    earlier reading.
 
     Raises:
         OSError: if the file cannot be opened or read.
     """
     trainings = [entry for entry in log_file.entries if isinstance(entry, TrainingLog)]
-    starts_by_training = [[_Start(training, start) for start in training.starts] for training in trainings]
-    starts = sorted((start for starts in starts_by_training for start in starts), key=lambda start: start.line)
+    starts_by_training = [
+        [_Start(training, start) for start in training.starts] for training in trainings
+    ]
+    starts = sorted(
+        (start for starts in starts_by_training for start in starts), key=lambda start: start.line
+    )
     first_lines = [start.line for start in starts]
     for block in LogText(path).blocks():
         for number, line in block:
             found = bisect.bisect_right(first_lines, number) - 1
             if found >= 0:
                 starts[found].read(line)
-    return [(training, _points(starts)) for training, starts in zip(trainings, starts_by_training, strict=True)]
+    return [
+        (training, _points(starts))
+        for training, starts in zip(trainings, starts_by_training, strict=True)
+    ]
 
 
 def _points(starts: Sequence["_Start"]) -> list[CurvePoint]:
@@ -62,10 +76,14 @@ def _points(starts: Sequence["_Start"]) -> list[CurvePoint]:
     points: list[CurvePoint] = []
     offset_hours: float | None = 0.0
     for number, start in enumerate((start for start in starts if start.points), start=1):
-        resumed = start.points[0].update - 1 if start.resumed_update is None else start.resumed_update
+        resumed = (
+            start.points[0].update - 1 if start.resumed_update is None else start.resumed_update
+        )
         if number > 1:
             points = [point for point in points if point.update <= resumed]
-            points.append(CurvePoint(measure=RESTART, update=resumed, hours=offset_hours, value=float(number)))
+            points.append(
+                CurvePoint(measure=RESTART, update=resumed, hours=offset_hours, value=float(number))
+            )
         for point in start.points:
             has_hours = point.hours is not None and offset_hours is not None
             hours = (point.hours or 0.0) + (offset_hours or 0.0) if has_hours else None
@@ -92,11 +110,17 @@ class _Start:
         if not self._first_time:
             self._first_time = time_of(line)
         has_statistics = b"num_updates" in line or b'{"epoch"' in line or b"| valid on" in line
-        if not self._is_skipped(line) and has_statistics and (statistics := parse_statistics(line)) is not None:
+        if (
+            not self._is_skipped(line)
+            and has_statistics
+            and (statistics := parse_statistics(line)) is not None
+        ):
             self._keep(statistics, time_of(line))
 
     def _is_skipped(self, line: bytes) -> bool:
-        """Return whether a line of statistics within an epoch follows one that was read; never one without a number."""
+        """Return whether a line of statistics within an epoch follows one that was read; never one
+        without a number.
+        """
         if b'"update": ' not in line and b"num_updates=" not in line:
             return False
         update = UPDATE.search(line)
@@ -114,15 +138,27 @@ class _Start:
         if statistics.kind == "inner":
             for measure, name in INNER_MEASURES.items():
                 value = values.get(name)
-                if value is not None and not (name == "wps" and value == 0):  # of the first line: nothing to divide by
-                    self.points.append(CurvePoint(measure=measure, update=update, hours=hours, value=value))
-        elif statistics.kind == "valid" and statistics.subset == self._subset and "nll_loss" in values:
+                if value is not None and not (
+                    name == "wps" and value == 0
+                ):  # of the first line: nothing to divide by
+                    self.points.append(
+                        CurvePoint(measure=measure, update=update, hours=hours, value=value)
+                    )
+        elif (
+            statistics.kind == "valid"
+            and statistics.subset == self._subset
+            and "nll_loss" in values
+        ):
             perplexity = perplexity_of(values["nll_loss"])  # as in Table 3
             value = math.nan if perplexity is None else perplexity
-            self.points.append(CurvePoint(measure=PERPLEXITY, update=update, hours=hours, value=value))
+            self.points.append(
+                CurvePoint(measure=PERPLEXITY, update=update, hours=hours, value=value)
+            )
 
     def _hours(self, time: str, values: dict[str, float]) -> float | None:
-        """Return the hours since the start's first line, by the times of lines, else by fairseq's own `wall`."""
+        """Return the hours since the start's first line, by the times of lines, else by fairseq's
+        own `wall`.
+        """
         seconds = values.get("wall", math.nan)
         if time and self._first_time:
             begin, end = (datetime.datetime.fromisoformat(one) for one in (self._first_time, time))
@@ -133,7 +169,8 @@ class _Start:
 
 
 def thin_points(points: Iterable[CurvePoint], num_updates: int) -> list[CurvePoint]:
-    """Return means over spans of `num_updates` updates, each at the last update of its span that was printed.
+    """Return means over spans of `num_updates` updates, each at the last update of its span that
+    was printed.
 
     Marks of restarts, and values that are no numbers, stay as they are: a mean would hide them.
     """

@@ -1,8 +1,10 @@
-"""Joins the logs of a folder into evidence: each training, and each translation with its training and its average.
+"""Joins the logs of a folder into evidence: each training, and each translation with its training
+and its average.
 
-A translation belongs to the training that saved into the folder of its checkpoint, or to the only training whose log
-is in the same folder. The BLEU of fairseq-generate is called `bleu_as_given`: fairseq's arithmetic on the tokens as
-given, whatever they are. The BLEU of `--eval-bleu` is sacreBLEU's on detokenised tokens.
+A translation belongs to the training that saved into the folder of its checkpoint, or to the only
+training whose log is in the same folder. The BLEU of fairseq-generate is called `bleu_as_given`:
+fairseq's arithmetic on the tokens as given, whatever they are. The BLEU of `--eval-bleu` is
+sacreBLEU's on detokenised tokens.
 
 This module states what the logs say. `paper_tables.compare` judges it.
 """
@@ -38,7 +40,9 @@ VERSION_BY_FORM = {
 }
 VALIDATION_BLEU = "validation BLEU"  # the name of a BLEU that --eval-bleu printed
 _CHECKPOINT_NUMBER = re.compile(r"checkpoint_?(\d{1,9})(?:_(\d{1,12}))?\.pt")
-_AVERAGE_IN_NAME = re.compile(r"(?:avg|average|averaged)[._-]?(?:last)?[._-]?(\d{1,4})|last[._-]?(\d{1,4})")
+_AVERAGE_IN_NAME = re.compile(
+    r"(?:avg|average|averaged)[._-]?(?:last)?[._-]?(\d{1,4})|last[._-]?(\d{1,4})"
+)
 
 
 class LoggedTraining(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +71,9 @@ class LoggedTraining(msgspec.Struct, frozen=True, kw_only=True):
         """The commits of a run of ours, in their order; None for other logs."""
         if self.events is None:
             return None
-        return tuple(dict.fromkeys(event.commit for event in self.events if isinstance(event, Started)))
+        return tuple(
+            dict.fromkeys(event.commit for event in self.events if isinstance(event, Started))
+        )
 
     @property
     def version(self) -> str:
@@ -83,7 +89,7 @@ class LoggedTraining(msgspec.Struct, frozen=True, kw_only=True):
         if len(self.log.validations) < 2:
             return None
         first, second = self.log.validations[:2]
-        return f"{self.log.arguments_digest} {first.update} {first.loss_bits} {second.update} {second.loss_bits}"
+        return f"{self.log.arguments_digest} {first.update} {first.loss_bits} {second.update} {second.loss_bits}"  # noqa: E501
 
     @property
     def gpu_seconds(self) -> float | None:
@@ -91,7 +97,11 @@ class LoggedTraining(msgspec.Struct, frozen=True, kw_only=True):
         if self.events is not None:
             return summarise_attempts(self.events).gpu_seconds or None
         seconds = _wall_seconds(self.log)
-        return seconds * self.log.num_gpus or None if seconds is not None and self.log.num_gpus else None
+        return (
+            seconds * self.log.num_gpus or None
+            if seconds is not None and self.log.num_gpus
+            else None
+        )
 
     @property
     def value_by_metric(self) -> dict[str, float]:
@@ -115,7 +125,9 @@ class Average(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoggedGeneration(msgspec.Struct, frozen=True, kw_only=True):
-    """A translation that was scored: its log, the path of its training's log ('' if unknown), and its average."""
+    """A translation that was scored: its log, the path of its training's log ('' if unknown), and
+    its average.
+    """
 
     path: str
     log: GenerationLog
@@ -124,8 +136,14 @@ class LoggedGeneration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subset(self) -> str:
-        """What was translated: `test`, `valid`, or another subset; '' if the log does not name it."""
-        return self.log.bleu.subset if self.log.bleu else str(self.log.arguments.get("gen_subset") or "")
+        """What was translated: `test`, `valid`, or another subset; '' if the log does not name
+        it.
+        """
+        return (
+            self.log.bleu.subset
+            if self.log.bleu
+            else str(self.log.arguments.get("gen_subset") or "")
+        )
 
     @property
     def role(self) -> str:
@@ -150,7 +168,9 @@ def join_logs(folder: Path, file_by_path: Mapping[str, LogFile]) -> LoggedFolder
     trainings: list[LoggedTraining] = []
     generations: list[tuple[str, GenerationLog]] = []
     averagings: list[tuple[str, AveragingLog]] = []
-    for path, log_file in sorted(file_by_path.items(), key=lambda entry: (entry[0].count("/"), entry[0])):
+    for path, log_file in sorted(
+        file_by_path.items(), key=lambda entry: (entry[0].count("/"), entry[0])
+    ):
         for name, entry in entries_by_name(path, log_file).items():
             if isinstance(entry, TrainingLog):
                 trainings.append(logged_training(name, entry, (folder / path).parent))
@@ -164,16 +184,25 @@ def join_logs(folder: Path, file_by_path: Mapping[str, LogFile]) -> LoggedFolder
         average = average_of(generation, averagings_near(name, generation, averagings), training)
         logged.append(
             LoggedGeneration(
-                path=name, log=generation, training_path=training.path if training else "", average=average
+                path=name,
+                log=generation,
+                training_path=training.path if training else "",
+                average=average,
             )
         )
     for training in trainings:
         logged += _validation_bleu(training)
-    return LoggedFolder(file_by_path=dict(file_by_path), trainings=tuple(trainings), generations=tuple(logged))
+    return LoggedFolder(
+        file_by_path=dict(file_by_path), trainings=tuple(trainings), generations=tuple(logged)
+    )
 
 
-def entries_by_name(path: str, log_file: LogFile) -> dict[str, TrainingLog | GenerationLog | AveragingLog]:
-    """Return a file's entries by name: its path, with the first line of each entry if there are several."""
+def entries_by_name(
+    path: str, log_file: LogFile
+) -> dict[str, TrainingLog | GenerationLog | AveragingLog]:
+    """Return a file's entries by name: its path, with the first line of each entry if there are
+    several.
+    """
     is_alone = len(log_file.entries) == 1
     return {path if is_alone else f"{path}@{entry.first_line}": entry for entry in log_file.entries}
 
@@ -189,15 +218,20 @@ def logged_training(name: str, log: TrainingLog, folder: Path) -> LoggedTraining
     )
 
 
-def training_of(name: str, generation: GenerationLog, trainings: Sequence[LoggedTraining]) -> LoggedTraining | None:
-    """Return the training of a translation: by its checkpoint's folder, else the only one with a log in its folder.
+def training_of(
+    name: str, generation: GenerationLog, trainings: Sequence[LoggedTraining]
+) -> LoggedTraining | None:
+    """Return the training of a translation: by its checkpoint's folder, else the only one with a
+    log in its folder.
 
-    If several trainings saved into that folder, it is the last one above the translation in its own file, as a job
-    writes them.
+    If several trainings saved into that folder, it is the last one above the translation in its own
+    file, as a job writes them.
     """
     file = _file_of(name, generation)
     above = [
-        one for one in trainings if _file_of(one.path, one.log) == file and one.log.first_line < generation.first_line
+        one
+        for one in trainings
+        if _file_of(one.path, one.log) == file and one.log.first_line < generation.first_line
     ]
     if not generation.model_path and above:
         return above[-1]
@@ -221,7 +255,9 @@ def training_of(name: str, generation: GenerationLog, trainings: Sequence[Logged
 
 
 def models_of(model_path: str) -> list[str]:
-    """Return the checkpoints of `--path`: several are separated by colons, but `C:` begins a path of Windows."""
+    """Return the checkpoints of `--path`: several are separated by colons, but `C:` begins a path
+    of Windows.
+    """
     return re.split(r"(?<!^[A-Za-z]):|(?<=:[A-Za-z]):(?![\\/])", model_path)
 
 
@@ -236,7 +272,9 @@ def _name_of(path: str) -> str:
 
 
 def _file_of(name: str, log: TrainingLog | GenerationLog | AveragingLog) -> str:
-    """Return the file of an entry's name; the name ends in the entry's line if the file holds several."""
+    """Return the file of an entry's name; the name ends in the entry's line if the file holds
+    several.
+    """
     return name.removesuffix(f"@{log.first_line}")
 
 
@@ -245,7 +283,9 @@ def _has_saved_into(training: LoggedTraining, model_folder: str) -> bool:
 
 
 def is_same_place(first: str, second: str) -> bool:
-    """Return whether a path is the other or its end: the paths in a log are relative to where its command started."""
+    """Return whether a path is the other or its end: the paths in a log are relative to where its
+    command started.
+    """
     if "." in (first, second):
         return first == second
     return first == second or first.endswith(f"/{second}") or second.endswith(f"/{first}")
@@ -254,13 +294,20 @@ def is_same_place(first: str, second: str) -> bool:
 def averagings_near(
     name: str, generation: GenerationLog, averagings: Sequence[tuple[str, AveragingLog]]
 ) -> list[AveragingLog]:
-    """Return the averagings that may have made a translation's checkpoint: the last one above it in its own file.
+    """Return the averagings that may have made a translation's checkpoint: the last one above it in
+    its own file.
 
     Without such an averaging, those of the files in its folder; without any there, all.
     """
-    made = [(at, one) for at, one in averagings if is_same_place(one.output_path, generation.model_path)]
+    made = [
+        (at, one) for at, one in averagings if is_same_place(one.output_path, generation.model_path)
+    ]
     file = _file_of(name, generation)
-    above = [one for at, one in made if _file_of(at, one) == file and one.first_line < generation.first_line]
+    above = [
+        one
+        for at, one in made
+        if _file_of(at, one) == file and one.first_line < generation.first_line
+    ]
     beside = [one for at, one in made if posixpath.dirname(at) == posixpath.dirname(name)]
     return above[-1:] or beside or [one for _, one in made]
 
@@ -268,7 +315,8 @@ def averagings_near(
 def average_of(
     generation: GenerationLog, averagings: Sequence[AveragingLog], training: LoggedTraining | None
 ) -> Average:
-    """Return `last5` and so on, from the log of the averaging or the checkpoint's name; else words on the checkpoint.
+    """Return `last5` and so on, from the log of the averaging or the checkpoint's name; else words
+    on the checkpoint.
 
     An average of other checkpoints than the last is named by them.
     """
@@ -303,15 +351,18 @@ def _is_newest(name: str, training: LoggedTraining) -> bool:
     log = training.log
     if number[2]:
         return int(number[2]) == log.last_update
-    return int(number[1]) in (log.epochs[-1].epoch if log.epochs else log.last_update, log.last_update)
+    return int(number[1]) in (
+        log.epochs[-1].epoch if log.epochs else log.last_update,
+        log.last_update,
+    )
 
 
 def metric_of_generation(log: GenerationLog) -> str:
     """Return the name of a translation's BLEU by what it was computed with and on.
 
-    `bleu_as_given` is fairseq's arithmetic on the data's tokens; `bleu_sacre_13a` sacreBLEU's on detokenised text;
-    `bleu_sacre_on_tokens` sacreBLEU's on tokens that are not known to be joined to text; `bleu_mlperf` that of MLPerf's
-    submissions, without case.
+    `bleu_as_given` is fairseq's arithmetic on the data's tokens; `bleu_sacre_13a` sacreBLEU's on
+    detokenised text; `bleu_sacre_on_tokens` sacreBLEU's on tokens that are not known to be joined
+    to text; `bleu_mlperf` that of MLPerf's submissions, without case.
     """
     arguments, name = log.arguments, "BLEU4" if log.bleu is None else log.bleu.name
     if name == "bleu_score":
@@ -322,13 +373,20 @@ def metric_of_generation(log: GenerationLog) -> str:
         is_joined = arguments.get("eval_bleu_detok") not in (None, "space")
         is_joined = is_joined and not arguments.get("eval_tokenized_bleu")
         return "bleu_sacre_13a_of_detokenised" if is_joined else "bleu_sacre_on_tokens"
-    is_joined = bool(arguments.get("tokenizer")) or arguments.get("bpe") in ("sentencepiece", "gpt2")
-    is_13a = arguments.get("sacrebleu_tokenizer") in (None, "13a") and not arguments.get("sacrebleu_lowercase")
+    is_joined = bool(arguments.get("tokenizer")) or arguments.get("bpe") in (
+        "sentencepiece",
+        "gpt2",
+    )
+    is_13a = arguments.get("sacrebleu_tokenizer") in (None, "13a") and not arguments.get(
+        "sacrebleu_lowercase"
+    )
     return "bleu_sacre_13a" if is_joined and is_13a else "bleu_sacre_on_tokens"
 
 
 def _validation_bleu(training: LoggedTraining) -> Iterator[LoggedGeneration]:
-    """Yield the BLEU of `--eval-bleu` at the last update as a translation of the dev set, unless it is of pieces."""
+    """Yield the BLEU of `--eval-bleu` at the last update as a translation of the dev set, unless it
+    is of pieces.
+    """
     arguments, final = training.log.arguments, final_validation(training.log)
     if final is None or final.bleu is None or not arguments.get("eval_bleu_remove_bpe"):
         return
@@ -339,21 +397,36 @@ def _validation_bleu(training: LoggedTraining) -> Iterator[LoggedGeneration]:
     beam, alpha = search.get("beam", 1), search.get("lenpen", 1.0)
     keys = ("eval_bleu_detok", "eval_tokenized_bleu")
     bleu = BleuLine(
-        line=final.line, subset="valid", beam_size=beam if isinstance(beam, int) else 1, name=VALIDATION_BLEU,
-        value=final.bleu, brevity_penalty=1.0, hypothesis_length=0, reference_length=0,
-    )  # fmt: skip
+        line=final.line,
+        subset="valid",
+        beam_size=beam if isinstance(beam, int) else 1,
+        name=VALIDATION_BLEU,
+        value=final.bleu,
+        brevity_penalty=1.0,
+        hypothesis_length=0,
+        reference_length=0,
+    )
     log = GenerationLog(
-        first_line=final.line, last_line=final.line, model_path="", num_sentences=None, num_hypotheses=0,
-        arguments={key: arguments.get(key) for key in keys} | {
-            "lenpen": alpha, "remove_bpe": arguments["eval_bleu_remove_bpe"]
-        },
-        has_piece_marks=False, bleu=bleu, truncated_line=None,
-    )  # fmt: skip
-    yield LoggedGeneration(path=training.path, log=log, training_path=training.path, average=Average(name="last1"))
+        first_line=final.line,
+        last_line=final.line,
+        model_path="",
+        num_sentences=None,
+        num_hypotheses=0,
+        arguments={key: arguments.get(key) for key in keys}
+        | {"lenpen": alpha, "remove_bpe": arguments["eval_bleu_remove_bpe"]},
+        has_piece_marks=False,
+        bleu=bleu,
+        truncated_line=None,
+    )
+    yield LoggedGeneration(
+        path=training.path, log=log, training_path=training.path, average=Average(name="last1")
+    )
 
 
 def language_pair_of(training: TrainingLog) -> str:
-    """Return `en-de`, from the arguments or from the order of the dictionaries; '' without either."""
+    """Return `en-de`, from the arguments or from the order of the dictionaries; '' without
+    either.
+    """
     source, target = training.arguments.get("source_lang"), training.arguments.get("target_lang")
     if source and target:
         return f"{source}-{target}"
@@ -368,12 +441,16 @@ def dev_subset(training: TrainingLog) -> str:
 def final_validation(training: TrainingLog) -> Validation | None:
     """Return the validation of the weights that the training ended with."""
     subset = dev_subset(training)
-    validations = [v for v in training.validations if v.subset == subset and v.update == training.last_update]
+    validations = [
+        v for v in training.validations if v.subset == subset and v.update == training.last_update
+    ]
     return validations[-1] if validations else None
 
 
 def diverged_after(training: TrainingLog) -> int | None:
-    """Return the update of the last validation with a possible loss if the final one has none; None if all is well."""
+    """Return the update of the last validation with a possible loss if the final one has none; None
+    if all is well.
+    """
     subset = dev_subset(training)
     validations = [v for v in training.validations if v.subset == subset and v.nll_bits is not None]
     if not validations or perplexity_of(validations[-1].nll_bits) is not None:
@@ -390,7 +467,10 @@ def whole_number(value: Argument) -> int | None:
 def _wall_seconds(training: TrainingLog) -> float | None:
     if training.first_update:
         return None  # what came before is in another log
-    seconds = [start.done_seconds if start.done_seconds is not None else start.seconds for start in training.starts]
+    seconds = [
+        start.done_seconds if start.done_seconds is not None else start.seconds
+        for start in training.starts
+    ]
     if all(value is not None for value in seconds) and seconds:
         return sum(value for value in seconds if value is not None)
     walls = [epoch.wall_seconds for epoch in training.epochs if epoch.wall_seconds]

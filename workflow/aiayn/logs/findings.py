@@ -8,7 +8,9 @@ Severity = Literal["error", "apart", "note"]
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One fact: its place (`line` None for a whole file), the value found there, and the value expected."""
+    """One fact: its place (`line` None for a whole file), the value found there, and the value
+    expected.
+    """
 
     path: str
     line: int | None
@@ -18,10 +20,12 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of a fault in BLEU, positive if it lowers the score; an unknown cost has `words` alone.
+    """The cost of a fault in BLEU, positive if it lowers the score; an unknown cost has `words`
+    alone.
 
-    `certainty` is '' for a cost measured on this run; else how well the cost itself is known: `confirmed` (a
-    second measurement, or the number's author), `measured` (the effect, its cause inferred), `suspected`, `planted`.
+    `certainty` is '' for a cost measured on this run; else how well the cost itself is known:
+    `confirmed` (a second measurement, or the number's author), `measured` (the effect, its cause
+    inferred), `suspected`, `planted`.
     """
 
     low: float | None = None
@@ -32,15 +36,17 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A difference from the claim. `check` is the rule that found it; a symptom may follow from other findings.
+    """A difference from the claim. `check` is the rule that found it; a symptom may follow from
+    other findings.
 
-    `what` and `amount` are in the terms in which costs were published (published/costs.csv): a symbol and its value,
-    or the ratio to the paper's. `costs` are measured on this run where possible, else from publications on its corpus.
-    `likelihood` is how likely it explains the missing BLEU: `measured`, `likely`, `possible`, `unknown` (no published
-    cost), `unlikely` (it costs more than is missing), `raises`.
+    `what` and `amount` are in the terms in which costs were published (published/costs.csv): a
+    symbol and its value, or the ratio to the paper's. `costs` are measured on this run where
+    possible, else from publications on its corpus. `likelihood` is how likely it explains the
+    missing BLEU: `measured`, `likely`, `possible`, `unknown` (no published cost), `unlikely` (it
+    costs more than is missing), `raises`.
 
-    `severity` is of a log that may fill a table, unset elsewhere: `error` keeps its number out, `apart` gives it a line
-    of its own that is averaged with no other, `note` is printed beside it.
+    `severity` is of a log that may fill a table, unset elsewhere: `error` keeps its number out,
+    `apart` gives it a line of its own that is averaged with no other, `note` is printed beside it.
     """
 
     check: str

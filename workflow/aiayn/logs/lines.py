@@ -1,9 +1,10 @@
-"""Reads a log file as blocks of lines, in memory that does not grow with the file. gzip and xz are unpacked.
+"""Reads a log file as blocks of lines, in memory that does not grow with the file. gzip and xz are
+unpacked.
 
-A file that cannot be read, or not to its end, has a fault with its line and a next step. A line ends at LF alone and is
-counted so. Each piece between carriage returns (tqdm rewrites its line so) counts as a line of its own with the same
-number; CRLF is one end. Colours and cursor movements are removed, and so are the prefixes of launchers, containers and
-pastes (`prefixes.py`).
+A file that cannot be read, or not to its end, has a fault with its line and a next step. A line
+ends at LF alone and is counted so. Each piece between carriage returns (tqdm rewrites its line so)
+counts as a line of its own with the same number; CRLF is one end. Colours and cursor movements are
+removed, and so are the prefixes of launchers, containers and pastes (`prefixes.py`).
 """
 
 import codecs
@@ -24,10 +25,10 @@ ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 class LogText:
     """The lines of one file, read once.
 
-    A last line without LF may be cut anywhere: it is not yielded, `cut_piece` is its last piece. `fault` is where
-    reading ended and why: bytes that are no text, UTF-16, a line longer than MAX_LINE_BYTES, a packed file that is cut
-    or damaged, or a file that cannot be opened. Bytes that are no UTF-8 are read as they are:
-    `not_utf8_line` is the first line with one, 0 without.
+    A last line without LF may be cut anywhere: it is not yielded, `cut_piece` is its last piece.
+    `fault` is where reading ended and why: bytes that are no text, UTF-16, a line longer than
+    MAX_LINE_BYTES, a packed file that is cut or damaged, or a file that cannot be opened. Bytes
+    that are no UTF-8 are read as they are: `not_utf8_line` is the first line with one, 0 without.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,7 +41,9 @@ class LogText:
         self._is_sniffed = False
 
     def blocks(self) -> Iterator[Iterable[tuple[int, bytes]]]:
-        """Yield blocks of (line number, piece of a line without its end); by blocks, as most lines need no look."""
+        """Yield blocks of (line number, piece of a line without its end); by blocks, as most lines
+        need no look.
+        """
         rest = b""
         try:
             stream = open_unpacked(self.path)
@@ -67,10 +70,16 @@ class LogText:
                 yield enumerate(lines, self.num_lines + 1) if is_plain else self._pieces(lines)
                 self.num_lines += len(lines)
                 if len(rest) > MAX_LINE_BYTES:
-                    rest = rest[rest.rfind(b"\r") + 1 :]  # a bar that was rewritten for hours: only its end is kept
+                    rest = rest[
+                        rest.rfind(b"\r") + 1 :
+                    ]  # a bar that was rewritten for hours: only its end is kept
                     if len(rest) > MAX_LINE_BYTES:
                         text = f"a line of more than {MAX_LINE_BYTES:,} bytes: no log"
-                        self.fault = Refusal(line=self.num_lines + 1, text=text, next_step="take it out of the folder")
+                        self.fault = Refusal(
+                            line=self.num_lines + 1,
+                            text=text,
+                            next_step="take it out of the folder",
+                        )
                         return
         if self.fault is not None:
             return
@@ -81,18 +90,26 @@ class LogText:
             self.num_lines += 1
 
     def _read(self, blocks: BinaryIO) -> bytes:
-        """Return the next block, empty at the end; a packed file that is damaged ends there, which is a fault."""
+        """Return the next block, empty at the end; a packed file that is damaged ends there, which
+        is a fault.
+        """
         try:
             return blocks.read(BLOCK_BYTES)
         except UNPACK_ERRORS as error:
-            self.fault = Refusal(line=self.num_lines + 1, text=f"cannot be unpacked on from here ({error})")
+            self.fault = Refusal(
+                line=self.num_lines + 1, text=f"cannot be unpacked on from here ({error})"
+            )
         except OSError as error:
             self.fault = _unreadable(error)
         return b""
 
     def _zero_byte(self, block: bytes) -> Refusal:
         line = self.num_lines + 1 + block.count(b"\n", 0, block.index(b"\0"))
-        step = "take it out of the folder" if line == 1 else "take the zero bytes out (tr -d '\\000'), or copy it again"
+        step = (
+            "take it out of the folder"
+            if line == 1
+            else "take the zero bytes out (tr -d '\\000'), or copy it again"
+        )
         return Refusal(line=line, text="holds a zero byte: no text", next_step=step)
 
     def _note_encoding(self, lines: list[bytes]) -> None:
@@ -105,7 +122,9 @@ class LogText:
                     return
 
     def _pieces(self, lines: list[bytes]) -> list[tuple[int, bytes]]:
-        """Return what a terminal would show of each line, piece by piece, without prefixes and lines of other ranks."""
+        """Return what a terminal would show of each line, piece by piece, without prefixes and
+        lines of other ranks.
+        """
         found = []
         for number, line in enumerate(lines, self.num_lines + 1):
             for piece in ESCAPE.sub(b"", line).split(b"\r"):
@@ -124,4 +143,8 @@ def _utf_16(block: bytes) -> Refusal | None:
     """Return the refusal of a file that begins with the mark of UTF-16."""
     if not block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return None
-    return Refusal(line=1, text="UTF-16, as PowerShell writes it", next_step="convert it: iconv -f UTF-16 -t UTF-8")
+    return Refusal(
+        line=1,
+        text="UTF-16, as PowerShell writes it",
+        next_step="convert it: iconv -f UTF-16 -t UTF-8",
+    )

@@ -1,7 +1,9 @@
-"""Finds the possible logs below a folder, and names or counts every other file: none is omitted silently.
+"""Finds the possible logs below a folder, and names or counts every other file: none is omitted
+silently.
 
-A file whose name is a log's (its suffix, also rotated or packed) is read; any other is read if it begins like a log of
-fairseq's. Linked folders are followed unless they lead to a folder that is read anyway.
+A file whose name is a log's (its suffix, also rotated or packed) is read; any other is read if it
+begins like a log of fairseq's. Linked folders are followed unless they lead to a folder that is
+read anyway.
 """
 
 import os
@@ -23,21 +25,38 @@ OTHER_PACKERS = frozenset({".bz2", ".zst", ".lz4", ".zip", ".7z", ".rar", ".tar"
 # Documents and code may quote a line of a log, and are none.
 QUOTING_SUFFIXES = frozenset(
     {
-        ".c", ".cc", ".cpp", ".cu", ".h", ".html", ".ipynb", ".js", ".md", ".py", ".rst", ".sh", ".slurm", ".sbatch",
+        ".c",
+        ".cc",
+        ".cpp",
+        ".cu",
+        ".h",
+        ".html",
+        ".ipynb",
+        ".js",
+        ".md",
+        ".py",
+        ".rst",
+        ".sh",
+        ".slurm",
+        ".sbatch",
         ".tex",
     }
-)  # fmt: skip
+)
 _ROTATED = re.compile(r"(\.log|\.out|\.err|\.txt)(\.\d{1,3}|[.-]\d{8}(-\d+)?|\.old|\.bak|~)$")
 _LIKE_A_LOG = re.compile(
-    rb"Namespace\([^\n]*\b(?:arch|criterion|beam)=|\{'_name': None, 'common'|epoch \d{3,}[^\n]*num_updates"
-    rb"|\"epoch\": \d+,[^\n]*\"num_updates\"|(?m:^)H-\d+\t|Generate \S+ with beam=\d+: BLEU|averaging checkpoints: +\["
+    rb"Namespace\([^\n]*\b(?:arch|criterion|beam)=|\{'_name': None, 'common'|epoch"
+    rb" \d{3,}[^\n]*num_updates"
+    rb"|\"epoch\": \d+,[^\n]*\"num_updates\"|(?m:^)H-\d+\t|Generate \S+ with beam=\d+:"
+    rb" BLEU|averaging checkpoints: +\["
 )
 _NUM_BYTES_LOOKED_AT = 1 << 18
 MAX_SUFFIXES = 12  # that are named in a count of other files
 
 
 class LeftOut(msgspec.Struct, frozen=True, order=True):
-    """A file or folder that is not read: its path below the folder, what it is, why, and the next step."""
+    """A file or folder that is not read: its path below the folder, what it is, why, and the next
+    step.
+    """
 
     path: str
     what: str
@@ -45,7 +64,9 @@ class LeftOut(msgspec.Struct, frozen=True, order=True):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """The content of a folder: paths of possible logs, the `results/<scale>/` folders, and what is not read."""
+    """The content of a folder: paths of possible logs, the `results/<scale>/` folders, and what is
+    not read.
+    """
 
     log_paths: list[str]
     scale_folders: list[Path]
@@ -53,10 +74,11 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 def list_folder(folder: Path) -> Listing:
-    """Return the content of a folder, in order of name; hidden files and folders are counted, not read.
+    """Return the content of a folder, in order of name; hidden files and folders are counted, not
+    read.
 
-    Of a run of ours (its folder has an attempts.jsonl) that is its train.log alone; of a `results/<scale>/` none of the
-    text that stages wrote.
+    Of a run of ours (its folder has an attempts.jsonl) that is its train.log alone; of a
+    `results/<scale>/` none of the text that stages wrote.
 
     Raises:
         RecordError: if there is no such folder, or it cannot be read.
@@ -89,7 +111,9 @@ class _Walk:
     def listing(self) -> Listing:
         """Walk, and return what was found."""
         stages = {*STAGE_VERSIONS, *(stage.verb for stage in present_stages())}
-        for parent, names, files in os.walk(self.folder, onerror=self._unreadable, followlinks=True):
+        for parent, names, files in os.walk(
+            self.folder, onerror=self._unreadable, followlinks=True
+        ):
             place = Path(parent)
             is_scale = is_scale_folder(place)
             if is_scale:
@@ -119,16 +143,30 @@ class _Walk:
     def _unreadable(self, error: OSError) -> None:
         path = Path(os.fsdecode(error.filename))
         if path == self.folder:
-            raise RecordError(f"{path}: this folder cannot be read ({error.strerror}); make it readable") from error
-        self._skip(path, "folder", f"this folder cannot be read ({error.strerror}); make it readable")
+            raise RecordError(
+                f"{path}: this folder cannot be read ({error.strerror}); make it readable"
+            ) from error
+        self._skip(
+            path, "folder", f"this folder cannot be read ({error.strerror}); make it readable"
+        )
 
     def _is_followed(self, path: Path) -> bool:
-        """Return whether a folder is walked into: a link is, unless it leads to a folder that is read anyway."""
+        """Return whether a folder is walked into: a link is, unless it leads to a folder that is
+        read anyway.
+        """
         if not path.is_symlink():
             return True
         target = path.resolve()
-        if target in self._linked or self._root.is_relative_to(target) or target.is_relative_to(self._root):
-            self._skip(path, "link", f"a link to {target}, which is read there or holds this folder: not followed")
+        if (
+            target in self._linked
+            or self._root.is_relative_to(target)
+            or target.is_relative_to(self._root)
+        ):
+            self._skip(
+                path,
+                "link",
+                f"a link to {target}, which is read there or holds this folder: not followed",
+            )
             return False
         self._linked.add(target)
         return True
@@ -149,20 +187,29 @@ class _Walk:
             path.stat()
         except OSError as error:
             if path.is_symlink():
-                why = f"a link that leads nowhere ({os.readlink(path)}): not read; copy the file there"
+                why = (
+                    f"a link that leads nowhere ({os.readlink(path)}): not read; copy the file"
+                    " there"
+                )
             else:
                 why = f"cannot be read ({error.strerror}); make it readable"
             self._skip(path, "link" if path.is_symlink() else "file", why)
             return
         name = _ROTATED.sub(r"\1", unpacked_name(path.name.lower()))
         if not is_regular:
-            self._skip(path, "no regular file", "no regular file but a pipe, a socket or a device: not read")
+            self._skip(
+                path,
+                "no regular file",
+                "no regular file but a pipe, a socket or a device: not read",
+            )
         elif Path(name).suffix in LOG_SUFFIXES:
             self.log_paths.append(self._relative(path))
         elif is_ours:
             return  # records and tables, which are read as such
         elif {suffix, Path(name).suffix} & OTHER_PACKERS:
-            self._skip(path, "packed", "packed: not looked into; unpack it, or pack it with gzip or xz")
+            self._skip(
+                path, "packed", "packed: not looked into; unpack it, or pack it with gzip or xz"
+            )
         elif Path(name).suffix not in QUOTING_SUFFIXES and _begins_like_a_log(path):
             self.log_paths.append(self._relative(path))
         else:
@@ -173,15 +220,22 @@ class _Walk:
             common = self._num_by_suffix.most_common()
             words = [f"{suffix} ({number})" for suffix, number in common[:MAX_SUFFIXES]]
             words += ["others"] if len(common) > MAX_SUFFIXES else []
-            why = f"no logs by name or beginning (documents and code are not looked into): {', '.join(words)}"
+            why = (
+                "no logs by name or beginning (documents and code are not looked into):"
+                f" {', '.join(words)}"
+            )
             self.left_out.append(LeftOut("(other files)", f"{num_others:,} files", why))
         if self._num_hidden:
             why = "hidden, as their names begin with a point: not read"
-            self.left_out.append(LeftOut("(hidden)", f"{self._num_hidden:,} files and folders", why))
+            self.left_out.append(
+                LeftOut("(hidden)", f"{self._num_hidden:,} files and folders", why)
+            )
 
 
 def _begins_like_a_log(path: Path) -> bool:
-    """Return whether a file begins with a line of fairseq's, or cannot be read, which its reader reports."""
+    """Return whether a file begins with a line of fairseq's, or cannot be read, which its reader
+    reports.
+    """
     try:
         with open_unpacked(path) as content:
             return _LIKE_A_LOG.search(content.read(_NUM_BYTES_LOOKED_AT)) is not None

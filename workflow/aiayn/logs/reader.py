@@ -1,7 +1,9 @@
-"""Reads one log of fairseq 0.9 to 0.12, its fork, or ours, into `LogFile`: streaming, each line once.
+"""Reads one log of fairseq 0.9 to 0.12, its fork, or ours, into `LogFile`: streaming, each line
+once.
 
-What the file is follows from its lines, never from its name. A start line is fairseq's arguments: those of a training
-begin a part of it, those of `fairseq-generate` (they name a `path`) a generation.
+What the file is follows from its lines, never from its name. A start line is fairseq's arguments:
+those of a training begin a part of it, those of `fairseq-generate` (they name a `path`) a
+generation.
 """
 
 import ast
@@ -20,18 +22,24 @@ _ARGUMENTS = re.compile(rb"Namespace\(|\{'_name': None, 'common'")
 _LATER_TAG = re.compile(rb"\| INFO \||\[INFO\]|^INFO:")
 _SENTENCE = re.compile(rb"[STHDPAIE]-\d+(?:_\d+)?\t")
 # Lines that show by their last characters that nothing is missing.
-_ENDS_WHOLE = re.compile(rb"done training in [\d.]+ seconds$|with beam=.*\)$|\{\"epoch\".*\}$|^P-\d+\t.*\d\.\d{4}$")
+_ENDS_WHOLE = re.compile(
+    rb"done training in [\d.]+ seconds$|with beam=.*\)$|\{\"epoch\".*\}$|^P-\d+\t.*\d\.\d{4}$"
+)
 # The two lines of average_checkpoints.py.
 _AVERAGING = re.compile(rb"averaging checkpoints: +(\[.*\])")
 _AVERAGED = re.compile(rb"Finished writing averaged checkpoint to (\S+?)\.?\s*$")
-# fairseq-generate: 0.9 prints these to the end of its lines of hypotheses; later versions log the first, with commas of
-# thousands, and print the second bare. A score by sacreBLEU reads `BLEU = 27.3 58.3/32.1/... (BP = 1.000 ratio = ...)`.
+# fairseq-generate: 0.9 prints these to the end of its lines of hypotheses; later versions log the
+# first, with commas of thousands, and print the second bare. A score by sacreBLEU reads `BLEU =
+# 27.3 58.3/32.1/... (BP = 1.000 ratio = ...)`.
 _TRANSLATED = re.compile(rb"Translated ([\d,]{1,20}) sentences \(")
 _GENERATE = re.compile(
     rb"Generate (\S+) with beam=(\d{1,9}): "
-    rb"(?:(BLEU4?)(?:\|[^=]*)? = (\d+(?:\.\d+)?),? .*\(BP ?= ?(\d+(?:\.\d+)?),? .*\)|(bleu_score)=(\d+(?:\.\d+)?))"
+    rb"(?:(BLEU4?)(?:\|[^=]*)? = (\d+(?:\.\d+)?),? .*\(BP ?= ?(\d+(?:\.\d+)?),?"
+    rb" .*\)|(bleu_score)=(\d+(?:\.\d+)?))"
 )  # the second is of MLPerf's submissions
-_BEFORE_SCORE = re.compile(rb"Generate \S+ with beam=\d+:\s*$")  # a terminal, or a paste, has broken the line before it
+_BEFORE_SCORE = re.compile(
+    rb"Generate \S+ with beam=\d+:\s*$"
+)  # a terminal, or a paste, has broken the line before it
 _LENGTHS = re.compile(rb"(?:syslen|hyp_len) ?= ?(\d{1,15}),? (?:reflen|ref_len) ?= ?(\d{1,15})")
 _LOADING = re.compile(rb"loading model\(s\) from (\S+)")
 _PIECE = re.compile(PIECE_PATTERN.encode())
@@ -44,7 +52,8 @@ MAX_ARGUMENT_BYTES = 1 << 18
 def read_log(path: Path) -> LogFile:
     """Return the content of a file.
 
-    A file that is not a log of fairseq has no entries and no refusal; a file that cannot be read to its end has one.
+    A file that is not a log of fairseq has no entries and no refusal; a file that cannot be read to
+    its end has one.
     """
     text = LogText(path)
     reader = _Reader()
@@ -97,7 +106,10 @@ class Generation:
     def read_event(self, number: int, line: bytes) -> None:
         """Take in any other line."""
         self.last_line = number
-        line, self.before_score = self.before_score + line.lstrip() if self.before_score else line, b""
+        line, self.before_score = (
+            self.before_score + line.lstrip() if self.before_score else line,
+            b"",
+        )
         if _BEFORE_SCORE.search(line):
             self.before_score = line.rstrip() + b" "
         elif found := _TRANSLATED.search(line):
@@ -121,7 +133,9 @@ class Generation:
 
     @property
     def has_piece_marks(self) -> bool:
-        """Whether hypotheses still hold marks of subwords: more of them than a text about such marks has."""
+        """Whether hypotheses still hold marks of subwords: more of them than a text about such
+        marks has.
+        """
         return self.num_marked > MIN_PIECE_SHARE * self.num_hypotheses
 
     @property
@@ -132,7 +146,9 @@ class Generation:
     def as_log(self, truncated_line: int | None) -> GenerationLog:
         """Return what was read."""
         others = {"arguments", "truncated_line", "languages", "vocabulary_sizes"}
-        values = {name: getattr(self, name) for name in set(GenerationLog.__struct_fields__) - others}
+        values = {
+            name: getattr(self, name) for name in set(GenerationLog.__struct_fields__) - others
+        }
         return GenerationLog(
             **values,
             arguments=dict(self.arguments or {}),
@@ -151,14 +167,18 @@ class _Reader:
         self._parts: list[Part] = []
         self._generation: Generation | None = None
         self._generations: list[Generation] = []
-        self._averaged: tuple[int, tuple[str, ...]] | None = None  # the line of an averaging, and its files
+        self._averaged: tuple[int, tuple[str, ...]] | None = (
+            None  # the line of an averaging, and its files
+        )
         self._pending: list[bytes] = []  # the lines of arguments that are not yet closed
         self._pending_line = 0
         self.other_programs: dict[str, None] = {}
 
     def read(self, number: int, line: bytes) -> None:
         """Take in one line."""
-        if b"num_updates=" in line or b'"update": ' in line:  # most lines: statistics within an epoch
+        if (
+            b"num_updates=" in line or b'"update": ' in line
+        ):  # most lines: statistics within an epoch
             if self._pending:
                 self._close_pending(is_forced=True)
             self._part(number, line).read_inner(number, line)
@@ -172,11 +192,15 @@ class _Reader:
             if generation is None or generation.is_ended:
                 generation = self._begin_generation(number, None)
             generation.read_sentence(number, line)
-        elif line[:2] != b"  " or b"INFO" in line or b"with beam=" in line:  # else a line of the printed model
+        elif (
+            line[:2] != b"  " or b"INFO" in line or b"with beam=" in line
+        ):  # else a line of the printed model
             self._read_event(number, line)
 
     def _part(self, number: int, line: bytes) -> Part:
-        """Return the part that statistics belong to; a new one without arguments if none has begun."""
+        """Return the part that statistics belong to; a new one without arguments if none has
+        begun.
+        """
         if not self._parts:
             self._parts.append(Part(number, None, "", line))
         self._generation = None
@@ -186,14 +210,18 @@ class _Reader:
         if b"Namespace(" in line or b"{'_name': None, 'common'" in line:
             self._pending, self._pending_line = [line], number
             self._close_pending(is_forced=False)
-        elif self._parts and (b"done training" in line or b"early stop" in line):  # also after it has translated
+        elif self._parts and (
+            b"done training" in line or b"early stop" in line
+        ):  # also after it has translated
             self._parts[-1].read_event(number, line)
         elif b"averaging checkpoints:" in line or b"Finished writing averaged checkpoint" in line:
             self._read_averaging(number, line)
         elif b"] dictionary: " in line and (self._generation is None or self._generation.is_ended):
             if self._parts and self._generation is None:
                 self._parts[-1].read_event(number, line)
-        elif has_generation_event(line) or (self._generation is not None and self._generation.before_score):
+        elif has_generation_event(line) or (
+            self._generation is not None and self._generation.before_score
+        ):
             generation = self._generation
             if generation is None or (generation.is_ended and b"loading" in line):
                 generation = self._begin_generation(number, None)
@@ -204,16 +232,23 @@ class _Reader:
     def _read_averaging(self, number: int, line: bytes) -> None:
         if found := _AVERAGING.search(line):
             with contextlib.suppress(ValueError, SyntaxError):
-                self._averaged = number, tuple(map(str, ast.literal_eval(found[1].decode(errors="replace"))))
+                self._averaged = (
+                    number,
+                    tuple(map(str, ast.literal_eval(found[1].decode(errors="replace")))),
+                )
         elif (found := _AVERAGED.search(line)) and self._averaged is not None:
             (first_line, paths), output_path = self._averaged, found[1].decode(errors="replace")
-            log = AveragingLog(first_line=first_line, last_line=number, input_paths=paths, output_path=output_path)
+            log = AveragingLog(
+                first_line=first_line, last_line=number, input_paths=paths, output_path=output_path
+            )
             self.entries.append(log)
             self._averaged = None
 
     def _read_pending(self, number: int, line: bytes) -> None:
         """Go on with arguments that a terminal wrapped, unless a line of the log begins."""
-        is_next = b"num_updates" in line or b'{"epoch"' in line or _LATER_TAG.search(line) is not None
+        is_next = (
+            b"num_updates" in line or b'{"epoch"' in line or _LATER_TAG.search(line) is not None
+        )
         is_next = is_next or line[:2] in (b"| ", b"  ") or line[-1:] == b"("
         if is_next:
             self._close_pending(is_forced=True)
@@ -221,7 +256,9 @@ class _Reader:
             return
         self._pending.append(line)
         num_bytes = sum(map(len, self._pending))
-        self._close_pending(is_forced=len(self._pending) > MAX_ARGUMENT_LINES or num_bytes > MAX_ARGUMENT_BYTES)
+        self._close_pending(
+            is_forced=len(self._pending) > MAX_ARGUMENT_LINES or num_bytes > MAX_ARGUMENT_BYTES
+        )
 
     def _close_pending(self, *, is_forced: bool) -> None:
         text = b"".join(self._pending).decode("utf-8", errors="replace")
@@ -238,8 +275,12 @@ class _Reader:
             return
         self._begin(number, first_line, parse_arguments(text), is_config="'common'" in text[:40])
 
-    def _begin(self, number: int, line: bytes, arguments: ParsedArguments, *, is_config: bool) -> None:
-        """Begin a training or a generation, or count another rank of the training that has begun."""
+    def _begin(
+        self, number: int, line: bytes, arguments: ParsedArguments, *, is_config: bool
+    ) -> None:
+        """Begin a training or a generation, or count another rank of the training that has
+        begun.
+        """
         if arguments.program == "generate":
             self._begin_generation(number, arguments)
             return
@@ -277,4 +318,6 @@ class _Reader:
         self.entries += join_parts(self._parts, cut_line if is_training_cut else None)
         for generation in self._generations:
             is_last = generation is self._generation
-            self.entries.append(generation.as_log(cut_line if is_last and not generation.is_ended else None))
+            self.entries.append(
+                generation.as_log(cut_line if is_last and not generation.is_ended else None)
+            )

@@ -6,9 +6,10 @@ r"""Parses one line of fairseq's statistics, whichever version and `--log-format
 | its end | `epoch 001 \| loss 3.6 \| ... \| num_updates 487 \| ...` | `{"epoch": 1, "train_loss": ...}` |
 | validation | `epoch 001 \| valid on 'valid' subset \| loss 2.0 \| ...` | `{"epoch": 1, "valid_loss": ...}` |
 
-Up to 0.9 a bar is before `epoch`, afterwards a time, a level and a tag. Before 0.7 simple validations
-printed `valid_loss`, and JSON ends of epochs had no prefix; tqdm has a bar in place of `100 / 487`.
-"""
+Up to 0.9 a bar is before `epoch`, afterwards a time, a level and a tag. Before 0.7 simple
+validations printed `valid_loss`, and JSON ends of epochs had no prefix; tqdm has a bar in place of
+`100 / 487`.
+"""  # noqa: E501
 
 import json
 import re
@@ -61,16 +62,24 @@ def parse_statistics(line: bytes) -> Statistics | None:
     if subset is None:
         return _statistics("epoch", "simple", epoch, "", values)
     name = subset[1].decode("utf-8", errors="replace")
-    values = {key.removeprefix(f"{name}_").removeprefix("valid_"): value for key, value in values.items()}
+    values = {
+        key.removeprefix(f"{name}_").removeprefix("valid_"): value for key, value in values.items()
+    }
     return _statistics("valid", "simple", epoch, name, values)
 
 
 def _statistics(
-    kind: Kind, log_format: Literal["simple", "json"], epoch: int, subset: str, values: dict[str, float]
+    kind: Kind,
+    log_format: Literal["simple", "json"],
+    epoch: int,
+    subset: str,
+    values: dict[str, float],
 ) -> Statistics | None:
     if "loss" not in values:
         return None
-    return Statistics(kind=kind, log_format=log_format, epoch=epoch, subset=subset, value_by_name=values)
+    return Statistics(
+        kind=kind, log_format=log_format, epoch=epoch, subset=subset, value_by_name=values
+    )
 
 
 def _numbers(pairs: list[tuple[bytes, bytes]]) -> dict[str, float]:
@@ -89,11 +98,19 @@ def _parse_json(text: bytes) -> Statistics | None:
     except ValueError:
         return None
     epoch = printed.pop("epoch", None)
-    # fairseq formats most numbers as text before it prints them; bare numbers only are those of another trainer.
+    # fairseq formats most numbers as text before it prints them; bare numbers only are those of
+    # another trainer.
     if not isinstance(epoch, int) or not any(isinstance(value, str) for value in printed.values()):
         return None
     is_inner = "update" in printed
-    subset = next((key.removesuffix("_loss") for key in printed if key.endswith("_loss") and key != "nll_loss"), "")
+    subset = next(
+        (
+            key.removesuffix("_loss")
+            for key in printed
+            if key.endswith("_loss") and key != "nll_loss"
+        ),
+        "",
+    )
     subset = subset.removesuffix("_nll")
     prefix = f"{subset}_" if f"{subset}_loss" in printed else ""
     values: dict[str, float] = {}

@@ -1,11 +1,14 @@
 """Turns fairseq's arguments into the paper's symbols: the inverse of `aiayn.train.fairseq_args`.
 
-A symbol that the arguments do not determine is omitted, never guessed. tests/logs/test_log_symbols.py sends every
-shipped system through both tables and back, so they cannot diverge. Two symbols are of a log only, as fairseq splits
-what the paper names by one word: `tokens_per_update` is max_tokens x update_freq x GPUs (positions, padding counted),
-and `peak_learning_rate` is that of the schedule: equation (3) has it at d_model^-0.5 * warmup_steps^-0.5.
+A symbol that the arguments do not determine is omitted, never guessed.
+tests/logs/test_log_symbols.py sends every shipped system through both tables and back, so they
+cannot diverge. Two symbols are of a log only, as fairseq splits what the paper names by one word:
+`tokens_per_update` is max_tokens x update_freq x GPUs (positions, padding counted), and
+`peak_learning_rate` is that of the schedule: equation (3) has it at d_model^-0.5 *
+warmup_steps^-0.5.
 
-`SYMBOL_RULES` define how each symbol is compared with its system's: for logs, for the doctor, and for its commands.
+`SYMBOL_RULES` define how each symbol is compared with its system's: for logs, for the doctor, and
+for its commands.
 """
 
 import ast
@@ -30,30 +33,77 @@ OUR_ARCHITECTURE = "aiayn_transformer"
 OUR_TASK = "aiayn_translation"
 # Table 3's own columns, and what its row (E) changes: together they identify the row of a training.
 ROW_SYMBOLS = (
-    "architecture", "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "p_drop", "eps_ls", "positions",
-)  # fmt: skip
+    "architecture",
+    "num_layers",
+    "d_model",
+    "d_ff",
+    "num_heads",
+    "d_k",
+    "d_v",
+    "p_drop",
+    "eps_ls",
+    "positions",
+)
 _SAME_NAME = (
-    "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm_order", "norm", "attention", "attention_biases",
-    "embeddings", "p_drop", "p_drop_attention", "p_drop_ffn", "adam_beta_1", "adam_beta_2", "adam_epsilon",
-)  # fmt: skip
-OURS_ONLY = ("norm_epsilon", "initialisation", "sinusoids")  # which fairseq's own models do not choose
-_OF_BOTH_SIDES = ("num_layers", "d_model", "d_ff", "num_heads", "positions", "norm_order")  # encoder's and decoder's
-_WORDS_OF_SWITCH = {"positions": ("sinusoidal", "learned"), "norm_order": ("post", "pre")}  # off, on
+    "num_layers",
+    "d_model",
+    "d_ff",
+    "num_heads",
+    "d_k",
+    "d_v",
+    "norm_order",
+    "norm",
+    "attention",
+    "attention_biases",
+    "embeddings",
+    "p_drop",
+    "p_drop_attention",
+    "p_drop_ffn",
+    "adam_beta_1",
+    "adam_beta_2",
+    "adam_epsilon",
+)
+OURS_ONLY = (
+    "norm_epsilon",
+    "initialisation",
+    "sinusoids",
+)  # which fairseq's own models do not choose
+_OF_BOTH_SIDES = (
+    "num_layers",
+    "d_model",
+    "d_ff",
+    "num_heads",
+    "positions",
+    "norm_order",
+)  # encoder's and decoder's
+_WORDS_OF_SWITCH = {
+    "positions": ("sinusoidal", "learned"),
+    "norm_order": ("post", "pre"),
+}  # off, on
 _OLDER_KEYS = {"p_drop_ffn": "relu_dropout"}
-# fairseq's names of the transformer as it is; other names (transformer_align, dlcl_transformer) are other models.
-_TRANSFORMER = re.compile(r"transformer(_iwslt_de_en|(_vaswani)?_wmt_en_(de|fr)(_big)?(_t2t)?|_tiny)?")
+# fairseq's names of the transformer as it is; other names (transformer_align, dlcl_transformer) are
+# other models.
+_TRANSFORMER = re.compile(
+    r"transformer(_iwslt_de_en|(_vaswani)?_wmt_en_(de|fr)(_big)?(_t2t)?|_tiny)?"
+)
 MIN_POSITIONS = 256  # below fairseq's 1,024; a shorter limit leaves out sentences of WMT14
 MAX_FIRST_RATE = 1e-5  # of a warm-up, fairseq's is 1e-7: a hundredth of the paper's peak
 # What fairseq's transformer has in one form only (`aiayn.spec.training`).
-_FAIRSEQ_ONLY: Symbols = {"norm": "layer", "attention": "scaled", "attention_biases": True, "embeddings": "d_model"}
+_FAIRSEQ_ONLY: Symbols = {
+    "norm": "layer",
+    "attention": "scaled",
+    "attention_biases": True,
+    "embeddings": "d_model",
+}
 _SMOOTHED = ("label_smoothed_cross_entropy", "aiayn_label_smoothing")
 
 
 class SymbolRule(msgspec.Struct, frozen=True):
     """How a symbol is compared with its system's: its name in messages, and how fairseq sets it.
 
-    `check` is the doctor's that compares it; `key` is the argument of fairseq's that has it, '' if none has; `flags` is
-    what gives it the value {0}, `source` the place in the paper. The tolerance is relative.
+    `check` is the doctor's that compares it; `key` is the argument of fairseq's that has it, '' if
+    none has; `flags` is what gives it the value {0}, `source` the place in the paper. The tolerance
+    is relative.
     """
 
     symbol: str
@@ -67,7 +117,9 @@ class SymbolRule(msgspec.Struct, frozen=True):
 
 
 # In the order of the paper. A log's row is found by ROW_SYMBOLS, so that in these it never differs.
-SYMBOL_RULES = {rule.symbol: rule for _, rule in read_rows(Path(__file__).parent / "symbols.csv", SymbolRule)}
+SYMBOL_RULES = {
+    rule.symbol: rule for _, rule in read_rows(Path(__file__).parent / "symbols.csv", SymbolRule)
+}
 
 
 def is_ours(arguments: Mapping[str, Argument]) -> bool:
@@ -76,10 +128,14 @@ def is_ours(arguments: Mapping[str, Argument]) -> bool:
 
 
 def symbols_of_spec(training: TrainingSpec) -> Symbols:
-    """Return the symbols that a log of a system's training must have, under the names of `symbols_of_arguments`."""
+    """Return the symbols that a log of a system's training must have, under the names of
+    `symbols_of_arguments`.
+    """
     symbols: Symbols = {name: getattr(training, name) for name in _SAME_NAME}
     architecture = training.architecture
-    symbols["architecture"] = "transformer" if architecture == "fairseq_transformer" else architecture
+    symbols["architecture"] = (
+        "transformer" if architecture == "fairseq_transformer" else architecture
+    )
     symbols |= {"norm_epsilon": training.norm_epsilon, "initialisation": training.initialisation}
     symbols |= _positions(training.positions)
     symbols["tied_embeddings"] = training.tied_embeddings
@@ -100,8 +156,14 @@ def symbols_of_spec(training: TrainingSpec) -> Symbols:
 
 
 def symbols_of_arguments(arguments: Mapping[str, Argument], num_gpus: int | None = None) -> Symbols:
-    """Return the paper's symbols of a training's arguments; `num_gpus` is used where they give no number of ranks."""
-    symbols = _our_model(arguments) if arguments.get("arch") == OUR_ARCHITECTURE else _fairseq_model(arguments)
+    """Return the paper's symbols of a training's arguments; `num_gpus` is used where they give no
+    number of ranks.
+    """
+    symbols = (
+        _our_model(arguments)
+        if arguments.get("arch") == OUR_ARCHITECTURE
+        else _fairseq_model(arguments)
+    )
     symbols |= _optimiser(arguments) | _schedule(arguments, symbols.get("d_model"))
     return symbols | _batches(arguments, num_gpus)
 
@@ -118,18 +180,28 @@ def _our_model(arguments: Mapping[str, Argument]) -> Symbols:
 
 
 def _given(arguments: Mapping[str, Argument], *names: str) -> Symbols:
-    """Return the symbols that arguments have, under our name, fairseq's (symbols.csv), or an older one of fairseq's."""
+    """Return the symbols that arguments have, under our name, fairseq's (symbols.csv), or an older
+    one of fairseq's.
+    """
     symbols: Symbols = {}
     for name in names:
         keys = (name, SYMBOL_RULES[name].key, _OLDER_KEYS.get(name, ""))
-        if (value := next((arguments[key] for key in keys if arguments.get(key) is not None), None)) is not None:
+        if (
+            value := next((arguments[key] for key in keys if arguments.get(key) is not None), None)
+        ) is not None:
             symbols[name] = value
     return symbols
 
 
 def _positions(name: str) -> Symbols:
-    """Return Table 3's distinction, row (E), and which sinusoids they are (section 3.5 or tensor2tensor's)."""
-    return {"positions": "learned"} if name == "learned" else {"positions": "sinusoidal", "sinusoids": name}
+    """Return Table 3's distinction, row (E), and which sinusoids they are (section 3.5 or
+    tensor2tensor's).
+    """
+    return (
+        {"positions": "learned"}
+        if name == "learned"
+        else {"positions": "sinusoidal", "sinusoids": name}
+    )
 
 
 def _fairseq_model(arguments: Mapping[str, Argument]) -> Symbols:
@@ -162,8 +234,13 @@ def _architecture(name: str) -> str:
 
 
 def _common_value(arguments: Mapping[str, Argument], encoder_key: str) -> Symbol | None:
-    """Return the common value of encoder and decoder; both in words where they differ; None without either."""
-    encoder, decoder = arguments.get(encoder_key), arguments.get(encoder_key.replace("encoder_", "decoder_"))
+    """Return the common value of encoder and decoder; both in words where they differ; None without
+    either.
+    """
+    encoder, decoder = (
+        arguments.get(encoder_key),
+        arguments.get(encoder_key.replace("encoder_", "decoder_")),
+    )
     if encoder == decoder or decoder is None:
         return encoder
     return f"{encoder} and {decoder}" if encoder is not None else decoder
@@ -179,7 +256,9 @@ def _optimiser(arguments: Mapping[str, Argument]) -> Symbols:
             symbols["eps_ls"] = 0.0
     if (optimizer := arguments.get("optimizer")) is not None:
         symbols["optimizer"] = "adam" if optimizer == "aiayn_adam" else optimizer
-    for name, value in zip(("adam_beta_1", "adam_beta_2"), _pair(arguments.get("adam_betas")), strict=True):
+    for name, value in zip(
+        ("adam_beta_1", "adam_beta_2"), _pair(arguments.get("adam_betas")), strict=True
+    ):
         if (beta := value if arguments.get(name) is None else arguments[name]) is not None:
             symbols[name] = beta
     symbols |= _given(arguments, "adam_epsilon", "weight_decay", "clip_norm")
@@ -195,7 +274,12 @@ def reasons_unknown(arguments: Mapping[str, Argument]) -> dict[str, str]:
         return {}
     if smoothing is None:
         return {"eps_ls": f"criterion {criterion} is not known here"}
-    return {"eps_ls": f"label_smoothing {smoothing} of criterion {criterion}, whose use of it is not known here"}
+    return {
+        "eps_ls": (
+            f"label_smoothing {smoothing} of criterion {criterion}, whose use of it is not known"
+            " here"
+        )
+    }
 
 
 def _pair(text: Argument) -> tuple[float, float] | tuple[None, None]:
@@ -207,7 +291,11 @@ def _pair(text: Argument) -> tuple[float, float] | tuple[None, None]:
 
 
 def _schedule(arguments: Mapping[str, Argument], d_model: Symbol | None) -> Symbols:
-    name, rate, warmup = arguments.get("lr_scheduler"), arguments.get("lr"), arguments.get("warmup_updates")
+    name, rate, warmup = (
+        arguments.get("lr_scheduler"),
+        arguments.get("lr"),
+        arguments.get("warmup_updates"),
+    )
     if name is None:
         return {}
     if name == "fixed":
@@ -220,7 +308,9 @@ def _schedule(arguments: Mapping[str, Argument], d_model: Symbol | None) -> Symb
         symbols["warmup_steps"] = warmup
     width = arguments.get("schedule_d_model", d_model)
     if name == "inverse_sqrt" and rate is not None:
-        symbols["peak_learning_rate"] = float(rate) if isinstance(rate, int | float) else rate  # or a rate an epoch
+        symbols["peak_learning_rate"] = (
+            float(rate) if isinstance(rate, int | float) else rate
+        )  # or a rate an epoch
     elif name == "equation_3" and isinstance(width, int) and isinstance(warmup, int):
         symbols["peak_learning_rate"] = _peak_of_equation_3(width, warmup)
     return symbols
@@ -240,7 +330,9 @@ def _batches(arguments: Mapping[str, Argument], num_gpus: int | None) -> Symbols
         symbols["tokens_per_update"] = max_tokens * frequency * max(1, ranks)
     elif isinstance(frequency, str):  # of several batches, by epoch
         symbols["tokens_per_update"] = f"{max_tokens} x {frequency} x {ranks}"
-    if is_half := [key for key in ("fp16", "bf16", "memory_efficient_fp16") if arguments.get(key) is True]:
+    if is_half := [
+        key for key in ("fp16", "bf16", "memory_efficient_fp16") if arguments.get(key) is True
+    ]:
         symbols["precision"] = "bf16" if is_half == ["bf16"] else "fp16"
     elif "fp16" in arguments:
         symbols["precision"] = str(arguments.get("precision") or "fp32")

@@ -1,12 +1,15 @@
-"""Reads the training lines of a log into parts, one a start of the trainer, and joins parts into trainings.
+"""Reads the training lines of a log into parts, one a start of the trainer, and joins parts into
+trainings.
 
-A new arguments line begins a new part. Its content decides what it is: another rank of the same start (before any
-statistics, at most one a rank), a resumed or repeated start of the same training, or another training in the same
-file. A part has one number for each (subset, update): lines that repeat it are counted; a line that contradicts it
-makes the training untrusted, and the line is named.
+A new arguments line begins a new part. Its content decides what it is: another rank of the same
+start (before any statistics, at most one a rank), a resumed or repeated start of the same training,
+or another training in the same file. A part has one number for each (subset, update): lines that
+repeat it are counted; a line that contradicts it makes the training untrusted, and the line is
+named.
 
-A resumed start continues the training before it. Where it overlaps an earlier one, the later part counts: what was
-measured after the update that it resumed from is no longer of this training's weights.
+A resumed start continues the training before it. Where it overlaps an earlier one, the later part
+counts: what was measured after the update that it resumed from is no longer of this training's
+weights.
 """
 
 import datetime
@@ -25,7 +28,8 @@ _DONE = re.compile(rb"done training in ([\d.]+) seconds")
 _PARAMETERS = re.compile(rb"num\.(?: shared)? model params: ([\d,]{1,20})")
 _DEVICES = re.compile(rb"training on (\d{1,9}) (?:GPUs|devices)")
 DICTIONARY = re.compile(rb"\[([\w-]+)\] dictionary: (\d{1,15}) types")
-# `| data-bin/wmt14 train en-de 4500966 examples` up to 0.9, `loaded 4500966 examples from: <path>` from 0.8.
+# `| data-bin/wmt14 train en-de 4500966 examples` up to 0.9, `loaded 4500966 examples from: <path>`
+# from 0.8.
 _EXAMPLES = re.compile(rb"loaded ([\d,]{1,20}) examples from: (.+?)\s*$")
 _OLD_EXAMPLES = re.compile(rb"^\| (\S+) (\w+)(?: [\w.]+-[\w.]+)? (\d{1,15}) examples$")
 _GPU = re.compile(rb"rank +\d+: capabilities = .*; name = (.+?) *$")
@@ -36,7 +40,9 @@ MAX_RATES = 2000  # of a longer log every second, every fourth and so on is kept
 
 
 def has_event(line: bytes) -> bool:
-    """Return whether a line may be one that `Part.read_event` reads; a search for plain words, fast on other lines."""
+    """Return whether a line may be one that `Part.read_event` reads; a search for plain words, fast
+    on other lines.
+    """
     return (
         b"checkpoint" in line
         or b"done training" in line
@@ -52,7 +58,9 @@ def has_event(line: bytes) -> bool:
 class Part:
     """The lines from one start of the trainer to the next; filled line by line."""
 
-    def __init__(self, line: int, arguments: ParsedArguments | None, form: str, first_line: bytes) -> None:
+    def __init__(
+        self, line: int, arguments: ParsedArguments | None, form: str, first_line: bytes
+    ) -> None:
         self.line = self.last_line = line
         self.arguments = arguments
         self.form = form
@@ -65,7 +73,9 @@ class Part:
         self.first_update: int | None = None
         self.first_epoch: int | None = None
         self.last_update = 0
-        self.printed: dict[str, Any] = {}  # what a start prints of model, data and devices, by the name in TrainingLog
+        self.printed: dict[
+            str, Any
+        ] = {}  # what a start prints of model, data and devices, by the name in TrainingLog
         self.done_seconds: float | None = None
         self.is_stopped_early = False
         self.num_repeated_lines = 0
@@ -82,9 +92,11 @@ class Part:
 
     @property
     def begin_update(self) -> int | None:
-        """The update that it began at, None without any; from nothing if its first statistics are of epoch 1.
+        """The update that it began at, None without any; from nothing if its first statistics are
+        of epoch 1.
 
-        fairseq before 0.9 prints nothing about an absent checkpoint, and its first statistics may be an epoch's.
+        fairseq before 0.9 prints nothing about an absent checkpoint, and its first statistics may
+        be an epoch's.
         """
         if self.resumed_update is not None:
             return self.resumed_update
@@ -160,11 +172,16 @@ class Part:
             now, then = ((one.update, one.loss_bits) for one in (end, first))
             self._note_repeated(number, first.line, f"end of epoch {end.epoch}", now, then)
 
-    def _note_repeated(self, number: int, known_line: int, what: str, found: object, known: object) -> None:
+    def _note_repeated(
+        self, number: int, known_line: int, what: str, found: object, known: object
+    ) -> None:
         if known == found:
             self.num_repeated_lines += 1
         elif self.conflict is None:
-            text = f"{what} reads {found}, line {known_line} has {known}: two trainings in one file, interleaved"
+            text = (
+                f"{what} reads {found}, line {known_line} has {known}: two trainings in one file,"
+                " interleaved"
+            )
             self.conflict = LogNote(line=number, text=text)
 
     def read_event(self, number: int, line: bytes) -> None:
@@ -183,7 +200,9 @@ class Part:
         elif found := DICTIONARY.search(line):
             self.printed.setdefault("vocabularies", {}).setdefault(found[1].decode(), int(found[2]))
         elif found := _EXAMPLES.search(line):
-            self._loaded(found[2].decode(errors="replace").rpartition("/")[2].partition(".")[0], found[1])
+            self._loaded(
+                found[2].decode(errors="replace").rpartition("/")[2].partition(".")[0], found[1]
+            )
         elif found := _OLD_EXAMPLES.search(line):
             self._loaded(found[2].decode(errors="replace"), found[3])
         elif found := _GPU.search(line):
@@ -217,18 +236,25 @@ def _whole_number(text: bytes) -> int:
 def _seconds_between(begin: str, end: str) -> float | None:
     if not begin or not end:
         return None
-    return (datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(begin)).total_seconds()
+    return (
+        datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(begin)
+    ).total_seconds()
 
 
 def join_parts(parts: Sequence[Part], truncated_line: int | None) -> list[TrainingLog]:
-    """Return the trainings of a file, in its order; `truncated_line` is the last line if it has no end."""
+    """Return the trainings of a file, in its order; `truncated_line` is the last line if it has no
+    end.
+    """
     trainings: list[list[Part]] = []
     for part in parts:
         if trainings and _continues(part, trainings[-1]):
             trainings[-1].append(part)
         else:
             trainings.append([part])
-    return [_joined(members, truncated_line if members is trainings[-1] else None) for members in trainings]
+    return [
+        _joined(members, truncated_line if members is trainings[-1] else None)
+        for members in trainings
+    ]
 
 
 def _continues(part: Part, earlier: Sequence[Part]) -> bool:
@@ -254,18 +280,30 @@ def _joined(parts: Sequence[Part], truncated_line: int | None) -> TrainingLog:
     last_update = 0
     for part in parts:
         if part.resumed_update is not None:
-            validations = {key: kept for key, kept in validations.items() if key[1] <= part.resumed_update}
-            epochs = {number: kept for number, kept in epochs.items() if kept.update <= part.resumed_update}
-            last_update = min(last_update, part.resumed_update) if last_update else part.resumed_update
+            validations = {
+                key: kept for key, kept in validations.items() if key[1] <= part.resumed_update
+            }
+            epochs = {
+                number: kept
+                for number, kept in epochs.items()
+                if kept.update <= part.resumed_update
+            }
+            last_update = (
+                min(last_update, part.resumed_update) if last_update else part.resumed_update
+            )
         validations |= part.validation_by_key
         epochs |= part.epoch_by_number
         last_update = max(last_update, part.last_update)
         conflict = conflict or part.conflict
     begins = [part.begin_update for part in parts if part.begin_update is not None]
     has_begun_anew = any(part.resumed_update == 0 for part in parts)
-    arguments = next((part.arguments for part in reversed(parts) if part.arguments is not None), None)
+    arguments = next(
+        (part.arguments for part in reversed(parts) if part.arguments is not None), None
+    )
     is_cpu = any(part.arguments is not None and part.arguments.get("cpu") is True for part in parts)
-    printed = {key: value for part in parts for key, value in part.printed.items()}  # by the last start that printed it
+    printed = {
+        key: value for part in parts for key, value in part.printed.items()
+    }  # by the last start that printed it
     return TrainingLog(
         first_line=parts[0].line,
         last_line=last.last_line,
@@ -274,7 +312,11 @@ def _joined(parts: Sequence[Part], truncated_line: int | None) -> TrainingLog:
         arguments=dict(arguments or {}),
         arguments_digest="" if arguments is None else arguments.digest,
         starts=tuple(part.as_start() for part in parts),
-        validations=tuple(sorted(validations.values(), key=lambda validation: (validation.update, validation.line))),
+        validations=tuple(
+            sorted(
+                validations.values(), key=lambda validation: (validation.update, validation.line)
+            )
+        ),
         epochs=tuple(sorted(epochs.values(), key=lambda epoch: epoch.epoch)),
         last_update=last_update,
         first_update=begins[0] if begins and not has_begun_anew else 0,
@@ -299,7 +341,9 @@ def _notes(parts: Sequence[Part]) -> list[LogNote]:
     """Return what happened at the starts, in words."""
     notes = []
     for before, part in itertools.pairwise(parts):
-        where = "from nothing" if not part.resumed_update else f"from update {part.resumed_update:,}"
+        where = (
+            "from nothing" if not part.resumed_update else f"from update {part.resumed_update:,}"
+        )
         text = f"started again {where}; the log before it reached update {before.last_update:,}"
         digests = {one.arguments.digest for one in (before, part) if one.arguments is not None}
         text += ", with other arguments" if len(digests) > 1 else ""

@@ -1,13 +1,16 @@
-"""Types of a log's content: a training, a `fairseq-generate`, an averaging of checkpoints, or a refusal.
+"""Types of a log's content: a training, a `fairseq-generate`, an averaging of checkpoints, or a
+refusal.
 
-fairseq prints losses in base 2: `loss_bits` and `nll_bits` are per target subword, end of sentence included, and the
-perplexity of Table 3 is 2 to the `nll_bits` of a validation. Line numbers count from 1, at line feeds alone.
+fairseq prints losses in base 2: `loss_bits` and `nll_bits` are per target subword, end of sentence
+included, and the perplexity of Table 3 is 2 to the `nll_bits` of a validation. Line numbers count
+from 1, at line feeds alone.
 """
 
 import msgspec
 
 Argument = bool | int | float | str | None
-MAX_BITS = 100.0  # a subword; a training that diverged prints thousands, and a uniform guess costs about 15
+# a subword; a training that diverged prints thousands, and a uniform guess costs about 15
+MAX_BITS = 100.0
 
 
 class LogStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -22,7 +25,9 @@ class LogNote(LogStruct, frozen=True, kw_only=True):
 
 
 class Validation(LogStruct, frozen=True, kw_only=True):
-    """One validation: after `update` optimiser steps, on a subset. `bleu` is that of `--eval-bleu`, in percent."""
+    """One validation: after `update` optimiser steps, on a subset. `bleu` is that of `--eval-bleu`,
+    in percent.
+    """
 
     line: int
     epoch: int
@@ -34,7 +39,9 @@ class Validation(LogStruct, frozen=True, kw_only=True):
 
 
 class EpochEnd(LogStruct, frozen=True, kw_only=True):
-    """The statistics of a whole epoch; `target_tokens_per_update` is fairseq's wpb, without padding."""
+    """The statistics of a whole epoch; `target_tokens_per_update` is fairseq's wpb, without
+    padding.
+    """
 
     line: int
     epoch: int
@@ -54,11 +61,13 @@ class LoggedRate(LogStruct, frozen=True, kw_only=True):
 
 
 class Start(LogStruct, frozen=True, kw_only=True):
-    """A start of the trainer. `resumed_update` is 0 for a start from nothing and None where the log does not state it.
+    """A start of the trainer. `resumed_update` is 0 for a start from nothing and None where the log
+    does not state it.
 
-    `seconds` is the time between the first and the last line of this start; None without printed times.
-    `loaded_path` is the checkpoint that it began from, '' without; `last_update` the newest of its statistics.
-    `arguments` are empty if the start printed none; `num_gpus` and `num_pairs_by_split` are what it printed.
+    `seconds` is the time between the first and the last line of this start; None without printed
+    times. `loaded_path` is the checkpoint that it began from, '' without; `last_update` the newest
+    of its statistics. `arguments` are empty if the start printed none; `num_gpus` and
+    `num_pairs_by_split` are what it printed.
     """
 
     line: int
@@ -73,11 +82,13 @@ class Start(LogStruct, frozen=True, kw_only=True):
 
 
 class TrainingLog(LogStruct, frozen=True, kw_only=True, tag="training"):
-    """One training, all starts of it together: where a resumed start overlaps an earlier one, the later part counts.
+    """One training, all starts of it together: where a resumed start overlaps an earlier one, the
+    later part counts.
 
-    `arguments` are those of the last start; `arguments_digest` is over all that can decide a result, '' without any.
-    `form` is how fairseq printed: `print` (0.9 and before), `namespace` (0.10) or `config` (0.10.1's successor to 0.12
-    and the fork). `last_update` is the newest of any statistics; `rates` are a sample of the printed learning rates.
+    `arguments` are those of the last start; `arguments_digest` is over all that can decide a
+    result, '' without any. `form` is how fairseq printed: `print` (0.9 and before), `namespace`
+    (0.10) or `config` (0.10.1's successor to 0.12 and the fork). `last_update` is the newest of any
+    statistics; `rates` are a sample of the printed learning rates.
     """
 
     first_line: int
@@ -108,7 +119,9 @@ class TrainingLog(LogStruct, frozen=True, kw_only=True, tag="training"):
 
 
 class BleuLine(LogStruct, frozen=True, kw_only=True):
-    """The last line of `fairseq-generate`, value in percent; `name` as printed: `BLEU4`, or sacreBLEU's `BLEU`."""
+    """The last line of `fairseq-generate`, value in percent; `name` as printed: `BLEU4`, or
+    sacreBLEU's `BLEU`.
+    """
 
     line: int
     subset: str
@@ -123,9 +136,9 @@ class BleuLine(LogStruct, frozen=True, kw_only=True):
 class GenerationLog(LogStruct, frozen=True, kw_only=True, tag="generation"):
     """One `fairseq-generate`: which checkpoint, how many sentences, and its BLEU line.
 
-    `num_hypotheses` are the best hypotheses printed, 0 with `--quiet`. `has_piece_marks`: they still hold `@@ ` or
-    word-boundary marks of subwords, so the BLEU counts pieces. `languages` and `vocabulary_sizes` are those of the
-    dictionaries that it loaded, source first.
+    `num_hypotheses` are the best hypotheses printed, 0 with `--quiet`. `has_piece_marks`: they
+    still hold `@@ ` or word-boundary marks of subwords, so the BLEU counts pieces. `languages` and
+    `vocabulary_sizes` are those of the dictionaries that it loaded, source first.
     """
 
     first_line: int
@@ -154,7 +167,9 @@ LogEntry = TrainingLog | GenerationLog | AveragingLog
 
 
 class Refusal(LogStruct, frozen=True, kw_only=True):
-    """Why a file, or the rest of it, is not read; `line` is 0 where it could not be opened or read at all."""
+    """Why a file, or the rest of it, is not read; `line` is 0 where it could not be opened or read
+    at all.
+    """
 
     line: int
     text: str
@@ -164,8 +179,9 @@ class Refusal(LogStruct, frozen=True, kw_only=True):
 class LogFile(LogStruct, frozen=True, kw_only=True):
     """The content of one file; `refusal` is the line and the reason if it holds nothing usable.
 
-    `not_utf8_line` is the first line with bytes that are no UTF-8, 0 without any. `other_programs` are the programs of
-    fairseq, besides training and generation, whose arguments the file prints: `preprocess`, `score` and so on.
+    `not_utf8_line` is the first line with bytes that are no UTF-8, 0 without any. `other_programs`
+    are the programs of fairseq, besides training and generation, whose arguments the file prints:
+    `preprocess`, `score` and so on.
     """
 
     num_lines: int
@@ -176,7 +192,9 @@ class LogFile(LogStruct, frozen=True, kw_only=True):
 
 
 def perplexity_of(nll_bits: float | None) -> float | None:
-    """Return the perplexity of a loss in bits a subword; None for a loss that is absent, negative or beyond numbers."""
+    """Return the perplexity of a loss in bits a subword; None for a loss that is absent, negative
+    or beyond numbers.
+    """
     if nll_bits is None or not 0 <= nll_bits < MAX_BITS:
         return None
     return float(2.0**nll_bits)

@@ -1,4 +1,5 @@
-"""Turns queries, keys and values into what is read (section 3.2.2), by equation (1) or another score in its place.
+"""Turns queries, keys and values into what is read (section 3.2.2), by equation (1) or another
+score in its place.
 
 Shapes are in the names: B sentences, Q queries, K keys, H heads, D = d_k, E = d_v, M = d_model.
 """
@@ -15,22 +16,28 @@ Score = Literal["scaled", "unscaled", "sqrt_d_model", "temperature", "additive"]
 
 # Names of torch's kernels (`torch.nn.attention.SDPBackend`), by their numbers.
 _KERNEL_NAMES = {0: "math", 1: "flash", 2: "efficient", 3: "cudnn"}
-# Efficient attention on a GPU wants rows of masks that begin at multiples of this, and copies any other mask.
+# Efficient attention on a GPU wants rows of masks that begin at multiples of this, and copies any
+# other mask.
 _MASK_ROW_MULTIPLE = 16
 
 
 def additive_mask(padding_mask_BK: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the mask that is added to scores, (B, 1, 1, K): minus infinity at padding, 0 elsewhere.
+    """Return the mask that is added to scores, (B, 1, 1, K): minus infinity at padding, 0
+    elsewhere.
 
-    It has the type that attention computes in: autocast's where that is enabled, else `dtype`. A mask of another type
-    would be converted in each of a batch's attentions.
+    It has the type that attention computes in: autocast's where that is enabled, else `dtype`. A
+    mask of another type would be converted in each of a batch's attentions.
     """
     num_sentences, num_keys = padding_mask_BK.shape
     num_columns = math.ceil(num_keys / _MASK_ROW_MULTIPLE) * _MASK_ROW_MULTIPLE
     mask_B11K = torch.zeros(
-        num_sentences, 1, 1, num_columns, dtype=compute_dtype(padding_mask_BK.device.type, dtype),
+        num_sentences,
+        1,
+        1,
+        num_columns,
+        dtype=compute_dtype(padding_mask_BK.device.type, dtype),
         device=padding_mask_BK.device,
-    )[..., :num_keys]  # fmt: skip
+    )[..., :num_keys]
     return mask_B11K.masked_fill_(padding_mask_BK[:, None, None], -torch.inf)
 
 
@@ -42,8 +49,9 @@ def causal_mask(num_queries: int, *, dtype: torch.dtype, device: torch.device) -
 def refuse_cudnn() -> None:
     """Let torch compute no attention by cuDNN in this process.
 
-    torch 2.11 and later prefer it for half precision on H100, H200 and B200. It makes a new plan for each shape of a
-    batch, which takes 40 to 400 ms, and nearly every batch of a training has a new shape.
+    torch 2.11 and later prefer it for half precision on H100, H200 and B200. It makes a new plan
+    for each shape of a batch, which takes 40 to 400 ms, and nearly every batch of a training has a
+    new shape.
     """
     torch.backends.cuda.enable_cudnn_sdp(False)
 
@@ -51,37 +59,63 @@ def refuse_cudnn() -> None:
 def chosen_kernels(
     *, num_heads: int, d_k: int, d_v: int, p_drop: float, dtype: torch.dtype, device: torch.device
 ) -> str:
-    """Return which of torch's kernels train masked and causal attention, as `masked: efficient, causal: flash`."""
-    q_BHQD, k_BHKD = torch.zeros(2, 1, num_heads, 8, d_k, dtype=dtype, device=device, requires_grad=True)
+    """Return which of torch's kernels train masked and causal attention, as `masked: efficient,
+    causal: flash`.
+    """
+    q_BHQD, k_BHKD = torch.zeros(
+        2, 1, num_heads, 8, d_k, dtype=dtype, device=device, requires_grad=True
+    )
     v_BHKE = torch.zeros(1, num_heads, 8, d_v, dtype=dtype, device=device, requires_grad=True)
     mask_B11K = additive_mask(torch.zeros(1, 8, dtype=torch.bool, device=device), dtype)
     choices = {
-        kind: torch._fused_sdp_choice(q_BHQD, k_BHKD, v_BHKE, attn_mask=mask, dropout_p=p_drop, is_causal=is_causal)
+        kind: torch._fused_sdp_choice(
+            q_BHQD, k_BHKD, v_BHKE, attn_mask=mask, dropout_p=p_drop, is_causal=is_causal
+        )
         for kind, mask, is_causal in (("masked", mask_B11K, False), ("causal", None, True))
     }
-    return ", ".join(f"{kind}: {_KERNEL_NAMES.get(choice, choice)}" for kind, choice in choices.items())
+    return ", ".join(
+        f"{kind}: {_KERNEL_NAMES.get(choice, choice)}" for kind, choice in choices.items()
+    )
 
 
 def compute_dtype(device_type: str, dtype: torch.dtype) -> torch.dtype:
-    """Return the type in which matrices are multiplied: autocast's where that is enabled, else `dtype`."""
+    """Return the type in which matrices are multiplied: autocast's where that is enabled, else
+    `dtype`.
+    """
     if torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type):
         return torch.get_autocast_dtype(device_type)
     return dtype
 
 
 class MultiHeadAttention(nn.Module):
-    """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), with d_k and d_v free (3.2.2).
+    """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), with d_k and
+    d_v free (3.2.2).
 
-    Parameters are named as in fairseq's transformer: q_proj (H * D, M), k_proj, v_proj (H * E, M), out_proj (M, H * E).
-    `score: temperature` has one learned number, begun at sqrt(d_k); `score: additive` one vector of D a head, and is
-    v.tanh(q + k) with q and k the projections (Bahdanau et al. 2015, without their bias).
+    Parameters are named as in fairseq's transformer: q_proj (H * D, M), k_proj, v_proj (H * E, M),
+    out_proj (M, H * E). `score: temperature` has one learned number, begun at sqrt(d_k); `score:
+    additive` one vector of D a head, and is v.tanh(q + k) with q and k the projections (Bahdanau et
+    al. 2015, without their bias).
     """
 
     def __init__(
-        self, *, d_model: int, num_heads: int, d_k: int, d_v: int, score: Score, has_biases: bool, p_drop: float
+        self,
+        *,
+        d_model: int,
+        num_heads: int,
+        d_k: int,
+        d_v: int,
+        score: Score,
+        has_biases: bool,
+        p_drop: float,
     ) -> None:
         super().__init__()
-        self.num_heads, self.d_k, self.d_v, self.score, self.p_drop = num_heads, d_k, d_v, score, p_drop
+        self.num_heads, self.d_k, self.d_v, self.score, self.p_drop = (
+            num_heads,
+            d_k,
+            d_v,
+            score,
+            p_drop,
+        )
         self.scale = {"scaled": d_k**-0.5, "sqrt_d_model": d_model**-0.5}.get(score, 1.0)
         self.q_proj = nn.Linear(d_model, num_heads * d_k, bias=has_biases)
         self.k_proj = nn.Linear(d_model, num_heads * d_k, bias=has_biases)
@@ -102,18 +136,23 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool = False,
         needs_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return what the queries read from the memory, (B, Q, M), and on request the weights (B, H, Q, K).
+        """Return what the queries read from the memory, (B, Q, M), and on request the weights (B,
+        H, Q, K).
 
-        Padding of the memory is hidden by `padding_mask_BK`, True there, or by its `additive_mask`, from callers that
-        make it once a batch. With `is_causal`, query i sees the keys up to i (section 3.2.3).
+        Padding of the memory is hidden by `padding_mask_BK`, True there, or by its `additive_mask`,
+        from callers that make it once a batch. With `is_causal`, query i sees the keys up to i
+        (section 3.2.3).
         """
         if padding_mask_BK is not None:
             additive_mask_B11K = additive_mask(padding_mask_BK, query_BQM.dtype)
         q_BHQD = self._split(self.q_proj(query_BQM), self.d_k)
         k_BHKD = self._split(self.k_proj(memory_BKM), self.d_k)
         v_BHKE = self._split(self.v_proj(memory_BKM), self.d_v)
-        is_open = needs_weights or self.score == "additive"  # else by torch's fused kernels, which hold no weights
-        # Without padding the flag `is_causal` takes the place of the mask there, as torch then has a faster kernel.
+        is_open = (
+            needs_weights or self.score == "additive"
+        )  # else by torch's fused kernels, which hold no weights
+        # Without padding the flag `is_causal` takes the place of the mask there, as torch then has
+        # a faster kernel.
         is_flag_enough = is_causal and additive_mask_B11K is None and not is_open
         mask = additive_mask_B11K
         if is_causal and not is_flag_enough:
@@ -124,10 +163,14 @@ class MultiHeadAttention(nn.Module):
             read_BHQE, weights_BHQK = self._attend_openly(q_BHQD, k_BHKD, v_BHKE, mask)
         else:
             read_BHQE = functional.scaled_dot_product_attention(
-                q_BHQD / self.temperature if self.score == "temperature" else q_BHQD, k_BHKD, v_BHKE,
-                attn_mask=mask, is_causal=is_flag_enough, dropout_p=self.p_drop if self.training else 0.0,
+                q_BHQD / self.temperature if self.score == "temperature" else q_BHQD,
+                k_BHKD,
+                v_BHKE,
+                attn_mask=mask,
+                is_causal=is_flag_enough,
+                dropout_p=self.p_drop if self.training else 0.0,
                 scale=self.scale,
-            )  # fmt: skip
+            )
         return self.out_proj(read_BHQE.transpose(1, 2).flatten(2)), weights_BHQK
 
     def _split(self, heads_BKP: Tensor, width: int) -> Tensor:

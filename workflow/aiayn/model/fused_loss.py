@@ -1,10 +1,12 @@
-"""The output projection and the label-smoothed loss (sections 3.4 and 5.4) in one, a few tokens at a time.
+"""The output projection and the label-smoothed loss (sections 3.4 and 5.4) in one, a few tokens at
+a time.
 
-All logits of 25,000 tokens over 37,000 symbols are 3.7 GB, of which a loss makes several copies. Here each chunk's
-logits are turned into its gradients at once. torch's own `linear_cross_entropy` does so too, but not with label
-smoothing.
+All logits of 25,000 tokens over 37,000 symbols are 3.7 GB, of which a loss makes several copies.
+Here each chunk's logits are turned into its gradients at once. torch's own `linear_cross_entropy`
+does so too, but not with label smoothing.
 
-Shapes: B sentences, T target tokens, N tokens that count, C tokens of a chunk, M = d_model, V symbols.
+Shapes: B sentences, T target tokens, N tokens that count, C tokens of a chunk, M = d_model, V
+symbols.
 """
 
 from contextlib import nullcontext
@@ -27,16 +29,20 @@ def label_smoothed_nll(
     padding_index: int,
     num_tokens: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return two sums over all target tokens but padding, in nats: the smoothed loss, and -log-probability.
+    """Return two sums over all target tokens but padding, in nats: the smoothed loss, and
+    -log-probability.
 
-    The smoothed target has 1 - eps_ls on the reference and eps_ls / (V - 1) on each other symbol (section 5.4, Szegedy
-    et al. 2015 in tensor2tensor's form). Only the loss has a gradient. If `num_tokens`, the number of tokens without
-    padding, is given, the host does not wait for a GPU to count them.
+    The smoothed target has 1 - eps_ls on the reference and eps_ls / (V - 1) on each other symbol
+    (section 5.4, Szegedy et al. 2015 in tensor2tensor's form). Only the loss has a gradient. If
+    `num_tokens`, the number of tokens without padding, is given, the host does not wait for a GPU
+    to count them.
     """
     is_token_BT = target_BT.ne(padding_index)
     if num_tokens is None:
         num_tokens = int(is_token_BT.sum())
-    index_N = is_token_BT.flatten().byte().argsort(descending=True, stable=True)[:num_tokens]  # tokens in their order
+    index_N = (
+        is_token_BT.flatten().byte().argsort(descending=True, stable=True)[:num_tokens]
+    )  # tokens in their order
     needs_gradient = torch.is_grad_enabled()  # always off within the function, so asked here
     sums: tuple[Tensor, Tensor] = _FusedLoss.apply(  # type: ignore[no-untyped-call]
         features_BTM.flatten(0, 1).index_select(0, index_N),
@@ -49,20 +55,37 @@ def label_smoothed_nll(
 
 
 class _FusedLoss(torch.autograd.Function):
-    """The loss with its gradients, which are made on the way and multiplied by the incoming one in backward."""
+    """The loss with its gradients, which are made on the way and multiplied by the incoming one in
+    backward.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, features_NM: Tensor, weight_VM: Tensor, target_N: Tensor, eps_ls: float, needs_gradient: bool
+        ctx: Any,
+        features_NM: Tensor,
+        weight_VM: Tensor,
+        target_N: Tensor,
+        eps_ls: float,
+        needs_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
         device = features_NM.device.type
         dtype = compute_dtype(device, weight_VM.dtype)
-        with torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext():
+        with (
+            torch.autocast(device, enabled=False)
+            if torch.amp.is_autocast_available(device)
+            else nullcontext()
+        ):
             loss, nll, gradients = _chunked_loss(
-                features_NM.to(dtype), weight_VM.to(dtype), target_N, eps_ls, needs_gradient=needs_gradient
+                features_NM.to(dtype),
+                weight_VM.to(dtype),
+                target_N,
+                eps_ls,
+                needs_gradient=needs_gradient,
             )
         if needs_gradient:
-            ctx.save_for_backward(gradients[0].to(features_NM.dtype), gradients[1].to(weight_VM.dtype))
+            ctx.save_for_backward(
+                gradients[0].to(features_NM.dtype), gradients[1].to(weight_VM.dtype)
+            )
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
@@ -70,7 +93,13 @@ class _FusedLoss(torch.autograd.Function):
     def backward(ctx: Any, *gradients_of_outputs: Any) -> tuple[Tensor | None, ...]:
         features_gradient_NM, weight_gradient_VM = ctx.saved_tensors
         gradient_of_loss = gradients_of_outputs[0]
-        return features_gradient_NM * gradient_of_loss, weight_gradient_VM * gradient_of_loss, None, None, None
+        return (
+            features_gradient_NM * gradient_of_loss,
+            weight_gradient_VM * gradient_of_loss,
+            None,
+            None,
+            None,
+        )
 
 
 def _chunked_loss(
@@ -97,7 +126,9 @@ def _chunked_loss(
         loss += extra * chunk_nll - other * logp_CV.sum()
         if needs_gradient:
             gradient_CV = logp_CV.exp_().sub_(other)
-            gradient_CV.scatter_add_(1, target_C1, torch.full_like(target_C1, -extra, dtype=sum_dtype))
+            gradient_CV.scatter_add_(
+                1, target_C1, torch.full_like(target_C1, -extra, dtype=sum_dtype)
+            )
             gradient_CV = gradient_CV.to(weight_VM.dtype)
             features_gradient_NM[first : first + chunk] = gradient_CV @ weight_VM
             _add_product(weight_gradient_VM, gradient_CV.T, features_CM)
@@ -105,7 +136,9 @@ def _chunked_loss(
 
 
 def _add_product(sum_VM: Tensor, left_VC: Tensor, right_CM: Tensor) -> None:
-    """Add a product of matrices to a sum in fp32 or float64, without a copy where the types allow it."""
+    """Add a product of matrices to a sum in fp32 or float64, without a copy where the types allow
+    it.
+    """
     if left_VC.dtype == sum_VM.dtype:
         sum_VM.addmm_(left_VC, right_CM)
     else:

@@ -1,4 +1,6 @@
-"""Initialises the weights before the first update. The paper is silent; each form names its source."""
+"""Initialises the weights before the first update. The paper is silent; each form names its
+source.
+"""
 
 import math
 
@@ -16,18 +18,22 @@ def glorot_limit(fan_in: int, fan_out: int) -> float:
 def initialise(model: nn.Module, kind: str) -> None:
     """Initialise everything but embeddings and learned positions.
 
-    `tensor2tensor` (v1.0.4, `transformer_base`): Glorot uniform and biases 0, over the matrices as it fuses them:
-    self-attention's W^Q, W^K and W^V are one, of the memory's only W^K and W^V. `torch_nn`: that of
-    torch.nn.TransformerEncoderLayer. `xavier`: Glorot uniform on every matrix, embeddings included, biases as
-    torch.nn.Linear has them.
+    `tensor2tensor` (v1.0.4, `transformer_base`): Glorot uniform and biases 0, over the matrices as
+    it fuses them: self-attention's W^Q, W^K and W^V are one, of the memory's only W^K and W^V.
+    `torch_nn`: that of torch.nn.TransformerEncoderLayer. `xavier`: Glorot uniform on every matrix,
+    embeddings included, biases as torch.nn.Linear has them.
     """
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
             if kind == "xavier":
                 _glorot_alone([module.q_proj, module.k_proj, module.v_proj, module.out_proj])
             else:
-                _initialise_attention(module, is_cross=name.endswith("encoder_attn"), is_torch_nn=kind == "torch_nn")
-            if module.score == "additive":  # Bahdanau et al. begin at 0, where no gradient reaches q and k
+                _initialise_attention(
+                    module, is_cross=name.endswith("encoder_attn"), is_torch_nn=kind == "torch_nn"
+                )
+            if (
+                module.score == "additive"
+            ):  # Bahdanau et al. begin at 0, where no gradient reaches q and k
                 nn.init.normal_(module.additive, std=module.d_k**-0.5)
         elif isinstance(module, nn.Linear) and name.endswith(("fc1", "fc2")) and kind != "torch_nn":
             _glorot_alone([module])
@@ -40,12 +46,18 @@ def _glorot_alone(projections: list[nn.Linear]) -> None:
         nn.init.xavier_uniform_(projection.weight)
 
 
-def _initialise_attention(attention: MultiHeadAttention, *, is_cross: bool, is_torch_nn: bool) -> None:
-    """Initialise projections as parts of one matrix: all three of them, or, of another's memory, keys and values."""
+def _initialise_attention(
+    attention: MultiHeadAttention, *, is_cross: bool, is_torch_nn: bool
+) -> None:
+    """Initialise projections as parts of one matrix: all three of them, or, of another's memory,
+    keys and values.
+    """
     inward = [attention.q_proj, attention.k_proj, attention.v_proj]
     groups = [inward[:1], inward[1:]] if is_cross and not is_torch_nn else [inward]
     for group in groups:
-        limit = glorot_limit(group[0].in_features, sum(projection.out_features for projection in group))
+        limit = glorot_limit(
+            group[0].in_features, sum(projection.out_features for projection in group)
+        )
         for projection in group:
             nn.init.uniform_(projection.weight, -limit, limit)
     if not is_torch_nn:  # torch leaves its output projection as nn.Linear made it
@@ -55,11 +67,15 @@ def _initialise_attention(attention: MultiHeadAttention, *, is_cross: bool, is_t
             nn.init.zeros_(projection.bias)
 
 
-def initialise_embedding(weight_VM: Tensor, kind: str, *, padding_index: int, is_xavier: bool = False) -> None:
+def initialise_embedding(
+    weight_VM: Tensor, kind: str, *, padding_index: int, is_xavier: bool = False
+) -> None:
     """Draw embeddings: N(0, 1 / d_model), N(0, 1), or Xavier's uniform; padding is 0."""
     with torch.no_grad():
         if is_xavier and kind == "d_model":
             nn.init.xavier_uniform_(weight_VM)
         else:
-            nn.init.normal_(weight_VM, std=1.0 if kind == "standard_normal" else weight_VM.shape[1] ** -0.5)
+            nn.init.normal_(
+                weight_VM, std=1.0 if kind == "standard_normal" else weight_VM.shape[1] ** -0.5
+            )
         weight_VM[padding_index] = 0.0

@@ -1,4 +1,5 @@
-"""Encoder and decoder layers (section 3.1): sub-layers with dropout, residual connection and normalisation.
+"""Encoder and decoder layers (section 3.1): sub-layers with dropout, residual connection and
+normalisation.
 
 Shapes: B sentences, S source tokens, T target tokens, M = d_model, F = d_ff, H heads.
 """
@@ -14,7 +15,9 @@ from aiayn.model.norms import make_norm
 
 
 class _Layer(nn.Module):
-    """A layer's feed-forward sub-layer, and how any sub-layer is joined to its input; `cfg` is a TransformerConfig."""
+    """A layer's feed-forward sub-layer, and how any sub-layer is joined to its input; `cfg` is a
+    TransformerConfig.
+    """
 
     def __init__(self, cfg: Any) -> None:
         super().__init__()
@@ -28,22 +31,36 @@ class _Layer(nn.Module):
         self.p_drop_ffn = cfg.p_drop_ffn
 
     def _join(
-        self, x_BTM: Tensor, padding_mask_BT: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]
+        self,
+        x_BTM: Tensor,
+        padding_mask_BT: Tensor,
+        norm: nn.Module,
+        sublayer: Callable[[Tensor], Tensor],
     ) -> Tensor:
         """Join a sub-layer by `join_sublayer`, with dropout on its output (section 5.4)."""
         return join_sublayer(
-            self.norm_order, x_BTM, lambda y_BTM: norm(y_BTM, padding_mask_BT), lambda y: self.dropout(sublayer(y))
+            self.norm_order,
+            x_BTM,
+            lambda y_BTM: norm(y_BTM, padding_mask_BT),
+            lambda y: self.dropout(sublayer(y)),
         )
 
     def _feed_forward(self, x_BTM: Tensor) -> Tensor:
-        """Return max(0, x W_1 + b_1) W_2 + b_2 (equation (2)), with dropout inside where `p_drop_ffn` is not 0."""
-        inner_BTF = functional.dropout(functional.relu(self.fc1(x_BTM)), self.p_drop_ffn, self.training)
+        """Return max(0, x W_1 + b_1) W_2 + b_2 (equation (2)), with dropout inside where
+        `p_drop_ffn` is not 0.
+        """
+        inner_BTF = functional.dropout(
+            functional.relu(self.fc1(x_BTM)), self.p_drop_ffn, self.training
+        )
         outer_BTM: Tensor = self.fc2(inner_BTF)
         return outer_BTM
 
 
 def join_sublayer(
-    norm_order: str, x: Tensor, norm: Callable[[Tensor], Tensor], sublayer: Callable[[Tensor], Tensor]
+    norm_order: str,
+    x: Tensor,
+    norm: Callable[[Tensor], Tensor],
+    sublayer: Callable[[Tensor], Tensor],
 ) -> Tensor:
     """Return LayerNorm(x + Sublayer(x)) (section 3.1); for `pre` x + Sublayer(LayerNorm(x))."""
     return x + sublayer(norm(x)) if norm_order == "pre" else norm(x + sublayer(x))
@@ -52,16 +69,26 @@ def join_sublayer(
 def make_attention(cfg: Any) -> MultiHeadAttention:
     """Return a multi-head attention as a model's config has it."""
     return MultiHeadAttention(
-        d_model=cfg.d_model, num_heads=cfg.num_heads, d_k=cfg.d_k, d_v=cfg.d_v, score=cfg.attention,
-        has_biases=cfg.attention_biases, p_drop=cfg.p_drop_attention,
-    )  # fmt: skip
+        d_model=cfg.d_model,
+        num_heads=cfg.num_heads,
+        d_k=cfg.d_k,
+        d_v=cfg.d_v,
+        score=cfg.attention,
+        has_biases=cfg.attention_biases,
+        p_drop=cfg.p_drop_attention,
+    )
 
 
 class EncoderLayer(_Layer):
     """Self-attention over the source, then feed-forward."""
 
     def forward(
-        self, x_BSM: Tensor, padding_mask_BS: Tensor, additive_mask_B11S: Tensor, *, needs_weights: bool
+        self,
+        x_BSM: Tensor,
+        padding_mask_BS: Tensor,
+        additive_mask_B11S: Tensor,
+        *,
+        needs_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
         """Return the layer's output, (B, S, M), and on request its weights, (B, H, S, S)."""
         weights: list[Tensor | None] = []
@@ -75,11 +102,15 @@ class EncoderLayer(_Layer):
             return read_BSM
 
         x_BSM = self._join(x_BSM, padding_mask_BS, self.self_attn_layer_norm, attend)
-        return self._join(x_BSM, padding_mask_BS, self.final_layer_norm, self._feed_forward), weights[0]
+        return self._join(
+            x_BSM, padding_mask_BS, self.final_layer_norm, self._feed_forward
+        ), weights[0]
 
 
 class DecoderLayer(_Layer):
-    """Masked self-attention over the target, attention over the encoder's output, then feed-forward."""
+    """Masked self-attention over the target, attention over the encoder's output, then
+    feed-forward.
+    """
 
     def __init__(self, cfg: Any) -> None:
         super().__init__(cfg)
@@ -95,7 +126,8 @@ class DecoderLayer(_Layer):
         *,
         needs_weights: bool,
     ) -> tuple[Tensor, list[Tensor | None]]:
-        """Return the layer's output, (B, T, M), and on request the weights (B, H, T, T) and (B, H, T, S).
+        """Return the layer's output, (B, T, M), and on request the weights (B, H, T, T) and (B, H,
+        T, S).
 
         Padding is at the end of a target, where the causal mask hides it from all other tokens.
         """
@@ -103,18 +135,25 @@ class DecoderLayer(_Layer):
 
         def attend_to_target(y_BTM: Tensor) -> Tensor:
             read_BTM: Tensor
-            read_BTM, weights_BHTT = self.self_attn(y_BTM, y_BTM, is_causal=True, needs_weights=needs_weights)
+            read_BTM, weights_BHTT = self.self_attn(
+                y_BTM, y_BTM, is_causal=True, needs_weights=needs_weights
+            )
             weights.append(weights_BHTT)
             return read_BTM
 
         def attend_to_source(y_BTM: Tensor) -> Tensor:
             read_BTM: Tensor
             read_BTM, weights_BHTS = self.encoder_attn(
-                y_BTM, memory_BSM, additive_mask_B11K=additive_mask_B11S, needs_weights=needs_weights
+                y_BTM,
+                memory_BSM,
+                additive_mask_B11K=additive_mask_B11S,
+                needs_weights=needs_weights,
             )
             weights.append(weights_BHTS)
             return read_BTM
 
         x_BTM = self._join(x_BTM, padding_mask_BT, self.self_attn_layer_norm, attend_to_target)
         x_BTM = self._join(x_BTM, padding_mask_BT, self.encoder_attn_layer_norm, attend_to_source)
-        return self._join(x_BTM, padding_mask_BT, self.final_layer_norm, self._feed_forward), weights
+        return self._join(
+            x_BTM, padding_mask_BT, self.final_layer_norm, self._feed_forward
+        ), weights

@@ -1,6 +1,8 @@
-"""Normalises a sub-layer's output (section 3.1): layer normalisation, and what others use in its place.
+"""Normalises a sub-layer's output (section 3.1): layer normalisation, and what others use in its
+place.
 
-Each is called with x_BTM and padding_mask_BT, True at padding; only batch normalisation uses the mask.
+Each is called with x_BTM and padding_mask_BT, True at padding; only batch normalisation uses the
+mask.
 """
 
 import torch
@@ -11,7 +13,9 @@ RUNNING_FRACTION = 0.1  # of the newest batch in the running mean and variance; 
 
 
 class LayerNorm(nn.LayerNorm):
-    """Layer normalisation (Ba et al. 2016): over the M features of a token, epsilon beside the variance."""
+    """Layer normalisation (Ba et al. 2016): over the M features of a token, epsilon beside the
+    variance.
+    """
 
     def forward(self, x_BTM: Tensor, padding_mask_BT: Tensor | None = None) -> Tensor:
         """Return x normalised; `padding_mask_BT` changes nothing."""
@@ -19,11 +23,16 @@ class LayerNorm(nn.LayerNorm):
 
 
 class StdLayerNorm(nn.Module):
-    """Layer normalisation as the Annotated Transformer prints it: unbiased standard deviation, epsilon added to it."""
+    """Layer normalisation as the Annotated Transformer prints it: unbiased standard deviation,
+    epsilon added to it.
+    """
 
     def __init__(self, d_model: int, eps: float) -> None:
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
+        self.weight, self.bias = (
+            nn.Parameter(torch.ones(d_model)),
+            nn.Parameter(torch.zeros(d_model)),
+        )
         self.eps = eps
 
     def forward(self, x_BTM: Tensor, padding_mask_BT: Tensor | None = None) -> Tensor:
@@ -35,8 +44,8 @@ class StdLayerNorm(nn.Module):
 class BatchNorm(nn.Module):
     """Batch normalisation: of each feature, over the tokens of the batch that are not padding.
 
-    In training it leaves running statistics, with which it is evaluated. On several ranks each has its own; rank 0's
-    are saved.
+    In training it leaves running statistics, with which it is evaluated. On several ranks each has
+    its own; rank 0's are saved.
     """
 
     running_mean: Tensor
@@ -44,18 +53,31 @@ class BatchNorm(nn.Module):
 
     def __init__(self, d_model: int, eps: float) -> None:
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
+        self.weight, self.bias = (
+            nn.Parameter(torch.ones(d_model)),
+            nn.Parameter(torch.zeros(d_model)),
+        )
         self.register_buffer("running_mean", torch.zeros(d_model))
         self.register_buffer("running_var", torch.ones(d_model))
         self.eps = eps
 
     def forward(self, x_BTM: Tensor, padding_mask_BT: Tensor | None = None) -> Tensor:
         """Return x normalised, and zeros at padding."""
-        visible_BT = torch.ones_like(x_BTM[..., 0], dtype=torch.bool) if padding_mask_BT is None else ~padding_mask_BT
+        visible_BT = (
+            torch.ones_like(x_BTM[..., 0], dtype=torch.bool)
+            if padding_mask_BT is None
+            else ~padding_mask_BT
+        )
         normalised_NM = functional.batch_norm(
-            x_BTM[visible_BT], self.running_mean, self.running_var, self.weight, self.bias, self.training,
-            RUNNING_FRACTION, self.eps,
-        )  # fmt: skip
+            x_BTM[visible_BT],
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training,
+            RUNNING_FRACTION,
+            self.eps,
+        )
         return x_BTM.new_zeros(x_BTM.shape, dtype=normalised_NM.dtype).masked_scatter(
             visible_BT[..., None], normalised_NM
         )
@@ -63,5 +85,9 @@ class BatchNorm(nn.Module):
 
 def make_norm(kind: str, d_model: int, eps: float) -> nn.Module:
     """Return the normalisation that TrainingSpec calls `layer`, `layer_std` or `batch`."""
-    kinds: dict[str, type[nn.Module]] = {"layer": LayerNorm, "layer_std": StdLayerNorm, "batch": BatchNorm}
+    kinds: dict[str, type[nn.Module]] = {
+        "layer": LayerNorm,
+        "layer_std": StdLayerNorm,
+        "batch": BatchNorm,
+    }
     return kinds[kind](d_model, eps=eps)

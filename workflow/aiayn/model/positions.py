@@ -9,13 +9,20 @@ from torch import Tensor, nn
 
 
 def sinusoids(num_positions: int, d_model: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return PE(pos, 2i) = sin(pos / 10000^(2i / d_model)) and PE(pos, 2i + 1) the cosine (section 3.5): (P, M)."""
-    angles_PI = _angles(num_positions, 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model))
+    """Return PE(pos, 2i) = sin(pos / 10000^(2i / d_model)) and PE(pos, 2i + 1) the cosine (section
+    3.5): (P, M).
+    """
+    angles_PI = _angles(
+        num_positions, 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    )
     return torch.stack([angles_PI.sin(), angles_PI.cos()], dim=-1).flatten(1).to(dtype)
 
 
-def sinusoids_in_halves(num_positions: int, d_model: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return tensor2tensor's form: all sines, then all cosines, wavelengths 2 pi to exactly 10000 * 2 pi: (P, M).
+def sinusoids_in_halves(
+    num_positions: int, d_model: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Return tensor2tensor's form: all sines, then all cosines, wavelengths 2 pi to exactly 10000 *
+    2 pi: (P, M).
 
     `common_attention.py` of v1.0.4, and fairseq's `sinusoidal_positional_embedding.py`.
     """
@@ -30,20 +37,25 @@ def _angles(num_positions: int, frequencies_I: Tensor) -> Tensor:
 
 
 def count_positions(padding_mask_BT: Tensor) -> Tensor:
-    """Return each token's place among those of its sentence, from 0; padding, on whichever side, is not counted."""
+    """Return each token's place among those of its sentence, from 0; padding, on whichever side, is
+    not counted.
+    """
     return ((~padding_mask_BT).long().cumsum(dim=1) - 1).clamp(min=0)
 
 
 class Positions(nn.Module):
     """A table of one vector a position: fixed sinusoids, or learned (row (E) of Table 3).
 
-    `offset` is the row of the first token: 0 for the paper and tensor2tensor, 2 for fairseq's own checkpoints.
+    `offset` is the row of the first token: 0 for the paper and tensor2tensor, 2 for fairseq's own
+    checkpoints.
     """
 
     def __init__(self, kind: str, *, max_positions: int, d_model: int, offset: int) -> None:
         super().__init__()
         self.offset = offset
-        self.make_table = {"sinusoidal": sinusoids, "sinusoidal_halves": sinusoids_in_halves}.get(kind)
+        self.make_table = {"sinusoidal": sinusoids, "sinusoidal_halves": sinusoids_in_halves}.get(
+            kind
+        )
         num_rows = max_positions + offset
         if self.make_table is None:
             self.weight = nn.Parameter(torch.empty(num_rows, d_model))
@@ -51,11 +63,15 @@ class Positions(nn.Module):
             self.register_buffer("weight", self.make_table(num_rows, d_model), persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Compute the sinusoids anew for `double()`: torch would convert the table that is rounded to fp32."""
+        """Compute the sinusoids anew for `double()`: torch would convert the table that is rounded
+        to fp32.
+        """
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self.make_table is not None and self.weight.dtype == torch.float64:
             num_rows, d_model = self.weight.shape
-            self.register_buffer("weight", fn(self.make_table(num_rows, d_model, torch.float64)), persistent=False)
+            self.register_buffer(
+                "weight", fn(self.make_table(num_rows, d_model, torch.float64)), persistent=False
+            )
         return self
 
     def forward(self, position_BT: Tensor) -> Tensor:

@@ -1,14 +1,16 @@
 """The paper's model (section 3) in plain PyTorch: token ids in, logits or a loss out.
 
-    model = Transformer.build(TransformerConfig(), num_source_symbols=37_000, num_target_symbols=37_000)
-    logits_BTV = model(source_BS, target_input_BT)
+    model = Transformer.build(TransformerConfig(), num_source_symbols=37_000,
+    num_target_symbols=37_000) logits_BTV = model(source_BS, target_input_BT)
 
-Shapes are in the names: B sentences, S source tokens, T target tokens, M = d_model, V symbols. Parameters are named as
-in fairseq's own transformer, so that its checkpoints load here. Dropout is where section 5.4 puts it: on the output of
-each sub-layer and on the sums of embeddings and positions.
+Shapes are in the names: B sentences, S source tokens, T target tokens, M = d_model, V symbols.
+Parameters are named as in fairseq's own transformer, so that its checkpoints load here. Dropout is
+where section 5.4 puts it: on the output of each sub-layer and on the sums of embeddings and
+positions.
 
-Two differences from tensor2tensor (v1.0.4) stay: the decoder starts from the embedding of </s>, where tensor2tensor
-feeds a vector of zeros, and the encoder's input has no target-space embedding (32 x d_model unused parameters).
+Two differences from tensor2tensor (v1.0.4) stay: the decoder starts from the embedding of </s>,
+where tensor2tensor feeds a vector of zeros, and the encoder's input has no target-space embedding
+(32 x d_model unused parameters).
 """
 
 import math
@@ -49,7 +51,9 @@ class TransformerConfig:
     attention: str = _option("scaled", "scaled, unscaled, sqrt_d_model, temperature or additive")
     attention_biases: bool = _option(False, "biases in the attention's projections")
     positions: str = _option("sinusoidal", "sinusoidal, sinusoidal_halves or learned")
-    position_offset: int = _option(0, "row of the first token's position; fairseq's own checkpoints have 2")
+    position_offset: int = _option(
+        0, "row of the first token's position; fairseq's own checkpoints have 2"
+    )
     max_positions: int = _option(1024, "longest sentence, in tokens")
     share_embeddings: str = _option("all", "all, decoder (input and output) or none")
     embeddings: str = _option("d_model", "d_model or standard_normal")
@@ -60,26 +64,39 @@ class TransformerConfig:
 
 
 class _Stack(nn.Module):
-    """The parts of both encoder and decoder: embeddings, positions, dropout, layers and, for pre-norm, a last norm."""
+    """The parts of both encoder and decoder: embeddings, positions, dropout, layers and, for
+    pre-norm, a last norm.
+    """
 
     def __init__(
-        self, cfg: TransformerConfig, embed_tokens: nn.Embedding, layer: type[nn.Module], padding_index: int
+        self,
+        cfg: TransformerConfig,
+        embed_tokens: nn.Embedding,
+        layer: type[nn.Module],
+        padding_index: int,
     ) -> None:
         nn.Module.__init__(self)  # by name, as subclasses may have other bases beside
         self.padding_index = padding_index
         self.embed_tokens = embed_tokens
         self.embed_scale = math.sqrt(cfg.d_model)  # section 3.4
         self.embed_positions = Positions(
-            cfg.positions, max_positions=cfg.max_positions, d_model=cfg.d_model, offset=cfg.position_offset
+            cfg.positions,
+            max_positions=cfg.max_positions,
+            d_model=cfg.d_model,
+            offset=cfg.position_offset,
         )
         self.dropout = nn.Dropout(cfg.p_drop)
         self.layers = nn.ModuleList(layer(cfg) for _ in range(cfg.num_layers))
-        self.layer_norm = make_norm(cfg.norm, cfg.d_model, cfg.norm_epsilon) if cfg.norm_order == "pre" else None
+        self.layer_norm = (
+            make_norm(cfg.norm, cfg.d_model, cfg.norm_epsilon) if cfg.norm_order == "pre" else None
+        )
         self.num_positions = cfg.max_positions
 
     def _embed(self, token_BT: Tensor, padding_mask_BT: Tensor) -> Tensor:
         position_BT = count_positions(padding_mask_BT)
-        x_BTM: Tensor = self.embed_tokens(token_BT) * self.embed_scale + self.embed_positions(position_BT)
+        x_BTM: Tensor = self.embed_tokens(token_BT) * self.embed_scale + self.embed_positions(
+            position_BT
+        )
         dropped_BTM: Tensor = self.dropout(x_BTM)
         return dropped_BTM
 
@@ -94,20 +111,25 @@ class _Stack(nn.Module):
 class Encoder(_Stack):
     """The encoder (section 3.1, left of Figure 1)."""
 
-    def __init__(self, cfg: TransformerConfig, embed_tokens: nn.Embedding, padding_index: int) -> None:
+    def __init__(
+        self, cfg: TransformerConfig, embed_tokens: nn.Embedding, padding_index: int
+    ) -> None:
         super().__init__(cfg, embed_tokens, EncoderLayer, padding_index)
 
     def forward(self, source_BS: Tensor, *, needs_weights: bool = False) -> EncoderOutput:
         """Return `memory_BSM`, its two masks, and on request each layer's `weights`, (B, H, S, S).
 
-        `padding_mask_BS` is True at padding; `additive_mask_B11S` hides the same from every attention of the batch.
+        `padding_mask_BS` is True at padding; `additive_mask_B11S` hides the same from every
+        attention of the batch.
         """
         padding_mask_BS = source_BS.eq(self.padding_index)
         x_BSM = self._embed(source_BS, padding_mask_BS)
         additive_mask_B11S = additive_mask(padding_mask_BS, x_BSM.dtype)
         weights = []
         for layer in self.layers:
-            x_BSM, weights_BHSS = layer(x_BSM, padding_mask_BS, additive_mask_B11S, needs_weights=needs_weights)
+            x_BSM, weights_BHSS = layer(
+                x_BSM, padding_mask_BS, additive_mask_B11S, needs_weights=needs_weights
+            )
             weights.append(weights_BHSS)
         return {
             "memory_BSM": self._last_norm(x_BSM, padding_mask_BS),
@@ -118,10 +140,16 @@ class Encoder(_Stack):
 
 
 class Decoder(_Stack):
-    """The decoder (section 3.1, right of Figure 1); its input is the target, shifted right by one."""
+    """The decoder (section 3.1, right of Figure 1); its input is the target, shifted right by
+    one.
+    """
 
     def __init__(
-        self, cfg: TransformerConfig, embed_tokens: nn.Embedding, padding_index: int, output: nn.Linear
+        self,
+        cfg: TransformerConfig,
+        embed_tokens: nn.Embedding,
+        padding_index: int,
+        output: nn.Linear,
     ) -> None:
         super().__init__(cfg, embed_tokens, DecoderLayer, padding_index)
         self.output_projection = output
@@ -134,13 +162,17 @@ class Decoder(_Stack):
         features_only: bool = False,
         needs_weights: bool = False,
     ) -> tuple[Tensor, list[Any]]:
-        """Return the logits (B, T, V), or the features (B, T, M), and on request each layer's weights.
+        """Return the logits (B, T, V), or the features (B, T, M), and on request each layer's
+        weights.
 
         These are a pair: over the target (B, H, T, T), over the source (B, H, T, S).
         """
         padding_mask_BT = target_input_BT.eq(self.padding_index)
         x_BTM = self._embed(target_input_BT, padding_mask_BT)
-        memory_BSM, additive_mask_B11S = encoder_out["memory_BSM"], encoder_out["additive_mask_B11S"]
+        memory_BSM, additive_mask_B11S = (
+            encoder_out["memory_BSM"],
+            encoder_out["additive_mask_B11S"],
+        )
         weights = []
         for layer in self.layers:
             x_BTM, layer_weights = layer(
@@ -177,14 +209,22 @@ class Transformer(nn.Module):
         make_encoder: Callable[..., Encoder] = Encoder,
         make_decoder: Callable[..., Decoder] = Decoder,
     ) -> Self:
-        """Return a model initialised from torch's generator; the two makers are for subclasses of the stacks."""
+        """Return a model initialised from torch's generator; the two makers are for subclasses of
+        the stacks.
+        """
         target_embedding = _make_embedding(cfg, num_target_symbols, padding_index)
         is_shared = cfg.share_embeddings == "all"
-        source_embedding = target_embedding if is_shared else _make_embedding(cfg, num_source_symbols, padding_index)
+        source_embedding = (
+            target_embedding
+            if is_shared
+            else _make_embedding(cfg, num_source_symbols, padding_index)
+        )
         output = nn.Linear(cfg.d_model, num_target_symbols, bias=False)
         if cfg.share_embeddings == "none":
             is_xavier = cfg.initialisation == "xavier"
-            initialise_embedding(output.weight, "d_model", padding_index=padding_index, is_xavier=is_xavier)
+            initialise_embedding(
+                output.weight, "d_model", padding_index=padding_index, is_xavier=is_xavier
+            )
         else:
             output.weight = target_embedding.weight
         model = cls(
@@ -198,7 +238,9 @@ class Transformer(nn.Module):
         return model
 
     def forward(self, source_BS: Tensor, target_input_BT: Tensor) -> Tensor:
-        """Return the logits, (B, T, V); the target begins with </s> and ends before its last token."""
+        """Return the logits, (B, T, V); the target begins with </s> and ends before its last
+        token.
+        """
         logits_BTV: Tensor = self.decoder(target_input_BT, self.encoder(source_BS))[0]
         return logits_BTV
 
@@ -211,20 +253,29 @@ class Transformer(nn.Module):
         eps_ls: float,
         num_tokens: int | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return the sums over target tokens, in nats, of the smoothed loss (section 5.4) and of -log-probability.
+        """Return the sums over target tokens, in nats, of the smoothed loss (section 5.4) and of
+        -log-probability.
 
-        `num_tokens` is the number of target tokens without padding; without it the host waits for a GPU to count them.
+        `num_tokens` is the number of target tokens without padding; without it the host waits for a
+        GPU to count them.
         """
         features_BTM, _ = self.decoder(target_input_BT, self.encoder(source_BS), features_only=True)
         return label_smoothed_nll(
-            features_BTM, self.decoder.output_projection.weight, target_BT, eps_ls=eps_ls,
-            padding_index=self.decoder.padding_index, num_tokens=num_tokens,
-        )  # fmt: skip
+            features_BTM,
+            self.decoder.output_projection.weight,
+            target_BT,
+            eps_ls=eps_ls,
+            padding_index=self.decoder.padding_index,
+            num_tokens=num_tokens,
+        )
 
 
 def _make_embedding(cfg: TransformerConfig, num_symbols: int, padding_index: int) -> nn.Embedding:
     embedding = nn.Embedding(num_symbols, cfg.d_model, padding_idx=padding_index)
     initialise_embedding(
-        embedding.weight, cfg.embeddings, padding_index=padding_index, is_xavier=cfg.initialisation == "xavier"
+        embedding.weight,
+        cfg.embeddings,
+        padding_index=padding_index,
+        is_xavier=cfg.initialisation == "xavier",
     )
     return embedding

@@ -1,4 +1,6 @@
-"""Makes the request of a training, and checks before it begins that it fits on the disk, its devices and into a day."""
+"""Makes the request of a training, and checks before it begins that it fits on the disk, its
+devices and into a day.
+"""
 
 import logging
 from pathlib import Path
@@ -35,21 +37,30 @@ def make_request(
     threads_per_rank: int,
     command: str,
 ) -> TrainingRequest:
-    """Return the request of a training; without data, which may not exist yet, its run's name ends in DIGEST.
+    """Return the request of a training; without data, which may not exist yet, its run's name ends
+    in DIGEST.
 
     Raises:
-        ConfigError: if there is no such corpus or system, or fairseq cannot train it with so many ranks.
+        ConfigError: if there is no such corpus or system, or fairseq cannot train it with so many
+        ranks.
     """
     spec = overridden(read_system(system, scale), overrides)
     training = spec.training
     refuse_untrainable(system, training, num_ranks=num_ranks)
     run = run_name(
-        corpus=corpus, system=system, seed=seed, training=training, data_digest=data.digest if data else "",
+        corpus=corpus,
+        system=system,
+        seed=seed,
+        training=training,
+        data_digest=data.digest if data else "",
         stage_version=STAGE_VERSIONS["train"],
-    )  # fmt: skip
+    )
     if data is None:
         run, pair = f"{run.rpartition('-')[0]}-DIGEST", read_corpus(corpus)
-        languages = {"source_language": pair.source_language, "target_language": pair.target_language}
+        languages = {
+            "source_language": pair.source_language,
+            "target_language": pair.target_language,
+        }
     return TrainingRequest(
         run=run,
         run_folder=str((runs_folder / run).absolute()),
@@ -81,9 +92,11 @@ def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
 
 
 def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None) -> Machine | None:
-    """Require that this machine's GPUs or CPUs, or those in the cluster's file, have the precision, and return these.
+    """Require that this machine's GPUs or CPUs, or those in the cluster's file, have the precision,
+    and return these.
 
-    None: the cluster's file names no GPU of hardware.yaml; the job itself checks it, before it trains.
+    None: the cluster's file names no GPU of hardware.yaml; the job itself checks it, before it
+    trains.
 
     Raises:
         ConfigError: naming the system and the device.
@@ -91,24 +104,39 @@ def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None
     hardware = read_hardware()
     if cluster is None:
         uses_gpus = request.training.device != "cpu"
-        machine = machine_here(hardware, request.num_ranks, request.threads_per_rank, uses_gpus=uses_gpus)
+        machine = machine_here(
+            hardware, request.num_ranks, request.threads_per_rank, uses_gpus=uses_gpus
+        )
     elif cluster.gpus_per_node == 0:
         num_cores = cluster.num_ranks * cluster.cpus_per_rank
-        machine = machine_of_cores(num_cores, cluster.num_ranks, cluster.num_nodes, hardware, f"cluster {cluster.name}")
+        machine = machine_of_cores(
+            num_cores, cluster.num_ranks, cluster.num_nodes, hardware, f"cluster {cluster.name}"
+        )
     elif cluster.gpu_type is None or hardware.find_name(cluster.gpu_type) is None:
         return None
     else:
-        place, num_gpus = f"gpu_type of cluster {cluster.name}", cluster.num_nodes * cluster.gpus_per_node
-        machine = machine_of_gpus(cluster.gpu_type, place, num_gpus, cluster.num_nodes, hardware, place)
+        place, num_gpus = (
+            f"gpu_type of cluster {cluster.name}",
+            cluster.num_nodes * cluster.gpus_per_node,
+        )
+        machine = machine_of_gpus(
+            cluster.gpu_type, place, num_gpus, cluster.num_nodes, hardware, place
+        )
     if refusal := machine.precision_refusal(request.training.precision):
         raise ConfigError(f"{request.system}: {refusal}")
     return machine
 
 
 def check_feasible(
-    request: TrainingRequest, data: BinarizedCorpus, *, scale: str, allow_long_runs: bool, cluster: ClusterSpec | None
+    request: TrainingRequest,
+    data: BinarizedCorpus,
+    *,
+    scale: str,
+    allow_long_runs: bool,
+    cluster: ClusterSpec | None,
 ) -> Prediction | None:
-    """Require that a run fits, and return its predicted hours; None where its cluster's file names no known GPU.
+    """Require that a run fits, and return its predicted hours; None where its cluster's file names
+    no known GPU.
 
     How long a run on a cluster may take its time limit says.
 
@@ -119,22 +147,35 @@ def check_feasible(
     """
     machine = check_precision(request, cluster)
     needed_bytes = needed_disk_bytes(request, data)
-    logger.info(f"{request.run}: up to {needed_bytes / 1e6:.0f} MB of checkpoints in {request.run_folder}")
+    logger.info(
+        f"{request.run}: up to {needed_bytes / 1e6:.0f} MB of checkpoints in {request.run_folder}"
+    )
     require_free_space(request.folder.path, needed_bytes, "a run's checkpoints")
     if machine is None:
         return None
     training, target_size = request.training, data.vocabulary_size_by_language[data.target_language]
     speed = predict_speed(training, target_size, machine, system=request.system)
     rate = machine.rate_by_precision[training.precision].value / 1e12
-    basis = f"at {speed.utilisation_fraction:.0%} of {machine.words}, {rate:.3g} TFLOP/s each in {training.precision}"
+    basis = (
+        f"at {speed.utilisation_fraction:.0%} of {machine.words}, {rate:.3g} TFLOP/s each in"
+        f" {training.precision}"
+    )
     prediction = Prediction(hours=speed.hours, basis=basis)
-    in_words = f"{prediction.hours:,.0f} hours" if prediction.hours >= 2 else f"{prediction.hours * 60:.1f} minutes"
+    in_words = (
+        f"{prediction.hours:,.0f} hours"
+        if prediction.hours >= 2
+        else f"{prediction.hours * 60:.1f} minutes"
+    )
     logger.info(f"{request.run}: about {in_words} predicted, {basis}")
     is_hopeless = scale == "paper" and not machine.gpu
-    if cluster is None and (prediction.hours > LONGEST_UNASKED_HOURS or is_hopeless) and not allow_long_runs:
+    if (
+        cluster is None
+        and (prediction.hours > LONGEST_UNASKED_HOURS or is_hopeless)
+        and not allow_long_runs
+    ):
         raise LaunchError(
-            f"{request.run}: about {in_words} predicted, {basis} ({training.updates} updates); "
-            "train it on GPUs, take a smaller scale (`--configfile workflow/config/multi30k.yaml`), or, if you mean "
-            "it: `--config allow_long_runs=true`"
+            f"{request.run}: about {in_words} predicted, {basis} ({training.updates} updates);"
+            " train it on GPUs, take a smaller scale (`--configfile"
+            " workflow/config/multi30k.yaml`), or, if you mean it: `--config allow_long_runs=true`"
         )
     return prediction

@@ -1,4 +1,6 @@
-"""Describes the machine of a training, GPUs of hardware.yaml or CPU cores: this one, or so many of a kind."""
+"""Describes the machine of a training, GPUs of hardware.yaml or CPU cores: this one, or so many of
+a kind.
+"""
 
 import math
 import os
@@ -18,11 +20,14 @@ from aiayn.spec.hardware import (
 )
 from aiayn.spec.training import PRECISIONS, Precision, TrainingSpec
 
-UNKNOWN_GPU_FLOPS_PER_SECOND = 1.0e13  # assumption: at least so fast is a GPU that hardware.yaml does not know
+UNKNOWN_GPU_FLOPS_PER_SECOND = (
+    1.0e13  # assumption: at least so fast is a GPU that hardware.yaml does not know
+)
 
 
 class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The jobs of one training on a cluster, as its cluster's file says: each of `minutes`, `max_num_jobs` in all.
+    """The jobs of one training on a cluster, as its cluster's file says: each of `minutes`,
+    `max_num_jobs` in all.
 
     `signal_seconds` before the end of each it saves, and goes on in the next one.
     """
@@ -43,15 +48,19 @@ class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
         return f"workflow/config/clusters/{self.cluster}.yaml"
 
     def count_jobs(self, hours: float) -> int:
-        """Return how many jobs, one after the other, train for so long; starting and saving are not counted."""
+        """Return how many jobs, one after the other, train for so long; starting and saving are not
+        counted.
+        """
         return max(1, math.ceil(60 * hours / self.training_minutes))
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """What one training has: `num_devices` GPUs, or CPU cores where `gpu` is ''; money and watts are of one of them.
+    """What one training has: `num_devices` GPUs, or CPU cores where `gpu` is ''; money and watts
+    are of one of them.
 
-    `chosen_by` says why these. `rate_by_precision` has the precisions that the devices have, each with the operations a
-    second of one of them. `job_limits` are None where no cluster runs the trainings.
+    `chosen_by` says why these. `rate_by_precision` has the precisions that the devices have, each
+    with the operations a second of one of them. `job_limits` are None where no cluster runs the
+    trainings.
     """
 
     gpu: str
@@ -68,7 +77,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """The machine of one training, in words."""
-        return f"{self.num_devices} {self.gpu or ('CPU core' if self.num_devices == 1 else 'CPU cores')}"
+        return f"{self.num_devices} {self.gpu or ('CPU core' if self.num_devices == 1 else 'CPU cores')}"  # noqa: E501
 
     @property
     def device(self) -> str:
@@ -82,20 +91,29 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     def precision_refusal(self, precision: Precision) -> str:
         """Return why this machine does not support a precision, '' if it does."""
-        return precision_refusal(precision, f"a {self.gpu}" if self.gpu else CPU, self.rate_by_precision)
+        return precision_refusal(
+            precision, f"a {self.gpu}" if self.gpu else CPU, self.rate_by_precision
+        )
 
     def utilisation_of(self, training: TrainingSpec) -> UtilisationSpec:
         """Return what share of the rate a training of this width and precision is taken to reach.
 
         Of CPUs nothing is known: fp32's share stands for either precision.
         """
-        return find_utilisation(self.utilisations, training.precision if self.gpu else "fp32", training.d_model)
+        return find_utilisation(
+            self.utilisations, training.precision if self.gpu else "fp32", training.d_model
+        )
 
 
 def machine_of_gpus(
-    name: str, place: str, num_gpus: int, num_nodes: int, hardware: HardwareSpec, chosen_by: str,
+    name: str,
+    place: str,
+    num_gpus: int,
+    num_nodes: int,
+    hardware: HardwareSpec,
+    chosen_by: str,
     limits: JobLimits | None = None,
-) -> Machine:  # fmt: skip
+) -> Machine:
     """Return so many GPUs, found by a product's name that came from `place`.
 
     Raises:
@@ -104,7 +122,10 @@ def machine_of_gpus(
     key = hardware.find_name(name)
     if key is None:
         known = ", ".join(hardware.gpu_by_name)
-        raise UsageError(f"GPU {name!r} ({place}): config/hardware.yaml has {known}; name one, or add yours there")
+        raise UsageError(
+            f"GPU {name!r} ({place}): config/hardware.yaml has {known}; name one, or add yours"
+            " there"
+        )
     spec = hardware.gpu_by_name[key]
     return Machine(
         gpu=key,
@@ -120,13 +141,19 @@ def machine_of_gpus(
     )
 
 
-def machine_here(hardware: HardwareSpec, num_ranks: int, threads_per_rank: int, *, uses_gpus: bool = True) -> Machine:
-    """Return what so many ranks of a training have on this machine; a GPU that is not known is taken to be slow."""
+def machine_here(
+    hardware: HardwareSpec, num_ranks: int, threads_per_rank: int, *, uses_gpus: bool = True
+) -> Machine:
+    """Return what so many ranks of a training have on this machine; a GPU that is not known is
+    taken to be slow.
+    """
     names = gpu_names() if uses_gpus else []
     if not names:
         num_cores = min(num_ranks * threads_per_rank, os.cpu_count() or 1)
         return machine_of_cores(num_cores, num_ranks, 1, hardware, "this machine")
-    unknown = SourcedValue(value=UNKNOWN_GPU_FLOPS_PER_SECOND, kind="assumption", source="not in hardware.yaml")
+    unknown = SourcedValue(
+        value=UNKNOWN_GPU_FLOPS_PER_SECOND, kind="assumption", source="not in hardware.yaml"
+    )
     gpu = hardware.find_gpu(names[0])
     return Machine(
         gpu=names[0],
@@ -140,12 +167,20 @@ def machine_here(hardware: HardwareSpec, num_ranks: int, threads_per_rank: int, 
 
 
 def machine_of_cores(
-    num_cores: int, num_ranks: int, num_nodes: int, hardware: HardwareSpec, chosen_by: str,
+    num_cores: int,
+    num_ranks: int,
+    num_nodes: int,
+    hardware: HardwareSpec,
+    chosen_by: str,
     limits: JobLimits | None = None,
-) -> Machine:  # fmt: skip
-    """Return so many cores, each as fast as one of this machine; in bf16 taken to be as in fp32, which is not known."""
+) -> Machine:
+    """Return so many cores, each as fast as one of this machine; in bf16 taken to be as in fp32,
+    which is not known.
+    """
     rate = SourcedValue(
-        value=cpu_flops_per_second_per_core(), kind="assumption", source="a core of this machine, measured just now"
+        value=cpu_flops_per_second_per_core(),
+        kind="assumption",
+        source="a core of this machine, measured just now",
     )
     return Machine(
         gpu="",

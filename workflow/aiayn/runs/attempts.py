@@ -1,7 +1,8 @@
-"""The attempts of a run: the events of `attempts.jsonl` in its folder, one line each, and their sums.
+"""The attempts of a run: the events of `attempts.jsonl` in its folder, one line each, and their
+sums.
 
-The next attempt closes a start without an end: outcome `lost`, at the time of the run's last log line. A last line that
-a crash tore is ignored, then dropped.
+The next attempt closes a start without an end: outcome `lost`, at the time of the run's last log
+line. A last line that a crash tore is ignored, then dropped.
 """
 
 import datetime
@@ -26,17 +27,26 @@ LOST_REASON = "ended without a record: killed, or its machine went down"
 # What a rank prints before NCCL's watchdog aborts it; no error of Python follows.
 WATCHDOG_WORDS = "Watchdog caught collective operation timeout"
 WATCHDOG_REASON = (
-    "aborted by NCCL's watchdog: a reduction of all ranks took longer than 30 minutes; another rank or the network "
-    "hangs, or the disk of the checkpoints: look at the ranks' logs in the run's folder `submitit`"
+    "aborted by NCCL's watchdog: a reduction of all ranks took longer than 30 minutes; another rank"
+    " or the network hangs, or the disk of the checkpoints: look at the ranks' logs in the run's"
+    " folder `submitit`"
 )
-# stopped: it got a signal, and saved; cancelled: the user ended its job before it could save; lost: it was killed.
+# stopped: it got a signal, and saved; cancelled: the user ended its job before it could save; lost:
+# it was killed.
 Outcome = Literal["done", "failed", "stopped", "cancelled", "lost"]
 
 
 _Value = TypeVar("_Value")
 
 
-class Started(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="started", tag_field="event"):
+class Started(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag="started",
+    tag_field="event",
+):
     """An attempt began at `time` (UTC), with `update` optimiser steps already done."""
 
     attempt: int
@@ -50,8 +60,16 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     update: int
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="ended", tag_field="event"):
-    """An attempt ended at `time`; `update` is the newest whole checkpoint's, which the next attempt resumes from.
+class Ended(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag="ended",
+    tag_field="event",
+):
+    """An attempt ended at `time`; `update` is the newest whole checkpoint's, which the next attempt
+    resumes from.
 
     `energy` is None on a CPU, and of an attempt that was killed.
     """
@@ -69,7 +87,9 @@ Event = Started | Ended
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of a run; the fields of its end are '' or None while it is open. Times are UTC."""
+    """One attempt of a run; the fields of its end are '' or None while it is open. Times are
+    UTC.
+    """
 
     attempt: int
     began: str
@@ -109,37 +129,54 @@ def list_attempts(events: Sequence[Event]) -> list[Attempt]:
     attempts: list[Attempt] = []
     for event in events:
         if isinstance(event, Started):
-            fields = {name: getattr(event, name) for name in ("attempt", "host", "job", "device", "num_gpus", "commit")}
+            fields = {
+                name: getattr(event, name)
+                for name in ("attempt", "host", "job", "device", "num_gpus", "commit")
+            }
             attempts.append(Attempt(**fields, began=event.time, first_update=event.update))
         elif attempts and not attempts[-1].ended:
             fields = {name: getattr(event, name) for name in ("outcome", "reason", "energy")}
-            attempts[-1] = msgspec.structs.replace(attempts[-1], **fields, ended=event.time, last_update=event.update)
+            attempts[-1] = msgspec.structs.replace(
+                attempts[-1], **fields, ended=event.time, last_update=event.update
+            )
     return attempts
 
 
 def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> AttemptSummary:
-    """Sum seconds over all attempts; the newest counts until `until` (UTC) while it is open, or not at all."""
+    """Sum seconds over all attempts; the newest counts until `until` (UTC) while it is open, or not
+    at all.
+    """
     attempts = list_attempts(events)
-    ends = [attempt.ended for attempt in attempts[:-1]] + [attempt.ended or until or "" for attempt in attempts[-1:]]
-    seconds = [seconds_between(attempt.began, end) if end else 0.0 for attempt, end in zip(attempts, ends, strict=True)]
+    ends = [attempt.ended for attempt in attempts[:-1]] + [
+        attempt.ended or until or "" for attempt in attempts[-1:]
+    ]
+    seconds = [
+        seconds_between(attempt.began, end) if end else 0.0
+        for attempt, end in zip(attempts, ends, strict=True)
+    ]
     return AttemptSummary(
         num_attempts=len(attempts),
         wall_seconds=sum(seconds, 0.0),
-        gpu_seconds=sum((s * attempt.num_gpus for s, attempt in zip(seconds, attempts, strict=True)), 0.0),
+        gpu_seconds=sum(
+            (s * attempt.num_gpus for s, attempt in zip(seconds, attempts, strict=True)), 0.0
+        ),
         energy=total_energy(attempt.energy for attempt in attempts),
     )
 
 
 def seconds_between(begin: str, end: str) -> float:
     """Return the seconds from one ISO 8601 time to another."""
-    return (datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(begin)).total_seconds()
+    return (
+        datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(begin)
+    ).total_seconds()
 
 
 def read_json_lines(path: Path, type_: type[_Value] | Any, noun: str) -> list[_Value]:
     """Return the value of each line, checked against a type; none if there is no file.
 
     Raises:
-        RecordError: naming file and line, if any line but a torn last one is no such value; `noun` says what it is.
+        RecordError: naming file and line, if any line but a torn last one is no such value; `noun`
+        says what it is.
     """
     if not path.exists():
         return []
@@ -149,12 +186,16 @@ def read_json_lines(path: Path, type_: type[_Value] | Any, noun: str) -> list[_V
         try:
             values.append(msgspec.json.decode(line, type=type_))
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
-            raise RecordError(f"{path}:{number}: not {noun}: {error}; rename the file to start a new one") from error
+            raise RecordError(
+                f"{path}:{number}: not {noun}: {error}; rename the file to start a new one"
+            ) from error
     return values
 
 
 def append_json_line(path: Path, value: object) -> None:
-    """Append a value and flush it to the disk; a torn line before it is dropped. One writer at a time."""
+    """Append a value and flush it to the disk; a torn line before it is dropped. One writer at a
+    time.
+    """
     with path.open("a+b") as lines:
         lines.seek(0)
         text = lines.read()

@@ -20,22 +20,29 @@ SECONDS_TO_FREE_A_LOCK = 5.0  # a shared file system may take so long after its 
 DEFAULT_TIMEOUT_SECONDS = 180.0  # a queue may wait 30 s after TERM, then kills
 
 
-def cancel_run(run_folder: Path, queues: Queues, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> str:
+def cancel_run(
+    run_folder: Path, queues: Queues, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+) -> str:
     """End a run, wait until its processes have ended, and return what was saved and how to resume.
 
     Raises:
-        StateError: if it neither runs nor waits, its state is unknown, or a signal cannot reach it from here.
+        StateError: if it neither runs nor waits, its state is unknown, or a signal cannot reach it
+        from here.
         LaunchError: if the queue does not take the request.
         RunError: if it has not ended in time.
     """
     (status,) = read_statuses([run_folder], queues)
-    return _Cancellation(RunFolder(run_folder), status, queues.get(status.launcher), timeout_seconds).cancel()
+    return _Cancellation(
+        RunFolder(run_folder), status, queues.get(status.launcher), timeout_seconds
+    ).cancel()
 
 
 class _Cancellation:
     """The end of one run, as its state was when it was asked for."""
 
-    def __init__(self, folder: RunFolder, status: RunStatus, queue: JobQueue | None, timeout_seconds: float) -> None:
+    def __init__(
+        self, folder: RunFolder, status: RunStatus, queue: JobQueue | None, timeout_seconds: float
+    ) -> None:
         self._folder, self._status, self._queue, self._run = folder, status, queue, status.run
         self._timeout_seconds = timeout_seconds
 
@@ -46,24 +53,33 @@ class _Cancellation:
             is_open = any(attempt.outcome == "" for attempt in status.attempts)
             how = f"; if rank 0 is running, {self._how_to_end()}" if is_open else ""
             raise StateError(
-                f"{self._run}: {status.reason}; nothing was done, repeat the command when that is known{how}"
+                f"{self._run}: {status.reason}; nothing was done, repeat the command when that is"
+                f" known{how}"
             )
         if not status.is_alive:
             reason = f", {status.reason}" if status.reason else ""
-            raise StateError(f"{self._run}: nothing to end, it neither runs nor waits; it is {status.state}{reason}")
+            raise StateError(
+                f"{self._run}: nothing to end, it neither runs nor waits; it is"
+                f" {status.state}{reason}"
+            )
         is_in_queue = queue is not None and self._has_own_jobs(queue)
         if queue is not None and is_in_queue:
             queue.cancel(self._run)
             self._wait(lambda: self._alive_jobs(queue) == [], QUEUE_POLL_SECONDS)
         # A controller may forget a job whose rank 0 is running.
-        if queue is None or not _comes_true(self._is_unlocked, SECONDS_TO_FREE_A_LOCK, POLL_SECONDS):
+        if queue is None or not _comes_true(
+            self._is_unlocked, SECONDS_TO_FREE_A_LOCK, POLL_SECONDS
+        ):
             self._terminate()
         elif not is_in_queue:
             reason = status.reason or "has no job in the queue at present"
             raise StateError(f"{self._run}: {reason}; nothing was done, repeat the command")
         if self._folder.is_done():
             return f"{self._run}: finished before it could be ended; it is done"
-        saved, total = self._folder.newest_update(), f" of {status.updates:,}" if status.updates else ""
+        saved, total = (
+            self._folder.newest_update(),
+            f" of {status.updates:,}" if status.updates else "",
+        )
         kept = f"saved at update {saved:,}{total}" if saved else "ended before anything was saved"
         return f"{self._run}: {kept}; the same command, `snakemake` or `aiayn train`, resumes it"
 
@@ -72,9 +88,15 @@ class _Cancellation:
         here, process = platform.node(), self._folder.rank_zero_process()
         host = self._status.host or "an unknown machine"
         if host == here:
-            return f"it is on this machine; `kill -TERM {process or 'PROCESS'}` of rank 0: it saves and ends"
+            return (
+                f"it is on this machine; `kill -TERM {process or 'PROCESS'}` of rank 0: it saves"
+                " and ends"
+            )
         by_hand = f", or `ssh {host} kill -TERM {process}`" if process and self._status.host else ""
-        return f"it is on {host}, this is {here}; run `aiayn cancel {self._run}` there{by_hand}: it saves and ends"
+        return (
+            f"it is on {host}, this is {here}; run `aiayn cancel {self._run}` there{by_hand}: it"
+            " saves and ends"
+        )
 
     def _alive_jobs(self, queue: JobQueue) -> list[QueuedJob] | None:
         """Return the alive jobs of the run's name, None if the queue does not answer."""
@@ -87,19 +109,21 @@ class _Cancellation:
         """Return whether the queue shows an alive job of this run.
 
         Raises:
-            StateError: if it does not answer, or if a job of another copy of the project has the same name.
+            StateError: if it does not answer, or if a job of another copy of the project has the
+            same name.
         """
         alive = self._alive_jobs(queue)
         if alive is None:
             raise StateError(
-                f"{self._run}: {queue.asked} does not answer; nothing was done, repeat the command when it does"
+                f"{self._run}: {queue.asked} does not answer; nothing was done, repeat the command"
+                " when it does"
             )
         own = tuple(job.job for job in alive if job.trains_in(self._folder.path))
         if own and len(own) < len(alive):
             others = ", ".join(f"{job.job} ({job.script})" for job in alive if job.job not in own)
             raise StateError(
-                f"{self._run}: {queue.title} jobs {others} have the same name, but train in another folder; end this "
-                f"one by its number: {queue.cancel_command(jobs=own)}"
+                f"{self._run}: {queue.title} jobs {others} have the same name, but train in another"
+                f" folder; end this one by its number: {queue.cancel_command(jobs=own)}"
             )
         return bool(own)
 
@@ -107,9 +131,15 @@ class _Cancellation:
         return not is_held(self._folder.lock_path)
 
     def _terminate(self) -> None:
-        """Send TERM to rank 0 on this machine, which saves and ends all ranks, and wait until it has ended."""
+        """Send TERM to rank 0 on this machine, which saves and ends all ranks, and wait until it
+        has ended.
+        """
         if self._status.host != platform.node():
-            asked = f"{self._queue.asked} does not know of its job, but rank 0 is running: " if self._queue else ""
+            asked = (
+                f"{self._queue.asked} does not know of its job, but rank 0 is running: "
+                if self._queue
+                else ""
+            )
             raise StateError(f"{self._run}: {asked}{self._how_to_end()}")
         process = None if self._is_unlocked() else self._folder.rank_zero_process()
         if process is None:
@@ -124,8 +154,9 @@ class _Cancellation:
     def _wait(self, is_gone: Callable[[], bool], poll_seconds: float) -> None:
         if not _comes_true(is_gone, self._timeout_seconds, poll_seconds):
             raise RunError(
-                f"{self._run}: got the signal to end, but is still running after {self._timeout_seconds:.0f} s; "
-                f"look for the cause in `aiayn logs {self._run}`, for its state in `aiayn status {self._run}`"
+                f"{self._run}: got the signal to end, but is still running after"
+                f" {self._timeout_seconds:.0f} s; look for the cause in `aiayn logs {self._run}`,"
+                f" for its state in `aiayn status {self._run}`"
             )
 
 

@@ -14,7 +14,9 @@ class Clock:
         return time.monotonic()
 
     def pause(self, seconds: float, check: Callable[[], None] = lambda: None) -> None:
-        """Wait; `check` is called before, every STEP_SECONDS, and after, and may raise to end the pause."""
+        """Wait; `check` is called before, every STEP_SECONDS, and after, and may raise to end the
+        pause.
+        """
         deadline = self.now() + seconds
         check()
         while (left := deadline - self.now()) > 0:

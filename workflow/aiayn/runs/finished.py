@@ -1,4 +1,6 @@
-"""Finds a run by its name, with what it needs to translate: below a results folder, or among the shipped models."""
+"""Finds a run by its name, with what it needs to translate: below a results folder, or among the
+shipped models.
+"""
 
 from pathlib import Path
 
@@ -28,11 +30,12 @@ from aiayn.spec.system import DecodingSpec, TrainingSpec, read_system
 
 
 class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's averaged checkpoint, data-bin, subwords (none for text that came in pieces) and search.
+    """A run's averaged checkpoint, data-bin, subwords (none for text that came in pieces) and
+    search.
 
-    `training` is what its record says, which a system file edited since cannot change; None if that is of another run,
-    or of another version. Of a shipped model the checkpoint is the file of its tensors, `data` has folder, corpus and
-    languages alone, and `decoding` is its record's.
+    `training` is what its record says, which a system file edited since cannot change; None if that
+    is of another run, or of another version. Of a shipped model the checkpoint is the file of its
+    tensors, `data` has folder, corpus and languages alone, and `decoding` is its record's.
     """
 
     scale: str
@@ -44,7 +47,8 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_finished(results_folder: Path, run: str | None, average: str | None) -> FinishedRun:
-    """Return the run whose name begins with `run`, or the newest; and its longest average, unless one is named.
+    """Return the run whose name begins with `run`, or the newest; and its longest average, unless
+    one is named.
 
     A name that no run of the results has is sought among the shipped models.
 
@@ -52,7 +56,9 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
         RecordError: if there is none, or more than one; the message lists the candidates.
         CheckpointError: if a shipped model lacks a file.
     """
-    paths = sorted(results_folder.glob("*/train/*/*/seed*.json"), key=lambda path: path.stat().st_mtime)
+    paths = sorted(
+        results_folder.glob("*/train/*/*/seed*.json"), key=lambda path: path.stat().st_mtime
+    )
     placed_records = [(path, read_record(path, TrainRecord)) for path in paths]
     names = [train.run for _, train in placed_records]
     shipped_paths = SHIPPED_FOLDER.glob(str(model_folder(Path(), "*", "*") / EXPORT_RECORD_NAME))
@@ -63,25 +69,36 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
         return _read_shipped(shipped[name], average)
     listed = "" if is_known else "".join(f"\n  {name} (shipped)" for name in sorted(shipped))
     if run is None and not placed_records:
-        raise RecordError(f"{results_folder}: the newest is no finished run; candidates:\n  none{listed}")
+        raise RecordError(
+            f"{results_folder}: the newest is no finished run; candidates:\n  none{listed}"
+        )
     try:
         name = (
-            names[-1] if run is None else match_run(run, names, place=str(results_folder), unknown="is no finished run")
+            names[-1]
+            if run is None
+            else match_run(run, names, place=str(results_folder), unknown="is no finished run")
         )
     except RecordError as error:
         raise RecordError(f"{error}{listed}") from None
     train_path, train = next(entry for entry in reversed(placed_records) if entry[1].run == name)
     scale = train_path.relative_to(results_folder).parts[0]
-    folder = average_record(results_folder, scale, train.corpus, train.system, train.seed, "last1").parent
+    folder = average_record(
+        results_folder, scale, train.corpus, train.system, train.seed, "last1"
+    ).parent
     averages = sorted((path.stem for path in folder.glob("last*.json")), key=num_averaged)
     if not averages or (average is not None and average not in averages):
-        raise RecordError(f"{folder}: no average {average or ''}; there is {averages or 'none'}; run `aiayn average`")
+        raise RecordError(
+            f"{folder}: no average {average or ''}; there is {averages or 'none'}; run `aiayn"
+            " average`"
+        )
     segment_path = corpus_record(results_folder, scale, "segment", train.corpus)
     checkpoint = read_record(folder / f"{average or averages[-1]}.json", CheckpointRecord)
     return FinishedRun(
         scale=scale,
         checkpoint=checkpoint,
-        data=read_record(corpus_record(results_folder, scale, "binarize", train.corpus), BinarizedCorpus),
+        data=read_record(
+            corpus_record(results_folder, scale, "binarize", train.corpus), BinarizedCorpus
+        ),
         segmented=read_record(segment_path, SegmentedText) if segment_path.exists() else None,
         decoding=read_system(train.system, scale).decoding,
         training=read_trained(train) if train.run == checkpoint.run else None,
@@ -93,15 +110,24 @@ def _read_shipped(folder: Path, average: str | None) -> FinishedRun:
     record = read_record(folder / EXPORT_RECORD_NAME, ExportRecord)
     if average not in (None, record.average):
         raise RecordError(
-            f"{folder}: shipped is {record.average} alone, not {average}; train the run for other averages"
+            f"{folder}: shipped is {record.average} alone, not {average}; train the run for other"
+            " averages"
         )
-    path_by_language = {language: folder / name for language, name in record.subword_file_by_language.items()}
+    path_by_language = {
+        language: folder / name for language, name in record.subword_file_by_language.items()
+    }
     languages = (record.source_language, record.target_language) if record.subword_method else ()
-    for name in (*(record.subword_file_by_language.get(language, "a subword model") for language in languages),
-                 *record.vocabulary_file_by_side.values()):  # fmt: skip
+    for name in (
+        *(
+            record.subword_file_by_language.get(language, "a subword model")
+            for language in languages
+        ),
+        *record.vocabulary_file_by_side.values(),
+    ):
         if not (folder / name).is_file():
             raise CheckpointError(
-                f"{folder}: lacks {name}, without which no text can be read; restore the folder by git"
+                f"{folder}: lacks {name}, without which no text can be read; restore the folder"
+                " by git"
             )
     corpus = record.run.partition("-")[0]
     return FinishedRun(
@@ -127,17 +153,19 @@ def _read_shipped(folder: Path, average: str | None) -> FinishedRun:
             num_tokens_by_split_by_language={},
             fairseq_split_by_testset={},
         ),
-        segmented=None
-        if record.subword_method is None
-        else SegmentedText(
-            provenance=record.provenance,
-            corpus=corpus,
-            normalise=record.normalise,
-            tokenise=record.tokenise,
-            method=record.subword_method,
-            model_path_by_language=path_by_language,
-            vocabulary_path_by_language={},
-            learning_by_model={},
+        segmented=(
+            None
+            if record.subword_method is None
+            else SegmentedText(
+                provenance=record.provenance,
+                corpus=corpus,
+                normalise=record.normalise,
+                tokenise=record.tokenise,
+                method=record.subword_method,
+                model_path_by_language=path_by_language,
+                vocabulary_path_by_language={},
+                learning_by_model={},
+            )
         ),
         decoding=record.decoding,
         training=record.training,

@@ -1,4 +1,6 @@
-"""Reads a training's log: its progress from the two ends, settings first and statistics last; and its validations."""
+"""Reads a training's log: its progress from the two ends, settings first and statistics last; and
+its validations.
+"""
 
 import contextlib
 import datetime
@@ -17,10 +19,14 @@ HEAD_BYTES = 64 * 1024
 NUM_TAIL_LINES = 400
 _BLOCK_BYTES = 1 << 16
 _MAX_UPDATE = re.compile(rb"'max_update': (\d+)")
-_ATTEMPT_BEGINS = "| INFO | fairseq_cli.train | {'_name': None"  # fairseq prints all its settings first
-# `aiayn.train.train` sets this format: time | level | logger | message, in this machine's own time zone.
+_ATTEMPT_BEGINS = (  # fairseq prints all its settings first
+    "| INFO | fairseq_cli.train | {'_name': None"
+)
+# `aiayn.train.train` sets this format: time | level | logger | message, in this machine's own time
+# zone.
 _LINE = re.compile(
-    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| (?P<level>[A-Z]+) \| (?P<logger>\S+) \| (?P<message>.*)"
+    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| (?P<level>[A-Z]+) \| (?P<logger>\S+) \|"
+    r" (?P<message>.*)"
 )
 
 
@@ -36,8 +42,9 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
 class LogTail(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of the newest attempt, from the end of a log.
 
-    `update`, `loss_bits` (as fairseq prints it: label-smoothed, base 2) and the speeds, without pauses for validation,
-    are of the newest statistics; all are None if this attempt has none yet. `modified` is when the log last grew (UTC).
+    `update`, `loss_bits` (as fairseq prints it: label-smoothed, base 2) and the speeds, without
+    pauses for validation, are of the newest statistics; all are None if this attempt has none yet.
+    `modified` is when the log last grew (UTC).
     """
 
     lines: list[str]
@@ -51,11 +58,17 @@ class LogTail(msgspec.Struct, frozen=True, kw_only=True):
 def split_line(line: str) -> LogLine:
     """Return the parts of a line of the log."""
     match = _LINE.fullmatch(line)
-    return LogLine(**match.groupdict()) if match else LogLine(time="", level="", logger="", message=line)
+    return (
+        LogLine(**match.groupdict())
+        if match
+        else LogLine(time="", level="", logger="", message=line)
+    )
 
 
 def read_statistics(line: LogLine, logger: str) -> dict[str, Any] | None:
-    """Return fairseq's statistics of one kind (train_inner, valid, train), None if the line holds none or is torn."""
+    """Return fairseq's statistics of one kind (train_inner, valid, train), None if the line holds
+    none or is torn.
+    """
     if line.logger != logger or not line.message.startswith("{"):
         return None
     try:
@@ -76,7 +89,9 @@ def read_max_update(path: Path) -> int | None:
 
 
 class FileEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The last whole lines of a file, and after them, from byte `torn_at` on, one that is not complete, or ''."""
+    """The last whole lines of a file, and after them, from byte `torn_at` on, one that is not
+    complete, or ''.
+    """
 
     lines: list[str]
     torn: str
@@ -96,11 +111,15 @@ def read_end(path: Path, num_lines: int) -> FileEnd:
     *whole, torn = b"".join(blocks).split(b"\n")
     kept = whole[max(0, len(whole) - num_lines) :] if num_lines else []
     lines = [line.decode("utf-8", errors="replace") for line in kept]
-    return FileEnd(lines=lines, torn=torn.decode("utf-8", errors="replace"), torn_at=size - len(torn))
+    return FileEnd(
+        lines=lines, torn=torn.decode("utf-8", errors="replace"), torn_at=size - len(torn)
+    )
 
 
 def last_lines(path: Path, num_lines: int) -> list[str]:
-    """Return the last lines of a file that are not empty, with a torn last one; none without the file."""
+    """Return the last lines of a file that are not empty, with a torn last one; none without the
+    file.
+    """
     try:
         end = read_end(path, num_lines)
     except FileNotFoundError:
@@ -115,14 +134,18 @@ def read_log_tail(path: Path) -> LogTail | None:
     except FileNotFoundError:
         return None
     lines = last_lines(path, NUM_TAIL_LINES)
-    return LogTail(lines=lines, modified=modified.isoformat(timespec="seconds"), **_newest_statistics(lines))
+    return LogTail(
+        lines=lines, modified=modified.isoformat(timespec="seconds"), **_newest_statistics(lines)
+    )
 
 
 def _newest_statistics(lines: list[str]) -> dict[str, Any]:
     for text in reversed(lines):
         if _ATTEMPT_BEGINS in text:
             break
-        values = read_statistics(split_line(text), "train_inner") if "| train_inner |" in text else None
+        values = (
+            read_statistics(split_line(text), "train_inner") if "| train_inner |" in text else None
+        )
         if values is not None and {"num_updates", "loss"} <= set(values):
             return {
                 "update": int(values["num_updates"]),
@@ -134,11 +157,13 @@ def _newest_statistics(lines: list[str]) -> dict[str, Any]:
 
 
 def read_validations(log_path: Path) -> dict[int, float]:
-    """Return bits a subword on the dev set by update, in rising order, from a JSON log, plain or packed; empty without.
+    """Return bits a subword on the dev set by update, in rising order, from a JSON log, plain or
+    packed; empty without.
 
-    fairseq measures it some twenty times in a training, without dropout or label smoothing. Where a resumed training
-    did updates twice, the later measurement counts; torn lines and values that are no number (a diverged training) are
-    skipped, and so is what follows the cut of a torn packed log.
+    fairseq measures it some twenty times in a training, without dropout or label smoothing. Where a
+    resumed training did updates twice, the later measurement counts; torn lines and values that are
+    no number (a diverged training) are skipped, and so is what follows the cut of a torn packed
+    log.
     """
     return _read_bits(log_path, b"| valid | ", "valid_num_updates", "valid_nll_loss")
 
@@ -146,7 +171,8 @@ def read_validations(log_path: Path) -> dict[int, float]:
 def read_training_bits(log_path: Path) -> dict[int, float]:
     """Return bits a subword on training batches by update, as `read_validations`.
 
-    Each value is the mean over the updates since the value before it, with dropout and without label smoothing.
+    Each value is the mean over the updates since the value before it, with dropout and without
+    label smoothing.
     """
     return _read_bits(log_path, b"| train_inner | ", "num_updates", "nll_loss")
 

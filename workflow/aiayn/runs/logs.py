@@ -21,10 +21,11 @@ MAX_MESSAGE_CHARACTERS = 300  # fairseq prints all its settings in one line of 8
 
 
 def show_end(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) -> Iterator[str]:
-    """Yield the last lines of a run's log, packed or not; before its training has one, of what the newest job printed.
+    """Yield the last lines of a run's log, packed or not; before its training has one, of what the
+    newest job printed.
 
-    `note` gets the name of any file but the log. A later job without an attempt, whose prologue or import failed, has
-    written nothing to the log: `note` gets the last lines of its output.
+    `note` gets the name of any file but the log. A later job without an attempt, whose prologue or
+    import failed, has written nothing to the log: `note` gets the last lines of its output.
 
     Raises:
         RecordError: if there is nothing to print, or jobs.jsonl or attempts.jsonl is damaged.
@@ -39,7 +40,10 @@ def show_end(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) 
         note(f"== no {folder.log_path.name} yet; its newest job printed, in {path}:")
     if has_log and path != folder.log_path:  # packed, so it ends here
         with open_bytes(path) as lines:
-            yield from (line.decode("utf-8", errors="replace").rstrip("\n") for line in deque(lines, num_lines))
+            yield from (
+                line.decode("utf-8", errors="replace").rstrip("\n")
+                for line in deque(lines, num_lines)
+            )
     else:
         yield from read_end(path, num_lines).lines
     job = job_without_attempt(folder.events(), jobs)
@@ -55,7 +59,9 @@ def show_end(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) 
 
 
 def in_words(line: str) -> str:
-    """Return a line of the log as words: the time of day, and fairseq's statistics as a sentence."""
+    """Return a line of the log as words: the time of day, and fairseq's statistics as a
+    sentence.
+    """
     parts = split_line(line)
     if not parts.time:
         return line
@@ -63,19 +69,31 @@ def in_words(line: str) -> str:
     values = read_statistics(parts, parts.logger) if sentence else None
     if values is not None:
         with contextlib.suppress(KeyError, TypeError, ValueError):
-            return f"{clock}  " + sentence.format(**{name: float(values[name]) for name in _NAMES.findall(sentence)})
+            return f"{clock}  " + sentence.format(
+                **{name: float(values[name]) for name in _NAMES.findall(sentence)}
+            )
     cut = parts.message[:MAX_MESSAGE_CHARACTERS]
-    cut += f"... (and {len(parts.message) - len(cut):,} characters)" if len(cut) < len(parts.message) else ""
+    cut += (
+        f"... (and {len(parts.message) - len(cut):,} characters)"
+        if len(cut) < len(parts.message)
+        else ""
+    )
     return f"{clock}  {cut}" if parts.level == "INFO" else f"{clock}  {parts.level}: {cut}"
 
 
 _SENTENCE_BY_LOGGER = {  # of fairseq's statistics
-    "train_inner": "update {num_updates:>7,.0f}  loss {loss:6.3f}  nll {nll_loss:6.3f} bits  {wps:>9,.0f} target "
-    "tokens/s  {ups:5.2f} updates/s  lr {lr:.2e}  gnorm {gnorm:.2f}",
-    "valid": "valid  {valid_num_updates:>7,.0f}  loss {valid_loss:6.3f}  nll {valid_nll_loss:6.3f} bits  ppl a subword "
-    "{valid_ppl:.2f}",
-    "train": "epoch  {epoch:>7,.0f}  ended at update {train_num_updates:,.0f}  mean loss {train_loss:6.3f}  nll "
-    "{train_nll_loss:6.3f} bits",
+    "train_inner": (
+        "update {num_updates:>7,.0f}  loss {loss:6.3f}  nll {nll_loss:6.3f} bits  {wps:>9,.0f}"
+        " target tokens/s  {ups:5.2f} updates/s  lr {lr:.2e}  gnorm {gnorm:.2f}"
+    ),
+    "valid": (
+        "valid  {valid_num_updates:>7,.0f}  loss {valid_loss:6.3f}  nll {valid_nll_loss:6.3f} bits "
+        " ppl a subword {valid_ppl:.2f}"
+    ),
+    "train": (
+        "epoch  {epoch:>7,.0f}  ended at update {train_num_updates:,.0f}  mean loss"
+        " {train_loss:6.3f}  nll {train_nll_loss:6.3f} bits"
+    ),
 }
 _NAMES = re.compile(r"\{(\w+)")
 
@@ -84,17 +102,21 @@ def describe_event(event: Event) -> str:
     """Return what happened to a run as one line."""
     if isinstance(event, Started):
         return (
-            f"== attempt {event.attempt} began {event.time} on {event.host}, job {event.job}, at update {event.update}"
+            f"== attempt {event.attempt} began {event.time} on {event.host}, job {event.job}, at"
+            f" update {event.update}"
         )
     reason = f": {event.reason}" if event.reason else ""
-    return f"== attempt {event.attempt} {event.outcome} {event.time}, resumes from update {event.update}{reason}"
+    return (
+        f"== attempt {event.attempt} {event.outcome} {event.time}, resumes from update"
+        f" {event.update}{reason}"
+    )
 
 
 def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) -> Iterator[str]:
     """Yield the last lines of a run's log and then each new one, until the run is done.
 
-    `note` gets each new event of attempts.jsonl, and where a new job prints until its attempt begins. A missing log is
-    awaited; a replaced or cut log is read from its new beginning.
+    `note` gets each new event of attempts.jsonl, and where a new job prints until its attempt
+    begins. A missing log is awaited; a replaced or cut log is read from its new beginning.
 
     Raises:
         RecordError: if attempts.jsonl or jobs.jsonl is damaged.
@@ -115,7 +137,10 @@ def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) ->
         job = job_without_attempt(events, folder.jobs())
         if job is not None and job.job != announced_job:
             announced_job = job.job
-            note(f"== job {job.job} has begun no attempt yet; it prints into {folder.output_path(job.job)}")
+            note(
+                f"== job {job.job} has begun no attempt yet; it prints into"
+                f" {folder.output_path(job.job)}"
+            )
         time.sleep(POLL_SECONDS)
 
 
@@ -128,7 +153,11 @@ class _GrowingFile:
         self._read_until, self._file_number = 0, 0
         if path.exists():
             end = read_end(path, num_lines)
-            self._first, self._read_until, self._file_number = end.lines, end.torn_at, path.stat().st_ino
+            self._first, self._read_until, self._file_number = (
+                end.lines,
+                end.torn_at,
+                path.stat().st_ino,
+            )
 
     def new_lines(self) -> list[str]:
         """Return the lines that were completed since the last call."""

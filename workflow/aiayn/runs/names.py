@@ -7,8 +7,11 @@ import msgspec
 
 from aiayn.errors import RecordError
 
-# As `aiayn.spec.system.run_name` makes them: corpus, system, seed, 8 digits of the digest of what decides the tensors.
-_RUN_NAME = re.compile(r"(?P<corpus>[^-]+)-(?P<system>.+)-seed(?P<seed>\d+)-(?P<digest8>[0-9a-f]{8})")
+# As `aiayn.spec.system.run_name` makes them: corpus, system, seed, 8 digits of the digest of what
+# decides the tensors.
+_RUN_NAME = re.compile(
+    r"(?P<corpus>[^-]+)-(?P<system>.+)-seed(?P<seed>\d+)-(?P<digest8>[0-9a-f]{8})"
+)
 _ENDS_IN_SEED = re.compile(r"-seed\d+$")
 
 
@@ -28,10 +31,14 @@ def split_run_name(run: str) -> RunNameParts | None:
 
 
 def meant_runs(run: str, names: Iterable[str]) -> list[str]:
-    """Return the names that `run` is or begins. One that ends in a seed means it: `-seed1` begins no run of seed 10."""
+    """Return the names that `run` is or begins. One that ends in a seed means it: `-seed1` begins
+    no run of seed 10.
+    """
     known = sorted(names)
     beginning = f"{run}-" if _ENDS_IN_SEED.search(run) else run
-    return [name for name in known if name == run] or [name for name in known if name.startswith(beginning)]
+    return [name for name in known if name == run] or [
+        name for name in known if name.startswith(beginning)
+    ]
 
 
 def match_run(run: str, names: Iterable[str], *, place: str, unknown: str) -> str:
@@ -40,7 +47,8 @@ def match_run(run: str, names: Iterable[str], *, place: str, unknown: str) -> st
     `place` is the folder that messages name; `unknown` is their text for a name that no run has.
 
     Raises:
-        RecordError: if there is none, or more than one (or two of the same name); it lists the candidates.
+        RecordError: if there is none, or more than one (or two of the same name); it lists the
+        candidates.
     """
     known = sorted(names)
     meant = meant_runs(run, known)

@@ -1,4 +1,6 @@
-"""Defines the jobs of a queue, and the protocol by which runs list and cancel them; the queues are `aiayn.launch`'s."""
+"""Defines the jobs of a queue, and the protocol by which runs list and cancel them; the queues are
+`aiayn.launch`'s.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +11,8 @@ import msgspec
 from aiayn.errors import LaunchError
 from aiayn.runs.run_folder import JOB_FILES_NAME
 
-# How a job ended, as far as that decides what follows; `other` includes a time limit, a preemption and a lost node.
+# How a job ended, as far as that decides what follows; `other` includes a time limit, a preemption
+# and a lost node.
 Ending = Literal["completed", "failed", "cancelled", "out of memory", "other"]
 
 
@@ -22,11 +25,13 @@ class QueueError(LaunchError):
 
 
 class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as its queue shows it: it waits, runs or has ended; an ended job is shown for some minutes.
+    """A job as its queue shows it: it waits, runs or has ended; an ended job is shown for some
+    minutes.
 
-    `reason` is why it waits or does not simply run; `ending` how it ended. `words` are the queue's own for its state.
-    A job that `is_stuck` waits for a person, and `advice` says what the user can do for a job that may wait for ever.
-    `node` is empty while it waits; `time_left` is as the queue prints it; `script` is the path of the submitted file.
+    `reason` is why it waits or does not simply run; `ending` how it ended. `words` are the queue's
+    own for its state. A job that `is_stuck` waits for a person, and `advice` says what the user can
+    do for a job that may wait for ever. `node` is empty while it waits; `time_left` is as the queue
+    prints it; `script` is the path of the submitted file.
     """
 
     job: str
@@ -42,12 +47,15 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     script: str = ""
 
     def trains_in(self, run_folder: Path) -> bool:
-        """Return whether it is the job of this folder's run: another copy of the project has runs of the same names.
+        """Return whether it is the job of this folder's run: another copy of the project has runs
+        of the same names.
 
         submitit writes the job's script below the run's folder.
         """
         folders = (run_folder.absolute() / JOB_FILES_NAME, run_folder.resolve() / JOB_FILES_NAME)
-        return self.name == run_folder.name and (not self.script.startswith("/") or Path(self.script).parent in folders)
+        return self.name == run_folder.name and (
+            not self.script.startswith("/") or Path(self.script).parent in folders
+        )
 
     @property
     def is_alive(self) -> bool:
@@ -56,7 +64,9 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobQueue(Protocol):
-    """What runs need of a queue; `title`, its name, and `asked`, the command that lists it, are for messages."""
+    """What runs need of a queue; `title`, its name, and `asked`, the command that lists it, are for
+    messages.
+    """
 
     title: str
     asked: str
@@ -66,7 +76,8 @@ class JobQueue(Protocol):
         ...
 
     def find(self, name: str | None = None) -> list[QueuedJob]:
-        """Return this user's jobs of a name, or all of them, oldest first, ended ones too while they are shown.
+        """Return this user's jobs of a name, or all of them, oldest first, ended ones too while
+        they are shown.
 
         Raises:
             QueueError: if the queue does not answer; whether a job is alive is then unknown.
@@ -86,4 +97,6 @@ class JobQueue(Protocol):
         ...
 
 
-Queues = Mapping[str, JobQueue]  # by the launcher whose jobs they hold; a launcher without one starts jobs here
+Queues = Mapping[
+    str, JobQueue
+]  # by the launcher whose jobs they hold; a launcher without one starts jobs here

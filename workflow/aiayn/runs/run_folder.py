@@ -1,11 +1,13 @@
-"""The folder of one run: its attempts, jobs, errors of ranks, log, heartbeat and record, each in a file of its own.
+"""The folder of one run: its attempts, jobs, errors of ranks, log, heartbeat and record, each in a
+file of its own.
 
-`attempts.jsonl` is written by rank 0 (and by a driver that closes what rank 0 left open), `jobs.jsonl` by the driver
-that holds the driver's lock; both are append-only. They are no declared outputs, because Snakemake deletes the outputs
-of a failed rule. `rank0.lock` is held by rank 0 while it is running, contains its process number and is touched every
-HEARTBEAT_SECONDS. `done.json` is the record that ends the training. Of a job that failed in an import, its output is
-the only trace. When a rank's process ends, the others only see a closed connection; so a rank records its error before
-it ends, in `rank5.error`; a rank without such a file was killed.
+`attempts.jsonl` is written by rank 0 (and by a driver that closes what rank 0 left open),
+`jobs.jsonl` by the driver that holds the driver's lock; both are append-only. They are no declared
+outputs, because Snakemake deletes the outputs of a failed rule. `rank0.lock` is held by rank 0
+while it is running, contains its process number and is touched every HEARTBEAT_SECONDS. `done.json`
+is the record that ends the training. Of a job that failed in an import, its output is the only
+trace. When a rank's process ends, the others only see a closed connection; so a rank records its
+error before it ends, in `rank5.error`; a rank without such a file was killed.
 """
 
 import datetime
@@ -47,8 +49,9 @@ JOB_FILES_NAME = "submitit"  # what submitit writes for each job: script, pickle
 LOG_TAIL_LINES = 40
 HEARTBEAT_SECONDS = 4.0
 HEARTBEAT_WAIT_SECONDS = 3 * HEARTBEAT_SECONDS  # enough to see a running rank 0
-# Without a heartbeat for so long rank 0 has ended, even if its lock is held or cannot be seen: fifteen heartbeats, so
-# that neither a slow file system nor cached file attributes look like an end.
+# Without a heartbeat for so long rank 0 has ended, even if its lock is held or cannot be seen:
+# fifteen heartbeats, so that neither a slow file system nor cached file attributes look like an
+# end.
 HEARTBEAT_TIMEOUT_SECONDS = 60.0
 HEARTBEAT_POLL_SECONDS = 0.1
 _NUM_LINES_OF_ABORT = 400  # the watchdog's words, and traces of the process's threads after them
@@ -58,8 +61,9 @@ _ERROR_PATTERN = "rank*.error"
 class SubmittedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job as it was submitted at `time` (UTC) by a driver on `host`, to resume from `update`.
 
-    `code_folder` holds the copy of the code that the job runs, '' for the launcher debug. It and `commit` are '' if the
-    driver was killed before it recorded the job, which the next found in the queue.
+    `code_folder` holds the copy of the code that the job runs, '' for the launcher debug. It and
+    `commit` are '' if the driver was killed before it recorded the job, which the next found in the
+    queue.
     """
 
     time: str
@@ -73,7 +77,9 @@ class SubmittedJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class RunFolder:
-    """The folder of the run that is named like it; nothing is cached, as other processes write there."""
+    """The folder of the run that is named like it; nothing is cached, as other processes write
+    there.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -91,8 +97,8 @@ class RunFolder:
     def is_done(self) -> bool:
         """Return whether the run's record exists, which ends the training.
 
-        The folder is listed: a network file system may cache for a minute that a path is absent, but it asks its
-        server when a folder is opened.
+        The folder is listed: a network file system may cache for a minute that a path is absent,
+        but it asks its server when a folder is opened.
         """
         try:
             return DONE_NAME in os.listdir(self.path)
@@ -100,12 +106,18 @@ class RunFolder:
             return False
 
     def newest_update(self) -> int:
-        """Return the update of the newest full checkpoint, which the next attempt resumes from; 0 without one."""
-        names = [path.stem.removeprefix("full_") for path in self.checkpoints_path.glob("full_*.pt")]
+        """Return the update of the newest full checkpoint, which the next attempt resumes from; 0
+        without one.
+        """
+        names = [
+            path.stem.removeprefix("full_") for path in self.checkpoints_path.glob("full_*.pt")
+        ]
         return max((int(name) for name in names if name.isdecimal()), default=0)
 
     def full_path(self, update: int) -> Path:
-        """Return the path of the full checkpoint of an update, from which a training can be resumed."""
+        """Return the path of the full checkpoint of an update, from which a training can be
+        resumed.
+        """
         return self.checkpoints_path / f"full_{update:08d}.pt"
 
     # Attempts.
@@ -136,7 +148,8 @@ class RunFolder:
         time: str | None = None,
         energy: Energy | None = None,
     ) -> None:
-        """End the open attempt at `time` (UTC), by default now; `update` is by default the newest checkpoint's.
+        """End the open attempt at `time` (UTC), by default now; `update` is by default the newest
+        checkpoint's.
 
         `energy` is what its GPUs drew.
 
@@ -145,14 +158,21 @@ class RunFolder:
         """
         started = self.open_attempt()
         if started is None:
-            raise RecordError(f"{self.path / ATTEMPTS_NAME}: no attempt is open, cannot end one as {outcome!r}")
+            raise RecordError(
+                f"{self.path / ATTEMPTS_NAME}: no attempt is open, cannot end one as {outcome!r}"
+            )
         tail = [line[:500] for line in last_lines(self.log_path, LOG_TAIL_LINES)]
         self.append_event(
             Ended(
-                attempt=started.attempt, time=time or utc_now(), outcome=outcome, reason=reason, log_tail=tail,
-                update=self.newest_update() if update is None else update, energy=energy,
+                attempt=started.attempt,
+                time=time or utc_now(),
+                outcome=outcome,
+                reason=reason,
+                log_tail=tail,
+                update=self.newest_update() if update is None else update,
+                energy=energy,
             )
-        )  # fmt: skip
+        )
 
     def close_lost_attempt(self, *, update: int) -> None:
         """End a start that has no end: outcome `lost`, at the time of the last log line.
@@ -164,15 +184,23 @@ class RunFolder:
             return
         time = started.time
         if self.log_path.exists():
-            last_written = datetime.datetime.fromtimestamp(self.log_path.stat().st_mtime, datetime.UTC)
+            last_written = datetime.datetime.fromtimestamp(
+                self.log_path.stat().st_mtime, datetime.UTC
+            )
             time = max(time, last_written.isoformat(timespec="seconds"))
         reason = WATCHDOG_REASON if self._was_aborted(started.job) else LOST_REASON
         self.end_attempt(update=update, outcome="lost", reason=reason, time=time)
 
     def _was_aborted(self, job: str) -> bool:
-        """Return whether NCCL's watchdog aborted a rank of a job, by the last lines that each rank printed."""
+        """Return whether NCCL's watchdog aborted a rank of a job, by the last lines that each rank
+        printed.
+        """
         paths = self.job_files_path.glob(f"{job}_*_log.*")
-        return any(WATCHDOG_WORDS in line for path in paths for line in last_lines(path, _NUM_LINES_OF_ABORT))
+        return any(
+            WATCHDOG_WORDS in line
+            for path in paths
+            for line in last_lines(path, _NUM_LINES_OF_ABORT)
+        )
 
     # Jobs.
 
@@ -189,7 +217,8 @@ class RunFolder:
         append_json_line(self.path / JOBS_NAME, job)
 
     def output_path(self, job: str) -> Path:
-        """Return the file into which rank 0 of a job prints, and a batch script before it; it may not exist.
+        """Return the file into which rank 0 of a job prints, and a batch script before it; it may
+        not exist.
 
         It is computed without listing the folder, which is slow on a shared file system.
         """
@@ -204,12 +233,17 @@ class RunFolder:
     def record_rank_error(self, index: int, error: BaseException) -> None:
         """Record a rank's error, with its traceback."""
         text, trace = describe_rank_error(index, error), "".join(traceback.format_exception(error))
-        (self.path / f"rank{index}.error").write_text(f"{text}\n\n{trace}", encoding="utf-8", newline="\n")
+        (self.path / f"rank{index}.error").write_text(
+            f"{text}\n\n{trace}", encoding="utf-8", newline="\n"
+        )
 
     def rank_errors(self) -> list[str]:
         """Return the recorded errors of the ranks, the earliest first, without tracebacks."""
         paths = sorted(self.path.glob(_ERROR_PATTERN), key=lambda path: path.stat().st_mtime_ns)
-        return [path.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0] for path in paths]
+        return [
+            path.read_text(encoding="utf-8", errors="replace").partition("\n\n")[0]
+            for path in paths
+        ]
 
     def remove_rank_errors(self) -> None:
         """Remove the recorded errors of an earlier job's ranks."""
@@ -219,9 +253,13 @@ class RunFolder:
     # Rank 0's heartbeat.
 
     def heartbeat_ns(self) -> int | None:
-        """Return when rank 0 last touched its lock, in ns of its machine's clock; None without one."""
+        """Return when rank 0 last touched its lock, in ns of its machine's clock; None without
+        one.
+        """
         try:
-            with self.lock_path.open("rb") as lock:  # to open it refreshes a network file system's cache
+            with self.lock_path.open(
+                "rb"
+            ) as lock:  # to open it refreshes a network file system's cache
                 return os.fstat(lock.fileno()).st_mtime_ns
         except FileNotFoundError:
             return None
@@ -229,7 +267,8 @@ class RunFolder:
     def is_heartbeat_advancing(
         self, seconds: float, clock: Clock = MACHINE_CLOCK, check: Callable[[], None] = lambda: None
     ) -> bool:
-        """Return whether rank 0 touches its lock within so many seconds, by this machine's clock alone.
+        """Return whether rank 0 touches its lock within so many seconds, by this machine's clock
+        alone.
 
         `check` is called while waiting, and may raise to end the wait.
         """
@@ -241,15 +280,20 @@ class RunFolder:
         return False
 
     def is_being_trained(self) -> bool:
-        """Return whether rank 0 is running: it holds its lock, or, on a file system without locks, touches it.
+        """Return whether rank 0 is running: it holds its lock, or, on a file system without locks,
+        touches it.
 
         There a negative answer takes HEARTBEAT_WAIT_SECONDS.
         """
         is_locked = is_held(self.lock_path)
-        return self.is_heartbeat_advancing(HEARTBEAT_WAIT_SECONDS) if is_locked is None else is_locked
+        return (
+            self.is_heartbeat_advancing(HEARTBEAT_WAIT_SECONDS) if is_locked is None else is_locked
+        )
 
     def rank_zero_process(self) -> int | None:
-        """Return the process number that rank 0 wrote into its lock; valid on its machine, while it is running."""
+        """Return the process number that rank 0 wrote into its lock; valid on its machine, while it
+        is running.
+        """
         try:
             text = self.lock_path.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -257,7 +301,9 @@ class RunFolder:
         return int(text) if text.isdecimal() else None
 
 
-def job_without_attempt(events: Sequence[Event], jobs: Sequence[SubmittedJob]) -> SubmittedJob | None:
+def job_without_attempt(
+    events: Sequence[Event], jobs: Sequence[SubmittedJob]
+) -> SubmittedJob | None:
     """Return the newest job if it was submitted after the newest attempt."""
     if not jobs:
         return None

@@ -1,6 +1,8 @@
-"""Determines the state of every run of a runs folder from its files, its locks and one look at each queue.
+"""Determines the state of every run of a runs folder from its files, its locks and one look at each
+queue.
 
-It reads only the ends of logs, writes nothing, and takes no lock; a damaged run does not hide the others.
+It reads only the ends of logs, writes nothing, and takes no lock; a damaged run does not hide the
+others.
 """
 
 import datetime
@@ -31,20 +33,25 @@ from aiayn.runs.queue import JobQueue, QueuedJob, QueueError, Queues
 from aiayn.runs.run_folder import RunFolder, SubmittedJob, job_without_attempt
 
 KEPT_LOG_LINES = 15
-State = Literal["queued", "running", "stopped", "failed", "lost", "cancelled", "done", "unknown", "damaged"]
+State = Literal[
+    "queued", "running", "stopped", "failed", "lost", "cancelled", "done", "unknown", "damaged"
+]
 ALIVE_STATES: tuple[State, ...] = ("queued", "running")
 ERROR_STATES: tuple[State, ...] = ("failed", "lost", "damaged")
-_FRESH_SECONDS = 300.0  # rank 0 touches its lock much more often, but the clocks of two machines differ
+_FRESH_SECONDS = (
+    300.0  # rank 0 touches its lock much more often, but the clocks of two machines differ
+)
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a run; what is not known is None or ''.
 
-    `reason` says why a run waits, ended or is damaged. `update` is the newest known of `updates`, `saved_update` that
-    of the checkpoint from which it would resume. `loss_bits` is as fairseq prints it (label-smoothed, base 2). Tokens a
-    second are the newest statistics' while it trains, those of the whole run once it is done. `gpu_hours` and
-    `wall_hours` are summed over attempts. `last_error` is the reason of the newest attempt that failed or was lost,
-    `log_tail` the last lines of its log.
+    `reason` says why a run waits, ended or is damaged. `update` is the newest known of `updates`,
+    `saved_update` that of the checkpoint from which it would resume. `loss_bits` is as fairseq
+    prints it (label-smoothed, base 2). Tokens a second are the newest statistics' while it trains,
+    those of the whole run once it is done. `gpu_hours` and `wall_hours` are summed over attempts.
+    `last_error` is the reason of the newest attempt that failed or was lost, `log_tail` the last
+    lines of its log.
     """
 
     run: str
@@ -81,8 +88,12 @@ def list_run_folders(runs_folder: Path) -> list[Path]:
         RecordError: if there is no such folder.
     """
     if not runs_folder.is_dir():
-        raise RecordError(f"{runs_folder}: no such folder; name the folder of the runs with --runs-folder")
-    folders = (path for path in runs_folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+        raise RecordError(
+            f"{runs_folder}: no such folder; name the folder of the runs with --runs-folder"
+        )
+    folders = (
+        path for path in runs_folder.iterdir() if path.is_dir() and not path.name.startswith(".")
+    )
     return sorted(folder for folder in folders if folder.name != CODE_FOLDER_NAME)
 
 
@@ -116,13 +127,22 @@ def read_statuses(run_folders: list[Path], queues: Queues) -> list[RunStatus]:
         except (AiaynError, OSError) as error:
             reason = str(error)
             statuses.append(
-                RunStatus(run=path.name, state="damaged", reason=reason, last_error=reason, run_folder=str(path))
+                RunStatus(
+                    run=path.name,
+                    state="damaged",
+                    reason=reason,
+                    last_error=reason,
+                    run_folder=str(path),
+                )
             )
     return statuses
 
 
 def _status_of(
-    folder: RunFolder, jobs: list[SubmittedJob], queue: JobQueue | None, queued: list[QueuedJob] | None
+    folder: RunFolder,
+    jobs: list[SubmittedJob],
+    queue: JobQueue | None,
+    queued: list[QueuedJob] | None,
 ) -> RunStatus:
     """Return the state of a run.
 
@@ -133,9 +153,16 @@ def _status_of(
     done = read_record(folder.done_path, TrainRecord) if folder.is_done() else None
     has_driver, has_rank = is_held(folder.driver_lock_path), is_held(folder.lock_path)
     if not (events or jobs or done or has_driver or folder.driver_lock_path.exists()):
-        raise RecordError(f"{folder}: no attempt and no job in it; if it is no run, move it out of the runs folder")
+        raise RecordError(
+            f"{folder}: no attempt and no job in it; if it is no run, move it out of the runs"
+            " folder"
+        )
     beat_ns = folder.heartbeat_ns()
-    beat = None if beat_ns is None else datetime.datetime.fromtimestamp(beat_ns // 10**9, datetime.UTC).isoformat()
+    beat = (
+        None
+        if beat_ns is None
+        else datetime.datetime.fromtimestamp(beat_ns // 10**9, datetime.UTC).isoformat()
+    )
     known = Evidence(
         events=events,
         jobs=jobs,
@@ -175,7 +202,9 @@ def _status_of(
 
 def _place(known: "Evidence", state: State) -> dict[str, Any]:
     """Return job and host: from the queue if that has an alive job, else from the run's files."""
-    alive = [job for job in known.queued or [] if job.is_alive and (job.node or state != "running")]  # else not running
+    alive = [
+        job for job in known.queued or [] if job.is_alive and (job.node or state != "running")
+    ]  # else not running
     if alive:
         shown = next((job for job in alive if job.node), alive[0])
         return {"job": shown.job, "host": shown.node, "time_left": shown.time_left}
@@ -186,7 +215,12 @@ def _place(known: "Evidence", state: State) -> dict[str, Any]:
 
 
 def _progress(
-    folder: RunFolder, state: State, saved: int, events: list[Event], log: LogTail | None, done: TrainRecord | None
+    folder: RunFolder,
+    state: State,
+    saved: int,
+    events: list[Event],
+    log: LogTail | None,
+    done: TrainRecord | None,
 ) -> dict[str, Any]:
     """Return its update, its speed, and the seconds that remain."""
     if done is not None:
@@ -194,9 +228,17 @@ def _progress(
         return {"update": done.updates, "updates": done.updates, "target_tokens_per_second": speed}
     last = events[-1] if events else None
     updates = read_max_update(folder.log_path)
-    progress: dict[str, Any] = {"update": saved if last is None else max(last.update, saved), "updates": updates}
+    progress: dict[str, Any] = {
+        "update": saved if last is None else max(last.update, saved),
+        "updates": updates,
+    }
     # Until fairseq has begun this attempt, the log's end is of the attempt before.
-    if log is None or state != "running" or not isinstance(last, Started) or log.modified < last.time:
+    if (
+        log is None
+        or state != "running"
+        or not isinstance(last, Started)
+        or log.modified < last.time
+    ):
         return progress
     if log.update is None or log.update < last.update:
         return progress
@@ -206,16 +248,29 @@ def _progress(
     return progress
 
 
-def _last_error(folder: RunFolder, state: State, reason: str, known: "Evidence", log: LogTail | None) -> dict[str, Any]:
-    """Return the newest failure with its log: the present state's, else that of the newest attempt that failed.
+def _last_error(
+    folder: RunFolder, state: State, reason: str, known: "Evidence", log: LogTail | None
+) -> dict[str, Any]:
+    """Return the newest failure with its log: the present state's, else that of the newest attempt
+    that failed.
 
     Of a job that has begun no attempt, the log is what it printed.
     """
-    failures = [event for event in known.events if isinstance(event, Ended) and event.outcome in ERROR_STATES]
-    is_recorded = bool(failures) and known.events[-1] is failures[-1] and reason == failures[-1].reason
+    failures = [
+        event
+        for event in known.events
+        if isinstance(event, Ended) and event.outcome in ERROR_STATES
+    ]
+    is_recorded = (
+        bool(failures) and known.events[-1] is failures[-1] and reason == failures[-1].reason
+    )
     if state in ERROR_STATES and not is_recorded:
         job, lines = known.newer_job, log.lines if log else []
-        tail = last_lines(folder.output_path(job.job), KEPT_LOG_LINES) if job else lines[-KEPT_LOG_LINES:]
+        tail = (
+            last_lines(folder.output_path(job.job), KEPT_LOG_LINES)
+            if job
+            else lines[-KEPT_LOG_LINES:]
+        )
         return {"last_error": reason, "log_tail": tail}
     if not failures:
         return {}
@@ -223,13 +278,15 @@ def _last_error(folder: RunFolder, state: State, reason: str, known: "Evidence",
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a run that is not done: its own files, its locks, and the queue that has its newest job.
+    """What is known of a run that is not done: its own files, its locks, and the queue that has its
+    newest job.
 
-    `asked` is the command that lists that queue, '' where no queue has the job; `queued` are the jobs of the run's
-    name, oldest first, None if the queue did not answer. `has_rank` and `has_driver`: a process holds rank 0's lock,
-    the driver's. `last_activity` is when rank 0 last touched its lock or wrote to its log (UTC, by the file system's
-    clock). `has_locks` is False on a file system without locks, where no lock seems to be held. `rank_error` is the
-    error of a rank of the newest job.
+    `asked` is the command that lists that queue, '' where no queue has the job; `queued` are the
+    jobs of the run's name, oldest first, None if the queue did not answer. `has_rank` and
+    `has_driver`: a process holds rank 0's lock, the driver's. `last_activity` is when rank 0 last
+    touched its lock or wrote to its log (UTC, by the file system's clock). `has_locks` is False on
+    a file system without locks, where no lock seems to be held. `rank_error` is the error of a rank
+    of the newest job.
     """
 
     events: list[Event]
@@ -256,30 +313,42 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unseen(self) -> str:
-        """Why an attempt on another machine may still be running, '' if it is not: its last activity was recent.
+        """Why an attempt on another machine may still be running, '' if it is not: its last
+        activity was recent.
 
-        Its lock cannot be seen from here if the file system does not share locks between machines, or has none.
+        Its lock cannot be seen from here if the file system does not share locks between machines,
+        or has none.
         """
         last = self.events[-1] if self.events else None
-        if not isinstance(last, Started) or (last.host == self.host and self.has_locks) or self.last_activity is None:
+        if (
+            not isinstance(last, Started)
+            or (last.host == self.host and self.has_locks)
+            or self.last_activity is None
+        ):
             return ""
         age_seconds = seconds_between(self.last_activity, self.now)
-        text = f"on {last.host}, its lock cannot be seen from here; last activity {age_seconds:.0f} s ago"
+        text = (
+            f"on {last.host}, its lock cannot be seen from here; last activity"
+            f" {age_seconds:.0f} s ago"
+        )
         return text if age_seconds <= _FRESH_SECONDS else ""
 
 
 def judge_state(known: Evidence) -> tuple[State, str]:
-    """Return the state of a run that is not done, and why: by its queue if it has one, its locks, then its events.
+    """Return the state of a run that is not done, and why: by its queue if it has one, its locks,
+    then its events.
 
-    A queue that does not answer does not mean that a job has ended. Ended jobs are shown for a while; a controller that
-    is killed forgets the jobs of its last seconds, which continue.
+    A queue that does not answer does not mean that a job has ended. Ended jobs are shown for a
+    while; a controller that is killed forgets the jobs of its last seconds, which continue.
     """
     asked, job = known.asked, known.jobs[-1].job if known.jobs else ""
     last = known.events[-1] if known.events else None
     is_silent, is_new = known.queued is None, known.newer_job is not None
     alive = [queued for queued in known.queued or [] if queued.is_alive]
     if alive:
-        return _judge_alive(known, next((queued for queued in alive if queued.state == "running"), alive[0]))
+        return _judge_alive(
+            known, next((queued for queued in alive if queued.state == "running"), alive[0])
+        )
     rules: list[tuple[bool, State, str]] = []  # the first that holds
     if not asked:
         rules = [
@@ -288,17 +357,28 @@ def judge_state(known: Evidence) -> tuple[State, str]:
             (known.unseen != "", "unknown", known.unseen),
         ]
     elif known.has_rank:
-        rules = [(True, "running", f"{asked} does not {'answer' if is_silent else 'know of its job'}")]
-    elif not (known.has_ended and isinstance(last, Ended) and last.outcome == "failed"):  # after which no job starts
+        rules = [
+            (True, "running", f"{asked} does not {'answer' if is_silent else 'know of its job'}")
+        ]
+    elif not (
+        known.has_ended and isinstance(last, Ended) and last.outcome == "failed"
+    ):  # after which no job starts
         endings = [queued.ending for queued in known.queued or [] if queued.job == job]
-        forgotten, age_seconds = f"{asked} does not know of job {job}", seconds_between(known.jobs[-1].time, known.now)
+        forgotten, age_seconds = (
+            f"{asked} does not know of job {job}",
+            seconds_between(known.jobs[-1].time, known.now),
+        )
         young = f"{forgotten}, which was submitted {age_seconds:.0f} s ago"
         is_young = is_new and age_seconds <= _FRESH_SECONDS
         rules = [
             (is_silent, "unknown", f"{asked} does not answer; job {job} may wait, run or be gone"),
             ("cancelled" in endings, "cancelled", f"job {job} was cancelled"),
             (not endings and is_young, "unknown", young),
-            (not endings and not is_new and known.unseen != "", "unknown", f"{forgotten}; {known.unseen}"),
+            (
+                not endings and not is_new and known.unseen != "",
+                "unknown",
+                f"{forgotten}; {known.unseen}",
+            ),
             (known.has_driver, "queued", "its driver is about to submit a job"),
         ]
     for holds, state, reason in rules:
@@ -306,7 +386,11 @@ def judge_state(known: Evidence) -> tuple[State, str]:
             return state, reason
     if is_new:
         error = f"job {job}, before it began an attempt: {known.rank_error}"
-        return ("failed", error) if known.rank_error else ("lost", f"job {job} ended before it began an attempt")
+        return (
+            ("failed", error)
+            if known.rank_error
+            else ("lost", f"job {job} ended before it began an attempt")
+        )
     if last is None:
         return "lost", "its driver ended before it submitted a job"
     if isinstance(last, Ended):
@@ -321,5 +405,8 @@ def _judge_alive(known: Evidence, shown: QueuedJob) -> tuple[State, str]:
         return "running", shown.reason
     reason = shown.reason + (", waits for a person" if shown.is_stuck else "")
     if known.has_rank:  # of a job that the queue lost and started again, or of an earlier job
-        return "running", f"though {known.asked} shows job {known.jobs[-1].job} as waiting: {reason}"
+        return (
+            "running",
+            f"though {known.asked} shows job {known.jobs[-1].job} as waiting: {reason}",
+        )
     return "queued", reason

@@ -19,28 +19,45 @@ MAX_RUN_WIDTH, MAX_NODE_WIDTH, MAX_OUTCOME_WIDTH = 36, 24, 40
 STATES_WITH_REASON = ("queued", "running", "unknown", "stopped", "cancelled")
 UNKNOWN = "-"
 _LEGEND = (
-    "update: done/asked for, k: thousands. loss: bits, as fairseq prints it (label-smoothed, base 2).",
+    (
+        "update: done/asked for, k: thousands. loss: bits, as fairseq prints it (label-smoothed,"
+        " base 2)."
+    ),
     "tok/s: target tokens a second. ETA: at its newest speed. GPU-h: GPU-hours. try: attempts.",
 )
 
 
 def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
-    """Return the table of all runs, and the last error of each that failed, was lost or is damaged."""
+    """Return the table of all runs, and the last error of each that failed, was lost or is
+    damaged.
+    """
     if not statuses:
         return f"{runs_folder}: no runs yet\n"
     statuses = sorted(statuses, key=_order)
     rows: list[Sequence[str]] = [HEADER]
     for corpus, of_corpus in groupby(statuses, key=_corpus):
-        rows += [(corpus, *[""] * (len(HEADER) - 1)), *(_row(status, statuses) for status in of_corpus)]
+        rows += [
+            (corpus, *[""] * (len(HEADER) - 1)),
+            *(_row(status, statuses) for status in of_corpus),
+        ]
     widths = [MAX_RUN_WIDTH, *[None] * (len(HEADER) - 2), MAX_NODE_WIDTH]
     num_by_state = Counter(status.state for status in statuses)
     counts = ", ".join(f"{number} {state}" for state, number in sorted(num_by_state.items()))
     gpu_hours = sum(status.gpu_hours for status in statuses)
     summary = f"{runs_folder}: {counts}" + (f"; {gpu_hours:,.1f} GPU-hours" if gpu_hours else "")
-    parts = [wrapped(summary), table(rows, right=RIGHT_COLUMNS, widths=widths), _reason_lines(statuses)]
+    parts = [
+        wrapped(summary),
+        table(rows, right=RIGHT_COLUMNS, widths=widths),
+        _reason_lines(statuses),
+    ]
     parts += [_error_lines(status) for status in statuses if status.state in ERROR_STATES]
     example = _short_name(statuses[0], statuses)
-    parts.append([*_LEGEND, f"All of one run: aiayn status RUN, its name or a unique beginning, as {example}"])
+    parts.append(
+        [
+            *_LEGEND,
+            f"All of one run: aiayn status RUN, its name or a unique beginning, as {example}",
+        ]
+    )
     return sections(*(("", lines) for lines in parts))
 
 
@@ -48,14 +65,37 @@ def render_status(status: RunStatus) -> str:
     """Return all that is known of one run."""
     title = f"{status.run}: {status.state}" + (f", {status.reason}" if status.reason else "")
     num_attempts = f"{len(status.attempts)} attempt{'' if len(status.attempts) == 1 else 's'}"
-    driver = "running, waits for its end" if status.is_attended else "none; the next driver attaches to it"
+    driver = (
+        "running, waits for its end"
+        if status.is_attended
+        else "none; the next driver attaches to it"
+    )
     speed, eta_seconds = status.target_tokens_per_second, status.eta_seconds
     pairs = [
-        ("update", f"{_count(status.update)} of {_count(status.updates)}, saved {_count(status.saved_update)}"),
-        ("loss", "" if status.loss_bits is None else f"{status.loss_bits:.3f} bits (label-smoothed, base 2)"),
+        (
+            "update",
+            (
+                f"{_count(status.update)} of {_count(status.updates)}, saved"
+                f" {_count(status.saved_update)}"
+            ),
+        ),
+        (
+            "loss",
+            (
+                ""
+                if status.loss_bits is None
+                else f"{status.loss_bits:.3f} bits (label-smoothed, base 2)"
+            ),
+        ),
         ("speed", f"{speed:,.0f} target tokens/s" if speed else ""),
         ("ETA", format_duration(eta_seconds) if eta_seconds else ""),
-        ("cost", f"{status.gpu_hours:.2f} GPU-hours, {status.wall_hours:.2f} hours of wall time, {num_attempts}"),
+        (
+            "cost",
+            (
+                f"{status.gpu_hours:.2f} GPU-hours, {status.wall_hours:.2f} hours of wall time,"
+                f" {num_attempts}"
+            ),
+        ),
         ("job", " ".join(part for part in (status.launcher, status.job) if part)),
         ("node", status.host),
         ("time left", status.time_left),
@@ -67,7 +107,14 @@ def render_status(status: RunStatus) -> str:
     return sections(
         ("", [*wrapped(title), *entries(pairs, INDENT)]),
         ("", _attempt_lines(status.attempts) if status.attempts else []),
-        ("", [error, *(INDENT + in_words(line) for line in status.log_tail)] if status.last_error else []),
+        (
+            "",
+            (
+                [error, *(INDENT + in_words(line) for line in status.log_tail)]
+                if status.last_error
+                else []
+            ),
+        ),
     )
 
 
@@ -76,7 +123,10 @@ def format_duration(seconds: float | None) -> str:
     if seconds is None:
         return UNKNOWN
     whole = round(seconds)
-    for unit, (below, length, below_length) in {"d": ("h", 86400, 3600), "h": ("m", 3600, 60)}.items():
+    for unit, (below, length, below_length) in {
+        "d": ("h", 86400, 3600),
+        "h": ("m", 3600, 60),
+    }.items():
         if whole >= length:
             return f"{whole // length}{unit}{whole % length // below_length:02d}{below}"
     return f"{whole // 60}m{whole % 60:02d}s"
@@ -87,7 +137,9 @@ def _count(value: int | None) -> str:
 
 
 def _order(status: RunStatus) -> tuple[str, str, int]:
-    """Return what runs are sorted by; seed 10 comes after seed 9, names of another form come last."""
+    """Return what runs are sorted by; seed 10 comes after seed 9, names of another form come
+    last.
+    """
     parts = split_run_name(status.run)
     return (parts.corpus, parts.system, parts.seed) if parts else ("~", status.run, 0)
 
@@ -101,7 +153,9 @@ def _short_name(status: RunStatus, statuses: Iterable[RunStatus]) -> str:
     """Return a run's name, without its digest unless another run differs only in that."""
     parts = split_run_name(status.run)
     short = status.run.removesuffix(f"-{parts.digest8}") if parts else status.run
-    return short if sum(other.run.startswith(f"{short}-") for other in statuses) == 1 else status.run
+    return (
+        short if sum(other.run.startswith(f"{short}-") for other in statuses) == 1 else status.run
+    )
 
 
 def _row(status: RunStatus, statuses: Iterable[RunStatus]) -> tuple[str, ...]:
@@ -110,7 +164,11 @@ def _row(status: RunStatus, statuses: Iterable[RunStatus]) -> tuple[str, ...]:
         status.state,
         f"{_short_count(status.update)}/{_short_count(status.updates)}",
         UNKNOWN if status.loss_bits is None else f"{status.loss_bits:.2f}",
-        UNKNOWN if status.target_tokens_per_second is None else f"{status.target_tokens_per_second:.0f}",
+        (
+            UNKNOWN
+            if status.target_tokens_per_second is None
+            else f"{status.target_tokens_per_second:.0f}"
+        ),
         format_duration(status.eta_seconds),
         f"{status.gpu_hours:.1f}" if status.gpu_hours else UNKNOWN,
         str(len(status.attempts)),
@@ -131,22 +189,34 @@ def _reason_lines(statuses: Sequence[RunStatus]) -> list[str]:
     runs_by_reason: dict[str, list[str]] = {}
     for status in statuses:
         if status.state in STATES_WITH_REASON and status.reason:
-            runs_by_reason.setdefault(f"{status.state}, {status.reason}", []).append(_short_name(status, statuses))
+            runs_by_reason.setdefault(f"{status.state}, {status.reason}", []).append(
+                _short_name(status, statuses)
+            )
     texts = [f"{reason}: {', '.join(runs)}" for reason, runs in sorted(runs_by_reason.items())]
     return [line for text in texts for line in wrapped(text, "", INDENT)]
 
 
 def _error_lines(status: RunStatus) -> list[str]:
     lines = wrapped(f"{status.run}: {status.state}, {status.last_error}")
-    return [*lines, *(f"{INDENT}{in_words(line)}"[:WIDTH] for line in status.log_tail[-NUM_TAIL_LINES:])]
+    return [
+        *lines,
+        *(f"{INDENT}{in_words(line)}"[:WIDTH] for line in status.log_tail[-NUM_TAIL_LINES:]),
+    ]
 
 
 def _attempt_lines(attempts: Sequence[Attempt]) -> list[str]:
-    rows: list[Sequence[str]] = [("try", "began (UTC)", "ended (UTC)", "host", "job", "updates", "outcome")]
+    rows: list[Sequence[str]] = [
+        ("try", "began (UTC)", "ended (UTC)", "host", "job", "updates", "outcome")
+    ]
     for attempt in attempts:
         last_update = "" if attempt.last_update is None else str(attempt.last_update)
         outcome = ": ".join(part for part in (attempt.outcome, attempt.reason) if part) or UNKNOWN
-        began, ended = attempt.began[:19].replace("T", " "), attempt.ended[:19].replace("T", " ") or UNKNOWN
+        began, ended = (
+            attempt.began[:19].replace("T", " "),
+            attempt.ended[:19].replace("T", " ") or UNKNOWN,
+        )
         updates = f"{attempt.first_update}-{last_update}"
-        rows.append((str(attempt.attempt), began, ended, attempt.host, attempt.job, updates, outcome))
+        rows.append(
+            (str(attempt.attempt), began, ended, attempt.host, attempt.job, updates, outcome)
+        )
     return table(rows, widths=[*[None] * (len(rows[0]) - 1), MAX_OUTCOME_WIDTH])

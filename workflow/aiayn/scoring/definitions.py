@@ -12,7 +12,7 @@
 | bleu_sacre_13a, _13a_lc, bleu_sacre_intl, chrf | sacreBLEU's own; the lower-cased one is NVIDIA's |
 | bleu_sacre_zh, _ja_mecab, _ko_mecab | sacreBLEU's own for Chinese, Japanese, Korean, which 13a does not split |
 
-"""
+"""  # noqa: E501
 
 from dataclasses import dataclass
 from typing import Literal
@@ -22,7 +22,9 @@ Treatment = Literal["raw", "replace-unicode-punctuation"]
 
 @dataclass(frozen=True, kw_only=True)
 class Procedure:
-    """How hypotheses and references are treated before n-grams are counted; a signature prints the values."""
+    """How hypotheses and references are treated before n-grams are counted; a signature prints the
+    values.
+    """
 
     case: Literal["mixed", "lc-ascii"] = "mixed"
     tok: Literal["moses-pre2018", "none"] = "moses-pre2018"
@@ -54,8 +56,16 @@ SACREBLEU_OPTIONS_BY_METRIC: dict[str, dict[str, object] | None] = {
     "bleu_sacre_ko_mecab": {"tokenize": "ko-mecab"},
 }
 # sacreBLEU's choice of a tokeniser by the target language, where it is not 13a.
-SACREBLEU_METRIC_BY_LANGUAGE = {"zh": "bleu_sacre_zh", "ja": "bleu_sacre_ja_mecab", "ko": "bleu_sacre_ko_mecab"}
+SACREBLEU_METRIC_BY_LANGUAGE = {
+    "zh": "bleu_sacre_zh",
+    "ja": "bleu_sacre_ja_mecab",
+    "ko": "bleu_sacre_ko_mecab",
+}
 CASE_SUFFIX = "_lc"  # of definitions that ignore case
-COMPOUND_SPLIT_LANGUAGES = ("de",)  # get_ende_bleu.sh; no procedure is published for the paper's En-Fr
+COMPOUND_SPLIT_LANGUAGES = (
+    "de",
+)  # get_ende_bleu.sh; no procedure is published for the paper's En-Fr
 ALL_METRICS: tuple[str, ...] = (*PROCEDURE_BY_METRIC, *SACREBLEU_OPTIONS_BY_METRIC)
-METRICS = tuple(metric for metric in ALL_METRICS if metric not in SACREBLEU_METRIC_BY_LANGUAGE.values())
+METRICS = tuple(
+    metric for metric in ALL_METRICS if metric not in SACREBLEU_METRIC_BY_LANGUAGE.values()
+)

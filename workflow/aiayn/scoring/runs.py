@@ -1,4 +1,6 @@
-"""Finds the state of a training from its record and its attempts: also while it runs, or after it failed."""
+"""Finds the state of a training from its record and its attempts: also while it runs, or after it
+failed.
+"""
 
 from pathlib import Path
 from typing import Literal
@@ -11,14 +13,19 @@ from aiayn.runs.log import read_log_tail
 from aiayn.spec.system import TrainingSpec
 
 Status = Literal["finished", "outdated", "running", "failed", "stopped", "lost", "missing"]
-STATUS_BY_OUTCOME: dict[str, Status] = {"failed": "failed", "stopped": "stopped", "cancelled": "stopped"}
+STATUS_BY_OUTCOME: dict[str, Status] = {
+    "failed": "failed",
+    "stopped": "stopped",
+    "cancelled": "stopped",
+}
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a training. `update` is the newest known, of `updates` at most; `reason`: why it is not finished.
+    """The state of a training. `update` is the newest known, of `updates` at most; `reason`: why it
+    is not finished.
 
-    `running` is a start without an end; a run that was killed has this state too, until its next attempt.
-    `outdated` was trained under another spec than the config now holds.
+    `running` is a start without an end; a run that was killed has this state too, until its next
+    attempt. `outdated` was trained under another spec than the config now holds.
     """
 
     status: Status
@@ -29,9 +36,16 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_run_state(
-    corpus: str, system: str, seed: int, *, training: TrainingSpec, train: TrainRecord | None, runs_folder: Path
+    corpus: str,
+    system: str,
+    seed: int,
+    *,
+    training: TrainingSpec,
+    train: TrainRecord | None,
+    runs_folder: Path,
 ) -> RunState:
-    """Return the state of a training: by its record if there is one, else by the newest attempt below `runs_folder`.
+    """Return the state of a training: by its record if there is one, else by the newest attempt
+    below `runs_folder`.
 
     Raises:
         RecordError: if an attempts.jsonl holds a line that is no event.
@@ -43,13 +57,17 @@ def find_run_state(
             run=train.run,
             update=train.updates,
             updates=training.updates,
-            reason="" if is_current else "trained under another spec than the config holds; run `snakemake`",
+            reason=""
+            if is_current
+            else "trained under another spec than the config holds; run `snakemake`",
         )
     folders = sorted(runs_folder.glob(f"{corpus}-{system}-seed{seed}-*"))
     folder_events = [(folder, read_events(folder)) for folder in folders]
     begun = [(events[-1].time, folder, events) for folder, events in folder_events if events]
     if not begun:
-        return RunState(status="missing", run="", update=0, updates=training.updates, reason="not begun")
+        return RunState(
+            status="missing", run="", update=0, updates=training.updates, reason="not begun"
+        )
     _, folder, events = max(begun, key=lambda entry: entry[:2])
     return _state_of_attempts(folder, events, training.updates)
 
@@ -58,11 +76,17 @@ def _state_of_attempts(folder: Path, events: list[Event], updates: int) -> RunSt
     last = events[-1]
     if (folder / DONE_NAME).exists() or (not isinstance(last, Started) and last.outcome == "done"):
         reason = "its record is missing; run `snakemake`"
-        return RunState(status="finished", run=folder.name, update=last.update, updates=updates, reason=reason)
+        return RunState(
+            status="finished", run=folder.name, update=last.update, updates=updates, reason=reason
+        )
     if isinstance(last, Started):
         log = read_log_tail(folder / LOG_NAME)
         update = max(last.update, (log and log.update) or 0)
         reason = f"attempt {last.attempt} on {last.host} began {last.time}, no end noted"
-        return RunState(status="running", run=folder.name, update=update, updates=updates, reason=reason)
+        return RunState(
+            status="running", run=folder.name, update=update, updates=updates, reason=reason
+        )
     status = STATUS_BY_OUTCOME.get(last.outcome, "lost")
-    return RunState(status=status, run=folder.name, update=last.update, updates=updates, reason=last.reason)
+    return RunState(
+        status=status, run=folder.name, update=last.update, updates=updates, reason=last.reason
+    )

@@ -1,11 +1,11 @@
 """Turns the records of score and perplexity into one tidy frame, scores.tsv: a line a number.
 
-A record of perplexity gives bits a subword, too (log2 of it), bits a word and, for a model with attention over the
-source, the lowest entropy of any of its heads and the bits lost without that attention. A BLEU gives its brevity
-penalty, too.
+A record of perplexity gives bits a subword, too (log2 of it), bits a word and, for a model with
+attention over the source, the lowest entropy of any of its heads and the bits lost without that
+attention. A BLEU gives its brevity penalty, too.
 
-A number enters only together with the training that it belongs to: a score of an earlier run of the same name, left on
-disk while the system is trained again, is not shown as the new one's.
+A number enters only together with the training that it belongs to: a score of an earlier run of the
+same name, left on disk while the system is trained again, is not shown as the new one's.
 """
 
 import math
@@ -18,16 +18,46 @@ import pandas as pd
 from aiayn.errors import RecordError, ScoreError
 from aiayn.paths import Evaluation, evaluation_record, split_alpha, train_record
 from aiayn.printed import PERPLEXITY_METRIC
-from aiayn.records import PerplexityRecord, Record, ScoreRecords, TrainRecord, read_record, read_train_record
+from aiayn.records import (
+    PerplexityRecord,
+    Record,
+    ScoreRecords,
+    TrainRecord,
+    read_record,
+    read_train_record,
+)
 from aiayn.scoring.seeds import summarise_seeds
 
 SCORE_COLUMNS = (
-    "corpus", "system", "seed", "average", "testset", "metric", "value", "signature", "hypotheses_sha256", "run",
+    "corpus",
+    "system",
+    "seed",
+    "average",
+    "testset",
+    "metric",
+    "value",
+    "signature",
+    "hypotheses_sha256",
+    "run",
     "commit",
-)  # fmt: skip
-SUMMARY_COLUMNS = ("corpus", "system", "average", "testset", "metric", "num_seeds", "mean", "sd", "ci_low", "ci_high")
+)
+SUMMARY_COLUMNS = (
+    "corpus",
+    "system",
+    "average",
+    "testset",
+    "metric",
+    "num_seeds",
+    "mean",
+    "sd",
+    "ci_low",
+    "ci_high",
+)
 BITS_METRIC, WORD_BITS_METRIC = "bits_per_subword", "bits_per_word"
-ENTROPY_METRIC, BITS_LOST_METRIC = "lowest_cross_attention_entropy", "bits_lost_uniform"  # of `PerplexityRecord`
+ENTROPY_METRIC, BITS_LOST_METRIC = (
+    "lowest_cross_attention_entropy",
+    "bits_lost_uniform",
+)  # of `PerplexityRecord`
 TrainingKey = tuple[str, str, int]  # corpus, system, seed
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
 _Line = tuple[str | int | float, ...]
@@ -39,9 +69,15 @@ def training_key(evaluation: Evaluation) -> TrainingKey:
 
 
 def read_trainings(
-    keys: Iterable[TrainingKey], results_folder: Path, scale: str, *, runs_folder: Path, so_far: bool
+    keys: Iterable[TrainingKey],
+    results_folder: Path,
+    scale: str,
+    *,
+    runs_folder: Path,
+    so_far: bool,
 ) -> dict[TrainingKey, TrainRecord]:
-    """Return the records of finished trainings, as `read_train_record`; `so_far` leaves out those that are not there.
+    """Return the records of finished trainings, as `read_train_record`; `so_far` leaves out those
+    that are not there.
 
     Raises:
         RecordError: if a record is missing (unless `so_far`), torn, or of another training.
@@ -55,7 +91,9 @@ def read_trainings(
         train = read_train_record(path, runs_folder)
         found = (train.corpus, train.system, train.seed)
         if found != key:
-            raise RecordError(f"{path}: is of {found}, expected {key}; delete it and rerun `snakemake`")
+            raise RecordError(
+                f"{path}: is of {found}, expected {key}; delete it and rerun `snakemake`"
+            )
         train_by_key[key] = train
     return train_by_key
 
@@ -71,8 +109,8 @@ def collect_scores(
 ) -> pd.DataFrame:
     """Return the frame of all numbers, columns SCORE_COLUMNS, in the order of evaluations.
 
-    The records of a training lie in its folder of `folder_by_key`. `so_far` leaves out what is missing or stale. Scores
-    that are not `is_trusted` are left out.
+    The records of a training lie in its folder of `folder_by_key`. `so_far` leaves out what is
+    missing or stale. Scores that are not `is_trusted` are left out.
 
     Raises:
         RecordError: if a record is missing or of another run (unless `so_far`), or torn.
@@ -114,19 +152,27 @@ def tidy_frame(lines: Iterable[_Line]) -> pd.DataFrame:
 def values_by_number(
     scores: pd.DataFrame,
 ) -> dict[tuple[tuple[str, ...], str], tuple[dict[int, float], tuple[str, ...]]]:
-    """Return by (corpus, system, average, test set) and metric: values by seed in rising order, and signatures."""
+    """Return by (corpus, system, average, test set) and metric: values by seed in rising order, and
+    signatures.
+    """
     numbers = {}
-    for (*place, metric), group in scores.groupby(["corpus", "system", "average", "testset", "metric"], sort=False):
+    for (*place, metric), group in scores.groupby(
+        ["corpus", "system", "average", "testset", "metric"], sort=False
+    ):
         pairs = sorted(zip(group["seed"], group["value"], strict=True))
         values = {int(seed): float(value) for seed, value in pairs}
-        numbers[tuple(map(str, place)), str(metric)] = (values, tuple(sorted(set(group["signature"]))))
+        numbers[tuple(map(str, place)), str(metric)] = (
+            values,
+            tuple(sorted(set(group["signature"]))),
+        )
     return numbers
 
 
 def read_of_run(
     path: Path, record_type: type[_AnyRecord], train: TrainRecord | None, *, so_far: bool
 ) -> _AnyRecord | None:
-    """Return the record if it is of this training's run; `so_far` None if it is missing or of another run.
+    """Return the record if it is of this training's run; `so_far` None if it is missing or of
+    another run.
 
     Raises:
         RecordError: without `so_far`, if it is missing or of another run; if it is torn.
@@ -143,20 +189,32 @@ def read_of_run(
     raise RecordError(f"{path}: is of run {run!r}, but {expected}; rerun `snakemake`")
 
 
-def _lines(evaluation: Evaluation, record: ScoreRecords | PerplexityRecord, path: Path) -> list[_Line]:
+def _lines(
+    evaluation: Evaluation, record: ScoreRecords | PerplexityRecord, path: Path
+) -> list[_Line]:
     """Return a line for each number of a record, columns SCORE_COLUMNS."""
     expected, _ = split_alpha(evaluation.testset)
     if record.testset != expected:
-        raise RecordError(f"{path}: is of test set {record.testset!r}, expected {expected!r}; rerun `snakemake`")
+        raise RecordError(
+            f"{path}: is of test set {record.testset!r}, expected {expected!r}; rerun `snakemake`"
+        )
     made = record.provenance
     commit = f"{made.commit}+dirty" if made.is_dirty else made.commit
-    key = (evaluation.corpus, evaluation.system, evaluation.seed, evaluation.average, evaluation.testset)
+    key = (
+        evaluation.corpus,
+        evaluation.system,
+        evaluation.seed,
+        evaluation.average,
+        evaluation.testset,
+    )
     if isinstance(record, PerplexityRecord):
         bits, entropies = math.log2(record.value), record.cross_attention_entropy
         value_by_metric = {
             PERPLEXITY_METRIC: record.value,
             BITS_METRIC: bits,
-            WORD_BITS_METRIC: bits * record.num_tokens / record.num_words if record.num_words else None,
+            WORD_BITS_METRIC: bits * record.num_tokens / record.num_words
+            if record.num_words
+            else None,
             ENTROPY_METRIC: min(map(min, entropies)) if entropies else None,
             BITS_LOST_METRIC: record.bits_lost_uniform,
         }
@@ -168,7 +226,10 @@ def _lines(evaluation: Evaluation, record: ScoreRecords | PerplexityRecord, path
     return [
         (*key, metric, value, score.signature, score.hypotheses_sha256, record.run, commit)
         for score in record.scores
-        for metric, value in ((score.metric, score.value), (brevity_metric(score.metric), score.brevity_penalty))
+        for metric, value in (
+            (score.metric, score.value),
+            (brevity_metric(score.metric), score.brevity_penalty),
+        )
         if value is not None
     ]
 
@@ -179,7 +240,9 @@ def brevity_metric(metric: str) -> str:
 
 
 def summarise_frame(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return summary.tsv's frame, columns SUMMARY_COLUMNS: a line for each evaluation and metric, over its seeds."""
+    """Return summary.tsv's frame, columns SUMMARY_COLUMNS: a line for each evaluation and metric,
+    over its seeds.
+    """
     keys = list(SUMMARY_COLUMNS[:5])
     lines = []
     for key, group in scores.groupby(keys, sort=False):

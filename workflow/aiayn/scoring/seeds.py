@@ -1,4 +1,6 @@
-"""Turns the values of several seeds into mean, standard deviation and t-interval; fewer than three have no interval."""
+"""Turns the values of several seeds into mean, standard deviation and t-interval; fewer than three
+have no interval.
+"""
 
 import math
 import statistics
@@ -10,7 +12,9 @@ from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
 from aiayn.errors import ScoreError
 
 CONFIDENCE = 0.95
-MIN_SEEDS_OF_INTERVAL = 3  # of two, it is 9 standard deviations to either side: the two values say more
+MIN_SEEDS_OF_INTERVAL = (
+    3  # of two, it is 9 standard deviations to either side: the two values say more
+)
 
 
 class SeedSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +30,9 @@ class SeedSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def t_half_width(values: Sequence[float]) -> float:
-    """Return half the width of the two-sided t-interval of the mean of two values or more, at CONFIDENCE."""
+    """Return half the width of the two-sided t-interval of the mean of two values or more, at
+    CONFIDENCE.
+    """
     quantile = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
     return quantile * statistics.stdev(values) / math.sqrt(len(values))
 
@@ -47,10 +53,13 @@ def summarise_seeds(values: Sequence[float]) -> SeedSummary:
     )
 
 
-def paired_differences(value_by_seed: Mapping[int, float], reference_by_seed: Mapping[int, float]) -> list[float]:
+def paired_differences(
+    value_by_seed: Mapping[int, float], reference_by_seed: Mapping[int, float]
+) -> list[float]:
     """Return value minus reference for each seed that both have, in the order of the seeds.
 
-    A seed fixes the order of the training data for both, so its common effect cancels in the difference.
+    A seed fixes the order of the training data for both, so its common effect cancels in the
+    difference.
 
     Raises:
         ScoreError: if no seed is common.
@@ -58,5 +67,7 @@ def paired_differences(value_by_seed: Mapping[int, float], reference_by_seed: Ma
     common = sorted(value_by_seed.keys() & reference_by_seed.keys())
     if not common:
         seeds = f"seeds {sorted(value_by_seed)} and {sorted(reference_by_seed)}"
-        raise ScoreError(f"{seeds}: no common seed, expected one or more; train both with the same seeds")
+        raise ScoreError(
+            f"{seeds}: no common seed, expected one or more; train both with the same seeds"
+        )
     return [value_by_seed[seed] - reference_by_seed[seed] for seed in common]

@@ -1,6 +1,8 @@
-"""Reads what a Slurm cluster is asked for: a file of workflow/config/clusters/, chosen by the scale's `cluster`.
+"""Reads what a Slurm cluster is asked for: a file of workflow/config/clusters/, chosen by the
+scale's `cluster`.
 
-Nothing here decides a tensor: an update is the same sentences on any number of ranks (`aiayn.train.task`).
+Nothing here decides a tensor: an update is the same sentences on any number of ranks
+(`aiayn.train.task`).
 """
 
 import re
@@ -14,14 +16,43 @@ from aiayn.spec.strict_yaml import convert, read_document
 from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.spec.training import Count, Spec
 
-# What a further sbatch line must not say: the run's identity and what a requeue needs, what has a key of its own, what
-# leaves submitit without sbatch's one line of answer, or a cluster that squeue and scancel would not ask.
-_NO_SBATCH_LINES = frozenset({
-    "array", "dependency", "error", "export", "job-name", "no-requeue", "open-mode", "output", "requeue", "signal",
-    "account", "constraint", "cpus-per-task", "gpus", "gpus-per-node", "gpus-per-task", "gres", "mem", "nodes",
-    "ntasks", "ntasks-per-node", "partition", "qos", "time",
-    "chdir", "clusters", "parsable", "quiet", "test-only", "wait",
-})  # fmt: skip
+# What a further sbatch line must not say: the run's identity and what a requeue needs, what has a
+# key of its own, what leaves submitit without sbatch's one line of answer, or a cluster that squeue
+# and scancel would not ask.
+_NO_SBATCH_LINES = frozenset(
+    {
+        "array",
+        "dependency",
+        "error",
+        "export",
+        "job-name",
+        "no-requeue",
+        "open-mode",
+        "output",
+        "requeue",
+        "signal",
+        "account",
+        "constraint",
+        "cpus-per-task",
+        "gpus",
+        "gpus-per-node",
+        "gpus-per-task",
+        "gres",
+        "mem",
+        "nodes",
+        "ntasks",
+        "ntasks-per-node",
+        "partition",
+        "qos",
+        "time",
+        "chdir",
+        "clusters",
+        "parsable",
+        "quiet",
+        "test-only",
+        "wait",
+    }
+)
 # srun may be quiet, or wait; the launcher sets two options itself.
 _NO_SRUN_OPTIONS = (_NO_SBATCH_LINES - {"quiet", "wait"}) | {"kill-on-bad-exit", "unbuffered"}
 _LONG_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
@@ -30,14 +61,15 @@ _LONG_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 class ClusterSpec(Spec, frozen=True, kw_only=True):
     """How a training asks Slurm for nodes; null leaves a choice to Slurm's own default.
 
-    A training runs `num_nodes` x `ranks_per_node` ranks. With `gpus_per_node` of 0 they reduce by gloo on CPUs, else
-    each rank has a GPU of its own. `signal_seconds` before the time limit Slurm signals the job to save; the next job
-    continues, `max_num_jobs` in all. `prologue` are lines of bash before Python (modules, a container's variables); a
-    line that fails ends the job (`aiayn.launch.slurm.prologue`); `sbatch_lines` are further options of sbatch by their
-    long names, without dashes in front, '' for one without a value, and `srun_options` likewise of the srun that starts
-    the ranks, such as pyxis's `container-image`. `python` is the command that starts Python in each rank, such as
-    `apptainer exec --nv IMAGE python3`; null is the driver's own interpreter. `poll_seconds` is how often a waiting
-    driver asks for its job's state.
+    A training runs `num_nodes` x `ranks_per_node` ranks. With `gpus_per_node` of 0 they reduce by
+    gloo on CPUs, else each rank has a GPU of its own. `signal_seconds` before the time limit Slurm
+    signals the job to save; the next job continues, `max_num_jobs` in all. `prologue` are lines of
+    bash before Python (modules, a container's variables); a line that fails ends the job
+    (`aiayn.launch.slurm.prologue`); `sbatch_lines` are further options of sbatch by their long
+    names, without dashes in front, '' for one without a value, and `srun_options` likewise of the
+    srun that starts the ranks, such as pyxis's `container-image`. `python` is the command that
+    starts Python in each rank, such as `apptainer exec --nv IMAGE python3`; null is the driver's
+    own interpreter. `poll_seconds` is how often a waiting driver asks for its job's state.
     """
 
     name: str
@@ -71,12 +103,15 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
     """Read a cluster's file.
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong; if the file is absent, naming the existing ones.
+        ConfigError: with file and line, if a key or value is wrong; if the file is absent, naming
+        the existing ones.
     """
     path = config_folder / "clusters" / f"{name}.yaml"
     if not path.is_file():
         known = ", ".join(sorted(other.stem for other in path.parent.glob("*.yaml")))
-        raise ConfigError(f"{path}: no such cluster; known: {known}; copy one of them to {path.name} and edit it")
+        raise ConfigError(
+            f"{path}: no such cluster; known: {known}; copy one of them to {path.name} and edit it"
+        )
     document = read_document(path)
     spec = convert(document, ClusterSpec)
 
@@ -84,16 +119,34 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
         document.require(key, is_right, getattr(spec, key), expected)
 
     check("name", spec.name == path.stem, f"{path.stem!r}, as the file is called")
-    check("gpus_per_node", spec.gpus_per_node in (0, spec.ranks_per_node), "0, or ranks_per_node: a GPU for each rank")
-    check("gpu_type", spec.gpu_type is None or spec.gpus_per_node > 0, "null, as gpus_per_node is 0")
+    check(
+        "gpus_per_node",
+        spec.gpus_per_node in (0, spec.ranks_per_node),
+        "0, or ranks_per_node: a GPU for each rank",
+    )
+    check(
+        "gpu_type", spec.gpu_type is None or spec.gpus_per_node > 0, "null, as gpus_per_node is 0"
+    )
     for key, ours in (("sbatch_lines", _NO_SBATCH_LINES), ("srun_options", _NO_SRUN_OPTIONS)):
         for option in getattr(spec, key):
             name = option.replace("_", "-")  # Slurm understands an abbreviation, too
-            is_further = _LONG_NAME.fullmatch(option) is not None and not any(our.startswith(name) for our in ours)
-            expected = f"no {option!r}, but long names without dashes that no key and no launcher sets"
+            is_further = _LONG_NAME.fullmatch(option) is not None and not any(
+                our.startswith(name) for our in ours
+            )
+            expected = (
+                f"no {option!r}, but long names without dashes that no key and no launcher sets"
+            )
             check(key, is_further, expected)
     is_command = spec.python is None or (spec.python.strip() != "" and "\n" not in spec.python)
-    check("python", is_command, "null, or one command on one line, which Python's own arguments can follow")
+    check(
+        "python",
+        is_command,
+        "null, or one command on one line, which Python's own arguments can follow",
+    )
     is_within_limit = 0 < spec.signal_seconds < 60 * spec.time_limit_minutes
-    check("signal_seconds", is_within_limit, f"above 0 and below the time limit, {60 * spec.time_limit_minutes}")
+    check(
+        "signal_seconds",
+        is_within_limit,
+        f"above 0 and below the time limit, {60 * spec.time_limit_minutes}",
+    )
     return spec

@@ -1,4 +1,5 @@
-"""What GPUs sustain in each precision, draw and cost, and what share of it trainings reach, each with its source.
+"""What GPUs sustain in each precision, draw and cost, and what share of it trainings reach, each
+with its source.
 
 Read strictly from workflow/config/hardware.yaml.
 """
@@ -16,7 +17,10 @@ from aiayn.spec.training import PRECISIONS, Precision
 
 PAPER_GPU, NUM_PAPER_GPUS = "P100", 8  # section 5.2
 CPU = "a CPU"  # how a device that is no GPU is called
-CPU_PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16")  # bf16 is torch's autocast, which every CPU can
+CPU_PRECISIONS: tuple[Precision, ...] = (
+    "fp32",
+    "bf16",
+)  # bf16 is torch's autocast, which every CPU can
 # NVIDIA, CUDA C++ Programming Guide, "Compute Capabilities": tf32 and bf16 came with 8.0.
 FIRST_CAPABILITY = (8, 0)
 WHO_HAS_TENSOR_CORES = "NVIDIA's GPUs have it from compute capability 8.0 on, as the A100"
@@ -25,8 +29,8 @@ WHO_HAS_TENSOR_CORES = "NVIDIA's GPUs have it from compute capability 8.0 on, as
 class SourcedValue(Spec, frozen=True, kw_only=True):
     """A number, where it comes from, and how far to trust it.
 
-    `kind`: `paper` is the paper's own figure, `vendor` is from the maker's data sheet, `published` is what others
-    measured, `assumption` is ours.
+    `kind`: `paper` is the paper's own figure, `vendor` is from the maker's data sheet, `published`
+    is what others measured, `assumption` is ours.
     """
 
     value: Annotated[float, msgspec.Meta(gt=0)]
@@ -37,8 +41,9 @@ class SourcedValue(Spec, frozen=True, kw_only=True):
 class GpuSpec(Spec, frozen=True, kw_only=True):
     """One kind of GPU; per single GPU, though a K80 board carries two.
 
-    The first two rates are of single precision; `tf32_` and `bf16_flops_per_second` are of its tensor cores, null where
-    it has none for them. `dollars_per_hour` is null where none is rented out.
+    The first two rates are of single precision; `tf32_` and `bf16_flops_per_second` are of its
+    tensor cores, null where it has none for them. `dollars_per_hour` is null where none is rented
+    out.
     """
 
     sustained_flops_per_second: SourcedValue
@@ -51,12 +56,20 @@ class GpuSpec(Spec, frozen=True, kw_only=True):
     @property
     def rate_by_precision(self) -> dict[Precision, SourcedValue]:
         """What a training's share is counted of, for the precisions that the GPU has."""
-        rates = (self.sustained_flops_per_second, self.tf32_flops_per_second, self.bf16_flops_per_second)
-        return {name: rate for name, rate in zip(PRECISIONS, rates, strict=True) if rate is not None}
+        rates = (
+            self.sustained_flops_per_second,
+            self.tf32_flops_per_second,
+            self.bf16_flops_per_second,
+        )
+        return {
+            name: rate for name, rate in zip(PRECISIONS, rates, strict=True) if rate is not None
+        }
 
 
 class UtilisationSpec(Spec, frozen=True, kw_only=True):
-    """What share of its GPUs' rate a training reached: one of `min_d_model` or wider, in a precision, on `gpu`."""
+    """What share of its GPUs' rate a training reached: one of `min_d_model` or wider, in a
+    precision, on `gpu`.
+    """
 
     precision: Precision
     min_d_model: int
@@ -65,7 +78,9 @@ class UtilisationSpec(Spec, frozen=True, kw_only=True):
 
 
 class HardwareSpec(Spec, frozen=True, kw_only=True):
-    """All GPUs, by the word that its product name contains (`P100` for `Tesla P100-SXM2-16GB`), and what is reached."""
+    """All GPUs, by the word that its product name contains (`P100` for `Tesla P100-SXM2-16GB`), and
+    what is reached.
+    """
 
     gpu_by_name: dict[str, GpuSpec]
     utilisations: list[UtilisationSpec]
@@ -76,28 +91,40 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
         return None if name is None else self.gpu_by_name[name]
 
     def find_name(self, product_name: str) -> str | None:
-        """Return the name that is a word of `product_name`, in any case: a queue may say `nvidia_h100_80gb_hbm3`."""
+        """Return the name that is a word of `product_name`, in any case: a queue may say
+        `nvidia_h100_80gb_hbm3`.
+        """
         words = re.findall(r"[a-z0-9]+", product_name.lower())
         return next((name for name in self.gpu_by_name if name.lower() in words), None)
 
 
-def find_utilisation(utilisations: Iterable[UtilisationSpec], precision: Precision, d_model: int) -> UtilisationSpec:
-    """Return the utilisation of a training of that width: of the widest that it is not narrower than."""
-    fitting = [known for known in utilisations if known.precision == precision and known.min_d_model <= d_model]
+def find_utilisation(
+    utilisations: Iterable[UtilisationSpec], precision: Precision, d_model: int
+) -> UtilisationSpec:
+    """Return the utilisation of a training of that width: of the widest that it is not narrower
+    than.
+    """
+    fitting = [
+        known
+        for known in utilisations
+        if known.precision == precision and known.min_d_model <= d_model
+    ]
     return max(fitting, key=lambda known: known.min_d_model)
 
 
 def precision_refusal(precision: Precision, device: str, available: Collection[Precision]) -> str:
-    """Return why nothing is trained in a precision on a device that has the `available` ones, '' if it has it.
+    """Return why nothing is trained in a precision on a device that has the `available` ones, '' if
+    it has it.
 
-    `device` is in words, such as `a P100`. The text goes on a system's name, and ends with what to do.
+    `device` is in words, such as `a P100`. The text goes on a system's name, and ends with what to
+    do.
     """
     if precision in available:
         return ""
     others = " or ".join(name for name in PRECISIONS if name in available)
     return (
-        f"precision is {precision}, which {device} does not have ({WHO_HAS_TENSOR_CORES}); take {others}, such as "
-        "`--config precision=fp32`, or a GPU that has it"
+        f"precision is {precision}, which {device} does not have ({WHO_HAS_TENSOR_CORES}); take"
+        f" {others}, such as `--config precision=fp32`, or a GPU that has it"
     )
 
 
@@ -105,8 +132,8 @@ def read_hardware(path: Path = CONFIG_FOLDER / "hardware.yaml") -> HardwareSpec:
     """Read the GPUs.
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong, or a precision lacks the utilisation of the
-            narrowest systems.
+        ConfigError: with file and line, if a key or value is wrong, or a precision lacks the
+            utilisation of the narrowest systems.
     """
     document = read_document(path)
     hardware = convert(document, HardwareSpec)

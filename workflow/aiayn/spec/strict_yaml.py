@@ -1,4 +1,6 @@
-"""Converts YAML to typed, frozen specs; refuses what is misspelt, mistyped or missing, with file, line and advice."""
+"""Converts YAML to typed, frozen specs; refuses what is misspelt, mistyped or missing, with file,
+line and advice.
+"""
 
 import copy
 import re
@@ -22,7 +24,8 @@ _LAST_STEP = re.compile(r"(\.|\[)[^.\[]*$")
 _ANY_KEY = "[...]"  # how msgspec names a key of a mapping whose keys are free
 _STRING_TAG = "tag:yaml.org,2002:str"
 _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-# The same loader over libyaml, ten times as fast; a PyYAML that was built without it has the slow one alone.
+# The same loader over libyaml, ten times as fast; a PyYAML that was built without it has the slow
+# one alone.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -50,22 +53,26 @@ class Document(msgspec.Struct, frozen=True):
             ConfigError: unless it is right, with file, line and what was expected.
         """
         if not is_right:
-            raise ConfigError(f"{self.location(dotted_path)}: {dotted_path} is {value!r}; expected {expected}")
+            raise ConfigError(
+                f"{self.location(dotted_path)}: {dotted_path} is {value!r}; expected {expected}"
+            )
 
 
 def read_document(path: Path) -> Document:
     """Parse one YAML file that must hold a mapping without repeated keys.
 
     Raises:
-        ConfigError: if the file is absent, unreadable, not YAML, no mapping, repeats a key, or has a key that
-            YAML does not read as text.
+        ConfigError: if the file is absent, unreadable, not YAML, no mapping, repeats a key, or has
+            a key that YAML does not read as text.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: no such file; {_neighbours(path)}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read as UTF-8 text: {error}; expected a YAML file") from error
+        raise ConfigError(
+            f"{path}: cannot be read as UTF-8 text: {error}; expected a YAML file"
+        ) from error
     location_by_path = {"": f"{path}:1"}
     try:
         loader = _LOADER(text)
@@ -74,12 +81,19 @@ def read_document(path: Path) -> Document:
         values = None if root is None else loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError(f"{path}{line}: not YAML: {error.problem}; look for a colon, quote or indent") from error
+        raise ConfigError(
+            f"{path}{line}: not YAML: {error.problem}; look for a colon, quote or indent"
+        ) from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}; write it as plain text") from error
+        raise ConfigError(
+            f"{path}: not YAML: {' '.join(str(error).split())}; write it as plain text"
+        ) from error
     if not isinstance(values, dict):
         kind = "nothing" if values is None else type(values).__name__
-        raise ConfigError(f"{path}:1: expected a mapping of keys to values, found {kind}; write `key: value` lines")
+        raise ConfigError(
+            f"{path}:1: expected a mapping of keys to values, found {kind}; write `key: value`"
+            " lines"
+        )
     return Document(path, values, location_by_path)
 
 
@@ -87,18 +101,22 @@ def _neighbours(path: Path) -> str:
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"
     names = sorted(p.stem for p in path.parent.glob("*.yaml") if not p.name.startswith("."))
-    return did_you_mean(path.stem, names, f"{path.parent} holds: {', '.join(names) or 'no YAML file'}")
+    return did_you_mean(
+        path.stem, names, f"{path.parent} holds: {', '.join(names) or 'no YAML file'}"
+    )
 
 
-def _record_locations(node: yaml.Node | None, prefix: str, path: Path, location_by_path: dict[str, str]) -> None:
+def _record_locations(
+    node: yaml.Node | None, prefix: str, path: Path, location_by_path: dict[str, str]
+) -> None:
     """Record the locations of all keys below a node, and refuse what PyYAML would silently misread.
 
     PyYAML keeps the last of repeated keys, and reads the time 2:00:00 as 7200.
     """
     if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBER_TAGS and ":" in node.value:
         raise ConfigError(
-            f"{path}:{node.start_mark.line + 1}: {node.value} is {yaml.safe_load(node.value)} to YAML, which counts by "
-            "sixties; write the plain number, or put text in quotes"
+            f"{path}:{node.start_mark.line + 1}: {node.value} is {yaml.safe_load(node.value)} to"
+            " YAML, which counts by sixties; write the plain number, or put text in quotes"
         )
     if isinstance(node, yaml.SequenceNode):
         for index, item_node in enumerate(node.value):
@@ -111,10 +129,16 @@ def _record_locations(node: yaml.Node | None, prefix: str, path: Path, location_
         location = f"{path}:{key_node.start_mark.line + 1}"
         if key_node.tag != _STRING_TAG:  # no, 1, ~ and << are not text to YAML
             kind = key_node.tag.rpartition(":")[2]
-            raise ConfigError(f"{location}: key {key_node.value!r} is a {kind} to YAML, not text; put it in quotes")
+            raise ConfigError(
+                f"{location}: key {key_node.value!r} is a {kind} to YAML, not text; put it in"
+                " quotes"
+            )
         key = key_node.value
         if key in first_location_by_key:
-            raise ConfigError(f"{location}: {key!r} is given twice (first at {first_location_by_key[key]}); keep one")
+            raise ConfigError(
+                f"{location}: {key!r} is given twice (first at {first_location_by_key[key]});"
+                " keep one"
+            )
         first_location_by_key[key] = location
         dotted_path = f"{prefix}.{key}" if prefix else key
         location_by_path[dotted_path] = location
@@ -122,7 +146,9 @@ def _record_locations(node: yaml.Node | None, prefix: str, path: Path, location_
 
 
 def overlay(base: Document, top: Document) -> Document:
-    """Return `base` with the keys of `top` put over it, mapping by mapping; lists and scalars are replaced."""
+    """Return `base` with the keys of `top` put over it, mapping by mapping; lists and scalars are
+    replaced.
+    """
 
     def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         merged = dict(below)
@@ -131,7 +157,9 @@ def overlay(base: Document, top: Document) -> Document:
             merged[key] = merge(below[key], value) if both_mappings else value
         return merged
 
-    return Document(top.path, merge(base.values, top.values), base.location_by_path | top.location_by_path)
+    return Document(
+        top.path, merge(base.values, top.values), base.location_by_path | top.location_by_path
+    )
 
 
 def convert(document: Document, spec_type: type[_Spec], *, strict: bool = True) -> _Spec:
@@ -148,12 +176,16 @@ def convert(document: Document, spec_type: type[_Spec], *, strict: bool = True) 
         raise ConfigError(_explain(str(error), document, spec_type, strict)) from error
 
 
-def _explain(message: str, document: Document, spec_type: type[msgspec.Struct], strict: bool) -> str:
+def _explain(
+    message: str, document: Document, spec_type: type[msgspec.Struct], strict: bool
+) -> str:
     """Return msgspec's complaint with its location, and what may have been meant."""
     place = _PLACE.search(message)
     steps = _STEP.findall(place["path"]) if place else []
     is_key = place is not None and place["is_key"] is not None
-    steps = _named_steps([*steps, _ANY_KEY] if is_key else steps, message, document.values, spec_type, strict)
+    steps = _named_steps(
+        [*steps, _ANY_KEY] if is_key else steps, message, document.values, spec_type, strict
+    )
     dotted_path = _dotted(steps)
     if unknown := _UNKNOWN_FIELD.search(message):
         location = document.location(_dotted([*steps, unknown["key"]]))
@@ -167,14 +199,22 @@ def _explain(message: str, document: Document, spec_type: type[msgspec.Struct], 
         where = f" under {dotted_path!r}" if dotted_path else ""
         return f"{location}: missing key {missing['key']!r}{where}; add it"
     if is_key:
-        value, choices, dotted_path = steps[-1], _keys_at(spec_type, steps[:-1]), f"a key of {_dotted(steps[:-1])}"
+        value, choices, dotted_path = (
+            steps[-1],
+            _keys_at(spec_type, steps[:-1]),
+            f"a key of {_dotted(steps[:-1])}",
+        )
     else:
         value, choices = _value_at(document.values, steps), _choices_at(spec_type, steps)
     if choices and isinstance(value, str):
         hint = did_you_mean(value, choices, f"expected one of: {', '.join(choices)}")
         return f"{location}: {dotted_path}: {value!r}; {hint}"
     spells_number = isinstance(value, str) and _NUMBER.fullmatch(value) is not None
-    advice = "to YAML it is text: write 1.0e-9 for 1e-9, and no quotes" if spells_number else "correct it"
+    advice = (
+        "to YAML it is text: write 1.0e-9 for 1e-9, and no quotes"
+        if spells_number
+        else "correct it"
+    )
     return f"{location}: {dotted_path}: {value!r}: {_PLACE.sub('', message)}; {advice}"
 
 
@@ -223,7 +263,9 @@ def _type_at(spec_type: type[msgspec.Struct], steps: Iterable[str]) -> msgspec.i
             structs = [t for t in current.types if isinstance(t, msgspec.inspect.StructType)]
             current = next((t for t in structs if step in _fields_of(t)), current)
         if isinstance(current, msgspec.inspect.StructType):
-            current = next((field.type for field in current.fields if field.encode_name == step), current)
+            current = next(
+                (field.type for field in current.fields if field.encode_name == step), current
+            )
         elif isinstance(current, msgspec.inspect.DictType):
             current = current.value_type
         elif isinstance(current, msgspec.inspect.ListType):
@@ -241,18 +283,33 @@ def _fields_of(found_type: msgspec.inspect.Type) -> list[str]:
 
 
 def _literals(members: Iterable[msgspec.inspect.Type]) -> list[str]:
-    return [str(value) for t in members if isinstance(t, msgspec.inspect.LiteralType) for value in t.values]
+    return [
+        str(value)
+        for t in members
+        if isinstance(t, msgspec.inspect.LiteralType)
+        for value in t.values
+    ]
 
 
 def _keys_at(spec_type: type[msgspec.Struct], steps: Sequence[str]) -> list[str]:
     """Return the words among which the keys of a mapping are chosen."""
-    mappings = [t for t in _members_of(_type_at(spec_type, steps)) if isinstance(t, msgspec.inspect.DictType)]
+    mappings = [
+        t
+        for t in _members_of(_type_at(spec_type, steps))
+        if isinstance(t, msgspec.inspect.DictType)
+    ]
     return [word for mapping in mappings for word in _literals(_members_of(mapping.key_type))]
 
 
 def _choices_at(spec_type: type[msgspec.Struct], steps: Sequence[str]) -> list[str]:
-    """Return the words among which a key chooses: a Literal's, or the kinds of a union of structs."""
-    structs = [t for t in _members_of(_type_at(spec_type, steps[:-1])) if isinstance(t, msgspec.inspect.StructType)]
+    """Return the words among which a key chooses: a Literal's, or the kinds of a union of
+    structs.
+    """
+    structs = [
+        t
+        for t in _members_of(_type_at(spec_type, steps[:-1]))
+        if isinstance(t, msgspec.inspect.StructType)
+    ]
     kinds = [str(t.tag) for t in structs if t.tag_field in steps[-1:]]
     members = _members_of(_type_at(spec_type, steps))
     words = _literals(members)

@@ -29,27 +29,59 @@ from aiayn.spec.strict_yaml import Document, convert, overlay, read_document
 from aiayn.spec.training import Count, DecodingSpec, Precision, Spec, TrainingSpec, check_training
 
 __all__ = [
-    "CONFIG_FOLDER", "FIRST_PROBE_SEED", "SCALES", "ArchiveSource", "CleanSpec", "CorpusSpec", "DecodingSpec",
-    "ListedSource", "Overrides", "ParallelSource", "PublicFile", "ScaleSpec", "SegmentedSource", "ShippedSource",
-    "Spec", "SubwordSpec", "SystemSpec", "TrainingSpec", "convert_scale", "overridden", "read_corpus", "read_scale",
-    "read_scale_document", "read_system", "run_name", "spec_digest",
-]  # fmt: skip
+    "CONFIG_FOLDER",
+    "FIRST_PROBE_SEED",
+    "SCALES",
+    "ArchiveSource",
+    "CleanSpec",
+    "CorpusSpec",
+    "DecodingSpec",
+    "ListedSource",
+    "Overrides",
+    "ParallelSource",
+    "PublicFile",
+    "ScaleSpec",
+    "SegmentedSource",
+    "ShippedSource",
+    "Spec",
+    "SubwordSpec",
+    "SystemSpec",
+    "TrainingSpec",
+    "convert_scale",
+    "overridden",
+    "read_corpus",
+    "read_scale",
+    "read_scale_document",
+    "read_system",
+    "run_name",
+    "spec_digest",
+]
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 CONFIG_FOLDER = CHECKOUT / "workflow" / "config"
 SCALES = ("demo", "multi30k", "paper")
-_LISTS_OF_NAMES = ("en_de_systems", "en_fr_systems", "ablation_systems", "replications", "variants", "architectures")
+_LISTS_OF_NAMES = (
+    "en_de_systems",
+    "en_fr_systems",
+    "ablation_systems",
+    "replications",
+    "variants",
+    "architectures",
+)
 _LISTS_OF_SEEDS = ("base_seeds", "ablation_seeds", "seeds", "replication_seeds", "variant_seeds")
 LATER_SEEDS = re.compile(r"[a-z0-9_]+:\d+(,\d+)*")  # an entry of `later_seeds`
-FIRST_PROBE_SEED = 101  # from here on seeds are a probe's, by which a scale is chosen: they stand in no table
+FIRST_PROBE_SEED = (
+    101  # from here on seeds are a probe's, by which a scale is chosen: they stand in no table
+)
 
 
 class SystemSpec(Spec, frozen=True, kw_only=True):
-    """A system, that is, one row of a table: `inherits` names the system it differs from, by one to three keys.
+    """A system, that is, one row of a table: `inherits` names the system it differs from, by one to
+    three keys.
 
-    With `begins_from`, each of its trainings begins at the last checkpoint of that system's training with the same
-    seed. The two systems may differ in `updates` only, because equation (3) has no horizon: the result has the
-    tensors of a training that was never divided.
+    With `begins_from`, each of its trainings begins at the last checkpoint of that system's
+    training with the same seed. The two systems may differ in `updates` only, because equation (3)
+    has no horizon: the result has the tensors of a training that was never divided.
     """
 
     name: str
@@ -61,7 +93,8 @@ class SystemSpec(Spec, frozen=True, kw_only=True):
 
 
 class Overrides(Spec, frozen=True, kw_only=True):
-    """Keys of `training` that a scale sets for all its systems; null leaves each system its own value.
+    """Keys of `training` that a scale sets for all its systems; null leaves each system its own
+    value.
 
     What is set is in the run's digest, as if the system's file said it.
     """
@@ -72,7 +105,9 @@ class Overrides(Spec, frozen=True, kw_only=True):
     @property
     def values(self) -> dict[str, object]:
         """What is set, by key."""
-        return {key: value for key, value in msgspec.structs.asdict(self).items() if value is not None}
+        return {
+            key: value for key, value in msgspec.structs.asdict(self).items() if value is not None
+        }
 
     def flags(self, own: TrainingSpec) -> list[str]:
         """Return as flags of `aiayn train` what is set and is not a system's `own` value anyway."""
@@ -80,25 +115,33 @@ class Overrides(Spec, frozen=True, kw_only=True):
         return [word for key in changed for word in (f"--{key}", str(self.values[key]))]
 
 
-# Where trainings run is no matter of the tables: a change of these values of a scale renders nothing again.
-PLACE: dict[str, object] = {"runs_folder": "", "cluster": "", "mirror": None, "allow_long_runs": False}
+# Where trainings run is no matter of the tables: a change of these values of a scale renders
+# nothing again.
+PLACE: dict[str, object] = {
+    "runs_folder": "",
+    "cluster": "",
+    "mirror": None,
+    "allow_long_runs": False,
+}
 
 
 class ScaleSpec(Spec, frozen=True, kw_only=True):
-    """One scale of the benchmark: lists of names, nothing but scalars and lists (Snakemake unites mappings).
+    """One scale of the benchmark: lists of names, nothing but scalars and lists (Snakemake unites
+    mappings).
 
-    `base_seeds` are those of base on the En-De corpus, the control of Table 3; `ablation_seeds` those of its rows;
-    `seeds` those of Table 2's other systems; `replication_seeds` those of replications; `variant_seeds` those of
-    `variants` (readings of the paper's model, beside base) and of `architectures` (recurrence and convolution against
-    attention), all on the En-De corpus. Null `base_seeds` and `replication_seeds` are `seeds`. `updates` and
-    `precision`, if not null, replace every system's own (`overrides`): a shorter look at the same systems, or one at
-    the speed of a GPU's tensor cores.
-    `row_testsets` are test sets of the En-De corpus on which the systems of Table 3 are evaluated as on dev, uncalled;
-    `probed_alpha` is a length penalty's alpha that was chosen on a probe, with which they are decoded on dev once more.
-    `later_seeds` are trainings that were added after the tables' seeds had been looked at, on the En-De corpus. Each
-    entry is text, a system and its seeds, as `base:11,12,13`. They enter no printed row, conclusion or verdict, and
-    are left out where `updates` shortens the scale.
-    With `has_layer_timing`, the layers of Table 1 are timed (rule measure).
+    `base_seeds` are those of base on the En-De corpus, the control of Table 3; `ablation_seeds`
+    those of its rows; `seeds` those of Table 2's other systems; `replication_seeds` those of
+    replications; `variant_seeds` those of `variants` (readings of the paper's model, beside base)
+    and of `architectures` (recurrence and convolution against attention), all on the En-De corpus.
+    Null `base_seeds` and `replication_seeds` are `seeds`. `updates` and `precision`, if not null,
+    replace every system's own (`overrides`): a shorter look at the same systems, or one at the
+    speed of a GPU's tensor cores. `row_testsets` are test sets of the En-De corpus on which the
+    systems of Table 3 are evaluated as on dev, uncalled; `probed_alpha` is a length penalty's alpha
+    that was chosen on a probe, with which they are decoded on dev once more. `later_seeds` are
+    trainings that were added after the tables' seeds had been looked at, on the En-De corpus. Each
+    entry is text, a system and its seeds, as `base:11,12,13`. They enter no printed row, conclusion
+    or verdict, and are left out where `updates` shortens the scale. With `has_layer_timing`, the
+    layers of Table 1 are timed (rule measure).
     """
 
     scale: Literal["demo", "multi30k", "paper"]
@@ -134,7 +177,9 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def later_seeds_by_system(self) -> dict[str, list[int]]:
-        """The seeds of `later_seeds`, by system, in the order of the list; empty where `updates` shortens the scale."""
+        """The seeds of `later_seeds`, by system, in the order of the list; empty where `updates`
+        shortens the scale.
+        """
         seeds_by_system: dict[str, list[int]] = {}
         if self.updates is not None:
             return seeds_by_system
@@ -145,8 +190,12 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
 
 
 def overridden(system: SystemSpec, overrides: Overrides) -> SystemSpec:
-    """Return a system with the keys of its training that `overrides` sets; with none set, the system as it is."""
-    return msgspec.structs.replace(system, training=msgspec.structs.replace(system.training, **overrides.values))
+    """Return a system with the keys of its training that `overrides` sets; with none set, the
+    system as it is.
+    """
+    return msgspec.structs.replace(
+        system, training=msgspec.structs.replace(system.training, **overrides.values)
+    )
 
 
 def _inherited_documents(name: str, folder: Path, kind: str) -> list[Document]:
@@ -158,12 +207,17 @@ def _inherited_documents(name: str, folder: Path, kind: str) -> list[Document]:
         if not isinstance(base_name, str):
             raise ConfigError(f"{place}: inherits is {base_name!r}; expected the name of a {kind}")
         if base_name in names:
-            raise ConfigError(f"{place}: inherits in a circle: {' -> '.join([*names, base_name])}; cut it at its base")
+            raise ConfigError(
+                f"{place}: inherits in a circle: {' -> '.join([*names, base_name])}; cut it at its"
+                " base"
+            )
         names.append(base_name)
         try:
             documents.append(read_document(folder / f"{base_name}.yaml"))
         except ConfigError as error:
-            raise ConfigError(f"{place}: inherits {base_name!r}, which cannot be read: {error}") from error
+            raise ConfigError(
+                f"{place}: inherits {base_name!r}, which cannot be read: {error}"
+            ) from error
     return documents
 
 
@@ -171,12 +225,14 @@ def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> S
     """Read a system of a scale, its base's keys under its own.
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong, the file's name is not the system's, or the system
-            equals the one that it inherits from.
+        ConfigError: with file and line, if a key or value is wrong, the file's name is not the
+            system's, or the system equals the one that it inherits from.
     """
     if scale not in SCALES:
         raise ConfigError(f"scale {scale!r}: expected one of {', '.join(SCALES)}")
-    documents = _inherited_documents(name, config_folder / "systems" / scale, f"system of scale {scale}")
+    documents = _inherited_documents(
+        name, config_folder / "systems" / scale, f"system of scale {scale}"
+    )
     document = documents.pop()
     spec = _converted_system(document, document)
     while documents:  # from the base upwards, so that a fault is found in the file that has it
@@ -184,25 +240,35 @@ def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> S
         document = overlay(document, own)
         spec = _converted_system(document, own)
         if (base.training, base.decoding) == (spec.training, spec.decoding):
-            raise ConfigError(f"{own.location('inherits')}: {spec.name} equals {base.name}, its base; change a value")
+            raise ConfigError(
+                f"{own.location('inherits')}: {spec.name} equals {base.name}, its base; change a"
+                " value"
+            )
     if spec.begins_from is not None:
         _check_beginning(document, spec, scale, config_folder)
     return spec
 
 
 def _check_beginning(document: Document, spec: SystemSpec, scale: str, config_folder: Path) -> None:
-    """Require that a system is a longer training of the system that it begins from, and differs in nothing else."""
+    """Require that a system is a longer training of the system that it begins from, and differs in
+    nothing else.
+    """
     place = document.location("begins_from")
     if spec.begins_from == spec.name:
-        raise ConfigError(f"{place}: begins_from is the system itself; name the system whose trainings it continues")
+        raise ConfigError(
+            f"{place}: begins_from is the system itself; name the system whose trainings it"
+            " continues"
+        )
     try:
         earlier = read_system(str(spec.begins_from), scale, config_folder)
     except ConfigError as error:
-        raise ConfigError(f"{place}: begins_from {spec.begins_from!r} cannot be read: {error}") from error
+        raise ConfigError(
+            f"{place}: begins_from {spec.begins_from!r} cannot be read: {error}"
+        ) from error
     if msgspec.structs.replace(earlier.training, updates=spec.training.updates) != spec.training:
         raise ConfigError(
-            f"{place}: {spec.name} differs from {earlier.name}, from which it begins, in more than `updates`; "
-            "let it inherit from that system and set `updates` only"
+            f"{place}: {spec.name} differs from {earlier.name}, from which it begins, in more than"
+            " `updates`; let it inherit from that system and set `updates` only"
         )
     if spec.training.updates <= earlier.training.updates:
         raise ConfigError(
@@ -213,7 +279,9 @@ def _check_beginning(document: Document, spec: SystemSpec, scale: str, config_fo
 
 def _check_own_keys(own: Document, kind: str) -> None:
     for key in ("name", "description"):  # these two are never inherited
-        own.require(key, key in own.values, own.values.get(key), f"a {key} in every {kind}'s own file")
+        own.require(
+            key, key in own.values, own.values.get(key), f"a {key} in every {kind}'s own file"
+        )
     name, stem = own.values["name"], own.path.stem
     own.require("name", name == stem, name, f"{stem!r}, as the file is called")
 
@@ -234,7 +302,8 @@ def read_corpus(name: str, config_folder: Path = CONFIG_FOLDER) -> CorpusSpec:
     """Read a corpus, the keys of the one that it inherits from under its own.
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong, or a split or language lacks its file.
+        ConfigError: with file and line, if a key or value is wrong, or a split or language lacks
+        its file.
     """
     documents = _inherited_documents(name, config_folder / "corpora", "corpus")
     own = documents[0]
@@ -263,17 +332,25 @@ def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Docu
     if path.exists():
         return read_document(path)
     here = {
-        other.stem: str(other.relative_to(Path.cwd()) if other.is_relative_to(Path.cwd()) else other)
+        other.stem: str(
+            other.relative_to(Path.cwd()) if other.is_relative_to(Path.cwd()) else other
+        )
         for other in sorted(config_folder.glob("[!.]*.yaml"))
         if "\nscale:" in f"\n{other.read_text(encoding='utf-8')}"
     }
     near = difflib.get_close_matches(path.stem, here, n=1)
-    advice = f"did you mean {here[near[0]]}?" if near else f"existing configs: {', '.join(here.values())}"
+    advice = (
+        f"did you mean {here[near[0]]}?"
+        if near
+        else f"existing configs: {', '.join(here.values())}"
+    )
     raise ConfigError(f"{path}: no such file; {advice}")
 
 
 def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
-    """Turn Snakemake's merged config into a ScaleSpec; `origin` names where it came from in errors."""
+    """Turn Snakemake's merged config into a ScaleSpec; `origin` names where it came from in
+    errors.
+    """
     # Snakemake passes the items of `--config 'seeds=[1]'` as text.
     return _checked_scale(Document(Path(origin), dict(config), {}), strict=False)
 
@@ -281,27 +358,38 @@ def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
 def _checked_scale(document: Document, *, strict: bool = True) -> ScaleSpec:
     scale = convert(document, ScaleSpec, strict=strict)
     for key in (*_LISTS_OF_NAMES, *_LISTS_OF_SEEDS):
-        values = getattr(scale, key) or []  # a repeated seed would count as two runs in a mean and its interval
+        values = (
+            getattr(scale, key) or []
+        )  # a repeated seed would count as two runs in a mean and its interval
         document.require(key, len(set(values)) == len(values), values, "each value once")
     for key in _LISTS_OF_SEEDS:
         seeds = getattr(scale, key) or []
         document.require(key, all(seed >= 1 for seed in seeds), seeds, "seeds of 1 or more")
-        expected = f"seeds below {FIRST_PROBE_SEED}: from there on they are a probe's, by which a scale was chosen"
+        expected = (
+            f"seeds below {FIRST_PROBE_SEED}: from there on they are a probe's, by which a scale"
+            " was chosen"
+        )
         document.require(key, all(seed < FIRST_PROBE_SEED for seed in seeds), seeds, expected)
     for entry in scale.later_seeds:
         is_right = LATER_SEEDS.fullmatch(entry) is not None
-        document.require("later_seeds", is_right, entry, "a system and its seeds, as `base:11,12,13`")
+        document.require(
+            "later_seeds", is_right, entry, "a system and its seeds, as `base:11,12,13`"
+        )
     systems = [entry.partition(":")[0] for entry in scale.later_seeds]
     document.require("later_seeds", len(set(systems)) == len(systems), systems, "each system once")
     for system, seeds in scale.later_seeds_by_system.items():
-        is_right = len(set(seeds)) == len(seeds) and all(1 <= seed < FIRST_PROBE_SEED for seed in seeds)
+        is_right = len(set(seeds)) == len(seeds) and all(
+            1 <= seed < FIRST_PROBE_SEED for seed in seeds
+        )
         expected = f"different seeds of {system} from 1 to {FIRST_PROBE_SEED - 1}"
         document.require("later_seeds", is_right, seeds, expected)
     return scale
 
 
 def spec_digest(spec: msgspec.Struct) -> str:
-    """Return 16 hexadecimal digits over the parsed values: a comment changes nothing, a value does."""
+    """Return 16 hexadecimal digits over the parsed values: a comment changes nothing, a value
+    does.
+    """
     return hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).hexdigest()[:16]
 
 
@@ -314,7 +402,14 @@ def run_name(
     data_digest: str,
     stage_version: int,
 ) -> str:
-    """Return `<corpus>-<system>-seed<k>-<digest8>`; the digest holds what decides the tensors, and nothing else."""
-    parts = [msgspec.json.encode(training, order="deterministic").decode(), str(seed), data_digest, str(stage_version)]
+    """Return `<corpus>-<system>-seed<k>-<digest8>`; the digest holds what decides the tensors, and
+    nothing else.
+    """
+    parts = [
+        msgspec.json.encode(training, order="deterministic").decode(),
+        str(seed),
+        data_digest,
+        str(stage_version),
+    ]
     digest8 = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
     return f"{corpus}-{system}-seed{seed}-{digest8}"

@@ -1,4 +1,5 @@
-"""Turns a system's two parts into checked types: all that decides a model's tensors, and the search for translations.
+"""Turns a system's two parts into checked types: all that decides a model's tensors, and the search
+for translations.
 
 Names are the paper's symbols in ASCII. fairseq's names appear in `train/fairseq_args.py` only.
 """
@@ -23,28 +24,33 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class TrainingSpec(Spec, frozen=True, kw_only=True):
-    """All that decides a model's tensors, apart from data and seed; it makes the run's digest (sections 3 and 5).
+    """All that decides a model's tensors, apart from data and seed; it makes the run's digest
+    (sections 3 and 5).
 
-    `architecture` is ours (`transformer`, model/transformer.py) or one of fairseq's own: its `transformer`
-    unchanged (`fairseq_transformer`), `lstm` or `fconv`. The last two ignore the keys on heads, norms,
-    attention, positions, embeddings, initialisation and further dropout; their `d_model` is the width of embeddings,
-    `d_ff` that of hidden states.
+    `architecture` is ours (`transformer`, model/transformer.py) or one of fairseq's own: its
+    `transformer` unchanged (`fairseq_transformer`), `lstm` or `fconv`. The last two ignore the keys
+    on heads, norms, attention, positions, embeddings, initialisation and further dropout; their
+    `d_model` is the width of embeddings, `d_ff` that of hidden states.
 
-    `norm_order: pre` normalises before each sub-layer and once more at the end of either stack. `norm` is layer
-    normalisation, the same with the unbiased standard deviation and epsilon added to it (`layer_std`), or batch
-    normalisation. `attention` says what is put in the softmax: q.k / sqrt(d_k) (`scaled`, equation (1)), q.k
-    (`unscaled`), q.k / sqrt(d_model), q.k over a learned number (`temperature`), or v.tanh(q + k) (`additive`, Bahdanau
-    et al. 2015). `positions` are the paper's sinusoids, tensor2tensor's (all sines, then all cosines) or learned.
-    `tied_embeddings` is section 3.4's one matrix for source, target and output. `p_drop_attention` is on the weights,
-    `p_drop_ffn` on the inner layer, both 0 in the paper. `embeddings` start from N(0, 1 / d_model) or from N(0, 1).
-    `initialisation` of all else is tensor2tensor's, that of torch.nn.Transformer's layers (`torch_nn`), Xavier's
-    uniform on every matrix, embeddings included, or, for fairseq's own architectures, theirs.
+    `norm_order: pre` normalises before each sub-layer and once more at the end of either stack.
+    `norm` is layer normalisation, the same with the unbiased standard deviation and epsilon added
+    to it (`layer_std`), or batch normalisation. `attention` says what is put in the softmax: q.k /
+    sqrt(d_k) (`scaled`, equation (1)), q.k (`unscaled`), q.k / sqrt(d_model), q.k over a learned
+    number (`temperature`), or v.tanh(q + k) (`additive`, Bahdanau et al. 2015). `positions` are the
+    paper's sinusoids, tensor2tensor's (all sines, then all cosines) or learned. `tied_embeddings`
+    is section 3.4's one matrix for source, target and output. `p_drop_attention` is on the weights,
+    `p_drop_ffn` on the inner layer, both 0 in the paper. `embeddings` start from N(0, 1 / d_model)
+    or from N(0, 1). `initialisation` of all else is tensor2tensor's, that of torch.nn.Transformer's
+    layers (`torch_nn`), Xavier's uniform on every matrix, embeddings included, or, for fairseq's
+    own architectures, theirs.
 
-    A *batch* holds at most `max_tokens_per_batch` tokens, padding counted, on its longer side; one optimiser step
-    (*update*) sums the gradients of `batches_per_update` of them, whether on as many GPUs or one after the other.
-    With `save_interval_updates` null, a checkpoint is written at each end of an epoch. With schedule `inverse_sqrt` the
-    rate rises linearly from `initial_learning_rate` to `peak_learning_rate`, with `constant` it is the latter; with
-    `equation_3` both are null. `precision: bf16` computes in bfloat16 where that is safe, with fp32 weights.
+    A *batch* holds at most `max_tokens_per_batch` tokens, padding counted, on its longer side; one
+    optimiser step (*update*) sums the gradients of `batches_per_update` of them, whether on as many
+    GPUs or one after the other. With `save_interval_updates` null, a checkpoint is written at each
+    end of an epoch. With schedule `inverse_sqrt` the rate rises linearly from
+    `initial_learning_rate` to `peak_learning_rate`, with `constant` it is the latter; with
+    `equation_3` both are null. `precision: bf16` computes in bfloat16 where that is safe, with fp32
+    weights.
     """
 
     architecture: Literal["transformer", "fairseq_transformer", "lstm", "fconv"]
@@ -87,11 +93,12 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
 class DecodingSpec(Spec, frozen=True, kw_only=True):
     """How translations are searched for (section 6.1); it enters decode, never the run's digest.
 
-    A hypothesis of n tokens, end of sentence included, is ranked by its log-probability over `n^alpha`
-    (form `len`, fairseq's) or over `((5 + n) / 6)^alpha` (form `gnmt`, which the paper cites). Its length is at most
-    `max_length_per_source_token` * source length + `max_extra_tokens`. `stop: fairseq` ends a sentence when
-    `beam_size` hypotheses have ended; `stop: tensor2tensor` when no unfinished one can still beat the worst
-    finished, of which the best `beam_size` are kept.
+    A hypothesis of n tokens, end of sentence included, is ranked by its log-probability over
+    `n^alpha` (form `len`, fairseq's) or over `((5 + n) / 6)^alpha` (form `gnmt`, which the paper
+    cites). Its length is at most `max_length_per_source_token` * source length +
+    `max_extra_tokens`. `stop: fairseq` ends a sentence when `beam_size` hypotheses have ended;
+    `stop: tensor2tensor` when no unfinished one can still beat the worst finished, of which the
+    best `beam_size` are kept.
     """
 
     beam_size: Count
@@ -104,13 +111,19 @@ class DecodingSpec(Spec, frozen=True, kw_only=True):
 
 # Keys of which fairseq's own transformer has one value only; a system file must have it.
 _FAIRSEQ_TRANSFORMER = {
-    "norm": "layer", "norm_epsilon": 1e-5, "attention": "scaled", "attention_biases": True, "embeddings": "d_model",
+    "norm": "layer",
+    "norm_epsilon": 1e-5,
+    "attention": "scaled",
+    "attention_biases": True,
+    "embeddings": "d_model",
     "initialisation": "fairseq",
-}  # fmt: skip
+}
 
 
 def check_training(training: TrainingSpec, check: Check) -> None:
-    """Call `check(key, is_right, expected)` for every rule that a training's values must keep beyond their types."""
+    """Call `check(key, is_right, expected)` for every rule that a training's values must keep
+    beyond their types.
+    """
     _check_schedule(training, check)
     _check_architecture(training, check)
 
@@ -133,11 +146,31 @@ def _check_architecture(training: TrainingSpec, check: Check) -> None:
     """Refuse values that an architecture does not have."""
     if training.architecture == "fairseq_transformer":
         for key, value in _FAIRSEQ_TRANSFORMER.items():
-            check(key, getattr(training, key) == value, f"{value!r}: fairseq's own transformer has no other form")
-        check("positions", training.positions != "sinusoidal", "sinusoidal_halves or learned, as fairseq has them")
+            check(
+                key,
+                getattr(training, key) == value,
+                f"{value!r}: fairseq's own transformer has no other form",
+            )
+        check(
+            "positions",
+            training.positions != "sinusoidal",
+            "sinusoidal_halves or learned, as fairseq has them",
+        )
         for key in ("d_k", "d_v"):
             is_fixed = getattr(training, key) * training.num_heads == training.d_model
-            check(key, is_fixed, "d_model / num_heads, as fairseq fixes it; architecture: transformer takes any")
+            check(
+                key,
+                is_fixed,
+                "d_model / num_heads, as fairseq fixes it; architecture: transformer takes any",
+            )
     elif training.architecture == "transformer":
-        check("initialisation", training.initialisation != "fairseq", "tensor2tensor, torch_nn or xavier")
-        check("d_model", training.d_model % 2 == 0 or training.positions == "learned", "even, for pairs of sinusoids")
+        check(
+            "initialisation",
+            training.initialisation != "fairseq",
+            "tensor2tensor, torch_nn or xavier",
+        )
+        check(
+            "d_model",
+            training.d_model % 2 == 0 or training.positions == "learned",
+            "even, for pairs of sinusoids",
+        )

@@ -1,8 +1,9 @@
-"""Trains with fairseq: flags, task, optimiser, loop, ranks, checkpoints, average. May import `aiayn.model` and below.
+"""Trains with fairseq: flags, task, optimiser, loop, ranks, checkpoints, average. May import
+`aiayn.model` and below.
 
-This package imports torch and fairseq only in its modules. fairseq imports all its tasks and models, with scikit-learn
-and scipy: half the time of a short command. `_LeanFairseq` omits what no translation model here needs, unless fairseq
-was imported before (`fairseq-train --user-dir`).
+This package imports torch and fairseq only in its modules. fairseq imports all its tasks and
+models, with scikit-learn and scipy: half the time of a short command. `_LeanFairseq` omits what no
+translation model here needs, unless fairseq was imported before (`fairseq-train --user-dir`).
 """
 
 import importlib
@@ -16,7 +17,8 @@ from types import ModuleType
 # For fairseq's authors: backslashes in its source.
 warnings.filterwarnings("ignore", category=SyntaxWarning, module=r".*[/\\]fairseq[/\\]")
 
-# Of the packages that import each of their modules: the modules that are wanted, and what those import themselves.
+# Of the packages that import each of their modules: the modules that are wanted, and what those
+# import themselves.
 WANTED_MODULES = {
     "fairseq.criterions": {"cross_entropy", "label_smoothed_cross_entropy"},
     "fairseq.model_parallel.criterions": set[str](),

@@ -8,13 +8,20 @@ import torch
 from aiayn.errors import CheckpointError
 from aiayn.provenance import gather_provenance
 from aiayn.records import CheckpointRecord, TrainRecord
-from aiayn.train.checkpoints import DICTIONARIES_KEY, load_checkpoint, model_only_state, save_whole, tensors_sha256
+from aiayn.train.checkpoints import (
+    DICTIONARIES_KEY,
+    load_checkpoint,
+    model_only_state,
+    save_whole,
+    tensors_sha256,
+)
 
 
 def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     """Return the mean of each tensor, summed in float64; `models` are read one at a time.
 
-    Tied matrices stay tied: a tensor that shares its storage with an earlier one of the first model shares its mean.
+    Tied matrices stay tied: a tensor that shares its storage with an earlier one of the first model
+    shares its mean.
 
     Raises:
         CheckpointError: if the models do not have the same tensors.
@@ -31,7 +38,9 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
             firsts = dict.fromkeys(first_name_by_name.values())
             sums = {name: torch.zeros(shapes[name], dtype=torch.float64) for name in firsts}
         if {name: tensor.shape for name, tensor in model.items()} != shapes:
-            raise CheckpointError("the checkpoints to average are of different models; name those of one training")
+            raise CheckpointError(
+                "the checkpoints to average are of different models; name those of one training"
+            )
         for name, total in sums.items():
             total.add_(model[name])
         num_models += 1
@@ -60,11 +69,14 @@ def average_checkpoints(train: TrainRecord, *, last: int, into: Path) -> Checkpo
     if not 1 <= last <= len(train.models):
         kept = [model.update for model in train.models]
         raise CheckpointError(
-            f"{train.run}: the last {last} checkpoints are to be averaged, the run kept {len(kept)} ({kept}); "
-            "lower `average`, or train again with `aiayn train --fresh --num-models N`"
+            f"{train.run}: the last {last} checkpoints are to be averaged, the run kept"
+            f" {len(kept)} ({kept}); lower `average`, or train again with `aiayn train --fresh"
+            " --num-models N`"
         )
     chosen = train.models[-last:]
-    means = average_tensors(load_checkpoint(model.path, is_checked=True)["model"] for model in chosen)
+    means = average_tensors(
+        load_checkpoint(model.path, is_checked=True)["model"] for model in chosen
+    )
     newest = load_checkpoint(chosen[-1].path)
     dictionaries = newest["extra_state"].get(DICTIONARIES_KEY, {})
     save_whole(model_only_state(newest["cfg"], means, chosen[-1].update, dictionaries), into)

@@ -1,8 +1,9 @@
-"""Writes, reads and prunes the checkpoints of a training: the last n model-only ones and two full ones.
+"""Writes, reads and prunes the checkpoints of a training: the last n model-only ones and two full
+ones.
 
-Each is whole or absent. `model_00001500.pt` holds only the model (a quarter of a GB for base), `full_00001500.pt` also
-the optimiser and the progress position in the data, to resume from. Averages are of model-only ones. The number is the
-update.
+Each is whole or absent. `model_00001500.pt` holds only the model (a quarter of a GB for base),
+`full_00001500.pt` also the optimiser and the progress position in the data, to resume from.
+Averages are of model-only ones. The number is the update.
 
 Training waits while its state is copied; a thread then writes the copy.
 """
@@ -32,7 +33,8 @@ logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"(?P<kind>model|full)_(?P<update>\d{8})\.pt")
 DICTIONARIES_KEY = "dictionary_sha256s"
-# fairseq's checkpoints of the winter of 2020/21 hold their config as an object; later ones hold its values.
+# fairseq's checkpoints of the winter of 2020/21 hold their config as an object; later ones hold its
+# values.
 CONVERSION = (
     'python -c "import sys, torch; from omegaconf import OmegaConf; '
     "state = torch.load(sys.argv[1], map_location='cpu', weights_only=False); "
@@ -40,19 +42,28 @@ CONVERSION = (
     "torch.save({name: state[name] for name in ('model', 'cfg')}, sys.argv[2])\""
 )
 _FOLDER_BIT = 0x10  # of a zip entry's external attributes
-_BUFFERS = ("version", "_float_tensor", "running_mean", "running_var")  # no parameters, but in a state dict
+_BUFFERS = (
+    "version",
+    "_float_tensor",
+    "running_mean",
+    "running_var",
+)  # no parameters, but in a state dict
 
 
 class CheckpointKeeper:
     """Writes and prunes the checkpoints of one training (rank 0 writes; every rank calls).
 
-    `updates` is the training's length; with `save_interval_updates` s, models are kept at updates, updates - s, ...:
-    evenly spaced, with the last model. With None they are kept at each epoch's end.
+    `updates` is the training's length; with `save_interval_updates` s, models are kept at updates,
+    updates - s, ...: evenly spaced, with the last model. With None they are kept at each epoch's
+    end.
 
-    At most one checkpoint is being written; the next `save`, and the end of `closed_at_end`, wait for it.
+    At most one checkpoint is being written; the next `save`, and the end of `closed_at_end`, wait
+    for it.
     """
 
-    def __init__(self, folder: Path, *, num_models: int, updates: int, save_interval_updates: int | None) -> None:
+    def __init__(
+        self, folder: Path, *, num_models: int, updates: int, save_interval_updates: int | None
+    ) -> None:
         self.folder = folder
         self.num_models = num_models
         self.updates = updates
@@ -68,7 +79,8 @@ class CheckpointKeeper:
         return interval is not None and (self.updates - num_updates) % interval == 0
 
     def save(self, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
-        """Copy the state, and let a thread write it: the model-only checkpoint where it is due, then the full one.
+        """Copy the state, and let a thread write it: the model-only checkpoint where it is due,
+        then the full one.
 
         Raises:
             SpaceError, OSError: as `save_whole`, of the write before this one.
@@ -80,13 +92,23 @@ class CheckpointKeeper:
         state = trainer.state_dict()
         progress = {"train_iterator": epoch_itr.state_dict(), "val_loss": valid_loss}
         state["extra_state"].update(progress, **trainer.task.get_checkpoint_dict())
-        is_kept = self.is_due(num_updates) or (self.save_interval_updates is None and epoch_itr.end_of_epoch())
-        dictionaries = dictionary_sha256s(trainer.task) if is_kept or num_updates == self.updates else None
+        is_kept = self.is_due(num_updates) or (
+            self.save_interval_updates is None and epoch_itr.end_of_epoch()
+        )
+        dictionaries = (
+            dictionary_sha256s(trainer.task) if is_kept or num_updates == self.updates else None
+        )
         self.wait()
-        self._writing = self._writer.submit(self._write, self._copier.copy(state), num_updates, dictionaries)
+        self._writing = self._writer.submit(
+            self._write, self._copier.copy(state), num_updates, dictionaries
+        )
 
-    def _write(self, state: dict[str, Any], num_updates: int, dictionaries: dict[str, str] | None) -> None:
-        """Write both, each whole or absent, then remove the oldest: in this order, whatever fails."""
+    def _write(
+        self, state: dict[str, Any], num_updates: int, dictionaries: dict[str, str] | None
+    ) -> None:
+        """Write both, each whole or absent, then remove the oldest: in this order, whatever
+        fails.
+        """
         if dictionaries is not None:
             model_only = model_only_state(state["cfg"], state["model"], num_updates, dictionaries)
             save_whole(model_only, checkpoint_path(self.folder, "model", num_updates))
@@ -107,7 +129,9 @@ class CheckpointKeeper:
 
     @contextlib.contextmanager
     def closed_at_end(self) -> Iterator[None]:
-        """Wait for the last write at the end of the block, and raise its error unless the block raises one."""
+        """Wait for the last write at the end of the block, and raise its error unless the block
+        raises one.
+        """
         try:
             yield
         except Exception:
@@ -132,7 +156,9 @@ def update_of(path: Path) -> int:
     """Return the update in a checkpoint's name."""
     match = _NAME.fullmatch(path.name)
     if match is None:
-        raise CheckpointError(f"{path}: not a checkpoint's name; expected model_<update>.pt or full_<update>.pt")
+        raise CheckpointError(
+            f"{path}: not a checkpoint's name; expected model_<update>.pt or full_<update>.pt"
+        )
     return int(match["update"])
 
 
@@ -143,20 +169,24 @@ def list_checkpoints(folder: Path, kind: str) -> list[Path]:
 
 
 def is_whole(path: Path) -> bool:
-    """Return whether every byte of a checkpoint is as written: torch's files are zip archives with checksums.
+    """Return whether every byte of a checkpoint is as written: torch's files are zip archives with
+    checksums.
 
-    The checksums do not cover the archive's tables, so torch loads them once. No entry may be compressed or a folder:
-    torch would read other bytes than zipfile checks.
+    The checksums do not cover the archive's tables, so torch loads them once. No entry may be
+    compressed or a folder: torch would read other bytes than zipfile checks.
     """
     try:
         torch.load(path, map_location="cpu", mmap=True, weights_only=True)
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             is_as_torch_writes = all(
-                e.compress_size == e.file_size and not e.external_attr & _FOLDER_BIT for e in entries
+                e.compress_size == e.file_size and not e.external_attr & _FOLDER_BIT
+                for e in entries
             )
             return is_as_torch_writes and archive.testzip() is None
-    except Exception:  # a flipped byte in the archive's own tables makes zipfile raise half a dozen kinds
+    except (
+        Exception
+    ):  # a flipped byte in the archive's own tables makes zipfile raise half a dozen kinds
         return False
 
 
@@ -170,7 +200,10 @@ def save_whole(state: dict[str, Any], path: Path) -> None:
     try:
         with replace_on_success(path) as partial_path, partial_path.open("wb") as file:
             torch.save(state, file)
-    except (OSError, RuntimeError) as error:  # torch wraps the error of a failed write in an error of its own
+    except (
+        OSError,
+        RuntimeError,
+    ) as error:  # torch wraps the error of a failed write in an error of its own
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, OSError):
             cause = cause.__context__
@@ -179,7 +212,8 @@ def save_whole(state: dict[str, Any], path: Path) -> None:
         if cause.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise OSError(cause.errno, cause.strerror, str(path)) from error
         raise SpaceError(
-            f"{path}: {cause.strerror}; the checkpoint before it is unchanged: make room, then repeat the command"
+            f"{path}: {cause.strerror}; the checkpoint before it is unchanged: make room, then"
+            " repeat the command"
         ) from error
 
 
@@ -190,7 +224,9 @@ def remove_partial_files(folder: Path) -> None:
 
 
 def newest_whole_full(folder: Path) -> tuple[Path | None, list[Path]]:
-    """Return the newest full checkpoint that is whole, and the torn ones, which are renamed to `*.torn`."""
+    """Return the newest full checkpoint that is whole, and the torn ones, which are renamed to
+    `*.torn`.
+    """
     torn: list[Path] = []
     for path in reversed(list_checkpoints(folder, "full")):
         if is_whole(path):
@@ -202,18 +238,25 @@ def newest_whole_full(folder: Path) -> tuple[Path | None, list[Path]]:
 
 
 def load_checkpoint(path: Path, *, is_checked: bool = False) -> dict[str, Any]:
-    """Map a checkpoint's tensors into memory without reading them all; with `is_checked` all bytes are verified first.
+    """Map a checkpoint's tensors into memory without reading them all; with `is_checked` all bytes
+    are verified first.
 
     Raises:
         CheckpointError: if the file is absent or torn.
     """
     if not path.exists():
-        raise CheckpointError(f"{path}: no such checkpoint; rerun the training or the average that writes it")
+        raise CheckpointError(
+            f"{path}: no such checkpoint; rerun the training or the average that writes it"
+        )
     if is_checked and not is_whole(path):
-        raise CheckpointError(f"{path}: torn: its bytes are not as written; delete it, then rerun its stage")
+        raise CheckpointError(
+            f"{path}: torn: its bytes are not as written; delete it, then rerun its stage"
+        )
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
-    except Exception as error:  # torch raises RuntimeError, EOFError, UnpicklingError or BadZipFile for torn files
+    except (
+        Exception
+    ) as error:  # torch raises RuntimeError, EOFError, UnpicklingError or BadZipFile for torn files
         raise CheckpointError(f"{path}: {_why_not_loaded(path, error)}") from error
     if "model" not in state:
         raise CheckpointError(f"{path}: holds no 'model'; expected a fairseq checkpoint")
@@ -224,28 +267,49 @@ def _why_not_loaded(path: Path, error: Exception) -> str:
     refused = re.search(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)", str(error))
     if refused is not None:
         return (
-            f"holds a {refused[1]}, which is not loaded: loading it could run any code. If you trust its origin, "
-            f"convert it once: {CONVERSION} {path} {path.with_name(f'{path.stem}_converted.pt')}"
+            f"holds a {refused[1]}, which is not loaded: loading it could run any code. If you"
+            " trust its origin, convert it once:"
+            f" {CONVERSION} {path} {path.with_name(f'{path.stem}_converted.pt')}"
         )
-    what = f"torn or not a checkpoint ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
+    what = (
+        "torn or not a checkpoint"
+        f" ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
+    )
     is_ours = _NAME.fullmatch(path.name) is not None
-    return f"{what}; {'delete it, then rerun its stage' if is_ours else 'copy it again, or run again what wrote it'}"
+    return (
+        f"{what};"
+        f" {'delete it, then rerun its stage' if is_ours else 'copy it again, or run again what wrote it'}"  # noqa: E501
+    )
 
 
 def model_only_state(
     cfg: Any, tensors: dict[str, torch.Tensor], num_updates: int, dictionaries: dict[str, str]
 ) -> dict[str, Any]:
-    """Return what fairseq's own commands need to load a model, without the state to train it further.
+    """Return what fairseq's own commands need to load a model, without the state to train it
+    further.
 
     `dictionaries` are those of `dictionary_sha256s`.
     """
-    history = {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": num_updates}
+    history = {
+        "criterion_name": "",
+        "optimizer_name": "",
+        "lr_scheduler_state": {},
+        "num_updates": num_updates,
+    }
     extra_state = {DICTIONARIES_KEY: dictionaries}
-    return {"args": None, "cfg": cfg, "model": tensors, "extra_state": extra_state, "optimizer_history": [history]}
+    return {
+        "args": None,
+        "cfg": cfg,
+        "model": tensors,
+        "extra_state": extra_state,
+        "optimizer_history": [history],
+    }
 
 
 def dictionary_sha256s(task: Any) -> dict[str, str]:
-    """Return the digest of the symbols, in order of index, that the model of a fairseq task reads and writes."""
+    """Return the digest of the symbols, in order of index, that the model of a fairseq task reads
+    and writes.
+    """
     dictionaries = {"source": task.source_dictionary, "target": task.target_dictionary}
     return {
         side: hashlib.sha256("\n".join(dictionary.symbols).encode()).hexdigest()
@@ -254,7 +318,9 @@ def dictionary_sha256s(task: Any) -> dict[str, str]:
 
 
 def tensors_sha256(tensors: dict[str, torch.Tensor]) -> str:
-    """Return the digest of a model: the names and bytes of its tensors in order of name, never of a file."""
+    """Return the digest of a model: the names and bytes of its tensors in order of name, never of a
+    file.
+    """
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()
@@ -275,7 +341,8 @@ def count_parameters(tensors: dict[str, torch.Tensor]) -> int:
 class StateCopier:
     """Copies a training's state, tensors to the CPU, into buffers that are reused by the next copy.
 
-    New memory would cost more than the copy: a page fault for every 4 KB. The buffers of a GPU's tensors are pinned.
+    New memory would cost more than the copy: a page fault for every 4 KB. The buffers of a GPU's
+    tensors are pinned.
     """
 
     def __init__(self) -> None:
@@ -287,10 +354,15 @@ class StateCopier:
         Tensors that share a storage (tied matrices) share one in the copy, too.
         """
         tensors = list(_tensors_of(state))
-        storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in tensors}
+        storages = {
+            tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in tensors
+        }
         # Largest first, so that each storage finds its buffer again.
         largest_first = sorted(storages.items(), key=lambda item: -item[1].nbytes())
-        copies = {pointer: self._copy_storage(index, storage) for index, (pointer, storage) in enumerate(largest_first)}
+        copies = {
+            pointer: self._copy_storage(index, storage)
+            for index, (pointer, storage) in enumerate(largest_first)
+        }
         if any(tensor.is_cuda for tensor in tensors):
             torch.cuda.synchronize()
         copy_by_id: dict[int, Any] = {}
@@ -304,7 +376,9 @@ class StateCopier:
     def _copy_storage(self, index: int, storage: torch.UntypedStorage) -> torch.UntypedStorage:
         is_cuda, num_bytes = storage.device.type == "cuda", storage.nbytes()
         if index == len(self._buffers) or self._buffers[index].numel() != num_bytes:
-            self._buffers[index : index + 1] = [torch.empty(num_bytes, dtype=torch.uint8, pin_memory=is_cuda)]
+            self._buffers[index : index + 1] = [
+                torch.empty(num_bytes, dtype=torch.uint8, pin_memory=is_cuda)
+            ]
         source = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
         return self._buffers[index].copy_(source, non_blocking=is_cuda).untyped_storage()
 

@@ -1,14 +1,16 @@
-"""Every patch of fairseq-fixed 0.12.3.1, and why. Loaded in each process that uses fairseq (`plugin` imports it).
+"""Every patch of fairseq-fixed 0.12.3.1, and why. Loaded in each process that uses fairseq
+(`plugin` imports it).
 
-1. `install`: torch 2.6 and later load checkpoints with `weights_only=True`; fairseq's hold four harmless classes
-   besides tensors, which are declared safe, instead of switching the check off.
-2. `install_batching`: fairseq cuts batches in a compiled function, which an installation without a compiler lacks. It
-   also drops the last batch unless its number of sentences is a multiple of 8: the longest ones would never be
-   trained on, validated on or decoded.
+1. `install`: torch 2.6 and later load checkpoints with `weights_only=True`; fairseq's hold four
+   harmless classes besides tensors, which are declared safe, instead of switching the check off.
+2. `install_batching`: fairseq cuts batches in a compiled function, which an installation without a
+   compiler lacks. It also drops the last batch unless its number of sentences is a multiple of 8:
+   the longest ones would never be trained on, validated on or decoded.
 3. `training_config`: hydra warns six times of the way in which fairseq calls it, in every command.
-4. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it), does not fsync, and
-   writes the optimiser's state into each checkpoint. Ours is `train/checkpoints.py`. It also has no way to
-   stop at a signal: our wrapper looks after each update whether it was asked to.
+4. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it),
+   does not fsync, and writes the optimiser's state into each checkpoint. Ours is
+   `train/checkpoints.py`. It also has no way to stop at a signal: our wrapper looks after each
+   update whether it was asked to.
 """
 
 import argparse
@@ -52,10 +54,12 @@ def batch_by_size(
     required_batch_size_multiple: int = 1,
     fixed_shapes: Any = None,
 ) -> list[np.ndarray]:
-    """Cut sentences into batches, in order, as fairseq's function of this name does, but keep the last batch.
+    """Cut sentences into batches, in order, as fairseq's function of this name does, but keep the
+    last batch.
 
-    A batch costs its number of sentences times its longest sentence. Each takes as many as `max_tokens` and
-    `max_sentences` allow, rounded down to `required_batch_size_multiple` where it has that many.
+    A batch costs its number of sentences times its longest sentence. Each takes as many as
+    `max_tokens` and `max_sentences` allow, rounded down to `required_batch_size_multiple` where it
+    has that many.
 
     Args:
         indices: the sentences.
@@ -70,24 +74,36 @@ def batch_by_size(
         ConfigError: for `fixed_shapes`, and if a sentence has more than `max_tokens`.
     """
     if fixed_shapes is not None:
-        raise ConfigError("batches of fixed shapes are left to fairseq's compiled functions: omit --num-batch-buckets")
-    index_array = indices if isinstance(indices, np.ndarray) else np.fromiter(indices, dtype=np.int64)
+        raise ConfigError(
+            "batches of fixed shapes are left to fairseq's compiled functions: omit"
+            " --num-batch-buckets"
+        )
+    index_array = (
+        indices if isinstance(indices, np.ndarray) else np.fromiter(indices, dtype=np.int64)
+    )
     if num_tokens_vec is None:
         num_tokens_vec = (num_tokens_fn(index) for index in index_array)
     if not isinstance(num_tokens_vec, np.ndarray):
         num_tokens_vec = np.fromiter(num_tokens_vec, dtype=np.int64)
     token_limit = max_tokens if max_tokens is not None and max_tokens > 0 else math.inf
-    sentence_limit = max_sentences if max_sentences is not None and max_sentences > 0 else len(index_array)
-    ends = _batch_ends(num_tokens_vec.tolist(), token_limit, sentence_limit, required_batch_size_multiple)
+    sentence_limit = (
+        max_sentences if max_sentences is not None and max_sentences > 0 else len(index_array)
+    )
+    ends = _batch_ends(
+        num_tokens_vec.tolist(), token_limit, sentence_limit, required_batch_size_multiple
+    )
     return [index_array[begin:end] for begin, end in itertools.pairwise(itertools.chain([0], ends))]
 
 
-def _batch_ends(num_tokens: list[int], max_tokens: float, max_sentences: int, multiple: int) -> Iterator[int]:
+def _batch_ends(
+    num_tokens: list[int], max_tokens: float, max_sentences: int, multiple: int
+) -> Iterator[int]:
     """Yield where each batch ends."""
     if (longest := max(num_tokens, default=0)) > max_tokens:
         raise ConfigError(
-            f"a sentence of {longest} tokens, expected at most the {max_tokens:.0f} of a batch (fairseq's "
-            "--max-tokens, max_tokens_per_batch in a system's file); raise the limit or drop longer sentences"
+            f"a sentence of {longest} tokens, expected at most the {max_tokens:.0f} of a batch"
+            " (fairseq's --max-tokens, max_tokens_per_batch in a system's file); raise the limit"
+            " or drop longer sentences"
         )
     begin, longest = 0, 0
     for index, length in enumerate(num_tokens):
@@ -110,7 +126,9 @@ def training_config(flags: list[str]) -> Any:
     import fairseq.options
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-    arguments = fairseq.options.parse_args_and_arch(fairseq.options.get_training_parser(), input_args=flags)
+    arguments = fairseq.options.parse_args_and_arch(
+        fairseq.options.get_training_parser(), input_args=flags
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return convert_namespace_to_omegaconf(arguments)
@@ -125,24 +143,33 @@ def install_saving(
 ) -> None:
     """Give fairseq's training loop our saving.
 
-    `save(trainer, epoch_itr, valid_loss)` replaces fairseq's. After each update, `is_due(num_updates)` asks for a save
-    beyond those at an epoch's end; `stop_is_requested()` (all ranks must answer alike) for a save and the end of
-    training, by raising `stop`.
+    `save(trainer, epoch_itr, valid_loss)` replaces fairseq's. After each update,
+    `is_due(num_updates)` asks for a save beyond those at an epoch's end; `stop_is_requested()` (all
+    ranks must answer alike) for a save and the end of training, by raising `stop`.
     """
     import fairseq.checkpoint_utils
     import fairseq_cli.train
 
     # A second training in the same process must wrap fairseq's own, not the first one's wrapper.
-    original = getattr(fairseq_cli.train.validate_and_save, "__wrapped__", fairseq_cli.train.validate_and_save)
+    original = getattr(
+        fairseq_cli.train.validate_and_save, "__wrapped__", fairseq_cli.train.validate_and_save
+    )
 
     def save_checkpoint(cfg: Any, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
         save(trainer, epoch_itr, valid_loss)
 
     @functools.wraps(original)
     def validate_and_save(
-        cfg: Any, trainer: Any, task: Any, epoch_itr: Any, valid_subsets: list[str], end_of_epoch: bool
+        cfg: Any,
+        trainer: Any,
+        task: Any,
+        epoch_itr: Any,
+        valid_subsets: list[str],
+        end_of_epoch: bool,
     ) -> tuple[list[float | None], bool]:
-        valid_losses, should_stop = original(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
+        valid_losses, should_stop = original(
+            cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
+        )
         if should_stop:  # and has saved
             return valid_losses, should_stop
         is_stopping = stop_is_requested()

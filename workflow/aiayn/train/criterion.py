@@ -1,4 +1,6 @@
-"""Our criterion: fairseq's label-smoothed one, its loss computed within the model (`model/fused_loss.py`)."""
+"""Our criterion: fairseq's label-smoothed one, its loss computed within the model
+(`model/fused_loss.py`).
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,12 +23,23 @@ class AiaynLabelSmoothingConfig(FairseqDataclass):  # type: ignore[misc]
 
 @register_criterion("aiayn_label_smoothing", dataclass=AiaynLabelSmoothingConfig)
 class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[misc]
-    """Sums over target tokens, in nats, of the smoothed loss and of -log-probability; logged as fairseq's own."""
+    """Sums over target tokens, in nats, of the smoothed loss and of -log-probability; logged as
+    fairseq's own.
+    """
 
-    def forward(self, model: Any, sample: Any, reduce: bool = True) -> tuple[Any, int, dict[str, Any]]:
-        """Return the loss, the number of target tokens that its gradient is divided by, and what is logged."""
+    def forward(
+        self, model: Any, sample: Any, reduce: bool = True
+    ) -> tuple[Any, int, dict[str, Any]]:
+        """Return the loss, the number of target tokens that its gradient is divided by, and what is
+        logged.
+        """
         num_sentences, num_tokens = sample["target"].size(0), sample["ntokens"]
-        loss, nll = model(**sample["net_input"], target_BT=sample["target"], eps_ls=self.eps, num_tokens=num_tokens)
+        loss, nll = model(
+            **sample["net_input"],
+            target_BT=sample["target"],
+            eps_ls=self.eps,
+            num_tokens=num_tokens,
+        )
         sample_size = num_sentences if self.sentence_avg else num_tokens
         logging_output = {
             "loss": self._for_the_log(loss.data),
@@ -38,10 +51,16 @@ class AiaynLabelSmoothing(LabelSmoothedCrossEntropyCriterion):  # type: ignore[m
         return loss, sample_size, logging_output
 
     def _for_the_log(self, value: torch.Tensor) -> torch.Tensor:
-        """Return a value's copy in the host's memory, filled by the time that Adam knows the gradient's norm.
+        """Return a value's copy in the host's memory, filled by the time that Adam knows the
+        gradient's norm.
 
-        Adam waits for the norm, which a GPU computes after this value. So the log does not wait for the GPU a second
-        time. Several ranks sum their values on the GPU, and wait for each sum; a validation waits for each batch.
+        Adam waits for the norm, which a GPU computes after this value. So the log does not wait for
+        the GPU a second time. Several ranks sum their values on the GPU, and wait for each sum; a
+        validation waits for each batch.
         """
         is_alone = not torch.distributed.is_initialized() or torch.distributed.get_world_size() == 1
-        return value.to("cpu", non_blocking=True) if value.is_cuda and self.training and is_alone else value
+        return (
+            value.to("cpu", non_blocking=True)
+            if value.is_cuda and self.training and is_alone
+            else value
+        )

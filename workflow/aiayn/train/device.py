@@ -1,4 +1,6 @@
-"""Chooses the device of a training, and requires the GPUs that its job requested and its precision."""
+"""Chooses the device of a training, and requires the GPUs that its job requested and its
+precision.
+"""
 
 import platform
 from typing import Any
@@ -30,18 +32,25 @@ def resolve_device(device: str) -> str:
         LaunchError: for `cuda` on a machine without a GPU.
     """
     if device == "cuda" and not torch.cuda.is_available():
-        raise LaunchError("device: cuda, but torch sees no GPU here; set `device: auto`, or run on a machine with one")
+        raise LaunchError(
+            "device: cuda, but torch sees no GPU here; set `device: auto`, or run on a machine"
+            " with one"
+        )
     return available_device(device)
 
 
 def prepare_device(device: str) -> None:
-    """Set for this process what all computation on a `cuda` device needs, whether it trains or evaluates."""
+    """Set for this process what all computation on a `cuda` device needs, whether it trains or
+    evaluates.
+    """
     if device == "cuda":
         refuse_cudnn()
 
 
 def missing_kernels(index: int = 0) -> str:
-    """Return why torch has no kernels for a GPU, with the build that has them; '' if it has them."""
+    """Return why torch has no kernels for a GPU, with the build that has them; '' if it has
+    them.
+    """
     capability = torch.cuda.get_device_capability(index)
     if has_kernels(capability, torch.cuda.get_arch_list()):
         return ""
@@ -73,21 +82,24 @@ def require_promised_gpus(request: TrainingRequest) -> None:
         torch.cuda.init()  # type: ignore[no-untyped-call]
     except (RuntimeError, AssertionError) as error:  # AssertionError: a build of torch without CUDA
         raise LaunchError(
-            f"{_expected(0, request)}: {error}; if torch has no CUDA, or is too new for the node's driver, install it "
-            f"again ({advise_build(driver=525)}; docs/install.md, 'Which torch'); if the node is broken, exclude it "
-            "(`sbatch_lines: {exclude: NODE}`); to train on CPUs set gpus_per_node to 0"
+            f"{_expected(0, request)}: {error}; if torch has no CUDA, or is too new for the node's"
+            f" driver, install it again ({advise_build(driver=525)}; docs/install.md, 'Which"
+            " torch'); if the node is broken, exclude it (`sbatch_lines: {exclude: NODE}`); to"
+            " train on CPUs set gpus_per_node to 0"
         ) from error
     num_gpus = torch.cuda.device_count()
     if num_gpus < request.gpus_per_node:
         raise LaunchError(
-            f"{_expected(num_gpus, request)}: if some are broken, exclude the node (`sbatch_lines: "
-            "{exclude: NODE}`); if the cluster binds each task to one GPU, let all tasks see all (`srun_options: "
-            "{gpu-bind: none}`); if the prologue sets CUDA_VISIBLE_DEVICES, remove that"
+            f"{_expected(num_gpus, request)}: if some are broken, exclude the node (`sbatch_lines:"
+            " {exclude: NODE}`); if the cluster binds each task to one GPU, let all tasks see"
+            " all (`srun_options: {gpu-bind: none}`); if the prologue sets CUDA_VISIBLE_DEVICES,"
+            " remove that"
         )
 
 
 def require_precision(request: TrainingRequest, local_rank: int, device: str) -> None:
-    """Require that this rank's device has the precision: torch would compute in fp32, or emulate it slowly.
+    """Require that this rank's device has the precision: torch would compute in fp32, or emulate it
+    slowly.
 
     Raises:
         ConfigError: naming the system and the device.
@@ -99,13 +111,16 @@ def require_precision(request: TrainingRequest, local_rank: int, device: str) ->
         name, has_all, otherwise = CPU, False, CPU_PRECISIONS
     else:
         name = torch.cuda.get_device_name(local_rank)
-        has_all, otherwise = torch.cuda.get_device_capability(local_rank) >= FIRST_CAPABILITY, PRECISIONS[:1]
+        has_all, otherwise = (
+            torch.cuda.get_device_capability(local_rank) >= FIRST_CAPABILITY,
+            PRECISIONS[:1],
+        )
     if reason := precision_refusal(training.precision, name, PRECISIONS if has_all else otherwise):
         raise ConfigError(f"{request.system}: {reason}")
 
 
 def _expected(num_gpus: int, request: TrainingRequest) -> str:
     return (
-        f"{platform.node()}: torch sees {num_gpus} GPUs, expected {request.gpus_per_node} as in the cluster's file "
-        "(gpus_per_node)"
+        f"{platform.node()}: torch sees {num_gpus} GPUs, expected {request.gpus_per_node} as in the"
+        " cluster's file (gpus_per_node)"
     )

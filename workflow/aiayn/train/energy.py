@@ -1,7 +1,8 @@
-"""Measures the energy of a training's GPUs by NVML's counter: one rank per node reads it before and after training.
+"""Measures the energy of a training's GPUs by NVML's counter: one rank per node reads it before and
+after training.
 
-The counter is the GPU's own, in millijoules since its driver was loaded, of Volta and newer. It counts all processes on
-the GPU. It is not read in between, so that no update waits for it.
+The counter is the GPU's own, in millijoules since its driver was loaded, of Volta and newer. It
+counts all processes on the GPU. It is not read in between, so that no update waits for it.
 """
 
 import contextlib
@@ -20,7 +21,9 @@ NOT_INSTALLED = "nvidia-ml-py is not installed, a part of the extra [train]"
 
 
 class EnergyTally:
-    """What a training drew as far as it is known; on rank 0 of all nodes, on the others nothing is asked of it."""
+    """What a training drew as far as it is known; on rank 0 of all nodes, on the others nothing is
+    asked of it.
+    """
 
     energy: Energy | None = None
 
@@ -42,7 +45,9 @@ class EnergyMeter:
         assert isinstance(self._begin, int)
         assert isinstance(end, int)
         if end < self._begin:
-            return Energy(joules=None, reason="NVML: the counter began anew: the driver was loaded again")
+            return Energy(
+                joules=None, reason="NVML: the counter began anew: the driver was loaded again"
+            )
         seconds = time.monotonic() - self._begin_seconds
         return Energy(joules=(end - self._begin) / 1000, gpu_seconds=seconds * len(self._uuids))
 
@@ -57,7 +62,9 @@ def read_millijoules(uuids: Sequence[str]) -> int | str:
         pynvml.nvmlInit()
         try:
             handles = [pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
-            return sum(int(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)) for handle in handles)
+            return sum(
+                int(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle)) for handle in handles
+            )
         finally:
             pynvml.nvmlShutdown()
     except pynvml.NVMLError as error:
@@ -65,7 +72,8 @@ def read_millijoules(uuids: Sequence[str]) -> int | str:
 
 
 def gpu_uuids(request: TrainingRequest, device: str) -> list[str]:
-    """Return the GPUs of this node that the training's ranks use, as NVML names them; none on a CPU.
+    """Return the GPUs of this node that the training's ranks use, as NVML names them; none on a
+    CPU.
 
     Each rank has the GPU of its index on the node, and a run on this machine alone has one node.
     """
@@ -76,10 +84,13 @@ def gpu_uuids(request: TrainingRequest, device: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def metered(tally: EnergyTally, request: TrainingRequest, rank: Rank, group: RankGroup, device: str) -> Iterator[None]:
+def metered(
+    tally: EnergyTally, request: TrainingRequest, rank: Rank, group: RankGroup, device: str
+) -> Iterator[None]:
     """Meter the block; at its end rank 0 has in `tally` what all nodes drew.
 
-    After an error, which other ranks may also have had, it has its own node alone. A signal to stop is no error.
+    After an error, which other ranks may also have had, it has its own node alone. A signal to stop
+    is no error.
     """
     uuids = gpu_uuids(request, device) if rank.local_rank == 0 else []
     meter, has_failed = EnergyMeter(uuids) if uuids else None, False
@@ -94,4 +105,6 @@ def metered(tally: EnergyTally, request: TrainingRequest, rank: Rank, group: Ran
             texts = [msgspec.json.encode(tally.energy).decode()]
             with contextlib.suppress(RuntimeError):  # a rank may be gone: then this node's alone
                 texts = group.gather(texts[0], within_seconds=GATHER_SECONDS)
-            tally.energy = total_energy(msgspec.json.decode(text, type=Energy | None) for text in texts)
+            tally.energy = total_energy(
+                msgspec.json.decode(text, type=Energy | None) for text in texts
+            )

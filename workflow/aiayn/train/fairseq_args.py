@@ -1,6 +1,7 @@
 """Translates the paper's symbols to fairseq's flags. It imports neither torch nor fairseq.
 
-The flags are those of `fairseq-train` on a command line; `aiayn train` passes exactly these to fairseq.
+The flags are those of `fairseq-train` on a command line; `aiayn train` passes exactly these to
+fairseq.
 """
 
 from pathlib import Path
@@ -12,9 +13,13 @@ from aiayn.records import BinarizedCorpus
 from aiayn.spec.system import TrainingSpec
 
 USER_FOLDER = Path(__file__).resolve().parents[2] / "aiayn_fairseq"
-MAX_POSITIONS = 1024  # fairseq's default; longer training sentences are left out and counted in its log
+MAX_POSITIONS = (
+    1024  # fairseq's default; longer training sentences are left out and counted in its log
+)
 
-LOADERS_PER_GPU = 2  # processes that make batches; 25,000 + 25,000 tokens take 24 ms of a core (2026, Zen 4)
+LOADERS_PER_GPU = (
+    2  # processes that make batches; 25,000 + 25,000 tokens take 24 ms of a core (2026, Zen 4)
+)
 
 NUM_VALIDATIONS = 20  # in a training whose checkpoints are written by updates
 
@@ -29,7 +34,9 @@ class TrainingData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def training_data(data: BinarizedCorpus) -> TrainingData:
-    """Return what fairseq must know of a data-bin; it is joint if both languages have one dictionary."""
+    """Return what fairseq must know of a data-bin; it is joint if both languages have one
+    dictionary.
+    """
     return TrainingData(
         folder=str(data.folder.absolute()),
         source_language=data.source_language,
@@ -46,14 +53,15 @@ def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 
     """
     if training.patience_epochs is not None and training.save_interval_updates is not None:
         raise ConfigError(
-            f"{system}: patience_epochs {training.patience_epochs} with save_interval_updates "
-            f"{training.save_interval_updates}: patience counts at ends of epochs, where nothing is then saved; "
-            "set one of them to null"
+            f"{system}: patience_epochs {training.patience_epochs} with save_interval_updates"
+            f" {training.save_interval_updates}: patience counts at ends of epochs, where nothing"
+            " is then saved; set one of them to null"
         )
     if training.batches_per_update % num_ranks and num_ranks % training.batches_per_update:
         raise ConfigError(
-            f"{system}: batches_per_update {training.batches_per_update} cannot be shared by {num_ranks} ranks; "
-            f"expected a divisor or a multiple of {training.batches_per_update} for --num-ranks"
+            f"{system}: batches_per_update {training.batches_per_update} cannot be shared by"
+            f" {num_ranks} ranks; expected a divisor or a multiple of"
+            f" {training.batches_per_update} for --num-ranks"
         )
 
 
@@ -88,20 +96,37 @@ def model_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
     """Return the flags of the architecture (sections 3.1 to 3.5 and 5.4)."""
     if training.architecture == "transformer":
         return _our_flags(training, is_joint=is_joint)
-    make_flags = {"fairseq_transformer": _fairseq_transformer_flags, "lstm": _lstm_flags, "fconv": _fconv_flags}
+    make_flags = {
+        "fairseq_transformer": _fairseq_transformer_flags,
+        "lstm": _lstm_flags,
+        "fconv": _fconv_flags,
+    }
     return make_flags[training.architecture](training, is_joint=is_joint)
 
 
 def _our_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
     values = {
-        "num_layers": training.num_layers, "d_model": training.d_model, "d_ff": training.d_ff,
-        "num_heads": training.num_heads, "d_k": training.d_k, "d_v": training.d_v,
-        "norm_order": training.norm_order, "norm": training.norm, "norm_epsilon": training.norm_epsilon,
-        "attention": training.attention, "positions": training.positions, "max_positions": MAX_POSITIONS,
-        "embeddings": training.embeddings, "initialisation": training.initialisation,
-        "p_drop": training.p_drop, "p_drop_attention": training.p_drop_attention, "p_drop_ffn": training.p_drop_ffn,
-        "share_embeddings": ("all" if is_joint else "decoder") if training.tied_embeddings else "none",
-    }  # fmt: skip
+        "num_layers": training.num_layers,
+        "d_model": training.d_model,
+        "d_ff": training.d_ff,
+        "num_heads": training.num_heads,
+        "d_k": training.d_k,
+        "d_v": training.d_v,
+        "norm_order": training.norm_order,
+        "norm": training.norm,
+        "norm_epsilon": training.norm_epsilon,
+        "attention": training.attention,
+        "positions": training.positions,
+        "max_positions": MAX_POSITIONS,
+        "embeddings": training.embeddings,
+        "initialisation": training.initialisation,
+        "p_drop": training.p_drop,
+        "p_drop_attention": training.p_drop_attention,
+        "p_drop_ffn": training.p_drop_ffn,
+        "share_embeddings": (
+            ("all" if is_joint else "decoder") if training.tied_embeddings else "none"
+        ),
+    }
     flags = ["--arch", "aiayn_transformer"]
     for name, value in values.items():
         flags += [f"--{name.replace('_', '-')}", str(value)]
@@ -111,23 +136,51 @@ def _our_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
 def _fairseq_transformer_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
     flags = ["--arch", "transformer"]
     for side in ("encoder", "decoder"):
-        flags += [f"--{side}-layers", str(training.num_layers), f"--{side}-embed-dim", str(training.d_model)]
+        flags += [
+            f"--{side}-layers",
+            str(training.num_layers),
+            f"--{side}-embed-dim",
+            str(training.d_model),
+        ]
         flags += [f"--{side}-ffn-embed-dim", str(training.d_ff)]
         flags += [f"--{side}-attention-heads", str(training.num_heads)]
         flags += [f"--{side}-learned-pos"] if training.positions == "learned" else []
         flags += [f"--{side}-normalize-before"] if training.norm_order == "pre" else []
-    flags += ["--dropout", str(training.p_drop), "--attention-dropout", str(training.p_drop_attention)]
+    flags += [
+        "--dropout",
+        str(training.p_drop),
+        "--attention-dropout",
+        str(training.p_drop_attention),
+    ]
     flags += ["--activation-dropout", str(training.p_drop_ffn)]
     if training.tied_embeddings:
         flags += ["--share-all-embeddings"] if is_joint else ["--share-decoder-input-output-embed"]
-    return [*flags, "--max-source-positions", str(MAX_POSITIONS), "--max-target-positions", str(MAX_POSITIONS)]
+    return [
+        *flags,
+        "--max-source-positions",
+        str(MAX_POSITIONS),
+        "--max-target-positions",
+        str(MAX_POSITIONS),
+    ]
 
 
 def _lstm_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
     """Return those of fairseq's encoder and decoder of LSTMs with attention (Luong et al. 2015)."""
-    flags = ["--arch", "lstm", "--dropout", str(training.p_drop), "--decoder-out-embed-dim", str(training.d_model)]
+    flags = [
+        "--arch",
+        "lstm",
+        "--dropout",
+        str(training.p_drop),
+        "--decoder-out-embed-dim",
+        str(training.d_model),
+    ]
     for side in ("encoder", "decoder"):
-        flags += [f"--{side}-layers", str(training.num_layers), f"--{side}-embed-dim", str(training.d_model)]
+        flags += [
+            f"--{side}-layers",
+            str(training.num_layers),
+            f"--{side}-embed-dim",
+            str(training.d_model),
+        ]
         flags += [f"--{side}-hidden-size", str(training.d_ff)]
     if training.tied_embeddings:
         flags += ["--share-all-embeddings"] if is_joint else ["--share-decoder-input-output-embed"]
@@ -135,62 +188,118 @@ def _lstm_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
 
 
 def _fconv_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
-    """Return those of fairseq's convolutions (ConvS2S, Gehring et al. 2017), kernel 3; the source is never tied."""
-    flags = ["--arch", "fconv", "--dropout", str(training.p_drop), "--decoder-out-embed-dim", str(training.d_model)]
+    """Return those of fairseq's convolutions (ConvS2S, Gehring et al. 2017), kernel 3; the source
+    is never tied.
+    """
+    flags = [
+        "--arch",
+        "fconv",
+        "--dropout",
+        str(training.p_drop),
+        "--decoder-out-embed-dim",
+        str(training.d_model),
+    ]
     for side in ("encoder", "decoder"):
         flags += [f"--{side}-embed-dim", str(training.d_model)]
         flags += [f"--{side}-layers", f"[({training.d_ff}, 3)] * {training.num_layers}"]
     flags += ["--share-input-output-embed"] if training.tied_embeddings else []
-    return [*flags, "--max-source-positions", str(MAX_POSITIONS), "--max-target-positions", str(MAX_POSITIONS)]
+    return [
+        *flags,
+        "--max-source-positions",
+        str(MAX_POSITIONS),
+        "--max-target-positions",
+        str(MAX_POSITIONS),
+    ]
 
 
 def _optimiser_flags(training: TrainingSpec) -> list[str]:
-    """Return the flags of section 5.3 (Adam, schedule) and 5.4 (label smoothing); fairseq's models keep fairseq's."""
+    """Return the flags of section 5.3 (Adam, schedule) and 5.4 (label smoothing); fairseq's models
+    keep fairseq's.
+    """
     if training.architecture == "transformer":
         flags = ["--criterion", "aiayn_label_smoothing", "--optimizer", "aiayn_adam"]
-        flags += ["--adam-beta-1", str(training.adam_beta_1), "--adam-beta-2", str(training.adam_beta_2)]
+        flags += [
+            "--adam-beta-1",
+            str(training.adam_beta_1),
+            "--adam-beta-2",
+            str(training.adam_beta_2),
+        ]
         flags += ["--adam-epsilon", str(training.adam_epsilon)]
     else:
-        flags = ["--criterion", "label_smoothed_cross_entropy", "--optimizer", "adam", "--weight-decay", "0.0"]
+        flags = [
+            "--criterion",
+            "label_smoothed_cross_entropy",
+            "--optimizer",
+            "adam",
+            "--weight-decay",
+            "0.0",
+        ]
         flags += ["--adam-betas", f"({training.adam_beta_1}, {training.adam_beta_2})"]
         flags += ["--adam-eps", str(training.adam_epsilon)]
     flags += ["--label-smoothing", str(training.eps_ls), "--clip-norm", str(training.clip_norm)]
     if training.schedule == "equation_3":
         # The schedule ignores --lr, but fairseq wants one; it would stop at a rate of 0.
-        flags += ["--lr-scheduler", "equation_3", "--schedule-d-model", str(training.d_model), "--lr", "1.0"]
+        flags += [
+            "--lr-scheduler",
+            "equation_3",
+            "--schedule-d-model",
+            str(training.d_model),
+            "--lr",
+            "1.0",
+        ]
         return [*flags, "--warmup-updates", str(training.warmup_steps)]
     flags += ["--lr", str(training.peak_learning_rate)]
     if training.schedule == "constant":
         return [*flags, "--lr-scheduler", "fixed"]
-    flags += ["--lr-scheduler", "inverse_sqrt", "--warmup-init-lr", str(training.initial_learning_rate)]
+    flags += [
+        "--lr-scheduler",
+        "inverse_sqrt",
+        "--warmup-init-lr",
+        str(training.initial_learning_rate),
+    ]
     return [*flags, "--warmup-updates", str(training.warmup_steps)]
 
 
 def _batch_flags(training: TrainingSpec, *, num_ranks: int, device: str) -> list[str]:
-    """Return the flags that make an update of `batches_per_update` batches, over as many ranks as there are.
+    """Return the flags that make an update of `batches_per_update` batches, over as many ranks as
+    there are.
 
-    Of more ranks than batches several share each batch, as `AiaynTranslationTask.get_batch_iterator` does it. A GPU has
-    its batches made, and moved to pinned memory, ahead of time by other processes; the batches are the same.
+    Of more ranks than batches several share each batch, as
+    `AiaynTranslationTask.get_batch_iterator` does it. A GPU has its batches made, and moved to
+    pinned memory, ahead of time by other processes; the batches are the same.
     """
     ranks_per_batch = max(1, num_ranks // training.batches_per_update)
     sharing = ["--ranks-per-batch", str(ranks_per_batch)] if ranks_per_batch > 1 else []
     return [
         *sharing,
-        "--max-tokens", str(training.max_tokens_per_batch),
-        "--update-freq", str(max(1, training.batches_per_update // num_ranks)),
-        "--max-update", str(training.updates),
-        # Without it a run resumed after its first epoch trains on other batches than an undisturbed one.
-        "--update-epoch-batch-itr", "True",
-        "--num-workers", str(LOADERS_PER_GPU if device == "cuda" else 0),
+        "--max-tokens",
+        str(training.max_tokens_per_batch),
+        "--update-freq",
+        str(max(1, training.batches_per_update // num_ranks)),
+        "--max-update",
+        str(training.updates),
+        # Without it a run resumed after its first epoch trains on other batches than an undisturbed
+        # one.
+        "--update-epoch-batch-itr",
+        "True",
+        "--num-workers",
+        str(LOADERS_PER_GPU if device == "cuda" else 0),
         "--skip-invalid-size-inputs-valid-test",
-    ]  # fmt: skip
+    ]
 
 
 def _saving_flags(training: TrainingSpec) -> list[str]:
-    """Return the flags of validation; `train/checkpoints.py` decides what is saved, and when by updates."""
+    """Return the flags of validation; `train/checkpoints.py` decides what is saved, and when by
+    updates.
+    """
     is_by_epoch = training.save_interval_updates is None
     never = str(10**9)
-    flags = ["--save-interval", "1" if is_by_epoch else never, "--validate-interval", "1" if is_by_epoch else never]
+    flags = [
+        "--save-interval",
+        "1" if is_by_epoch else never,
+        "--validate-interval",
+        "1" if is_by_epoch else never,
+    ]
     if not is_by_epoch:
         flags += ["--validate-interval-updates", str(max(1, training.updates // NUM_VALIDATIONS))]
     if training.patience_epochs is not None:
@@ -199,5 +308,7 @@ def _saving_flags(training: TrainingSpec) -> list[str]:
 
 
 def log_interval(training: TrainingSpec) -> int:
-    """Return how many updates lie between two lines of statistics: a hundred lines a run, but one a hundred updates."""
+    """Return how many updates lie between two lines of statistics: a hundred lines a run, but one a
+    hundred updates.
+    """
     return max(1, min(100, training.updates // 100))

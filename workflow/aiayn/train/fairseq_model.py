@@ -1,7 +1,8 @@
-"""The paper's model (`model/transformer.py`) as fairseq knows it: `aiayn_transformer`, with fairseq's base classes.
+"""The paper's model (`model/transformer.py`) as fairseq knows it: `aiayn_transformer`, with
+fairseq's base classes.
 
-Names and values of parameters are the plain model's. This module adds what fairseq's training needs of a model: config
-as flags, its dictionaries and the names of its arguments.
+Names and values of parameters are the plain model's. This module adds what fairseq's training needs
+of a model: config as flags, its dictionaries and the names of its arguments.
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +11,12 @@ from typing import Any
 
 from fairseq.data import Dictionary
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import FairseqDecoder, FairseqEncoder, FairseqEncoderDecoderModel, register_model
+from fairseq.models import (
+    FairseqDecoder,
+    FairseqEncoder,
+    FairseqEncoderDecoderModel,
+    register_model,
+)
 from torch import Tensor
 
 from aiayn.errors import UsageError
@@ -22,14 +28,17 @@ class AiaynTransformerConfig(TransformerConfig, FairseqDataclass):  # type: igno
     """The architecture as fairseq's flags; `train/fairseq_args.py` gives them."""
 
     embedding_vectors: str = field(
-        default="", metadata={"help": "not read; runs trained with version 0.3 have it in their checkpoints"}
+        default="",
+        metadata={"help": "not read; runs trained with version 0.3 have it in their checkpoints"},
     )
 
 
 class _NamedAsFairseqs:
     """Omits from a checkpoint of fairseq's own transformer the tensors that are not parameters."""
 
-    def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    def upgrade_state_dict_named(
+        self, state_dict: dict[str, Tensor], name: str
+    ) -> dict[str, Tensor]:
         for key in ("version", "embed_positions._float_tensor"):
             state_dict.pop(f"{name}.{key}", None)
         return state_dict
@@ -65,9 +74,15 @@ class AiaynDecoder(_NamedAsFairseqs, Decoder, FairseqDecoder):  # type: ignore[m
         needs_weights: bool = False,
         **unused: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return logits or features, `weights`, and under `attn` what fairseq takes for alignments: there are none."""
+        """Return logits or features, `weights`, and under `attn` what fairseq takes for alignments:
+        there are none.
+        """
         output, weights = Decoder.forward(
-            self, prev_output_tokens, encoder_out, features_only=features_only, needs_weights=needs_weights
+            self,
+            prev_output_tokens,
+            encoder_out,
+            features_only=features_only,
+            needs_weights=needs_weights,
         )
         return output, {"attn": [None], "weights": weights}
 
@@ -84,9 +99,13 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
         """Make the model for a task's dictionaries, initialised from torch's generator."""
         source, target = task.source_dictionary, task.target_dictionary
         return cls.build(
-            cfg, num_source_symbols=len(source), num_target_symbols=len(target), padding_index=target.pad(),
-            make_encoder=partial(AiaynEncoder, source), make_decoder=partial(AiaynDecoder, target),
-        )  # fmt: skip
+            cfg,
+            num_source_symbols=len(source),
+            num_target_symbols=len(target),
+            padding_index=target.pad(),
+            make_encoder=partial(AiaynEncoder, source),
+            make_decoder=partial(AiaynDecoder, target),
+        )
 
     def forward(  # type: ignore[override]
         self,
@@ -99,19 +118,27 @@ class AiaynTransformer(Transformer, FairseqEncoderDecoderModel):  # type: ignore
         num_tokens: int | None = None,
         **options: Any,
     ) -> tuple[Any, Any]:
-        """Return the decoder's output; with `target_BT` the model's `smoothed_loss`, through fairseq's wrappers."""
+        """Return the decoder's output; with `target_BT` the model's `smoothed_loss`, through
+        fairseq's wrappers.
+        """
         if target_BT is None:
-            output: tuple[Tensor, Any] = self.decoder(prev_output_tokens, self.encoder(src_tokens), **options)
+            output: tuple[Tensor, Any] = self.decoder(
+                prev_output_tokens, self.encoder(src_tokens), **options
+            )
             return output
-        return self.smoothed_loss(src_tokens, prev_output_tokens, target_BT, eps_ls=eps_ls, num_tokens=num_tokens)
+        return self.smoothed_loss(
+            src_tokens, prev_output_tokens, target_BT, eps_ls=eps_ls, num_tokens=num_tokens
+        )
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Refuse the commands of fairseq that translate, which call this when they have loaded a model.
+        """Refuse the commands of fairseq that translate, which call this when they have loaded a
+        model.
 
         Raises:
             UsageError: always, naming our commands.
         """
         raise UsageError(
-            "fairseq-generate and fairseq-interactive do not translate with aiayn_transformer; use `aiayn decode` (a "
-            "test set of a run), `aiayn evaluate` (any checkpoint and data-bin) or `aiayn export` (safetensors)"
+            "fairseq-generate and fairseq-interactive do not translate with aiayn_transformer; use"
+            " `aiayn decode` (a test set of a run), `aiayn evaluate` (any checkpoint and data-bin)"
+            " or `aiayn export` (safetensors)"
         )

@@ -1,7 +1,7 @@
 """Checks each rank's device, and the all-reduce of all ranks, before a training begins.
 
-A bad node is found within seconds and named, not after hours by a loss that is not a number. The check draws no random
-number, so that the training after it is the same bit for bit.
+A bad node is found within seconds and named, not after hours by a loss that is not a number. The
+check draws no random number, so that the training after it is the same bit for bit.
 """
 
 import math
@@ -19,40 +19,53 @@ from aiayn.train.device import missing_kernels
 from aiayn.train.ranks import MissingRankError, Rank, RankGroup
 from aiayn.train.rendezvous import is_peer_loss
 
-# For each half of the check, as far as it needs the other ranks, which have finished their imports. A check that fails
-# takes at most about so long, because the first half of a sound one takes no time.
+# For each half of the check, as far as it needs the other ranks, which have finished their imports.
+# A check that fails takes at most about so long, because the first half of a sound one takes no
+# time.
 TIMEOUT_SECONDS = 60.0
 CUDA_TIMEOUT_SECONDS = 120.0  # NCCL's communicator is made in it, by the first reduction of all
-SUM_FRACTION = 2 / 3  # of the second half's time, for the all-reduce; the rest is for the reports of it
+SUM_FRACTION = (
+    2 / 3
+)  # of the second half's time, for the all-reduce; the rest is for the reports of it
 # Rank 0, which alone can name the missing ranks, times out so much earlier than the others.
 _LEAD_SECONDS = 5.0
 NUM_REDUCED = 1 << 18  # 1 MiB of fp32
-TOLERANCE = 2e-2  # relative, of the layer's loss and gradient; wide enough for TF32's ten bits of mantissa
-NODE_ADVICE = "leave that node out (`sbatch_lines: {exclude: NODE}` in the cluster's file) and start the training again"
+TOLERANCE = (
+    2e-2  # relative, of the layer's loss and gradient; wide enough for TF32's ten bits of mantissa
+)
+NODE_ADVICE = (
+    "leave that node out (`sbatch_lines: {exclude: NODE}` in the cluster's file) and start the"
+    " training again"
+)
 _Value = TypeVar("_Value")
 
 
 def check_node(group: RankGroup, device: str, *, timeout_seconds: float | None = None) -> None:
     """Check this rank's device (`cpu` or `cuda`), and all ranks' sum.
 
-    `timeout_seconds` are by default the device's. Each rank reports to all others after each half, so that every
-    rank's error names every bad one; rank 0 names a rank that does not report.
+    `timeout_seconds` are by default the device's. Each rank reports to all others after each half,
+    so that every rank's error names every bad one; rank 0 names a rank that does not report.
 
     Raises:
-        LaunchError: naming host, rank and device of each that is bad or does not report, what was found, what was
-            expected, and the next step.
-        RuntimeError: one of `is_peer_loss`, if another rank's process has ended: that says nothing of its node.
+        LaunchError: naming host, rank and device of each that is bad or does not report, what was
+            found, what was expected, and the next step.
+        RuntimeError: one of `is_peer_loss`, if another rank's process has ended: that says nothing
+        of its node.
     """
     if timeout_seconds is None:
         timeout_seconds = CUDA_TIMEOUT_SECONDS if device == "cuda" else TIMEOUT_SECONDS
     # Nodes of a cluster have the same wheel: what it lacks is no fault of a node.
     problem = missing_kernels(group.rank.local_rank) if device == "cuda" else ""
-    problem = problem or _problem_of(lambda: _check_layer(device), "a forward and backward step of a small layer")
+    problem = problem or _problem_of(
+        lambda: _check_layer(device), "a forward and backward step of a small layer"
+    )
     _require_sound(group, device, problem, within_seconds=timeout_seconds)
     if group.rank.world_size > 1:
         began, sum_seconds = time.monotonic(), timeout_seconds * SUM_FRACTION
         problem = _problem_of(lambda: _check_sum(group.rank, device, sum_seconds), "an all-reduce")
-        _require_sound(group, device, problem, within_seconds=began + timeout_seconds - time.monotonic())
+        _require_sound(
+            group, device, problem, within_seconds=began + timeout_seconds - time.monotonic()
+        )
 
 
 def _require_sound(group: RankGroup, device: str, problem: str, *, within_seconds: float) -> None:
@@ -61,12 +74,20 @@ def _require_sound(group: RankGroup, device: str, problem: str, *, within_second
     where = device if device == "cpu" else f"{device}:{rank.local_rank}"
     own = f"{group.name(rank.rank)} ({where}): {problem}" if problem else ""
     try:
-        problems = _within(within_seconds + _LEAD_SECONDS, lambda: group.gather(own, within_seconds=within_seconds))
+        problems = _within(
+            within_seconds + _LEAD_SECONDS, lambda: group.gather(own, within_seconds=within_seconds)
+        )
     except RuntimeError as error:
         if is_peer_loss(error):
             raise
         missing = error.missing if isinstance(error, MissingRankError) else [group.name(0)]
-        problems = [own, *(f"{name}: no report within {within_seconds:.2g} s; {NODE_ADVICE}" for name in missing)]
+        problems = [
+            own,
+            *(
+                f"{name}: no report within {within_seconds:.2g} s; {NODE_ADVICE}"
+                for name in missing
+            ),
+        ]
     if any(problems):
         raise LaunchError(f"job {rank.job} cannot train: " + "\n  ".join(filter(None, problems)))
 
@@ -83,16 +104,25 @@ def _problem_of(check: Callable[[], None], what: str) -> str:
 
 
 def _wave(size: int, phase: float, *shape: int, device: str, dtype: torch.dtype) -> Tensor:
-    """Return numbers between -1 and 1 without a random generator, the same on every device to rounding."""
+    """Return numbers between -1 and 1 without a random generator, the same on every device to
+    rounding.
+    """
     angles = torch.arange(size, dtype=torch.float64) * 0.7 + phase
     return torch.sin(angles).reshape(*shape).to(device=device, dtype=dtype)
 
 
 def layer_step(device: str, dtype: torch.dtype = torch.float32) -> tuple[float, float]:
-    """Return loss and gradient's length of a layer of 16 x 32: attention, norm, ReLU and their backward pass."""
+    """Return loss and gradient's length of a layer of 16 x 32: attention, norm, ReLU and their
+    backward pass.
+    """
     tokens, width = 16, 32
-    x_TD = _wave(tokens * width, 0.0, tokens, width, device=device, dtype=dtype)  # T tokens, D the width
-    weights = [_wave(width * width, k, width, width, device=device, dtype=dtype) / width**0.5 for k in (1, 2, 3, 4)]
+    x_TD = _wave(
+        tokens * width, 0.0, tokens, width, device=device, dtype=dtype
+    )  # T tokens, D the width
+    weights = [
+        _wave(width * width, k, width, width, device=device, dtype=dtype) / width**0.5
+        for k in (1, 2, 3, 4)
+    ]
     for weight_DD in weights:
         weight_DD.requires_grad_()
     query_DD, key_DD, inner_DD, output_DD = weights
@@ -101,7 +131,9 @@ def layer_step(device: str, dtype: torch.dtype = torch.float32) -> tuple[float, 
     y_TD = torch.relu(h_TD @ inner_DD) @ output_DD
     loss = (y_TD - x_TD).square().mean()
     gradients = torch.autograd.grad(loss, weights)
-    return float(loss.detach()), math.sqrt(sum(float(gradient_DD.square().sum()) for gradient_DD in gradients))
+    return float(loss.detach()), math.sqrt(
+        sum(float(gradient_DD.square().sum()) for gradient_DD in gradients)
+    )
 
 
 def _check_layer(device: str) -> None:
@@ -111,11 +143,15 @@ def _check_layer(device: str) -> None:
         computed = layer_step(device)
     for name, value, right in zip(("loss", "gradient"), computed, expected, strict=True):
         if not abs(value - right) <= TOLERANCE * right:  # true of nan, too
-            raise ValueError(f"{name} {value:.6g}, expected {right:.6g}: the device computes wrongly")
+            raise ValueError(
+                f"{name} {value:.6g}, expected {right:.6g}: the device computes wrongly"
+            )
 
 
 def _check_sum(rank: Rank, device: str, timeout_seconds: float) -> None:
-    """Sum a known tensor over all ranks; whole numbers below 2^24, so that fp32 holds every sum without rounding."""
+    """Sum a known tensor over all ranks; whole numbers below 2^24, so that fp32 holds every sum
+    without rounding.
+    """
     pattern_N = torch.arange(NUM_REDUCED, dtype=torch.float32) % 16 + 1
     sum_N = (pattern_N * (rank.rank + 1)).to(device)
     expected_N = pattern_N * (rank.world_size * (rank.world_size + 1) // 2)
@@ -124,13 +160,16 @@ def _check_sum(rank: Rank, device: str, timeout_seconds: float) -> None:
     if num_wrong:
         first = int((found_N != expected_N).nonzero()[0])
         raise ValueError(
-            f"{num_wrong:,} of {NUM_REDUCED:,} sums are wrong, the first {float(found_N[first]):g}, expected "
-            f"{float(expected_N[first]):g}: a device or the network between the nodes computes wrongly"
+            f"{num_wrong:,} of {NUM_REDUCED:,} sums are wrong, the first {float(found_N[first]):g},"
+            f" expected {float(expected_N[first]):g}: a device or the network between the nodes"
+            " computes wrongly"
         )
 
 
 def all_reduced(summand_N: Tensor) -> Tensor:
-    """Return the sum over all ranks, on the CPU: NCCL's all-reduce is asynchronous until the copy."""
+    """Return the sum over all ranks, on the CPU: NCCL's all-reduce is asynchronous until the
+    copy.
+    """
     if summand_N.is_cuda:
         torch.cuda.set_device(summand_N.device)  # of this thread: a new one has the node's first
     torch.distributed.all_reduce(summand_N)
@@ -140,7 +179,8 @@ def all_reduced(summand_N: Tensor) -> Tensor:
 def _within(seconds: float, work: Callable[[], _Value]) -> _Value:
     """Return what `work` returns, or raise RuntimeError when it takes longer.
 
-    In a thread of its own: a collective that hangs never returns, whatever the time-out of its process group.
+    In a thread of its own: a collective that hangs never returns, whatever the time-out of its
+    process group.
     """
     results: list[_Value] = []
     errors: list[Exception] = []
@@ -157,5 +197,7 @@ def _within(seconds: float, work: Callable[[], _Value]) -> _Value:
     if errors:
         raise errors[0]
     if not results:
-        raise RuntimeError(f"not done within {seconds:g} s: a rank or the network between the nodes hangs")
+        raise RuntimeError(
+            f"not done within {seconds:g} s: a rank or the network between the nodes hangs"
+        )
     return results[0]

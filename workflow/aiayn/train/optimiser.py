@@ -1,4 +1,6 @@
-"""Registers section 5.3 with fairseq: Adam by torch's fused kernel, and the schedule of equation (3), exactly."""
+"""Registers section 5.3 with fairseq: Adam by torch's fused kernel, and the schedule of equation
+(3), exactly.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,9 +26,11 @@ class AiaynAdamConfig(FairseqDataclass):  # type: ignore[misc]
 
 @register_optimizer("aiayn_adam", dataclass=AiaynAdamConfig)
 class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
-    """torch.optim.Adam, whose epsilon is added after the correction of bias, as in Kingma and Ba's algorithm 1.
+    """torch.optim.Adam, whose epsilon is added after the correction of bias, as in Kingma and Ba's
+    algorithm 1.
 
-    tensor2tensor's and fairseq's add it before, as if it were epsilon / sqrt(1 - beta_2^t): at 1e-9 nothing in fp32.
+    tensor2tensor's and fairseq's add it before, as if it were epsilon / sqrt(1 - beta_2^t): at 1e-9
+    nothing in fp32.
     """
 
     def __init__(self, cfg: AiaynAdamConfig, params: Any) -> None:
@@ -34,10 +38,12 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
         self._optimizer = torch.optim.Adam(params, **self.optimizer_config)
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> torch.Tensor:
-        """Return the gradient's norm, on the CPU: fairseq asks whether it is finite before each update.
+        """Return the gradient's norm, on the CPU: fairseq asks whether it is finite before each
+        update.
 
-        With one rank this is an update's only wait for the GPU; with several, fairseq waits for its log's sums, too
-        (`plan/kernels.csv`). It keeps weights that are not numbers from being made and saved.
+        With one rank this is an update's only wait for the GPU; with several, fairseq waits for its
+        log's sums, too (`plan/kernels.csv`). It keeps weights that are not numbers from being made
+        and saved.
         """
         gradients = [parameter.grad for parameter in self.params if parameter.grad is not None]
         if not gradients or gradients[0].is_cpu or aggregate_norm_fn is not None:
@@ -50,11 +56,19 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
         """Return Adam's arguments, which stand above those found in a checkpoint."""
         lr = self.cfg.lr if isinstance(self.cfg.lr, float) else self.cfg.lr[0]
         betas = (self.cfg.adam_beta_1, self.cfg.adam_beta_2)
-        return {"lr": lr, "betas": betas, "eps": self.cfg.adam_epsilon, "weight_decay": 0.0, "fused": True}
+        return {
+            "lr": lr,
+            "betas": betas,
+            "eps": self.cfg.adam_epsilon,
+            "weight_decay": 0.0,
+            "fused": True,
+        }
 
 
 def clip_on_device(parameters: list[torch.Tensor], max_norm: float) -> torch.Tensor:
-    """Return the norm of all gradients, and scale them to at most `max_norm` if that is above 0, in a few kernels."""
+    """Return the norm of all gradients, and scale them to at most `max_norm` if that is above 0, in
+    a few kernels.
+    """
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
     if max_norm > 0:
@@ -75,8 +89,8 @@ class Equation3Config(FairseqDataclass):  # type: ignore[misc]
 class Equation3(FairseqLRScheduler):  # type: ignore[misc]
     """Section 5.3's schedule; update n is made at the rate of step n.
 
-    fairseq's inverse_sqrt asks for the rate with the number of updates already *done*, one too few: its first
-    update is at rate 0. The logged `lr` of a line is therefore that of the next step.
+    fairseq's inverse_sqrt asks for the rate with the number of updates already *done*, one too few:
+    its first update is at rate 0. The logged `lr` of a line is therefore that of the next step.
     """
 
     def __init__(self, cfg: Equation3Config, optimizer: Any) -> None:
@@ -85,7 +99,9 @@ class Equation3(FairseqLRScheduler):  # type: ignore[misc]
 
     def step_update(self, num_updates: int) -> float:
         """Set the rate of the update that follows `num_updates` done ones, and return it."""
-        rate = learning_rate(num_updates + 1, d_model=self.cfg.schedule_d_model, warmup_steps=self.cfg.warmup_updates)
+        rate = learning_rate(
+            num_updates + 1, d_model=self.cfg.schedule_d_model, warmup_steps=self.cfg.warmup_updates
+        )
         self.optimizer.set_lr(rate)
         return rate
 

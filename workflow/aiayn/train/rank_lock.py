@@ -1,4 +1,6 @@
-"""Holds rank 0's lock with its heartbeat, and records the errors of all ranks, in the run's folder."""
+"""Holds rank 0's lock with its heartbeat, and records the errors of all ranks, in the run's
+folder.
+"""
 
 import contextlib
 import logging
@@ -18,7 +20,9 @@ logger = logging.getLogger(__name__)
 
 
 class BusyRunError(LaunchError):
-    """Another process trains this run: this one has not failed, and the other one records the outcome."""
+    """Another process trains this run: this one has not failed, and the other one records the
+    outcome.
+    """
 
 
 @contextlib.contextmanager
@@ -34,10 +38,12 @@ def rank_error_recorded(folder: RunFolder, rank: Rank) -> Iterator[None]:
 
 @contextlib.contextmanager
 def rank_lock(folder: RunFolder) -> Iterator[None]:
-    """Hold rank 0's lock in the block, and touch it every few seconds, for drivers that cannot see the lock itself.
+    """Hold rank 0's lock in the block, and touch it every few seconds, for drivers that cannot see
+    the lock itself.
 
-    Between hosts the lock is not enough: an NFS server may keep the lock of a crashed host until that host is back, and
-    a lock that one host keeps for itself excludes no other. There the heartbeat decides, by its time-out.
+    Between hosts the lock is not enough: an NFS server may keep the lock of a crashed host until
+    that host is back, and a lock that one host keeps for itself excludes no other. There the
+    heartbeat decides, by its time-out.
 
     Raises:
         BusyRunError: if another process trains this run.
@@ -68,11 +74,13 @@ def rank_lock(folder: RunFolder) -> Iterator[None]:
 def _require_no_other_rank_zero(folder: RunFolder, *, is_refused: bool) -> None:
     """Require that no other rank 0 trains this run, whether or not the lock was refused.
 
-    On this host the lock decides. An attempt on another host, or a lock without a recorded host, is running if its
-    heartbeat advances.
+    On this host the lock decides. An attempt on another host, or a lock without a recorded host, is
+    running if its heartbeat advances.
     """
     begun = folder.open_attempt()
-    newest = next((event for event in reversed(folder.events()) if isinstance(event, Started)), None)
+    newest = next(
+        (event for event in reversed(folder.events()) if isinstance(event, Started)), None
+    )
     is_here = newest is not None and newest.host == platform.node()
     if not is_refused and (begun is None or is_here):
         return
@@ -83,6 +91,6 @@ def _require_no_other_rank_zero(folder: RunFolder, *, is_refused: bool) -> None:
             f"`aiayn cancel {folder.run}`"
         )
     logger.warning(
-        f"{folder}: no heartbeat of the training on {where} for {HEARTBEAT_TIMEOUT_SECONDS:.0f} s: treated as "
-        f"ended{', though its lock is still held' if is_refused else ''}"
+        f"{folder}: no heartbeat of the training on {where} for {HEARTBEAT_TIMEOUT_SECONDS:.0f} s:"
+        f" treated as ended{', though its lock is still held' if is_refused else ''}"
     )

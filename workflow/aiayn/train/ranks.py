@@ -1,7 +1,8 @@
-"""Joins the ranks of one job in a process group, broadcasts where to begin, and agrees on when to stop.
+"""Joins the ranks of one job in a process group, broadcasts where to begin, and agrees on when to
+stop.
 
-Only rank 0 reads the run's folder and broadcasts where to begin: otherwise one rank could resume while another starts
-from nothing.
+Only rank 0 reads the run's folder and broadcasts where to begin: otherwise one rank could resume
+while another starts from nothing.
 """
 
 import contextlib
@@ -22,11 +23,11 @@ from aiayn.errors import LaunchError
 from aiayn.train.rendezvous import PeerLossError, is_peer_loss, join
 from aiayn.train.request import StopFlag
 
-# For rank 0's broadcast: it may watch a heartbeat for a minute, and then reads a checkpoint of gigabytes from a file
-# system that may be slow; two of them, if the newest is torn.
+# For rank 0's broadcast: it may watch a heartbeat for a minute, and then reads a checkpoint of
+# gigabytes from a file system that may be slow; two of them, if the newest is torn.
 START_SECONDS = 600.0
-# For each collective of a training. At NCCL's own 10 minutes its watchdog would abort all ranks while rank 0 waits for
-# a slow disk to save.
+# For each collective of a training. At NCCL's own 10 minutes its watchdog would abort all ranks
+# while rank 0 waits for a slow disk to save.
 COLLECTIVE_SECONDS = 1800.0
 _FINAL_BARRIER_SECONDS = 5.0
 # A request to end outweighs USR2, after which another job resumes.
@@ -44,7 +45,9 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """Where all ranks begin: at a full checkpoint or from nothing; `is_needed` is False if the run is complete."""
+    """Where all ranks begin: at a full checkpoint or from nothing; `is_needed` is False if the run
+    is complete.
+    """
 
     is_needed: bool
     full_path: str | None = None
@@ -61,7 +64,8 @@ class MissingRankError(RuntimeError):
 class RankGroup:
     """All ranks of a job: `hosts` by rank, and a gloo group for control, None if there is one rank.
 
-    The control group needs no device, and still works when the group that trains is broken: it reports a bad device.
+    The control group needs no device, and still works when the group that trains is broken: it
+    reports a bad device.
     """
 
     def __init__(self, rank: Rank, hosts: list[str], control: ProcessGroup | None) -> None:
@@ -90,9 +94,9 @@ class RankGroup:
             if is_peer_loss(error):
                 raise
             raise LaunchError(
-                f"job {self.rank.job}: {self.name(self.rank.rank)}: no broadcast by {self.name(0)} within "
-                f"{START_SECONDS:.0f} s; rank 0 hangs, or the file system of its checkpoints; look at its log in the "
-                "run's folder `submitit`"
+                f"job {self.rank.job}: {self.name(self.rank.rank)}: no broadcast by"
+                f" {self.name(0)} within {START_SECONDS:.0f} s; rank 0 hangs, or the file system of"
+                " its checkpoints; look at its log in the run's folder `submitit`"
             ) from error
         assert starts[0] is not None, "rank 0 passes one"
         if not starts[0].is_needed:  # rank 0, whose process holds the store, must not end first
@@ -105,8 +109,8 @@ class RankGroup:
 
         Raises:
             MissingRankError: on rank 0, naming all that did not take part.
-            RuntimeError: one of `is_peer_loss`, if another rank's process has ended; on the other ranks also if the
-                barrier failed on rank 0.
+            RuntimeError: one of `is_peer_loss`, if another rank's process has ended; on the other
+                ranks also if the barrier failed on rank 0.
         """
         if self._control is None:
             return [text]
@@ -118,7 +122,9 @@ class RankGroup:
             if missing is None:
                 raise
             names = [self.name(int(index)) for index in missing[1].split(",")]
-            if time.monotonic() - began < 0.9 * within_seconds:  # no time-out: a connection was closed
+            if (
+                time.monotonic() - began < 0.9 * within_seconds
+            ):  # no time-out: a connection was closed
                 raise PeerLossError(f"lost {', '.join(names)}") from error
             raise MissingRankError(names) from error
         texts = [""] * self.rank.world_size
@@ -136,25 +142,35 @@ def joined_ranks(rank: Rank, device: str) -> Iterator[RankGroup]:
     if rank.world_size == 1:
         yield RankGroup(rank, [platform.node()], None)
         return
-    os.environ.update(RANK=str(rank.rank), WORLD_SIZE=str(rank.world_size), LOCAL_RANK=str(rank.local_rank))
+    os.environ.update(
+        RANK=str(rank.rank), WORLD_SIZE=str(rank.world_size), LOCAL_RANK=str(rank.local_rank)
+    )
     if device == "cuda":
         torch.cuda.set_device(rank.local_rank)
     store, hosts = join(rank.rank, rank.world_size, rank.job, rank.num_restarts)
-    # No `device_id`: with it NCCL would make its communicator here, before the node check that names a bad rank.
+    # No `device_id`: with it NCCL would make its communicator here, before the node check that
+    # names a bad rank.
     torch.distributed.init_process_group(
-        _backend(device), store=PrefixStore("aiayn/group", store), rank=rank.rank, world_size=rank.world_size,
+        _backend(device),
+        store=PrefixStore("aiayn/group", store),
+        rank=rank.rank,
+        world_size=rank.world_size,
         timeout=datetime.timedelta(seconds=COLLECTIVE_SECONDS),
-    )  # fmt: skip
-    control = torch.distributed.new_group(backend="gloo", timeout=datetime.timedelta(seconds=START_SECONDS))
+    )
+    control = torch.distributed.new_group(
+        backend="gloo", timeout=datetime.timedelta(seconds=START_SECONDS)
+    )
     yield RankGroup(rank, hosts, control)
-    torch.distributed.destroy_process_group()  # not after an error: other ranks may hang in the middle of a reduction
+    # not after an error: other ranks may hang in the middle of a reduction
+    torch.distributed.destroy_process_group()
 
 
 def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:
-    """Return on all ranks alike whether to stop after this update; then the flag's `agreed` is the signal.
+    """Return on all ranks alike whether to stop after this update; then the flag's `agreed` is the
+    signal.
 
-    Of several ranks' signals it is that of the highest weight. They all-reduce one number after each update, which
-    takes milliseconds: tests/benchmarks/RESULTS.md.
+    Of several ranks' signals it is that of the highest weight. They all-reduce one number after
+    each update, which takes milliseconds: tests/benchmarks/RESULTS.md.
     """
     agreed = stop.signal_number
     if rank.world_size > 1:
@@ -169,16 +185,27 @@ def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:
 def rank_flags(rank: Rank, device: str) -> list[str]:
     """Return the flags that give fairseq its rank and world size.
 
-    A single rank needs them too: else fairseq starts a process for every GPU that it sees, each with a whole batch.
+    A single rank needs them too: else fairseq starts a process for every GPU that it sees, each
+    with a whole batch.
     """
     if rank.world_size == 1:
         return ["--distributed-world-size", "1"]
     return [
-        "--distributed-init-method", "env://", "--distributed-no-spawn",
-        "--distributed-world-size", str(rank.world_size), "--distributed-rank", str(rank.rank),
-        "--distributed-backend", _backend(device), "--ddp-backend", "legacy_ddp",
-        "--device-id", str(rank.local_rank), "--load-checkpoint-on-all-dp-ranks",
-    ]  # fmt: skip
+        "--distributed-init-method",
+        "env://",
+        "--distributed-no-spawn",
+        "--distributed-world-size",
+        str(rank.world_size),
+        "--distributed-rank",
+        str(rank.rank),
+        "--distributed-backend",
+        _backend(device),
+        "--ddp-backend",
+        "legacy_ddp",
+        "--device-id",
+        str(rank.local_rank),
+        "--load-checkpoint-on-all-dp-ranks",
+    ]
 
 
 def _backend(device: str) -> str:

@@ -1,6 +1,8 @@
-"""Defines the request that a job trains, and records the signals that end it early. It does not import torch.
+"""Defines the request that a job trains, and records the signals that end it early. It does not
+import torch.
 
-The request is pickled with the job, and unpickled by the copy of the code that was taken when the job was submitted.
+The request is pickled with the job, and unpickled by the copy of the code that was taken when the
+job was submitted.
 """
 
 import contextlib
@@ -22,10 +24,12 @@ from aiayn.train.fairseq_args import TrainingData
 class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """All that a job needs to train a run.
 
-    `training`, `seed` and the data-bin decide its tensors. On a cluster `num_earlier_jobs` of this training ran before
-    this one, of at most `max_num_jobs`; each of its nodes must have `gpus_per_node`, and the job must run the code in
-    `code_folder`, unless that is None. `prediction` goes into its record, and so does `beginning`, which is None unless
-    the training continues a shorter training, of the system `begins_from`, from the checkpoint at `beginning_path`.
+    `training`, `seed` and the data-bin decide its tensors. On a cluster `num_earlier_jobs` of this
+    training ran before this one, of at most `max_num_jobs`; each of its nodes must have
+    `gpus_per_node`, and the job must run the code in `code_folder`, unless that is None.
+    `prediction` goes into its record, and so does `beginning`, which is None unless the training
+    continues a shorter training, of the system `begins_from`, from the checkpoint at
+    `beginning_path`.
     """
 
     run: str
@@ -79,10 +83,11 @@ class NotedSignal:
 
 
 class StopFlag(NotedSignal):
-    """Set by TERM, INT, USR2 or HUP, in place of submitit's handlers; the training loop reads it after each update.
+    """Set by TERM, INT, USR2 or HUP, in place of submitit's handlers; the training loop reads it
+    after each update.
 
-    A cluster sends USR2 when the time is nearly up, and another job resumes; the other signals end the run, also if a
-    USR2 follows. `agreed` is the signal by which all ranks stop.
+    A cluster sends USR2 when the time is nearly up, and another job resumes; the other signals end
+    the run, also if a USR2 follows. `agreed` is the signal by which all ranks stop.
     """
 
     numbers = (*NotedSignal.numbers, signal.SIGUSR2)

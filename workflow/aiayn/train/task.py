@@ -1,4 +1,6 @@
-"""Registers our translation task: it saves its state, computes in its precision, and shares batches among ranks."""
+"""Registers our translation task: it saves its state, computes in its precision, and shares batches
+among ranks.
+"""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,7 +16,9 @@ OUT_OF_MEMORY = "out of memory"  # what fairseq's trainer looks for in an error
 
 
 def forget_validations() -> None:
-    """Reset early stopping's count: fairseq keeps it on a function, for all trainings of a process."""
+    """Reset early stopping's count: fairseq keeps it on a function, for all trainings of a
+    process.
+    """
     fairseq_cli.train.should_stop_early.best = None
     fairseq_cli.train.should_stop_early.num_runs = 0
 
@@ -23,35 +27,45 @@ def forget_validations() -> None:
 def _memory_required() -> Iterator[None]:
     """Let a lack of memory end the training, by an error with other words than torch's.
 
-    At torch's words fairseq omits the batch and continues: on one GPU without that batch, with accumulated gradients by
-    a wrong mean, on several ranks with reductions that do not match the other ranks'.
+    At torch's words fairseq omits the batch and continues: on one GPU without that batch, with
+    accumulated gradients by a wrong mean, on several ranks with reductions that do not match the
+    other ranks'.
     """
     try:
         yield
-    except RuntimeError as error:  # torch.OutOfMemoryError is one; others of CUDA have only the words
+    except (
+        RuntimeError
+    ) as error:  # torch.OutOfMemoryError is one; others of CUDA have only the words
         if not isinstance(error, torch.OutOfMemoryError) and OUT_OF_MEMORY not in str(error):
             raise
         raise RuntimeError(
-            f"{str(error).replace(OUT_OF_MEMORY, 'memory exhausted')}; no batch may be omitted: lower "
-            "max_tokens_per_batch in the system's file and raise batches_per_update by the same factor, take GPUs with "
-            "more memory, or end other processes on this GPU"
+            f"{str(error).replace(OUT_OF_MEMORY, 'memory exhausted')}; no batch may be omitted:"
+            " lower max_tokens_per_batch in the system's file and raise batches_per_update by the"
+            " same factor, take GPUs with more memory, or end other processes on this GPU"
         ) from error
 
 
 @dataclass
 class AiaynTranslationConfig(TranslationConfig):  # type: ignore[misc]
-    """fairseq's translation task, the precision that it computes in, and how many ranks share a batch."""
+    """fairseq's translation task, the precision that it computes in, and how many ranks share a
+    batch.
+    """
 
-    precision: str = field(default="fp32", metadata={"help": "fp32, tf32, or bf16 (autocast, fp32 weights)"})
-    ranks_per_batch: int = field(default=1, metadata={"help": "how many ranks share each batch's sentences"})
+    precision: str = field(
+        default="fp32", metadata={"help": "fp32, tf32, or bf16 (autocast, fp32 weights)"}
+    )
+    ranks_per_batch: int = field(
+        default=1, metadata={"help": "how many ranks share each batch's sentences"}
+    )
 
 
 @register_task("aiayn_translation", dataclass=AiaynTranslationConfig)
 class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     """fairseq's translation task, with the state that fairseq forgets when it resumes.
 
-    `num_target_tokens` counts target tokens trained on, end of sentence included, over all ranks and attempts. Early
-    stopping (`--patience`) counts in attributes of a function, which a restart resets.
+    `num_target_tokens` counts target tokens trained on, end of sentence included, over all ranks
+    and attempts. Early stopping (`--patience`) counts in attributes of a function, which a restart
+    resets.
     """
 
     def __init__(self, cfg: AiaynTranslationConfig, src_dict: Any, tgt_dict: Any) -> None:
@@ -62,14 +76,18 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
 
     def _computing(self, device_type: str) -> AbstractContextManager[Any]:
         """Return a context in which matrices are multiplied in the spec's precision."""
-        return torch.autocast(device_type, dtype=torch.bfloat16, enabled=self.cfg.precision == "bf16")
+        return torch.autocast(
+            device_type, dtype=torch.bfloat16, enabled=self.cfg.precision == "bf16"
+        )
 
-    def get_batch_iterator(self, *arguments: Any, num_shards: int = 1, shard_id: int = 0, **named: Any) -> Any:
+    def get_batch_iterator(
+        self, *arguments: Any, num_shards: int = 1, shard_id: int = 0, **named: Any
+    ) -> Any:
         """Return the batches of one rank, for training and validation alike.
 
-        With `ranks_per_batch` k, each run of k ranks shares the batches that one rank has with `num_shards` / k ranks:
-        an update is the same sentences on any number of ranks. A part without a sentence is fairseq's dummy batch, of
-        weight 0.
+        With `ranks_per_batch` k, each run of k ranks shares the batches that one rank has with
+        `num_shards` / k ranks: an update is the same sentences on any number of ranks. A part
+        without a sentence is fairseq's dummy batch, of weight 0.
         """
         num_parts = self.cfg.ranks_per_batch
         if num_shards % num_parts:  # decoding
@@ -77,18 +95,28 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         batches = super().get_batch_iterator(
             *arguments, num_shards=num_shards // num_parts, shard_id=shard_id // num_parts, **named
         )
-        # fairseq keeps iterators from one epoch to the next: a shared iterator is not divided again.
+        # fairseq keeps iterators from one epoch to the next: a shared iterator is not divided
+        # again.
         if num_parts > 1 and "ordered_batches" not in vars(batches):
             whole, part = batches.ordered_batches, shard_id % num_parts
-            batches.ordered_batches = lambda *order: [batch[part::num_parts] for batch in whole(*order)]
+            batches.ordered_batches = lambda *order: [
+                batch[part::num_parts] for batch in whole(*order)
+            ]
         return batches
 
     def train_step(
-        self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
+        self,
+        sample: Any,
+        model: Any,
+        criterion: Any,
+        optimizer: Any,
+        update_num: int,
+        ignore_grad: bool = False,
     ) -> tuple[Any, Any, Any]:
         """Do one forward and backward pass.
 
-        fairseq's own switches autocast off on a GPU, and its `--bf16` needs a TPU and bfloat16 weights.
+        fairseq's own switches autocast off on a GPU, and its `--bf16` needs a TPU and bfloat16
+        weights.
         """
         model.train()
         model.set_num_updates(update_num)
@@ -103,8 +131,8 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     def valid_step(self, sample: Any, model: Any, criterion: Any) -> tuple[Any, Any, Any]:
         """Validate in the precision of training.
 
-        If memory is short, fairseq frees the gradients and validates that batch again, which changes no number; without
-        gradients to free, the training ends.
+        If memory is short, fairseq frees the gradients and validates that batch again, which
+        changes no number; without gradients to free, the training ends.
         """
         has_gradients = any(parameter.grad is not None for parameter in model.parameters())
         required = nullcontext() if has_gradients else _memory_required()
@@ -116,10 +144,14 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         """Count the tokens of a training step; fairseq passes the outputs of all ranks."""
         super().reduce_metrics(logging_outputs, criterion)
         if criterion.training:
-            self.num_target_tokens += int(sum(int(output.get("ntokens", 0)) for output in logging_outputs))
+            self.num_target_tokens += int(
+                sum(int(output.get("ntokens", 0)) for output in logging_outputs)
+            )
 
     def get_checkpoint_dict(self) -> dict[str, dict[str, Any]]:
-        """Return this task's state for a full checkpoint; fairseq stores it under the class's name."""
+        """Return this task's state for a full checkpoint; fairseq stores it under the class's
+        name.
+        """
         stopping = fairseq_cli.train.should_stop_early
         state = {
             "num_target_tokens": self.num_target_tokens,

@@ -1,4 +1,6 @@
-"""Says which GPUs and drivers the builds of torch support, and which build to install instead. It imports no torch."""
+"""Says which GPUs and drivers the builds of torch support, and which build to install instead. It
+imports no torch.
+"""
 
 import importlib.metadata
 from collections.abc import Iterable
@@ -10,7 +12,9 @@ Capability = tuple[int, int]
 
 
 class CudaBuild(msgspec.Struct, frozen=True, kw_only=True):
-    """A build of torch for a version of CUDA: the compute capabilities that it has kernels for, and its driver."""
+    """A build of torch for a version of CUDA: the compute capabilities that it has kernels for, and
+    its driver.
+    """
 
     name: str  # as in the address of its index
     cuda: str
@@ -19,21 +23,30 @@ class CudaBuild(msgspec.Struct, frozen=True, kw_only=True):
     min_driver: int
 
 
-# Newest first; torch 2.11 to 2.13. Kernels: torch.cuda.get_arch_list(), as published with each build. Drivers: NVIDIA,
-# CUDA Toolkit Release Notes, "CUDA Toolkit and Minimum Required Driver Version for CUDA Minor Version Compatibility".
+# Newest first; torch 2.11 to 2.13. Kernels: torch.cuda.get_arch_list(), as published with each
+# build. Drivers: NVIDIA, CUDA Toolkit Release Notes, "CUDA Toolkit and Minimum Required Driver
+# Version for CUDA Minor Version Compatibility".
 CUDA_BUILDS = (
     CudaBuild(name="cu130", cuda="13.0", lowest=(7, 5), highest=(12, 1), min_driver=580),
     CudaBuild(name="cu126", cuda="12.6", lowest=(6, 0), highest=(9, 0), min_driver=525),
 )
 # NVIDIA, CUDA C++ Programming Guide, "Compute Capabilities"; by the names in hardware.yaml.
 CAPABILITY_BY_GPU: dict[str, Capability] = {
-    "K80": (3, 7), "K40": (3, 5), "M40": (5, 2), "P100": (6, 0), "V100": (7, 0), "T4": (7, 5), "A100": (8, 0),
-    "H100": (9, 0), "H200": (9, 0),
-}  # fmt: skip
+    "K80": (3, 7),
+    "K40": (3, 5),
+    "M40": (5, 2),
+    "P100": (6, 0),
+    "V100": (7, 0),
+    "T4": (7, 5),
+    "A100": (8, 0),
+    "H100": (9, 0),
+    "H200": (9, 0),
+}
 
 
 def installed_build(version: str | None = None) -> CudaBuild | None:
-    """Return the build of the installed torch, or of a `version`; None for a CPU build, and one that is not known.
+    """Return the build of the installed torch, or of a `version`; None for a CPU build, and one
+    that is not known.
 
     The package index's build for Linux has no suffix: it is the newest.
     """
@@ -43,13 +56,16 @@ def installed_build(version: str | None = None) -> CudaBuild | None:
         except importlib.metadata.PackageNotFoundError:
             return None
     suffix = version.partition("+")[2]
-    return next((build for build in CUDA_BUILDS if build.name == (suffix or CUDA_BUILDS[0].name)), None)
+    return next(
+        (build for build in CUDA_BUILDS if build.name == (suffix or CUDA_BUILDS[0].name)), None
+    )
 
 
 def has_kernels(capability: Capability, architectures: Iterable[str]) -> bool:
     """Return whether torch's kernels, as `sm_75` or `compute_120`, run on a GPU of this capability.
 
-    A binary kernel runs on GPUs of the same major version that are not older; intermediate code on any newer GPU.
+    A binary kernel runs on GPUs of the same major version that are not older; intermediate code on
+    any newer GPU.
     """
     for architecture in architectures:
         kind, _, digits = architecture.partition("_")
@@ -63,14 +79,23 @@ def has_kernels(capability: Capability, architectures: Iterable[str]) -> bool:
 
 
 def refuse_gpu(gpu: str, capability: Capability) -> str:
-    """Return the sentence on a GPU for which the installed torch has no kernels, with the build that has them."""
-    words = f"{gpu} (compute capability {capability[0]}.{capability[1]}): the installed torch has no kernels for it"
+    """Return the sentence on a GPU for which the installed torch has no kernels, with the build
+    that has them.
+    """
+    words = (
+        f"{gpu} (compute capability {capability[0]}.{capability[1]}): the installed torch has no"
+        " kernels for it"
+    )
     return f"{words}; {advise_build(capability)}"
 
 
 def refuse_driver(driver: int, build: CudaBuild, capability: Capability | None = None) -> str:
-    """Return the sentence on a driver that is too old for a build, with the build that it supports."""
-    words = f"NVIDIA driver {driver}, but torch for CUDA {build.cuda} needs {build.min_driver} or newer"
+    """Return the sentence on a driver that is too old for a build, with the build that it
+    supports.
+    """
+    words = (
+        f"NVIDIA driver {driver}, but torch for CUDA {build.cuda} needs {build.min_driver} or newer"
+    )
     return f"{words}; {advise_build(capability, driver)}, or have the driver updated"
 
 
@@ -79,12 +104,19 @@ def advise_build(capability: Capability | None = None, driver: int | None = None
     for build in CUDA_BUILDS:
         is_fitting = capability is None or build.lowest <= capability <= build.highest
         if is_fitting and (driver is None or driver >= build.min_driver):
-            return f"install the build for CUDA {build.cuda}: `make install TORCH_INDEX_URL={INDEX}{build.name}`"
+            return (
+                f"install the build for CUDA {build.cuda}: `make install"
+                f" TORCH_INDEX_URL={INDEX}{build.name}`"
+            )
     return "no build of torch 2.11 or newer supports that: use another GPU"
 
 
-def check_gpu(gpu: str, capability: Capability | None, driver: int | None, build: CudaBuild | None = None) -> str:
-    """Return why the installed torch (or `build`) cannot use a GPU, '' if it can or nothing is known."""
+def check_gpu(
+    gpu: str, capability: Capability | None, driver: int | None, build: CudaBuild | None = None
+) -> str:
+    """Return why the installed torch (or `build`) cannot use a GPU, '' if it can or nothing is
+    known.
+    """
     build = build or installed_build()
     if build is None:
         return ""

@@ -1,4 +1,6 @@
-"""Trains one rank of a run inside its job (section 5), by fairseq in this process, from the newest whole checkpoint."""
+"""Trains one rank of a run inside its job (section 5), by fairseq in this process, from the newest
+whole checkpoint.
+"""
 
 import contextlib
 import logging
@@ -48,11 +50,14 @@ SIGNAL_SECONDS = 2.0  # between the ends of a data loader and of its rank, if a 
 
 
 class StopTraining(BaseException):
-    """A signal ends the training after it has saved; no `Exception`, so that fairseq does not catch it."""
+    """A signal ends the training after it has saved; no `Exception`, so that fairseq does not catch
+    it.
+    """
 
 
 def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
-    """Train to the end, or to a signal (`stop.agreed` is it then); rank 0 keeps the run's attempts and its record.
+    """Train to the end, or to a signal (`stop.agreed` is it then); rank 0 keeps the run's attempts
+    and its record.
 
     Raises:
         LaunchError: if another process is training this run, or a node is bad.
@@ -74,10 +79,20 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
 
 
 class RankTraining:
-    """The training of one rank, a worker unless it is `RankZero`; `device` is `cpu` or `cuda`, as found here."""
+    """The training of one rank, a worker unless it is `RankZero`; `device` is `cpu` or `cuda`, as
+    found here.
+    """
 
-    def __init__(self, request: TrainingRequest, rank: Rank, group: RankGroup, stop: StopFlag, device: str) -> None:
-        self.request, self.rank, self.group, self.stop, self.device = request, rank, group, stop, device
+    def __init__(
+        self, request: TrainingRequest, rank: Rank, group: RankGroup, stop: StopFlag, device: str
+    ) -> None:
+        self.request, self.rank, self.group, self.stop, self.device = (
+            request,
+            rank,
+            group,
+            stop,
+            device,
+        )
         self.folder = request.folder
         self.tally = EnergyTally()
 
@@ -92,7 +107,9 @@ class RankTraining:
                 pass
             except RuntimeError as error:
                 if is_lost_loader(error) and self.stop.wait_for_signal(SIGNAL_SECONDS):
-                    raise PeerLossError("a signal to all of the job's processes ended a data loader") from error
+                    raise PeerLossError(
+                        "a signal to all of the job's processes ended a data loader"
+                    ) from error
                 raise
 
     def train_with_fairseq(self, start: Start) -> None:
@@ -103,9 +120,11 @@ class RankTraining:
         request, training = self.request, self.request.training
         save_folder = self.folder.checkpoints_path
         keeper = CheckpointKeeper(
-            save_folder, num_models=request.num_models, updates=training.updates,
+            save_folder,
+            num_models=request.num_models,
+            updates=training.updates,
             save_interval_updates=training.save_interval_updates,
-        )  # fmt: skip
+        )
 
         with metered(self.tally, request, self.rank, self.group, self.device):
             compat.install_saving(
@@ -116,9 +135,13 @@ class RankTraining:
             )
             forget_validations()
             flags = train_flags(
-                training, request.data, seed=request.seed, save_folder=str(save_folder), device=self.device,
+                training,
+                request.data,
+                seed=request.seed,
+                save_folder=str(save_folder),
+                device=self.device,
                 num_ranks=self.rank.world_size,
-            )  # fmt: skip
+            )
             flags += rank_flags(self.rank, self.device)
             flags += ["--restore-file", start.full_path] if start.full_path else []
             with keeper.closed_at_end():
@@ -126,7 +149,9 @@ class RankTraining:
 
 
 class RankZero(RankTraining):
-    """The training of rank 0, which holds the run's lock, finds the checkpoint to resume from, records the attempt."""
+    """The training of rank 0, which holds the run's lock, finds the checkpoint to resume from,
+    records the attempt.
+    """
 
     started: Started
     torn_paths: list[Path]
@@ -135,18 +160,22 @@ class RankZero(RankTraining):
     def run(self) -> None:
         """Train under the run's lock, if the run is not done.
 
-        Work that may take minutes precedes the broadcast, because the check's time-outs begin there.
+        Work that may take minutes precedes the broadcast, because the check's time-outs begin
+        there.
         """
         with contextlib.ExitStack() as stack:
             with rank_error_recorded(self.folder, self.rank):
                 stack.enter_context(rank_lock(self.folder))
                 is_done = self.folder.is_done()
-                start = self.group.broadcast_start(Start(is_needed=False) if is_done else self._prepare_attempt())
+                start = self.group.broadcast_start(
+                    Start(is_needed=False) if is_done else self._prepare_attempt()
+                )
             if not is_done:
                 self._attempt(start)
 
     def _prepare_attempt(self) -> Start:
-        """Clean up after earlier attempts, record the start, and return where training begins: at a checkpoint, or not.
+        """Clean up after earlier attempts, record the start, and return where training begins: at a
+        checkpoint, or not.
 
         It is not needed if that checkpoint is the last.
         """
@@ -180,18 +209,26 @@ class RankZero(RankTraining):
         try:
             with _log_added(folder.log_path):
                 for torn_path in self.torn_paths:
-                    logger.warning(f"{torn_path}: torn; resuming from update {self.started.update} instead")
+                    logger.warning(
+                        f"{torn_path}: torn; resuming from update {self.started.update} instead"
+                    )
                 if start.is_needed:
                     check_node(self.group, self.device)
                     self._require_same_machine()
                     self.train_with_fairseq(start)
             ended = utc_now()
             record = make_record(
-                self.request, self.started, num_ranks=self.rank.world_size, until=ended,
-                sha256_by_path=self.input_sha256_by_path, energy=tally.energy,
-            )  # fmt: skip
+                self.request,
+                self.started,
+                num_ranks=self.rank.world_size,
+                until=ended,
+                sha256_by_path=self.input_sha256_by_path,
+                energy=tally.energy,
+            )
         except StopTraining:
-            reason = f"asked by {self.stop.agreed.name if self.stop.agreed else 'an unknown signal'}"
+            reason = (
+                f"asked by {self.stop.agreed.name if self.stop.agreed else 'an unknown signal'}"
+            )
             folder.end_attempt(outcome="stopped", reason=reason, energy=tally.energy)
             return
         except BaseException as error:
@@ -200,23 +237,38 @@ class RankZero(RankTraining):
             if outcome == "stopped" and self.rank.world_size == 1:
                 return
             raise
-        folder.end_attempt(update=record.updates, outcome="done", reason="", time=ended, energy=tally.energy)
+        folder.end_attempt(
+            update=record.updates, outcome="done", reason="", time=ended, energy=tally.energy
+        )
         write_record(record, folder.done_path)
 
     def _classify_failure(self, error: BaseException) -> tuple[Outcome, str]:
         """Return outcome and reason of an attempt that an error ended.
 
-        The loss of another rank's process is only a symptom: the attempt failed if that rank has recorded an error of
-        its own, else it was killed, and the next attempt may succeed. A data loader that is lost when a signal comes
-        got that signal too: the attempt was stopped before it could save.
+        The loss of another rank's process is only a symptom: the attempt failed if that rank has
+        recorded an error of its own, else it was killed, and the next attempt may succeed. A data
+        loader that is lost when a signal comes got that signal too: the attempt was stopped before
+        it could save.
         """
         if is_lost_loader(error) and (number := self.stop.wait_for_signal(SIGNAL_SECONDS)):
-            return "stopped", f"asked by {number.name}, which also ended a data loader before the training could save"
+            return (
+                "stopped",
+                (
+                    f"asked by {number.name}, which also ended a data loader before the training"
+                    " could save"
+                ),
+            )
         if not is_peer_loss(error):
             return "failed", describe_rank_error(0, error)
         others = self.folder.rank_errors()
         if self.stop.signal_number is not None and not others:
-            return "stopped", f"asked by {self.stop.signal_number.name}, which ended another rank before all had saved"
+            return (
+                "stopped",
+                (
+                    f"asked by {self.stop.signal_number.name}, which ended another rank before all"
+                    " had saved"
+                ),
+            )
         lost = f"another rank was killed: {describe_error(error).partition('. ')[0]}"
         return ("failed", others[0]) if others else ("lost", lost)
 
@@ -228,23 +280,34 @@ class RankZero(RankTraining):
             return
         if earlier[0].device != started.device:
             raise LaunchError(
-                f"{self.request.run}: began on {earlier[0].device}, this is {started.device}; resume it where it "
-                "began, or start again with `aiayn train --fresh`"
+                f"{self.request.run}: began on {earlier[0].device}, this is {started.device};"
+                " resume it where it began, or start again with `aiayn train --fresh`"
             )
         if earlier[-1].threads_per_rank != started.threads_per_rank:
-            logger.warning("resumed with another number of threads: from here on sums are rounded in another order")
+            logger.warning(
+                "resumed with another number of threads: from here on sums are rounded in another"
+                " order"
+            )
 
 
 @contextlib.contextmanager
 def _log_added(path: Path) -> Iterator[None]:
-    """Let the root logger also write to a file, in fairseq's format, with the error that ends the block."""
+    """Let the root logger also write to a file, in fairseq's format, with the error that ends the
+    block.
+    """
     handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s | %(levelname)s | %(name)s | %(message)s", "%Y-%m-%d %H:%M:%S"))
+    handler.setFormatter(
+        logging.Formatter(
+            "%(asctime)s | %(levelname)s | %(name)s | %(message)s", "%Y-%m-%d %H:%M:%S"
+        )
+    )
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)
     root.setLevel(logging.INFO)  # for fairseq's statistics, the source of progress
-    logging.getLogger("fairseq").setLevel(logging.INFO)  # a driver, in which `debug` trains, sets a higher level
+    logging.getLogger("fairseq").setLevel(
+        logging.INFO
+    )  # a driver, in which `debug` trains, sets a higher level
     try:
         yield
     except Exception:

@@ -34,8 +34,8 @@ def hash_inputs(request: TrainingRequest) -> dict[PurePath, str]:
     path = Path(request.binarized_path)
     if not path.is_file():
         raise LaunchError(
-            f"{platform.node()}: {path}: no such file on this host, an input of this training; make it again, or mount "
-            "its folder in the job's container"
+            f"{platform.node()}: {path}: no such file on this host, an input of this training; make"
+            " it again, or mount its folder in the job's container"
         )
     return {path: file_sha256(path)}
 
@@ -49,7 +49,8 @@ def make_record(
     sha256_by_path: dict[PurePath, str],
     energy: Energy | None,
 ) -> TrainRecord:
-    """Return the record of a training whose newest attempt `started`, ended at `until` (UTC) and drew `energy`.
+    """Return the record of a training whose newest attempt `started`, ended at `until` (UTC) and
+    drew `energy`.
 
     Raises:
         CheckpointError: if its last checkpoints do not exist.
@@ -58,7 +59,9 @@ def make_record(
     full_path, _ = newest_whole_full(folder)
     models = list_checkpoints(folder, "model")
     if full_path is None or not models:
-        raise CheckpointError(f"{folder}: trained, but its last checkpoints are gone; start again with `--fresh`")
+        raise CheckpointError(
+            f"{folder}: trained, but its last checkpoints are gone; start again with `--fresh`"
+        )
     state = load_checkpoint(full_path)["extra_state"][AiaynTranslationTask.__name__]
     tensors = load_checkpoint(models[-1], is_checked=True)["model"]
     summary = summarise_attempts(request.folder.events(), until=until)
@@ -96,10 +99,16 @@ def make_record(
 
 
 def _attention_kernels(training: TrainingSpec) -> str:
-    """Return the kernels of a GPU's attention; '' where the model's attention is not ours, or is no torch kernel's."""
+    """Return the kernels of a GPU's attention; '' where the model's attention is not ours, or is no
+    torch kernel's.
+    """
     if training.architecture != "transformer" or training.attention == "additive":
         return ""
     return chosen_kernels(
-        num_heads=training.num_heads, d_k=training.d_k, d_v=training.d_v, p_drop=training.p_drop_attention,
-        dtype=torch.bfloat16 if training.precision == "bf16" else torch.float32, device=torch.device("cuda"),
-    )  # fmt: skip
+        num_heads=training.num_heads,
+        d_k=training.d_k,
+        d_v=training.d_v,
+        p_drop=training.p_drop_attention,
+        dtype=torch.bfloat16 if training.precision == "bf16" else torch.float32,
+        device=torch.device("cuda"),
+    )

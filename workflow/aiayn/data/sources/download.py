@@ -1,8 +1,10 @@
-"""Downloads published files into a folder, from one address after the other, and verifies each by its checksum.
+"""Downloads published files into a folder, from one address after the other, and verifies each by
+its checksum.
 
-A file gets its name only when it is verified. Until then it is `.<name>.<key>.partial`, from which this or a
-later start continues; `key` is of the checksum, so bytes of two editions are never joined. A file without a published
-checksum is never continued: a wrong continuation would go unnoticed. What fails is renamed to `<name>.wrong`.
+A file gets its name only when it is verified. Until then it is `.<name>.<key>.partial`, from which
+this or a later start continues; `key` is of the checksum, so bytes of two editions are never
+joined. A file without a published checksum is never continued: a wrong continuation would go
+unnoticed. What fails is renamed to `<name>.wrong`.
 """
 
 import contextlib
@@ -33,7 +35,9 @@ MAX_ATTEMPTS = 5  # in a row that bring nothing new, at one place
 MAX_WAIT_SECONDS = 120.0
 CONNECT_TIMEOUT_SECONDS = 30.0
 READ_TIMEOUT_SECONDS = 60.0  # between two blocks, not for the whole file
-PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})  # statmt.org answers 503 when it is busy
+PASSING_STATUSES = frozenset(
+    {408, 425, 429, 500, 502, 503, 504}
+)  # statmt.org answers 503 when it is busy
 _BLOCK_BYTES = 1 << 20
 _CONTENT_RANGE = re.compile(r"bytes (?P<start>\d+)-\d+/(?P<total>\d+|\*)")
 
@@ -41,7 +45,8 @@ _CONTENT_RANGE = re.compile(r"bytes (?P<start>\d+)-\d+/(?P<total>\d+|\*)")
 class PublishedFile(msgspec.Struct, frozen=True):
     """A file and its URLs, in order; the mirrors of all editions are tried before any public place.
 
-    `num_bytes` is None and `checksum` is `unknown` where none is published. `edition` is the caller's name for it.
+    `num_bytes` is None and `checksum` is `unknown` where none is published. `edition` is the
+    caller's name for it.
     """
 
     name: str
@@ -53,7 +58,9 @@ class PublishedFile(msgspec.Struct, frozen=True):
 
 
 class FoundFile(msgspec.Struct, frozen=True):
-    """A verified file; `url` is its source, '' if the file existed; `checked_by` is an algorithm, or `unknown`."""
+    """A verified file; `url` is its source, '' if the file existed; `checked_by` is an algorithm,
+    or `unknown`.
+    """
 
     path: Path
     url: str
@@ -82,15 +89,18 @@ def named_mirror(mirror: str | None) -> str | None:
         return mirror
     folder = Path(mirror).expanduser()
     if not folder.is_dir():
-        raise ConfigError(f"mirror {mirror!r}: no such folder; expected a folder, file://, http:// or https://")
+        raise ConfigError(
+            f"mirror {mirror!r}: no such folder; expected a folder, file://, http:// or https://"
+        )
     return folder.absolute().as_uri()
 
 
 def download_file(editions: Sequence[PublishedFile], folder: Path) -> FoundFile:
-    """Return one of several editions of a file: one that lies in `folder`, else the first that a place gives whole.
+    """Return one of several editions of a file: one that lies in `folder`, else the first that a
+    place gives whole.
 
-    An address that gives nothing new is tried again with exponential backoff: waits double, each with jitter of up to a
-    half. A server's own Retry-After is obeyed, up to `MAX_WAIT_SECONDS`.
+    An address that gives nothing new is tried again with exponential backoff: waits double, each
+    with jitter of up to a half. A server's own Retry-After is obeyed, up to `MAX_WAIT_SECONDS`.
 
     Raises:
         FetchError: naming every place, what it gave and what to do.
@@ -111,23 +121,29 @@ def download_file(editions: Sequence[PublishedFile], folder: Path) -> FoundFile:
     mirror = os.environ.get(MIRROR_VARIABLE)
     now = f" (now {mirror})" if mirror else ""
     next_step = (
-        f"try later, or name a copy with --mirror or {MIRROR_VARIABLE}{now}, laid out as <base>/<mirror_folder>/<path>"
-        ", or put an archive into --archives-folder"
+        f"try later, or name a copy with --mirror or {MIRROR_VARIABLE}{now}, laid out as"
+        " <base>/<mirror_folder>/<path>, or put an archive into --archives-folder"
     )
     if len(reasons) == 1:
         raise FetchError(f"{reasons[0]}; {next_step}")
     listed = "".join(f"\n  {reason}" for reason in reasons)
-    raise FetchError(f"{editions[0].name}: no address gives the published file:{listed}\n{next_step}")
+    raise FetchError(
+        f"{editions[0].name}: no address gives the published file:{listed}\n{next_step}"
+    )
 
 
 def places_of(editions: Sequence[PublishedFile]) -> list[tuple[PublishedFile, str]]:
-    """Return each edition with each of its URLs, in the order in which they are tried: all mirrors first."""
+    """Return each edition with each of its URLs, in the order in which they are tried: all mirrors
+    first.
+    """
     places = [(edition, url) for edition in editions for url in edition.mirror_urls]
     return places + [(edition, url) for edition in editions for url in edition.urls]
 
 
 def missing_bytes(editions: Sequence[PublishedFile], folder: Path) -> int:
-    """Return how many bytes a download would add to `folder`, by the first edition's published size, 0 if unknown."""
+    """Return how many bytes a download would add to `folder`, by the first edition's published
+    size, 0 if unknown.
+    """
     if any((folder / edition.name).exists() for edition in editions):
         return 0
     first = editions[0]
@@ -137,7 +153,8 @@ def missing_bytes(editions: Sequence[PublishedFile], folder: Path) -> int:
 
 
 def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFile:
-    """Compare a file with what was published of it, size first; where that is no SHA-256, say so and what is seen.
+    """Compare a file with what was published of it, size first; where that is no SHA-256, say so
+    and what is seen.
 
     Raises:
         WrongFileError: naming the file, or its URL, with what was found and what was expected.
@@ -145,16 +162,23 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
     """
     place, num_bytes = url or path, path.stat().st_size
     if published.num_bytes not in (None, num_bytes):
-        raise WrongFileError(f"{place}: {num_bytes} bytes, expected {published.num_bytes}: not the published file")
+        raise WrongFileError(
+            f"{place}: {num_bytes} bytes, expected {published.num_bytes}: not the published file"
+        )
     algorithm, expected = split_checksum(published.checksum)
     sha256 = file_sha256(path)
     digest = sha256 if algorithm in ("sha256", UNKNOWN) else _weak_digest(path, algorithm)
     if expected and digest != expected:
         raise WrongFileError(
-            f"{place}: {algorithm} {digest}, expected {expected}: not the published file, or torn on its way"
+            f"{place}: {algorithm} {digest}, expected {expected}: not the published file, or torn"
+            " on its way"
         )
     if algorithm != "sha256":
-        checked = f"checked by {algorithm} alone" if expected else "NOT checked: no checksum of it is published"
+        checked = (
+            f"checked by {algorithm} alone"
+            if expected
+            else "NOT checked: no checksum of it is published"
+        )
         _LOG.warning("%s: %s; seen: %d bytes, sha256 %s", place, checked, num_bytes, sha256)
     return FoundFile(path, url, num_bytes, sha256, algorithm, published.edition)
 
@@ -169,7 +193,9 @@ def _download_from(published: PublishedFile, url: str, folder: Path) -> FoundFil
             raise AddressError(f"{url}: no such file") from error
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / f".{published.name}.lock", published.name):
-        with contextlib.suppress(FileNotFoundError, WrongFileError):  # another process may have brought it
+        with contextlib.suppress(
+            FileNotFoundError, WrongFileError
+        ):  # another process may have brought it
             return verify_file(folder / published.name, published)
         was_begun = _num_bytes_of(_partial_path(published, folder)) > 0
         try:
@@ -177,7 +203,10 @@ def _download_from(published: PublishedFile, url: str, folder: Path) -> FoundFil
         except WrongFileError as error:
             if not was_begun:
                 raise
-            _LOG.warning("%s; it was put together from two downloads: receiving it once more as a whole", error)
+            _LOG.warning(
+                "%s; it was put together from two downloads: receiving it once more as a whole",
+                error,
+            )
             return _receive_and_verify(published, url, folder)
 
 
@@ -197,7 +226,8 @@ def _receive_and_verify(published: PublishedFile, url: str, folder: Path) -> Fou
 def _receive(url: str, partial_path: Path, published: PublishedFile) -> None:
     """Write what an http(s) URL gives, after what is there already; try again while that may help.
 
-    An attempt that brought new bytes does not count, so that a server that drops every connection is read to the end.
+    An attempt that brought new bytes does not count, so that a server that drops every connection
+    is read to the end.
     """
     num_failures, most_bytes = 0, _num_bytes_of(partial_path)
     while True:
@@ -214,7 +244,13 @@ def _receive(url: str, partial_path: Path, published: PublishedFile) -> None:
                 raise AddressError(f"{url}: {error} (attempt {num_failures})") from error
             wait_seconds = 2.0 ** (num_failures - 1) * random.uniform(0.5, 1.0)
             wait_seconds = min(MAX_WAIT_SECONDS, max(wait_seconds, _asked_seconds(error)))
-            _LOG.warning("%s: %s; %d bytes are there; trying again in %.1f s", url, error, reached, wait_seconds)
+            _LOG.warning(
+                "%s: %s; %d bytes are there; trying again in %.1f s",
+                url,
+                error,
+                reached,
+                wait_seconds,
+            )
             time.sleep(wait_seconds)
 
 
@@ -231,20 +267,25 @@ def _asked_seconds(error: Exception) -> float:
 def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
     """Ask once, from the first byte that is missing; for none, do not ask.
 
-    Bytes are taken as they are sent, whatever Content-Encoding says, and as soon as they are there: `iter_content`
-    would unpack a .tgz that a server labels as gzip-encoded, and drops what it has of a block when a connection breaks.
+    Bytes are taken as they are sent, whatever Content-Encoding says, and as soon as they are there:
+    `iter_content` would unpack a .tgz that a server labels as gzip-encoded, and drops what it has
+    of a block when a connection breaks.
     """
     start = _num_bytes_of(partial_path)
     if start and start == num_bytes:
         return
     if start:
         _LOG.info("%s: continuing after %d bytes", url, start)
-    headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"} | ({"Range": f"bytes={start}-"} if start else {})
+    headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"} | (
+        {"Range": f"bytes={start}-"} if start else {}
+    )
     timeouts = (CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS)
     with requests.get(url, stream=True, timeout=timeouts, headers=headers) as response:
         start, total_bytes = _accepted_range(url, response, partial_path, start)
         if None not in (num_bytes, total_bytes) and num_bytes != total_bytes:
-            raise AddressError(f"{url}: offers {total_bytes} bytes, the published file has {num_bytes}")
+            raise AddressError(
+                f"{url}: offers {total_bytes} bytes, the published file has {num_bytes}"
+            )
         expected_bytes = total_bytes if total_bytes is not None else num_bytes
         name = url.rpartition("/")[2]
         with (
@@ -259,15 +300,23 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
                 partial.write(block)
                 bar.update(len(block))
     if expected_bytes is not None and position < expected_bytes:
-        raise requests.ConnectionError(f"the answer ended after {position} of {expected_bytes} bytes")
+        raise requests.ConnectionError(
+            f"the answer ended after {position} of {expected_bytes} bytes"
+        )
 
 
-def _accepted_range(url: str, response: requests.Response, partial_path: Path, start: int) -> tuple[int, int | None]:
-    """Return where an answer's bytes begin, and how many the whole file has, where the server says so; or raise."""
+def _accepted_range(
+    url: str, response: requests.Response, partial_path: Path, start: int
+) -> tuple[int, int | None]:
+    """Return where an answer's bytes begin, and how many the whole file has, where the server says
+    so; or raise.
+    """
     status = f"{response.status_code} {response.reason}"
     if response.status_code in PASSING_STATUSES:
         raise requests.HTTPError(status, response=response)
-    if response.status_code == 416:  # no bytes from there on: the partial file is too long, or of another file
+    if (
+        response.status_code == 416
+    ):  # no bytes from there on: the partial file is too long, or of another file
         partial_path.unlink(missing_ok=True)
         raise requests.HTTPError(f"{status}; starting over", response=response)
     if response.status_code not in (200, 206):
@@ -279,7 +328,10 @@ def _accepted_range(url: str, response: requests.Response, partial_path: Path, s
         return 0, int(length) if length.isdecimal() else None
     match = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
     if match is None or int(match["start"]) != start:
-        raise AddressError(f"{url}: asked for bytes from {start}, answered {response.headers.get('Content-Range')!r}")
+        raise AddressError(
+            f"{url}: asked for bytes from {start}, answered"
+            f" {response.headers.get('Content-Range')!r}"
+        )
     return start, int(match["total"]) if match["total"] != "*" else None
 
 
@@ -309,12 +361,16 @@ def _partial_path(published: PublishedFile, folder: Path) -> Path:
 
 def _weak_digest(path: Path, algorithm: str) -> str:
     with path.open("rb") as content:
-        return hashlib.file_digest(content, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
+        return hashlib.file_digest(
+            content, lambda: hashlib.new(algorithm, usedforsecurity=False)
+        ).hexdigest()
 
 
 @contextlib.contextmanager
 def _locked(path: Path, name: str) -> Iterator[None]:
-    """Let one process at a time download a file: two corpora share archives, and are fetched at once."""
+    """Let one process at a time download a file: two corpora share archives, and are fetched at
+    once.
+    """
     with path.open("wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -322,5 +378,9 @@ def _locked(path: Path, name: str) -> Iterator[None]:
             _LOG.info("%s: being downloaded by another process; waiting for it", name)
             fcntl.flock(lock, fcntl.LOCK_EX)
         except OSError as error:  # a file system without locks
-            _LOG.warning("%s: cannot be locked (%s): do not let another process download it", name, error.strerror)
+            _LOG.warning(
+                "%s: cannot be locked (%s): do not let another process download it",
+                name,
+                error.strerror,
+            )
         yield

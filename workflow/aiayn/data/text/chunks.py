@@ -1,4 +1,6 @@
-"""Work on line-aligned text in chunks, in processes: results are in order, memory is that of the chunks in flight."""
+"""Work on line-aligned text in chunks, in processes: results are in order, memory is that of the
+chunks in flight.
+"""
 
 import contextlib
 import itertools
@@ -28,7 +30,9 @@ Result = TypeVar("Result")
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """The same lines of every side, by where their bytes begin and end in its file; `first_line` counts from 1."""
+    """The same lines of every side, by where their bytes begin and end in its file; `first_line`
+    counts from 1.
+    """
 
     path_by_language: dict[str, Path]
     first_line: int
@@ -62,11 +66,13 @@ def map_chunks(
 ) -> Iterator[Result]:
     """Yield `work(chunk)` for all chunks of line-aligned files, in their order.
 
-    Lines end at LF alone, and the last one may lack it. Work is pickled once for each process; these are spawned, as a
-    fork beside other libraries' threads can hang. A text too short to be worth a second process is worked on here.
+    Lines end at LF alone, and the last one may lack it. Work is pickled once for each process;
+    these are spawned, as a fork beside other libraries' threads can hang. A text too short to be
+    worth a second process is worked on here.
 
     Raises:
-        CorpusError: naming each file and its count, if these differ or are 0; if a process was killed.
+        CorpusError: naming each file and its count, if these differ or are 0; if a process was
+        killed.
         Exception: whatever `work` raises, as itself.
     """
     num_lines = agreed_num_lines({path: count_lines(path) for path in path_by_language.values()})
@@ -83,12 +89,20 @@ def map_chunks(
 
 def _find_chunks(path_by_language: Mapping[str, Path], num_lines: int) -> Iterator[Chunk]:
     with contextlib.ExitStack() as opened:
-        sides = {language: opened.enter_context(path.open("rb")) for language, path in path_by_language.items()}
+        sides = {
+            language: opened.enter_context(path.open("rb"))
+            for language, path in path_by_language.items()
+        }
         begins = dict.fromkeys(path_by_language, 0)
         for first_line in range(1, num_lines + 1, LINES_PER_CHUNK):
             num_chunk_lines = min(LINES_PER_CHUNK, num_lines + 1 - first_line)
-            ends = {k: begins[k] + sum(map(len, itertools.islice(side, num_chunk_lines))) for k, side in sides.items()}
-            bounds_by_language = {language: (begins[language], end) for language, end in ends.items()}
+            ends = {
+                k: begins[k] + sum(map(len, itertools.islice(side, num_chunk_lines)))
+                for k, side in sides.items()
+            }
+            bounds_by_language = {
+                language: (begins[language], end) for language, end in ends.items()
+            }
             yield Chunk(dict(path_by_language), first_line, num_chunk_lines, bounds_by_language)
             begins = ends
 
@@ -96,7 +110,9 @@ def _find_chunks(path_by_language: Mapping[str, Path], num_lines: int) -> Iterat
 def _work_in_processes(
     work: Callable[[Chunk], Result], chunks: Iterator[Chunk], num_processes: int, what: str
 ) -> Iterator[tuple[int, Result]]:
-    executor = ProcessPoolExecutor(num_processes, multiprocessing.get_context("spawn"), _begin_process, (work,))
+    executor = ProcessPoolExecutor(
+        num_processes, multiprocessing.get_context("spawn"), _begin_process, (work,)
+    )
     pending: deque[tuple[int, Future[Result]]] = deque()
     try:
         for chunk in itertools.chain(chunks, [None] * _CHUNKS_PER_PROCESS * num_processes):
@@ -107,8 +123,8 @@ def _work_in_processes(
                 pending.append((chunk.num_lines, executor.submit(_work_on, chunk)))
     except BrokenProcessPool as error:
         raise CorpusError(
-            f"{what}: one of {num_processes} processes was killed, perhaps for lack of memory; run the command "
-            "again, with a smaller --num-processes if memory is short"
+            f"{what}: one of {num_processes} processes was killed, perhaps for lack of memory; run"
+            " the command again, with a smaller --num-processes if memory is short"
         ) from error
     except BaseException:  # Ctrl-C, an error of the work, or of whoever reads the results
         for process in multiprocessing.active_children():

@@ -1,11 +1,14 @@
-"""Prepares text as the recipe says: punctuation and tokens of all splits, and which training pairs are kept.
+"""Prepares text as the recipe says: punctuation and tokens of all splits, and which training pairs
+are kept.
 
-Training text is processed in chunks, over processes; the output depends on neither. Test sets are never filtered;
-where nothing is normalised or tokenised they are copied. A pair's duplicates are found by digests on disk: memory does
-not grow with the corpus but for one byte a pair, where duplicates are dropped.
+Training text is processed in chunks, over processes; the output depends on neither. Test sets are
+never filtered; where nothing is normalised or tokenised they are copied. A pair's duplicates are
+found by digests on disk: memory does not grow with the corpus but for one byte a pair, where
+duplicates are dropped.
 
-The limits are those of Moses' clean-corpus-n.perl, but nothing else of it: it deletes `|` from every
-line (unless the first pair has one) and turns a no-break space into a blank. Here a pair is kept as it is or dropped.
+The limits are those of Moses' clean-corpus-n.perl, but nothing else of it: it deletes `|` from
+every line (unless the first pair has one) and turns a no-break space into a blank. Here a pair is
+kept as it is or dropped.
 """
 
 import contextlib
@@ -23,7 +26,14 @@ import numpy as np
 import numpy.typing as npt
 
 from aiayn.data.text.chunks import Chunk, map_chunks
-from aiayn.data.text.lines import read_lines, require_corpus, text_pair, text_provenance, unchanged_paths, write_lines
+from aiayn.data.text.lines import (
+    read_lines,
+    require_corpus,
+    text_pair,
+    text_provenance,
+    unchanged_paths,
+    write_lines,
+)
 from aiayn.data.text.normalise_moses import normalise_line
 from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.errors import ConfigError, CorpusError
@@ -33,7 +43,9 @@ from aiayn.spec.corpus import CleanSpec
 from aiayn.spec.system import CorpusSpec
 
 REASONS = ("empty_side", "too_long", "length_ratio", "long_word", "duplicate")
-PAIRS_PER_BUCKET = 1_000_000  # whose digests are sorted at once, 16 bytes each and as much again to sort them
+PAIRS_PER_BUCKET = (
+    1_000_000  # whose digests are sorted at once, 16 bytes each and as much again to sort them
+)
 _DIGEST_BYTES = 16  # two of 40 million pairs collide with 2e-24
 _TOKENISED_BYTES_PER_BYTE = 1.25  # Moses' tokens of newstest take 1.03 to 1.10
 
@@ -45,18 +57,23 @@ def clean_corpus(
     record_path: Path,
     num_processes: int = 1,
 ) -> ParallelText:
-    """Write the kept training pairs and the test sets beside the record, all as prepared, and return the record.
+    """Write the kept training pairs and the test sets beside the record, all as prepared, and
+    return the record.
 
     Raises:
         ConfigError: if the corpus comes in pieces, which others have cleaned.
-        CorpusError: if the sides of training differ in their number of lines, if one is not UTF-8, if no pair is left,
-            or if a raw file has changed since it was fetched.
+        CorpusError: if the sides of training differ in their number of lines, if one is not UTF-8,
+            if no pair is left, or if a raw file has changed since it was fetched.
     """
     if spec.clean is None:
-        raise ConfigError(f"corpus {spec.name}: its text comes in pieces, cleaned by others; run `aiayn binarize`")
+        raise ConfigError(
+            f"corpus {spec.name}: its text comes in pieces, cleaned by others; run `aiayn binarize`"
+        )
     require_corpus(raw, spec.name, "raw")
     paths_by_split = {split: unchanged_paths(pair) for split, pair in raw.pair_by_split.items()}
-    num_bytes = sum(path.stat().st_size for paths in paths_by_split.values() for path in paths.values())
+    num_bytes = sum(
+        path.stat().st_size for paths in paths_by_split.values() for path in paths.values()
+    )
     growth = 1.0 if spec.tokenise == "none" else _TOKENISED_BYTES_PER_BYTE
     require_free_space(record_path.parent, round(2 * growth * num_bytes), "the cleaned text")
     with replace_outputs_on_success(record_path) as folder:
@@ -74,8 +91,8 @@ def clean_corpus(
                 if not all(path.stat().st_size for path in new_paths.values()):
                     names = " and ".join(map(str, path_by_language.values()))
                     raise CorpusError(
-                        f"{names}: no training pair is left, dropped: {num_dropped_by_reason}; loosen `clean` of "
-                        f"corpus {spec.name}"
+                        f"{names}: no training pair is left, dropped: {num_dropped_by_reason};"
+                        f" loosen `clean` of corpus {spec.name}"
                     )
             else:  # prepared as training text is, but never filtered
                 for language, path in path_by_language.items():
@@ -121,19 +138,27 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
         kept[0].append(source)
         kept[1].append(target)
         if spec.clean.deduplicate:  # a line holds no LF, so no two pairs give the same bytes
-            digests += hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=_DIGEST_BYTES).digest()
+            digests += hashlib.blake2b(
+                f"{source}\n{target}".encode(), digest_size=_DIGEST_BYTES
+            ).digest()
     texts = {k: "\n".join([*lines, ""]).encode() for k, lines in zip(languages, kept, strict=True)}
     return CleanedChunk(texts, bytes(digests), num_dropped_by_reason)
 
 
 @functools.cache
 def preprocessor(normalise: str, tokenise: str, language: str) -> Callable[[str], str]:
-    """Return what a recipe does to each line of a language before subwords; the values are those of a corpus file.
+    """Return what a recipe does to each line of a language before subwords; the values are those of
+    a corpus file.
 
-    Training text and test sets pass it, and sentences to be translated; references for scoring stay as published, and
-    translations come back by `aiayn.data.text.detokenise`. Tokens have one blank between two and none around them.
+    Training text and test sets pass it, and sentences to be translated; references for scoring stay
+    as published, and translations come back by `aiayn.data.text.detokenise`. Tokens have one blank
+    between two and none around them.
     """
-    tokenizer = None if tokenise == "none" else Tokenizer(language, is_aggressive=tokenise == "moses_aggressive")
+    tokenizer = (
+        None
+        if tokenise == "none"
+        else Tokenizer(language, is_aggressive=tokenise == "moses_aggressive")
+    )
 
     def prepare(line: str) -> str:
         if normalise == "moses":
@@ -146,7 +171,8 @@ def preprocessor(normalise: str, tokenise: str, language: str) -> Callable[[str]
 
 
 def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
-    """Return which of REASONS drops a pair, the first that holds, or None; duplicates are not looked for.
+    """Return which of REASONS drops a pair, the first that holds, or None; duplicates are not
+    looked for.
 
     Limits in pieces, which do not exist yet, are left to binarize.
     """
@@ -158,7 +184,11 @@ def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
     if reason is None and clean.max_word_characters is not None:
         most = clean.max_word_characters
         long_lines = (line for line in (source, target) if len(line) > most)
-        return "long_word" if any(max(map(len, line.split(" "))) > most for line in long_lines) else None
+        return (
+            "long_word"
+            if any(max(map(len, line.split(" "))) > most for line in long_lines)
+            else None
+        )
     return reason
 
 
@@ -168,12 +198,21 @@ def num_words(line: str) -> int:
     return len(words) - words.count("")
 
 
-def _write_train(chunks: Iterable[CleanedChunk], path_by_language: Mapping[str, Path]) -> dict[str, int]:
-    """Write all chunks' pairs without duplicates, and return how many pairs each of REASONS dropped."""
+def _write_train(
+    chunks: Iterable[CleanedChunk], path_by_language: Mapping[str, Path]
+) -> dict[str, int]:
+    """Write all chunks' pairs without duplicates, and return how many pairs each of REASONS
+    dropped.
+    """
     num_dropped_by_reason = dict.fromkeys(REASONS, 0)
     with contextlib.ExitStack() as opened:
-        texts = {language: opened.enter_context(path.open("wb")) for language, path in path_by_language.items()}
-        digests = opened.enter_context(tempfile.TemporaryFile(dir=next(iter(path_by_language.values())).parent))
+        texts = {
+            language: opened.enter_context(path.open("wb"))
+            for language, path in path_by_language.items()
+        }
+        digests = opened.enter_context(
+            tempfile.TemporaryFile(dir=next(iter(path_by_language.values())).parent)
+        )
         for chunk in chunks:
             for language, text in chunk.text_by_language.items():
                 texts[language].write(text)
@@ -205,10 +244,17 @@ def first_occurrences(digests_file: Any) -> npt.NDArray[np.bool_]:
     num_buckets = -(-num_pairs // PAIRS_PER_BUCKET)
     for bucket in range(num_buckets):
         blocks = range(0, num_pairs, PAIRS_PER_BUCKET)
-        pairs = np.concatenate([
-            first + np.flatnonzero(digests[first : first + PAIRS_PER_BUCKET, 0] % num_buckets == bucket)
-            for first in blocks
-        ])  # fmt: skip
-        pairs = pairs[np.lexsort((digests[pairs, 1], digests[pairs, 0]))]  # stable: equal ones stay in order
+        pairs = np.concatenate(
+            [
+                first
+                + np.flatnonzero(
+                    digests[first : first + PAIRS_PER_BUCKET, 0] % num_buckets == bucket
+                )
+                for first in blocks
+            ]
+        )
+        pairs = pairs[
+            np.lexsort((digests[pairs, 1], digests[pairs, 0]))
+        ]  # stable: equal ones stay in order
         is_kept[pairs[1:][(digests[pairs[1:]] == digests[pairs[:-1]]).all(axis=1)]] = False
     return is_kept

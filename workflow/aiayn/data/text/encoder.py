@@ -2,7 +2,9 @@
 
 
 class Encoder:
-    """Splits lines into words, and each word by itself into pieces, numbered as they come. It can be pickled."""
+    """Splits lines into words, and each word by itself into pieces, numbered as they come. It can
+    be pickled.
+    """
 
     end = 0  # the number of `</s>`, which ends each line
 
@@ -22,7 +24,9 @@ class Encoder:
         """Return the numbers of each word's pieces."""
         known = self._number_by_symbol
         pieces_by_word = (filter(None, self.pieces(word).split(" ")) for word in words)
-        return [[known.setdefault(piece, len(known)) for piece in pieces] for pieces in pieces_by_word]
+        return [
+            [known.setdefault(piece, len(known)) for piece in pieces] for pieces in pieces_by_word
+        ]
 
     def symbols(self) -> list[str]:
         """Return all pieces so far, by their numbers."""
@@ -30,7 +34,9 @@ class Encoder:
 
 
 class WordEncoder(Encoder):
-    """Takes the words of text that comes in pieces; fairseq's words: what white space of any kind separates."""
+    """Takes the words of text that comes in pieces; fairseq's words: what white space of any kind
+    separates.
+    """
 
     def words(self, line: str) -> list[str]:
         """Return the words of a line."""

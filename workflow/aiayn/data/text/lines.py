@@ -1,7 +1,8 @@
 """Reads and writes text as lines, split at LF alone, in UTF-8; unpacks what gzip or xz has packed.
 
-A bare CR, NEL, U+2028 and U+2029 are characters like any other: `str.splitlines` and universal newlines end a line at
-them in one language and not in the other, and news-commentary v9, which holds bare CRs, falls out of step.
+A bare CR, NEL, U+2028 and U+2029 are characters like any other: `str.splitlines` and universal
+newlines end a line at them in one language and not in the other, and news-commentary v9, which
+holds bare CRs, falls out of step.
 """
 
 import contextlib
@@ -33,7 +34,9 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     except FileNotFoundError as error:
         raise CorpusError(f"{path}: no such file; rerun the stage that writes it") from error
     except UNPACK_ERRORS as error:
-        raise CorpusError(f"{path}: not a whole {path.suffix} file: {error}; delete it and fetch it again") from error
+        raise CorpusError(
+            f"{path}: not a whole {path.suffix} file: {error}; delete it and fetch it again"
+        ) from error
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -43,11 +46,15 @@ def read_lines(path: Path) -> Iterator[str]:
         CorpusError: as `open_bytes`, and naming the line that is not UTF-8.
     """
     with open_bytes(path) as content:
-        for line_number, line in enumerate(content, start=1):  # iterating over bytes splits at LF alone
+        for line_number, line in enumerate(
+            content, start=1
+        ):  # iterating over bytes splits at LF alone
             try:
                 yield line.removesuffix(b"\n").decode("utf-8")
             except UnicodeDecodeError as error:
-                raise CorpusError(f"{path}:{line_number}: not UTF-8: {error}; convert or fetch it again") from error
+                raise CorpusError(
+                    f"{path}:{line_number}: not UTF-8: {error}; convert or fetch it again"
+                ) from error
 
 
 def read_blocks(path: Path, lines_per_block: int) -> Iterator[list[str]]:
@@ -67,7 +74,10 @@ def write_lines(lines: Iterable[str], path: Path) -> int:
     with path.open("w", encoding="utf-8", newline="\n") as text:
         for line in lines:
             if "\n" in line:
-                raise CorpusError(f"{path}:{num_lines + 1}: a line feed inside a line: {line!r}; replace it by a blank")
+                raise CorpusError(
+                    f"{path}:{num_lines + 1}: a line feed inside a line: {line!r}; replace it by a"
+                    " blank"
+                )
             text.write(f"{line}\n")
             num_lines += 1
     return num_lines
@@ -89,9 +99,14 @@ def agreed_num_lines(num_lines_by_path: Mapping[Path, int]) -> int:
     Raises:
         CorpusError: naming each file and its count, if these differ or are 0.
     """
-    counts = ", ".join(f"{path} has {num_lines} lines" for path, num_lines in num_lines_by_path.items())
+    counts = ", ".join(
+        f"{path} has {num_lines} lines" for path, num_lines in num_lines_by_path.items()
+    )
     if len(set(num_lines_by_path.values())) != 1:
-        raise CorpusError(f"{counts}; expected as many in each, line by line translations; fetch or align them anew")
+        raise CorpusError(
+            f"{counts}; expected as many in each, line by line translations; fetch or align them"
+            " anew"
+        )
     num_lines = next(iter(num_lines_by_path.values()))
     if num_lines == 0:
         raise CorpusError(f"{counts}; expected text; fetch the files anew")
@@ -101,7 +116,8 @@ def agreed_num_lines(num_lines_by_path: Mapping[Path, int]) -> int:
 def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = None) -> TextPair:
     """Return the pair of these files, counted and hashed.
 
-    Outputs are written beside their place first: `final_folder` is where they will lie, and what the pair then says.
+    Outputs are written beside their place first: `final_folder` is where they will lie, and what
+    the pair then says.
 
     Raises:
         CorpusError: as `agreed_num_lines`.
@@ -113,9 +129,14 @@ def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = 
     return TextPair(
         path_by_language=final_path_by_language,
         num_lines=agreed_num_lines(
-            {final_path_by_language[language]: count_lines(path) for language, path in path_by_language.items()}
+            {
+                final_path_by_language[language]: count_lines(path)
+                for language, path in path_by_language.items()
+            }
         ),
-        sha256_by_language={language: file_sha256(path) for language, path in path_by_language.items()},
+        sha256_by_language={
+            language: file_sha256(path) for language, path in path_by_language.items()
+        },
     )
 
 
@@ -126,7 +147,10 @@ def require_corpus(text: RawCorpus | ParallelText, name: str, flag: str = "text"
         CorpusError: naming both.
     """
     if text.corpus != name:
-        raise CorpusError(f"the {flag} record is of corpus {text.corpus}, expected {name}; name that corpus's record")
+        raise CorpusError(
+            f"the {flag} record is of corpus {text.corpus}, expected {name}; name that corpus's"
+            " record"
+        )
 
 
 def unchanged_paths(pair: TextPair) -> dict[str, Path]:
@@ -142,12 +166,23 @@ def unchanged_paths(pair: TextPair) -> dict[str, Path]:
             raise CorpusError(f"{path}: no such file; rerun the stage that writes it") from error
         expected = pair.sha256_by_language[language]
         if sha256 != expected:
-            raise CorpusError(f"{path}: sha256 {sha256}, its record says {expected}; rerun the stage that writes it")
+            raise CorpusError(
+                f"{path}: sha256 {sha256}, its record says {expected}; rerun the stage that"
+                " writes it"
+            )
     return pair.path_by_language
 
 
 def text_provenance(pairs: Iterable[TextPair], further_paths: Sequence[Path] = ()) -> Provenance:
-    """Describe this process and its inputs; text was hashed by `unchanged_paths`, and is not hashed again."""
+    """Describe this process and its inputs; text was hashed by `unchanged_paths`, and is not hashed
+    again.
+    """
     provenance = gather_provenance(further_paths)
-    sha256_by_path = {path: pair.sha256_by_language[k] for pair in pairs for k, path in pair.path_by_language.items()}
-    return msgspec.structs.replace(provenance, input_sha256_by_path=sha256_by_path | provenance.input_sha256_by_path)
+    sha256_by_path = {
+        path: pair.sha256_by_language[k]
+        for pair in pairs
+        for k, path in pair.path_by_language.items()
+    }
+    return msgspec.structs.replace(
+        provenance, input_sha256_by_path=sha256_by_path | provenance.input_sha256_by_path
+    )

@@ -1,14 +1,17 @@
-r"""Makes punctuation plain: Moses' normalize-punctuation.perl, then its remove-non-printing-char.perl, as of 2018.
+r"""Makes punctuation plain: Moses' normalize-punctuation.perl, then its
+remove-non-printing-char.perl, as of 2018.
 
-Both as they stood before November 2018 (mosesdecoder 8c5eaa1a, which NVIDIA pinned). sacremoses' MosesPunctNormalizer
-is not used, for it differs, even with `perl_parity`: it makes apostrophes of the single quotes U+2018, U+201A and
-U+2019, which were double quotes before 2019; it leaves a `."` at the end of a line, which the script turns too, as the
-line feed that it still holds is no `<` either; it strips blanks at the ends; its digits are all of Unicode's, not
-ASCII's; and it deletes what does not print, where the second script leaves a blank.
+Both as they stood before November 2018 (mosesdecoder 8c5eaa1a, which NVIDIA pinned). sacremoses'
+MosesPunctNormalizer is not used, for it differs, even with `perl_parity`: it makes apostrophes of
+the single quotes U+2018, U+201A and U+2019, which were double quotes before 2019; it leaves a `."`
+at the end of a line, which the script turns too, as the line feed that it still holds is no `<`
+either; it strips blanks at the ends; its digits are all of Unicode's, not ASCII's; and it deletes
+what does not print, where the second script leaves a blank.
 
-What does not print is \p{C}: controls, format characters (soft hyphen, zero width space, byte order mark), private use,
-and what is not assigned in the Unicode version at hand: Python's here, that perl's there (both 14.0 for Python 3.11 and
-perl 5.36; the perls of 2017 had 6.2 to 9.0, and blanked younger characters, emoji above all).
+What does not print is \p{C}: controls, format characters (soft hyphen, zero width space, byte order
+mark), private use, and what is not assigned in the Unicode version at hand: Python's here, that
+perl's there (both 14.0 for Python 3.11 and perl 5.36; the perls of 2017 had 6.2 to 9.0, and blanked
+younger characters, emoji above all).
 """
 
 import re
@@ -30,21 +33,36 @@ _AFTER_BRACKETS = (("( ", "("), (" )", ")"))
 _BEFORE_MARKS = ((" :", ":"), (" ;", ";"), ("`", "'"), ("''", ' " '))
 _DASHES = (("\u201e", '"'), ("\u201c", '"'), ("\u201d", '"'), ("\u2013", "-"), ("\u2014", " - "))
 _QUOTES = (
-    ("\u2018", '"'), ("\u201a", '"'), ("\u2019", '"'), ("''", '"'), ("\u2026", "..."),
-    (f"{_NBSP}\u00ab{_NBSP}", ' "'), (f"\u00ab{_NBSP}", '"'), ("\u00ab", '"'),
-    (f"{_NBSP}\u00bb{_NBSP}", '" '), (f"{_NBSP}\u00bb", '"'), ("\u00bb", '"'),
-)  # fmt: skip
+    ("\u2018", '"'),
+    ("\u201a", '"'),
+    ("\u2019", '"'),
+    ("''", '"'),
+    ("\u2026", "..."),
+    (f"{_NBSP}\u00ab{_NBSP}", ' "'),
+    (f"\u00ab{_NBSP}", '"'),
+    ("\u00ab", '"'),
+    (f"{_NBSP}\u00bb{_NBSP}", '" '),
+    (f"{_NBSP}\u00bb", '"'),
+    ("\u00bb", '"'),
+)
 _PSEUDO_SPACES = (
-    (f"{_NBSP}%", "%"), (f"n\u00ba{_NBSP}", "n\u00ba "), (f"{_NBSP}:", ":"), (f"{_NBSP}\u00baC", " \u00baC"),
-    (f"{_NBSP}cm", " cm"), (f"{_NBSP}?", "?"), (f"{_NBSP}!", "!"), (f"{_NBSP};", ";"), (f",{_NBSP}", ", "),
-)  # fmt: skip
+    (f"{_NBSP}%", "%"),
+    (f"n\u00ba{_NBSP}", "n\u00ba "),
+    (f"{_NBSP}:", ":"),
+    (f"{_NBSP}\u00baC", " \u00baC"),
+    (f"{_NBSP}cm", " cm"),
+    (f"{_NBSP}?", "?"),
+    (f"{_NBSP}!", "!"),
+    (f"{_NBSP};", ";"),
+    (f",{_NBSP}", ", "),
+)
 
 
 def normalise_line(line: str, language: str) -> str:
     """Return a line with plain punctuation, and a blank for each character that does not print.
 
-    `language` decides on which side of a closing quote a comma or dot is, and which mark replaces a no-break space
-    between digits.
+    `language` decides on which side of a closing quote a comma or dot is, and which mark replaces a
+    no-break space between digits.
     """
     return blank_non_printing(_normalise_punctuation(line, language))
 
@@ -53,7 +71,9 @@ def blank_non_printing(line: str) -> str:
     r"""Return a line with a blank for each character of \p{C}."""
     if line.isprintable():  # false as well for blanks other than U+0020, which stay
         return line
-    return "".join(" " if unicodedata.category(character).startswith("C") else character for character in line)
+    return "".join(
+        " " if unicodedata.category(character).startswith("C") else character for character in line
+    )
 
 
 def _normalise_punctuation(line: str, language: str) -> str:
@@ -68,7 +88,9 @@ def _normalise_punctuation(line: str, language: str) -> str:
         if mark in line:
             line = pattern.sub(r"\1'\2", line)
     line = _single_blanks(_replaced(_replaced(line, _QUOTES), _PSEUDO_SPACES))
-    if '"' in line and language == "en":  # a comma or dots go into a closing quote, in other languages out of it
+    if (
+        '"' in line and language == "en"
+    ):  # a comma or dots go into a closing quote, in other languages out of it
         line = _MARKS_AFTER_QUOTE.sub(r'\1"', line)
     elif '"' in line:
         line = _DOTS_BEFORE_QUOTE.sub(r'"\1\2', line.replace(',"', '",') + "\n").removesuffix("\n")

@@ -1,4 +1,5 @@
-"""Finds what a launcher, a container or a paste puts before each line of a log: a rank, a time, an indentation.
+"""Finds what a launcher, a container or a paste puts before each line of a log: a rank, a time, an
+indentation.
 
 The prefix is that of most lines; a log has one kind of prefix or none.
 """
@@ -9,11 +10,17 @@ from collections.abc import Sequence
 NUM_LINES_SNIFFED = 100
 MIN_SHARE = 0.8  # of the lines that are not blank
 # What fairseq's own lines begin with, after any prefix.
-_OWN = rb"(?=\d{4}-\d\d-\d\d \d|\||\{|Namespace|[STHDPAIE]-\d|epoch |Generate |Translated |averaging |INFO)"
+_OWN = (
+    rb"(?=\d{4}-\d\d-\d\d \d|\||\{|Namespace|[STHDPAIE]-\d|epoch |Generate |Translated |averaging"
+    rb" |INFO)"
+)
 PREFIXES = (
-    re.compile(rb"^\s*\[?(?:rank ?|default)?(?P<rank>\d{1,5})\]?: ?" + _OWN),  # srun --label, torchrun
     re.compile(
-        rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? (?:std(?:out|err) [FP] )?"
+        rb"^\s*\[?(?:rank ?|default)?(?P<rank>\d{1,5})\]?: ?" + _OWN
+    ),  # srun --label, torchrun
+    re.compile(
+        rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? (?:std(?:out|err)"
+        rb" [FP] )?"
     ),  # containers
     re.compile(rb"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d "),  # ts
     re.compile(rb"^[\w.-]{1,60} +\| " + _OWN),  # docker compose

@@ -1,18 +1,20 @@
-"""Turns training text into a model of subword pieces (section 5.1), and a model into what splits lines by it.
+"""Turns training text into a model of subword pieces (section 5.1), and a model into what splits
+lines by it.
 
 Byte-pair encoding by two libraries. Memory grows with what is learnt from, and with nothing else.
 
-sentencepiece learns from plain text, all lines or a sample, some 0.7 GB for a million lines of 24 words. Text is taken
-as it is (normalization `identity`; `nmt_nfkc`, sentencepiece's own choice, would change it): only blanks at the ends of
-a line and in a row are lost, and U+2581, sentencepiece's mark, comes back as a blank. Unseen characters are spelt in
-UTF-8 bytes, pieces `<0x00>` to `<0xFF>`. So are all white space characters but the blank (NBSP, CR, U+2028, ...): they
-are kept out of the text that pieces are learnt from, for fairseq's dictionaries and readers split at them, and a piece
-that holds one would fall apart there.
+sentencepiece learns from plain text, all lines or a sample, some 0.7 GB for a million lines of 24
+words. Text is taken as it is (normalization `identity`; `nmt_nfkc`, sentencepiece's own choice,
+would change it): only blanks at the ends of a line and in a row are lost, and U+2581,
+sentencepiece's mark, comes back as a blank. Unseen characters are spelt in UTF-8 bytes, pieces
+`<0x00>` to `<0xFF>`. So are all white space characters but the blank (NBSP, CR, U+2028, ...): they
+are kept out of the text that pieces are learnt from, for fairseq's dictionaries and readers split
+at them, and a piece that holds one would fall apart there.
 
-subword-nmt (Sennrich et al. 2016), as the recipes of 2016 and 2017 have it, learns codes from Moses tokens: from words
-and their counts, so that neither a word's place nor the order of the languages matters. It holds every different word,
-its characters and the places of each pair: 1.7 KB a word, some 5 GB for three million words, as many as WMT14's tokens
-may have.
+subword-nmt (Sennrich et al. 2016), as the recipes of 2016 and 2017 have it, learns codes from Moses
+tokens: from words and their counts, so that neither a word's place nor the order of the languages
+matters. It holds every different word, its characters and the places of each pair: 1.7 KB a word,
+some 5 GB for three million words, as many as WMT14's tokens may have.
 """
 
 import contextlib
@@ -31,7 +33,14 @@ from subword_nmt.apply_bpe import BPE  # type: ignore[import-untyped, unused-ign
 from subword_nmt.learn_bpe import learn_bpe  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.data.text.encoder import Encoder
-from aiayn.data.text.lines import read_blocks, read_lines, require_corpus, text_provenance, unchanged_paths, write_lines
+from aiayn.data.text.lines import (
+    read_blocks,
+    read_lines,
+    require_corpus,
+    text_provenance,
+    unchanged_paths,
+    write_lines,
+)
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.progress import progress_bar
 from aiayn.provenance import replace_outputs_on_success, require_free_space
@@ -46,7 +55,9 @@ LINES_PER_DRAW = 1 << 16  # of the sample: another number draws another one
 _LINES_PER_BLOCK = 8192
 
 NUM_RESERVED_PIECES = 3 + 256  # <unk> <s> </s>, and one piece a byte
-MAX_PIECE_CHARACTERS = 64  # sentencepiece's own 16 would cut frequent German compounds; section 5.1 has no limit
+MAX_PIECE_CHARACTERS = (
+    64  # sentencepiece's own 16 would cut frequent German compounds; section 5.1 has no limit
+)
 MAX_LINE_BYTES = 1 << 24  # sentencepiece learns from no longer line, by default 4192 bytes
 WORD_BEGIN = "\u2581"
 _WHITE_SPACE = re.compile(r"\s")
@@ -59,8 +70,9 @@ _WORD_END = "</w>"  # within codes: the piece ends its word
 class PieceEncoder(Encoder):
     """Splits lines into pieces by a learnt model.
 
-    A line may be split word by word, several times as fast as sentencepiece itself and with the same pieces: no piece
-    holds U+2581 but at its beginning. Where one does, or the line holds that mark itself, the line counts as one word.
+    A line may be split word by word, several times as fast as sentencepiece itself and with the
+    same pieces: no piece holds U+2581 but at its beginning. Where one does, or the line holds that
+    mark itself, the line counts as one word.
     """
 
     def __init__(self, model_path: Path) -> None:
@@ -72,14 +84,22 @@ class PieceEncoder(Encoder):
         try:
             self._model = sentencepiece.SentencePieceProcessor(model_proto=model_path.read_bytes())
         except (FileNotFoundError, RuntimeError) as error:
-            raise CorpusError(f"{model_path}: no sentencepiece model: {error}; rerun `aiayn segment`") from error
+            raise CorpusError(
+                f"{model_path}: no sentencepiece model: {error}; rerun `aiayn segment`"
+            ) from error
         self.end = self._model.eos_id()
-        self._symbols = [self._model.id_to_piece(index) for index in range(self._model.get_piece_size())]
-        self._has_pieces_within_words = not any(WORD_BEGIN in symbol[1:] for symbol in self._symbols)
+        self._symbols = [
+            self._model.id_to_piece(index) for index in range(self._model.get_piece_size())
+        ]
+        self._has_pieces_within_words = not any(
+            WORD_BEGIN in symbol[1:] for symbol in self._symbols
+        )
 
     def words(self, line: str) -> list[str]:
         """Return the words of a line, no piece of which spans two."""
-        return [line] if WORD_BEGIN in line or not self._has_pieces_within_words else line.split(" ")
+        return (
+            [line] if WORD_BEGIN in line or not self._has_pieces_within_words else line.split(" ")
+        )
 
     def pieces(self, line: str) -> str:
         """Return a line's pieces, separated by blanks."""
@@ -108,7 +128,9 @@ class CodesEncoder(Encoder):
         lines = list(read_lines(codes_path))
         if lines[:1] != [CODES_HEADER] or any(line.count(" ") != 1 for line in lines[1:]):
             expected = f"{CODES_HEADER!r} and lines of two symbols"
-            raise CorpusError(f"{codes_path}: no codes of subword-nmt: expected {expected}; rerun `aiayn segment`")
+            raise CorpusError(
+                f"{codes_path}: no codes of subword-nmt: expected {expected}; rerun `aiayn segment`"
+            )
         self._bpe = BPE(io.StringIO("".join(f"{line}\n" for line in lines), newline="\n"))
         self._path = codes_path
 
@@ -130,32 +152,46 @@ def load_encoders(segmented: SegmentedText) -> dict[str, PieceEncoder | CodesEnc
     """
     load = PieceEncoder if segmented.method == "sentencepiece" else CodesEncoder
     encoder_by_path = {path: load(path) for path in set(segmented.model_path_by_language.values())}
-    return {language: encoder_by_path[path] for language, path in segmented.model_path_by_language.items()}
+    return {
+        language: encoder_by_path[path]
+        for language, path in segmented.model_path_by_language.items()
+    }
 
 
 def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -> SegmentedText:
-    """Learn the pieces of the training text, write models and vocabularies beside the record, return the record.
+    """Learn the pieces of the training text, write models and vocabularies beside the record,
+    return the record.
 
-    A joint model (`joint.model` or `joint.codes`) learns from both languages; else each language has one by its name.
-    `.vocab` has a piece and its rank's score, or its rank, a line.
+    A joint model (`joint.model` or `joint.codes`) learns from both languages; else each language
+    has one by its name. `.vocab` has a piece and its rank's score, or its rank, a line.
 
     Raises:
-        ConfigError: if the corpus comes in pieces, or its text and the vocabulary's size do not go together.
+        ConfigError: if the corpus comes in pieces, or its text and the vocabulary's size do not go
+        together.
         CorpusError: if the text is another corpus's, or has changed since it was cleaned.
         SpaceError: if the disk cannot hold the models.
     """
     subword = spec.subword
     if subword is None:
-        raise ConfigError(f"corpus {spec.name}: its text comes in pieces, segmented by others; run `aiayn binarize`")
+        raise ConfigError(
+            f"corpus {spec.name}: its text comes in pieces, segmented by others; run `aiayn"
+            " binarize`"
+        )
     require_corpus(text, spec.name)
     path_by_language = unchanged_paths(pair := text.pair_by_split["train"])
-    name_by_language = {language: JOINT_NAME if subword.joint else language for language in path_by_language}
+    name_by_language = {
+        language: JOINT_NAME if subword.joint else language for language in path_by_language
+    }
     num_bytes = len(path_by_language) * subword.vocabulary_size * _MODEL_BYTES_PER_PIECE
     require_free_space(record_path.parent, num_bytes, "the subword models")
     suffix, learning_by_model = SUFFIX_BY_METHOD[subword.method], {}
     with replace_outputs_on_success(record_path) as folder:
         for name in dict.fromkeys(name_by_language.values()):
-            paths = [path for language, path in path_by_language.items() if name_by_language[language] == name]
+            paths = [
+                path
+                for language, path in path_by_language.items()
+                if name_by_language[language] == name
+            ]
             origin, begun_at = " and ".join(map(str, paths)), time.monotonic()
             if subword.method == "sentencepiece":
                 num_lines, seed, lines = _lines_to_learn(subword, paths, pair.num_lines)
@@ -171,7 +207,8 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
                 num_lines=num_lines,
                 sample_seed=seed,
                 seconds=time.monotonic() - begun_at,
-                memory_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // _KIB_PER_MIB,  # Linux counts in KiB
+                memory_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                // _KIB_PER_MIB,  # Linux counts in KiB
             )
     place = record_path.parent
     return SegmentedText(
@@ -180,22 +217,34 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
         normalise=spec.normalise,
         tokenise=spec.tokenise,
         method=subword.method,
-        model_path_by_language={k: place / f"{name}{suffix}" for k, name in name_by_language.items()},
-        vocabulary_path_by_language={k: place / f"{name}.vocab" for k, name in name_by_language.items()},
+        model_path_by_language={
+            k: place / f"{name}{suffix}" for k, name in name_by_language.items()
+        },
+        vocabulary_path_by_language={
+            k: place / f"{name}.vocab" for k, name in name_by_language.items()
+        },
         learning_by_model=learning_by_model,
     )
 
 
-def _lines_to_learn(spec: SubwordSpec, paths: list[Path], num_lines_each: int) -> tuple[int, int | None, Iterator[str]]:
-    """Return how many lines sentencepiece learns from, the seed of their sample (None: all lines), and the lines."""
+def _lines_to_learn(
+    spec: SubwordSpec, paths: list[Path], num_lines_each: int
+) -> tuple[int, int | None, Iterator[str]]:
+    """Return how many lines sentencepiece learns from, the seed of their sample (None: all lines),
+    and the lines.
+    """
     num_lines, seed = num_lines_each * len(paths), None
     lines: Iterator[str] = (line for path in paths for line in read_lines(path))
     if spec.sample_lines is not None and spec.sample_lines < num_lines:
         num_lines, seed = spec.sample_lines, spec.sample_seed
-        lines = sample_lines(paths, [num_lines_each] * len(paths), num_lines, np.random.default_rng(seed))
+        lines = sample_lines(
+            paths, [num_lines_each] * len(paths), num_lines, np.random.default_rng(seed)
+        )
 
     def shown() -> Iterator[str]:
-        with progress_bar(f"reading lines to learn {spec.vocabulary_size:,} pieces from", num_lines, " lines") as bar:
+        with progress_bar(
+            f"reading lines to learn {spec.vocabulary_size:,} pieces from", num_lines, " lines"
+        ) as bar:
             for line in lines:
                 yield line
                 bar.update()
@@ -204,12 +253,17 @@ def _lines_to_learn(spec: SubwordSpec, paths: list[Path], num_lines_each: int) -
 
 
 def sample_lines(
-    paths: Sequence[Path], num_lines_by_path: Sequence[int], num_samples: int, rng: np.random.Generator
+    paths: Sequence[Path],
+    num_lines_by_path: Sequence[int],
+    num_samples: int,
+    rng: np.random.Generator,
 ) -> Iterator[str]:
-    """Yield `num_samples` lines of all the files' together, in their order; all lines, if there are no more.
+    """Yield `num_samples` lines of all the files' together, in their order; all lines, if there are
+    no more.
 
-    How many of a block's lines belong to the sample is hypergeometric, which of them is uniform (Fan, Muller and
-    Rezucha 1962, by blocks): memory is a block's, and no list of line numbers is made.
+    How many of a block's lines belong to the sample is hypergeometric, which of them is uniform
+    (Fan, Muller and Rezucha 1962, by blocks): memory is a block's, and no list of line numbers is
+    made.
 
     Raises:
         CorpusError: if a file has not as many lines as it is said to have.
@@ -222,20 +276,26 @@ def sample_lines(
             num_read += len(block)
             if num_read > num_lines:
                 break
-            num_chosen = int(rng.hypergeometric(samples_left, lines_left - samples_left, len(block)))
+            num_chosen = int(
+                rng.hypergeometric(samples_left, lines_left - samples_left, len(block))
+            )
             chosen = rng.choice(len(block), num_chosen, replace=False, shuffle=False)
             yield from (block[index] for index in np.sort(chosen))
             lines_left -= len(block)
             samples_left -= num_chosen
         if num_read != num_lines:
-            raise CorpusError(f"{path}: another number of lines than the {num_lines} recorded; rerun `aiayn clean`")
+            raise CorpusError(
+                f"{path}: another number of lines than the {num_lines} recorded; rerun `aiayn"
+                " clean`"
+            )
 
 
 def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:
     """Learn byte-pair pieces from lines and return the model, the same bytes for the same lines.
 
     Raises:
-        ConfigError: if the lines of `origin` cannot fill so large a vocabulary, or have too many characters for it.
+        ConfigError: if the lines of `origin` cannot fill so large a vocabulary, or have too many
+        characters for it.
     """
     model = io.BytesIO()
     try:
@@ -254,8 +314,9 @@ def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:
         )
     except RuntimeError as error:
         raise ConfigError(
-            f"{origin}: subword.vocabulary_size is {spec.vocabulary_size}; with {NUM_RESERVED_PIECES} control symbols "
-            f"and bytes, which count too, sentencepiece says: {error}; correct the size, or look at the text"
+            f"{origin}: subword.vocabulary_size is {spec.vocabulary_size}; with"
+            f" {NUM_RESERVED_PIECES} control symbols and bytes, which count too, sentencepiece"
+            f" says: {error}; correct the size, or look at the text"
         ) from error
     return model.getvalue()
 
@@ -286,8 +347,8 @@ def count_words(paths: Sequence[Path]) -> Iterator[str]:
 def _require_one_token(word: str, place: str) -> None:
     if word.split() != [word]:
         raise CorpusError(
-            f"{place}: the word {word!r} holds white space that is no blank, at which fairseq would split its pieces; "
-            "tokenise the text first (`tokenise: moses`)"
+            f"{place}: the word {word!r} holds white space that is no blank, at which fairseq would"
+            " split its pieces; tokenise the text first (`tokenise: moses`)"
         )
 
 
@@ -295,24 +356,31 @@ def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str) -> lis
     """Learn codes from lines `word count` and return the lines of their file, the header first.
 
     Raises:
-        ConfigError: if the text of `origin` does not yield so many: a pair must occur twice to be merged.
+        ConfigError: if the text of `origin` does not yield so many: a pair must occur twice to be
+        merged.
     """
     codes = io.StringIO(newline="\n")
     # Its bar would fill a log. An empty set of pairs makes its `max` raise ValueError.
-    hidden = contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO())
+    hidden = (
+        contextlib.nullcontext()
+        if sys.stderr.isatty()
+        else contextlib.redirect_stderr(io.StringIO())
+    )
     with hidden, contextlib.suppress(ValueError):
         learn_bpe(count_lines, codes, num_merges, is_dict=True)
     lines = codes.getvalue().removesuffix("\n").split("\n")
     if len(lines) - 1 != num_merges:
         raise ConfigError(
-            f"{origin}: subword.vocabulary_size is {num_merges} merges; this text yields {len(lines) - 1} at most; "
-            "lower it to that or less"
+            f"{origin}: subword.vocabulary_size is {num_merges} merges; this text yields"
+            f" {len(lines) - 1} at most; lower it to that or less"
         )
     return lines
 
 
 def codes_vocabulary(codes: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each piece that a merge makes: the piece as it is written in text, a tab, the merge's rank."""
+    """Yield a line for each piece that a merge makes: the piece as it is written in text, a tab,
+    the merge's rank.
+    """
     for rank, line in enumerate(codes[1:], start=1):
         merged = line.replace(" ", "")
         is_final = merged.endswith(_WORD_END)

@@ -1,13 +1,16 @@
-"""Turns text into Moses' tokens, those that the paper's BLEU was counted on (T2T's utils/get_ende_bleu.sh), and back.
+"""Turns text into Moses' tokens, those that the paper's BLEU was counted on (T2T's
+utils/get_ende_bleu.sh), and back.
 
-Moses' tokenizer.perl is used as it stood before its final dots changed (mosesdecoder 9fc964da7, 2018-11-07): sacremoses
-keeps that behaviour on purpose, and `Tokenizer` is sacremoses without the steps that cannot change a line. German and
-French are held against the original's output, token by token, in tests/oracle, English by its digest; lines with CJK
-characters differ (they have no place in these corpora, and tokenizer.perl splits them by a later Unicode's properties).
+Moses' tokenizer.perl is used as it stood before its final dots changed (mosesdecoder 9fc964da7,
+2018-11-07): sacremoses keeps that behaviour on purpose, and `Tokenizer` is sacremoses without the
+steps that cannot change a line. German and French are held against the original's output, token by
+token, in tests/oracle, English by its digest; lines with CJK characters differ (they have no place
+in these corpora, and tokenizer.perl splits them by a later Unicode's properties).
 
-For scoring, text is tokenised as characters, but the two later scripts, `perl -ple` and multi-bleu.perl, read bytes, so
-what follows the tokenizer works on UTF-8 bytes. It matters: of `x-e-y` only the first hyphen is split, for the `e` is
-used up; put an accent on it and both are, for its second byte is still free on the left of the second hyphen.
+For scoring, text is tokenised as characters, but the two later scripts, `perl -ple` and
+multi-bleu.perl, read bytes, so what follows the tokenizer works on UTF-8 bytes. It matters: of
+`x-e-y` only the first hyphen is split, for the `e` is used up; put an accent on it and both are,
+for its second byte is still free on the left of the second hyphen.
 """
 
 import functools
@@ -18,32 +21,46 @@ from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer  #
 
 MOSES_LANGUAGES = ("de", "fr")  # those whose tokens tests/oracle compares with tokenizer.perl's
 
-# Control characters that are no white space to perl: tokenizer.perl deletes them. Four of them (FS to US) are white
-# space to Python, and sacremoses would put a blank in their place.
+# Control characters that are no white space to perl: tokenizer.perl deletes them. Four of them (FS
+# to US) are white space to Python, and sacremoses would put a blank in their place.
 _DELETED = dict.fromkeys([*range(9), *range(0x0E, 0x20)])
 _ASCII_DIGITS = frozenset("0123456789")
 _ENTITY_BY_CHARACTER = {
-    "&": "&amp;", "|": "&#124;", "<": "&lt;", ">": "&gt;", "'": "&apos;", '"': "&quot;", "[": "&#91;", "]": "&#93;",
-}  # fmt: skip
+    "&": "&amp;",
+    "|": "&#124;",
+    "<": "&lt;",
+    ">": "&gt;",
+    "'": "&apos;",
+    '"': "&quot;",
+    "[": "&#91;",
+    "]": "&#93;",
+}
 _ESCAPED_CHARACTER = re.compile(r"""[&|<>'"\[\]]""")
 
-_HYPHEN_BETWEEN_WORDS = re.compile(rb"(\S)-(\S)")  # T2T's get_ende_bleu.sh, fairseq's compound_split_bleu.sh
+_HYPHEN_BETWEEN_WORDS = re.compile(
+    rb"(\S)-(\S)"
+)  # T2T's get_ende_bleu.sh, fairseq's compound_split_bleu.sh
 _SPLIT_HYPHEN = rb"\1 ##AT##-##AT## \2"
 
-# Of mosesdecoder scripts/tokenizer/replace-unicode-punctuation.perl at 59119c004 (2016-12-23), as sacremoses lists it.
-# The full-width digit one becomes a double quote: a slip of that script, repaired in 5d3331b92 (2019-10-14) and in
-# sacremoses, kept here for the numbers' sake. The low German quote U+201E and the French ones are not in the list.
+# Of mosesdecoder scripts/tokenizer/replace-unicode-punctuation.perl at 59119c004 (2016-12-23), as
+# sacremoses lists it. The full-width digit one becomes a double quote: a slip of that script,
+# repaired in 5d3331b92 (2019-10-14) and in sacremoses, kept here for the numbers' sake. The low
+# German quote U+201E and the French ones are not in the list.
 _FULL_WIDTH_STOP_AND_BLANKS = re.compile("[\u3002\uff0e] *")
 _ASCII_BY_PUNCTUATION = {
-    ord(mark): ascii_text for mark, ascii_text in MosesPunctNormalizer.REPLACE_UNICODE_PUNCTUATION if len(mark) == 1
+    ord(mark): ascii_text
+    for mark, ascii_text in MosesPunctNormalizer.REPLACE_UNICODE_PUNCTUATION
+    if len(mark) == 1
 } | {0xFF11: '"'}
 
 
 class Tokenizer:
-    """`tokenizer.perl -l language`, escaped; `is_aggressive`: with `-a`, a hyphen inside a word becomes ` @-@ `.
+    """`tokenizer.perl -l language`, escaped; `is_aggressive`: with `-a`, a hyphen inside a word
+    becomes ` @-@ `.
 
-    It does what sacremoses' MosesTokenizer does, with its character classes and abbreviations, and passes over each
-    step that needs a character which the line does not have: a comma, an apostrophe, two dots, a dot at a word's end.
+    It does what sacremoses' MosesTokenizer does, with its character classes and abbreviations, and
+    passes over each step that needs a character which the line does not have: a comma, an
+    apostrophe, two dots, a dot at a word's end.
     """
 
     def __init__(self, language: str, *, is_aggressive: bool = False) -> None:
@@ -63,7 +80,9 @@ class Tokenizer:
         self._abbreviations = frozenset(moses.NONBREAKING_PREFIXES) - self._before_digit
 
     def tokenize(self, line: str) -> str:
-        """Return the tokens joined by blanks; after a last `.'` there is one blank too many, as in the original."""
+        """Return the tokens joined by blanks; after a last `.'` there is one blank too many, as in
+        the original.
+        """
         text = " ".join((line if line.isprintable() else line.translate(_DELETED)).split())
         text = self._other_character.sub(lambda match: f" {match[0]} ", text)
         if self._is_aggressive and "-" in text:
@@ -85,7 +104,9 @@ class Tokenizer:
         return _ESCAPED_CHARACTER.sub(lambda match: _ENTITY_BY_CHARACTER[match[0]], text)
 
     def _split_dots(self, words: list[str]) -> None:
-        """Put a blank before a word's last dot, unless it is an abbreviation's or the next word is in lower case."""
+        """Put a blank before a word's last dot, unless it is an abbreviation's or the next word is
+        in lower case.
+        """
         for index, word in enumerate(words):
             if not word.endswith(".") or word == ".":
                 continue
@@ -107,21 +128,24 @@ def _substituted(text: str, *rules: tuple[re.Pattern[str], str]) -> str:
 
 
 def tokenize_lines(lines: Sequence[str], language: str) -> list[str]:
-    """Tokens joined by blanks, one line a line, as `tokenizer.perl -l language` prints them (not aggressive).
+    """Tokens joined by blanks, one line a line, as `tokenizer.perl -l language` prints them (not
+    aggressive).
 
-    The characters & | < > ' " [ ] come out as entities (`&quot;`), so such text compares only with text that was
-    escaped too; against an unescaped reference about a point of BLEU is lost. All Unicode white space, no-break
-    spaces included, separates tokens; a soft hyphen is a token of its own.
+    The characters & | < > ' " [ ] come out as entities (`&quot;`), so such text compares only with
+    text that was escaped too; against an unescaped reference about a point of BLEU is lost. All
+    Unicode white space, no-break spaces included, separates tokens; a soft hyphen is a token of its
+    own.
     """
     tokenizer = Tokenizer(language)
     return [tokenizer.tokenize(line) for line in lines]
 
 
 def detokenize_line(line: str, language: str) -> str:
-    """Return the plain text of a line of tokens, as `detokenizer.perl -l language`: entities read back, blanks closed.
+    """Return the plain text of a line of tokens, as `detokenizer.perl -l language`: entities read
+    back, blanks closed.
 
-    It is not the inverse of the tokenizer, which forgets which blanks there were; sacreBLEU's 13a tokens, which plain
-    text is scored on, split again at most of the places in question.
+    It is not the inverse of the tokenizer, which forgets which blanks there were; sacreBLEU's 13a
+    tokens, which plain text is scored on, split again at most of the places in question.
     """
     text: str = _detokenizer(language).detokenize(line.split(" "))
     return text
@@ -143,7 +167,7 @@ def replace_unicode_punctuation(line: str) -> str:
 def split_compounds(tokenized_line: bytes) -> bytes:
     r"""Substitute `s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g`, in perl's reading of bytes.
 
-    Matches do not overlap: of `a-b-c` only the first hyphen is split. Text from `tokenizer.perl -a` must not come here:
-    its ` @-@ ` is split once more, and each hyphen earns extra n-grams.
+    Matches do not overlap: of `a-b-c` only the first hyphen is split. Text from `tokenizer.perl -a`
+    must not come here: its ` @-@ ` is split once more, and each hyphen earns extra n-grams.
     """
     return _HYPHEN_BETWEEN_WORDS.sub(_SPLIT_HYPHEN, tokenized_line)

@@ -1,4 +1,6 @@
-"""What a job needs inside Slurm: rank 0's address, no GPUs that it did not request, a requeue at its time limit."""
+"""What a job needs inside Slurm: rank 0's address, no GPUs that it did not request, a requeue at
+its time limit.
+"""
 
 import logging
 import os
@@ -12,13 +14,19 @@ logger = logging.getLogger(__name__)
 
 
 def prepare(request: TrainingRequest, environment: Any) -> None:
-    """Set the variables of a rank, before anything heavy is imported; `environment` is submitit's."""
+    """Set the variables of a rank, before anything heavy is imported; `environment` is
+    submitit's.
+    """
     # The partial result of a killed rank would make submitit fail at the end of a requeued job.
     environment.paths.result_pickle.with_suffix(".pkl.save_tmp").unlink(missing_ok=True)
     hosts = environment.hostnames
-    os.environ["MASTER_ADDR"] = hosts[0] if len(hosts) > 1 else "127.0.0.1"  # one node needs no network
+    os.environ["MASTER_ADDR"] = (
+        hosts[0] if len(hosts) > 1 else "127.0.0.1"
+    )  # one node needs no network
     if not request.gpus_per_node:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # where devices are not confined it would see other people's
+        os.environ["CUDA_VISIBLE_DEVICES"] = (
+            ""  # where devices are not confined it would see other people's
+        )
 
 
 def num_restarts() -> int:
@@ -29,11 +37,14 @@ def num_restarts() -> int:
 def continue_later(request: TrainingRequest, job: str, job_number: int) -> None:
     """Requeue this job, which has saved because its time is nearly up; that needs no driver.
 
-    After `max_num_jobs` it ends instead. Where Slurm refuses to requeue, the job ends, and the driver submits the next,
-    now or when it is started again.
+    After `max_num_jobs` it ends instead. Where Slurm refuses to requeue, the job ends, and the
+    driver submits the next, now or when it is started again.
     """
     if request.max_num_jobs is not None and job_number >= request.max_num_jobs:
-        logger.warning(f"{request.run}: saved; not continued, as this was job {job_number} of {request.max_num_jobs}")
+        logger.warning(
+            f"{request.run}: saved; not continued, as this was job {job_number} of"
+            f" {request.max_num_jobs}"
+        )
         return
     try:
         run_slurm(["scontrol", "requeue", job])  # it keeps its number

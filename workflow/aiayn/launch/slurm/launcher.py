@@ -1,4 +1,5 @@
-"""Submits a training's jobs to Slurm by submitit, as the cluster's file asks, and says how they ended.
+"""Submits a training's jobs to Slurm by submitit, as the cluster's file asks, and says how they
+ended.
 
 Accounting (sacct) is never read: it lags, and may be unavailable for hours.
 """
@@ -24,16 +25,18 @@ from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import TrainingRequest
 
 MAX_RELEASES = 3  # of a job that Slurm itself holds
-# What sbatch prints when it may accept the same job later: the controller does not answer, or the user has the maximum
-# number of jobs. For a limit that the job itself exceeds it prints other words.
+# What sbatch prints when it may accept the same job later: the controller does not answer, or the
+# user has the maximum number of jobs. For a limit that the job itself exceeds it prints other
+# words.
 _PASSING_WORDS = re.compile(
-    "unable to contact slurm controller|socket timed out|connection (refused|reset|timed out)|zero bytes were trans"
+    "unable to contact slurm controller|socket timed out|connection (refused|reset|timed out)|zero"
+    " bytes were trans"
     r"|temporarily un|in standby mode|\b(assoc|qos)\w*submitjob",
     re.IGNORECASE,
 )
 _MANY_TIMEOUTS = 10**6  # submitit would count them; ours is `max_num_jobs`
-# A driver may itself run in a job, or in a shell with variables that sbatch reads before the file. The cluster's file
-# must hold. Where it says nothing, the user's own default holds.
+# A driver may itself run in a job, or in a shell with variables that sbatch reads before the file.
+# The cluster's file must hold. Where it says nothing, the user's own default holds.
 _FOREIGN_PREFIXES = ("SLURM_", "SBATCH_", "SRUN_", "SUBMITIT_")
 _FOREIGN_NAMES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
 # Which Slurm, and which user: squeue, scontrol and scancel see these, so sbatch must, too.
@@ -49,7 +52,9 @@ class SlurmLauncher(SlurmQueue):
 
     def __init__(self, request: TrainingRequest, cluster: ClusterSpec | None) -> None:
         if cluster is None:
-            raise LaunchError(f"{request.run}: the launcher slurm needs a cluster's file; add `--cluster NAME`")
+            raise LaunchError(
+                f"{request.run}: the launcher slurm needs a cluster's file; add `--cluster NAME`"
+            )
         self._request, self._cluster = request, cluster
         self._num_releases = 0
         self.poll_seconds = cluster.poll_seconds
@@ -58,11 +63,15 @@ class SlurmLauncher(SlurmQueue):
         """Submit a job and return its number.
 
         Raises:
-            SubmissionError: if sbatch fails or gets no answer; look in the queue before submitting again.
+            SubmissionError: if sbatch fails or gets no answer; look in the queue before submitting
+            again.
         """
         cluster, folder = self._cluster, code_folder or Path()
         request = msgspec.structs.replace(
-            request, max_num_jobs=cluster.max_num_jobs, gpus_per_node=cluster.gpus_per_node, code_folder=str(folder)
+            request,
+            max_num_jobs=cluster.max_num_jobs,
+            gpus_per_node=cluster.gpus_per_node,
+            code_folder=str(folder),
         )
         try:
             # What sbatch prints, the error says.
@@ -72,7 +81,9 @@ class SlurmLauncher(SlurmQueue):
         except (OSError, RuntimeError) as error:
             is_passing = _PASSING_WORDS.search(str(error)) is not None
             reason = str(error) or "it printed nothing"
-            raise SubmissionError(f"{request.run}: sbatch failed: {reason}", is_passing=is_passing) from error
+            raise SubmissionError(
+                f"{request.run}: sbatch failed: {reason}", is_passing=is_passing
+            ) from error
 
     def preview(self, request: TrainingRequest, code_folder: Path) -> str:
         """Return the file that sbatch would get."""
@@ -92,14 +103,22 @@ class SlurmLauncher(SlurmQueue):
         """Return how a job ended; a failed prologue has left a note."""
         failure = prologue_failure(self._request.folder.job_files_path, job)
         if queued is None:
-            return JobEnd(job=job, words="is no longer known to squeue" if job else "", failure=failure)
+            return JobEnd(
+                job=job, words="is no longer known to squeue" if job else "", failure=failure
+            )
         memory_gb = self._cluster.memory_gb_per_node
-        advice = f"raise memory_gb_per_node in the cluster's file, now {'null' if memory_gb is None else memory_gb}"
+        advice = (
+            "raise memory_gb_per_node in the cluster's file, now"
+            f" {'null' if memory_gb is None else memory_gb}"
+        )
         has_little = queued.ending == "out of memory"
         return JobEnd(
-            job=job, ending=queued.ending, words=f"ended as {queued.words}", failure=failure,
+            job=job,
+            ending=queued.ending,
+            words=f"ended as {queued.words}",
+            failure=failure,
             advice=advice if has_little else "",
-        )  # fmt: skip
+        )
 
     def limit_reached(self, num_jobs: int) -> str:
         """Return the cluster's maximum if it is reached."""
@@ -119,13 +138,17 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
     from submitit import SlurmExecutor
 
     class Executor(SlurmExecutor):  # type: ignore[misc]
-        """An executor that does not look for srun: to print the file needs no Slurm, and sbatch fails by itself."""
+        """An executor that does not look for srun: to print the file needs no Slurm, and sbatch
+        fails by itself.
+        """
 
         @classmethod
         def affinity(cls) -> int:
             return 1
 
-    executor = Executor(folder=request.folder.job_files_path, max_num_timeout=_MANY_TIMEOUTS, python=cluster.python)
+    executor = Executor(
+        folder=request.folder.job_files_path, max_num_timeout=_MANY_TIMEOUTS, python=cluster.python
+    )
     executor.update_parameters(
         job_name=request.run,
         partition=cluster.partition,
@@ -138,12 +161,14 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
         cpus_per_task=cluster.cpus_per_rank,
         time=cluster.time_limit_minutes,
         signal_delay_s=cluster.signal_seconds,
-        dependency="singleton",  # Slurm's own guard against two jobs of one run, from whichever machine
+        # Slurm's own guard against two jobs of one run, from whichever machine
+        dependency="singleton",
         stderr_to_stdout=True,
         setup=_setup_lines(request, cluster, code_folder),
         srun_args=[
             "--kill-on-bad-exit=1",  # a rank that fails ends the others
-            f"--cpus-per-task={cluster.cpus_per_rank}",  # srun does not inherit it from sbatch since Slurm 22.05
+            # srun does not inherit it from sbatch since Slurm 22.05
+            f"--cpus-per-task={cluster.cpus_per_rank}",
             "--open-mode=append",
             *(
                 f"--{name.replace('_', '-')}{'=' if value else ''}{value}"
@@ -165,12 +190,18 @@ def _further_options(cluster: ClusterSpec) -> dict[str, Any]:
     if cluster.gpus_per_node:
         kind = f"{cluster.gpu_type}:" if cluster.gpu_type else ""
         options["gpus-per-node"] = f"{kind}{cluster.gpus_per_node}"
-    return options | {name: True if value == "" else value for name, value in cluster.sbatch_lines.items()}
+    return options | {
+        name: True if value == "" else value for name, value in cluster.sbatch_lines.items()
+    }
 
 
 def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Path) -> list[str]:
-    """Return the shell lines before Python: the cluster's own, then the variables that they must not change."""
-    variables = job_variables(request, is_on_cpu=cluster.gpus_per_node == 0) | {"PYTHONSAFEPATH": "1"}
+    """Return the shell lines before Python: the cluster's own, then the variables that they must
+    not change.
+    """
+    variables = job_variables(request, is_on_cpu=cluster.gpus_per_node == 0) | {
+        "PYTHONSAFEPATH": "1"
+    }
     exports = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     path_line = f"export PYTHONPATH={shlex.quote(str(code_folder))}${{PYTHONPATH:+:$PYTHONPATH}}"
     return [*prologue_lines(cluster, request.folder.job_files_path), *exports, path_line]
@@ -178,9 +209,13 @@ def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Pa
 
 @contextlib.contextmanager
 def without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
-    """Hide from sbatch the variables that would overrule a cluster's file, or are of this process's own job."""
+    """Hide from sbatch the variables that would overrule a cluster's file, or are of this process's
+    own job.
+    """
     kept = _SLURMS_OWN_NAMES | {
-        f"SBATCH_{name.upper()}" for name in ("partition", "account", "qos") if getattr(cluster, name) is None
+        f"SBATCH_{name.upper()}"
+        for name in ("partition", "account", "qos")
+        if getattr(cluster, name) is None
     }
     names = [
         name

@@ -1,8 +1,10 @@
-"""Turns the prologue of a cluster's file into bash: a line that fails ends the job and leaves a note for the driver.
+"""Turns the prologue of a cluster's file into bash: a line that fails ends the job and leaves a
+note for the driver.
 
-Each line is run by `eval` in the job's own shell: what it exports or defines stays, and its syntax errors are its own.
-It counts by its exit code, as bash has it: of `a; b` that of `b`, and `export A=$(command)` succeeds whatever the
-command does. A line that ends the shell itself, as `exit` or `${SCRATCH:?}`, leaves no note, but its words in the log.
+Each line is run by `eval` in the job's own shell: what it exports or defines stays, and its syntax
+errors are its own. It counts by its exit code, as bash has it: of `a; b` that of `b`, and `export
+A=$(command)` succeeds whatever the command does. A line that ends the shell itself, as `exit` or
+`${SCRATCH:?}`, leaves no note, but its words in the log.
 """
 
 import shlex
@@ -17,14 +19,17 @@ aiayn_fail() {{
     printf '%s\\n' "prologue of cluster $1, on $HOSTNAME: this line ended the job, with exit code $3; correct it in \
 the cluster's file, or add '|| true' if it may fail: $4" | tee "$2" >&2
     exit {PROLOGUE_EXIT_CODE}
-}}"""
+}}"""  # noqa: E501
 
 
 def prologue_lines(cluster: ClusterSpec, notes_folder: Path) -> list[str]:
     """Return the bash lines that run a cluster's prologue in a job; none for an empty one."""
     if not cluster.prologue:
         return []
-    name, note = shlex.quote(cluster.name), f'{shlex.quote(str(notes_folder))}/"$SLURM_JOB_ID"{_NOTE_SUFFIX}'
+    name, note = (
+        shlex.quote(cluster.name),
+        f'{shlex.quote(str(notes_folder))}/"$SLURM_JOB_ID"{_NOTE_SUFFIX}',
+    )
     lines = [f"rm -f {note}  # of this job before it was requeued", _FAIL]
     for line in map(shlex.quote, map(str.strip, cluster.prologue)):
         lines.append(f"eval {line} || aiayn_fail {name} {note} $? {line}")

@@ -1,7 +1,8 @@
-"""Slurm's queue: lists this user's jobs, in words that are not Slurm's, says why they wait, and cancels them.
+"""Slurm's queue: lists this user's jobs, in words that are not Slurm's, says why they wait, and
+cancels them.
 
-Only the queue decides whether a job is alive. Accounting (sacct) does not: it lags, and may be unavailable for hours.
-A queue that does not answer is unknown, never empty.
+Only the queue decides whether a job is alive. Accounting (sacct) does not: it lags, and may be
+unavailable for hours. A queue that does not answer is unknown, never empty.
 """
 
 import os
@@ -17,35 +18,55 @@ from aiayn.runs.queue import Ending, QueuedJob, QueueError
 _FORMAT = "%A|%T|%N|%L|%j|%r|%o"  # the path last: it may contain any character
 _NUM_FIELDS = 1 + _FORMAT.count("|")
 TIMEOUT_SECONDS = 20.0
-# A job in one of these states has ended. In any other it continues, Slurm may start it again, or its processes are
-# still ending: an unknown state does not mean that a job has ended.
+# A job in one of these states has ended. In any other it continues, Slurm may start it again, or
+# its processes are still ending: an unknown state does not mean that a job has ended.
 _ENDING_BY_STATE: dict[str, Ending] = {
-    **dict.fromkeys(("BOOT_FAIL", "DEADLINE", "NODE_FAIL", "PREEMPTED", "REVOKED", "TIMEOUT"), "other"),
-    "CANCELLED": "cancelled", "COMPLETED": "completed", "FAILED": "failed", "OUT_OF_MEMORY": "out of memory",
-}  # fmt: skip
+    **dict.fromkeys(
+        ("BOOT_FAIL", "DEADLINE", "NODE_FAIL", "PREEMPTED", "REVOKED", "TIMEOUT"), "other"
+    ),
+    "CANCELLED": "cancelled",
+    "COMPLETED": "completed",
+    "FAILED": "failed",
+    "OUT_OF_MEMORY": "out of memory",
+}
 _HELD_STATES = ("REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD")
 _WAITING_STATES = (*_HELD_STATES, "PENDING", "REQUEUED", "REQUEUE_FED", "CONFIGURING")
 _LAUNCH_FAILED = "launch_failed_requeued_held"
 _CLUSTER_FILE = "in the cluster's file"
 # The first match counts. A limit per job never passes; one of all jobs of an account or QoS may.
 _ADVICE_BY_REASON = {
-    r"PartitionTimeLimit": f"it requests more time than its partition has: lower time_limit_minutes {_CLUSTER_FILE}",
-    r"PartitionNodeLimit": f"it requests more nodes than its partition has: lower num_nodes {_CLUSTER_FILE}",
-    r"Partition(Down|Inactive)": f"its partition is closed: wait, or name another (partition) {_CLUSTER_FILE}",
-    r"BadConstraints": f"no node has what it requests: correct constraint, gpu_type or num_nodes {_CLUSTER_FILE}",
+    r"PartitionTimeLimit": (
+        f"it requests more time than its partition has: lower time_limit_minutes {_CLUSTER_FILE}"
+    ),
+    r"PartitionNodeLimit": (
+        f"it requests more nodes than its partition has: lower num_nodes {_CLUSTER_FILE}"
+    ),
+    r"Partition(Down|Inactive)": (
+        f"its partition is closed: wait, or name another (partition) {_CLUSTER_FILE}"
+    ),
+    r"BadConstraints": (
+        f"no node has what it requests: correct constraint, gpu_type or num_nodes {_CLUSTER_FILE}"
+    ),
     r"InvalidAccount": f"Slurm does not accept its account: name yours (account) {_CLUSTER_FILE}",
     r"InvalidQOS|QOSNotAllowed": f"Slurm does not accept its QoS: name yours (qos) {_CLUSTER_FILE}",
-    r"(Assoc|QOS)(Max|Min).*PerJob": f"it requests more than one job may have: request less {_CLUSTER_FILE}",
+    r"(Assoc|QOS)(Max|Min).*PerJob": (
+        f"it requests more than one job may have: request less {_CLUSTER_FILE}"
+    ),
     r"Assoc(Max|Grp)|AssociationJobLimit|AssociationResourceLimit|AssociationTimeLimit": (
-        "a limit of your account: it starts when other jobs of the account have ended, if they fill it; else request "
-        f"less {_CLUSTER_FILE} (`sacctmgr show associations`)"
+        "a limit of your account: it starts when other jobs of the account have ended, if they"
+        f" fill it; else request less {_CLUSTER_FILE} (`sacctmgr show associations`)"
     ),
     r"QOS(Max|Min|Grp|JobLimit|ResourceLimit|TimeLimit|UsageThreshold)": (
-        "a limit of its QoS: it starts when other jobs of the QoS have ended, if they fill it; else request less, or "
-        f"name another (qos) {_CLUSTER_FILE} (`sacctmgr show qos`)"
+        "a limit of its QoS: it starts when other jobs of the QoS have ended, if they fill it;"
+        f" else request less, or name another (qos) {_CLUSTER_FILE} (`sacctmgr show qos`)"
     ),
-    r"ReqNodeNotAvail": "nodes that it needs are down, or reserved for maintenance (`scontrol show reservation`): wait",
-    r"DependencyNeverSatisfied": f"what it depends on has failed: correct sbatch_lines {_CLUSTER_FILE}",
+    r"ReqNodeNotAvail": (
+        "nodes that it needs are down, or reserved for maintenance (`scontrol show reservation`):"
+        " wait"
+    ),
+    r"DependencyNeverSatisfied": (
+        f"what it depends on has failed: correct sbatch_lines {_CLUSTER_FILE}"
+    ),
 }
 
 
@@ -68,7 +89,8 @@ class SlurmQueue:
         return shutil.which("squeue") is not None
 
     def find(self, name: str | None = None) -> list[QueuedJob]:
-        """Return the jobs of a name, or all, oldest first, ended ones too as long as squeue shows them (MinJobAge).
+        """Return the jobs of a name, or all, oldest first, ended ones too as long as squeue shows
+        them (MinJobAge).
 
         Raises:
             SlurmError: if squeue fails, or its answer is cut.
@@ -81,10 +103,14 @@ class SlurmQueue:
             if len(fields) == _NUM_FIELDS:
                 jobs.append(_job_of(*(field.strip() for field in fields)))
             elif line.strip():
-                raise SlurmError(command, f"its answer is cut: {line.strip()[:80]!r}", has_answered=False)
+                raise SlurmError(
+                    command, f"its answer is cut: {line.strip()[:80]!r}", has_answered=False
+                )
         jobs.sort(key=lambda queued: int(queued.job) if queued.job.isdecimal() else 0)
         alive = [queued for queued in jobs if queued.is_alive]
-        return [msgspec.structs.replace(queued, advice=waiting_advice(queued, alive)) for queued in jobs]
+        return [
+            msgspec.structs.replace(queued, advice=waiting_advice(queued, alive)) for queued in jobs
+        ]
 
     def cancel(self, name: str) -> None:
         """End this user's jobs of a name, waiting or running; no such job is no error.
@@ -99,22 +125,34 @@ class SlurmQueue:
         return f"scancel --name={name}" if name else f"scancel {' '.join(jobs)}"
 
 
-def _job_of(job: str, state: str, node: str, time_left: str, name: str, reason: str, script: str) -> QueuedJob:
+def _job_of(
+    job: str, state: str, node: str, time_left: str, name: str, reason: str, script: str
+) -> QueuedJob:
     """Return a job that squeue shows as a job of any queue."""
     ending = _ENDING_BY_STATE.get(state.partition(" ")[0])  # `CANCELLED by 1000`
     reason = "" if reason == "None" else reason
     return QueuedJob(
-        job=job, state="ended" if ending else "waiting" if state in _WAITING_STATES else "running",
-        reason={"PENDING": reason, "RUNNING": ""}.get(state, state), ending=ending or "other",
+        job=job,
+        state="ended" if ending else "waiting" if state in _WAITING_STATES else "running",
+        reason={"PENDING": reason, "RUNNING": ""}.get(state, state),
+        ending=ending or "other",
         words=f"{state} ({reason})" if reason and not ending else state,
         is_stuck=(state == "PENDING" and "held" in reason.lower()) or state in _HELD_STATES,
-        node=node, time_left=time_left, name=name, script=script,
-    )  # fmt: skip
+        node=node,
+        time_left=time_left,
+        name=name,
+        script=script,
+    )
 
 
 def is_held_by_slurm(queued: QueuedJob) -> bool:
-    """Return whether Slurm itself holds a job, because it could not be launched: its controller lost its state."""
-    return queued.words.startswith("PENDING") and _LAUNCH_FAILED in queued.reason.replace(" ", "_").lower()
+    """Return whether Slurm itself holds a job, because it could not be launched: its controller
+    lost its state.
+    """
+    return (
+        queued.words.startswith("PENDING")
+        and _LAUNCH_FAILED in queued.reason.replace(" ", "_").lower()
+    )
 
 
 def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
@@ -125,22 +163,35 @@ def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedPro
     Raises:
         SlurmError: if it is missing, does not end, or fails.
     """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SQUEUE_", "SCANCEL_"))}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SQUEUE_", "SCANCEL_"))
+    }
     try:
         answer = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False, env=environment,
-            timeout=TIMEOUT_SECONDS, input=text,
-        )  # fmt: skip
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env=environment,
+            timeout=TIMEOUT_SECONDS,
+            input=text,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         reason = f"not found, or no answer within {TIMEOUT_SECONDS:.0f} s"
         raise SlurmError(command, reason, has_answered=False) from error
     if answer.returncode != 0:
-        raise SlurmError(command, answer.stderr.strip() or f"exit code {answer.returncode}", has_answered=True)
+        raise SlurmError(
+            command, answer.stderr.strip() or f"exit code {answer.returncode}", has_answered=True
+        )
     return answer
 
 
 def waiting_advice(queued: QueuedJob, alive: Sequence[QueuedJob]) -> str:
-    """Return what the user can do for a job that may wait for ever, '' for one that will start by itself.
+    """Return what the user can do for a job that may wait for ever, '' for one that will start by
+    itself.
 
     `alive` are the alive jobs, of every folder: Slurm runs one of a name at a time (singleton).
     """
@@ -152,5 +203,7 @@ def waiting_advice(queued: QueuedJob, alive: Sequence[QueuedJob]) -> str:
         same = [other for other in alive if other.name == queued.name and other.job != queued.job]
         others = ", ".join(f"{other.job} ({other.script})" for other in same)
         return f"it waits for the end of {others}, of the same name" if others else ""
-    matching = (advice for pattern, advice in _ADVICE_BY_REASON.items() if re.match(pattern, queued.reason))
+    matching = (
+        advice for pattern, advice in _ADVICE_BY_REASON.items() if re.match(pattern, queued.reason)
+    )
     return next(matching, "")

@@ -1,6 +1,8 @@
-"""Asks whether translations and references are of the same sentences and language: without it a BLEU says nothing.
+"""Asks whether translations and references are of the same sentences and language: without it a
+BLEU says nothing.
 
-The doctor asks it of every output; `aiayn score` only where BLEU is near 0, as it is for each of these faults.
+The doctor asks it of every output; `aiayn score` only where BLEU is near 0, as it is for each of
+these faults.
 """
 
 import re
@@ -15,15 +17,21 @@ from aiayn.scoring.outputs.system_output import joined
 Score = Callable[[int, Sequence[int]], Sequence[float]]  # how well each of some items fits one
 NUM_DECOYS = 19
 MAX_OUT_OF_ORDER = 0.5
-MIN_LANGUAGE = 0.3  # of the references' share of frequent words; another language's text has 0.13 of it at most
-NUM_FREQUENT = 25  # words of the references that identify their language; they are a third of any German or French text
+# of the references' share of frequent words; another language's text has 0.13 of it at most
+MIN_LANGUAGE = 0.3
+# words of the references that identify their language; they are a third of any German or French
+# text
+NUM_FREQUENT = 25
 MIN_WORDS = 200  # of either side, below which its language is not judged
-# Shuffled translations of base on Multi30k have 99 % different lines and 66 % of the references' words; of big, which
-# does not read its source, 38 %; one line repeated has none.
+# Shuffled translations of base on Multi30k have 99 % different lines and 66 % of the references'
+# words; of big, which does not read its source, 38 %; one line repeated has none.
 MIN_DISTINCT, MIN_VARIETY = 0.5, 0.3
-MAX_NEAR_ZERO = 5.0  # BLEU: shuffled, shifted, upper-cased and other languages' lines have 0.0 to 3.7
+MAX_NEAR_ZERO = (
+    5.0  # BLEU: shuffled, shifted, upper-cased and other languages' lines have 0.0 to 3.7
+)
 MAX_UPPER = 0.5  # of the letters
-# Of a line's length with its place. fairseq-generate prints batches of one length, the shortest first: 0.9 and more.
+# Of a line's length with its place. fairseq-generate prints batches of one length, the shortest
+# first: 0.9 and more.
 MIN_SORTED, MAX_UNSORTED = 0.6, 0.3
 SORTED_COMMANDS = {
     "translations": "grep ^H LOG | LC_ALL=C sort -V | cut -f3-",
@@ -33,45 +41,67 @@ ORDER_SEED = 2014
 
 
 def find_doubt(hypotheses: Sequence[str], references: Sequence[str], bleu: float) -> str:
-    """Return in a sentence why a BLEU near 0 may not be the model's; '' if nothing speaks for it."""
+    """Return in a sentence why a BLEU near 0 may not be the model's; '' if nothing speaks for
+    it.
+    """
     if bleu >= MAX_NEAR_ZERO or not hypotheses:
         return ""
-    letters = Counter(character.isupper() for line in hypotheses for character in line if character.isalpha())
+    letters = Counter(
+        character.isupper() for line in hypotheses for character in line if character.isalpha()
+    )
     if letters[True] > MAX_UPPER * letters.total():
-        return "the translations are upper case, which counts as other words; --lowercase scores without case"
+        return (
+            "the translations are upper case, which counts as other words; --lowercase scores"
+            " without case"
+        )
     shares = words_share(hypotheses, references)
-    if shares is not None and shares[0] < MIN_LANGUAGE * shares[1] and variety(hypotheses, references) >= MIN_VARIETY:
-        return "the translations are not in the references' language: check the file, and --language-pair"
+    if (
+        shares is not None
+        and shares[0] < MIN_LANGUAGE * shares[1]
+        and variety(hypotheses, references) >= MIN_VARIETY
+    ):
+        return (
+            "the translations are not in the references' language: check the file, and"
+            " --language-pair"
+        )
     if is_varied(hypotheses, references):
         out_of_order = share_out_of_order(hypotheses, references, np.random.default_rng(ORDER_SEED))
         if out_of_order > MAX_OUT_OF_ORDER:
             side = side_as_printed(hypotheses, references)
             if side is not None:
                 return (
-                    f"the {side} stand in the order in which fairseq-generate prints them, by length, the other side "
-                    f"in the order of the source: `{SORTED_COMMANDS[side]}` puts them into that order"
+                    f"the {side} stand in the order in which fairseq-generate prints them, by"
+                    f" length, the other side in the order of the source: `{SORTED_COMMANDS[side]}`"
+                    " puts them into that order"
                 )
             return (
-                "the lines are in another order than the references, or shifted: they fit their own reference no "
-                "better than another line's; put both into the order of the source (of fairseq-generate give the whole "
-                "log as --hypotheses: its lines are sorted by number)"
+                "the lines are in another order than the references, or shifted: they fit their own"
+                " reference no better than another line's; put both into the order of the source"
+                " (of fairseq-generate give the whole log as --hypotheses: its lines are sorted by"
+                " number)"
             )
     return ""
 
 
 def side_as_printed(hypotheses: Sequence[str], references: Sequence[str]) -> str | None:
-    """Return the side whose lines are ordered by their length where the other's are not, None without such a side."""
+    """Return the side whose lines are ordered by their length where the other's are not, None
+    without such a side.
+    """
     order_by_side = {
         side: _correlation_with_place([len(line.split()) for line in lines])
         for side, lines in (("translations", hypotheses), ("references", references))
     }
     ordered = max(order_by_side, key=lambda side: order_by_side[side])
-    is_printed = order_by_side[ordered] >= MIN_SORTED and min(order_by_side.values()) <= MAX_UNSORTED
+    is_printed = (
+        order_by_side[ordered] >= MIN_SORTED and min(order_by_side.values()) <= MAX_UNSORTED
+    )
     return ordered if is_printed else None
 
 
 def _correlation_with_place(lengths: Sequence[int]) -> float:
-    """Return the rank correlation (Spearman's, ties in random order) of lengths with their places."""
+    """Return the rank correlation (Spearman's, ties in random order) of lengths with their
+    places.
+    """
     if len(set(lengths)) < 2:
         return 0.0
     jittered = np.asarray(lengths) + np.random.default_rng(ORDER_SEED).random(len(lengths))
@@ -81,17 +111,24 @@ def _correlation_with_place(lengths: Sequence[int]) -> float:
 
 def variety(lines: Sequence[str], references: Sequence[str]) -> float:
     """Return the number of different words beside the references'."""
-    types = [len({word for line in side for word in line.lower().split()}) for side in (lines, references)]
+    types = [
+        len({word for line in side for word in line.lower().split()})
+        for side in (lines, references)
+    ]
     return types[0] / max(1, types[1])
 
 
 def is_varied(lines: Sequence[str], references: Sequence[str]) -> bool:
     """Return whether lines differ from each other as those of a model that reads its source."""
-    return len(set(lines)) >= MIN_DISTINCT * len(lines) and variety(lines, references) >= MIN_VARIETY
+    return (
+        len(set(lines)) >= MIN_DISTINCT * len(lines) and variety(lines, references) >= MIN_VARIETY
+    )
 
 
 def words_share(lines: Sequence[str], references: Sequence[str]) -> tuple[float, float] | None:
-    """Return the share of the references' most frequent words in each text; None for short texts."""
+    """Return the share of the references' most frequent words in each text; None for short
+    texts.
+    """
     mine, theirs = (
         Counter(word.casefold() for line in side for word in re.findall(r"[^\W\d_]+", line))
         for side in (lines, references)
@@ -102,13 +139,19 @@ def words_share(lines: Sequence[str], references: Sequence[str]) -> tuple[float,
     return tuple(sum(side[word] for word in frequent) / side.total() for side in (mine, theirs))  # type: ignore[return-value]
 
 
-def share_out_of_order(hypotheses: Sequence[str], references: Sequence[str], rng: np.random.Generator) -> float:
-    """Return the share of hypotheses whose reference is no better than another's, twice that in the worse half.
+def share_out_of_order(
+    hypotheses: Sequence[str], references: Sequence[str], rng: np.random.Generator
+) -> float:
+    """Return the share of hypotheses whose reference is no better than another's, twice that in the
+    worse half.
 
-    Words in common are counted; the decoys are references of other lines of about the same length. It is 1 if the
-    references stand in random order, and near 0 for any real translation.
+    Words in common are counted; the decoys are references of other lines of about the same length.
+    It is 1 if the references stand in random order, and near 0 for any real translation.
     """
-    own_words, words = ([set(re.findall(r"\w+", joined(line))) for line in side] for side in (hypotheses, references))
+    own_words, words = (
+        [set(re.findall(r"\w+", joined(line))) for line in side]
+        for side in (hypotheses, references)
+    )
 
     def overlaps(index: int, candidates: Sequence[int]) -> list[float]:
         first, others = own_words[index], [words[candidate] for candidate in candidates]
@@ -118,10 +161,14 @@ def share_out_of_order(hypotheses: Sequence[str], references: Sequence[str], rng
     return 2 * num_worse / max(1, len(words))
 
 
-def num_in_worse_half(lengths: npt.ArrayLike, window: int, score: Score, rng: np.random.Generator) -> int:
-    """Return how many items rank in the worse half among decoys: items drawn from `window` neighbours by length.
+def num_in_worse_half(
+    lengths: npt.ArrayLike, window: int, score: Score, rng: np.random.Generator
+) -> int:
+    """Return how many items rank in the worse half among decoys: items drawn from `window`
+    neighbours by length.
 
-    `score` returns how well each of some items fits the first argument; the first of them is its own. Ties count half.
+    `score` returns how well each of some items fits the first argument; the first of them is its
+    own. Ties count half.
     """
     by_length = np.argsort(lengths, kind="stable")
     window = min(len(by_length), max(NUM_DECOYS + 1, window))

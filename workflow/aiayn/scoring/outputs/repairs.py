@@ -1,7 +1,8 @@
-"""Tries repairs on translations and references, and says which raises the score: one table, no rule for each fault.
+"""Tries repairs on translations and references, and says which raises the score: one table, no rule
+for each fault.
 
-A repair changes either side where it applies, and nothing else. It helps if the score rises by more than 2 BLEU and by
-more than 10 %. The value of the files as given is always reported as well.
+A repair changes either side where it applies, and nothing else. It helps if the score rises by more
+than 2 BLEU and by more than 10 %. The value of the files as given is always reported as well.
 """
 
 import csv
@@ -22,11 +23,14 @@ MIN_CHANGED = 0.01  # of the lines of a side; below it a repair is not tried
 Score = Callable[[Sequence[str], Sequence[str]], float]
 Lines = Sequence[str]
 _NUMBERED = re.compile(r"[HDT]-(\d{1,9})\t(.*)")
-_TAG = re.compile(r"^(>>\S{2,12}<<|<2\w{2,7}>|__\w{2,7}__|\[\w{2}_[A-Z]{2}\]|<(?:lang:)?\w{2}>|\w{2}_[A-Z]{2})\s+")
+_TAG = re.compile(
+    r"^(>>\S{2,12}<<|<2\w{2,7}>|__\w{2,7}__|\[\w{2}_[A-Z]{2}\]|<(?:lang:)?\w{2}>|\w{2}_[A-Z]{2})\s+"
+)
 
 
 class Repair(NamedTuple):
-    """A repair: its name in a command, what it does in words, and the function of a side's lines and language.
+    """A repair: its name in a command, what it does in words, and the function of a side's lines
+    and language.
 
     The function returns None where it does not apply.
     """
@@ -67,7 +71,11 @@ def _join(line: str) -> str:
     if re.search(PIECE_PATTERN, line):
         return join_any_pieces(line)
     # Some write sentencepiece's mark as an underscore.
-    return line.replace(" ", "").replace("_", " ").strip() if line.startswith("_") and " _" in line else line
+    return (
+        line.replace(" ", "").replace("_", " ").strip()
+        if line.startswith("_") and " _" in line
+        else line
+    )
 
 
 def _without_symbols(line: str) -> str:
@@ -106,7 +114,18 @@ def _of_json(lines: Lines, language: str) -> Lines | None:
     return texts
 
 
-JSON_KEYS = ("translation", "hypothesis", "prediction", "output", "hyp", "mt", "text", "target", "reference", "ref")
+JSON_KEYS = (
+    "translation",
+    "hypothesis",
+    "prediction",
+    "output",
+    "hyp",
+    "mt",
+    "text",
+    "target",
+    "reference",
+    "ref",
+)
 
 
 def _of_csv(lines: Lines, language: str) -> Lines | None:
@@ -117,7 +136,9 @@ def _of_csv(lines: Lines, language: str) -> Lines | None:
 
 
 def _of_generation(lines: Lines, language: str) -> Lines | None:
-    """Return the sentences of H-, D- or T- lines in order of their numbers, whatever is before them."""
+    """Return the sentences of H-, D- or T- lines in order of their numbers, whatever is before
+    them.
+    """
     stripped = [_without_any_prefix(line) for line in lines]
     by_kind: dict[str, dict[int, str]] = {}
     for line in stripped:
@@ -144,7 +165,11 @@ def _detokenised(lines: Lines, language: str) -> Lines | None:
 
 # At most 20. The order is that in which they are tried; of two that help alike the first counts.
 REPAIRS = (
-    Repair("generation", "the sentences of H-, D- or T- lines, in the order of their numbers", _of_generation),
+    Repair(
+        "generation",
+        "the sentences of H-, D- or T- lines, in the order of their numbers",
+        _of_generation,
+    ),
     Repair("json", "the texts of JSON lines", _of_json),
     Repair("csv", "the quotes of CSV removed", _of_csv),
     Repair("numbers", "the line numbers removed", _without_numbers),
@@ -159,15 +184,26 @@ REPAIRS = (
     Repair("mojibake", "UTF-8 that was read as another encoding restored", _each(_undo_mojibake)),
 )
 PAIRS = (
-    ("generation", "pieces"), ("generation", "detokenise"), ("json", "pieces"), ("column", "pieces"),
-    ("numbers", "pieces"), ("pieces", "detokenise"), ("pieces", "entities"), ("symbols", "pieces"),
-    ("tags", "pieces"), ("invisible", "nfc"), ("mojibake", "nfc"), ("entities", "detokenise"),
-)  # fmt: skip
+    ("generation", "pieces"),
+    ("generation", "detokenise"),
+    ("json", "pieces"),
+    ("column", "pieces"),
+    ("numbers", "pieces"),
+    ("pieces", "detokenise"),
+    ("pieces", "entities"),
+    ("symbols", "pieces"),
+    ("tags", "pieces"),
+    ("invisible", "nfc"),
+    ("mojibake", "nfc"),
+    ("entities", "detokenise"),
+)
 SHIFT = "shift"
 BY_NAME: Mapping[str, Repair] = {repair.name: repair for repair in REPAIRS}
 
 
-def repair_sides(names: Sequence[str], hypotheses: Lines, references: Lines, language: str) -> Repaired | None:
+def repair_sides(
+    names: Sequence[str], hypotheses: Lines, references: Lines, language: str
+) -> Repaired | None:
     """Return both sides after repairs in their order; None if one of them changes nothing."""
     sides = [hypotheses, references]
     words = []
@@ -202,7 +238,8 @@ def best_repair(
 ) -> tuple[Repaired, float] | None:
     """Return the repair that raises the score most, with that score; None if none helps.
 
-    `given` is the score of the files as they are, None if they cannot be scored: their numbers of lines differ.
+    `given` is the score of the files as they are, None if they cannot be scored: their numbers of
+    lines differ.
     """
     best: tuple[Repaired, float] | None = None
     limit = -1.0 if given is None else max(given + MIN_GAIN, given * MIN_FACTOR)
@@ -227,9 +264,11 @@ def _attempts(hypotheses: Lines, references: Lines, language: str) -> Iterator[R
 
 
 def _shifted(hypotheses: Lines, references: Lines) -> Lines:
-    """Return translations with a shift by one line undone from the place on where that fits the references best.
+    """Return translations with a shift by one line undone from the place on where that fits the
+    references best.
 
-    A line was lost, so that those after it are one too early, or doubled, so that they are one too late.
+    A line was lost, so that those after it are one too early, or doubled, so that they are one too
+    late.
     """
     bags = [[Counter(line.split()) for line in side] for side in (hypotheses, references)]
     size = len(bags[0])

@@ -1,8 +1,10 @@
-"""Reads a system output or references from any file and recognises the form of the text: plain, tokens or pieces.
+"""Reads a system output or references from any file and recognises the form of the text: plain,
+tokens or pieces.
 
-Every BLEU but `bleu_as_given` begins with plain lines of hypotheses and references. Outputs are shared in other forms:
-Moses' tokens with their escapes, subword pieces, lower case, an .sgm file, a log of fairseq-generate. A form shows in
-marks that plain text lacks, as a share of the places where they could occur:
+Every BLEU but `bleu_as_given` begins with plain lines of hypotheses and references. Outputs are
+shared in other forms: Moses' tokens with their escapes, subword pieces, lower case, an .sgm file, a
+log of fairseq-generate. A form shows in marks that plain text lacks, as a share of the places where
+they could occur:
 
 | form | share of | in plain text | in that form |
 |---|---|---|---|
@@ -12,9 +14,9 @@ marks that plain text lacks, as a share of the places where they could occur:
 | pieces | lines with a mark of pieces: `@@ `, U+2581, U+FFED | at most 0.05 | 0.78 and more |
 | lower case | letters with case that are capitals, over the other text's share | at least 0.04 | 0 |
 
-Plain text: 451 outputs of WMT 2021 and 2023 in 15 languages beside their references. In that form: 12 outputs of
-rsennrich/lingeval97, tensorflow/nmt's test data. The limits are between.
-"""
+Plain text: 451 outputs of WMT 2021 and 2023 in 15 languages beside their references. In that form:
+12 outputs of rsennrich/lingeval97, tensorflow/nmt's test data. The limits are between.
+"""  # noqa: E501
 
 import hashlib
 import re
@@ -28,7 +30,9 @@ from aiayn.data.text.tokenize_moses import detokenize_line
 from aiayn.errors import ScoreError
 from aiayn.packed import UNPACK_ERRORS, open_unpacked
 
-TOKEN_SHARE = 0.5  # of marks that are separate, of characters that are entities, of hyphens that are ` @-@ `
+TOKEN_SHARE = (
+    0.5  # of marks that are separate, of characters that are entities, of hyphens that are ` @-@ `
+)
 MIN_COUNT = 4  # marks: fewer may be chance; 4 of 4 has one in 256 where a quarter is
 PIECE_SHARE = 0.1  # of lines that hold a mark
 MIN_CAPITALS = 5.0  # that the other text's share predicts; none by chance has one in 148
@@ -37,7 +41,10 @@ NUM_FULL, NUM_FILTERED = 3003, 2737  # lines of newstest2014, and of what sacreB
 
 _BYTE_ORDER_MARK = "\ufeff"
 _SENTENCE = re.compile(r"([STHD])-(\d+)\t(.*)")
-_SGM = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE[^>]*>\s*)?<(?:srcset|refset|tstset|mteval)\b", re.IGNORECASE)
+_SGM = re.compile(
+    r"\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE[^>]*>\s*)?<(?:srcset|refset|tstset|mteval)\b",
+    re.IGNORECASE,
+)
 _PIECE = re.compile(PIECE_PATTERN)
 # A letter of a script that parts words by blanks: not of Thai, Lao, Khmer, Chinese, Japanese.
 _LETTER = r"[^\W\d_\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
@@ -70,7 +77,9 @@ class Share(NamedTuple):
 
 
 class Form(NamedTuple):
-    """The form of a text, see the module's table; shares of tokens are of the words that pieces make."""
+    """The form of a text, see the module's table; shares of tokens are of the words that pieces
+    make.
+    """
 
     mark: str
     marked_lines: Share
@@ -86,7 +95,9 @@ class Form(NamedTuple):
 
     @property
     def token_kinds(self) -> tuple[bool, bool, bool]:
-        """Whether marks are apart, characters escaped, hyphens split: equal for two texts that are scored as given."""
+        """Whether marks are apart, characters escaped, hyphens split: equal for two texts that are
+        scored as given.
+        """
         return self.apart.is_most, self.escaped.is_most, self.hyphens_apart.is_most
 
     @property
@@ -110,14 +121,22 @@ class Form(NamedTuple):
                 (self.escaped, "quotes and the like are entities such as &quot;"),
                 (self.hyphens_apart, "hyphens are ' @-@ '"),
             )
-            kinds.append(f"tokens ({'; '.join(f'{share} {what}' for share, what in shares if share.is_most)})")
+            kinds.append(
+                "tokens"
+                f" ({'; '.join(f'{share} {what}' for share, what in shares if share.is_most)})"
+            )
         if self.is_lower_beside(other):
-            kinds.append(f"lower-cased ({self.capitals} letters are capitals, {other.capitals.value:.1%} there)")
+            kinds.append(
+                f"lower-cased ({self.capitals} letters are capitals,"
+                f" {other.capitals.value:.1%} there)"
+            )
         return " and ".join(kinds) or "plain text"
 
 
 class SystemOutput(NamedTuple):
-    """A text as it was read. `references` are those that a generate log holds beside its hypotheses, else None."""
+    """A text as it was read. `references` are those that a generate log holds beside its
+    hypotheses, else None.
+    """
 
     path: str
     lines: list[str]
@@ -128,14 +147,18 @@ class SystemOutput(NamedTuple):
     @property
     def words(self) -> str:
         """Return where the lines come from, if they are not those of the file."""
-        return {"lines": "", "sgm": "the segments of an sgm file"}.get(self.kind, "the lines of a fairseq-generate log")
+        return {"lines": "", "sgm": "the segments of an sgm file"}.get(
+            self.kind, "the lines of a fairseq-generate log"
+        )
 
 
 def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
-    """Return the lines of a file: as they are, the segments of .sgm, or the best hypotheses of a generate log.
+    """Return the lines of a file: as they are, the segments of .sgm, or the best hypotheses of a
+    generate log.
 
-    A file packed by gzip or xz is unpacked, a byte order mark left out; lines end at LF alone. With `may_be_blank` all
-    lines may be blank: a model that has hardly been trained, or has diverged, may end every sentence at once.
+    A file packed by gzip or xz is unpacked, a byte order mark left out; lines end at LF alone. With
+    `may_be_blank` all lines may be blank: a model that has hardly been trained, or has diverged,
+    may end every sentence at once.
 
     Raises:
         ScoreError: naming file and line, if it is absent, empty, torn, no UTF-8, or binary.
@@ -145,7 +168,9 @@ def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
     if _SGM.match(text):
         lines = list(read_segments(text, str(path)))
         if not lines:
-            raise ScoreError(f"{path}: an sgm file without <seg>; expected one a sentence; is it cut?")
+            raise ScoreError(
+                f"{path}: an sgm file without <seg>; expected one a sentence; is it cut?"
+            )
         return SystemOutput(str(path), lines, "sgm", sha256=sha256)
     lines = text.removesuffix("\n").split("\n")
     if any(line.startswith(("H-", "D-")) and _SENTENCE.match(line) for line in lines):
@@ -153,7 +178,9 @@ def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
     return SystemOutput(str(path), lines, "lines", sha256=sha256)
 
 
-def read_text(path: Path, *, may_be_blank: bool = False, expected: str = "one line a segment") -> str:
+def read_text(
+    path: Path, *, may_be_blank: bool = False, expected: str = "one line a segment"
+) -> str:
     """Return a file's text.
 
     Raises:
@@ -165,18 +192,23 @@ def read_text(path: Path, *, may_be_blank: bool = False, expected: str = "one li
         with open_unpacked(path) as unpacked:
             content = unpacked.read()
     except UNPACK_ERRORS as error:
-        raise ScoreError(f"{path}: not a whole gzip file (or xz): {error}; copy or fetch it again") from error
+        raise ScoreError(
+            f"{path}: not a whole gzip file (or xz): {error}; copy or fetch it again"
+        ) from error
     try:
         text = content.decode("utf-8").removeprefix(_BYTE_ORDER_MARK)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ScoreError(
-            f"{path}:{line}: byte {error.start}, {content[error.start]:#04x}, is not UTF-8; expected text, {expected}; "
-            "is it cut? Else convert it: iconv -f ITS_ENCODING -t UTF-8"
+            f"{path}:{line}: byte {error.start}, {content[error.start]:#04x}, is not UTF-8;"
+            f" expected text, {expected}; is it cut? Else convert it: iconv -f ITS_ENCODING -t"
+            " UTF-8"
         ) from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise ScoreError(f"{path}:{line}: a NUL character: binary, or another encoding; expected text in UTF-8")
+        raise ScoreError(
+            f"{path}:{line}: a NUL character: binary, or another encoding; expected text in UTF-8"
+        )
     if not (text if may_be_blank else text.strip()):
         raise ScoreError(f"{path}: empty; expected {expected}")
     return text
@@ -193,15 +225,22 @@ def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
     missing = sorted(set(range(max(chosen, default=-1) + 1)) - set(chosen))
     if missing:
         raise ScoreError(
-            f"{place}: a fairseq-generate log that lacks the hypotheses of {len(missing)} sentences, the first "
-            f"H-{missing[0]}; expected every sentence; is it cut, or of one shard, or were long sentences skipped?"
+            f"{place}: a fairseq-generate log that lacks the hypotheses of"
+            f" {len(missing)} sentences, the first H-{missing[0]}; expected every sentence; is it"
+            " cut, or of one shard, or were long sentences skipped?"
         )
-    references = [targets[number] for number in sorted(chosen)] if chosen.keys() <= targets.keys() else None
-    return SystemOutput(place, [chosen[number] for number in sorted(chosen)], "generate log", references)
+    references = (
+        [targets[number] for number in sorted(chosen)] if chosen.keys() <= targets.keys() else None
+    )
+    return SystemOutput(
+        place, [chosen[number] for number in sorted(chosen)], "generate log", references
+    )
 
 
 def generated_sentences(lines: Iterable[str]) -> dict[str, dict[int, str]]:
-    """Return the first line of each sentence's number by kind: S source, T target, H hypothesis, D detokenised."""
+    """Return the first line of each sentence's number by kind: S source, T target, H hypothesis, D
+    detokenised.
+    """
     line_by_kind: dict[str, dict[int, str]] = {kind: {} for kind in "STHD"}
     for line in lines:
         if found := _SENTENCE.match(line):
@@ -235,7 +274,9 @@ def joined(pieces: str) -> str:
 
 
 class Treatment(NamedTuple):
-    """The changes to make to hypotheses and references before they are scored, to each that needs it."""
+    """The changes to make to hypotheses and references before they are scored, to each that needs
+    it.
+    """
 
     is_as_given: bool = False
     joins_pieces: bool = False
@@ -244,7 +285,8 @@ class Treatment(NamedTuple):
 
 
 class FormMismatch(NamedTuple):
-    """Why texts cannot be scored as requested: the form of each, and the flags with which they can be, the best first.
+    """Why texts cannot be scored as requested: the form of each, and the flags with which they can
+    be, the best first.
 
     `tags` are the same in a signature's words: `hyp-tokens`.
     """
@@ -257,15 +299,28 @@ class FormMismatch(NamedTuple):
         return "; ".join(f"{side}: {words}" for side, words in self.words_by_name.items())
 
 
-def find_form_mismatch(lines_by_name: Mapping[str, Sequence[str]], treatment: Treatment) -> FormMismatch | None:
-    """Return why texts, the references last, cannot be scored with this treatment; None if they can."""
+def find_form_mismatch(
+    lines_by_name: Mapping[str, Sequence[str]], treatment: Treatment
+) -> FormMismatch | None:
+    """Return why texts, the references last, cannot be scored with this treatment; None if they
+    can.
+    """
     forms = [form_of(lines) for lines in lines_by_name.values()]
-    is_pieces, is_tokens = any(form.is_pieces for form in forms), any(form.is_tokens for form in forms)
-    cased = [next((other for other in forms if form.is_lower_beside(other)), form) for form in forms]  # beside each
+    is_pieces, is_tokens = (
+        any(form.is_pieces for form in forms),
+        any(form.is_tokens for form in forms),
+    )
+    cased = [
+        next((other for other in forms if form.is_lower_beside(other)), form) for form in forms
+    ]  # beside each
     is_lower = any(form.is_lower_beside(other) for form, other in zip(forms, cased, strict=True))
     is_alike = len({form.token_kinds for form in forms}) == 1
     is_ready = treatment.detokenises or (treatment.is_as_given and is_alike) or not is_tokens
-    if (treatment.joins_pieces or not is_pieces) and (treatment.lower_cases or not is_lower) and is_ready:
+    if (
+        (treatment.joins_pieces or not is_pieces)
+        and (treatment.lower_cases or not is_lower)
+        and is_ready
+    ):
         return None
     common = [*(["--join-pieces"] if is_pieces else []), *(["--lowercase"] if is_lower else [])]
     ways = [["--detokenise"]] if is_tokens else [[]]
@@ -274,7 +329,11 @@ def find_form_mismatch(lines_by_name: Mapping[str, Sequence[str]], treatment: Tr
     words_by_name, tags = {}, []
     for name, form, other in zip(lines_by_name, forms, cased, strict=True):
         words_by_name[name] = form.words(other)
-        found = {"pieces": form.is_pieces, "tokens": form.is_tokens, "lower": form.is_lower_beside(other)}
+        found = {
+            "pieces": form.is_pieces,
+            "tokens": form.is_tokens,
+            "lower": form.is_lower_beside(other),
+        }
         tags += [f"{name}-{what}" for what, holds in found.items() if holds]
     return FormMismatch(words_by_name, "+".join(tags), tuple((*way, *common) for way in ways))
 
@@ -282,29 +341,48 @@ def find_form_mismatch(lines_by_name: Mapping[str, Sequence[str]], treatment: Tr
 def prepare(
     lines_by_name: Mapping[str, Sequence[str]], treatment: Treatment, language: str
 ) -> tuple[dict[str, list[str]], str]:
-    """Return the texts after the treatment, and what was done to which in a signature's words ('' if nothing).
+    """Return the texts after the treatment, and what was done to which in a signature's words (''
+    if nothing).
 
     Raises:
         ScoreError: if a treatment is requested that no text needs.
     """
     forms = {side: form_of(lines) for side, lines in lines_by_name.items()}
-    joined_names = [side for side, form in forms.items() if treatment.joins_pieces and form.is_pieces]
-    detokenised_names = [side for side, form in forms.items() if treatment.detokenises and form.is_tokens]
+    joined_names = [
+        side for side, form in forms.items() if treatment.joins_pieces and form.is_pieces
+    ]
+    detokenised_names = [
+        side for side, form in forms.items() if treatment.detokenises and form.is_tokens
+    ]
     for is_asked, sides, flag, what in (
         (treatment.joins_pieces, joined_names, "--join-pieces", "in pieces"),
         (treatment.detokenises, detokenised_names, "--detokenise", "tokens"),
     ):
         if is_asked and not sides:
             raise ScoreError(f"{flag}: neither hypotheses nor references are {what}; omit the flag")
-    num_attached = min(form.apart.total - form.apart.num for form in forms.values())  # marks attached to their words
-    if treatment.is_as_given and not any(form.is_tokens for form in forms.values()) and num_attached >= MIN_COUNT:
-        raise ScoreError("--as-given: hypotheses and references are plain text, not tokens; omit the flag")
+    num_attached = min(
+        form.apart.total - form.apart.num for form in forms.values()
+    )  # marks attached to their words
+    if (
+        treatment.is_as_given
+        and not any(form.is_tokens for form in forms.values())
+        and num_attached >= MIN_COUNT
+    ):
+        raise ScoreError(
+            "--as-given: hypotheses and references are plain text, not tokens; omit the flag"
+        )
     prepared = {}
     for side, lines in lines_by_name.items():
         treated = [joined(line) for line in lines] if side in joined_names else list(lines)
-        treated = [detokenize_line(line, language) for line in treated] if side in detokenised_names else treated
+        treated = (
+            [detokenize_line(line, language) for line in treated]
+            if side in detokenised_names
+            else treated
+        )
         prepared[side] = [line.lower() for line in treated] if treatment.lower_cases else treated
-    done = [f"{side}-joined" for side in joined_names] + [f"{side}-detokenised" for side in detokenised_names]
+    done = [f"{side}-joined" for side in joined_names] + [
+        f"{side}-detokenised" for side in detokenised_names
+    ]
     return prepared, "+".join([*done, *(["all-lower-cased"] if treatment.lower_cases else [])])
 
 
@@ -318,15 +396,19 @@ def check_num_lines(output: SystemOutput, num_references: int, place: str) -> No
     if num_lines == num_references:
         return
     hint = "is it cut, or of another test set?"
-    if num_lines > num_references and not any(line.strip() for line in output.lines[num_references:]):
+    if num_lines > num_references and not any(
+        line.strip() for line in output.lines[num_references:]
+    ):
         hint = "the extra lines are empty lines at its end: delete them"
     elif (num_lines, num_references) == (NUM_FILTERED, NUM_FULL):
-        hint = f"{NUM_FILTERED:,} lines are the filtered newstest2014: --testset newstest2014_filtered"
+        hint = (
+            f"{NUM_FILTERED:,} lines are the filtered newstest2014: --testset newstest2014_filtered"
+        )
     elif (num_lines, num_references) == (NUM_FULL, NUM_FILTERED):
         hint = f"{NUM_FULL:,} lines are the full newstest2014: --testset newstest2014"
     elif num_lines % num_references == 0:
         hint = f"is it a list of the {num_lines // num_references} best of each?"
     raise ScoreError(
-        f"{output.path}: {num_lines:,} lines, {place} has {num_references:,}; expected one line a segment in "
-        f"both, split at LF alone; {hint}"
+        f"{output.path}: {num_lines:,} lines, {place} has {num_references:,}; expected one line a"
+        f" segment in both, split at LF alone; {hint}"
     )
