@@ -1,12 +1,11 @@
 """Makes translations without training, which a trained system must beat.
 
-Copying the source, replacing word by word, and the target side of the nearest training sentence.
-The second needs a dictionary, which only the demo's corpora have.
+Two baselines are here (the third copies the source): replacing word by word with a dictionary,
+which only the demo's corpora have, and the target side of the nearest training sentence.
 
-Memory: the third holds all training pairs as text and the words of their sources as a sparse
-matrix, 12 bytes a different word of a line, and, for some test sentences at a time,
-`MAX_SIMILARITIES` numbers. It grows with the corpus, so that more than `MAX_TRAIN_PAIRS` are
-refused.
+The nearest sentence needs memory for all training pairs, for the words of their sources as a sparse
+matrix, and for `MAX_SIMILARITIES` numbers. Memory grows with the corpus, so a corpus of more than
+`MAX_TRAIN_PAIRS` is refused.
 """
 
 import re
@@ -39,8 +38,8 @@ def require_few_pairs(num_pairs: int, corpus: str) -> None:
 def translate_word_by_word(sources: Sequence[str], dictionary: Mapping[str, str]) -> list[str]:
     """Return each source with its words replaced in place, from a dictionary of lower-case words.
 
-    A word that the dictionary lacks stays; punctuation stays; a sentence that began with a capital
-    begins with one.
+    Punctuation and words that the dictionary lacks stay. If a source begins with a capital, its
+    translation does, too.
     """
 
     def translate(source: str) -> str:
@@ -53,19 +52,16 @@ def translate_word_by_word(sources: Sequence[str], dictionary: Mapping[str, str]
 def _weighted_words(
     lines: Sequence[str], index_by_word: Mapping[str, int], weight_by_index: np.ndarray
 ) -> scipy.sparse.csr_array:
-    """Return a row of unit length a line (num_lines x num_words): counts of the known words, times
-    their weights.
+    """Return each line's counts of known words, weighted and scaled to unit length.
+
+    The matrix has the shape (num_lines, num_words).
     """
     row_starts, word_indices, counts = [0], [], []
     for line in lines:
-        num_by_word = Counter(_WORD.findall(line.lower()))
-        known = [
-            (index_by_word[word], num)
-            for word, num in sorted(num_by_word.items())
-            if word in index_by_word
-        ]
-        word_indices += [word_index for word_index, _ in known]
-        counts += [num for _, num in known]
+        for word, count in sorted(Counter(_WORD.findall(line.lower())).items()):
+            if word in index_by_word:
+                word_indices.append(index_by_word[word])
+                counts.append(count)
         row_starts.append(len(word_indices))
     indices = np.array(word_indices, dtype=np.int64)
     values = np.array(counts, dtype=np.float64) * weight_by_index[indices]
@@ -80,20 +76,20 @@ def _weighted_words(
 def nearest_training_sentence(
     sources: Sequence[str], train_sources: Sequence[str], train_targets: Sequence[str]
 ) -> list[str]:
-    """Return for each source the target of the training source most like it.
+    """Return for each source the target of the most similar training source.
 
-    Likeness is the cosine of word counts, a word in n of N training sources weighing log(1 + N /
-    n): rare words decide. Among equals the earliest wins; so a source without a known word gets the
-    first target.
+    Similarity is the cosine of weighted word counts. A word that occurs in n of N training sources
+    has the weight log(1 + N / n), so rare words decide. Among equally similar sources the earliest
+    wins. A source without any known word therefore gets the first target.
 
     Raises:
-        CorpusError: if there are no training pairs, or the two sides differ in length.
+        CorpusError: if training pairs are missing, or the two sides differ in length.
     """
     if len(train_sources) != len(train_targets) or not train_sources:
         raise CorpusError(
             f"nearest training sentence: {len(train_sources)} sources and"
-            f" {len(train_targets)} targets; expected as many of both, at least one; rerun `clean`"
-            " for this corpus"
+            f" {len(train_targets)} targets; expected equally many of both and at least 1; rerun"
+            " `clean` for this corpus"
         )
     num_lines_by_word: defaultdict[str, int] = defaultdict(int)
     for line in train_sources:
@@ -102,9 +98,8 @@ def nearest_training_sentence(
     index_by_word = {word: word_index for word_index, word in enumerate(num_lines_by_word)}
     num_lines = np.array(list(num_lines_by_word.values()), dtype=np.float64)
     weights = np.log1p(len(train_sources) / num_lines)
-    train_words = _weighted_words(
-        train_sources, index_by_word, weights
-    ).T.tocsr()  # (num_words, num_train)
+    # (num_words, num_train)
+    train_words = _weighted_words(train_sources, index_by_word, weights).T.tocsr()
     nearest: list[int] = []
     num_sources_at_a_time = max(1, MAX_SIMILARITIES // len(train_sources))
     for start in range(0, len(sources), num_sources_at_a_time):
@@ -112,7 +107,6 @@ def nearest_training_sentence(
             sources[start : start + num_sources_at_a_time], index_by_word, weights
         )
         similarities = (words @ train_words).toarray()  # (num_sources, num_train)
-        nearest += (
-            similarities.round(12).argmax(axis=1).tolist()
-        )  # rounded: equals stay equal on every machine
+        # Rounded, so that equal similarities are equal on every machine.
+        nearest += similarities.round(12).argmax(axis=1).tolist()
     return [train_targets[train_index] for train_index in nearest]

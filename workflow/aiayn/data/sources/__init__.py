@@ -1,4 +1,4 @@
-"""Fetches a corpus: shipped, listed, or published files that are downloaded, verified and read.
+"""Turns a corpus file into raw text: shipped, listed or downloaded, verified and unpacked.
 
 May import `aiayn.data.text.lines`, `aiayn.records`, `aiayn.spec` and below.
 """

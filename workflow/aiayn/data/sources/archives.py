@@ -1,14 +1,15 @@
-"""Reads the wanted members of an archive as streams; it trusts nothing else in it.
+"""Reads the wanted members of a tar or zip archive as streams, and trusts nothing else in it.
 
-No file is written under a name from an archive, so a path outside it or a link has no effect. No
-published archive holds such things; so the whole archive is refused, whether the member is wanted
-or not, for
-- a member whose name is absolute or leaves the archive by `..`, with slashes or backslashes;
-- in a tar, a link, symbolic or hard, whose target does so (a zip's links are members like others:
-  never followed);
-- a device or a named pipe; and for a wanted member that is absent, repeated, a link or folder,
-  sparse, encrypted, of an unknown compression, or torn. `SizeLimit` bounds what an archive without
-  a published checksum may unpack to; `joining` bounds a member's lines.
+No file is written under a name from an archive, so names and links that point out of it could do no
+harm. No published archive holds them, however, so the whole archive is refused if any member, also
+an unwanted member,
+- has an absolute name, or leaves the archive by `..`, with slashes or backslashes;
+- is a link in a tar, symbolic or hard, whose target does so (a zip's links are never followed);
+- is a device or a named pipe.
+
+It is also refused if a wanted member is absent, repeated, a link or folder, sparse, encrypted, torn
+or compressed by an unknown method. `SizeLimit` bounds the unpacked size of an archive without a
+published checksum; `joining` bounds a member's number of lines.
 """
 
 import contextlib
@@ -30,19 +31,15 @@ import msgspec
 
 from aiayn.errors import CorpusError
 
-MAX_UNPACKED_PER_PACKED = (
-    20  # text packs to a third or a quarter; gzip reaches 1,000, as in a decompression bomb
-)
-MIN_UNPACKED_BYTES = (
-    16 << 20
-)  # a small archive of repetitive text may exceed the ratio and is harmless
+# Text packs to a third or a quarter; gzip reaches 1,000, as in a decompression bomb.
+MAX_UNPACKED_PER_PACKED = 20
+# A small archive of repetitive text may exceed the ratio and is harmless.
+MIN_UNPACKED_BYTES = 16 << 20
 _MAX_NAMES_SHOWN = 6
 
 
 class SizeLimit:
-    """How much an archive without a published checksum may unpack to, for all its members
-    together.
-    """
+    """Bounds the bytes that all members of an archive without a published checksum unpack to."""
 
     def __init__(self, archive_path: Path) -> None:
         """Allow a multiple of the archive's own size."""
@@ -62,12 +59,12 @@ class SizeLimit:
             raise CorpusError(
                 f"{self._path}: unpacks to more than {self._max_bytes:,} bytes from"
                 f" {self._num_packed_bytes:,} packed: larger than text can be, maybe a"
-                " decompression bomb; delete it, and fetch it from its public place"
+                " decompression bomb; delete the archive and fetch it from its public place"
             )
 
 
 class _Member(msgspec.Struct, frozen=True):
-    """A member of an archive; `is_plain`: a file of bytes, no link or folder."""
+    """A member of an archive. `is_plain` means a file of bytes, not a link or a folder."""
 
     name: str
     is_device: bool
@@ -79,15 +76,14 @@ class _Member(msgspec.Struct, frozen=True):
 def open_members(
     path: Path, archive_format: str, wanted: Collection[str], limit: SizeLimit | None = None
 ) -> Iterator[tuple[str, BinaryIO]]:
-    """Yield (name, stream) of each wanted member, in the archive's order; a member named `.gz` is
-    unpacked.
+    """Yield (name, stream) of each wanted member, in the archive's order.
 
-    Read a stream before you take the next one.
+    A member whose name ends in `.gz` is unpacked. Read each stream before you ask for the next.
 
     Raises:
-        CorpusError: naming the archive and the member, if a wanted one is missing, there twice, or
-            no plain file; if any points out of the archive or is a device; if it unpacks to more
-            than `limit`; or if it is torn.
+        CorpusError: naming the archive and the member, if a wanted member is missing, repeated or
+            not a plain file; if any member points out of the archive or is a device; if the archive
+            is torn or unpacks to more than `limit`.
     """
     names: list[str] = []
     taken: set[str] = set()
@@ -100,31 +96,28 @@ def open_members(
         ):
             _refuse_outside(path, member.name, "member ")
             name, num_names = posixpath.normpath(member.name), num_names + 1
-            names += [name] if num_names <= _MAX_NAMES_SHOWN else []
+            if num_names <= _MAX_NAMES_SHOWN:
+                names.append(name)
             place, advice = f"{path}: member {name!r}", "delete the archive and fetch it again"
             if member.is_device:
                 raise CorpusError(f"{place} is a device, expected a plain file; {advice}")
             if name not in wanted:
                 continue
             if name in taken:
-                raise CorpusError(f"{place} occurs twice, in no published archive; {advice}")
+                raise CorpusError(f"{place} occurs twice, expected once; {advice}")
             taken.add(name)
             if not member.is_plain:
                 raise CorpusError(f"{place} is a link or folder, expected a plain file; {advice}")
             if member.is_encrypted:
                 raise CorpusError(f"{place} is encrypted; fetch it from its public place")
             with member.open() as stream:
-                unpacked = (
-                    gzip.GzipFile(fileobj=stream, mode="rb") if name.endswith(".gz") else stream
-                )
-                is_counted = archive_format != "zip" and unpacked is stream  # as the tar was read
-                yield (
-                    name,
-                    cast(
-                        BinaryIO,
-                        _Reader(cast(BinaryIO, unpacked), path, None if is_counted else limit),
-                    ),
-                )
+                is_packed = name.endswith(".gz")
+                gunzipped = gzip.GzipFile(fileobj=stream, mode="rb") if is_packed else stream
+                unpacked = cast(BinaryIO, gunzipped)
+                # A plain member of a tar was counted when the tar was read.
+                is_counted = archive_format != "zip" and not is_packed
+                reader = _Reader(unpacked, path, None if is_counted else limit)
+                yield name, cast(BinaryIO, reader)
     for name in wanted:
         if name not in taken:
             more = f" and {num_names - len(names)} more" if num_names > len(names) else ""
@@ -135,15 +128,13 @@ def open_members(
 
 
 class _Reader:
-    """A stream whose bytes are counted, and whose faults name the archive: they come up where it is
-    read.
-    """
+    """Counts a stream's bytes, and names the archive in errors, which occur when it is read."""
 
     def __init__(self, stream: BinaryIO, path: Path, limit: SizeLimit | None) -> None:
         self._stream, self._path, self._limit = stream, path, limit
 
     def read(self, size: int = -1) -> bytes:
-        """Return up to `size` bytes, none at the end."""
+        """Return up to `size` bytes, and no bytes at the end."""
         with _torn_archives_named(self._path):
             block = self._stream.read(size)
         if self._limit is not None:
@@ -157,8 +148,8 @@ _DECODING_ERRORS = (
     lzma.LZMAError,
     tarfile.TarError,
     zipfile.BadZipFile,
-    NotImplementedError,  # a zip's method of packing, or version
-    ValueError,  # a zip's names that are not what they say, and offsets before its begin
+    NotImplementedError,  # an unknown packing method or version of a zip
+    ValueError,  # names of a zip that contradict each other, and offsets before its beginning
     struct.error,
 )
 
@@ -168,8 +159,8 @@ def _torn_archives_named(path: Path) -> Iterator[None]:
     try:
         yield
     except (*_DECODING_ERRORS, OSError) as error:
-        # bz2's and gzip's own have no number, a seek before a file's begin has EINVAL; any other is
-        # the disk's fault
+        # gzip's own errors have no number, and a seek before a file's beginning has EINVAL. Any
+        # other number is an error of the disk.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         raise CorpusError(
@@ -178,14 +169,11 @@ def _torn_archives_named(path: Path) -> Iterator[None]:
 
 
 def _tar_members(path: Path, archive_format: str, limit: SizeLimit | None) -> Iterator[_Member]:
-    """Walk through a tar once, from front to back, as it is unpacked."""
+    """Yield a tar's members in one pass from front to back, while it is unpacked."""
     with path.open("rb") as packed:
-        unpacked = (
-            cast(BinaryIO, gzip.GzipFile(fileobj=packed)) if archive_format == "tgz" else packed
-        )
-        reader = cast(BinaryIO, _Reader(unpacked, path, limit))
-        # "r|": tarfile never seeks, so neither sizes nor offsets of its headers lead anywhere but
-        # forward.
+        unpacked = gzip.GzipFile(fileobj=packed) if archive_format == "tgz" else packed
+        reader = cast(BinaryIO, _Reader(cast(BinaryIO, unpacked), path, limit))
+        # "r|": tarfile never seeks, so sizes and offsets in its headers can only lead forward.
         with tarfile.open(fileobj=reader, mode="r|") as tar:
             while (entry := tar.next()) is not None:
                 if entry.islnk() or entry.issym():
@@ -193,34 +181,24 @@ def _tar_members(path: Path, archive_format: str, limit: SizeLimit | None) -> It
                     _refuse_outside(
                         path, posixpath.join(folder, entry.linkname), f"link {entry.name!r} to "
                     )
-                is_device, is_plain = (
-                    entry.ischr() or entry.isblk() or entry.isfifo(),
-                    entry.isreg(),
-                )
+                is_device = entry.ischr() or entry.isblk() or entry.isfifo()
+                is_plain = entry.isreg() and not entry.issparse()
                 opener = functools.partial(tar.extractfile, entry)
-                yield _Member(
-                    entry.name, is_device, is_plain and not entry.issparse(), False, opener
-                )
-                cast(
-                    Any, tar
-                ).members.clear()  # tarfile keeps every header, and an archive may have millions
-        while reader.read(tarfile.RECORDSIZE):  # so that a gzip stream's own checksum is looked at
+                yield _Member(entry.name, is_device, is_plain, False, opener)
+                # tarfile keeps every header, and an archive may have millions of them.
+                cast(Any, tar).members.clear()
+        while reader.read(tarfile.RECORDSIZE):  # to the end, where gzip compares its own checksum
             pass
 
 
 def _zip_members(path: Path) -> Iterator[_Member]:
     with zipfile.ZipFile(path) as archive:
         for entry in archive.infolist():
-            kind = stat.S_IFMT(
-                entry.external_attr >> 16
-            )  # 0 where it was packed without Unix's kinds
+            kind = stat.S_IFMT(entry.external_attr >> 16)  # 0 if it was not packed by Unix
             is_device = kind in (stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO)
-            is_plain, is_encrypted = (
-                kind in (0, stat.S_IFREG) and not entry.is_dir(),
-                bool(entry.flag_bits & 1),
-            )
+            is_plain = kind in (0, stat.S_IFREG) and not entry.is_dir()
             opener = functools.partial(archive.open, entry)
-            yield _Member(entry.filename, is_device, is_plain, is_encrypted, opener)
+            yield _Member(entry.filename, is_device, is_plain, bool(entry.flag_bits & 1), opener)
 
 
 def _refuse_outside(path: Path, name: str, subject: str) -> None:
@@ -228,6 +206,6 @@ def _refuse_outside(path: Path, name: str, subject: str) -> None:
     normal = posixpath.normpath(name.replace("\\", "/"))
     if normal.startswith(("/", "../")) or normal == "..":
         raise CorpusError(
-            f"{path}: {subject}{name!r} points out of the archive, as in no published archive;"
-            " delete it, and fetch it from its public place"
+            f"{path}: {subject}{name!r} points out of the archive, expected a path inside it;"
+            " delete the archive and fetch it from its public place"
         )

@@ -1,10 +1,9 @@
-"""Downloads published files into a folder, from one address after the other, and verifies each by
-its checksum.
+"""Downloads published files into a folder and verifies each by its checksum.
 
-A file gets its name only when it is verified. Until then it is `.<name>.<key>.partial`, from which
-this or a later start continues; `key` is of the checksum, so bytes of two editions are never
-joined. A file without a published checksum is never continued: a wrong continuation would go
-unnoticed. What fails is renamed to `<name>.wrong`.
+The addresses are tried in turn. A file gets its name when it is verified. Until then it is
+`.<name>.<key>.partial`, which a later start continues. `key` is made from the checksum, so the
+bytes of two editions are never joined. A file without a published checksum is not continued,
+because nobody would notice a wrong continuation. A wrong file is renamed to `<name>.wrong`.
 """
 
 import contextlib
@@ -31,22 +30,21 @@ from aiayn.spec.corpus import UNKNOWN, split_checksum
 
 _LOG = logging.getLogger(__name__)
 MIRROR_VARIABLE = "AIAYN_MIRROR"
-MAX_ATTEMPTS = 5  # in a row that bring nothing new, at one place
+MAX_ATTEMPTS = 5  # in a row, at one address, without new bytes
 MAX_WAIT_SECONDS = 120.0
 CONNECT_TIMEOUT_SECONDS = 30.0
 READ_TIMEOUT_SECONDS = 60.0  # between two blocks, not for the whole file
-PASSING_STATUSES = frozenset(
-    {408, 425, 429, 500, 502, 503, 504}
-)  # statmt.org answers 503 when it is busy
+# Temporary errors; statmt.org answers 503 when it is busy.
+PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _BLOCK_BYTES = 1 << 20
 _CONTENT_RANGE = re.compile(r"bytes (?P<start>\d+)-\d+/(?P<total>\d+|\*)")
 
 
 class PublishedFile(msgspec.Struct, frozen=True):
-    """A file and its URLs, in order; the mirrors of all editions are tried before any public place.
+    """A file and its URLs, in order of trial.
 
-    `num_bytes` is None and `checksum` is `unknown` where none is published. `edition` is the
-    caller's name for it.
+    The mirrors of all editions are tried before any public URL. `num_bytes` is None, and `checksum`
+    is `unknown`, if it is not published. `edition` is the caller's name for the edition.
     """
 
     name: str
@@ -58,8 +56,10 @@ class PublishedFile(msgspec.Struct, frozen=True):
 
 
 class FoundFile(msgspec.Struct, frozen=True):
-    """A verified file; `url` is its source, '' if the file existed; `checked_by` is an algorithm,
-    or `unknown`.
+    """A verified file.
+
+    `url` is its source, '' if the file was already there. `checked_by` is the algorithm of the
+    published checksum, or `unknown`.
     """
 
     path: Path
@@ -71,18 +71,18 @@ class FoundFile(msgspec.Struct, frozen=True):
 
 
 class WrongFileError(FetchError):
-    """A file is not the published one."""
+    """A file differs from the published file."""
 
 
 class AddressError(FetchError):
-    """One address does not give the file; another one may."""
+    """An address does not give the file; another address may."""
 
 
 def named_mirror(mirror: str | None) -> str | None:
-    """Return the requested mirror as a URL, else the environment's, else None; '' is None.
+    """Return the given mirror as a URL, else the environment's, else None; '' counts as None.
 
     Raises:
-        ConfigError: if it is neither a `file://`, `http://` or `https://` URL nor a folder.
+        ConfigError: if it is not a folder or a `file://`, `http://` or `https://` URL.
     """
     mirror = mirror or os.environ.get(MIRROR_VARIABLE) or None
     if mirror is None or urllib.parse.urlsplit(mirror).scheme in ("file", "http", "https"):
@@ -96,14 +96,15 @@ def named_mirror(mirror: str | None) -> str | None:
 
 
 def download_file(editions: Sequence[PublishedFile], folder: Path) -> FoundFile:
-    """Return one of several editions of a file: one that lies in `folder`, else the first that a
-    place gives whole.
+    """Return one of several editions of a file, from `folder` or downloaded.
 
-    An address that gives nothing new is tried again with exponential backoff: waits double, each
-    with jitter of up to a half. A server's own Retry-After is obeyed, up to `MAX_WAIT_SECONDS`.
+    An edition that is already in `folder` is taken first, then the first complete download. An
+    address that gives nothing new is tried again with exponential backoff: the waits double, and
+    jitter shortens each by up to a half. A server's Retry-After is obeyed, up to
+    `MAX_WAIT_SECONDS`.
 
     Raises:
-        FetchError: naming every place, what it gave and what to do.
+        FetchError: naming every address, what it gave and what to do.
     """
     reasons: list[str] = []
     for edition in editions:
@@ -112,12 +113,14 @@ def download_file(editions: Sequence[PublishedFile], folder: Path) -> FoundFile:
                 return verify_file(folder / edition.name, edition)
             except WrongFileError as error:
                 reasons.append(_set_aside(folder / edition.name, error))
-    for edition, url in (places := places_of(editions)):
+    places = places_of(editions)
+    for place_index, (edition, url) in enumerate(places, start=1):
         try:
             return _download_from(edition, url, folder)
         except (AddressError, WrongFileError) as error:
             reasons.append(str(error))
-            _LOG.warning("%s%s", error, "; trying the next address" if url != places[-1][1] else "")
+            next_step = "; trying the next address" if place_index < len(places) else ""
+            _LOG.warning("%s%s", error, next_step)
     mirror = os.environ.get(MIRROR_VARIABLE)
     now = f" (now {mirror})" if mirror else ""
     next_step = (
@@ -133,32 +136,32 @@ def download_file(editions: Sequence[PublishedFile], folder: Path) -> FoundFile:
 
 
 def places_of(editions: Sequence[PublishedFile]) -> list[tuple[PublishedFile, str]]:
-    """Return each edition with each of its URLs, in the order in which they are tried: all mirrors
-    first.
-    """
+    """Return each edition with each of its URLs, in the order of trial: all mirrors first."""
     places = [(edition, url) for edition in editions for url in edition.mirror_urls]
     return places + [(edition, url) for edition in editions for url in edition.urls]
 
 
 def missing_bytes(editions: Sequence[PublishedFile], folder: Path) -> int:
-    """Return how many bytes a download would add to `folder`, by the first edition's published
-    size, 0 if unknown.
+    """Return how many bytes a download would add to `folder`; 0 if no size is published.
+
+    The size is the published size of the first edition.
     """
     if any((folder / edition.name).exists() for edition in editions):
         return 0
     first = editions[0]
     if any((path := local_path(url)) is not None and path.exists() for url in first.mirror_urls):
-        return 0  # read where it lies
+        return 0  # a file of a local mirror is read in its place
     return max(0, (first.num_bytes or 0) - _num_bytes_of(_partial_path(first, folder)))
 
 
 def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFile:
-    """Compare a file with what was published of it, size first; where that is no SHA-256, say so
-    and what is seen.
+    """Compare a file's size and checksum with the published values.
+
+    If no SHA-256 is published, log a warning with the file's own SHA-256.
 
     Raises:
-        WrongFileError: naming the file, or its URL, with what was found and what was expected.
-        FileNotFoundError: if there is no file.
+        WrongFileError: naming the file, or its URL, and the actual and the expected value.
+        FileNotFoundError: if the file does not exist.
     """
     place, num_bytes = url or path, path.stat().st_size
     if published.num_bytes not in (None, num_bytes):
@@ -170,21 +173,17 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
     digest = sha256 if algorithm in ("sha256", UNKNOWN) else _weak_digest(path, algorithm)
     if expected and digest != expected:
         raise WrongFileError(
-            f"{place}: {algorithm} {digest}, expected {expected}: not the published file, or torn"
-            " on its way"
+            f"{place}: {algorithm} {digest}, expected {expected}: not the published file, or"
+            " damaged in transfer"
         )
     if algorithm != "sha256":
-        checked = (
-            f"checked by {algorithm} alone"
-            if expected
-            else "NOT checked: no checksum of it is published"
-        )
-        _LOG.warning("%s: %s; seen: %d bytes, sha256 %s", place, checked, num_bytes, sha256)
+        checked = f"checked by {algorithm} only" if expected else "NOT checked: none is published"
+        _LOG.warning("%s: checksum %s; %d bytes, sha256 %s", place, checked, num_bytes, sha256)
     return FoundFile(path, url, num_bytes, sha256, algorithm, published.edition)
 
 
 def _download_from(published: PublishedFile, url: str, folder: Path) -> FoundFile:
-    """Return the verified file of one place; that of a `file://` URL stays where it is."""
+    """Return the verified file of one URL; a file of a `file://` URL is not copied."""
     path = local_path(url)
     if path is not None:
         try:
@@ -193,20 +192,15 @@ def _download_from(published: PublishedFile, url: str, folder: Path) -> FoundFil
             raise AddressError(f"{url}: no such file") from error
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / f".{published.name}.lock", published.name):
-        with contextlib.suppress(
-            FileNotFoundError, WrongFileError
-        ):  # another process may have brought it
-            return verify_file(folder / published.name, published)
+        with contextlib.suppress(FileNotFoundError, WrongFileError):
+            return verify_file(folder / published.name, published)  # by another process meanwhile
         was_begun = _num_bytes_of(_partial_path(published, folder)) > 0
         try:
             return _receive_and_verify(published, url, folder)
         except WrongFileError as error:
             if not was_begun:
                 raise
-            _LOG.warning(
-                "%s; it was put together from two downloads: receiving it once more as a whole",
-                error,
-            )
+            _LOG.warning("%s; it was joined from two downloads: downloading it once more", error)
             return _receive_and_verify(published, url, folder)
 
 
@@ -224,10 +218,10 @@ def _receive_and_verify(published: PublishedFile, url: str, folder: Path) -> Fou
 
 
 def _receive(url: str, partial_path: Path, published: PublishedFile) -> None:
-    """Write what an http(s) URL gives, after what is there already; try again while that may help.
+    """Append the missing bytes of an http(s) URL to a partial file, in several attempts if needed.
 
-    An attempt that brought new bytes does not count, so that a server that drops every connection
-    is read to the end.
+    An attempt that brought new bytes is not counted as a failure, so even a server that drops every
+    connection is read to the end.
     """
     num_failures, most_bytes = 0, _num_bytes_of(partial_path)
     while True:
@@ -243,19 +237,14 @@ def _receive(url: str, partial_path: Path, published: PublishedFile) -> None:
             if num_failures >= MAX_ATTEMPTS:
                 raise AddressError(f"{url}: {error} (attempt {num_failures})") from error
             wait_seconds = 2.0 ** (num_failures - 1) * random.uniform(0.5, 1.0)
-            wait_seconds = min(MAX_WAIT_SECONDS, max(wait_seconds, _asked_seconds(error)))
-            _LOG.warning(
-                "%s: %s; %d bytes are there; trying again in %.1f s",
-                url,
-                error,
-                reached,
-                wait_seconds,
-            )
+            wait_seconds = min(MAX_WAIT_SECONDS, max(wait_seconds, _retry_after_seconds(error)))
+            state = f"{reached} bytes are there; trying again in {wait_seconds:.1f} s"
+            _LOG.warning("%s: %s; %s", url, error, state)
             time.sleep(wait_seconds)
 
 
-def _asked_seconds(error: Exception) -> float:
-    """Return how long a server asks to be left alone, 0 if it does not say."""
+def _retry_after_seconds(error: Exception) -> float:
+    """Return how long a server asks its clients to wait, 0 if it does not say."""
     response = getattr(error, "response", None)
     after = None if response is None else response.headers.get("Retry-After")
     try:
@@ -265,20 +254,19 @@ def _asked_seconds(error: Exception) -> float:
 
 
 def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
-    """Ask once, from the first byte that is missing; for none, do not ask.
+    """Request a file once, from the first missing byte on; request nothing if no byte is missing.
 
-    Bytes are taken as they are sent, whatever Content-Encoding says, and as soon as they are there:
-    `iter_content` would unpack a .tgz that a server labels as gzip-encoded, and drops what it has
-    of a block when a connection breaks.
+    `response.raw` is read instead of `iter_content`, which would unpack a .tgz that a server labels
+    as gzip-encoded, and would drop an incomplete block when the connection breaks.
     """
     start = _num_bytes_of(partial_path)
     if start and start == num_bytes:
         return
     if start:
         _LOG.info("%s: continuing after %d bytes", url, start)
-    headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"} | (
-        {"Range": f"bytes={start}-"} if start else {}
-    )
+    headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"}
+    if start:
+        headers["Range"] = f"bytes={start}-"
     timeouts = (CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS)
     with requests.get(url, stream=True, timeout=timeouts, headers=headers) as response:
         start, total_bytes = _accepted_range(url, response, partial_path, start)
@@ -308,22 +296,24 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
 def _accepted_range(
     url: str, response: requests.Response, partial_path: Path, start: int
 ) -> tuple[int, int | None]:
-    """Return where an answer's bytes begin, and how many the whole file has, where the server says
-    so; or raise.
+    """Return where a response's bytes begin, and the whole file's size if the server states it.
+
+    Raises:
+        requests.HTTPError: if a later attempt may succeed.
+        AddressError: if this address does not give the file.
     """
     status = f"{response.status_code} {response.reason}"
     if response.status_code in PASSING_STATUSES:
         raise requests.HTTPError(status, response=response)
-    if (
-        response.status_code == 416
-    ):  # no bytes from there on: the partial file is too long, or of another file
+    # No bytes from `start` on: the partial file is too long, or belongs to another file.
+    if response.status_code == 416:
         partial_path.unlink(missing_ok=True)
         raise requests.HTTPError(f"{status}; starting over", response=response)
     if response.status_code not in (200, 206):
         raise AddressError(f"{url}: {status}")
     if response.status_code == 200:
         if start:
-            _LOG.warning("%s: the server ignores where to continue; starting over", url)
+            _LOG.warning("%s: the server ignores the range asked for; starting over", url)
         length = response.headers.get("Content-Length", "")
         return 0, int(length) if length.isdecimal() else None
     match = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
@@ -342,12 +332,12 @@ def local_path(url: str) -> Path | None:
 
 
 def _num_bytes_of(path: Path) -> int:
-    """Return a file's size, 0 if there is none."""
+    """Return a file's size in bytes, 0 if it does not exist."""
     return path.stat().st_size if path.exists() else 0
 
 
 def _set_aside(path: Path, error: WrongFileError, named: Path | None = None) -> str:
-    """Rename a wrong file, so that it is neither used nor in the way; return the message."""
+    """Rename a wrong file, so that nobody uses it, and return the message."""
     aside_path = (named or path).with_name(f"{(named or path).name}.wrong")
     path.replace(aside_path)
     _LOG.warning("%s; set aside as %s", error, aside_path)
@@ -368,8 +358,9 @@ def _weak_digest(path: Path, algorithm: str) -> str:
 
 @contextlib.contextmanager
 def _locked(path: Path, name: str) -> Iterator[None]:
-    """Let one process at a time download a file: two corpora share archives, and are fetched at
-    once.
+    """Let one process at a time download a file.
+
+    Two corpora share archives, and may be fetched at the same time.
     """
     with path.open("wb") as lock:
         try:
@@ -378,9 +369,6 @@ def _locked(path: Path, name: str) -> Iterator[None]:
             _LOG.info("%s: being downloaded by another process; waiting for it", name)
             fcntl.flock(lock, fcntl.LOCK_EX)
         except OSError as error:  # a file system without locks
-            _LOG.warning(
-                "%s: cannot be locked (%s): do not let another process download it",
-                name,
-                error.strerror,
-            )
+            reason = f"cannot be locked ({error.strerror})"
+            _LOG.warning("%s: %s: do not let another process download it", name, reason)
         yield

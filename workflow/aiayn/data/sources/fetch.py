@@ -1,9 +1,8 @@
-"""Fetches a corpus's text: shipped with its file, listed in it, or downloaded from its public
-places or a mirror.
+"""Fetches a corpus's text: shipped next to its file, listed in it, or downloaded.
 
-What is downloaded is verified by its published checksum. A *mirror* is a base, `file://` or
-`http(s)://`, under which each source has a folder of its name and below it the relative path of its
-public place.
+Downloads come from the public URLs or a mirror, and are verified by their published checksums. A
+*mirror* is a base URL (`file://` or `http(s)://`) with one folder for each source. The paths inside
+that folder are the paths of the public URL.
 """
 
 import contextlib
@@ -46,9 +45,8 @@ from aiayn.spec.system import (
     ShippedSource,
 )
 
-ARCHIVES_FOLDER = Path(
-    "results/archives"
-)  # of all corpora, which share archives; kept for the next fetch
+# Shared by all corpora, which have archives in common; kept for the next fetch.
+ARCHIVES_FOLDER = Path("results/archives")
 _LOG = logging.getLogger(__name__)
 
 
@@ -59,15 +57,14 @@ def fetch_corpus(
     record_path: Path,
     archives_folder: Path = ARCHIVES_FOLDER,
 ) -> RawCorpus:
-    """Write `<split>.<language>` beside the record, for training and all test sets, and return the
-    record.
+    """Write `<split>.<language>` next to the record for training and all test sets.
 
-    `mirror` null means the environment's AIAYN_MIRROR, and without that the public place.
-    `archives_folder` keeps archives for the next fetch.
+    If `mirror` is None, the environment's AIAYN_MIRROR is taken, else the public URLs.
+    `archives_folder` keeps archives for the next fetch. Returns the record.
 
     Raises:
-        ConfigError: for a mirror that is no URL.
-        FetchError: if a file cannot be had or is not the published one.
+        ConfigError: if the mirror is not a URL or a folder.
+        FetchError: if a file cannot be downloaded or is not the published file.
         CorpusError: if the sides of a split differ in their number of lines, or are empty.
         SpaceError: if archives and their text would not fit on the disk.
     """
@@ -78,11 +75,11 @@ def fetch_corpus(
             _write_shipped(spec, spec.source, folder)
         elif isinstance(spec.source, ListedSource):
             for split, pairs in spec.source.pairs_by_split.items():
-                for language in pairs[0]:  # read_corpus saw to it that all pairs have the same two
+                for language in languages:  # read_corpus checked that each pair has both
                     write_lines((pair[language] for pair in pairs), folder / f"{split}.{language}")
         elif isinstance(spec.source, ArchiveSource):
             base = named_mirror(mirror)
-            for testset in spec.testsets:  # the small ones first
+            for testset in spec.testsets:  # small, so they come before the archives
                 published = spec.source.testset_by_name[testset]
                 sides = read_public_testset(testset, published, spec.language_pair, mirror=base)
                 for language, lines in sides.items():
@@ -90,13 +87,10 @@ def fetch_corpus(
             archive_by_name = fetch_archives(spec.source, languages, folder, archives_folder, base)
         else:
             _download(spec.source, splits, named_mirror(mirror), folder)
-        pair_by_split = {
-            split: text_pair(
-                {language: folder / f"{split}.{language}" for language in languages},
-                record_path.parent,
-            )
-            for split in splits
-        }
+        pair_by_split = {}
+        for split in splits:
+            paths = {language: folder / f"{split}.{language}" for language in languages}
+            pair_by_split[split] = text_pair(paths, record_path.parent)
     sha256_by_path = {archive.path: archive.sha256 for archive in archive_by_name.values()}
     return RawCorpus(
         provenance=msgspec.structs.replace(
@@ -120,10 +114,9 @@ def _write_shipped(spec: CorpusSpec, source: ShippedSource, folder: Path) -> Non
         split, *pair = line.split("\t")
         pairs_by_split[split].append(pair)
     for split, pairs in pairs_by_split.items():
-        for language, side in zip(
-            (spec.source_language, spec.target_language), zip(*pairs, strict=True), strict=True
-        ):
-            write_lines(side, folder / f"{split}.{language}")
+        sources, targets = zip(*pairs, strict=True)
+        write_lines(sources, folder / f"{split}.{spec.source_language}")
+        write_lines(targets, folder / f"{split}.{spec.target_language}")
 
 
 def _download(
@@ -143,7 +136,7 @@ def _download(
 
 
 def file_url(source: ParallelSource, public_file: PublicFile, mirror: str | None) -> str:
-    """Return a published file's URL: below the mirror, or its public one if that is null."""
+    """Return a published file's URL below the mirror, or its public URL without a mirror."""
     if mirror is None:
         return f"{source.public_url.rstrip('/')}/{public_file.path}"
     return f"{mirror.rstrip('/')}/{source.mirror_folder}/{public_file.path}"
@@ -156,14 +149,13 @@ def fetch_archives(
     archives_folder: Path,
     mirror: str | None,
 ) -> dict[str, FetchedArchive]:
-    """Write `train.<language>` into `folder` and return what was seen of each archive, in the order
-    of joining.
+    """Write `train.<language>` into `folder`; describe each archive, in the order of joining.
 
-    Archives in `archives_folder` under their public names are used; missing ones are downloaded
-    into it.
+    Archives that `archives_folder` holds under their public names are used, and missing archives
+    are downloaded into it.
 
     Raises:
-        FetchError: if an archive cannot be had, or is not the published one.
+        FetchError: if an archive cannot be downloaded, or is not the published archive.
         CorpusError: if an archive's text is not as the recipe says.
         SpaceError: before anything is downloaded, if archives and text would not fit.
     """
@@ -173,20 +165,13 @@ def fetch_archives(
     }
     if (dead := source.dead_download) is not None:
         _LOG.warning(
-            "%s (%s pairs, %s) cannot be downloaded since %s; the text is rebuilt: %s",
-            dead.name,
-            dead.num_pairs,
-            dead.checksum,
-            dead.since,
-            dead.rebuild,
+            f"{dead.name} ({dead.num_pairs} pairs, {dead.checksum}) cannot be downloaded since"
+            f" {dead.since}; the text is rebuilt: {dead.rebuild}"
         )
     _require_space(archive_by_name, editions_by_name, folder, archives_folder)
     found_by_name, failures = {}, []
-    for (
-        name,
-        editions,
-    ) in editions_by_name.items():  # one failure stops no other download: the rest is kept
-        try:
+    for name, editions in editions_by_name.items():
+        try:  # a failure does not stop the other downloads, which the next fetch finds
             found_by_name[name] = download_file(editions, archives_folder)
         except FetchError as error:
             failures.append(str(error))
@@ -206,40 +191,37 @@ def fetch_archives(
 def editions_of(
     source: ArchiveSource, archive: ArchiveSpec, mirror: str | None
 ) -> list[PublishedFile]:
-    """Return the files that hold an archive's text, with their URLs below the mirror, if any, and
-    their public ones.
-    """
+    """Return the files that hold an archive's text, each with its mirror and public URLs."""
     editions = []
     for archive_format, packed in archive.file_by_format.items():
-        paths = packed.path_by_place.items()
-        urls = [f"{source.base_url_by_place[place].rstrip('/')}/{path}" for place, path in paths]
-        mirror_urls = (
-            []
-            if mirror is None
-            else [f"{mirror.rstrip('/')}/{place}/{path}" for place, path in paths]
+        urls, mirror_urls = [], []
+        for place, path in packed.path_by_place.items():
+            urls.append(f"{source.base_url_by_place[place].rstrip('/')}/{path}")
+            if mirror is not None:
+                mirror_urls.append(f"{mirror.rstrip('/')}/{place}/{path}")
+        edition = PublishedFile(
+            name=packed.name,
+            urls=urls,
+            mirror_urls=mirror_urls,
+            num_bytes=packed.published_bytes,
+            checksum=packed.checksum,
+            edition=archive_format,
         )
-        num_bytes = packed.published_bytes
-        editions.append(
-            PublishedFile(
-                packed.name, urls, mirror_urls, num_bytes, packed.checksum, archive_format
-            )
-        )
+        editions.append(edition)
     return editions
 
 
 def _append(
     name: str, archive: ArchiveSpec, file: FoundFile, into: Mapping[str, BinaryIO]
 ) -> FetchedArchive:
-    """Append an archive's sides to the text of their languages, and return what was seen of it."""
+    """Append an archive's sides to the files of their languages, and describe the archive."""
     began, published = time.monotonic(), archive.published_lines
     limit = SizeLimit(file.path) if file.checked_by == UNKNOWN else None
     num_lines = append_archive(
         file.path, file.edition, archive.member_by_language, into, max_lines=published, limit=limit
     )
     if published is None:
-        _LOG.warning(
-            "%s: the number of its pairs is not published; %d are recorded", name, num_lines
-        )
+        _LOG.warning("%s: its number of pairs is not published; %d were read", name, num_lines)
     elif num_lines != published:
         raise CorpusError(
             f"{file.path}: {num_lines:,} pairs, published {published:,} (num_lines of {name}): not"

@@ -1,14 +1,14 @@
-"""Appends the sides of one archive to the files of a corpus: lines end at LF alone, are UTF-8, and
-equal in number.
+"""Appends the two sides of an archive to the files of a corpus.
 
-Text passes in blocks: memory does not grow with the corpus. No character is changed; only a last
-line without LF gets one, lest it join the next archive's first. Sides are members of text or of
-markup (.sgm), or columns of a parquet file, as Hugging Face keeps WMT14.
+A line ends at LF only. Text must be UTF-8, and both sides must have the same number of lines. Text
+is copied in blocks, so memory does not grow with the corpus. No character is changed, but a last
+line without LF gets one, so that it does not join the first line of the next archive. Sides are
+members of text or of markup (.sgm), or columns of a parquet file, as Hugging Face stores WMT14.
 
-An .sgm file looks like XML and is none: a bare `&` or `<` is text ("S&P"), so an XML reader refuses
-it, and as `&amp;` may be what a sentence says, nothing is unescaped (sacreBLEU's fake_sgml.py and
-tensorflow/datasets do neither). Unlike there, a segment may begin anywhere on a line, share one, or
-span several.
+An .sgm file looks like XML but is not: a bare `&` or `<` is text ("S&P"), so an XML reader refuses
+it. `&amp;` may be what a sentence says, so nothing is unescaped (sacreBLEU's fake_sgml.py and
+tensorflow/datasets do the same). In contrast to these two, several segments may share a line, and a
+segment may span several lines.
 """
 
 import codecs
@@ -22,9 +22,8 @@ from aiayn.data.sources.archives import SizeLimit, open_members
 from aiayn.errors import ConfigError, CorpusError
 
 _BLOCK_BYTES = 1 << 20
-MAX_MARKUP_BYTES = (
-    64 << 20
-)  # an .sgm file is a test set and is read whole; the largest of WMT's has 2 MB
+# An .sgm file is a test set and is read whole; WMT's largest has 2 MB.
+MAX_MARKUP_BYTES = 64 << 20
 ROWS_PER_BATCH = 8192
 # An attribute's value may hold a `>` in its quotes.
 _BEGIN = re.compile(r"""<seg(?=[\s>])(?:[^>"']|"[^"]*"|'[^']*')*>""", re.IGNORECASE)
@@ -41,16 +40,14 @@ def append_archive(
     max_lines: int | None = None,
     limit: SizeLimit | None = None,
 ) -> int:
-    """Write each language's member after what its file holds, and return the number of lines of
-    each side.
+    """Append each language's member to its file, and return the number of lines of each side.
 
-    `max_lines`: the published number of a side, None if there is none; reading ends at the first
-    line more.
-    `limit`: of an archive without a published checksum.
+    `max_lines` is the published number, None if it is not published; reading stops at the first
+    line beyond it. `limit` is for an archive without a published checksum.
 
     Raises:
-        CorpusError: naming archive, member and line, if a side is missing, empty, not UTF-8, longer
-            than published, or of another number of lines; and as
+        CorpusError: naming archive, member and line, if a side is missing, empty, not UTF-8 or
+            longer than published, or if the sides differ in length; also as
             `aiayn.data.sources.archives.open_members`.
     """
     if archive_format == "parquet":
@@ -59,16 +56,15 @@ def append_archive(
         )
     else:
         language_by_member = {member: language for language, member in member_by_language.items()}
-        num_lines_by_member = {
-            name: append_member(
+        num_lines_by_member = {}
+        for name, stream in open_members(path, archive_format, language_by_member, limit):
+            num_lines_by_member[name] = append_member(
                 stream,
                 into[language_by_member[name]],
                 f"{path}: {name}",
                 is_markup=is_markup(name),
                 max_lines=max_lines,
             )
-            for name, stream in open_members(path, archive_format, language_by_member, limit)
-        }
     counts = ", ".join(f"{name} has {count}" for name, count in num_lines_by_member.items())
     for name, count in num_lines_by_member.items():
         if count == 0:
@@ -78,14 +74,14 @@ def append_archive(
             )
     if len(set(num_lines_by_member.values())) != 1:
         raise CorpusError(
-            f"{path}: sides of unequal numbers of lines: {counts}; expected line by line"
-            " translations"
+            f"{path}: sides of unequal numbers of lines: {counts}; expected line-by-line"
+            " translations; delete it and fetch it again"
         )
     return next(iter(num_lines_by_member.values()))
 
 
 def is_markup(name: str) -> bool:
-    """Return whether a member is read by its markup."""
+    """Return whether a member's segments are found by its markup."""
     return name.removesuffix(".gz").endswith(".sgm")
 
 
@@ -95,15 +91,16 @@ def append_member(
     """Write a member's lines and return how many.
 
     Raises:
-        CorpusError: with `place` and line, if it is not UTF-8 or goes on after `max_lines`, or a
-            side of markup is torn or too large.
+        CorpusError: with `place` and line, if the member is not UTF-8 or has more than `max_lines`,
+            or if markup is torn or too large.
     """
     if not is_markup:
         return _append_lines(stream, into, place, max_lines)
     content = stream.read(MAX_MARKUP_BYTES + 1)
     if len(content) > MAX_MARKUP_BYTES:
         raise CorpusError(
-            f"{place}: more than {MAX_MARKUP_BYTES:,} bytes of markup; expected a test set"
+            f"{place}: more than {MAX_MARKUP_BYTES:,} bytes of markup; expected a test set; correct"
+            " member_by_language in the corpus file"
         )
     try:
         text = content.decode("utf-8")
@@ -121,7 +118,7 @@ def check_published(num_lines: int, max_lines: int | None, place: str) -> None:
     """Refuse a side that has more lines than were published, before they are written.
 
     Raises:
-        CorpusError: naming `place` and the first line too many.
+        CorpusError: naming `place` and the first surplus line.
     """
     if max_lines is not None and num_lines > max_lines:
         raise CorpusError(
@@ -140,11 +137,9 @@ def _append_lines(stream: BinaryIO, into: BinaryIO, place: str, max_lines: int |
             decoder.decode(block)
         except UnicodeDecodeError as error:
             raise _encoding_error(undecided + block, error, num_lines, place) from error
-        undecided = decoder.getstate()[
-            0
-        ]  # the first bytes of a character that the next block goes on with
+        undecided = decoder.getstate()[0]  # the first bytes of a character that the block cuts
         num_lines += block.count(b"\n")
-        # a block's last line may lack its LF yet, but it has begun
+        # The next block may hold the LF of this block's last line, which counts already.
         check_published(num_lines + (not block.endswith(b"\n")), max_lines, place)
         into.write(block)
     if undecided:
@@ -163,8 +158,8 @@ def _encoding_error(
     line_number = num_lines_before + content.count(b"\n", 0, error.start) + 1
     wrong_bytes = content[error.start : error.start + 4].hex(" ")
     return CorpusError(
-        f"{place}:{line_number}: not UTF-8: bytes {wrong_bytes} ({error.reason}); the archive is of"
-        " another encoding, or not the published one"
+        f"{place}:{line_number}: not UTF-8: bytes {wrong_bytes} ({error.reason}); the archive has"
+        " another encoding or is not the published archive; delete it and fetch it again"
     )
 
 
@@ -176,25 +171,22 @@ def append_columns(
     max_lines: int | None = None,
     limit: SizeLimit | None = None,
 ) -> dict[str, int]:
-    """Write each language's column after what its file holds, and return the number of lines of
-    each column.
+    """Append each language's parquet column to its file, and return the columns' numbers of lines.
 
     A column within a column is named with a dot: `translation.de`.
 
     Raises:
         ConfigError: if pyarrow is not installed.
-        CorpusError: before anything is read, if by the file's footer there are more rows than
-            `max_lines`; naming file, column and row, if a column is missing, or a row is null or
-            holds a line feed; if the text is over `limit`.
+        CorpusError: naming file, column and row, if a column is missing, or a row is null or holds
+            a line feed; if the text exceeds `limit`; and, before any row is read, if the file's
+            footer states more rows than `max_lines`.
     """
     try:
-        pyarrow, parquet = (
-            importlib.import_module("pyarrow"),
-            importlib.import_module("pyarrow.parquet"),
-        )
+        pyarrow = importlib.import_module("pyarrow")
+        parquet = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise ConfigError(
-            f"{path}: needs pyarrow to be read; `pip install pyarrow`, or name other archives"
+            f"{path}: only pyarrow can read it; `pip install pyarrow`, or name other archives"
         ) from error
     num_lines_by_column = dict.fromkeys(column_by_language.values(), 0)
     try:
@@ -223,7 +215,7 @@ def append_columns(
                     num_lines_by_column[column] += len(lines)
     except (pyarrow.ArrowException, OSError) as error:
         raise CorpusError(
-            f"{path}: torn, or no parquet file: {error}; delete it and fetch it again"
+            f"{path}: torn, or not a parquet file: {error}; delete it and fetch it again"
         ) from error
     return num_lines_by_column
 
@@ -240,12 +232,11 @@ def _joined(lines: list[str | None], place: str, num_rows_before: int) -> bytes:
 
 
 def read_segments(text: str, place: str) -> Iterator[str]:
-    """Yield each segment as one line; a line break inside one becomes a blank, all other characters
-    stay.
+    """Yield each segment as a line; a line break inside it becomes a blank.
 
     Raises:
-        CorpusError: with `place` and line, if a segment does not end before the next one or the
-        file does.
+        CorpusError: with `place` and line, if a segment has no end before the next segment or the
+        end of the file.
     """
     position = 0
     while (begin := _BEGIN.search(text, position)) is not None:
@@ -255,7 +246,7 @@ def read_segments(text: str, place: str) -> Iterator[str]:
             line_number = text.count("\n", 0, begin.start()) + 1
             raise CorpusError(
                 f"{place}:{line_number}: {begin.group()} has no </seg>; the file is torn, fetch it"
-                " anew"
+                " again"
             )
         yield _LINE_BREAK.sub(" ", text[begin.end() : end.start()].strip("\r\n"))
         position = end.end()

@@ -1,11 +1,10 @@
-"""Reads public test sets by name, exactly as published: from sacreBLEU's archive, or a mirror's
-plain text.
+"""Reads public test sets by name, from sacreBLEU's archives or a mirror's plain text.
 
-sacreBLEU's table of test sets says where an archive is published, its MD5 and its members. Archives
-lie where sacreBLEU keeps them (variable SACREBLEU, by default ~/.sacrebleu), so each finds what the
-other has downloaded, also offline. sacreBLEU's extracted text is not used, because sacreBLEU
-replaces all white space by blanks (NBSP in 11 lines of newstest2013.de); segments are read from the
-archive. Plain text of a mirror, with the published MD5, is kept beside it.
+sacreBLEU's table of test sets gives each archive's URL, MD5 and members. Archives are kept in
+sacreBLEU's own cache (variable SACREBLEU, by default ~/.sacrebleu), so that sacreBLEU and this
+module use each other's downloads, also offline. Segments are read from the archive itself, exactly
+as published: sacreBLEU's extracted text has blanks instead of all other white space (NBSP in 11
+lines of newstest2013.de). A mirror's plain text, checked by its MD5, is kept in the same cache.
 """
 
 import hashlib
@@ -31,8 +30,8 @@ from aiayn.spec.corpus import UNKNOWN, ArchiveSource, PublicTestset, split_check
 from aiayn.spec.system import CONFIG_FOLDER, read_corpus
 
 _LOG = logging.getLogger(__name__)
-# Our names to sacreBLEU's. newstest2014 is the full set of 3,003 lines, as in the paper;
-# sacreBLEU's `wmt14` is the filtered one of 2,737.
+# newstest2014 is the full set of 3,003 lines, as in the paper; sacreBLEU's `wmt14` is the filtered
+# set of 2,737 lines.
 SACREBLEU_NAME_BY_TESTSET = {
     "newstest2013": "wmt13",
     "newstest2014": "wmt14/full",
@@ -41,20 +40,19 @@ SACREBLEU_NAME_BY_TESTSET = {
 
 
 def public_references(testset: str, language_pair: str) -> list[str]:
-    """Return the reference lines of a public test set, downloading it if it is not in sacreBLEU's
-    cache.
+    """Return a public test set's reference lines, from sacreBLEU's cache or downloaded.
 
     Raises:
-        ScoreError: if sacreBLEU has no such test set or not in this language pair, or with several
-        references a line.
-        FetchError: if it cannot be had.
+        ScoreError: if sacreBLEU does not have the test set in this language pair, or has several
+        references for each line.
+        FetchError: if the test set cannot be downloaded.
     """
     target_language = target_language_of(language_pair)
     name = SACREBLEU_NAME_BY_TESTSET.get(testset, testset)
     if name not in DATASETS:
         known = ", ".join([*SACREBLEU_NAME_BY_TESTSET, "and sacreBLEU's own names (wmt17, ...)"])
         raise ScoreError(
-            f"test set {testset!r}: not a public one; give its references with --references FILE"
+            f"test set {testset!r}: not public; give its references with --references FILE"
             f" (known: {known})"
         )
     if language_pair not in DATASETS[name].langpairs:
@@ -69,18 +67,15 @@ def public_references(testset: str, language_pair: str) -> list[str]:
                 testset, published, language_pair, mirror=named_mirror(None)
             )[target_language]
         except FetchError as error:
-            reason = str(error).split("; ", 1)[0]  # what follows names flags of `fetch`
+            reason = str(error).split("; ", 1)[0]  # the rest names flags of `fetch`
             raise FetchError(
-                f"test set {testset!r}: not here, and not downloaded: give its references with"
+                f"test set {testset!r}: absent, and not downloaded: give its references with"
                 f" --references FILE, or set AIAYN_MIRROR to a copy of the sources; {reason}"
             ) from error
     try:
         paths = sacrebleu.get_reference_files(name, language_pair)
-    except (
-        OSError,
-        EOFError,
-        SystemExit,
-    ) as error:  # sacreBLEU exits on a wrong MD5 and on a failed download
+    # sacreBLEU exits on a wrong MD5 and on a failed download.
+    except (OSError, EOFError, SystemExit) as error:
         raise FetchError(
             f"test set {testset!r} ({name}): give --references FILE, or put its archive into"
             " sacreBLEU's cache (variable SACREBLEU, by default ~/.sacrebleu): sacreBLEU could not"
@@ -88,8 +83,8 @@ def public_references(testset: str, language_pair: str) -> list[str]:
         ) from error
     if len(paths) != 1:
         raise ScoreError(
-            f"test set {testset!r} ({name}): {len(paths)} references a line, the definitions here"
-            f" take one; give it with --references FILE ({', '.join(paths)})"
+            f"test set {testset!r} ({name}): {len(paths)} references for each line, expected 1;"
+            f" name a reference with --references FILE ({', '.join(paths)})"
         )
     return list(read_lines(Path(paths[0])))
 
@@ -98,22 +93,20 @@ def target_language_of(language_pair: str) -> str:
     """Return the language that a pair is translated into.
 
     Raises:
-        ScoreError: if it is no pair of two codes of languages.
+        ScoreError: if it is not a pair of two language codes.
     """
     match = re.fullmatch(r"[a-z]{2,3}-([a-z]{2,3})", language_pair)
     if match is None:
         known = sorted({pair for dataset in DATASETS.values() for pair in dataset.langpairs})
         hint = did_you_mean(language_pair, known, "see --help")
         raise ScoreError(
-            f"--language-pair {language_pair}: expected source and target as en-de; {hint}"
+            f"--language-pair {language_pair}: expected source and target as in en-de; {hint}"
         )
     return match[1]
 
 
 def archive_path(published: PublicTestset) -> Path:
-    """Return where sacreBLEU keeps a test set's archive; plain text of a mirror lies in `plain`
-    beside its folder.
-    """
+    """Return the path of a test set's archive in sacreBLEU's cache."""
     folder = (
         Path(os.environ.get("SACREBLEU") or Path.home() / ".sacrebleu") / published.sacrebleu_name
     )
@@ -124,13 +117,15 @@ def archive_path(published: PublicTestset) -> Path:
 def read_public_testset(
     testset: str, published: PublicTestset, language_pair: str, *, mirror: str | None
 ) -> dict[str, list[str]]:
-    """Return a test set's lines by language: of the archive here, of plain text, or of the
-    archive's public place.
+    """Return a test set's lines by language.
+
+    The sources are tried in this order: the archive in the cache, plain text (in the cache or from
+    the mirror), and the public archive.
 
     Raises:
         ConfigError: if sacreBLEU has no such test set.
         FetchError: naming what was tried and where a copy may be put.
-        CorpusError: if the numbers of lines are not the published one.
+        CorpusError: if a side does not have the published number of lines.
     """
     dataset, languages = DATASETS.get(published.sacrebleu_name), language_pair.split("-")
     if not isinstance(dataset, FakeSGMLDataset) or language_pair not in dataset.langpairs:
@@ -191,25 +186,24 @@ def _read_archive(
             and hashlib.new(algorithm, segments.getvalue(), usedforsecurity=False).hexdigest()
             != expected
         ):
-            _LOG.warning("%s (%s): another MD5 than the published plain text's", place, language)
+            _LOG.warning("%s (%s): not the MD5 of the published plain text", place, language)
     return {language: lines_by_language[language] for language in language_by_member.values()}
 
 
 def _read_plain(
     published: PublicTestset, languages: Sequence[str], folder: Path, mirror: str | None
 ) -> dict[str, list[str]]:
-    """Return the plain text that lies in a folder; what it lacks comes from the mirror into it, for
-    the next time.
+    """Return the lines of plain text by language.
+
+    Files that `folder` lacks come from the mirror, and are kept in `folder` for the next time.
     """
     lines_by_language = {}
     for language in languages:
         plain = published.plain_by_language[language]
         path = folder / Path(plain.path).name
-        urls = (
-            []
-            if mirror is None
-            else [f"{mirror.rstrip('/')}/{published.mirror_folder}/{plain.path}"]
-        )
+        urls = []
+        if mirror is not None:
+            urls.append(f"{mirror.rstrip('/')}/{published.mirror_folder}/{plain.path}")
         file = download_file([PublishedFile(path.name, urls, checksum=plain.checksum)], folder)
         if file.path != path:  # a file of a local mirror stays there
             with replace_on_success(path) as partial_path:
@@ -219,9 +213,7 @@ def _read_plain(
 
 
 def _published_in_recipe(testset: str, language_pair: str) -> PublicTestset | None:
-    """Return what the paper's recipe of a language pair says of a test set, None if it says
-    nothing.
-    """
+    """Return a test set's entry in the WMT14 recipe of a language pair, None without an entry."""
     name = f"wmt14_{language_pair.replace('-', '_')}"
     if not (CONFIG_FOLDER / "corpora" / f"{name}.yaml").exists():
         return None

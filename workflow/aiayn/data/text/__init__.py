@@ -1,5 +1,4 @@
-"""Turns raw text into ids: cleans, tokenises, splits in pieces and binarizes, in shards and bounded
-memory.
+"""Turns raw text into token ids: cleans, tokenises, splits into pieces and binarizes.
 
 May import `aiayn.records`, `aiayn.spec` and below.
 """

@@ -1,16 +1,19 @@
-"""Turns text into fairseq's mmap data-bin, with the bytes that `fairseq-preprocess --padding-factor
-1` would write.
+"""Turns text into fairseq's mmap data-bin, byte for byte as `fairseq-preprocess` writes it.
 
-The format (fairseq 0.12.3, data/indexed_dataset.py and data/dictionary.py; little-endian):
-`dict.<language>.txt`: `symbol count` a line, by falling count in training, then by code points; the
-four special symbols come before the first line and are not written. `.bin`: the token indices of
-all lines, each line ended by `</s>`, in 16 bits if the dictionary has fewer than 65,500 symbols,
-else in 32. `.idx`: a magic word, version 1, a code of the width, the number of lines, each line's
-length (int32), each line's first byte in the `.bin` (int64).
+The bytes are those of `fairseq-preprocess --padding-factor 1`. The format (fairseq 0.12.3,
+data/indexed_dataset.py and data/dictionary.py; little-endian):
 
-Text becomes numbers in chunks, over processes, and the bytes depend on neither: a side's symbols
-are numbered as they come, in a temporary file, until all of training is counted. Memory does not
-grow with the corpus, apart from its vocabulary: everything passes in blocks.
+- `dict.<language>.txt`: `symbol count` on each line, by falling count in the training text, then by
+  code points. The four special symbols precede the first line and are not written.
+- `.bin`: the token indices of all lines, each line ended by `</s>`, in 16 bits if the dictionary
+  has fewer than 65,500 symbols, else in 32.
+- `.idx`: a magic word, version 1, a code of the width, the number of lines, each line's length
+  (int32), each line's first byte in the `.bin` (int64).
+
+Text is encoded in chunks by several processes; the bytes do not depend on the number of either.
+Symbols are first numbered in the order in which they occur, in a temporary file, and get their
+final index when the whole training text has been counted. Everything is copied in blocks, so memory
+grows with the vocabulary, not with the corpus.
 """
 
 import contextlib
@@ -66,33 +69,29 @@ def binarize_corpus(
     record_path: Path,
     num_processes: int = 1,
 ) -> BinarizedCorpus:
-    """Write `data-bin/` beside the record and return the record.
+    """Write `data-bin/` next to the record and return the record.
 
-    The dictionary is joint if both languages have the same encoder; then it counts the training
-    text of both. The dev test set becomes fairseq's `valid`, the others `test`, `test1`, ... in the
-    corpus's order. Counts of tokens include `</s>`. `model_paths` are the subword models behind the
-    encoders, for the record. Training pairs are dropped for their lengths in pieces, if the corpus
-    file gives its limits in these.
+    If both languages have the same encoder, the dictionary is joint and counts the training text of
+    both. The dev test set becomes fairseq's `valid`, the others `test`, `test1`, ... in the
+    corpus's order. Counts of tokens include `</s>`. `model_paths` are the encoders' subword models,
+    for the record. If the corpus file gives its length limits in pieces, they are applied here.
 
     Raises:
-        CorpusError: if the text is another corpus's, or has changed since its record was written,
-        or no pair is left.
+        CorpusError: if the text belongs to another corpus, has changed since its record was
+            written, or loses all its pairs.
     """
     require_corpus(text, spec.name)
-    fairseq_splits = [
-        "valid",
-        "test",
-        *(f"test{index}" for index in range(1, len(spec.testsets) - 1)),
-    ]
-    fairseq_split_by_testset = dict(zip(spec.testsets, fairseq_splits, strict=True))
+    later_splits = (f"test{index}" for index in range(1, len(spec.testsets) - 1))
+    fairseq_split_by_testset = dict(
+        zip(spec.testsets, ["valid", "test", *later_splits], strict=True)
+    )
     pair_by_split = {split: text.pair_by_split[split] for split in ("train", *spec.testsets)}
     num_bytes = sum(
         path.stat().st_size
         for pair in pair_by_split.values()
         for path in unchanged_paths(pair).values()
     )
-    # four bytes a token while at work, two to four in the end; a token is seldom under two bytes of
-    # text
+    # A token takes 4 bytes in the temporary file, then 2 to 4 bytes; in the text seldom under 2.
     require_free_space(record_path.parent, 3 * num_bytes, "the data-bin")
     limits = spec.clean if spec.clean is not None and spec.clean.unit == "pieces" else None
     with replace_outputs_on_success(record_path) as folder, contextlib.ExitStack() as opened:
@@ -104,7 +103,8 @@ def binarize_corpus(
         dropped_by_split: dict[str, Counter[str]] = {split: Counter() for split in pair_by_split}
         for split, pair in pair_by_split.items():
             sides = {
-                k: _EncodedSide(temporary_file(), temporary_file()) for k in encoder_by_language
+                language: _EncodedSide(temporary_file(), temporary_file())
+                for language in encoder_by_language
             }
             sides_by_split[split] = sides
             work = EncodingWork(dict(encoder_by_language), limits if split == "train" else None)
@@ -114,9 +114,7 @@ def binarize_corpus(
             ):
                 for language, side in chunk.side_by_language.items():
                     sides[language].append(side)
-                num_pairs_by_split[split] += next(
-                    iter(chunk.side_by_language.values())
-                ).lengths.size
+                num_pairs_by_split[split] += side.lengths.size
                 dropped_by_split[split].update(chunk.num_dropped_by_reason)
             if num_pairs_by_split[split] == 0:
                 raise CorpusError(
@@ -124,15 +122,17 @@ def binarize_corpus(
                     f" {pair.num_lines} pairs were dropped: {dict(dropped_by_split[split])}; raise"
                     " the corpus file's clean.max_words or clean.max_length_ratio"
                 )
-        name_by_split = {"train": "train", **fairseq_split_by_testset}
-        stem_by_split = {
-            split: f"{name}.{spec.language_pair}" for split, name in name_by_split.items()
-        }
+        stem_by_split = {"train": f"train.{spec.language_pair}"}
+        for testset, fairseq_split in fairseq_split_by_testset.items():
+            stem_by_split[testset] = f"{fairseq_split}.{spec.language_pair}"
         _write_data_bin(sides_by_split, stem_by_split, encoder_by_language, folder / DATA_BIN_NAME)
     data_bin_folder = record_path.parent / DATA_BIN_NAME
     dictionary_paths = {
         language: data_bin_folder / f"dict.{language}.txt" for language in encoder_by_language
     }
+    num_tokens_by_split_by_language = {}
+    for split, sides in sides_by_split.items():
+        num_tokens_by_split_by_language[split] = {k: side.num_tokens for k, side in sides.items()}
     return BinarizedCorpus(
         provenance=text_provenance(pair_by_split.values(), model_paths),
         corpus=spec.name,
@@ -147,18 +147,17 @@ def binarize_corpus(
             k: len(read_dictionary(path)) for k, path in dictionary_paths.items()
         },
         num_pairs_by_split=num_pairs_by_split,
-        num_tokens_by_split_by_language={
-            split: {language: side.num_tokens for language, side in sides.items()}
-            for split, sides in sides_by_split.items()
-        },
+        num_tokens_by_split_by_language=num_tokens_by_split_by_language,
         fairseq_split_by_testset=fairseq_split_by_testset,
         num_dropped_by_reason=dict(dropped_by_split["train"]),
     )
 
 
 class SideOfChunk(msgspec.Struct, frozen=True):
-    """One side of a chunk; a line's length counts its end. A number is of this chunk alone, an
-    index into `symbols`.
+    """One side of a chunk as numbers.
+
+    A number is an index into `symbols` and has a meaning only within this chunk. A line's length
+    counts its end of sentence.
     """
 
     numbers: npt.NDArray[np.uint32]  # (num_tokens,)
@@ -168,30 +167,27 @@ class SideOfChunk(msgspec.Struct, frozen=True):
 
 
 class EncodedChunk(msgspec.Struct, frozen=True):
-    """A chunk's kept pairs as numbers, and how many others were dropped, by reason."""
+    """A chunk's kept pairs as numbers, and the number of dropped pairs by reason."""
 
     side_by_language: dict[str, SideOfChunk]
     num_dropped_by_reason: dict[str, int]
 
 
 class _Numbering:
-    """Numbers lines by an encoder, each different word of them once.
+    """Encodes lines as numbers, with a cache of words.
 
-    Text repeats its words, and 97 % are known from chunks before. When there are too many, those of
-    the newest chunk stay, the frequent ones among them.
+    Text repeats its words: 97 % have occurred in earlier chunks. When the cache is full, only the
+    words of the newest chunk stay, which include the frequent words.
     """
 
     def __init__(self, encoder: Encoder) -> None:
         self._encoder = encoder
-        self._row_by_word: dict[
-            str, bytes
-        ] = {}  # the numbers of its pieces, as bytes of _NUMBER_DTYPE
+        # The numbers of a word's pieces, as bytes of _NUMBER_DTYPE.
+        self._row_by_word: dict[str, bytes] = {}
         self._end = np.array([encoder.end], _NUMBER_DTYPE).tobytes()
 
     def number(self, lines: Sequence[str]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int32]]:
-        """Return the numbers of all lines' pieces, each line ended by `</s>`, and the lines'
-        lengths.
-        """
+        """Return the numbers of all lines' pieces and the lines' lengths; `</s>` ends each line."""
         words_by_line = list(map(self._encoder.words, lines))
         words = set(itertools.chain.from_iterable(words_by_line))
         new_words = list(words.difference(self._row_by_word))
@@ -207,8 +203,9 @@ class _Numbering:
 
 
 class EncodingWork(msgspec.Struct, frozen=True, dict=True):
-    """Numbers the symbols of a chunk; `limits`, if any, are on lengths in symbols, the end not
-    counted.
+    """Encodes a chunk as numbers, and drops the pairs that exceed `limits`, if these are given.
+
+    The limits count symbols without the end of sentence.
     """
 
     encoder_by_language: dict[str, Encoder]
@@ -226,20 +223,18 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
 
     def __call__(self, chunk: Chunk) -> EncodedChunk:
         """Return the chunk's kept pairs as numbers."""
-        numbering_by_language = self._numbering_by_language
         numbered = {
-            k: numbering.number(chunk.lines(k)) for k, numbering in numbering_by_language.items()
+            language: numbering.number(chunk.lines(language))
+            for language, numbering in self._numbering_by_language.items()
         }
         num_dropped_by_reason: dict[str, int] = {}
         if self.limits is not None:
             num_pieces = ((lengths - 1).tolist() for _, lengths in numbered.values())
             reasons = list(map(self.limits.length_reason, *num_pieces))
             num_dropped_by_reason = {reason: reasons.count(reason) for reason in LENGTH_REASONS}
-            kept = np.array([reason is None for reason in reasons])
-            numbered = {
-                k: (some[np.repeat(kept, lengths)], lengths[kept])
-                for k, (some, lengths) in numbered.items()
-            }
+            is_kept = np.array([reason is None for reason in reasons])
+            for language, (numbers, lengths) in numbered.items():
+                numbered[language] = (numbers[np.repeat(is_kept, lengths)], lengths[is_kept])
         sides = {}
         for language, (numbers, lengths) in numbered.items():
             counts, symbols = np.bincount(numbers), self.encoder_by_language[language].symbols()
@@ -254,9 +249,7 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
 
 
 class _EncodedSide:
-    """One language of a split: all its lines' numbers and lengths in files, and how often each
-    symbol occurs.
-    """
+    """One language of a split: its numbers and lengths in files, and each symbol's count."""
 
     def __init__(self, numbers: BinaryIO, lengths: BinaryIO) -> None:
         self.numbers, self.lengths = numbers, lengths
@@ -266,9 +259,10 @@ class _EncodedSide:
 
     def append(self, side: SideOfChunk) -> None:
         """Add a chunk's lines."""
-        known = self._number_by_symbol
+        number_by_symbol = self._number_by_symbol
         table = np.array(
-            [known.setdefault(symbol, len(known)) for symbol in side.symbols], _NUMBER_DTYPE
+            [number_by_symbol.setdefault(s, len(number_by_symbol)) for s in side.symbols],
+            _NUMBER_DTYPE,
         )
         self.numbers.write(table[side.numbers].tobytes())
         self.lengths.write(side.lengths.astype(_LENGTH_DTYPE, copy=False).tobytes())
@@ -283,7 +277,7 @@ def _write_data_bin(
     encoder_by_language: Mapping[str, Encoder],
     folder: Path,
 ) -> None:
-    """Write the data-bin of numbered text; languages of one encoder have one dictionary."""
+    """Write the data-bin of numbered text; languages that share an encoder share a dictionary."""
     folder.mkdir()
     for language, encoder in encoder_by_language.items():
         count_by_symbol: Counter[str] = Counter()
@@ -300,8 +294,9 @@ def _write_data_bin(
 
 
 def dictionary_lines(count_by_symbol: Mapping[str, int]) -> list[str]:
-    """Return a dictionary file's lines: what occurs, by falling count, then by code points; no
-    special symbols.
+    """Return a dictionary file's lines, by falling count, then by code points.
+
+    Special symbols and symbols that do not occur are left out.
     """
     ordinary = [
         (s, count) for s, count in count_by_symbol.items() if count > 0 and s not in SPECIAL_SYMBOLS
@@ -313,7 +308,7 @@ def dictionary_lines(count_by_symbol: Mapping[str, int]) -> list[str]:
 
 
 def read_dictionary(path: Path) -> list[str]:
-    """Return a dictionary's symbols by index, the four special ones first.
+    """Return a dictionary's symbols by index; the four special symbols come first.
 
     Raises:
         CorpusError: if a line is not `symbol count`, naming it.
@@ -330,9 +325,7 @@ def read_dictionary(path: Path) -> list[str]:
 
 
 def index_dtype(num_symbols: int) -> np.dtype[np.uint16] | np.dtype[np.uint32]:
-    """Return the type of a token's index for a dictionary of so many symbols, special ones
-    included.
-    """
+    """Return the integer type of token indices; `num_symbols` includes the special symbols."""
     return np.dtype("<u2") if num_symbols < _NARROW_LIMIT else np.dtype("<u4")
 
 
@@ -367,10 +360,9 @@ def _blocks(content: BinaryIO, dtype: "np.dtype[Any]") -> "Iterator[npt.NDArray[
 
 
 def data_bin_digest(folder: Path) -> str:
-    """Return the SHA-256 over a line `<sha256>  <name>` for each dictionary, .bin and .idx file, in
-    order of name.
+    """Return a SHA-256 over all dictionaries, .bin and .idx files, in order of name.
 
-    By hand: `LC_ALL=C; sha256sum *.bin dict.*.txt *.idx | sort -k2 | sha256sum`.
+    In a shell: `LC_ALL=C; sha256sum *.bin dict.*.txt *.idx | sort -k2 | sha256sum`.
     """
     paths = [path for pattern in ("dict.*.txt", "*.bin", "*.idx") for path in folder.glob(pattern)]
     listing = "".join(
@@ -380,11 +372,10 @@ def data_bin_digest(folder: Path) -> str:
 
 
 def require_recorded_data_bin(record: BinarizedCorpus) -> Path:
-    """Return the data-bin's folder, after a look that its bytes are still those that the record is
-    of.
+    """Return the data-bin folder after verifying its files against the recorded checksums.
 
     Raises:
-        CorpusError: saying which vocabulary, or that the text, is another.
+        CorpusError: naming the dictionary that has changed, or the changed folder.
     """
     folder = record.folder
     for language, expected in record.dictionary_sha256_by_language.items():
@@ -392,13 +383,13 @@ def require_recorded_data_bin(record: BinarizedCorpus) -> Path:
         sha256 = file_sha256(path) if path.is_file() else "absent"
         if sha256 != expected:
             raise CorpusError(
-                f"{path}: sha256 {sha256}, its record says {expected}: a data-bin of another"
+                f"{path}: sha256 {sha256}, its record says {expected}: a data-bin with another"
                 f" vocabulary; rerun `aiayn binarize --corpus {record.corpus}`"
             )
     digest = data_bin_digest(folder)
     if digest != record.digest:
         raise CorpusError(
-            f"{folder}: digest {digest}, its record says {record.digest}: a data-bin of other text,"
-            f" or torn; rerun `aiayn binarize --corpus {record.corpus}`"
+            f"{folder}: digest {digest}, its record says {record.digest}: a data-bin of other text"
+            f" or an incomplete data-bin; rerun `aiayn binarize --corpus {record.corpus}`"
         )
     return folder

@@ -1,5 +1,6 @@
-"""Work on line-aligned text in chunks, in processes: results are in order, memory is that of the
-chunks in flight.
+"""Processes line-aligned text in chunks, in several processes, and yields the results in order.
+
+Only the chunks at work are in memory.
 """
 
 import contextlib
@@ -23,15 +24,16 @@ from aiayn.errors import CorpusError
 from aiayn.progress import progress_bar
 
 LINES_PER_CHUNK = 10_000  # some 1.5 MB a side
-LINES_PER_PROCESS = 250_000  # a process takes longer to start than to work on far fewer
-_CHUNKS_PER_PROCESS = 2  # one at work, one waiting
+LINES_PER_PROCESS = 250_000  # for fewer lines, starting a process takes longer than the work
+_CHUNKS_PER_PROCESS = 2  # the first is at work, the second waits
 
 Result = TypeVar("Result")
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """The same lines of every side, by where their bytes begin and end in its file; `first_line`
-    counts from 1.
+    """The same lines of every side, given by the byte positions of their beginning and end.
+
+    `first_line` counts from 1.
     """
 
     path_by_language: dict[str, Path]
@@ -43,7 +45,7 @@ class Chunk(msgspec.Struct, frozen=True):
         """Return the lines of one side, without their LF.
 
         Raises:
-            CorpusError: naming file and line, if one is not UTF-8.
+            CorpusError: naming file and line, if a line is not UTF-8.
         """
         begin, end = self.bounds_by_language[language]
         with self.path_by_language[language].open("rb") as content:
@@ -66,14 +68,14 @@ def map_chunks(
 ) -> Iterator[Result]:
     """Yield `work(chunk)` for all chunks of line-aligned files, in their order.
 
-    Lines end at LF alone, and the last one may lack it. Work is pickled once for each process;
-    these are spawned, as a fork beside other libraries' threads can hang. A text too short to be
-    worth a second process is worked on here.
+    Lines end at LF only, and the last line may lack it. `work` is pickled once for each process.
+    Processes are spawned, because a fork can hang when other libraries have threads. A short text
+    is processed in this process.
 
     Raises:
-        CorpusError: naming each file and its count, if these differ or are 0; if a process was
-        killed.
-        Exception: whatever `work` raises, as itself.
+        CorpusError: naming each file and its number of lines, if these differ or are 0; if a
+            process was killed.
+        Exception: any error of `work`.
     """
     num_lines = agreed_num_lines({path: count_lines(path) for path in path_by_language.values()})
     num_processes = min(num_processes, -(-num_lines // LINES_PER_PROCESS))
@@ -96,15 +98,12 @@ def _find_chunks(path_by_language: Mapping[str, Path], num_lines: int) -> Iterat
         begins = dict.fromkeys(path_by_language, 0)
         for first_line in range(1, num_lines + 1, LINES_PER_CHUNK):
             num_chunk_lines = min(LINES_PER_CHUNK, num_lines + 1 - first_line)
-            ends = {
-                k: begins[k] + sum(map(len, itertools.islice(side, num_chunk_lines)))
-                for k, side in sides.items()
-            }
-            bounds_by_language = {
-                language: (begins[language], end) for language, end in ends.items()
-            }
+            bounds_by_language = {}
+            for language, side in sides.items():
+                num_bytes = sum(map(len, itertools.islice(side, num_chunk_lines)))
+                bounds_by_language[language] = (begins[language], begins[language] + num_bytes)
+                begins[language] += num_bytes
             yield Chunk(dict(path_by_language), first_line, num_chunk_lines, bounds_by_language)
-            begins = ends
 
 
 def _work_in_processes(
@@ -126,7 +125,7 @@ def _work_in_processes(
             f"{what}: one of {num_processes} processes was killed, perhaps for lack of memory; run"
             " the command again, with a smaller --num-processes if memory is short"
         ) from error
-    except BaseException:  # Ctrl-C, an error of the work, or of whoever reads the results
+    except BaseException:  # Ctrl-C, or an error of `work` or of the caller
         for process in multiprocessing.active_children():
             process.terminate()
         raise
@@ -138,7 +137,7 @@ _work_of_process: list[Callable[[Chunk], Any]] = []
 
 
 def _begin_process(work: Callable[[Chunk], Any]) -> None:
-    """Set up a process that ignores Ctrl-C and exits when its parent does, even by SIGKILL."""
+    """Make a process ignore Ctrl-C and exit when its parent exits, even by SIGKILL."""
     _work_of_process[:] = [work]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()

@@ -1,14 +1,13 @@
-"""Prepares text as the recipe says: punctuation and tokens of all splits, and which training pairs
-are kept.
+"""Turns raw text into the recipe's text: normalised, tokenised, and filtered for training.
 
-Training text is processed in chunks, over processes; the output depends on neither. Test sets are
-never filtered; where nothing is normalised or tokenised they are copied. A pair's duplicates are
-found by digests on disk: memory does not grow with the corpus but for one byte a pair, where
+Training text is processed in chunks by several processes; the output does not depend on the number
+of either. Test sets are never filtered, and are copied if nothing is normalised or tokenised.
+Duplicates are found by digests on disk, so memory grows by one byte for each pair, and only where
 duplicates are dropped.
 
-The limits are those of Moses' clean-corpus-n.perl, but nothing else of it: it deletes `|` from
-every line (unless the first pair has one) and turns a no-break space into a blank. Here a pair is
-kept as it is or dropped.
+The length limits are those of Moses' clean-corpus-n.perl. That script also deletes `|` from every
+line (unless the first pair has it) and turns a no-break space into a blank. Here a pair is kept
+unchanged or dropped.
 """
 
 import contextlib
@@ -43,10 +42,8 @@ from aiayn.spec.corpus import CleanSpec
 from aiayn.spec.system import CorpusSpec
 
 REASONS = ("empty_side", "too_long", "length_ratio", "long_word", "duplicate")
-PAIRS_PER_BUCKET = (
-    1_000_000  # whose digests are sorted at once, 16 bytes each and as much again to sort them
-)
-_DIGEST_BYTES = 16  # two of 40 million pairs collide with 2e-24
+PAIRS_PER_BUCKET = 1_000_000  # are sorted at once: 16 bytes for each digest, and as much to sort it
+_DIGEST_BYTES = 16  # for 40 million pairs, the probability of a collision is 2e-24
 _TOKENISED_BYTES_PER_BYTE = 1.25  # Moses' tokens of newstest take 1.03 to 1.10
 
 
@@ -57,13 +54,12 @@ def clean_corpus(
     record_path: Path,
     num_processes: int = 1,
 ) -> ParallelText:
-    """Write the kept training pairs and the test sets beside the record, all as prepared, and
-    return the record.
+    """Write the prepared training pairs and test sets next to the record, and return the record.
 
     Raises:
         ConfigError: if the corpus comes in pieces, which others have cleaned.
-        CorpusError: if the sides of training differ in their number of lines, if one is not UTF-8,
-            if no pair is left, or if a raw file has changed since it was fetched.
+        CorpusError: if the sides of the training text differ in their number of lines, if a line is
+            not UTF-8, if no pair is left, or if a raw file has changed since it was fetched.
     """
     if spec.clean is None:
         raise ConfigError(
@@ -94,7 +90,7 @@ def clean_corpus(
                         f"{names}: no training pair is left, dropped: {num_dropped_by_reason};"
                         f" loosen `clean` of corpus {spec.name}"
                     )
-            else:  # prepared as training text is, but never filtered
+            else:  # prepared like training text, but never filtered
                 for language, path in path_by_language.items():
                     if (spec.normalise, spec.tokenise) == ("none", "none"):
                         shutil.copyfile(path, new_paths[language])
@@ -112,7 +108,7 @@ def clean_corpus(
 
 
 class CleanedChunk(msgspec.Struct, frozen=True):
-    """A chunk's kept pairs, and a digest of each where duplicates are to go."""
+    """A chunk's kept pairs, and a digest of each pair if duplicates are to be dropped."""
 
     text_by_language: dict[str, bytes]
     digests: bytes
@@ -120,10 +116,10 @@ class CleanedChunk(msgspec.Struct, frozen=True):
 
 
 def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
-    """Prepare a chunk's pairs and drop those that the limits drop.
+    """Prepare a chunk's pairs and drop the pairs that exceed a limit.
 
     Raises:
-        CorpusError: if a line is not UTF-8, naming it.
+        CorpusError: naming the line, if a line is not UTF-8.
     """
     assert spec.clean is not None  # clean_corpus has refused the others
     num_dropped_by_reason, digests = dict.fromkeys(REASONS, 0), bytearray()
@@ -147,53 +143,50 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
 
 @functools.cache
 def preprocessor(normalise: str, tokenise: str, language: str) -> Callable[[str], str]:
-    """Return what a recipe does to each line of a language before subwords; the values are those of
-    a corpus file.
+    """Return the function that prepares a line of a language before it is split into pieces.
 
-    Training text and test sets pass it, and sentences to be translated; references for scoring stay
-    as published, and translations come back by `aiayn.data.text.detokenise`. Tokens have one blank
-    between two and none around them.
+    `normalise` and `tokenise` are values of a corpus file. Training text, test sets and sentences
+    to be translated are prepared; references for scoring stay as published, and translations are
+    turned back by `aiayn.data.text.detokenise`. Tokens are joined by single blanks.
+
+    Example: `preprocessor("none", "moses", "de")("Ja, gut.")` returns `Ja , gut .`. For another
+    tokenizer, add its name to `CorpusSpec.tokenise` and its class here.
     """
-    tokenizer = (
-        None
-        if tokenise == "none"
-        else Tokenizer(language, is_aggressive=tokenise == "moses_aggressive")
-    )
+    tokenizer = None
+    if tokenise != "none":
+        tokenizer = Tokenizer(language, is_aggressive=tokenise == "moses_aggressive")
 
     def prepare(line: str) -> str:
         if normalise == "moses":
             line = normalise_line(line, language)
         if tokenizer is not None:
-            line = " ".join(tokenizer.tokenize(line).split())  # a last `.'` leaves blanks behind it
+            line = " ".join(tokenizer.tokenize(line).split())  # a last `.'` leaves double blanks
         return line
 
     return prepare
 
 
 def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
-    """Return which of REASONS drops a pair, the first that holds, or None; duplicates are not
-    looked for.
+    """Return the first of REASONS that drops a pair, or None; duplicates are found elsewhere.
 
-    Limits in pieces, which do not exist yet, are left to binarize.
+    Limits in pieces are left to binarize, because pieces do not exist yet.
     """
     if not source.strip() or not target.strip():
         return "empty_side"
     if clean.unit == "pieces":
         return None
     reason = clean.length_reason(num_words(source), num_words(target))
-    if reason is None and clean.max_word_characters is not None:
-        most = clean.max_word_characters
-        long_lines = (line for line in (source, target) if len(line) > most)
-        return (
-            "long_word"
-            if any(max(map(len, line.split(" "))) > most for line in long_lines)
-            else None
-        )
+    most = clean.max_word_characters
+    if reason is None and most is not None:
+        for line in (source, target):
+            # Few lines are that long, so few are split.
+            if len(line) > most and max(map(len, line.split(" "))) > most:
+                return "long_word"
     return reason
 
 
 def num_words(line: str) -> int:
-    """Return the number of words, that is, of what blanks (U+0020 alone) separate."""
+    """Return the number of words; only blanks (U+0020) separate words."""
     words = line.split(" ")
     return len(words) - words.count("")
 
@@ -201,9 +194,7 @@ def num_words(line: str) -> int:
 def _write_train(
     chunks: Iterable[CleanedChunk], path_by_language: Mapping[str, Path]
 ) -> dict[str, int]:
-    """Write all chunks' pairs without duplicates, and return how many pairs each of REASONS
-    dropped.
-    """
+    """Write all chunks' pairs without duplicates; return the number of dropped pairs by reason."""
     num_dropped_by_reason = dict.fromkeys(REASONS, 0)
     with contextlib.ExitStack() as opened:
         texts = {
@@ -233,7 +224,8 @@ def _write_train(
 def first_occurrences(digests_file: Any) -> npt.NDArray[np.bool_]:
     """Return for each digest of a file whether it is its first occurrence.
 
-    The file is read once a bucket; a bucket, the digests of one remainder, is sorted in memory.
+    The digests are divided into buckets by their remainder. The file is read once for each bucket,
+    and each bucket is sorted in memory.
     """
     digests_file.seek(0, 2)
     num_pairs = digests_file.tell() // _DIGEST_BYTES
@@ -243,18 +235,13 @@ def first_occurrences(digests_file: Any) -> npt.NDArray[np.bool_]:
     digests = np.memmap(digests_file, "<u8", "r", shape=(num_pairs, 2))
     num_buckets = -(-num_pairs // PAIRS_PER_BUCKET)
     for bucket in range(num_buckets):
-        blocks = range(0, num_pairs, PAIRS_PER_BUCKET)
-        pairs = np.concatenate(
-            [
-                first
-                + np.flatnonzero(
-                    digests[first : first + PAIRS_PER_BUCKET, 0] % num_buckets == bucket
-                )
-                for first in blocks
-            ]
-        )
-        pairs = pairs[
-            np.lexsort((digests[pairs, 1], digests[pairs, 0]))
-        ]  # stable: equal ones stay in order
-        is_kept[pairs[1:][(digests[pairs[1:]] == digests[pairs[:-1]]).all(axis=1)]] = False
+        blocks = []
+        for first in range(0, num_pairs, PAIRS_PER_BUCKET):
+            is_in_bucket = digests[first : first + PAIRS_PER_BUCKET, 0] % num_buckets == bucket
+            blocks.append(first + np.flatnonzero(is_in_bucket))
+        pairs = np.concatenate(blocks)
+        # lexsort is stable: equal digests stay in their order.
+        pairs = pairs[np.lexsort((digests[pairs, 1], digests[pairs, 0]))]
+        is_repeated = (digests[pairs[1:]] == digests[pairs[:-1]]).all(axis=1)
+        is_kept[pairs[1:][is_repeated]] = False
     return is_kept

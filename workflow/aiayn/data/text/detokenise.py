@@ -1,4 +1,4 @@
-"""Joins the pieces of a translation to a line of text, by the corpus's segmentation."""
+"""Turns the pieces of a translation into a line of text, by the corpus's segmentation."""
 
 import re
 
@@ -12,12 +12,11 @@ _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def detokenise(pieces: str, corpus: CorpusSpec) -> str:
-    """Return the line of the target language for pieces, separated by blanks; it never holds a line
-    feed.
+    """Return the line of text in the target language for pieces that are separated by blanks.
 
-    Of text that others segmented, words stay as they were tokenised (fairseq's `--remove-bpe`).
-    Where this project tokenised, tokens are put together as Moses' detokenizer does: the line is
-    plain text, as the references are.
+    If this project tokenised the corpus, Moses' detokenizer turns tokens into plain text, like the
+    references. If the corpus came in pieces, its tokens stay (fairseq's `--remove-bpe`). The line
+    never contains a line feed.
     """
     if corpus.subword is None:  # it came in pieces
         return remove_marks(pieces)
@@ -25,16 +24,15 @@ def detokenise(pieces: str, corpus: CorpusSpec) -> str:
 
 
 def join_line(pieces: str, method: str, tokenise: str, language: str) -> str:
-    """Return the line of text in a language that was tokenised, and then split by a method, into
-    these pieces.
+    """Join pieces into a line of text; undo the subword method, then the tokenisation.
 
-    `method` is sentencepiece or subword_nmt; `tokenise` is none, or one of Moses' ways.
+    `method` is sentencepiece or subword_nmt; `tokenise` is a value of a corpus file.
     """
     line = join_pieces(pieces) if method == "sentencepiece" else remove_marks(pieces)
     return line if tokenise == "none" else detokenize_line(line, language)
 
 
-# The marks of pieces, and how a message names them: subword-nmt, sentencepiece, OpenNMT, word
+# The marks of pieces, each with its name in messages: subword-nmt, sentencepiece, OpenNMT, word
 # pieces, byte-level BPE.
 PIECE_MARKS = {
     "@@": "`@@ `",
@@ -47,9 +45,7 @@ PIECE_PATTERN = "@@(?= |$)|\u2581|\uffed|(?<= )##(?=[^\\s#])|(?:(?<=[ \\t])|^)\u
 
 
 def join_any_pieces(pieces: str) -> str:
-    """Return the words of pieces, whichever of `PIECE_MARKS` they have; a line without marks
-    stays.
-    """
+    """Join pieces that have any of `PIECE_MARKS`; a line without marks stays."""
     if "\u2581" in pieces:
         return join_pieces(pieces).strip()
     if "\uffed" in pieces:
@@ -62,44 +58,42 @@ def join_any_pieces(pieces: str) -> str:
 
 
 def _join_byte_level(pieces: str) -> str:
-    """Return the line of byte-level BPE's pieces: GPT-2 shows each byte as a character, a blank as
-    U+0120.
+    """Join pieces of byte-level BPE, where GPT-2 shows each byte as a character.
+
+    A printable byte is shown as itself, the n-th of the others as U+0100 + n (a blank as U+0120).
     """
-    shown = [
-        byte for byte in range(256) if chr(byte).isprintable() and byte not in (0x20, 0xA0, 0xAD)
-    ]
-    hidden = [byte for byte in range(256) if byte not in shown]
-    byte_by_character = {chr(byte): byte for byte in shown}
-    byte_by_character |= {chr(256 + place): byte for place, byte in enumerate(hidden)}
-    known = [byte_by_character.get(character) for character in pieces.replace(" ", "")]
-    return (
-        bytes(byte for byte in known if byte is not None).decode("utf-8", errors="replace").strip()
-    )
+    byte_by_character: dict[str, int] = {}
+    num_hidden = 0
+    for byte in range(256):
+        if chr(byte).isprintable() and byte not in (0x20, 0xA0, 0xAD):
+            byte_by_character[chr(byte)] = byte
+        else:
+            byte_by_character[chr(256 + num_hidden)] = byte
+            num_hidden += 1
+    spelling = bytes(byte_by_character[c] for c in pieces if c in byte_by_character and c != " ")
+    return spelling.decode("utf-8", errors="replace").strip()
 
 
 def remove_marks(pieces: str) -> str:
-    """Return the words of pieces by subword-nmt: `@@ ` goes, as by fairseq's `--remove-bpe`."""
+    """Join the pieces of subword-nmt: remove `@@ `, as fairseq's `--remove-bpe` does."""
     return f"{pieces} ".replace(CONTINUATION_MARK, "").rstrip()
 
 
 def join_pieces(pieces: str) -> str:
-    """Return the line of sentencepiece's pieces, joined as its `decode_pieces` does."""
+    """Join the pieces of sentencepiece as its `decode_pieces` does."""
     text = ""
-    spelt = bytearray()  # of the byte pieces in a row
+    spelt = bytearray()  # the bytes of consecutive byte pieces
     for piece in [*filter(None, pieces.split(" ")), ""]:
         byte = _BYTE_PIECE.fullmatch(piece)
         if byte:
             spelt.append(int(byte[1], 16))
             continue
-        spelling = spelt.decode(
-            "utf-8", errors="surrogateescape"
-        )  # one surrogate a byte that belongs to no character
+        # Each byte that does not belong to a character becomes a surrogate, then U+FFFD.
+        spelling = spelt.decode("utf-8", errors="surrogateescape")
         text += re.sub("[\udc80-\udcff]", "\ufffd", spelling)
         spelt.clear()
         if piece == "<unk>":
             text += _UNKNOWN_SURFACE
         elif piece not in ("<s>", "</s>"):
             text += (piece if text else piece.removeprefix(_WORD_BEGIN)).replace(_WORD_BEGIN, " ")
-    return text.replace(
-        "\n", " "
-    )  # a model may spell a line feed in bytes; one line in is one line out
+    return text.replace("\n", " ")  # a model may spell a line feed in bytes

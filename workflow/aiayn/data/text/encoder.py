@@ -1,19 +1,24 @@
-"""Splits text into pieces and numbers them: published pieces here, learnt models in `subword_*`."""
+"""Turns lines into numbered pieces: here of published pieces, in `subword` of learnt models."""
 
 
 class Encoder:
-    """Splits lines into words, and each word by itself into pieces, numbered as they come. It can
-    be pickled.
+    """Splits lines into words and each word into pieces, numbered in order of occurrence.
+
+    An encoder can be pickled. Another method of segmentation is a subclass with `pieces`:
+
+        class CharacterEncoder(Encoder):
+            def pieces(self, line: str) -> str:
+                return " ".join(line.replace(" ", "_"))
     """
 
     end = 0  # the number of `</s>`, which ends each line
 
     def __init__(self) -> None:
-        """Begin with no piece but the end of a line."""
+        """Begin with `</s>` as the only piece."""
         self._number_by_symbol = {"</s>": self.end}
 
     def words(self, line: str) -> list[str]:
-        """Return the words of a line, which blanks (U+0020 alone) separate; no piece spans two."""
+        """Return the words of a line, separated by blanks (U+0020); no piece spans two words."""
         return line.split(" ")
 
     def pieces(self, line: str) -> str:
@@ -22,11 +27,14 @@ class Encoder:
 
     def numbers(self, words: list[str]) -> list[list[int]]:
         """Return the numbers of each word's pieces."""
-        known = self._number_by_symbol
-        pieces_by_word = (filter(None, self.pieces(word).split(" ")) for word in words)
-        return [
-            [known.setdefault(piece, len(known)) for piece in pieces] for pieces in pieces_by_word
-        ]
+        number_by_symbol = self._number_by_symbol
+        numbers_by_word = []
+        for word in words:
+            pieces = filter(None, self.pieces(word).split(" "))
+            numbers_by_word.append(
+                [number_by_symbol.setdefault(p, len(number_by_symbol)) for p in pieces]
+            )
+        return numbers_by_word
 
     def symbols(self) -> list[str]:
         """Return all pieces so far, by their numbers."""
@@ -34,9 +42,7 @@ class Encoder:
 
 
 class WordEncoder(Encoder):
-    """Takes the words of text that comes in pieces; fairseq's words: what white space of any kind
-    separates.
-    """
+    """Encodes text that comes in pieces; as in fairseq, any white space separates pieces."""
 
     def words(self, line: str) -> list[str]:
         """Return the words of a line."""

@@ -1,14 +1,14 @@
-"""Reads and writes text as lines, split at LF alone, in UTF-8; unpacks what gzip or xz has packed.
+"""Reads and writes lines of UTF-8 text, also from files packed by gzip or xz.
 
-A bare CR, NEL, U+2028 and U+2029 are characters like any other: `str.splitlines` and universal
-newlines end a line at them in one language and not in the other, and news-commentary v9, which
-holds bare CRs, falls out of step.
+A line ends at LF only. A bare CR, NEL, U+2028 and U+2029 are ordinary characters. `str.splitlines`
+and universal newlines end a line at them, often on one side of a pair only, which would misalign
+news-commentary v9.
 """
 
 import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
 import msgspec
@@ -26,7 +26,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading its bytes, unpacked if it is packed by gzip or xz.
 
     Raises:
-        CorpusError: if the file is absent, or its packed stream is torn or none.
+        CorpusError: if the file is absent, or is not a complete packed file.
     """
     try:
         with open_unpacked(path) as unpacked:
@@ -46,9 +46,8 @@ def read_lines(path: Path) -> Iterator[str]:
         CorpusError: as `open_bytes`, and naming the line that is not UTF-8.
     """
     with open_bytes(path) as content:
-        for line_number, line in enumerate(
-            content, start=1
-        ):  # iterating over bytes splits at LF alone
+        # Iterating over bytes splits at LF only.
+        for line_number, line in enumerate(content, start=1):
             try:
                 yield line.removesuffix(b"\n").decode("utf-8")
             except UnicodeDecodeError as error:
@@ -68,7 +67,7 @@ def write_lines(lines: Iterable[str], path: Path) -> int:
     """Write lines, each with an LF, and return how many.
 
     Raises:
-        CorpusError: if a line holds an LF itself, which would make two of it.
+        CorpusError: if a line contains an LF, which would split it.
     """
     num_lines = 0
     with path.open("w", encoding="utf-8", newline="\n") as text:
@@ -84,7 +83,7 @@ def write_lines(lines: Iterable[str], path: Path) -> int:
 
 
 def count_lines(path: Path) -> int:
-    """Return the number of lines, a last one without LF included."""
+    """Return the number of lines; a last line without LF counts."""
     num_lines, block = 0, b""
     with open_bytes(path) as content:
         while read := content.read(_BLOCK_BYTES):
@@ -94,49 +93,44 @@ def count_lines(path: Path) -> int:
 
 
 def agreed_num_lines(num_lines_by_path: Mapping[Path, int]) -> int:
-    """Return the number of lines that all the files were counted to have.
+    """Return the number of lines that all files have in common.
 
     Raises:
-        CorpusError: naming each file and its count, if these differ or are 0.
+        CorpusError: naming each file and its number of lines, if these differ or are 0.
     """
     counts = ", ".join(
         f"{path} has {num_lines} lines" for path, num_lines in num_lines_by_path.items()
     )
     if len(set(num_lines_by_path.values())) != 1:
         raise CorpusError(
-            f"{counts}; expected as many in each, line by line translations; fetch or align them"
-            " anew"
+            f"{counts}; expected equal numbers, line by line translations; fetch or align the files"
+            " again"
         )
     num_lines = next(iter(num_lines_by_path.values()))
     if num_lines == 0:
-        raise CorpusError(f"{counts}; expected text; fetch the files anew")
+        raise CorpusError(f"{counts}; expected text; fetch the files again")
     return num_lines
 
 
 def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = None) -> TextPair:
-    """Return the pair of these files, counted and hashed.
+    """Count and hash line-aligned files.
 
-    Outputs are written beside their place first: `final_folder` is where they will lie, and what
-    the pair then says.
+    Outputs are first written to a temporary folder; the result then names their paths in
+    `final_folder`.
 
     Raises:
         CorpusError: as `agreed_num_lines`.
     """
-    final_path_by_language = {
-        language: path if final_folder is None else final_folder / path.name
-        for language, path in path_by_language.items()
-    }
+    final_path_by_language, num_lines_by_path, sha256_by_language = {}, {}, {}
+    for language, path in path_by_language.items():
+        final_path = path if final_folder is None else final_folder / path.name
+        final_path_by_language[language] = final_path
+        num_lines_by_path[final_path] = count_lines(path)
+        sha256_by_language[language] = file_sha256(path)
     return TextPair(
         path_by_language=final_path_by_language,
-        num_lines=agreed_num_lines(
-            {
-                final_path_by_language[language]: count_lines(path)
-                for language, path in path_by_language.items()
-            }
-        ),
-        sha256_by_language={
-            language: file_sha256(path) for language, path in path_by_language.items()
-        },
+        num_lines=agreed_num_lines(num_lines_by_path),
+        sha256_by_language=sha256_by_language,
     )
 
 
@@ -144,12 +138,12 @@ def require_corpus(text: RawCorpus | ParallelText, name: str, flag: str = "text"
     """Refuse the text of another corpus; `flag` names its record.
 
     Raises:
-        CorpusError: naming both.
+        CorpusError: naming both corpora.
     """
     if text.corpus != name:
         raise CorpusError(
-            f"the {flag} record is of corpus {text.corpus}, expected {name}; name that corpus's"
-            " record"
+            f"the {flag} record belongs to corpus {text.corpus}, expected {name}; give the record"
+            " of that corpus"
         )
 
 
@@ -157,7 +151,7 @@ def unchanged_paths(pair: TextPair) -> dict[str, Path]:
     """Return the path of each language's file, after comparing its digest with the record.
 
     Raises:
-        CorpusError: if a file is gone, or has other bytes than when its record was written.
+        CorpusError: if a file is missing, or has changed since its record was written.
     """
     for language, path in pair.path_by_language.items():
         try:
@@ -174,15 +168,14 @@ def unchanged_paths(pair: TextPair) -> dict[str, Path]:
 
 
 def text_provenance(pairs: Iterable[TextPair], further_paths: Sequence[Path] = ()) -> Provenance:
-    """Describe this process and its inputs; text was hashed by `unchanged_paths`, and is not hashed
-    again.
+    """Describe this process and its inputs.
+
+    `unchanged_paths` has compared the text with its recorded digests, so it is not hashed again.
     """
     provenance = gather_provenance(further_paths)
-    sha256_by_path = {
-        path: pair.sha256_by_language[k]
-        for pair in pairs
-        for k, path in pair.path_by_language.items()
-    }
-    return msgspec.structs.replace(
-        provenance, input_sha256_by_path=sha256_by_path | provenance.input_sha256_by_path
-    )
+    sha256_by_path: dict[PurePath, str] = {}
+    for pair in pairs:
+        for language, path in pair.path_by_language.items():
+            sha256_by_path[path] = pair.sha256_by_language[language]
+    sha256_by_path |= provenance.input_sha256_by_path
+    return msgspec.structs.replace(provenance, input_sha256_by_path=sha256_by_path)

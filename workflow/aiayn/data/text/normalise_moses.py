@@ -1,17 +1,21 @@
-r"""Makes punctuation plain: Moses' normalize-punctuation.perl, then its
-remove-non-printing-char.perl, as of 2018.
+r"""Normalises punctuation as Moses' scripts did before November 2018.
 
-Both as they stood before November 2018 (mosesdecoder 8c5eaa1a, which NVIDIA pinned). sacremoses'
-MosesPunctNormalizer is not used, for it differs, even with `perl_parity`: it makes apostrophes of
-the single quotes U+2018, U+201A and U+2019, which were double quotes before 2019; it leaves a `."`
-at the end of a line, which the script turns too, as the line feed that it still holds is no `<`
-either; it strips blanks at the ends; its digits are all of Unicode's, not ASCII's; and it deletes
-what does not print, where the second script leaves a blank.
+The scripts are normalize-punctuation.perl and then remove-non-printing-char.perl, both of
+mosesdecoder 8c5eaa1a, which NVIDIA pinned. sacremoses' MosesPunctNormalizer is not used because it
+differs from them, even with `perl_parity`:
 
-What does not print is \p{C}: controls, format characters (soft hyphen, zero width space, byte order
-mark), private use, and what is not assigned in the Unicode version at hand: Python's here, that
-perl's there (both 14.0 for Python 3.11 and perl 5.36; the perls of 2017 had 6.2 to 9.0, and blanked
-younger characters, emoji above all).
+- it turns the single quotes U+2018, U+201A and U+2019 into apostrophes; before 2019 they became
+  double quotes;
+- it keeps `."` at the end of a line; the script changes it, because the script still sees the line
+  feed, which counts as a character other than `<`;
+- it strips blanks at the ends of a line;
+- its digits are Unicode's digits, not only ASCII's;
+- it deletes characters that do not print; the second script turns them into blanks.
+
+The characters that do not print are \p{C}: controls, format characters (soft hyphen, zero width
+space, byte order mark), private use, and characters that the Unicode version does not assign.
+Python 3.11 and perl 5.36 have Unicode 14.0. The perls of 2017 had 6.2 to 9.0, and blanked later
+characters, mostly emoji.
 """
 
 import re
@@ -27,7 +31,7 @@ _DOTS_BEFORE_QUOTE = re.compile(r'(\.+)"([ \t\n\r\f\v]*[^<])')
 _DIGITS_AROUND_NBSP = re.compile(f"([0-9]){_NBSP}([0-9])")
 _LANGUAGES_WITH_DECIMAL_COMMA = ("de", "es", "fr")  # among the languages of corpora
 
-# In order; a pair is replaced everywhere before the next one is looked for.
+# Replaced in this order, each pair everywhere in the line before the next pair.
 _BRACKETS = (("\r", ""), ("(", " ("), (")", ") "))
 _AFTER_BRACKETS = (("( ", "("), (" )", ")"))
 _BEFORE_MARKS = ((" :", ":"), (" ;", ";"), ("`", "'"), ("''", ' " '))
@@ -61,15 +65,15 @@ _PSEUDO_SPACES = (
 def normalise_line(line: str, language: str) -> str:
     """Return a line with plain punctuation, and a blank for each character that does not print.
 
-    `language` decides on which side of a closing quote a comma or dot is, and which mark replaces a
-    no-break space between digits.
+    `language` decides whether a comma or dot goes before or after a closing quote, and which mark
+    replaces a no-break space between digits.
     """
     return blank_non_printing(_normalise_punctuation(line, language))
 
 
 def blank_non_printing(line: str) -> str:
     r"""Return a line with a blank for each character of \p{C}."""
-    if line.isprintable():  # false as well for blanks other than U+0020, which stay
+    if line.isprintable():  # a shortcut; it is also false for no-break spaces, which stay
         return line
     return "".join(
         " " if unicodedata.category(character).startswith("C") else character for character in line
@@ -88,9 +92,8 @@ def _normalise_punctuation(line: str, language: str) -> str:
         if mark in line:
             line = pattern.sub(r"\1'\2", line)
     line = _single_blanks(_replaced(_replaced(line, _QUOTES), _PSEUDO_SPACES))
-    if (
-        '"' in line and language == "en"
-    ):  # a comma or dots go into a closing quote, in other languages out of it
+    # In English a comma or dots go before a closing quote, in other languages after it.
+    if '"' in line and language == "en":
         line = _MARKS_AFTER_QUOTE.sub(r'\1"', line)
     elif '"' in line:
         line = _DOTS_BEFORE_QUOTE.sub(r'"\1\2', line.replace(',"', '",') + "\n").removesuffix("\n")

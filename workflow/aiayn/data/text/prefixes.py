@@ -1,7 +1,7 @@
-"""Finds what a launcher, a container or a paste puts before each line of a log: a rank, a time, an
-indentation.
+"""Finds the prefix that a launcher, a container or a paste adds to each line of a log.
 
-The prefix is that of most lines; a log has one kind of prefix or none.
+A prefix is a rank, a time or an indentation. A log has at most one kind of prefix, and most of its
+lines have it.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 NUM_LINES_SNIFFED = 100
 MIN_SHARE = 0.8  # of the lines that are not blank
-# What fairseq's own lines begin with, after any prefix.
+# The beginnings of fairseq's own lines, after any prefix.
 _OWN = (
     rb"(?=\d{4}-\d\d-\d\d \d|\||\{|Namespace|[STHDPAIE]-\d|epoch |Generate |Translated |averaging"
     rb" |INFO)"
@@ -29,9 +29,9 @@ PREFIXES = (
 
 
 def find_prefix(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
-    """Return the pattern of the prefix that most of the first lines have; None without one.
+    """Return the pattern of the prefix that most of the first lines have; None without a prefix.
 
-    Ranks other than 0 print the same lines, or none of fairseq's: a label on some lines suffices.
+    A rank's label on some lines suffices, because only some ranks may print lines of fairseq.
     """
     sample = [line for line in lines[:NUM_LINES_SNIFFED] if line.strip()]
     for prefix in PREFIXES:
@@ -44,15 +44,15 @@ def find_prefix(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
 
 
 def _is_most(prefix: re.Pattern[bytes], sample: Sequence[bytes], num_matching: int) -> bool:
-    # An indentation is on fairseq's own lines only: the printed model has one of its own.
+    # An indentation is on fairseq's own lines only; the printed model has its own indentation.
     return prefix is PREFIXES[-1] or num_matching >= MIN_SHARE * len(sample)
 
 
 def without_prefix(line: bytes, prefix: re.Pattern[bytes]) -> bytes | None:
     """Return a line without its prefix; None for a line of another rank than 0."""
-    found = prefix.match(line)
-    if found is None:
+    match = prefix.match(line)
+    if match is None:
         return line
-    if int(found.groupdict().get("rank") or 0):
+    if int(match.groupdict().get("rank") or 0):
         return None
-    return line[found.end() :]
+    return line[match.end() :]

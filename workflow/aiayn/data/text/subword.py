@@ -1,20 +1,17 @@
-"""Turns training text into a model of subword pieces (section 5.1), and a model into what splits
-lines by it.
+"""Turns training text into a subword model (section 5.1), and a model into an encoder of lines.
 
-Byte-pair encoding by two libraries. Memory grows with what is learnt from, and with nothing else.
+Two libraries learn byte-pair encoding. Their memory grows with the text that they learn from.
 
-sentencepiece learns from plain text, all lines or a sample, some 0.7 GB for a million lines of 24
-words. Text is taken as it is (normalization `identity`; `nmt_nfkc`, sentencepiece's own choice,
-would change it): only blanks at the ends of a line and in a row are lost, and U+2581,
-sentencepiece's mark, comes back as a blank. Unseen characters are spelt in UTF-8 bytes, pieces
-`<0x00>` to `<0xFF>`. So are all white space characters but the blank (NBSP, CR, U+2028, ...): they
-are kept out of the text that pieces are learnt from, for fairseq's dictionaries and readers split
-at them, and a piece that holds one would fall apart there.
+sentencepiece learns from plain text, all lines or a sample, and takes some 0.7 GB for a million
+lines of 24 words. Text is not normalised (`identity`; sentencepiece's default is `nmt_nfkc`): only
+repeated blanks and blanks at the ends of a line are lost, and U+2581, sentencepiece's mark, comes
+back as a blank. Unseen characters are spelt in UTF-8 bytes, pieces `<0x00>` to `<0xFF>`. White
+space characters except the blank (NBSP, CR, U+2028, ...) are also spelt in bytes: they are removed
+from the text to learn from, because fairseq's dictionaries and readers would split a piece at them.
 
-subword-nmt (Sennrich et al. 2016), as the recipes of 2016 and 2017 have it, learns codes from Moses
-tokens: from words and their counts, so that neither a word's place nor the order of the languages
-matters. It holds every different word, its characters and the places of each pair: 1.7 KB a word,
-some 5 GB for three million words, as many as WMT14's tokens may have.
+subword-nmt (Sennrich et al. 2016), which the recipes of 2016 and 2017 use, learns codes from Moses
+tokens. It learns from words and their counts, so the order of words and languages does not matter.
+It takes 1.7 KB for each different word: some 5 GB for three million words, which WMT14 may have.
 """
 
 import contextlib
@@ -51,18 +48,17 @@ SUFFIX_BY_METHOD = {"sentencepiece": ".model", "subword_nmt": ".codes"}
 JOINT_NAME = "joint"
 _MODEL_BYTES_PER_PIECE = 100  # sentencepiece's models and vocabularies take about 40
 _KIB_PER_MIB = 1024
-LINES_PER_DRAW = 1 << 16  # of the sample: another number draws another one
+LINES_PER_DRAW = 1 << 16  # another number would draw another sample
 _LINES_PER_BLOCK = 8192
 
-NUM_RESERVED_PIECES = 3 + 256  # <unk> <s> </s>, and one piece a byte
-MAX_PIECE_CHARACTERS = (
-    64  # sentencepiece's own 16 would cut frequent German compounds; section 5.1 has no limit
-)
-MAX_LINE_BYTES = 1 << 24  # sentencepiece learns from no longer line, by default 4192 bytes
+NUM_RESERVED_PIECES = 3 + 256  # <unk> <s> </s>, and a piece for each byte
+# sentencepiece's default of 16 would cut frequent German compounds; section 5.1 has no limit.
+MAX_PIECE_CHARACTERS = 64
+MAX_LINE_BYTES = 1 << 24  # sentencepiece skips longer lines, by default lines above 4192 bytes
 WORD_BEGIN = "\u2581"
 _WHITE_SPACE = re.compile(r"\s")
 
-CODES_HEADER = "#version: 0.2"  # in older files of codes the end of a word was a symbol of its own
+CODES_HEADER = "#version: 0.2"  # older files encode the end of a word as a separate symbol
 CONTINUATION = "@@"  # at the end of a piece: the word goes on
 _WORD_END = "</w>"  # within codes: the piece ends its word
 
@@ -70,22 +66,22 @@ _WORD_END = "</w>"  # within codes: the piece ends its word
 class PieceEncoder(Encoder):
     """Splits lines into pieces by a learnt model.
 
-    A line may be split word by word, several times as fast as sentencepiece itself and with the
-    same pieces: no piece holds U+2581 but at its beginning. Where one does, or the line holds that
-    mark itself, the line counts as one word.
+    Splitting word by word is several times as fast as sentencepiece's own way, and gives the same
+    pieces as long as U+2581 occurs only at the beginning of pieces. Otherwise, and if the line
+    itself contains that mark, the whole line counts as a word.
     """
 
     def __init__(self, model_path: Path) -> None:
         """Load a model.
 
         Raises:
-            CorpusError: if the file is absent or no sentencepiece model.
+            CorpusError: if the file is absent or is not a sentencepiece model.
         """
         try:
             self._model = sentencepiece.SentencePieceProcessor(model_proto=model_path.read_bytes())
         except (FileNotFoundError, RuntimeError) as error:
             raise CorpusError(
-                f"{model_path}: no sentencepiece model: {error}; rerun `aiayn segment`"
+                f"{model_path}: not a sentencepiece model: {error}; rerun `aiayn segment`"
             ) from error
         self.end = self._model.eos_id()
         self._symbols = [
@@ -96,17 +92,17 @@ class PieceEncoder(Encoder):
         )
 
     def words(self, line: str) -> list[str]:
-        """Return the words of a line, no piece of which spans two."""
-        return (
-            [line] if WORD_BEGIN in line or not self._has_pieces_within_words else line.split(" ")
-        )
+        """Return the words of a line; no piece spans two words."""
+        if WORD_BEGIN in line or not self._has_pieces_within_words:
+            return [line]
+        return line.split(" ")
 
     def pieces(self, line: str) -> str:
         """Return a line's pieces, separated by blanks."""
         return " ".join(self._model.encode(line, out_type=str))
 
     def numbers(self, words: list[str]) -> list[list[int]]:
-        """Return the numbers of each word's pieces, which are the model's."""
+        """Return the model's numbers of each word's pieces."""
         numbers: list[list[int]] = self._model.encode(words, num_threads=1)
         return numbers
 
@@ -129,26 +125,27 @@ class CodesEncoder(Encoder):
         if lines[:1] != [CODES_HEADER] or any(line.count(" ") != 1 for line in lines[1:]):
             expected = f"{CODES_HEADER!r} and lines of two symbols"
             raise CorpusError(
-                f"{codes_path}: no codes of subword-nmt: expected {expected}; rerun `aiayn segment`"
+                f"{codes_path}: not codes of subword-nmt: expected {expected}; rerun `aiayn"
+                " segment`"
             )
         self._bpe = BPE(io.StringIO("".join(f"{line}\n" for line in lines), newline="\n"))
         self._path = codes_path
 
     def pieces(self, line: str) -> str:
-        """Return a line's pieces, separated by blanks, a piece inside its word ending in `@@`."""
+        """Return a line's pieces, separated by blanks; `@@` ends a piece within a word."""
         words = [word for word in line.split(" ") if word]
         for word in words:
             _require_one_token(word, str(self._path))
         pieces: list[str] = self._bpe.segment_tokens(words)
-        self._bpe.cache.clear()  # it would grow with the text
+        self._bpe.cache.clear()  # subword-nmt's cache would grow with the text
         return " ".join(pieces)
 
 
 def load_encoders(segmented: SegmentedText) -> dict[str, PieceEncoder | CodesEncoder]:
-    """Return each language's encoder, the same object for a joint model.
+    """Return each language's encoder; with a joint model, both languages have the same object.
 
     Raises:
-        CorpusError: if a model is absent or none.
+        CorpusError: if a model is absent or cannot be read.
     """
     load = PieceEncoder if segmented.method == "sentencepiece" else CodesEncoder
     encoder_by_path = {path: load(path) for path in set(segmented.model_path_by_language.values())}
@@ -159,16 +156,15 @@ def load_encoders(segmented: SegmentedText) -> dict[str, PieceEncoder | CodesEnc
 
 
 def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -> SegmentedText:
-    """Learn the pieces of the training text, write models and vocabularies beside the record,
-    return the record.
+    """Learn pieces from the training text; write models and vocabularies next to the record.
 
-    A joint model (`joint.model` or `joint.codes`) learns from both languages; else each language
-    has one by its name. `.vocab` has a piece and its rank's score, or its rank, a line.
+    A joint model (`joint.model` or `joint.codes`) learns from both languages; otherwise each
+    language has its own model, named after it. A line of `.vocab` is a piece and sentencepiece's
+    score, or a piece and the rank of its merge. Returns the record.
 
     Raises:
-        ConfigError: if the corpus comes in pieces, or its text and the vocabulary's size do not go
-        together.
-        CorpusError: if the text is another corpus's, or has changed since it was cleaned.
+        ConfigError: if the corpus comes in pieces, or the text cannot fill the vocabulary.
+        CorpusError: if the text belongs to another corpus, or has changed since it was cleaned.
         SpaceError: if the disk cannot hold the models.
     """
     subword = spec.subword
@@ -230,8 +226,9 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
 def _lines_to_learn(
     spec: SubwordSpec, paths: list[Path], num_lines_each: int
 ) -> tuple[int, int | None, Iterator[str]]:
-    """Return how many lines sentencepiece learns from, the seed of their sample (None: all lines),
-    and the lines.
+    """Return the number of lines to learn from, the seed of their sample, and the lines.
+
+    The seed is None if all lines are taken.
     """
     num_lines, seed = num_lines_each * len(paths), None
     lines: Iterator[str] = (line for path in paths for line in read_lines(path))
@@ -258,15 +255,14 @@ def sample_lines(
     num_samples: int,
     rng: np.random.Generator,
 ) -> Iterator[str]:
-    """Yield `num_samples` lines of all the files' together, in their order; all lines, if there are
-    no more.
+    """Yield `num_samples` lines of all files together, in their order, or all lines if fewer exist.
 
-    How many of a block's lines belong to the sample is hypergeometric, which of them is uniform
-    (Fan, Muller and Rezucha 1962, by blocks): memory is a block's, and no list of line numbers is
-    made.
+    Each block's share of the sample is hypergeometric, and its lines are drawn uniformly (Fan,
+    Muller and Rezucha 1962, by blocks). So only one block is in memory, and line numbers are never
+    listed.
 
     Raises:
-        CorpusError: if a file has not as many lines as it is said to have.
+        CorpusError: if a file does not have its number of lines in `num_lines_by_path`.
     """
     lines_left = sum(num_lines_by_path)
     samples_left = min(num_samples, lines_left)
@@ -285,8 +281,7 @@ def sample_lines(
             samples_left -= num_chosen
         if num_read != num_lines:
             raise CorpusError(
-                f"{path}: another number of lines than the {num_lines} recorded; rerun `aiayn"
-                " clean`"
+                f"{path}: not {num_lines} lines, which its record says; rerun `aiayn clean`"
             )
 
 
@@ -294,8 +289,8 @@ def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:
     """Learn byte-pair pieces from lines and return the model, the same bytes for the same lines.
 
     Raises:
-        ConfigError: if the lines of `origin` cannot fill so large a vocabulary, or have too many
-        characters for it.
+        ConfigError: if the lines of `origin` cannot fill the vocabulary, or have too many
+            characters for it.
     """
     model = io.BytesIO()
     try:
@@ -315,30 +310,30 @@ def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:
     except RuntimeError as error:
         raise ConfigError(
             f"{origin}: subword.vocabulary_size is {spec.vocabulary_size}; with"
-            f" {NUM_RESERVED_PIECES} control symbols and bytes, which count too, sentencepiece"
-            f" says: {error}; correct the size, or look at the text"
+            f" {NUM_RESERVED_PIECES} control symbols and bytes added, sentencepiece says: {error};"
+            " correct the size, or look at the text"
         ) from error
     return model.getvalue()
 
 
 def piece_vocabulary(model: bytes) -> Iterator[str]:
-    """Yield a line a piece, in order of number: the piece, a tab, the score of its rank."""
+    """Yield a line for each piece, in order of number: the piece, a tab, its score."""
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     for index in range(processor.get_piece_size()):
         yield f"{processor.id_to_piece(index)}\t{processor.get_score(index):g}"
 
 
 def count_words(paths: Sequence[Path]) -> Iterator[str]:
-    """Yield a line `word count` for each word of all the files' lines together.
+    """Yield a line `word count` for each different word of all files.
 
     Raises:
-        CorpusError: if a word holds white space.
+        CorpusError: if a word contains white space.
     """
     count_by_word: Counter[str] = Counter()
     for path in paths:
         for block in read_blocks(path, _LINES_PER_BLOCK):
             count_by_word.update(" ".join(block).split(" "))
-    del count_by_word[""]  # between two blanks
+    del count_by_word[""]  # the empty word between two blanks
     for word, count in count_by_word.items():
         _require_one_token(word, " and ".join(map(str, paths)))
         yield f"{word} {count}"
@@ -347,40 +342,35 @@ def count_words(paths: Sequence[Path]) -> Iterator[str]:
 def _require_one_token(word: str, place: str) -> None:
     if word.split() != [word]:
         raise CorpusError(
-            f"{place}: the word {word!r} holds white space that is no blank, at which fairseq would"
-            " split its pieces; tokenise the text first (`tokenise: moses`)"
+            f"{place}: the word {word!r} contains white space, where fairseq would split its"
+            " pieces; expected only blanks between words; set `tokenise: moses`"
         )
 
 
 def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str) -> list[str]:
-    """Learn codes from lines `word count` and return the lines of their file, the header first.
+    """Learn codes from lines `word count` and return the lines of their file, header first.
 
     Raises:
-        ConfigError: if the text of `origin` does not yield so many: a pair must occur twice to be
-        merged.
+        ConfigError: if the text of `origin` yields fewer merges; a pair must occur twice to be
+            merged.
     """
     codes = io.StringIO(newline="\n")
-    # Its bar would fill a log. An empty set of pairs makes its `max` raise ValueError.
-    hidden = (
-        contextlib.nullcontext()
-        if sys.stderr.isatty()
-        else contextlib.redirect_stderr(io.StringIO())
-    )
-    with hidden, contextlib.suppress(ValueError):
+    # The progress bar of learn_bpe would fill a log; `max` of its empty set of pairs raises
+    # ValueError.
+    progress = sys.stderr if sys.stderr.isatty() else io.StringIO()
+    with contextlib.redirect_stderr(progress), contextlib.suppress(ValueError):
         learn_bpe(count_lines, codes, num_merges, is_dict=True)
     lines = codes.getvalue().removesuffix("\n").split("\n")
     if len(lines) - 1 != num_merges:
         raise ConfigError(
-            f"{origin}: subword.vocabulary_size is {num_merges} merges; this text yields"
-            f" {len(lines) - 1} at most; lower it to that or less"
+            f"{origin}: subword.vocabulary_size is {num_merges} merges; expected at most"
+            f" {len(lines) - 1}, which this text yields; lower it"
         )
     return lines
 
 
 def codes_vocabulary(codes: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each piece that a merge makes: the piece as it is written in text, a tab,
-    the merge's rank.
-    """
+    """Yield a line for each merge: its piece as written in text, a tab, the merge's rank."""
     for rank, line in enumerate(codes[1:], start=1):
         merged = line.replace(" ", "")
         is_final = merged.endswith(_WORD_END)

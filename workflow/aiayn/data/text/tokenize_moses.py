@@ -1,16 +1,16 @@
-"""Turns text into Moses' tokens, those that the paper's BLEU was counted on (T2T's
-utils/get_ende_bleu.sh), and back.
+"""Turns text into Moses' tokens, on which the paper's BLEU was counted, and back.
 
-Moses' tokenizer.perl is used as it stood before its final dots changed (mosesdecoder 9fc964da7,
-2018-11-07): sacremoses keeps that behaviour on purpose, and `Tokenizer` is sacremoses without the
-steps that cannot change a line. German and French are held against the original's output, token by
-token, in tests/oracle, English by its digest; lines with CJK characters differ (they have no place
-in these corpora, and tokenizer.perl splits them by a later Unicode's properties).
+The tokenizer is tokenizer.perl before its treatment of final dots changed (mosesdecoder 9fc964da7,
+2018-11-07). sacremoses keeps that behaviour on purpose, and `Tokenizer` is sacremoses without the
+steps that cannot change a line. tests/oracle compares German and French with the original's output
+token by token, English by a digest. Lines with CJK characters differ: tokenizer.perl splits them by
+the properties of a later Unicode version. These corpora do not contain them.
 
-For scoring, text is tokenised as characters, but the two later scripts, `perl -ple` and
-multi-bleu.perl, read bytes, so what follows the tokenizer works on UTF-8 bytes. It matters: of
-`x-e-y` only the first hyphen is split, for the `e` is used up; put an accent on it and both are,
-for its second byte is still free on the left of the second hyphen.
+For scoring (T2T's utils/get_ende_bleu.sh), the tokenizer reads characters, but the two later
+scripts, `perl -ple` and multi-bleu.perl, read bytes, so the code after the tokenizer works on UTF-8
+bytes. The difference matters: in `x-e-y` only the first hyphen is split, because its match consumes
+the `e`. With an accent on the `e`, both hyphens are split, because the second byte of that letter
+is still free for the second match.
 """
 
 import functools
@@ -19,10 +19,10 @@ from collections.abc import Sequence
 
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer  # type: ignore[import-untyped, unused-ignore]
 
-MOSES_LANGUAGES = ("de", "fr")  # those whose tokens tests/oracle compares with tokenizer.perl's
+MOSES_LANGUAGES = ("de", "fr")  # tests/oracle compares their tokens with tokenizer.perl's
 
-# Control characters that are no white space to perl: tokenizer.perl deletes them. Four of them (FS
-# to US) are white space to Python, and sacremoses would put a blank in their place.
+# tokenizer.perl deletes control characters that perl does not count as white space. Python counts
+# four of them (FS to US) as white space, so sacremoses would turn these into blanks.
 _DELETED = dict.fromkeys([*range(9), *range(0x0E, 0x20)])
 _ASCII_DIGITS = frozenset("0123456789")
 _ENTITY_BY_CHARACTER = {
@@ -37,15 +37,14 @@ _ENTITY_BY_CHARACTER = {
 }
 _ESCAPED_CHARACTER = re.compile(r"""[&|<>'"\[\]]""")
 
-_HYPHEN_BETWEEN_WORDS = re.compile(
-    rb"(\S)-(\S)"
-)  # T2T's get_ende_bleu.sh, fairseq's compound_split_bleu.sh
+# From T2T's get_ende_bleu.sh and fairseq's compound_split_bleu.sh.
+_HYPHEN_BETWEEN_WORDS = re.compile(rb"(\S)-(\S)")
 _SPLIT_HYPHEN = rb"\1 ##AT##-##AT## \2"
 
-# Of mosesdecoder scripts/tokenizer/replace-unicode-punctuation.perl at 59119c004 (2016-12-23), as
-# sacremoses lists it. The full-width digit one becomes a double quote: a slip of that script,
-# repaired in 5d3331b92 (2019-10-14) and in sacremoses, kept here for the numbers' sake. The low
-# German quote U+201E and the French ones are not in the list.
+# sacremoses' list of mosesdecoder scripts/tokenizer/replace-unicode-punctuation.perl at 59119c004
+# (2016-12-23). That script turned the full-width digit 1 into a double quote, a mistake repaired in
+# 5d3331b92 (2019-10-14) and in sacremoses, and kept here because it enters the scores. The list
+# does not contain the low German quote U+201E and the French quotes.
 _FULL_WIDTH_STOP_AND_BLANKS = re.compile("[\u3002\uff0e] *")
 _ASCII_BY_PUNCTUATION = {
     ord(mark): ascii_text
@@ -55,16 +54,16 @@ _ASCII_BY_PUNCTUATION = {
 
 
 class Tokenizer:
-    """`tokenizer.perl -l language`, escaped; `is_aggressive`: with `-a`, a hyphen inside a word
-    becomes ` @-@ `.
+    """Tokenises as `tokenizer.perl -l language` does, with escapes.
 
-    It does what sacremoses' MosesTokenizer does, with its character classes and abbreviations, and
-    passes over each step that needs a character which the line does not have: a comma, an
-    apostrophe, two dots, a dot at a word's end.
+    `is_aggressive` is the script's `-a`: a hyphen inside a word becomes ` @-@ `. The steps,
+    character classes and abbreviations are those of sacremoses' MosesTokenizer. A step that needs a
+    comma, an apostrophe, two dots or a dot at a word's end is skipped if the line does not contain
+    it, which makes the tokenizer faster.
     """
 
     def __init__(self, language: str, *, is_aggressive: bool = False) -> None:
-        """Prepare the rules of a language; nothing grows with the lines."""
+        """Prepare the rules of a language."""
         moses = MosesTokenizer(lang=language)
         self._moses = moses
         self._is_aggressive = is_aggressive
@@ -80,8 +79,9 @@ class Tokenizer:
         self._abbreviations = frozenset(moses.NONBREAKING_PREFIXES) - self._before_digit
 
     def tokenize(self, line: str) -> str:
-        """Return the tokens joined by blanks; after a last `.'` there is one blank too many, as in
-        the original.
+        """Return the tokens joined by blanks.
+
+        After a final `.'` there is a surplus blank, as in the original.
         """
         text = " ".join((line if line.isprintable() else line.translate(_DELETED)).split())
         text = self._other_character.sub(lambda match: f" {match[0]} ", text)
@@ -104,8 +104,10 @@ class Tokenizer:
         return _ESCAPED_CHARACTER.sub(lambda match: _ENTITY_BY_CHARACTER[match[0]], text)
 
     def _split_dots(self, words: list[str]) -> None:
-        """Put a blank before a word's last dot, unless it is an abbreviation's or the next word is
-        in lower case.
+        """Put a blank before the dot that ends a word.
+
+        The dot stays with the word if the word is an abbreviation or the next word is in lower
+        case.
         """
         for index, word in enumerate(words):
             if not word.endswith(".") or word == ".":
@@ -128,24 +130,22 @@ def _substituted(text: str, *rules: tuple[re.Pattern[str], str]) -> str:
 
 
 def tokenize_lines(lines: Sequence[str], language: str) -> list[str]:
-    """Tokens joined by blanks, one line a line, as `tokenizer.perl -l language` prints them (not
-    aggressive).
+    """Return each line's tokens joined by blanks, as `tokenizer.perl -l language` prints them.
 
-    The characters & | < > ' " [ ] come out as entities (`&quot;`), so such text compares only with
-    text that was escaped too; against an unescaped reference about a point of BLEU is lost. All
-    Unicode white space, no-break spaces included, separates tokens; a soft hyphen is a token of its
-    own.
+    The characters & | < > ' " [ ] become entities (`&quot;`), so the reference must be escaped,
+    too: against an unescaped reference about a point of BLEU is lost. All Unicode white space,
+    including no-break spaces, separates tokens. A soft hyphen is a separate token.
     """
     tokenizer = Tokenizer(language)
     return [tokenizer.tokenize(line) for line in lines]
 
 
 def detokenize_line(line: str, language: str) -> str:
-    """Return the plain text of a line of tokens, as `detokenizer.perl -l language`: entities read
-    back, blanks closed.
+    """Turn a line of tokens into plain text, as `detokenizer.perl -l language` does.
 
-    It is not the inverse of the tokenizer, which forgets which blanks there were; sacreBLEU's 13a
-    tokens, which plain text is scored on, split again at most of the places in question.
+    Entities become characters again, and blanks around punctuation are removed. This is not the
+    exact inverse of the tokenizer, which loses the original blanks. sacreBLEU's 13a, which scores
+    plain text, splits most of the ambiguous positions again.
     """
     text: str = _detokenizer(language).detokenize(line.split(" "))
     return text
@@ -159,15 +159,16 @@ def _detokenizer(language: str) -> MosesDetokenizer:
 def replace_unicode_punctuation(line: str) -> str:
     """Turn typographic and full-width marks into ASCII, as replace-unicode-punctuation.perl does.
 
-    T2T's script does this to the hypotheses alone since 2018-04-05 (fc9335c0), before it tokenises.
+    Since 2018-04-05 (fc9335c0), T2T's script does this to the hypotheses, not to the references,
+    before tokenisation.
     """
     return _FULL_WIDTH_STOP_AND_BLANKS.sub(". ", line).translate(_ASCII_BY_PUNCTUATION)
 
 
 def split_compounds(tokenized_line: bytes) -> bytes:
-    r"""Substitute `s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g`, in perl's reading of bytes.
+    r"""Substitute `s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g` on bytes, as perl does.
 
-    Matches do not overlap: of `a-b-c` only the first hyphen is split. Text from `tokenizer.perl -a`
-    must not come here: its ` @-@ ` is split once more, and each hyphen earns extra n-grams.
+    Matches do not overlap: in `a-b-c` only the first hyphen is split. Do not pass text of
+    `tokenizer.perl -a`: its ` @-@ ` would be split again, and each hyphen would add n-grams.
     """
     return _HYPHEN_BETWEEN_WORDS.sub(_SPLIT_HYPHEN, tokenized_line)
