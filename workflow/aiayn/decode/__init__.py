@@ -3,4 +3,4 @@
 May import `aiayn.train`, `aiayn.model` and below, and fairseq.
 """
 
-import aiayn.train  # noqa: F401  # before fairseq, of which it leaves out half
+import aiayn.train  # noqa: F401  # first: it limits what an import of fairseq loads

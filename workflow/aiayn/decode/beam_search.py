@@ -1,17 +1,17 @@
 """Turns a batch of sentences into the best translation of each, by beam search (section 6.1).
 
-It has both penalties of length and both ways of stopping, fairseq's and tensor2tensor's:
+Both length penalties and both stopping rules are implemented, fairseq's and tensor2tensor's:
 
 | | fairseq | tensor2tensor (v1.0.4, utils/beam_search.py) |
 |---|---|---|
-| candidates that may end | end of sentence among the best `beam_size` | among all 2 `beam_size` |
-| a sentence is done | with `beam_size` hypotheses | when no unfinished one can beat its best |
-| no words at all | barred: end of sentence cannot come first | allowed |
+| candidates that may end | the best `beam_size` | all 2 `beam_size` |
+| a sentence is done | with `beam_size` ended hypotheses | when its best cannot be beaten |
+| empty translation | not allowed: end of sentence cannot come first | allowed |
 
-Both stop at the sentence's own maximal length, and with beam 1 both are greedy. So a translation
-does not depend on its batch. The host asks the device which sentences are done at each step on a
-CPU, and every few steps on a GPU, where it would have to wait; a done sentence that is still in the
-batch keeps its best hypothesis.
+Both rules stop at the sentence's own maximal length, so a translation does not depend on its batch.
+With beam 1 both are greedy. The host asks the device which sentences are done: at each step on a
+CPU, and every few steps on a GPU, because the question makes the host wait. A done sentence that is
+still in the batch keeps its best hypothesis.
 
 Shapes are in the names: B sentences, K beams, N = B * K rows, C = 2 K candidates, V symbols, T
 tokens; J blocks of the vocabulary, I symbols in each. Log-probabilities are in nats.
@@ -28,17 +28,19 @@ from aiayn.errors import ConfigError
 from aiayn.spec.training import DecodingSpec
 
 BLOCK_SIZE = 16  # with larger blocks the maxima take longer than they save
-STEPS_BETWEEN_LOOKS = {"cpu": 1}  # after so many steps the host asks which sentences are done
+# The number of steps after which the host asks which sentences are done.
+STEPS_BETWEEN_LOOKS = {"cpu": 1}
 STEPS_BETWEEN_LOOKS_ELSEWHERE = 8
-LEAVING_FRACTION = (
-    1 / 16
-)  # done sentences leave when they are so many of the batch: removing fewer costs more
+# Done sentences leave when they are this share of the batch; removing fewer costs more time.
+LEAVING_FRACTION = 1 / 16
 assert COLUMN_MULTIPLE % BLOCK_SIZE == 0
 
 
 class BestHypothesis(NamedTuple):
-    """The best hypothesis of a sentence: symbols without the end, summed log-probability (nats),
-    and that penalised.
+    """The best hypothesis of a sentence.
+
+    `symbols` lack the end of sentence; `score` is the summed log-probability over the length
+    penalty.
     """
 
     symbols: list[int]
@@ -59,37 +61,38 @@ class _Finished(NamedTuple):
 
     score_B: Tensor  # minus infinity before any has ended
     log_probability_B: Tensor
-    token_BT: Tensor  # without the end; the first `num_tokens_B`
+    token_BT: Tensor  # without the end; the first `num_tokens_B` tokens count
     num_tokens_B: Tensor
 
 
 def length_penalty(decoding: DecodingSpec, num_tokens: int) -> float:
-    """Return n^alpha, or ((5 + n) / 6)^alpha (Wu et al. 2016, equation 14), of n tokens, the end
-    counted.
+    """Return n^alpha, or ((5 + n) / 6)^alpha (Wu et al. 2016, equation 14).
+
+    n is the number of tokens with the end of sentence.
     """
     base = (5 + num_tokens) / 6 if decoding.length_penalty_form == "gnmt" else num_tokens
     return float(base**decoding.length_penalty_alpha)
 
 
 def max_length(decoding: DecodingSpec, num_source_tokens: int) -> int:
-    """Return the most tokens before the end that a target may have, for a source of so many with
-    its end.
+    """Return the maximal number of target tokens without the end of sentence.
+
+    `num_source_tokens` includes the source's end of sentence.
     """
     return int(decoding.max_length_per_source_token * num_source_tokens + decoding.max_extra_tokens)
 
 
 def check_search(decoding: DecodingSpec, num_symbols: int) -> None:
-    """Refuse what no search can do in a vocabulary of so many symbols.
+    """Refuse settings that a search in a vocabulary of `num_symbols` cannot follow.
 
     Raises:
-        ConfigError: for a beam too large for the vocabulary, and a reward for length with
-            tensor2tensor's stop, which would come too early.
+        ConfigError: for a beam too large for the vocabulary; for a reward for length with
+            tensor2tensor's stopping rule, which would stop too early.
     """
-    largest_beam = (
-        num_symbols - 1
-    ) // 2  # fairseq would cut the beam in silence, or go on with ended hypotheses
+    # fairseq silently reduces a larger beam, or continues ended hypotheses.
+    largest_beam = (num_symbols - 1) // 2
     expected = (
-        f"1 to {largest_beam}, as 2 candidates a beam are drawn from this vocabulary of"
+        f"1 to {largest_beam}, because 2 candidates for each beam are drawn from this vocabulary of"
         f" {num_symbols}"
     )
     _require("beam_size", 1 <= decoding.beam_size <= largest_beam, decoding.beam_size, expected)
@@ -118,15 +121,16 @@ def search_batch(
 ) -> list[BestHypothesis | None]:
     """Return the best hypothesis of each sentence; None where the model's outputs are not numbers.
 
-    Sources are padded on the left; `lengths` count the end. `padding` is never chosen; `end` begins
-    and ends a target.
+    Sources are padded on the left; `lengths` include the end. The symbol `padding` is never chosen.
+    The symbol `end` begins and ends a target.
     """
     return _Search(steps, source_BS, lengths, decoding, padding=padding, end=end).run()
 
 
 class _Search:
-    """The state of one batch's search: its remaining sentences, their unfinished hypotheses, their
-    best ended ones.
+    """The state of a batch's search.
+
+    It holds the remaining sentences, their unfinished hypotheses and their best ended hypotheses.
     """
 
     def __init__(
@@ -142,9 +146,8 @@ class _Search:
         self.steps, self.decoding, self.padding, self.end = steps, decoding, padding, end
         num_sentences, device = len(lengths), source_BS.device
         self.beam_size = decoding.beam_size
-        self.is_by_fairseq = (
-            decoding.stop == "fairseq" or self.beam_size == 1
-        )  # both are greedy with one beam
+        # With a beam of 1 both rules are greedy.
+        self.is_by_fairseq = decoding.stop == "fairseq" or self.beam_size == 1
         self.may_be_empty = decoding.stop == "tensor2tensor"
         self.max_lengths = [
             min(max_length(decoding, length), steps.max_tokens - 1) for length in lengths
@@ -154,16 +157,15 @@ class _Search:
             "longest translation",
             self.may_be_empty or shortest >= 1,
             shortest,
-            "1 token or more, by stop fairseq",
+            "1 token or more with stop fairseq",
         )
         self.max_length_B = torch.tensor(self.max_lengths, device=device)
         bound_penalties = [length_penalty(decoding, length + 1) for length in self.max_lengths]
         self.bound_penalty_B = torch.tensor(bound_penalties, device=device)
-        self.sentence_indices = list(
-            range(num_sentences)
-        )  # of the remaining sentences, in the whole batch
+        # The remaining sentences, by their index in the whole batch.
+        self.sentence_indices = list(range(num_sentences))
         self.best: list[BestHypothesis | None] = [None] * num_sentences
-        # At the first step a sentence has one hypothesis, the empty one.
+        # At the first step a sentence has a single, empty hypothesis.
         self.log_probability_BK = torch.zeros(num_sentences, 1, device=device)
         self.token_BKT = torch.full((num_sentences, 1, 1), end, device=device)
         self.finished = _Finished(
@@ -172,16 +174,14 @@ class _Search:
             token_BT=torch.empty(num_sentences, 0, dtype=torch.long, device=device),
             num_tokens_B=torch.zeros(num_sentences, dtype=torch.long, device=device),
         )
-        self.num_ended_B = torch.zeros(
-            num_sentences, dtype=torch.long, device=device
-        )  # by fairseq's rule alone
+        # Used by fairseq's rule only.
+        self.num_ended_B = torch.zeros(num_sentences, dtype=torch.long, device=device)
         self.is_done_B = torch.zeros(num_sentences, dtype=torch.bool, device=device)
         self.steps_between_looks = STEPS_BETWEEN_LOOKS.get(
             device.type, STEPS_BETWEEN_LOOKS_ELSEWHERE
         )
-        self.nats_NV = torch.empty(
-            0, 0, device=device
-        )  # kept from step to step, so that its memory is not mapped anew
+        # Kept from step to step, so that its memory is not allocated again.
+        self.nats_NV = torch.empty(0, 0, device=device)
         steps.start(source_BS)
 
     def run(self) -> list[BestHypothesis | None]:
@@ -205,14 +205,13 @@ class _Search:
     def _candidates(self, step: int) -> _Candidates:
         """Return the 2 `beam_size` best continuations of each sentence, over all its beams.
 
-        They lie in at most as many blocks of symbols, those with the highest maxima; only these
-        blocks are sorted.
+        They are found in the 2 `beam_size` blocks of symbols with the highest maxima, and only
+        these blocks are sorted.
         """
         nats_NV = self._log_probabilities(step)
         num_sentences, num_beams = self.log_probability_BK.shape
-        nats_NIJ = nats_NV.view(
-            len(nats_NV), BLOCK_SIZE, -1
-        )  # block j has the symbols j, j + J, j + 2 J and so on
+        # Block j has the symbols j, j + J, j + 2 J and so on.
+        nats_NIJ = nats_NV.view(len(nats_NV), BLOCK_SIZE, -1)
         num_blocks = nats_NIJ.shape[2]
         highest_BKJ = nats_NIJ.amax(dim=1).view(num_sentences, num_beams, -1)
         highest_BQ = (highest_BKJ + self.log_probability_BK[..., None]).flatten(1)  # Q = K * J
@@ -230,14 +229,15 @@ class _Search:
         symbol_BC = in_block_BC * num_blocks + block_BC.gather(1, chosen_BC)
         return _Candidates(
             log_probability_BC=best_BC,
-            # A done sentence, or a diverged model, may leave nothing but filling to choose.
+            # For a done sentence or a diverged model, only filling may be left to choose.
             symbol_BC=symbol_BC.clamp(max=self.steps.num_symbols - 1),
             beam_BC=beam_BC.gather(1, chosen_BC),
         )
 
     def _log_probabilities(self, step: int) -> Tensor:
-        """Return each row's log-probabilities in whole blocks; minus infinity for symbols that may
-        not be chosen.
+        """Return each row's log-probabilities in whole blocks.
+
+        Symbols that may not be chosen have minus infinity.
         """
         logits_NV = self.steps.logits(self.token_BKT[:, :, -1].flatten())
         num_filling = -logits_NV.shape[1] % BLOCK_SIZE
@@ -260,8 +260,9 @@ class _Search:
     def _finish_as_fairseq(
         self, candidates: _Candidates, is_ending_BC: Tensor, step: int
     ) -> Tensor:
-        """End hypotheses among the first `beam_size` candidates; return the sentences with
-        `beam_size` ended, (B,).
+        """End hypotheses among the first `beam_size` candidates; return which sentences are done.
+
+        A sentence is done with `beam_size` ended hypotheses, shape (B,).
         """
         is_among_first_C = (
             torch.arange(is_ending_BC.shape[1], device=is_ending_BC.device) < self.beam_size
@@ -276,12 +277,12 @@ class _Search:
     def _finish_as_tensor2tensor(
         self, candidates: _Candidates, is_ending_BC: Tensor, step: int
     ) -> Tensor:
-        """End all hypotheses that can end; return the sentences whose best no unfinished hypothesis
-        can beat, (B,).
+        """End all hypotheses that can end; return which sentences are done, shape (B,).
 
-        A log-probability only falls and the penalty of length only grows, which bounds the score of
-        an unfinished hypothesis. tensor2tensor continues until the worst of the `beam_size` best is
-        beyond reach as well; that can change the others, never the best.
+        A sentence is done when no unfinished hypothesis can beat its best. The score of an
+        unfinished hypothesis is bounded, because its log-probability can only fall and its length
+        penalty can only grow. tensor2tensor continues until the worst of the `beam_size` best
+        cannot be beaten either; that can change the other hypotheses, but not the best.
         """
         self._keep_best(candidates, is_ending_BC, step)
         best_unfinished_B = candidates.log_probability_BC.masked_fill(
@@ -290,10 +291,10 @@ class _Search:
         return self.finished.score_B.gt(best_unfinished_B / self.bound_penalty_B)
 
     def _keep_best(self, candidates: _Candidates, is_ending_BC: Tensor, step: int) -> None:
-        """Replace a sentence's best ended hypothesis where one that ends now is better.
+        """Replace a sentence's best ended hypothesis if a hypothesis that ends now is better.
 
-        In a done sentence this changes nothing: later hypotheses are beyond its maximal length, or
-        below its bound.
+        A done sentence does not change: later hypotheses exceed its maximal length or stay below
+        its best score.
         """
         finished = self.finished
         ended_B, candidate_B = candidates.log_probability_BC.masked_fill(
@@ -314,17 +315,17 @@ class _Search:
         )
 
     def _remove_done(self, step: int) -> Tensor | None:
-        """Remove done sentences from the batch; return the indices of those that remain, None if
-        all do.
+        """Remove done sentences from the batch and return the indices of the remaining sentences.
+
+        Returns None if all sentences remain.
         """
         is_last = step >= max(self.max_lengths)  # known without asking the device
         if not is_last and (step + 1) % self.steps_between_looks:
             return None
         is_done = self.is_done_B.tolist()
         num_done = sum(is_done)
-        if num_done == 0 or (
-            num_done < len(is_done) and num_done < LEAVING_FRACTION * len(is_done)
-        ):
+        is_worthwhile = num_done == len(is_done) or num_done >= LEAVING_FRACTION * len(is_done)
+        if num_done == 0 or not is_worthwhile:
             return None
         rows = zip(
             self.finished.score_B.tolist(),
@@ -346,11 +347,10 @@ class _Search:
         self.sentence_indices = [self.sentence_indices[index] for index in remaining]
         self.max_lengths = [self.max_lengths[index] for index in remaining]
         sentence_B = torch.tensor(remaining, dtype=torch.long, device=self.max_length_B.device)
-        self.max_length_B, self.bound_penalty_B = (
-            self.max_length_B[sentence_B],
-            self.bound_penalty_B[sentence_B],
-        )
-        self.num_ended_B, self.is_done_B = self.num_ended_B[sentence_B], self.is_done_B[sentence_B]
+        self.max_length_B = self.max_length_B[sentence_B]
+        self.bound_penalty_B = self.bound_penalty_B[sentence_B]
+        self.num_ended_B = self.num_ended_B[sentence_B]
+        self.is_done_B = self.is_done_B[sentence_B]
         self.finished = _Finished(*(tensor[sentence_B] for tensor in self.finished))
         return sentence_B
 

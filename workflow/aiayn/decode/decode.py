@@ -1,4 +1,4 @@
-"""Beam search of a test set (section 6.1): one hypothesis a source line, whatever is in it."""
+"""Turns the source lines of a test set into translations, by beam search (section 6.1)."""
 
 import time
 from collections.abc import Iterator
@@ -16,15 +16,13 @@ from aiayn.errors import CheckpointError
 from aiayn.spec.system import DecodingSpec
 from aiayn.train.fairseq_args import MAX_POSITIONS
 
-# Of source and of longest target together; times the beam size they bound the memory of a batch.
+# Source and longest target together; times the beam size, they bound the memory of a batch.
 TOKENS_PER_BATCH = 12_288  # on a CPU: 150 sentences of 15 tokens
 TOKENS_PER_BATCH_ELSEWHERE = 32_768
 
 
 class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
-    """The best translation of one line: its pieces, its summed log-probability (nats), and its rank
-    score.
-    """
+    """The best translation of a line: its pieces, summed log-probability and penalised score."""
 
     pieces: list[str]
     log_probability_nats: float
@@ -51,7 +49,7 @@ class Translator:
         self.search_as(decoding)
 
     def search_as(self, decoding: DecodingSpec) -> None:
-        """Search from now on as `decoding` says.
+        """Use these settings for all later translations.
 
         Raises:
             ConfigError: if the beam is too large for the vocabulary.
@@ -69,10 +67,10 @@ class Translator:
     def translate(
         self, sources: list[torch.Tensor], bar: "tqdm[Any] | None" = None
     ) -> list[Hypothesis]:
-        """Translate lines given as ids with end of sentence; lines above fairseq's 1,024 positions
-        are cut.
+        """Translate lines that are given as ids with end of sentence.
 
-        Progress, in lines, is shown by `bar`, or by one of its own.
+        Lines longer than fairseq's 1,024 positions are cut. `bar` shows the progress in lines;
+        without it, a bar of its own is made.
 
         Raises:
             CheckpointError: if the model's outputs for a line are not numbers.
@@ -80,14 +78,10 @@ class Translator:
         if bar is None:
             with tqdm(total=len(sources), unit="line", desc="decode", disable=None) as own_bar:
                 return self.translate(sources, own_bar)
-        sources = [
-            (
-                source
-                if len(source) <= MAX_POSITIONS
-                else torch.cat([source[: MAX_POSITIONS - 1], source[-1:]])
-            )
-            for source in sources
-        ]
+        sources = list(sources)
+        for index, source in enumerate(sources):
+            if len(source) > MAX_POSITIONS:
+                sources[index] = torch.cat([source[: MAX_POSITIONS - 1], source[-1:]])
         hypothesis_by_line: dict[int, Hypothesis] = {}
         padding, dictionary = self.task.source_dictionary.pad(), self.task.target_dictionary
         tokens_per_batch = TOKENS_PER_BATCH if self.device == "cpu" else TOKENS_PER_BATCH_ELSEWHERE
@@ -100,9 +94,8 @@ class Translator:
             best = search_batch(
                 self.steps, source_BS, lengths, self.decoding, padding=dictionary.pad(), end=end
             )
-            hypothesis_by_line |= {
-                k: self._hypothesis(found, k) for k, found in zip(line_indices, best, strict=True)
-            }
+            for line_index, hypothesis in zip(line_indices, best, strict=True):
+                hypothesis_by_line[line_index] = self._hypothesis(hypothesis, line_index)
             bar.update(len(line_indices))
         return [hypothesis_by_line[index] for index in range(len(sources))]
 
@@ -111,7 +104,7 @@ class Translator:
             raise CheckpointError(
                 f"{self.checkpoint_path}: its outputs for line {line_index + 1} are not numbers;"
                 " the training has diverged: decode an earlier checkpoint, or lower the learning"
-                " rate and train anew"
+                " rate and train again"
             )
         pieces = [self.task.target_dictionary.symbols[symbol] for symbol in best.symbols]
         return Hypothesis(
@@ -122,8 +115,9 @@ class Translator:
 def _batches(
     lengths: list[int], decoding: DecodingSpec, tokens_per_batch: int
 ) -> Iterator[list[int]]:
-    """Yield line indices, longest first, in batches of at most so many tokens, padding and longest
-    targets counted.
+    """Yield batches of line indices, longest lines first.
+
+    A batch has at most `tokens_per_batch` tokens, counting padding and longest possible targets.
     """
     longest_first = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     begin = 0
@@ -135,17 +129,16 @@ def _batches(
 
 
 def load_source_lines(task: Any, split: str) -> list[torch.Tensor]:
-    """Return the source side of a data-bin's split, as ids with end of sentence, in order of
-    line.
-    """
+    """Return the source lines of a data-bin's split, in order, as ids with end of sentence."""
     task.load_dataset(split)
     dataset = task.dataset(split)
     return [dataset.src[index] for index in range(len(dataset.src))]
 
 
 def decode_split(translator: Translator, split: str) -> tuple[list[Hypothesis], float]:
-    """Translate a split; return its hypotheses in order of line, and sentences a second without
-    loading.
+    """Translate a split; return its hypotheses in order, and the sentences per second.
+
+    The time to load the data is not counted.
     """
     sources = load_source_lines(translator.task, split)
     begin = time.perf_counter()

@@ -1,10 +1,9 @@
-"""Computes a model's next symbol, step by step, for all unfinished hypotheses of a batch at once.
+"""Computes the logits of the next symbol for all unfinished hypotheses of a batch, step by step.
 
-`steps_of` returns the steps of a beam search: for our transformer its decoder over plain tensors,
-as in section 3, and for every other architecture fairseq's own incremental decoding. One object
-serves one batch after another: `start` reads a batch of sentences, padded on the left; `logits`
-takes each row's newest token; `keep` selects the rows that continue. Both cache the earlier steps,
-one row a hypothesis.
+`steps_of` returns the steps of a model: our transformer's decoder over plain tensors (section 3),
+or fairseq's incremental decoding for every other architecture. An object serves batch after batch:
+`start` reads a batch of sentences, padded on the left; `logits` takes each row's newest token;
+`keep` selects the rows that continue. The earlier steps are cached, a row for each hypothesis.
 
 Shapes are in the names: B sentences, K beams, N = B * K rows, S source tokens, T steps so far, M =
 d_model, F = d_ff, H heads, D = d_k, E = d_v, P = H * D, R = H * E, L layers, V symbols.
@@ -21,26 +20,22 @@ from aiayn.model.attention import MultiHeadAttention
 from aiayn.model.layers import DecoderLayer, join_sublayer
 from aiayn.model.transformer import Transformer
 
-FIRST_CAPACITY = (
-    32  # steps that the caches have room for at first; it doubles when a sentence needs more
-)
-# of floats in a row of logits: a product of matrices is half as fast into rows of odd lengths
+# The caches' first number of steps; it doubles when a sentence needs more.
+FIRST_CAPACITY = 32
+# The floats in a row of logits; a matrix product into rows of odd lengths is half as fast.
 COLUMN_MULTIPLE = 64
 
 
 class FairseqSteps:
-    """The steps of one of fairseq's own architectures, by its incremental state: one encoder output
-    a row.
+    """The steps of a fairseq architecture, with an incremental state and an encoder output a row.
 
-    `max_tokens` is the most that a target can have, its end included.
+    `max_tokens` is the maximal length of a target with its end of sentence.
     """
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.num_symbols, self.max_tokens = (
-            len(model.decoder.dictionary),
-            int(model.max_decoder_positions()),
-        )
+        self.num_symbols = len(model.decoder.dictionary)
+        self.max_tokens = int(model.max_decoder_positions())
         self.padding = model.encoder.dictionary.pad()
 
     def start(self, source_BS: Tensor) -> None:
@@ -51,7 +46,7 @@ class FairseqSteps:
         self.token_NT = source_BS.new_empty(len(source_BS), 0)
 
     def logits(self, token_N: Tensor) -> Tensor:
-        """Return log-probabilities after one more token a row, (N, V)."""
+        """Return each row's log-probabilities after its next token, (N, V)."""
         self.token_NT = torch.cat([self.token_NT, token_N[:, None]], dim=1)
         output = self.model.decoder(
             self.token_NT, encoder_out=self.encoder_out, incremental_state=self.state
@@ -62,24 +57,25 @@ class FairseqSteps:
         return log_probability_N1V[:, -1].float()
 
     def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
-        """Continue with these rows; `sentence_B`, the remaining sentences, is not needed here."""
+        """Continue with these rows; `sentence_B`, the remaining sentences, is not used."""
         self.token_NT = self.token_NT.index_select(0, row_N)
         self.model.decoder.reorder_incremental_state_scripting(self.state, row_N)
         self.encoder_out = self.model.encoder.reorder_encoder_out(self.encoder_out, row_N)
 
 
 class _Attention(NamedTuple):
-    """An attention's weights; projections of the same input are one matrix, and the queries'
-    include the scale.
+    """An attention's weights, with the projections of the same input in a single matrix.
+
+    The weights of queries include the scale.
     """
 
-    query_weight: Tensor  # (P, M); of self-attention (P + P + R, M), with keys and values
+    query_weight: Tensor  # (P, M); in self-attention (P + P + R, M), with keys and values
     query_bias: Tensor | None
     memory_weight: Tensor  # (P + R, M)
     memory_bias: Tensor | None
     out_weight: Tensor  # (M, R)
     out_bias: Tensor | None
-    additive_HD: Tensor | None  # v of v.tanh(q + k), where the score is additive
+    additive_HD: Tensor | None  # the vector v of v.tanh(q + k), if the score is additive
 
 
 def _weights_of(attention: MultiHeadAttention, *, is_self: bool) -> _Attention:
@@ -87,14 +83,19 @@ def _weights_of(attention: MultiHeadAttention, *, is_self: bool) -> _Attention:
     if attention.score == "temperature":
         scale /= float(attention.temperature)
     q, k, v, out = attention.q_proj, attention.k_proj, attention.v_proj, attention.out_proj
-    has_biases = q.bias is not None
-    queries = [q.weight * scale, *([k.weight, v.weight] if is_self else [])]
-    query_biases = [q.bias * scale, *([k.bias, v.bias] if is_self else [])] if has_biases else []
+    query_weights, query_bias, memory_bias = [q.weight * scale], None, None
+    if is_self:
+        query_weights += [k.weight, v.weight]
+    if q.bias is not None:
+        query_biases = [q.bias * scale]
+        if is_self:
+            query_biases += [k.bias, v.bias]
+        query_bias, memory_bias = torch.cat(query_biases), torch.cat([k.bias, v.bias])
     return _Attention(
-        query_weight=torch.cat(queries),
-        query_bias=torch.cat(query_biases) if has_biases else None,
+        query_weight=torch.cat(query_weights),
+        query_bias=query_bias,
         memory_weight=torch.cat([k.weight, v.weight]),
-        memory_bias=torch.cat([k.bias, v.bias]) if has_biases else None,
+        memory_bias=memory_bias,
         out_weight=out.weight,
         out_bias=out.bias,
         additive_HD=attention.additive if attention.score == "additive" else None,
@@ -108,28 +109,25 @@ class _Layer(NamedTuple):
     source_attention: _Attention
     fc1: nn.Linear
     fc2: nn.Linear
-    norms: tuple[
-        nn.Module, nn.Module, nn.Module
-    ]  # of self-attention, attention over the source, feed-forward
+    # For self-attention, attention over the source and feed-forward.
+    norms: tuple[nn.Module, nn.Module, nn.Module]
 
 
 class TransformerSteps:
-    """The decoder of section 3.1 for one new token a row, without dropout, with the model's present
-    weights.
+    """The decoder of section 3.1 for a new token in each row, without dropout.
 
-    Keys and values of earlier steps lie in two buffers, (L, T, N, P) and (L, T, N, R), in turn:
-    `keep` copies from one to the other. Those of the encoder's output are computed once a sentence,
-    and its beams read them together.
+    It uses the model's weights at the time of its creation. Keys and values of earlier steps are in
+    two buffers, (L, T, N, P) and (L, T, N, R). Each buffer exists twice, and `keep` copies between
+    the two. Keys and values of the encoder's output are computed once for each sentence and shared
+    by its beams.
     """
 
     @torch.inference_mode()
     def __init__(self, model: Transformer) -> None:
         self.encoder, decoder = model.encoder, model.decoder
         layers = cast(list[DecoderLayer], decoder.layers)
-        self.num_symbols, self.max_tokens = (
-            decoder.output_projection.out_features,
-            decoder.max_positions(),
-        )
+        self.num_symbols = decoder.output_projection.out_features
+        self.max_tokens = decoder.max_positions()
         self.embedding_VM, self.embed_scale = decoder.embed_tokens.weight, decoder.embed_scale
         self.position_TM = decoder.embed_positions.weight[decoder.embed_positions.offset :]
         self.layers = [
@@ -164,12 +162,10 @@ class TransformerSteps:
             k_BSP, v_BSR = torch.split(
                 packed_BSP, [self.num_heads * self.d_k, self.num_heads * self.d_v], dim=-1
             )
-            self.source_keys.append(
-                self._heads(k_BSP).permute(0, 2, 3, 1).contiguous()
-            )  # (B, H, D, S)
-            self.source_values.append(
-                self._heads(v_BSR).transpose(1, 2).contiguous()
-            )  # (B, H, S, E)
+            k_BHDS = self._heads(k_BSP).permute(0, 2, 3, 1).contiguous()
+            v_BHSE = self._heads(v_BSR).transpose(1, 2).contiguous()
+            self.source_keys.append(k_BHDS)
+            self.source_values.append(v_BHSE)
         self.num_steps, self.num_rows = 0, self.num_sentences
         self.caches = self._make_caches(FIRST_CAPACITY, self.num_rows)
         self.spare_caches: tuple[Tensor, Tensor] | None = None
@@ -178,7 +174,7 @@ class TransformerSteps:
         return packed.view(*packed.shape[:-1], self.num_heads, -1)
 
     def _make_caches(self, capacity: int, num_rows: int) -> tuple[Tensor, Tensor]:
-        """Return room for keys (L, T, N, P) and values (L, T, N, R)."""
+        """Return empty buffers for keys (L, T, N, P) and values (L, T, N, R)."""
         key_LTNP, value_LTNR = (
             self.output_VM.new_empty(len(self.layers), capacity, num_rows, self.num_heads * width)
             for width in (self.d_k, self.d_v)
@@ -186,10 +182,9 @@ class TransformerSteps:
         return key_LTNP, value_LTNR
 
     def logits(self, token_N: Tensor) -> Tensor:
-        """Return the logits after one more token a row, (N, V or more); columns from `num_symbols`
-        on are filling.
+        """Return each row's logits after its next token, (N, V or more).
 
-        The caller may overwrite the tensor.
+        Columns from `num_symbols` on are filling. The caller may overwrite the tensor.
         """
         x_NM = torch.add(
             self.position_TM[self.num_steps],
@@ -213,7 +208,7 @@ class TransformerSteps:
         return torch.mm(x_NM, self.output_VM.t(), out=self.logits_NV[: self.num_rows])
 
     def _attend_to_target(self, x_NM: Tensor, layer: _Layer, index: int) -> Tensor:
-        """Attend from each row's new token to the row's tokens, this one included (section 3.2.3);
+        """Attend from each row's new token to the row's tokens and itself (section 3.2.3);
         return (N, M).
         """
         weights, (key_LTNP, value_LTNR) = layer.self_attention, self.caches
@@ -224,8 +219,8 @@ class TransformerSteps:
         value_LTNR[index, self.num_steps - 1] = v_NR
         k_TNHD = self._heads(key_LTNP[index, : self.num_steps])
         v_TNHE = self._heads(value_LTNR[index, : self.num_steps])
-        # One query a row: sums of products, faster than a product of matrices for each row and
-        # head.
+        # Each row has a single query: sums of products are faster than a matrix product for each
+        # row and head.
         score_TNH = _scores(self._heads(q_NP), k_TNHD, weights.additive_HD)
         read_NHE = (score_TNH.softmax(dim=0)[..., None] * v_TNHE).sum(dim=0)
         return functional.linear(read_NHE.flatten(1), weights.out_weight, weights.out_bias)
@@ -251,9 +246,7 @@ class TransformerSteps:
         )
 
     def keep(self, row_N: Tensor, sentence_B: Tensor | None) -> None:
-        """Continue with these rows, and with these sentences if some were removed (None: all
-        remain).
-        """
+        """Continue with these rows and these sentences; None means that all sentences remain."""
         if sentence_B is not None:
             self.num_sentences = len(sentence_B)
             self.source_keys = [k_BHDS.index_select(0, sentence_B) for k_BHDS in self.source_keys]
@@ -263,7 +256,7 @@ class TransformerSteps:
             if self.padding_mask_B11S is not None:
                 self.padding_mask_B11S = self.padding_mask_B11S.index_select(0, sentence_B)
         self.num_rows = len(row_N)
-        # The next step needs room for one more token. Only the first step's buffers have fewer rows
+        # The next step needs room for another token. Only the first step's buffers have fewer rows
         # than `row_N`.
         capacity = self.caches[0].shape[1] * (2 if self.num_steps == self.caches[0].shape[1] else 1)
         spare = self.spare_caches
@@ -278,7 +271,7 @@ class TransformerSteps:
 
 
 def _scores(q_NHD: Tensor, k_TNHD: Tensor, additive_HD: Tensor | None) -> Tensor:
-    """Return q.k, scaled in q, or v.tanh(q + k)."""
+    """Return q.k, where q includes the scale, or v.tanh(q + k)."""
     if additive_HD is None:
         return (q_NHD * k_TNHD).sum(dim=-1)
     return (torch.tanh(q_NHD + k_TNHD) * additive_HD).sum(dim=-1)
@@ -294,5 +287,5 @@ DecoderSteps = TransformerSteps | FairseqSteps
 
 
 def steps_of(model: Any) -> DecoderSteps:
-    """Return the steps of a model of any architecture, on the device where it is."""
+    """Return the steps of a model of any architecture, on the model's device."""
     return TransformerSteps(model) if isinstance(model, Transformer) else FairseqSteps(model)

@@ -1,7 +1,7 @@
-"""Loads an exported model: tensors, vocabularies and `config.json` of one folder, without
-checkpoint or data-bin.
+"""Loads an exported model from the tensors, vocabularies and `config.json` of one folder.
 
-Nothing in such a folder is code, and nothing is unpickled: one of unknown origin may be tried.
+A checkpoint and a data-bin are not needed. The folder contains no code and nothing is unpickled,
+so an export from an unknown source is safe to load.
 """
 
 import json
@@ -25,8 +25,7 @@ from aiayn.train.task import AiaynTranslationTask
 
 
 def load_average(path: Path, data_folder: Path, *, device: str) -> tuple[Any, Any]:
-    """Return the model of an averaged checkpoint with its data-bin, or of an export, which needs
-    none; and its task.
+    """Load an averaged checkpoint with its data-bin, or an export; return the model and its task.
 
     Raises:
         RecordError, CheckpointError: as `load_exported` and `load_model`.
@@ -37,14 +36,13 @@ def load_average(path: Path, data_folder: Path, *, device: str) -> tuple[Any, An
 
 
 def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
-    """Return the model of a safetensors export, ready to be evaluated, and a task with its
-    dictionaries.
+    """Load a safetensors export; return the model for evaluation and a task with its dictionaries.
 
-    Neither a checkpoint nor a data-bin is read: only what lies in the folder.
+    Only files of the folder are read.
 
     Raises:
-        RecordError: if `config.json` is absent or no ExportRecord of safetensors.
-        CheckpointError: if the tensors are absent, torn, or not those of `config.json`.
+        RecordError: if `config.json` is absent or is not an ExportRecord of safetensors.
+        CheckpointError: if the tensors are absent, torn, or do not match `config.json`.
     """
     record = read_record(folder / EXPORT_RECORD_NAME, ExportRecord)
     tensors = _read_tensors(folder, record)
@@ -67,7 +65,7 @@ def load_exported(folder: Path, *, device: str = "cpu") -> tuple[Any, Any]:
 
 
 def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]:
-    """Return an export's tensors, tied ones under each of their names."""
+    """Return an export's tensors; a tied tensor appears under each of its names."""
     path = folder / TENSORS_NAME
     try:
         tensors = safetensors.torch.load_file(path)
@@ -83,7 +81,7 @@ def _read_tensors(folder: Path, record: ExportRecord) -> dict[str, torch.Tensor]
     if digest != record.tensors_sha256:
         raise CheckpointError(
             f"{path}: its tensors' digest is {digest[:16]}, in config.json"
-            f" {record.tensors_sha256[:16]}; the two are of different exports, or a byte has"
+            f" {record.tensors_sha256[:16]}; the files belong to different exports, or a byte has"
             " changed: export the run again"
         )
     return tensors
@@ -96,6 +94,7 @@ def _read_dictionary(path: Path) -> Dictionary:
         dictionary.add_symbol(symbol)
     if dictionary.symbols != symbols:
         raise CheckpointError(
-            f"{path}: no list of different symbols that begins with <s>, <pad>, </s>, <unk>"
+            f"{path}: expected a list of different symbols that begins with <s>, <pad>, </s>,"
+            " <unk>; export the run again"
         )
     return dictionary

@@ -1,10 +1,10 @@
-"""Measures a model on a test set, teacher-forced: perplexity per subword (Table 3), and whether its
-decoder attends.
+"""Measures a model on a test set: perplexity per subword (Table 3) and cross-attention.
 
-A post-norm model that has not started to learn from its source spreads its cross-attention evenly
-over it. Two numbers show that: the entropy of each head's weights over log S, which is 1 for even
-weights, and the bits a subword lost when all of them are made even. Shapes: B sentences, S source
-and T target tokens, H heads, P = H d_v, M = d_model, V pieces.
+The model is teacher-forced. A post-norm model that has not started to learn from its source spreads
+its cross-attention evenly over the source. Two numbers show this: the entropy of each head's
+weights divided by log S, which is 1 for even weights, and the bits per subword that are lost if all
+weights are made even. Shapes: B sentences, S source and T target tokens, H heads, P = H d_v, M =
+d_model, V pieces.
 """
 
 import contextlib
@@ -26,9 +26,7 @@ TOKENS_PER_BATCH = 4000
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What `PerplexityRecord` holds of a test set; `target_pieces` are its target lines in
-    pieces.
-    """
+    """The measurements of a `PerplexityRecord`; `target_pieces` are the target lines in pieces."""
 
     ppl_per_subword: float
     num_tokens: int
@@ -40,10 +38,10 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 def perplexity(checkpoint_path: Path, data_folder: Path, split: str, *, device: str) -> Measured:
     """Measure a checkpoint on a split of a data-bin.
 
-    Perplexity is exp of the mean negative log-likelihood in nats a target token, end of sentence
-    included: 2^nll_loss of fairseq's validation, which takes logarithms to base 2. It is of the
-    model as it translates: the weights of attention are computed beside its fused kernels, not in
-    their place.
+    Perplexity is exp of the mean negative log-likelihood per target token in nats, with end of
+    sentence. It equals 2^nll_loss of fairseq's validation, which uses logarithms to base 2. The
+    model computes its outputs with the same fused kernels as in translation; attention weights are
+    computed in addition.
     """
     model, task = load_model(checkpoint_path, data_folder, device=device)
     task.load_dataset(split)
@@ -60,8 +58,8 @@ def perplexity(checkpoint_path: Path, data_folder: Path, split: str, *, device: 
             for name in ("src_tokens", "src_lengths", "prev_output_tokens")
         )
         visible_BS = source_BS.ne(task.source_dictionary.pad())
-        # A source of one token has but one weight: its entropy over log 1 is no number, and is not
-        # counted.
+        # A source of a single token has a single weight, and its entropy would be divided by
+        # log 1 = 0, so it is not counted.
         counted_BT = target_BT.ne(task.target_dictionary.pad()) & (
             visible_BS.sum(dim=1, keepdim=True) > 1
         )
@@ -79,18 +77,15 @@ def perplexity(checkpoint_path: Path, data_folder: Path, split: str, *, device: 
                     logits_BTV, _ = model.decoder(input_BT, encoder_out=encoder_out)
                 uniform_nll_nats += _nll_nats(logits_BTV, target_BT, task.target_dictionary.pad())
         num_tokens += int(sample["ntokens"])
-    means = (
-        [torch.stack(sums).sum(dim=0) / num_attending for sums in entropy_sums]
-        if num_attending
-        else []
-    )
+    means_H = []
+    if num_attending:
+        means_H = [torch.stack(sums).sum(dim=0) / num_attending for sums in entropy_sums]
+    bits_lost = (uniform_nll_nats - nll_nats) / num_tokens / math.log(2) if layers else None
     return Measured(
         ppl_per_subword=math.exp(nll_nats / num_tokens),
         num_tokens=num_tokens,
-        cross_attention_entropy=[mean_H.tolist() for mean_H in means] or None,
-        bits_lost_uniform=(
-            (uniform_nll_nats - nll_nats) / num_tokens / math.log(2) if layers else None
-        ),
+        cross_attention_entropy=[mean_H.tolist() for mean_H in means_H] or None,
+        bits_lost_uniform=bits_lost,
         target_pieces=[
             task.target_dictionary.string(dataset.tgt[index]) for index in range(len(dataset))
         ],
@@ -106,15 +101,14 @@ def _nll_nats(logits_BTV: Tensor, target_BT: Tensor, padding_index: int) -> floa
 
 
 def _attending_layers(model: Any) -> list[nn.Module]:
-    """Return the attention over the source of each decoder layer; none of lstm and fconv, where it
-    has no heads.
+    """Return the cross-attention of each decoder layer.
+
+    The list is empty for lstm and fconv, whose cross-attention does not have heads.
     """
     layers = list(getattr(model.decoder, "layers", []))
-    return (
-        [layer.encoder_attn for layer in layers]
-        if all(hasattr(layer, "encoder_attn") for layer in layers)
-        else []
-    )
+    if not all(hasattr(layer, "encoder_attn") for layer in layers):
+        return []
+    return [layer.encoder_attn for layer in layers]
 
 
 @contextlib.contextmanager
@@ -140,14 +134,12 @@ def _add_entropy(
     kwargs: Any,
     output: Any,
 ) -> None:
-    """Append each head's sum, over the target tokens that count, of the entropy of its weights over
-    log S.
-    """
+    """Append each head's entropy over log S, summed over the counted target tokens."""
     if hasattr(module, "score"):  # ours
         weights_BHTS = module.forward(*args, **kwargs | {"needs_weights": True})[1]
-    else:  # fairseq's, which has heads before sentences
-        asked = {"need_weights": True, "need_head_weights": True}
-        weights_BHTS = module.forward(*args, **kwargs | asked)[1].transpose(0, 1)
+    else:  # fairseq's, where heads come before sentences
+        flags = {"need_weights": True, "need_head_weights": True}
+        weights_BHTS = module.forward(*args, **kwargs | flags)[1].transpose(0, 1)
     log_S_B = visible_BS.sum(dim=1).log()[:, None, None]
     entropy_BHT = torch.special.entr(weights_BHTS.double()).sum(dim=-1) / log_S_B
     sums.append(entropy_BHT.masked_fill(~counted_BT[:, None], 0.0).sum(dim=(0, 2)))
@@ -156,11 +148,11 @@ def _add_entropy(
 def _read_evenly(
     visible_BS: Tensor, module: Any, args: Any, kwargs: Any, output: Any
 ) -> tuple[Tensor, None]:
-    """Return a cross-attention's output as if all of its weights were 1 / S: it reads the mean of
-    the values.
-    """
+    """Return a cross-attention's output with all weights 1 / S: the mean of its values."""
     is_ours = hasattr(module, "score")
     memory_BSM = args[1] if is_ours else kwargs["value"].transpose(0, 1)
     values_BSP = module.v_proj(memory_BSM) * visible_BS[:, :, None]
     read_BM = module.out_proj(values_BSP.sum(dim=1) / visible_BS.sum(dim=1, keepdim=True))
-    return read_BM[:, None].expand_as(output[0]) if is_ours else read_BM.expand_as(output[0]), None
+    if is_ours:
+        return read_BM[:, None].expand_as(output[0]), None
+    return read_BM.expand_as(output[0]), None
