@@ -399,8 +399,8 @@ def test_a_member_that_is_there_twice_is_refused(tmp_path: Path) -> None:
 def test_unequal_sides_are_named_with_their_counts(tmp_path: Path) -> None:
     assert (
         message(tmp_path, tar_bytes({EN: TEXT[EN], DE: b"eins\nzwei\ndrei\n"}))
-        == f"PATH: sides of unequal numbers of lines: {EN} has 2, {DE} has 3; expected line by line"
-        " translations"
+        == f"PATH: sides of unequal numbers of lines: {EN} has 2, {DE} has 3; expected line-by-line"
+        " translations; delete it and fetch it again"
     )
 
 
@@ -415,8 +415,8 @@ def test_an_empty_side_is_named(tmp_path: Path) -> None:
 def test_another_encoding_is_named_with_member_and_line(tmp_path: Path) -> None:
     assert (
         message(tmp_path, tar_bytes({EN: TEXT[EN], DE: b"eins\nf\xfcnf\n"}))
-        == f"PATH: {DE}:2: not UTF-8: bytes fc 6e 66 0a (invalid start byte); the archive is of"
-        " another encoding, or not the published one"
+        == f"PATH: {DE}:2: not UTF-8: bytes fc 6e 66 0a (invalid start byte); the archive has"
+        " another encoding or is not the published archive; delete it and fetch it again"
     )
     assert "PATH: a.sgm:2: not UTF-8: bytes e9 3c" in message(
         tmp_path,
@@ -522,7 +522,7 @@ def test_a_bad_parquet_file_is_named(tmp_path: Path) -> None:
     assert "PATH: no column 'translation.de'; it has translation.en" in message(
         tmp_path, parquet_bytes([{"en": "a"}]), "parquet", COLUMNS
     )
-    assert "PATH: torn, or no parquet file" in message(
+    assert "PATH: torn, or not a parquet file" in message(
         tmp_path, b"PAR1 and no more", "parquet", COLUMNS
     )
 
@@ -532,6 +532,6 @@ def test_without_pyarrow_the_next_step_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(
-        ConfigError, match="needs pyarrow to be read; `pip install pyarrow`, or name other archives"
+        ConfigError, match="only pyarrow can read it; `pip install pyarrow`, or name other archives"
     ):
         joined(tmp_path, b"", "parquet", COLUMNS)

@@ -412,7 +412,7 @@ def test_a_data_bin_of_another_vocabulary_is_refused(record: BinarizedCorpus) ->
     assert require_recorded_data_bin(record) == Path(record.folder)
     write_lines(["c 3", "a 2", "b 2", "y 1"], Path(record.folder) / "dict.de.txt")
     with pytest.raises(
-        CorpusError, match=r"dict\.de\.txt: sha256 .*: a data-bin of another vocabulary; rerun"
+        CorpusError, match=r"dict\.de\.txt: sha256 .*: a data-bin with another vocabulary; rerun"
     ):
         require_recorded_data_bin(record)
     (Path(record.folder) / "dict.de.txt").unlink()
@@ -424,7 +424,8 @@ def test_a_data_bin_of_other_text_is_refused(record: BinarizedCorpus) -> None:
     tokens_path = Path(record.folder) / "test.en-de.de.bin"
     tokens_path.write_bytes(tokens_path.read_bytes()[:-2])
     with pytest.raises(
-        CorpusError, match=r"data-bin: digest .*: a data-bin of other text, or torn; rerun"
+        CorpusError,
+        match=r"data-bin: digest .*: a data-bin of other text or an incomplete data-bin",
     ):
         require_recorded_data_bin(record)
 

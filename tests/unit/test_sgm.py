@@ -58,7 +58,7 @@ def test_quotes_hide_the_end_of_a_mark_and_other_marks_are_no_segments() -> None
 def test_a_segment_without_end_is_named_with_its_line(text: str) -> None:
     with pytest.raises(
         CorpusError,
-        match=r"^a\.sgm:2: <seg id='1'> has no </seg>; the file is torn, fetch it anew$",
+        match=r"^a\.sgm:2: <seg id='1'> has no </seg>; the file is torn, fetch it again$",
     ):
         segments(text)
 

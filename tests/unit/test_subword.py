@@ -189,7 +189,7 @@ def test_a_failure_leaves_nothing_behind(text: ParallelText, tmp_path: Path) -> 
 def test_a_model_that_is_none_is_named(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "joint.model").write_bytes(content)
-    with pytest.raises(CorpusError, match=r"joint\.model: no sentencepiece model"):
+    with pytest.raises(CorpusError, match=r"joint\.model: not a sentencepiece model"):
         PieceEncoder(tmp_path / "joint.model")
 
 
@@ -336,6 +336,6 @@ def test_another_number_of_lines_than_recorded_is_refused(
     paths: list[Path], num_lines: list[int]
 ) -> None:
     with pytest.raises(
-        CorpusError, match=r"another number of lines than the \d recorded; rerun `aiayn clean`"
+        CorpusError, match=r"not \d lines, which its record says; rerun `aiayn clean`"
     ):
         list(sample_lines(paths, num_lines, 3, np.random.default_rng(1)))

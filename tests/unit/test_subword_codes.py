@@ -168,11 +168,11 @@ def test_the_vocabulary_is_what_merges_make(tmp_path: Path) -> None:
 def test_more_merges_than_the_text_yields_are_refused(
     lines: list[str], most: int, tmp_path: Path
 ) -> None:
-    """A pair must stand there twice; where no word has two characters there is none at all."""
+    """A pair must occur twice to be merged; words of a single character have no pairs."""
     text = write_train(tmp_path / "text", {"en": lines, "de": ["x"]})
     expected = (
-        r"train\.en and .*train\.de: subword\.vocabulary_size is 20 merges; this text yields"
-        rf" {most} at most"
+        r"train\.en and .*train\.de: subword\.vocabulary_size is 20 merges; expected at"
+        rf" most {most}, which this text yields"
     )
     with pytest.raises(ConfigError, match=expected):
         segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
@@ -182,7 +182,7 @@ def test_white_space_within_a_word_is_refused(tmp_path: Path) -> None:
     """Text that nobody tokenised: fairseq would split a piece there."""
     text = write_train(tmp_path / "text", {"en": ["10\u00a0km"] * 9, "de": ["x"] * 9})
     with pytest.raises(
-        CorpusError, match=r"the word '10\\xa0km' holds white space that is no blank"
+        CorpusError, match=r"the word '10\\xa0km' contains white space, where fairseq would split"
     ):
         segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
 
@@ -193,7 +193,9 @@ def test_white_space_within_a_word_of_a_test_set_is_refused(
     encoder = load_encoders(
         segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
     )["en"]
-    with pytest.raises(CorpusError, match=r"joint\.codes: the word 'a\\u2028b' holds white space"):
+    with pytest.raises(
+        CorpusError, match=r"joint\.codes: the word 'a\\u2028b' contains white space"
+    ):
         encoded_lines(encoder, ["a\u2028b"])
 
 
@@ -201,9 +203,9 @@ def test_white_space_within_a_word_of_a_test_set_is_refused(
     ("content", "message"),
     [
         (None, r"joint\.codes: no such file"),
-        (b"", r"joint\.codes: no codes of subword-nmt: .* rerun `aiayn segment`"),
-        (b"\nthe model of another library", r"joint\.codes: no codes"),
-        (b"#version: 0.2\na b\na b c\n", r"joint\.codes: no codes"),
+        (b"", r"joint\.codes: not codes of subword-nmt: .* rerun `aiayn segment`"),
+        (b"\nthe model of another library", r"joint\.codes: not codes"),
+        (b"#version: 0.2\na b\na b c\n", r"joint\.codes: not codes"),
         (b"#version: 0.2\n\xff b\n", r"joint\.codes:2: not UTF-8"),
     ],
 )

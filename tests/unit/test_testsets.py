@@ -91,7 +91,7 @@ def test_an_archive_of_another_md5_is_set_aside(
     assert read(mirror) == LINES
     assert [path.name for path in (cache / "raw").iterdir()] == ["wmt14_full.test-full.tgz.wrong"]
     assert (
-        f"expected {'0' * 32}: not the published file, or torn on its way; set aside as"
+        f"expected {'0' * 32}: not the published file, or damaged in transfer; set aside as"
         in caplog.text
     )
 
@@ -102,7 +102,7 @@ def test_an_archive_whose_text_is_not_the_published_plain_text_is_used_and_logge
     put_archive(cache, monkeypatch, LINES | {"de": ["Eins", "Zwei"]})
     assert read()["de"] == ["Eins", "Zwei"]
     assert (
-        "test set 'newstest2014' (wmt14/full) (de): another MD5 than the published plain text's"
+        "test set 'newstest2014' (wmt14/full) (de): not the MD5 of the published plain text"
         in caplog.text
     )
     assert "(wmt14/full) (en)" not in caplog.text
@@ -201,7 +201,7 @@ def test_references_of_other_test_sets_are_split_at_line_feeds_alone(
 def test_an_unknown_test_set_names_the_next_step() -> None:
     with pytest.raises(
         ScoreError,
-        match="test set 'demo_test': not a public one; give its references with --references",
+        match="test set 'demo_test': not public; give its references with --references",
     ):
         public_references("demo_test", "en-de")
 
@@ -267,5 +267,5 @@ def test_several_references_a_line_are_not_taken_for_one(
 ) -> None:
     paths = [str(tmp_path / name) for name in "ab"]
     monkeypatch.setattr(sacrebleu, "get_reference_files", lambda name, pair: paths)
-    with pytest.raises(ScoreError, match="2 references a line"):
+    with pytest.raises(ScoreError, match="2 references for each line"):
         public_references("wmt20/tworefs", "en-de")

@@ -129,7 +129,7 @@ def test_a_recipe_for_a_dead_download_says_so_and_is_rebuilt(
     assert "the text is rebuilt: from the raw text that it was made of" in caplog.text
     seen = raw.archive_by_name["news_commentary_v11"]
     assert (seen.checked_by, seen.num_lines, seen.published_num_lines) == ("sha1", 45, None)
-    assert "training-parallel-nc-v11.tgz: checked by sha1 alone; seen:" in caplog.text
+    assert "training-parallel-nc-v11.tgz: checked by sha1 only;" in caplog.text
     assert (
         "news_commentary_v11: the number of its pairs is not published; 45 are recorded"
         in caplog.text

@@ -177,8 +177,9 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
             " damaged in transfer"
         )
     if algorithm != "sha256":
-        checked = f"checked by {algorithm} only" if expected else "NOT checked: none is published"
-        _LOG.warning("%s: checksum %s; %d bytes, sha256 %s", place, checked, num_bytes, sha256)
+        weaker = f"checked by {algorithm} only"
+        checked = weaker if expected else "NOT checked: no checksum is published"
+        _LOG.warning("%s: %s; %d bytes, sha256 %s", place, checked, num_bytes, sha256)
     return FoundFile(path, url, num_bytes, sha256, algorithm, published.edition)
 
 
