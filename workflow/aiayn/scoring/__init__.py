@@ -1,4 +1,4 @@
-"""From translations to scores, seeds and verdicts.
+"""Turns translations into scores, summaries over seeds and verdicts.
 
-Needs neither torch nor fairseq (pyproject.toml, contract `core`).
+Does not need torch or fairseq (pyproject.toml, contract `core`).
 """

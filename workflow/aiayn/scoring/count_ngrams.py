@@ -1,28 +1,27 @@
-"""Turns words into BLEU's sufficient statistics, and these into one number (Papineni et al. 2002,
-orders 1 to 4).
+"""Turns words into BLEU's sufficient statistics, and statistics into BLEU (Papineni et al. 2002).
 
 Statistics are an integer array of shape (num_segments, 10), columns in sacreBLEU's order:
-hypothesis length, reference length, matched 1- to 4-grams, hypothesis 1- to 4-grams. Any sum of
-rows is a corpus.
+hypothesis length, reference length, matched 1- to 4-grams, hypothesis 1- to 4-grams. The sum of any
+rows is the statistics of a corpus of these segments.
 
-multi-bleu.perl and fairseq-score agree on this arithmetic and differ in what a word is:
+multi-bleu.perl and fairseq-score agree on this arithmetic but have different words:
 
 | | multi-bleu.perl | fairseq-score |
 |---|---|---|
-| words are separated by | ASCII white space (perl's `split` of bytes): a no-break space joins | Unicode white space |
-| an empty line counts | no word | one word, the end of sentence; two empty lines match |
+| words are separated by | ASCII white space (perl's `split` of bytes) | Unicode white space |
+| words in an empty line | 0 | 1, the end of sentence; two empty lines match |
 | `<unk>` in the reference | is a word | never matches |
 | `<pad>` first, `</s>` or `<pad>` last | are words | are trimmed |
 | -lc | ASCII letters only | not used here |
 
-sacreBLEU's compute_bleu without smoothing is the arithmetic of both; only where multi-bleu.perl
-dies (no hypothesis has a word) there is 0 instead.
+sacreBLEU's compute_bleu without smoothing has the same arithmetic. The only difference: where
+multi-bleu.perl dies because the hypotheses have no words, BLEU is 0 here.
 
-One thing of fairseq-score is omitted: libbleu.cpp compares hashes of n-grams, taken over the bytes
-of the words' numbers as `char`. Where that type is signed, as on x86, many bigrams share a hash
-(`il faut` and `faut il`, in one text), and up to 0.01 BLEU too much is printed; tests/oracle shows
-that nothing else differs. Here an n-gram is its words.
-"""  # noqa: E501
+A defect of fairseq-score is not repeated: libbleu.cpp compares hashes of n-grams, computed over the
+bytes of the words' numbers as `char`. If that type is signed, as on x86, many bigrams share a hash
+(`il faut` and `faut il`, for example), and BLEU is up to 0.01 too high. tests/oracle shows that
+nothing else differs. Here n-grams are compared by their words.
+"""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -41,17 +40,18 @@ _UNKNOWN_IN_REFERENCE = "<unk> of the reference"  # holds blanks, so it equals n
 
 
 def perl_words(line: bytes) -> list[bytes]:
-    """Words as multi-bleu.perl finds them: perl's `split` and Python's on bytes both know ASCII
-    white space alone.
+    """Return the words of multi-bleu.perl.
+
+    perl's `split` and Python's `bytes.split` both split at ASCII white space only.
     """
     return line.split()
 
 
 def fairseq_words(line: str, *, is_reference: bool) -> list[str]:
-    """Words as fairseq-score finds them (Dictionary.encode_line, then bleu_trim in libbleu.cpp).
+    """Return the words of fairseq-score (Dictionary.encode_line, then bleu_trim in libbleu.cpp).
 
-    `<pad>` in front is trimmed, `<pad>` and `</s>` behind; the list is never empty: it keeps the
-    end of an empty line.
+    `<pad>` is trimmed at the beginning, `<pad>` and `</s>` at the end. The list is never empty: an
+    empty line keeps its `</s>`.
     """
     words, begin = [*line.split(), "</s>"], 0
     while words[begin] == "<pad>":
@@ -67,8 +67,9 @@ def fairseq_words(line: str, *, is_reference: bool) -> list[str]:
 def segment_statistics(
     hypotheses: Sequence[Sequence[Hashable]], references: Sequence[Sequence[Hashable]]
 ) -> Statistics:
-    """Sufficient statistics of each segment, shape (num_segments, 10); a match is clipped at the
-    reference's count.
+    """Return the sufficient statistics of each segment, shape (num_segments, 10).
+
+    The matches of an n-gram are clipped at its count in the reference.
     """
     rows = []
     for hypothesis, reference in zip(hypotheses, references, strict=True):
@@ -82,10 +83,8 @@ def segment_statistics(
 
 
 def corpus_bleu(statistics: Statistics, *, smooth_method: str = "none") -> "BLEUScore":
-    """BLEU in percent of the summed segments, with its precisions, brevity penalty, lengths and
-    ratio.
-    """
-    from sacrebleu.metrics.bleu import BLEU  # 0.1 s, which every training and decoding would pay
+    """Return BLEU in percent over all segments, with precisions, brevity penalty and lengths."""
+    from sacrebleu.metrics.bleu import BLEU  # here, as it takes 0.1 s, also in training
 
     sums = statistics.sum(axis=0).tolist()
     hypothesis_length, reference_length = sums[:2]
@@ -96,5 +95,5 @@ def corpus_bleu(statistics: Statistics, *, smooth_method: str = "none") -> "BLEU
 
 
 def _count_by_ngram(words: Sequence[Hashable], order: int) -> Counter[tuple[Hashable, ...]]:
-    # The shifted copies end at different places on purpose: the shortest is the last n-gram's.
+    # zip ends with the shortest of the shifted copies, at the last n-gram.
     return Counter(zip(*(words[start:] for start in range(order)), strict=False))

@@ -1,18 +1,27 @@
-"""Lists the definitions of BLEU, and chrF, as data: the one place where a definition is added.
+"""Lists the definitions of BLEU and chrF as data.
 
-| metric | procedure |
-|---|---|
-| bleu_tok_moses | tokenizer.perl before 2018-11, then multi-bleu.perl |
-| bleu_tok_moses_lc | the same, multi-bleu.perl -lc (ASCII letters: it reads bytes) |
-| bleu_tok_compound_split | tokenizer, hyphenated words split on both sides, multi-bleu: the paper's En-De (2017) |
-| bleu_tok_compound_split_2018 | the same, hypotheses first through replace-unicode-punctuation.perl: T2T since 2018 |
-| bleu_tok_compound_split_quotes | the same, the reference too: the "tweaked" reference with plain quotes |
-| bleu_fairseq | tokenizer, then fairseq-score's arithmetic |
-| bleu_as_given | fairseq-score's arithmetic on the tokens as given: text published as tokens, `@@ ` removed |
-| bleu_sacre_13a, _13a_lc, bleu_sacre_intl, chrf | sacreBLEU's own; the lower-cased one is NVIDIA's |
-| bleu_sacre_zh, _ja_mecab, _ko_mecab | sacreBLEU's own for Chinese, Japanese, Korean, which 13a does not split |
+- bleu_tok_moses: tokenizer.perl before 2018-11, then multi-bleu.perl.
+- bleu_tok_moses_lc: the same with multi-bleu.perl -lc (ASCII letters only, because it reads bytes).
+- bleu_tok_compound_split: like bleu_tok_moses, with hyphenated words split on both sides; the
+  paper's En-De (2017).
+- bleu_tok_compound_split_2018: the same, with replace-unicode-punctuation.perl on the hypotheses;
+  T2T since 2018.
+- bleu_tok_compound_split_quotes: the same, with that script also on the reference; the "tweaked"
+  reference with plain quotes.
+- bleu_fairseq: tokenizer.perl, then fairseq-score's arithmetic.
+- bleu_as_given: fairseq-score's arithmetic on the given tokens, for text published as tokens,
+  `@@ ` removed.
+- bleu_sacre_13a, bleu_sacre_13a_lc (NVIDIA's), bleu_sacre_intl, chrf: sacreBLEU's own.
+- bleu_sacre_zh, bleu_sacre_ja_mecab, bleu_sacre_ko_mecab: sacreBLEU's own for Chinese, Japanese and
+  Korean, which 13a does not split.
 
-"""  # noqa: E501
+To add a definition, add an entry to `PROCEDURE_BY_METRIC`, or to `SACREBLEU_OPTIONS_BY_METRIC` if
+sacreBLEU computes it, and a line above. For example, lower-cased compound-split BLEU would be
+
+    "bleu_tok_compound_split_lc": Procedure(case="lc-ascii", split="at-at"),
+
+and `aiayn score --metrics bleu_tok_compound_split_lc` would print it with its signature.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -22,8 +31,9 @@ Treatment = Literal["raw", "replace-unicode-punctuation"]
 
 @dataclass(frozen=True, kw_only=True)
 class Procedure:
-    """How hypotheses and references are treated before n-grams are counted; a signature prints the
-    values.
+    """The treatment of hypotheses and references before n-grams are counted.
+
+    The values appear in the signature of a score.
     """
 
     case: Literal["mixed", "lc-ascii"] = "mixed"
@@ -45,7 +55,7 @@ PROCEDURE_BY_METRIC = {
     "bleu_fairseq": Procedure(count="fairseq-score"),
     "bleu_as_given": Procedure(tok="none", count="fairseq-score"),
 }
-# Arguments of sacreBLEU's BLEU; None for its chrF.
+# The arguments of sacreBLEU's BLEU; None for its chrF.
 SACREBLEU_OPTIONS_BY_METRIC: dict[str, dict[str, object] | None] = {
     "bleu_sacre_13a": {"tokenize": "13a"},
     "bleu_sacre_13a_lc": {"tokenize": "13a", "lowercase": True},
@@ -55,16 +65,15 @@ SACREBLEU_OPTIONS_BY_METRIC: dict[str, dict[str, object] | None] = {
     "bleu_sacre_ja_mecab": {"tokenize": "ja-mecab"},
     "bleu_sacre_ko_mecab": {"tokenize": "ko-mecab"},
 }
-# sacreBLEU's choice of a tokeniser by the target language, where it is not 13a.
+# sacreBLEU's metric for target languages that it does not score with 13a.
 SACREBLEU_METRIC_BY_LANGUAGE = {
     "zh": "bleu_sacre_zh",
     "ja": "bleu_sacre_ja_mecab",
     "ko": "bleu_sacre_ko_mecab",
 }
-CASE_SUFFIX = "_lc"  # of definitions that ignore case
-COMPOUND_SPLIT_LANGUAGES = (
-    "de",
-)  # get_ende_bleu.sh; no procedure is published for the paper's En-Fr
+CASE_SUFFIX = "_lc"  # ends the names of definitions that ignore case
+# From get_ende_bleu.sh; no procedure is published for the paper's En-Fr.
+COMPOUND_SPLIT_LANGUAGES = ("de",)
 ALL_METRICS: tuple[str, ...] = (*PROCEDURE_BY_METRIC, *SACREBLEU_OPTIONS_BY_METRIC)
 METRICS = tuple(
     metric for metric in ALL_METRICS if metric not in SACREBLEU_METRIC_BY_LANGUAGE.values()

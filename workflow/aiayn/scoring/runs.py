@@ -1,6 +1,4 @@
-"""Finds the state of a training from its record and its attempts: also while it runs, or after it
-failed.
-"""
+"""Finds the state of a training from its record and its attempts, also while it is running."""
 
 from pathlib import Path
 from typing import Literal
@@ -21,11 +19,11 @@ STATUS_BY_OUTCOME: dict[str, Status] = {
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a training. `update` is the newest known, of `updates` at most; `reason`: why it
-    is not finished.
+    """The state of a training; `reason` says why it is not finished.
 
-    `running` is a start without an end; a run that was killed has this state too, until its next
-    attempt. `outdated` was trained under another spec than the config now holds.
+    `update` is the newest known update out of `updates`. A `running` training has started but not
+    ended; a killed run also has this state until its next attempt. An `outdated` run was trained
+    with another spec than the present config's.
     """
 
     status: Status
@@ -44,22 +42,23 @@ def find_run_state(
     train: TrainRecord | None,
     runs_folder: Path,
 ) -> RunState:
-    """Return the state of a training: by its record if there is one, else by the newest attempt
-    below `runs_folder`.
+    """Return the state of a training, by its record or else its newest attempt in `runs_folder`.
 
     Raises:
-        RecordError: if an attempts.jsonl holds a line that is no event.
+        RecordError: if a line of an attempts.jsonl is not an event.
     """
     if train is not None:
-        is_current = is_trained_as(train, training)
+        status: Status = "finished"
+        reason = ""
+        if not is_trained_as(train, training):
+            status = "outdated"
+            reason = "trained with another spec than the present config's; run `snakemake`"
         return RunState(
-            status="finished" if is_current else "outdated",
+            status=status,
             run=train.run,
             update=train.updates,
             updates=training.updates,
-            reason=""
-            if is_current
-            else "trained under another spec than the config holds; run `snakemake`",
+            reason=reason,
         )
     folders = sorted(runs_folder.glob(f"{corpus}-{system}-seed{seed}-*"))
     folder_events = [(folder, read_events(folder)) for folder in folders]
@@ -82,7 +81,7 @@ def _state_of_attempts(folder: Path, events: list[Event], updates: int) -> RunSt
     if isinstance(last, Started):
         log = read_log_tail(folder / LOG_NAME)
         update = max(last.update, (log and log.update) or 0)
-        reason = f"attempt {last.attempt} on {last.host} began {last.time}, no end noted"
+        reason = f"attempt {last.attempt} on {last.host} began {last.time}, no end recorded"
         return RunState(
             status="running", run=folder.name, update=update, updates=updates, reason=reason
         )

@@ -1,15 +1,14 @@
-"""Turns one hypothesis file into BLEU and chrF under every definition, each number with its
-signature (section 6.1).
+"""Turns a file of hypotheses into BLEU and chrF by every definition (section 6.1).
 
-The paper's Tables 2 and 3 print tokenised BLEU, later work sacreBLEU. On one file the two lie up to
-three points apart (HAT, En-Fr: 41.8 and 38.9), so a number leaves with the name and the signature
-of its definition, and different definitions are never subtracted.
+The paper's Tables 2 and 3 print tokenised BLEU, later work prints sacreBLEU. For the same file the
+two differ by up to three points (HAT, En-Fr: 41.8 and 38.9). So each number has the name and
+signature of its definition, and numbers of different definitions are never subtracted.
 
 The definitions are in `aiayn.scoring.definitions`. Hypotheses and references are detokenised lines,
-but for `bleu_as_given`: see `outputs.system_output`. Our signatures follow sacreBLEU's grammar:
-`tok` and `lang` are the tokenizer and its language, `split` is what becomes of hyphens, `ref` and
-`hyp` are how each text was changed before, `count` is whose definition of a word and of an empty
-line (see `count_ngrams`), `refs` is the beginning of the references' sha256.
+except for `bleu_as_given` (see `outputs.system_output`). Our signatures follow sacreBLEU's grammar:
+`tok` and `lang` are the tokenizer and its language, `split` is the treatment of hyphens, `ref` and
+`hyp` are earlier changes of each text, `count` names the program that defines words and empty lines
+(see `count_ngrams`), and `refs` is the beginning of the references' sha256.
 """
 
 import functools
@@ -31,7 +30,6 @@ from aiayn.data.text.tokenize_moses import (
 from aiayn.errors import ScoreError, did_you_mean
 from aiayn.records import ScoreRecord
 from aiayn.scoring.count_ngrams import (
-    Statistics,
     corpus_bleu,
     fairseq_words,
     perl_words,
@@ -49,35 +47,28 @@ from aiayn.scoring.definitions import (
 )
 
 SACREBLEU_BY_METRIC: dict[str, Callable[[], BLEU | CHRF]] = {
-    # force: `aiayn.scoring.outputs.system_output` checks the form of text; sacreBLEU only warns, of
-    # full stops alone.
+    # force: no warning about tokenised text, which `outputs.system_output` checks more thoroughly.
     metric: CHRF if options is None else functools.partial(BLEU, force=True, **options)
     for metric, options in SACREBLEU_OPTIONS_BY_METRIC.items()
 }
-_SHA256_DIGITS = 12  # of the references' digest in a signature
+_SHA256_DIGITS = 12  # the length of the references' digest in a signature
 
 
 class Text:
-    """Hypotheses or references of a test set; each tokenisation is computed once, however many
-    metrics use it.
-    """
+    """The hypotheses or references of a test set; all metrics share each tokenisation."""
 
     def __init__(self, lines: Sequence[str], language: str) -> None:
-        """Keep the lines (detokenised, or as given) and the two-letter language of the
-        tokenizer.
-        """
+        """Keep the lines (detokenised, or as given) and the tokenizer's two-letter language."""
         self.lines = lines
         self.language = language
         self._tokenized_by_treatment: dict[Treatment, list[str]] = {}
 
     def tokenized(self, treatment: Treatment) -> list[str]:
-        """Moses tokens joined by blanks, after `treatment` of the raw lines."""
+        """Return Moses tokens joined by blanks, after `treatment` of the raw lines."""
         if treatment not in self._tokenized_by_treatment:
-            lines = (
-                self.lines
-                if treatment == "raw"
-                else [replace_unicode_punctuation(line) for line in self.lines]
-            )
+            lines = self.lines
+            if treatment == "replace-unicode-punctuation":
+                lines = [replace_unicode_punctuation(line) for line in lines]
             self._tokenized_by_treatment[treatment] = tokenize_lines(lines, self.language)
         return self._tokenized_by_treatment[treatment]
 
@@ -92,13 +83,17 @@ def score_hypotheses(
     hypotheses_sha256: str | None = None,
     references_sha256: str | None = None,
 ) -> list[ScoreRecord]:
-    """Return one record a metric, in the order given; values in percent.
+    """Return a record for each metric, in the given order; values are in percent.
 
-    The two sha256 are of files, by default `lines_sha256` of what is given.
+    The two digests are the files' SHA-256, by default `lines_sha256` of the lines.
 
     Raises:
-        ScoreError: the two sides do not have the same number of lines, or none; a metric is
-            unknown, or is not defined for the target language.
+        ScoreError: if the two sides differ in their number of lines or are empty; if a metric is
+            unknown or is not defined for the target language.
+
+    Example:
+        `score_hypotheses(["Ja."], ["Ja."], metrics=["bleu_sacre_13a"], target_language="de",
+        testset="mine")`
     """
     _check_lines(hypotheses, references, testset)
     for metric in metrics:
@@ -122,16 +117,16 @@ def score_hypotheses(
 
 
 def lines_sha256(lines: Sequence[str]) -> str:
-    """Return the digest of lines as a file holds them, each ended by LF."""
+    """Return the SHA-256 of a file with these lines, each ended by LF."""
     return hashlib.sha256("".join(f"{line}\n" for line in lines).encode("utf-8")).hexdigest()
 
 
 def default_metrics(target_language: str, is_segmented: bool) -> list[str]:
     """Return all metrics that are defined for a corpus, in the order of METRICS.
 
-    For text published tokenised, lower-cased and segmented (`is_segmented`) it is `bleu_as_given`
-    alone: the raw lines that every other definition starts from do not exist. For Chinese, Japanese
-    and Korean it is the BLEU that sacreBLEU uses for them, and chrF.
+    For text published tokenised, lower-cased and segmented (`is_segmented`) this is only
+    `bleu_as_given`, because the raw lines of the other definitions do not exist. For Chinese,
+    Japanese and Korean these are sacreBLEU's choice of BLEU, and chrF.
     """
     if is_segmented:
         return ["bleu_as_given"]
@@ -145,17 +140,15 @@ def default_metrics(target_language: str, is_segmented: bool) -> list[str]:
 
 
 def sacrebleu_scorer(metric: str) -> BLEU | CHRF:
-    """Return sacreBLEU's object of a metric.
+    """Return sacreBLEU's scorer of a metric.
 
     Raises:
         ScoreError: if the packages that its tokeniser needs are not installed.
     """
     try:
         return SACREBLEU_BY_METRIC[metric]()
-    except (
-        ImportError,
-        RuntimeError,
-    ) as error:  # sacreBLEU raises either where MeCab or its dictionary lacks
+    # sacreBLEU raises ImportError or RuntimeError if MeCab or its dictionary is missing.
+    except (ImportError, RuntimeError) as error:
         language = metric.removeprefix("bleu_sacre_").partition("_")[0]
         raise ScoreError(
             f"metric {metric!r}: sacreBLEU's tokeniser is not installed"
@@ -164,32 +157,24 @@ def sacrebleu_scorer(metric: str) -> BLEU | CHRF:
 
 
 def procedure_bleu(procedure: Procedure, hypotheses: Text, references: Text) -> BLEUScore:
-    """BLEU of a corpus with precisions, brevity penalty and lengths, whether or not the procedure
-    is a metric there.
-    """
-    return corpus_bleu(_procedure_statistics(procedure, hypotheses, references))
-
-
-def _procedure_statistics(procedure: Procedure, hypotheses: Text, references: Text) -> Statistics:
-    return segment_statistics(
-        _words(procedure, hypotheses, procedure.hyp, is_reference=False),
-        _words(procedure, references, procedure.ref, is_reference=True),
+    """Return a corpus's BLEU by any procedure, with precisions, brevity penalty and lengths."""
+    return corpus_bleu(
+        segment_statistics(
+            _words(procedure, hypotheses, procedure.hyp, is_reference=False),
+            _words(procedure, references, procedure.ref, is_reference=True),
+        )
     )
 
 
 def _words(
     procedure: Procedure, text: Text, treatment: Treatment, *, is_reference: bool
 ) -> Sequence[Sequence[Hashable]]:
-    lines = [
-        line.encode("utf-8")
-        for line in (text.lines if procedure.tok == "none" else text.tokenized(treatment))
-    ]
+    tokenized = text.lines if procedure.tok == "none" else text.tokenized(treatment)
+    lines = [line.encode("utf-8") for line in tokenized]
     if procedure.split == "at-at":
         lines = [split_compounds(line) for line in lines]
     if procedure.case == "lc-ascii":
-        lines = [
-            line.lower() for line in lines
-        ]  # of bytes: ASCII letters alone, as perl's lc does there
+        lines = [line.lower() for line in lines]  # on bytes: ASCII letters only, like perl's lc
     if procedure.count == "fairseq-score":
         return [fairseq_words(line.decode("utf-8"), is_reference=is_reference) for line in lines]
     return [perl_words(line) for line in lines]
@@ -198,21 +183,24 @@ def _words(
 def _procedure_signature(
     procedure: Procedure, language: str, testset: str, references_sha256: str
 ) -> str:
-    fields: dict[str, object] = {"nrefs": 1, "test": testset}
-    if procedure.tok != "none":
-        fields |= {"lang": language}
-    fields |= {"case": procedure.case, "eff": "no", "tok": procedure.tok, "split": procedure.split}
-    fields |= {
+    is_tokenised = procedure.tok != "none"
+    fields = {
+        "nrefs": "1",
+        "test": testset,
+        "lang": language if is_tokenised else None,
+        "case": procedure.case,
+        "eff": "no",
+        "tok": procedure.tok,
+        "split": procedure.split,
         "ref": procedure.ref,
         "hyp": procedure.hyp,
         "count": procedure.count,
         "smooth": "none",
+        "refs": references_sha256[:_SHA256_DIGITS],
+        "sacremoses": sacremoses.__version__ if is_tokenised else None,
+        "version": sacrebleu_version,
     }
-    fields |= {"refs": references_sha256[:_SHA256_DIGITS]}
-    if procedure.tok != "none":
-        fields |= {"sacremoses": sacremoses.__version__}
-    fields |= {"version": sacrebleu_version}
-    return "|".join(f"{key}:{value}" for key, value in fields.items())
+    return "|".join(f"{key}:{value}" for key, value in fields.items() if value is not None)
 
 
 def _score_and_signature(
@@ -235,13 +223,13 @@ def _score_and_signature(
 def _check_lines(hypotheses: Sequence[str], references: Sequence[str], testset: str) -> None:
     if len(hypotheses) != len(references):
         raise ScoreError(
-            f"{testset}: {len(hypotheses)} hypotheses, {len(references)} references; expected one"
-            " line a segment in both, split at LF alone; rerun `decode`, or name the references"
-            " that belong to these hypotheses"
+            f"{testset}: {len(hypotheses)} hypotheses, {len(references)} references; expected a"
+            " line for each segment in both; rerun `decode`, or name the references of these"
+            " hypotheses"
         )
     if not references:
         raise ScoreError(
-            f"{testset}: no hypotheses and no references; expected at least one line; check both"
+            f"{testset}: no hypotheses and no references; expected at least 1 line; check both"
             " files"
         )
 
@@ -269,8 +257,6 @@ def _is_defined(metric: str, target_language: str) -> bool:
 
 def _languages(metric: str) -> tuple[str, ...]:
     if metric in SACREBLEU_METRIC_BY_LANGUAGE.values():
-        return tuple(
-            language for language, of_it in SACREBLEU_METRIC_BY_LANGUAGE.items() if of_it == metric
-        )
+        return tuple(k for k, value in SACREBLEU_METRIC_BY_LANGUAGE.items() if value == metric)
     is_split = PROCEDURE_BY_METRIC[metric].split == "at-at"
     return COMPOUND_SPLIT_LANGUAGES if is_split else MOSES_LANGUAGES

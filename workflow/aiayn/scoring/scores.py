@@ -1,11 +1,11 @@
-"""Turns the records of score and perplexity into one tidy frame, scores.tsv: a line a number.
+"""Turns the records of score and perplexity into a tidy frame, scores.tsv, a line for each number.
 
-A record of perplexity gives bits a subword, too (log2 of it), bits a word and, for a model with
-attention over the source, the lowest entropy of any of its heads and the bits lost without that
-attention. A BLEU gives its brevity penalty, too.
+A perplexity record also gives bits per subword (its log2), bits per word and, for a model with
+cross-attention, the lowest entropy of any head and the bits lost without that attention. A BLEU
+also gives its brevity penalty.
 
-A number enters only together with the training that it belongs to: a score of an earlier run of the
-same name, left on disk while the system is trained again, is not shown as the new one's.
+A number is read together with the record of its training. So an old score that is still on disk
+while its system is trained again is not shown as the new training's score.
 """
 
 import math
@@ -53,18 +53,16 @@ SUMMARY_COLUMNS = (
     "ci_low",
     "ci_high",
 )
+# From a `PerplexityRecord`.
 BITS_METRIC, WORD_BITS_METRIC = "bits_per_subword", "bits_per_word"
-ENTROPY_METRIC, BITS_LOST_METRIC = (
-    "lowest_cross_attention_entropy",
-    "bits_lost_uniform",
-)  # of `PerplexityRecord`
+ENTROPY_METRIC, BITS_LOST_METRIC = "lowest_cross_attention_entropy", "bits_lost_uniform"
 TrainingKey = tuple[str, str, int]  # corpus, system, seed
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
 _Line = tuple[str | int | float, ...]
 
 
 def training_key(evaluation: Evaluation) -> TrainingKey:
-    """Return (corpus, system, seed): the training that an evaluation is of."""
+    """Return (corpus, system, seed): the training that an evaluation belongs to."""
     return (evaluation.corpus, evaluation.system, evaluation.seed)
 
 
@@ -76,11 +74,10 @@ def read_trainings(
     runs_folder: Path,
     so_far: bool,
 ) -> dict[TrainingKey, TrainRecord]:
-    """Return the records of finished trainings, as `read_train_record`; `so_far` leaves out those
-    that are not there.
+    """Read the records of finished trainings; with `so_far`, leave out missing records.
 
     Raises:
-        RecordError: if a record is missing (unless `so_far`), torn, or of another training.
+        RecordError: if a record is missing (without `so_far`), torn, or of another training.
     """
     train_by_key: dict[TrainingKey, TrainRecord] = {}
     for key in keys:
@@ -89,10 +86,10 @@ def read_trainings(
         if so_far and not path.exists():
             continue
         train = read_train_record(path, runs_folder)
-        found = (train.corpus, train.system, train.seed)
-        if found != key:
+        recorded_key = (train.corpus, train.system, train.seed)
+        if recorded_key != key:
             raise RecordError(
-                f"{path}: is of {found}, expected {key}; delete it and rerun `snakemake`"
+                f"{path}: record of {recorded_key}, expected {key}; delete it and rerun `snakemake`"
             )
         train_by_key[key] = train
     return train_by_key
@@ -109,12 +106,12 @@ def collect_scores(
 ) -> pd.DataFrame:
     """Return the frame of all numbers, columns SCORE_COLUMNS, in the order of evaluations.
 
-    The records of a training lie in its folder of `folder_by_key`. `so_far` leaves out what is
-    missing or stale. Scores that are not `is_trusted` are left out.
+    `folder_by_key` has the results folder of each training. With `so_far`, missing and stale
+    records are left out. `is_trusted` decides which scores are included.
 
     Raises:
-        RecordError: if a record is missing or of another run (unless `so_far`), or torn.
-        ScoreError: if one number occurs twice.
+        RecordError: if a record is missing or of another run (without `so_far`), or torn.
+        ScoreError: if a number occurs twice.
     """
     lines: list[_Line] = []
     for evaluation in evaluations:
@@ -138,44 +135,44 @@ def tidy_frame(lines: Iterable[_Line]) -> pd.DataFrame:
     """Return lines as a frame with exactly SCORE_COLUMNS.
 
     Raises:
-        ScoreError: if one (corpus, system, seed, average, testset, metric) has two lines.
+        ScoreError: if two lines have the same corpus, system, seed, average, testset and metric.
     """
     frame = pd.DataFrame(list(lines), columns=list(SCORE_COLUMNS))
     key_columns = ["corpus", "system", "seed", "average", "testset", "metric"]
     repeated = frame[frame.duplicated(key_columns)]
     if len(repeated):
         name = ", ".join(str(value) for value in repeated.iloc[0][key_columns])
-        raise ScoreError(f"({name}): two scores in one record; expected one; rerun `score`")
+        raise ScoreError(
+            f"({name}): two scores in a record; expected a single score; rerun `score`"
+        )
     return frame
 
 
 def values_by_number(
     scores: pd.DataFrame,
 ) -> dict[tuple[tuple[str, ...], str], tuple[dict[int, float], tuple[str, ...]]]:
-    """Return by (corpus, system, average, test set) and metric: values by seed in rising order, and
-    signatures.
+    """Return values by seed, in rising order, and signatures, for each cell and metric.
+
+    A cell is (corpus, system, average, test set).
     """
     numbers = {}
-    for (*place, metric), group in scores.groupby(
-        ["corpus", "system", "average", "testset", "metric"], sort=False
-    ):
+    for (*cell, metric), group in scores.groupby(list(SUMMARY_COLUMNS[:5]), sort=False):
         pairs = sorted(zip(group["seed"], group["value"], strict=True))
         values = {int(seed): float(value) for seed, value in pairs}
-        numbers[tuple(map(str, place)), str(metric)] = (
-            values,
-            tuple(sorted(set(group["signature"]))),
-        )
+        signatures = tuple(sorted(set(group["signature"])))
+        numbers[tuple(map(str, cell)), str(metric)] = (values, signatures)
     return numbers
 
 
 def read_of_run(
     path: Path, record_type: type[_AnyRecord], train: TrainRecord | None, *, so_far: bool
 ) -> _AnyRecord | None:
-    """Return the record if it is of this training's run; `so_far` None if it is missing or of
-    another run.
+    """Read a record of this training's run.
+
+    With `so_far`, return None if the record is missing or belongs to another run.
 
     Raises:
-        RecordError: without `so_far`, if it is missing or of another run; if it is torn.
+        RecordError: if the record is missing or belongs to another run (without `so_far`), or torn.
     """
     if so_far and (train is None or not path.exists()):
         return None
@@ -185,8 +182,8 @@ def read_of_run(
         return record
     if so_far:
         return None
-    expected = "no training record" if train is None else f"the training record is of {train.run!r}"
-    raise RecordError(f"{path}: is of run {run!r}, but {expected}; rerun `snakemake`")
+    expected = "no training record" if train is None else f"run {train.run!r}, as its training"
+    raise RecordError(f"{path}: record of run {run!r}, expected {expected}; rerun `snakemake`")
 
 
 def _lines(
@@ -196,53 +193,45 @@ def _lines(
     expected, _ = split_alpha(evaluation.testset)
     if record.testset != expected:
         raise RecordError(
-            f"{path}: is of test set {record.testset!r}, expected {expected!r}; rerun `snakemake`"
+            f"{path}: record of test set {record.testset!r}, expected {expected!r}; rerun"
+            " `snakemake`"
         )
-    made = record.provenance
-    commit = f"{made.commit}+dirty" if made.is_dirty else made.commit
-    key = (
-        evaluation.corpus,
-        evaluation.system,
-        evaluation.seed,
-        evaluation.average,
-        evaluation.testset,
-    )
+    provenance = record.provenance
+    commit = f"{provenance.commit}+dirty" if provenance.is_dirty else provenance.commit
+    lines: list[_Line] = []
+
+    def add(metric: str, value: float | None, signature: str, sha256: str) -> None:
+        if value is not None:
+            key = (*training_key(evaluation), evaluation.average, evaluation.testset)
+            lines.append((*key, metric, value, signature, sha256, record.run, commit))
+
     if isinstance(record, PerplexityRecord):
         bits, entropies = math.log2(record.value), record.cross_attention_entropy
-        value_by_metric = {
-            PERPLEXITY_METRIC: record.value,
-            BITS_METRIC: bits,
-            WORD_BITS_METRIC: bits * record.num_tokens / record.num_words
-            if record.num_words
-            else None,
-            ENTROPY_METRIC: min(map(min, entropies)) if entropies else None,
-            BITS_LOST_METRIC: record.bits_lost_uniform,
-        }
-        return [
-            (*key, metric, value, record.signature, "", record.run, commit)
-            for metric, value in value_by_metric.items()
-            if value is not None
-        ]
-    return [
-        (*key, metric, value, score.signature, score.hypotheses_sha256, record.run, commit)
-        for score in record.scores
+        word_bits = bits * record.num_tokens / record.num_words if record.num_words else None
+        lowest_entropy = min(map(min, entropies)) if entropies else None
         for metric, value in (
-            (score.metric, score.value),
-            (brevity_metric(score.metric), score.brevity_penalty),
-        )
-        if value is not None
-    ]
+            (PERPLEXITY_METRIC, record.value),
+            (BITS_METRIC, bits),
+            (WORD_BITS_METRIC, word_bits),
+            (ENTROPY_METRIC, lowest_entropy),
+            (BITS_LOST_METRIC, record.bits_lost_uniform),
+        ):
+            add(metric, value, record.signature, "")
+        return lines
+    for score in record.scores:
+        sha256 = score.hypotheses_sha256
+        add(score.metric, score.value, score.signature, sha256)
+        add(brevity_metric(score.metric), score.brevity_penalty, score.signature, sha256)
+    return lines
 
 
 def brevity_metric(metric: str) -> str:
-    """Return what the brevity penalty in a BLEU is called among the metrics."""
+    """Return the metric's name for the brevity penalty of a BLEU."""
     return f"brevity_penalty_of_{metric}"
 
 
 def summarise_frame(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return summary.tsv's frame, columns SUMMARY_COLUMNS: a line for each evaluation and metric,
-    over its seeds.
-    """
+    """Return summary.tsv's frame, columns SUMMARY_COLUMNS: a line for each cell and metric."""
     keys = list(SUMMARY_COLUMNS[:5])
     lines = []
     for key, group in scores.groupby(keys, sort=False):

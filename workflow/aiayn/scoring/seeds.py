@@ -1,6 +1,4 @@
-"""Turns the values of several seeds into mean, standard deviation and t-interval; fewer than three
-have no interval.
-"""
+"""Turns the values of several seeds into mean, standard deviation and t-interval."""
 
 import math
 import statistics
@@ -12,15 +10,14 @@ from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
 from aiayn.errors import ScoreError
 
 CONFIDENCE = 0.95
-MIN_SEEDS_OF_INTERVAL = (
-    3  # of two, it is 9 standard deviations to either side: the two values say more
-)
+# With two seeds, the interval would be 9 standard deviations to either side.
+MIN_SEEDS_OF_INTERVAL = 3
 
 
 class SeedSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Values over seeds: `sd` has n - 1 below it, `half_width` is the 95 % t-interval's.
+    """A summary over seeds: `sd` with divisor n - 1, and half the width of the 95 % t-interval.
 
-    One seed has no `sd`, fewer than MIN_SEEDS_OF_INTERVAL have no `half_width`: None.
+    `sd` is None for a single seed, `half_width` for fewer than MIN_SEEDS_OF_INTERVAL.
     """
 
     num_seeds: int
@@ -30,9 +27,7 @@ class SeedSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def t_half_width(values: Sequence[float]) -> float:
-    """Return half the width of the two-sided t-interval of the mean of two values or more, at
-    CONFIDENCE.
-    """
+    """Return half the width of the two-sided t-interval of the mean of 2 or more values."""
     quantile = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2))
     return quantile * statistics.stdev(values) / math.sqrt(len(values))
 
@@ -41,15 +36,16 @@ def summarise_seeds(values: Sequence[float]) -> SeedSummary:
     """Return the summary of one or more values.
 
     Raises:
-        ScoreError: for no value at all.
+        ScoreError: if `values` is empty.
     """
     if not values:
         raise ScoreError("no seed has a value: nothing to summarise; run `snakemake`")
+    half_width = t_half_width(values) if len(values) >= MIN_SEEDS_OF_INTERVAL else None
     return SeedSummary(
         num_seeds=len(values),
-        mean=statistics.mean(values),  # exact: that of equal values is their value
+        mean=statistics.mean(values),  # exact: the mean of equal values is their value
         sd=statistics.stdev(values) if len(values) > 1 else None,
-        half_width=t_half_width(values) if len(values) >= MIN_SEEDS_OF_INTERVAL else None,
+        half_width=half_width,
     )
 
 
@@ -68,6 +64,6 @@ def paired_differences(
     if not common:
         seeds = f"seeds {sorted(value_by_seed)} and {sorted(reference_by_seed)}"
         raise ScoreError(
-            f"{seeds}: no common seed, expected one or more; train both with the same seeds"
+            f"{seeds}: no common seed, expected at least 1; train both with the same seeds"
         )
     return [value_by_seed[seed] - reference_by_seed[seed] for seed in common]

@@ -1,6 +1,9 @@
-"""Gives the limits by which a training did not start: its decoder reads all source tokens alike
-(decision 0009).
+"""Defines the limits that tell whether a training failed to start (decision 0009).
+
+The decoder of such a training attends to all source tokens equally.
 """
 
-UNIFORM_ENTROPY = 0.98  # over log S; the lowest head of every decoder layer is above it
-UNIFORM_BITS = 0.05  # a subword: making all weights of cross-attention equal costs less
+# The lowest entropy of any cross-attention head, over log S, is above this limit.
+UNIFORM_ENTROPY = 0.98
+# Making all weights of cross-attention equal costs fewer bits per subword than this limit.
+UNIFORM_BITS = 0.05

@@ -1,33 +1,33 @@
-"""Judges our mean against a printed number by a rule fixed beforehand: margin 0.5 BLEU, two
-one-sided t-tests at 0.05.
+"""Judges our mean against a printed number by a rule that was fixed beforehand.
 
-The printed number is a constant: the paper gives no spread. Seeds of one system are few, so their
-standard deviation is pooled over the systems of one scale and definition, which have about the same
-one.
+The rule is a margin of 0.5 BLEU and two one-sided t-tests at 0.05. The printed number is taken as a
+constant, because the paper gives no spread. A system has few seeds, so the standard deviation is
+pooled over the systems of a scale and definition, which have similar standard deviations.
 
-A verdict has three p-values, with d the difference, e its standard error and t a Student variable
+A verdict has three p-values. Let d be the difference, e its standard error and t a Student variable
 with the pooled degrees of freedom:
 
 | p | null hypothesis | value |
 |---|---|---|
 | `p_difference` | the true difference is 0 (two-sided) | 2 P(t > abs(d) / e) |
-| `p_equivalent` | it is the margin or more: the larger p of Schuirmann's two tests | P(t > (0.5 - abs(d)) / e) |
+| `p_equivalent` | it is the margin or more | P(t > (0.5 - abs(d)) / e) |
 | `p_outside` | it is within the margin (two-sided) | 2 P(t > (abs(d) - 0.5) / e), at most 1 |
 
-REPRODUCED is `p_equivalent` below alpha, NOT REPRODUCED `p_outside` below alpha. A small
-`p_difference` is no verdict: with enough seeds every true difference has one.
+`p_equivalent` is the larger p of Schuirmann's two tests. REPRODUCED means `p_equivalent` below
+alpha, NOT REPRODUCED means `p_outside` below alpha. A small `p_difference` is not a verdict,
+because with enough seeds every true difference becomes significant.
 
-The printed number is itself a single run. Beside the verdict stands whether it could be one more
-run of ours, that is whether it lies in the 95 % prediction interval, mean +- t(0.975, df) sd sqrt(1
-+ 1/n), with the df of the sd used and n the seeds of this cell. Inside says that one run cannot be
-told from ours. It is no REPRODUCED: few seeds make a wide interval.
+The printed number is itself a single run. The verdict also says whether that run could be another
+run of ours: whether it is in the 95 % prediction interval, mean +- t(0.975, df) sd sqrt(1 + 1/n),
+with the df of the sd and n the seeds of this cell. A number inside the interval cannot be told from
+a run of ours. This does not count as REPRODUCED, because few seeds make a wide interval.
 
-Each verdict of a table is tested at its own alpha, so a table of k of them is wrong somewhere more
-often: if every true difference lay on the margin, the worst case, and the cells were independent,
-at least one wrong REPRODUCED would be in it with chance 1 - (1 - alpha)^k. The standard deviation
-that the cells share makes it less, and nothing makes it more than k alpha. Holm's step-down
-correction (1979) holds that chance at alpha for the whole table, under any dependence.
-"""  # noqa: E501
+Each verdict is tested at alpha, so a table of k verdicts is wrong somewhere more often. In the
+worst case every true difference equals the margin. If the cells were independent, at least 1 wrong
+REPRODUCED would then occur with probability 1 - (1 - alpha)^k. The shared standard deviation makes
+it smaller, and it is at most k alpha. Holm's step-down correction (1979) keeps that probability
+below alpha for the whole table, under any dependence.
+"""
 
 import bisect
 import enum
@@ -38,10 +38,10 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 from scipy import special, stats  # type: ignore[import-untyped, unused-ignore]
 
-MARGIN_BLEU = 0.5  # a smaller difference is called no difference
-ALPHA = 0.05  # of each of the two one-sided tests, and of the two-sided interval
+MARGIN_BLEU = 0.5  # a smaller difference counts as equivalent
+ALPHA = 0.05  # for each of the two one-sided tests, and for the two-sided interval
 MIN_SEEDS = 3
-MAX_SEEDS_ADVISED = 1000  # more seeds than that are not advised
+MAX_SEEDS_ADVISED = 1000
 
 
 class Outcome(enum.StrEnum):
@@ -68,11 +68,11 @@ TOO_FEW_SEEDS = f"Too few seeds: the rule asks for {MIN_SEEDS} or more."
 
 
 class PooledSd(msgspec.Struct, frozen=True, kw_only=True):
-    """A standard deviation over seeds, pooled over systems; `smallest_sd` to `largest_sd` is their
-    range.
+    """A standard deviation over seeds, pooled over systems.
 
-    `bartlett_p` tests that the systems share one variance (small: they do not); None with one
-    system or a zero sd.
+    `smallest_sd` and `largest_sd` are the extremes of the systems. `bartlett_p` tests whether the
+    systems share a variance (a small p means that they do not); it is None for a single system or
+    if an sd is 0.
     """
 
     sd: float
@@ -86,11 +86,13 @@ class PooledSd(msgspec.Struct, frozen=True, kw_only=True):
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """An outcome with its reason in a sentence; differences are ours minus printed, in BLEU.
 
-    The p-values are the module's; None where the rule was not applied: not comparable, or too few
-    seeds. `largest_equivalent_difference` is what these seeds could at most have called equivalent
-    (None: nothing); `num_seeds_to_decide` is the total that would decide if mean and sd stayed as
-    they are (None: no number would). `prediction_interval` is the 95 % interval of one further run
-    of ours, in BLEU, `prediction_half_width` its half; None without an sd, or where not comparable.
+    The p-values are explained above; they are None if the rule was not applied, because the numbers
+    are not comparable or the seeds too few. `largest_equivalent_difference` is the largest
+    difference that these seeds could have called equivalent (None: no difference).
+    `num_seeds_to_decide` is the total number of seeds that would decide if mean and sd did not
+    change (None: no number would). `prediction_interval` is the 95 % interval of a further run of
+    ours, in BLEU, and `prediction_half_width` is half its width; both are None without an sd or if
+    the numbers are not comparable.
     """
 
     outcome: Outcome
@@ -110,7 +112,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_printed_predicted(self) -> bool | None:
-        """Whether the printed number lies in the prediction interval; None without one."""
+        """Whether the printed number is in the prediction interval; None without an interval."""
         if self.difference is None or self.prediction_half_width is None:
             return None
         return abs(self.difference) <= self.prediction_half_width
@@ -128,11 +130,11 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
 def pool_sd(
     values_by_system: Mapping[str, Sequence[float]], *, with_bartlett: bool = True
 ) -> PooledSd | None:
-    """Return the standard deviation pooled over systems with 2 seeds or more, df = sum of (n - 1);
-    None without any.
+    """Return the standard deviation pooled over the systems with at least 2 seeds.
 
-    A system appears once: two evaluations of the same trainings are not independent. Without
-    Bartlett's test, which decides nothing, it takes a tenth of the time.
+    The df are the sum of (n - 1). Returns None if no system has 2 seeds. Each system may appear
+    only once, because two evaluations of the same trainings are not independent. Bartlett's test
+    does not affect verdicts; without it, the function takes a tenth of the time.
     """
     groups = [values for values in values_by_system.values() if len(values) >= 2]
     if not groups:
@@ -152,9 +154,7 @@ def pool_sd(
 
 
 def find_condition_mismatch(ours: Conditions, printed: Conditions) -> str | None:
-    """Return the first condition in which ours differs from the printed number's, in words; None if
-    all are equal.
-    """
+    """Describe the first difference between our conditions and the printed number's, or None."""
     for field, name in (
         ("scale", "scale"),
         ("corpus", "corpus"),
@@ -168,75 +168,59 @@ def find_condition_mismatch(ours: Conditions, printed: Conditions) -> str | None
 
 
 def not_comparable(reason: str, num_seeds: int) -> Verdict:
-    """Return the verdict on a number of ours that cannot be compared with the printed one."""
+    """Return the verdict on our number if it cannot be compared with the printed number."""
     return Verdict(outcome=Outcome.NOT_COMPARABLE, reason=f"{reason}.", num_seeds=num_seeds)
 
 
 def judge(printed: float, values: Sequence[float], pooled: PooledSd | None) -> Verdict:
     """Judge seeds measured under the printed number's own conditions.
 
-    `pooled` comes from `pool_sd` over the systems of this scale and definition, this one among them
-    if it has two seeds; None takes this system's own. No value, or fewer than MIN_SEEDS, is
-    UNDECIDED.
+    `pooled` comes from `pool_sd` over the systems of this scale and definition, including this
+    system if it has 2 seeds. If it is None, this system's own sd is taken. With fewer than
+    MIN_SEEDS values, the verdict is UNDECIDED.
     """
     num_seeds = len(values)
+    undecided = Verdict(outcome=Outcome.UNDECIDED, num_seeds=num_seeds, reason=TOO_FEW_SEEDS)
     if num_seeds == 0:
-        return Verdict(outcome=Outcome.UNDECIDED, num_seeds=0, reason=TOO_FEW_SEEDS)
+        return undecided
     pooled = pooled if pooled is not None else pool_sd({"own": values})
     mean = statistics.mean(values)
     difference = mean - printed
-    predicted = None
-    if pooled is not None:
-        _, predicted = reaches(pooled.sd * math.sqrt(1 + 1 / num_seeds), pooled.degrees_of_freedom)
-    undecided = Verdict(
-        outcome=Outcome.UNDECIDED,
-        reason=TOO_FEW_SEEDS,
-        num_seeds=num_seeds,
-        mean=mean,
-        difference=difference,
-        pooled=pooled,
-        prediction_interval=None if predicted is None else (mean - predicted, mean + predicted),
+    undecided = msgspec.structs.replace(undecided, mean=mean, difference=difference, pooled=pooled)
+    if pooled is None:
+        return undecided
+    degrees_of_freedom = pooled.degrees_of_freedom
+    _, predicted = reaches(pooled.sd * math.sqrt(1 + 1 / num_seeds), degrees_of_freedom)
+    undecided = msgspec.structs.replace(
+        undecided,
+        prediction_interval=(mean - predicted, mean + predicted),
         prediction_half_width=predicted,
-        num_seeds_to_decide=(
-            None if pooled is None else fewest_seeds_to_decide(difference, num_seeds, pooled)
-        ),
+        num_seeds_to_decide=fewest_seeds_to_decide(difference, num_seeds, pooled),
     )
-    return (
-        undecided
-        if num_seeds < MIN_SEEDS or pooled is None
-        else _decided(undecided, difference, pooled)
-    )
-
-
-def _decided(undecided: Verdict, difference: float, pooled: PooledSd) -> Verdict:
-    """Return a verdict of enough seeds with the rule applied to it."""
-    num_seeds, degrees_of_freedom = undecided.num_seeds, pooled.degrees_of_freedom
+    if num_seeds < MIN_SEEDS:
+        return undecided
+    distance = abs(difference)
     standard_error = pooled.sd / math.sqrt(num_seeds)
     reach, half_width = reaches(standard_error, degrees_of_freedom)
-    outcome = outcome_of(abs(difference), reach, half_width)
-    from_zero, to_margin, beyond_margin = (
-        tail(distance, standard_error, degrees_of_freedom)
-        for distance in (
-            abs(difference),
-            MARGIN_BLEU - abs(difference),
-            abs(difference) - MARGIN_BLEU,
-        )
-    )
+    outcome = outcome_of(distance, reach, half_width)
+    p_above = tail(distance, standard_error, degrees_of_freedom)
+    p_outside = tail(distance - MARGIN_BLEU, standard_error, degrees_of_freedom)
     return msgspec.structs.replace(
         undecided,
         outcome=outcome,
         reason=REASON_BY_OUTCOME[outcome],
         interval=(difference - half_width, difference + half_width),
-        p_difference=min(1.0, 2 * from_zero),
-        p_equivalent=to_margin,
-        p_outside=min(1.0, 2 * beyond_margin),
+        p_difference=min(1.0, 2 * p_above),
+        p_equivalent=tail(MARGIN_BLEU - distance, standard_error, degrees_of_freedom),
+        p_outside=min(1.0, 2 * p_outside),
         largest_equivalent_difference=None if reach >= MARGIN_BLEU else MARGIN_BLEU - reach,
     )
 
 
 def tail(distance: float, standard_error: float, degrees_of_freedom: float) -> float:
-    """Return P(t > distance / standard_error); without any spread it is 0, 0.5 or 1 by the
-    distance's sign.
+    """Return P(t > distance / standard_error).
+
+    If the standard error is 0, return 0, 0.5 or 1, depending on the distance's sign.
     """
     if standard_error == 0:
         return 0.5 if distance == 0 else float(distance < 0)
@@ -244,31 +228,29 @@ def tail(distance: float, standard_error: float, degrees_of_freedom: float) -> f
 
 
 def reaches(standard_error: float, degrees_of_freedom: int) -> tuple[float, float]:
-    """Return the reach of one one-sided test, and half the width of the two-sided interval: t
-    quantiles times it.
+    """Return the reach of a one-sided test and half the width of the two-sided interval.
+
+    Both are quantiles of t times the standard error.
     """
-    # stdtrit is what stats.t.ppf calls, without its tenth of a millisecond: a simulation asks for
-    # millions.
-    one_sided, two_sided = (
-        float(special.stdtrit(degrees_of_freedom, p)) for p in (1 - ALPHA, 1 - ALPHA / 2)
-    )
+    # stats.t.ppf calls stdtrit and takes 0.1 ms more, too much for the millions of a simulation.
+    one_sided = float(special.stdtrit(degrees_of_freedom, 1 - ALPHA))
+    two_sided = float(special.stdtrit(degrees_of_freedom, 1 - ALPHA / 2))
     return one_sided * standard_error, two_sided * standard_error
 
 
 def outcome_of(
     distance: float, reach: float, half_width: float, margin: float = MARGIN_BLEU
 ) -> Outcome:
-    """Return what follows for a distance from the printed number, by the two `reaches` of its
-    standard error.
-    """
+    """Return the outcome for a distance from the printed number and the two `reaches`."""
     if distance + reach < margin:
         return Outcome.REPRODUCED
     return Outcome.NOT_REPRODUCED if distance - half_width > margin else Outcome.UNDECIDED
 
 
 def fewest_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) -> int | None:
-    """Return the least number of seeds of this system that decides, mean and sd staying; its df
-    grows with it.
+    """Return the least number of seeds that decides if mean and sd do not change.
+
+    The df grow with the seeds. Returns None if MAX_SEEDS_ADVISED seeds do not decide.
     """
     others_df = pooled.degrees_of_freedom - (num_seeds - 1)
 
@@ -280,16 +262,15 @@ def fewest_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) 
 
 
 def fewest_seeds(first: int, decides: Callable[[int], bool]) -> int | None:
-    """Return the least number of seeds, from `first` to MAX_SEEDS_ADVISED, that decides; None if
-    none does.
-    """
+    """Return the least number of seeds that decides, up to MAX_SEEDS_ADVISED, or None."""
     numbers = range(first, MAX_SEEDS_ADVISED + 1)
-    index = bisect.bisect_left(numbers, True, key=decides)  # reaches only shrink as seeds are added
+    # Bisection works because reaches shrink as seeds are added.
+    index = bisect.bisect_left(numbers, True, key=decides)
     return numbers[index] if index < len(numbers) else None
 
 
 class Corrected(msgspec.Struct, frozen=True, kw_only=True):
-    """A verdict's p-values by Holm over its family, and the outcome that they would give."""
+    """A verdict's p-values after Holm's correction over its family, and their outcome."""
 
     p_equivalent: float
     p_outside: float
@@ -297,12 +278,12 @@ class Corrected(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
-    """All verdicts of a table to which the rule was applied: `num_judged` of them.
+    """The verdicts of a table: the rule was applied to `num_judged` of them.
 
-    `chance_wrongly_reproduced` is that of at least one wrong REPRODUCED if all true differences
-    were the margin, the cells independent; `chance_wrongly_not_reproduced` the same of NOT
-    REPRODUCED, of which one side alone can be wrong. `corrected` has an entry a verdict, in the
-    order given; None for those that the rule was not applied to.
+    `chance_wrongly_reproduced` is the probability of at least 1 wrong REPRODUCED if all true
+    differences equal the margin and the cells are independent. `chance_wrongly_not_reproduced` is
+    the same for NOT REPRODUCED, where only one side can be wrong. `corrected` has an entry for each
+    verdict, in the given order; it is None if the rule was not applied.
     """
 
     num_judged: int
@@ -312,32 +293,30 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chance_of_any(chance: float, num_cells: int) -> float:
-    """Return the chance that at least one of `num_cells` independent events of the same chance
-    happens.
-    """
+    """Return the probability that at least 1 of `num_cells` independent events happens."""
     return 1 - (1 - chance) ** num_cells
 
 
 def holm_adjusted(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values by Holm's step-down correction, in the order given: compare them with the
-    family's alpha.
+    """Return the p-values after Holm's step-down correction, in the given order.
+
+    Compare them with the alpha of the family.
     """
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     adjusted = [0.0] * len(p_values)
     largest = 0.0
     for rank, index in enumerate(order):
-        largest = max(
-            largest, min(1.0, (len(p_values) - rank) * p_values[index])
-        )  # never below a smaller p's
+        # An adjusted p-value is not below the adjusted value of a smaller p-value.
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = largest
     return adjusted
 
 
 def judge_family(verdicts: Sequence[Verdict]) -> Family:
-    """Return the chances of error and the corrected verdicts of one table.
+    """Return the probabilities of error and the corrected verdicts of a table.
 
-    The tests of equivalence are one family, those of being outside the margin another: a cell can
-    be wrong in one of the two only.
+    The tests of equivalence and the tests of being outside the margin are two families, because a
+    cell can be wrong in only one of the two ways.
     """
     judged = [index for index, verdict in enumerate(verdicts) if verdict.p_equivalent is not None]
     equivalent = holm_adjusted([verdicts[index].p_equivalent or 0.0 for index in judged])
