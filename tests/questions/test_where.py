@@ -35,7 +35,7 @@ def test_each_value_has_its_run_commit_and_hardware(site: Site) -> None:
 def test_a_training_without_a_value_is_named_with_the_reason(site: Site) -> None:
     found = sources_of(site, "table2:base:bleu_en_de")
     assert found.sources == ()
-    assert found.missing[0].startswith("seed 1: trained under another spec")
+    assert found.missing[0].startswith("seed 1: trained with another spec")
 
 
 def test_parameters_steps_and_costs_are_of_the_training_alone(site: Site) -> None:

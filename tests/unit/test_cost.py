@@ -155,7 +155,7 @@ def test_a_gpu_is_found_by_a_whole_word_of_its_product_name() -> None:
         (
             "min_d_model: 1",
             "min_d_model: 2",
-            r"yaml:9: .* expected one of fp32 with min_d_model 1 among them",
+            r"yaml:9: .* expected an entry for fp32 with min_d_model 1",
         ),
     ],
 )

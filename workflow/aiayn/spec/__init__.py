@@ -1,5 +1,4 @@
-"""Reads what is asked for, strictly, from workflow/config/: systems, corpora, scales, clusters and
-hardware.
+"""Turns the files of workflow/config/ into specs: systems, corpora, scales, clusters and hardware.
 
-May import `aiayn.errors` alone.
+May import only `aiayn.errors`.
 """

@@ -1,7 +1,6 @@
-"""Reads what a Slurm cluster is asked for: a file of workflow/config/clusters/, chosen by the
-scale's `cluster`.
+"""Turns a file of workflow/config/clusters/, chosen by the scale's `cluster`, into a ClusterSpec.
 
-Nothing here decides a tensor: an update is the same sentences on any number of ranks
+A cluster does not affect the tensors: an update has the same sentences on any number of ranks
 (`aiayn.train.task`).
 """
 
@@ -16,9 +15,9 @@ from aiayn.spec.strict_yaml import convert, read_document
 from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.spec.training import Count, Spec
 
-# What a further sbatch line must not say: the run's identity and what a requeue needs, what has a
-# key of its own, what leaves submitit without sbatch's one line of answer, or a cluster that squeue
-# and scancel would not ask.
+# Options that `sbatch_lines` must not set: the run's identity and the settings of a requeue,
+# options with their own key, options that change the answer of sbatch, which submitit reads, and
+# another cluster, which squeue and scancel would not know.
 _NO_SBATCH_LINES = frozenset(
     {
         "array",
@@ -59,17 +58,20 @@ _LONG_NAME = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 
 
 class ClusterSpec(Spec, frozen=True, kw_only=True):
-    """How a training asks Slurm for nodes; null leaves a choice to Slurm's own default.
+    """The nodes that a training requests from Slurm; null means Slurm's own default.
 
-    A training runs `num_nodes` x `ranks_per_node` ranks. With `gpus_per_node` of 0 they reduce by
-    gloo on CPUs, else each rank has a GPU of its own. `signal_seconds` before the time limit Slurm
-    signals the job to save; the next job continues, `max_num_jobs` in all. `prologue` are lines of
-    bash before Python (modules, a container's variables); a line that fails ends the job
-    (`aiayn.launch.slurm.prologue`); `sbatch_lines` are further options of sbatch by their long
-    names, without dashes in front, '' for one without a value, and `srun_options` likewise of the
-    srun that starts the ranks, such as pyxis's `container-image`. `python` is the command that
-    starts Python in each rank, such as `apptainer exec --nv IMAGE python3`; null is the driver's
-    own interpreter. `poll_seconds` is how often a waiting driver asks for its job's state.
+    - A training has `num_nodes` x `ranks_per_node` ranks. With `gpus_per_node` of 0 they reduce by
+      gloo on CPUs; otherwise each rank has its own GPU.
+    - `signal_seconds` before the time limit, Slurm signals the job to save. The next job continues,
+      up to `max_num_jobs` jobs.
+    - `prologue` has lines of bash that run before Python (modules, a container's variables). A line
+      that fails ends the job (`aiayn.launch.slurm.prologue`).
+    - `sbatch_lines` has further options of sbatch by their long names, without leading dashes; ''
+      is an option without a value. `srun_options` has further options of the srun that starts the
+      ranks, such as pyxis's `container-image`.
+    - `python` is the command that starts Python in each rank, such as `apptainer exec --nv IMAGE
+      python3`; null means the driver's own interpreter.
+    - `poll_seconds` is the interval at which a waiting driver asks for its job's state.
     """
 
     name: str
@@ -103,14 +105,14 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
     """Read a cluster's file.
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong; if the file is absent, naming
-        the existing ones.
+        ConfigError: with file and line, if a key or value is wrong; naming the existing files, if
+            the file is absent.
     """
     path = config_folder / "clusters" / f"{name}.yaml"
     if not path.is_file():
         known = ", ".join(sorted(other.stem for other in path.parent.glob("*.yaml")))
         raise ConfigError(
-            f"{path}: no such cluster; known: {known}; copy one of them to {path.name} and edit it"
+            f"{path}: no such cluster; known: {known}; copy one of these to {path.name} and edit it"
         )
     document = read_document(path)
     spec = convert(document, ClusterSpec)
@@ -118,7 +120,7 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
     def check(key: str, is_right: bool, expected: str) -> None:
         document.require(key, is_right, getattr(spec, key), expected)
 
-    check("name", spec.name == path.stem, f"{path.stem!r}, as the file is called")
+    check("name", spec.name == path.stem, f"{path.stem!r}, the name of the file")
     check(
         "gpus_per_node",
         spec.gpus_per_node in (0, spec.ranks_per_node),
@@ -134,14 +136,14 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
                 our.startswith(name) for our in ours
             )
             expected = (
-                f"no {option!r}, but long names without dashes that no key and no launcher sets"
+                f"long names without dashes, except {option!r}: a key or the launcher sets it"
             )
             check(key, is_further, expected)
     is_command = spec.python is None or (spec.python.strip() != "" and "\n" not in spec.python)
     check(
         "python",
         is_command,
-        "null, or one command on one line, which Python's own arguments can follow",
+        "null, or a command on a single line, which Python's own arguments can follow",
     )
     is_within_limit = 0 < spec.signal_seconds < 60 * spec.time_limit_minutes
     check(

@@ -1,9 +1,23 @@
-"""Types and checks of a corpus file: language pair, source of the text, test sets, and how it is
-split in pieces.
+"""Defines and checks a corpus file: language pair, source of the text, test sets and segmentation.
 
-Of published archives (kind `archives`) it has sizes, checksums, members, counts and addresses. An
-unpublished size or count is `unknown`: the observed one is recorded and logged, but verifies
-nothing. `aiayn.spec.system.read_corpus` reads it.
+For published archives (kind `archives`) it states sizes, checksums, members, counts and addresses.
+An unpublished size or count is `unknown`; the observed value is then recorded and logged, but
+cannot be verified. `aiayn.spec.system.read_corpus` reads the file.
+
+To add a corpus, write workflow/config/corpora/<name>.yaml and name it in a scale
+(`en_de_corpus: <name>`). The shortest file lists its pairs in pieces:
+
+    name: greetings
+    description: Two greetings.
+    language_pair: en-de
+    source:
+      kind: listed
+      pairs_by_split:
+        train: [{en: good morning, de: guten Morgen}]
+        dev: [{en: good evening, de: guten Abend}]
+        test: [{en: good night, de: gute Nacht}]
+    dev_testset: dev
+    test_testset: test
 """
 
 import re
@@ -15,14 +29,12 @@ import msgspec
 
 from aiayn.spec.training import Count, Spec
 
-_CONTINUATION = (
-    "@@"  # at a word's end it would join the next one, once translations are put together
-)
+# At the end of a word it would join the next word when translations are put together.
+_CONTINUATION = "@@"
 UNKNOWN: Literal["unknown"] = "unknown"
-# Of one side, with LF: newstest's sides have 111 to 148 bytes a line; what is written is checked by
-# the disk itself.
+# For one side, with LF; newstest's sides have 111 to 148 bytes per line.
 ESTIMATED_BYTES_PER_LINE = 200
-ESTIMATED_UNPACKED_PER_PACKED = 4  # where no number of lines is published
+ESTIMATED_UNPACKED_PER_PACKED = 4  # if the number of lines is not published
 DIGEST_LENGTH_BY_ALGORITHM = {"sha256": 64, "sha1": 40, "md5": 32}
 _CHECKSUM = re.compile(r"(?P<algorithm>[a-z0-9]+):(?P<digest>[0-9a-f]+)")
 PlacedCheck = Callable[[str, bool, object, str], None]  # key, is_right, value, expected
@@ -32,12 +44,12 @@ ArchiveFormat = Literal["tgz", "tar", "zip", "parquet"]
 
 
 class SubwordSpec(Spec, frozen=True, kw_only=True):
-    """Byte-pair encoding (section 5.1); `joint`: one vocabulary of both languages, else one each.
+    """Byte-pair encoding (section 5.1); with `joint`, both languages share a vocabulary.
 
-    `vocabulary_size` counts characters and merges by sentencepiece, whose three control symbols and
-    256 bytes come on top; by subword-nmt it counts merges alone. sentencepiece learns from
-    `sample_lines` lines, drawn with `sample_seed` from both sides if joint, or from all (null);
-    subword-nmt from all.
+    For sentencepiece, `vocabulary_size` counts characters and merges, without the 3 control symbols
+    and 256 bytes. For subword-nmt it counts merges only. sentencepiece learns from
+    `sample_lines` lines, drawn with `sample_seed` from both sides if joint, or from all lines
+    (null). subword-nmt learns from all lines.
     """
 
     vocabulary_size: int
@@ -48,13 +60,12 @@ class SubwordSpec(Spec, frozen=True, kw_only=True):
 
 
 class CleanSpec(Spec, frozen=True, kw_only=True):
-    """Which training pairs are dropped, beside those with an empty side; null drops none. Test sets
-    are never touched.
+    """The limits on training pairs; a pair that exceeds a limit is dropped, null means no limit.
 
-    Lengths are in `unit`: words (what blanks separate), tokens (words after `tokenise`) or pieces
-    (after segment).
-    `max_word_characters`: a pair with a longer word or token goes; Moses' clean-corpus-n.perl has
-    1000.
+    Pairs with an empty side are always dropped. Test sets are never filtered. Lengths are in
+    `unit`: words (separated by blanks), tokens (words after `tokenise`) or pieces (after segment).
+    A pair with a word or token of more than `max_word_characters` is dropped; Moses'
+    clean-corpus-n.perl has 1000.
     """
 
     max_words: int | None
@@ -64,15 +75,12 @@ class CleanSpec(Spec, frozen=True, kw_only=True):
     max_word_characters: int | None = None
 
     def length_reason(self, num_source: int, num_target: int) -> str | None:
-        """Return `empty_side`, `too_long`, `length_ratio` or None for the lengths of a pair's
-        sides.
+        """Return why a pair of these lengths is dropped, or None.
 
-        The ratio is of the longer side to the shorter, and a pair of just the limit stays, as in
-        clean-corpus-n.perl.
+        The reasons are `empty_side`, `too_long` and `length_ratio`. The ratio is the longer side's
+        length over the shorter side's. A pair exactly at a limit stays, as in clean-corpus-n.perl.
         """
-        shorter, longer = (
-            (num_source, num_target) if num_source < num_target else (num_target, num_source)
-        )
+        shorter, longer = min(num_source, num_target), max(num_source, num_target)
         if shorter == 0:
             return "empty_side"
         if self.max_words is not None and longer > self.max_words:
@@ -90,11 +98,10 @@ class PublicFile(Spec, frozen=True, kw_only=True):
 
 
 class ShippedSource(Spec, frozen=True, kw_only=True, tag="shipped", tag_field="kind"):
-    """Text in a packed file beside the corpus file: a line a pair, of split, source and target,
-    with tabs between.
+    """Text in a packed file next to the corpus file.
 
-    `dictionary` is a file of lines of an English word, in lower case, a tab and its translation;
-    null if there is none.
+    Each line has split, source and target, separated by tabs. `dictionary` is a file whose lines
+    have an English word in lower case, a tab and its translation, or null.
     """
 
     file: str
@@ -104,9 +111,7 @@ class ShippedSource(Spec, frozen=True, kw_only=True, tag="shipped", tag_field="k
 
 
 class ParallelSource(Spec, frozen=True, kw_only=True, tag="parallel", tag_field="kind"):
-    """Plain line-aligned files, gzipped or not: file_by_language for each split (`train` and the
-    test sets).
-    """
+    """Plain line-aligned files, gzipped or not, by language for each split."""
 
     mirror_folder: str
     public_url: str
@@ -114,23 +119,24 @@ class ParallelSource(Spec, frozen=True, kw_only=True, tag="parallel", tag_field=
 
 
 class SegmentedSource(ParallelSource, frozen=True, kw_only=True, tag="segmented"):
-    """Files of text that others tokenised and segmented, `@@ ` inside words; skips clean and
-    segment.
+    """Files of text that others tokenised and segmented, with `@@ ` inside words.
+
+    The stages clean and segment are skipped.
     """
 
 
 class ListedSource(Spec, frozen=True, kw_only=True, tag="listed", tag_field="kind"):
-    """A few pairs, written in the corpus file, a side by language; each word is a piece."""
+    """A few pairs, written in the corpus file by language; each word is a piece."""
 
     pairs_by_split: dict[str, list[dict[str, str]]]
 
 
 class PackedFile(Spec, frozen=True, kw_only=True):
-    """One file that holds an archive's text.
+    """A file that contains an archive's text.
 
-    `checksum` is `sha256:<hex>`, a weaker `sha1:` or `md5:` where no SHA-256 is published, or
-    `unknown`. `path_by_place` has its path below the base URL of each public place, in the order in
-    which they are tried.
+    `checksum` is `sha256:<hex>`, a weaker `sha1:` or `md5:` if no SHA-256 is published, or
+    `unknown`. `path_by_place` has the file's path below the base URL of each public place, in the
+    order of trial.
     """
 
     num_bytes: Published
@@ -144,16 +150,16 @@ class PackedFile(Spec, frozen=True, kw_only=True):
 
     @property
     def published_bytes(self) -> int | None:
-        """The file's size, None where none is published."""
+        """The file's size in bytes, None if it is not published."""
         return None if self.num_bytes == UNKNOWN else self.num_bytes
 
 
 class ArchiveSpec(Spec, frozen=True, kw_only=True):
-    """A published archive: its text's members and pairs, and the files that hold them, any of which
-    will do.
+    """A published archive: the members of its text and the files that contain them.
 
-    Members named `.gz` are unpacked, members named `.sgm` read by their markup; a parquet file's
-    member is the dotted name of a column. `num_lines` is the published number of each side.
+    Any of the files may be used. Members named `.gz` are unpacked, and members named `.sgm` are
+    read by their markup. A parquet file's member is the dotted name of a column. `num_lines` is the
+    published number of lines of each side.
     """
 
     num_lines: Published
@@ -162,33 +168,31 @@ class ArchiveSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def published_lines(self) -> int | None:
-        """The number of lines of each side, None where none is published."""
+        """The number of lines of each side, None if it is not published."""
         return None if self.num_lines == UNKNOWN else self.num_lines
 
     @property
     def first_file(self) -> PackedFile:
-        """The file that is downloaded where all can be had."""
+        """The preferred file for a download."""
         return next(iter(self.file_by_format.values()))
 
     @property
     def text_bytes(self) -> int:
-        """An estimate of what both sides take unpacked."""
+        """An estimate of the bytes of both sides, unpacked."""
         if self.published_lines is None:
             return ESTIMATED_UNPACKED_PER_PACKED * (self.first_file.published_bytes or 0)
         return 2 * ESTIMATED_BYTES_PER_LINE * self.published_lines
 
 
 class PlainText(Spec, frozen=True, kw_only=True):
-    """One side of a test set as plain text, where a mirror has it below the test set's folder."""
+    """A side of a test set as plain text; `path` is below the test set's folder of a mirror."""
 
     path: str
     checksum: str
 
 
 class PublicTestset(Spec, frozen=True, kw_only=True):
-    """A public test set: sacreBLEU's name of it, its number of lines, and its plain text where that
-    is known.
-    """
+    """A public test set: its name in sacreBLEU, its number of lines and, if known, plain text."""
 
     sacrebleu_name: str
     num_lines: int
@@ -197,9 +201,7 @@ class PublicTestset(Spec, frozen=True, kw_only=True):
 
 
 class DeadDownload(Spec, frozen=True, kw_only=True):
-    """Ready-made data of a recipe that can no longer be downloaded; `rebuild` says what replaces
-    it.
-    """
+    """Ready-made data that can no longer be downloaded; `rebuild` says how it is replaced."""
 
     name: str
     url: str
@@ -210,11 +212,10 @@ class DeadDownload(Spec, frozen=True, kw_only=True):
 
 
 class ArchiveSource(Spec, frozen=True, kw_only=True, tag="archives", tag_field="kind"):
-    """Published archives (WMT): `archives` names those that are joined, in order; others are only
-    described.
+    """Published archives (WMT): `archives` names the joined archives, in order.
 
-    A public place is a name and a base URL; a mirror has a folder of each place's name, with the
-    same paths below.
+    Other archives are only described. A public place has a name and a base URL. A mirror has a
+    folder for each place, with the place's name and the same paths.
     """
 
     licence: str
@@ -225,17 +226,16 @@ class ArchiveSource(Spec, frozen=True, kw_only=True, tag="archives", tag_field="
     dead_download: DeadDownload | None = None
 
     def joined(self) -> dict[str, ArchiveSpec]:
-        """Return the archives that are joined, by name, in order."""
+        """Return the joined archives by name, in order."""
         return {name: self.archive_by_name[name] for name in self.archives}
 
 
 class CorpusSpec(Spec, frozen=True, kw_only=True):
-    """A corpus: language pair, where its text comes from, its test set of each role, and how it is
-    split in pieces.
+    """A corpus: language pair, source of its text, test set for each role, and segmentation.
 
-    `inherits` names the corpus whose keys it takes and overrides. `normalise` and `tokenise` are
-    Moses' scripts before November 2018, run on training text and test sets; `moses_aggressive` is
-    `tokenizer.perl -a`.
+    `inherits` names the corpus whose keys this corpus takes and overrides. `normalise` and
+    `tokenise` are Moses' scripts before November 2018; they process training text and test sets.
+    `moses_aggressive` is `tokenizer.perl -a`.
     """
 
     name: str
@@ -253,33 +253,31 @@ class CorpusSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def source_language(self) -> str:
-        """The language that is translated from."""
+        """The language of the source sentences."""
         return self.language_pair.split("-")[0]
 
     @property
     def target_language(self) -> str:
-        """The language that is translated into."""
+        """The language of the translations."""
         return self.language_pair.split("-")[1]
 
     @property
     def is_segmented(self) -> bool:
-        """True if the text is segmented already."""
+        """Whether the text comes in pieces."""
         return isinstance(self.source, SegmentedSource | ListedSource)
 
     @property
     def testsets(self) -> tuple[str, ...]:
-        """All test sets: dev, test, then the further ones."""
+        """All test sets: dev, test, then the further test sets."""
         return (self.dev_testset, self.test_testset, *self.further_testsets)
 
     def testset_of(self, role: str) -> str:
-        """Return the test set that plays a role, `dev` or `test`."""
+        """Return the test set of a role, `dev` or `test`."""
         return {"dev": self.dev_testset, "test": self.test_testset}[role]
 
 
 def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
-    """Call `check(key, is_right, value, expected)` for every rule that a corpus's values must keep
-    together.
-    """
+    """Call `check(key, is_right, value, expected)` for every rule on a corpus's values."""
     splits = {"train"}
     names_by_key = {"dev_testset": [corpus.dev_testset], "test_testset": [corpus.test_testset]}
     for key, names in {**names_by_key, "further_testsets": corpus.further_testsets}.items():
@@ -304,7 +302,7 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
     if isinstance(corpus.source, ParallelSource):
         for split in ("train", *corpus.testsets):
             languages = sorted(corpus.source.file_by_split.get(split, {}))
-            expected = f"one file of each language of {corpus.language_pair} for split {split}"
+            expected = f"a file of each language of {corpus.language_pair} for split {split}"
             is_whole = languages == sorted((corpus.source_language, corpus.target_language))
             check("source.file_by_split", is_whole, f"{split}: {languages}", expected)
     elif isinstance(corpus.source, ShippedSource):
@@ -324,9 +322,7 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
 
 
 def _check_pairs(corpus: CorpusSpec, source: ListedSource, check: PlacedCheck) -> None:
-    """Check that the splits are those of the corpus, that no pair lacks a side, and that every side
-    is words.
-    """
+    """Check that all splits and sides are there and that every side consists of words."""
     splits = ("train", *corpus.testsets)
     for split in splits:
         pairs = source.pairs_by_split.get(split)
@@ -346,13 +342,13 @@ def _check_pairs(corpus: CorpusSpec, source: ListedSource, check: PlacedCheck) -
         )
         for pair_index, pair in enumerate(pairs):
             is_whole = sorted(pair) == sorted((corpus.source_language, corpus.target_language))
-            expected = f"one side of each language of {corpus.language_pair}"
+            expected = f"a side of each language of {corpus.language_pair}"
             check(f"{key}[{pair_index}]", is_whole, pair, expected)
             for language, line in pair.items():
-                expected = "words with one blank between two, none ending in @@"
+                expected = "words that are separated by single blanks and do not end in @@"
                 words = line.split()
-                is_right = bool(words) and line == " ".join(words)
-                is_right = is_right and not any(word.endswith(_CONTINUATION) for word in words)
+                has_marks = any(word.endswith(_CONTINUATION) for word in words)
+                is_right = bool(words) and line == " ".join(words) and not has_marks
                 check(f"{key}[{pair_index}].{language}", is_right, line, expected)
 
 
@@ -363,7 +359,7 @@ def split_checksum(checksum: str) -> tuple[str, str]:
 
 
 def is_checksum(checksum: str) -> bool:
-    """Return whether text is a whole `sha256:`, `sha1:` or `md5:` checksum, or `unknown`."""
+    """Return whether text is a complete `sha256:`, `sha1:` or `md5:` checksum, or `unknown`."""
     match = _CHECKSUM.fullmatch(checksum)
     if match is None:
         return checksum == UNKNOWN
@@ -373,9 +369,7 @@ def is_checksum(checksum: str) -> bool:
 def check_archives(
     source: ArchiveSource, languages: Iterable[str], testsets: Iterable[str], check: PlacedCheck
 ) -> None:
-    """Call `check(key, is_right, value, expected)` for every rule that a recipe's values must keep
-    together.
-    """
+    """Call `check(key, is_right, value, expected)` for every rule on the archives of a recipe."""
     known, languages = list(source.archive_by_name), sorted(languages)
     check("source.archives", bool(source.archives), source.archives, "at least one archive")
     check(
@@ -415,7 +409,7 @@ def check_archives(
             _check_file(source, packed, f"{key}.file_by_format.{archive_format}", check)
     for name in testsets:
         testset = source.testset_by_name.get(name)
-        expected = f"an entry of each test set of the corpus, {name} among them"
+        expected = f"an entry for each test set of the corpus, including {name}"
         check("source.testset_by_name", testset is not None, list(source.testset_by_name), expected)
     for name, testset in source.testset_by_name.items():
         key = f"source.testset_by_name.{name}"
@@ -461,5 +455,5 @@ def _check_checksum(checksum: str, key: str, check: PlacedCheck) -> None:
         f"{key}.checksum",
         is_checksum(checksum),
         checksum,
-        "sha256:, sha1: or md5: and all its digits, or unknown",
+        "sha256:, sha1: or md5: with all digits, or unknown",
     )

@@ -1,7 +1,6 @@
-"""What GPUs sustain in each precision, draw and cost, and what share of it trainings reach, each
-with its source.
+"""Turns workflow/config/hardware.yaml into GPUs' rates, watts and prices, each with its source.
 
-Read strictly from workflow/config/hardware.yaml.
+It also holds the share of a GPU's rate that trainings reach.
 """
 
 import re
@@ -16,21 +15,18 @@ from aiayn.spec.system import CONFIG_FOLDER, Spec
 from aiayn.spec.training import PRECISIONS, Precision
 
 PAPER_GPU, NUM_PAPER_GPUS = "P100", 8  # section 5.2
-CPU = "a CPU"  # how a device that is no GPU is called
-CPU_PRECISIONS: tuple[Precision, ...] = (
-    "fp32",
-    "bf16",
-)  # bf16 is torch's autocast, which every CPU can
+CPU = "a CPU"  # the device's name in messages
+CPU_PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16")  # every CPU has torch's bf16 autocast
 # NVIDIA, CUDA C++ Programming Guide, "Compute Capabilities": tf32 and bf16 came with 8.0.
 FIRST_CAPABILITY = (8, 0)
 WHO_HAS_TENSOR_CORES = "NVIDIA's GPUs have it from compute capability 8.0 on, as the A100"
 
 
 class SourcedValue(Spec, frozen=True, kw_only=True):
-    """A number, where it comes from, and how far to trust it.
+    """A number with its source and the kind of the source.
 
-    `kind`: `paper` is the paper's own figure, `vendor` is from the maker's data sheet, `published`
-    is what others measured, `assumption` is ours.
+    `kind`: `paper` is the paper's own number, `vendor` comes from the maker's data sheet,
+    `published` was measured by others, `assumption` is ours.
     """
 
     value: Annotated[float, msgspec.Meta(gt=0)]
@@ -39,11 +35,11 @@ class SourcedValue(Spec, frozen=True, kw_only=True):
 
 
 class GpuSpec(Spec, frozen=True, kw_only=True):
-    """One kind of GPU; per single GPU, though a K80 board carries two.
+    """A kind of GPU; numbers are per GPU, although a K80 board has two GPUs.
 
-    The first two rates are of single precision; `tf32_` and `bf16_flops_per_second` are of its
-    tensor cores, null where it has none for them. `dollars_per_hour` is null where none is rented
-    out.
+    The first two rates are for single precision. `tf32_` and `bf16_flops_per_second` are the rates
+    of the tensor cores, null if the GPU does not have them. `dollars_per_hour` is null if nobody
+    rents it out.
     """
 
     sustained_flops_per_second: SourcedValue
@@ -55,7 +51,7 @@ class GpuSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def rate_by_precision(self) -> dict[Precision, SourcedValue]:
-        """What a training's share is counted of, for the precisions that the GPU has."""
+        """The rates by precision; a training reaches a share of them."""
         rates = (
             self.sustained_flops_per_second,
             self.tf32_flops_per_second,
@@ -67,8 +63,9 @@ class GpuSpec(Spec, frozen=True, kw_only=True):
 
 
 class UtilisationSpec(Spec, frozen=True, kw_only=True):
-    """What share of its GPUs' rate a training reached: one of `min_d_model` or wider, in a
-    precision, on `gpu`.
+    """The share of its GPUs' rate that a training reached.
+
+    It was measured in a precision on `gpu`, and holds for trainings of `min_d_model` or wider.
     """
 
     precision: Precision
@@ -78,8 +75,9 @@ class UtilisationSpec(Spec, frozen=True, kw_only=True):
 
 
 class HardwareSpec(Spec, frozen=True, kw_only=True):
-    """All GPUs, by the word that its product name contains (`P100` for `Tesla P100-SXM2-16GB`), and
-    what is reached.
+    """All GPUs and utilisations.
+
+    A GPU's key is the word that its product name contains (`P100` for `Tesla P100-SXM2-16GB`).
     """
 
     gpu_by_name: dict[str, GpuSpec]
@@ -91,8 +89,9 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
         return None if name is None else self.gpu_by_name[name]
 
     def find_name(self, product_name: str) -> str | None:
-        """Return the name that is a word of `product_name`, in any case: a queue may say
-        `nvidia_h100_80gb_hbm3`.
+        """Return the name that is a word of `product_name`, or None.
+
+        Case does not matter: a queue may say `nvidia_h100_80gb_hbm3`.
         """
         words = re.findall(r"[a-z0-9]+", product_name.lower())
         return next((name for name in self.gpu_by_name if name.lower() in words), None)
@@ -101,23 +100,16 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
 def find_utilisation(
     utilisations: Iterable[UtilisationSpec], precision: Precision, d_model: int
 ) -> UtilisationSpec:
-    """Return the utilisation of a training of that width: of the widest that it is not narrower
-    than.
-    """
-    fitting = [
-        known
-        for known in utilisations
-        if known.precision == precision and known.min_d_model <= d_model
-    ]
-    return max(fitting, key=lambda known: known.min_d_model)
+    """Return the utilisation for a precision and width: the largest `min_d_model` that fits."""
+    fitting = [u for u in utilisations if u.precision == precision and u.min_d_model <= d_model]
+    return max(fitting, key=lambda utilisation: utilisation.min_d_model)
 
 
 def precision_refusal(precision: Precision, device: str, available: Collection[Precision]) -> str:
-    """Return why nothing is trained in a precision on a device that has the `available` ones, '' if
-    it has it.
+    """Explain why a device with the `available` precisions cannot train in a precision.
 
-    `device` is in words, such as `a P100`. The text goes on a system's name, and ends with what to
-    do.
+    Returns '' if it can. `device` is in words, such as `a P100`. The text continues a sentence that
+    begins with a system's name, and ends with the next step.
     """
     if precision in available:
         return ""
@@ -137,8 +129,8 @@ def read_hardware(path: Path = CONFIG_FOLDER / "hardware.yaml") -> HardwareSpec:
     """
     document = read_document(path)
     hardware = convert(document, HardwareSpec)
-    widths = {(known.precision, known.min_d_model) for known in hardware.utilisations}
+    widths = {(share.precision, share.min_d_model) for share in hardware.utilisations}
     for precision in PRECISIONS:
-        expected = f"one of {precision} with min_d_model 1 among them"
+        expected = f"an entry for {precision} with min_d_model 1"
         document.require("utilisations", (precision, 1) in widths, sorted(widths), expected)
     return hardware

@@ -1,5 +1,6 @@
-"""Converts YAML to typed, frozen specs; refuses what is misspelt, mistyped or missing, with file,
-line and advice.
+"""Turns YAML into typed, frozen specs.
+
+A misspelt, mistyped or missing key is refused with file, line and advice.
 """
 
 import copy
@@ -21,18 +22,17 @@ _PLACE = re.compile(r" - at (?P<is_key>`key` in )?`\$(?P<path>[^`]*)`$")
 _STEP = re.compile(r"\[\.\.\.\]|\[\d+\]|[^.\[]+")
 _NUMBER = re.compile(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?")
 _LAST_STEP = re.compile(r"(\.|\[)[^.\[]*$")
-_ANY_KEY = "[...]"  # how msgspec names a key of a mapping whose keys are free
+_ANY_KEY = "[...]"  # msgspec's name for a key of a mapping with free keys
 _STRING_TAG = "tag:yaml.org,2002:str"
 _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-# The same loader over libyaml, ten times as fast; a PyYAML that was built without it has the slow
-# one alone.
+# CSafeLoader is SafeLoader over libyaml, ten times as fast. PyYAML may be built without it.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Document(msgspec.Struct, frozen=True):
     """A parsed mapping, with `location_by_path` from a key's dotted path to its `file:line`.
 
-    Paths read `training.p_drop` and `seeds[0]`; the empty one is the document.
+    Paths look like `training.p_drop` and `seeds[0]`; the empty path is the document.
     """
 
     path: Path
@@ -40,7 +40,7 @@ class Document(msgspec.Struct, frozen=True):
     location_by_path: dict[str, str]
 
     def location(self, dotted_path: str) -> str:
-        """Return `file:line` of a key, or of the nearest enclosing one."""
+        """Return `file:line` of a key, or of the nearest enclosing key."""
         while dotted_path and dotted_path not in self.location_by_path:
             shorter = _LAST_STEP.sub("", dotted_path)
             dotted_path = shorter if shorter != dotted_path else ""
@@ -59,11 +59,11 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def read_document(path: Path) -> Document:
-    """Parse one YAML file that must hold a mapping without repeated keys.
+    """Parse a YAML file that must hold a mapping without repeated keys.
 
     Raises:
-        ConfigError: if the file is absent, unreadable, not YAML, no mapping, repeats a key, or has
-            a key that YAML does not read as text.
+        ConfigError: if the file is absent, unreadable, not YAML or not a mapping, repeats a key, or
+            has a key that YAML does not read as text.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -109,9 +109,9 @@ def _neighbours(path: Path) -> str:
 def _record_locations(
     node: yaml.Node | None, prefix: str, path: Path, location_by_path: dict[str, str]
 ) -> None:
-    """Record the locations of all keys below a node, and refuse what PyYAML would silently misread.
+    """Record the locations of all keys below a node, and refuse values that PyYAML misreads.
 
-    PyYAML keeps the last of repeated keys, and reads the time 2:00:00 as 7200.
+    PyYAML silently keeps the last of repeated keys, and reads the time 2:00:00 as 7200.
     """
     if isinstance(node, yaml.ScalarNode) and node.tag in _NUMBER_TAGS and ":" in node.value:
         raise ConfigError(
@@ -127,7 +127,7 @@ def _record_locations(
     first_location_by_key: dict[str, str] = {}
     for key_node, value_node in node.value:
         location = f"{path}:{key_node.start_mark.line + 1}"
-        if key_node.tag != _STRING_TAG:  # no, 1, ~ and << are not text to YAML
+        if key_node.tag != _STRING_TAG:  # YAML does not read no, 1, ~ and << as text
             kind = key_node.tag.rpartition(":")[2]
             raise ConfigError(
                 f"{location}: key {key_node.value!r} is a {kind} to YAML, not text; put it in"
@@ -146,9 +146,7 @@ def _record_locations(
 
 
 def overlay(base: Document, top: Document) -> Document:
-    """Return `base` with the keys of `top` put over it, mapping by mapping; lists and scalars are
-    replaced.
-    """
+    """Return `base` with the keys of `top` over it; mappings are merged, other values replaced."""
 
     def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         merged = dict(below)
@@ -163,12 +161,12 @@ def overlay(base: Document, top: Document) -> Document:
 
 
 def convert(document: Document, spec_type: type[_Spec], *, strict: bool = True) -> _Spec:
-    """Turn a document into a spec, exactly: no unknown key, no wrong type, nothing missing.
+    """Turn a document into a spec; refuse unknown keys, wrong types and missing keys.
 
-    With `strict` false, text that spells a number is taken for it.
+    With `strict` false, text that spells a number is read as the number.
 
     Raises:
-        ConfigError: with file, line, what was found, and what may have been meant.
+        ConfigError: with file, line, the wrong value, and what may have been meant.
     """
     try:
         return msgspec.convert(document.values, spec_type, strict=strict)
@@ -179,7 +177,7 @@ def convert(document: Document, spec_type: type[_Spec], *, strict: bool = True) 
 def _explain(
     message: str, document: Document, spec_type: type[msgspec.Struct], strict: bool
 ) -> str:
-    """Return msgspec's complaint with its location, and what may have been meant."""
+    """Return msgspec's message with its location, and what may have been meant."""
     place = _PLACE.search(message)
     steps = _STEP.findall(place["path"]) if place else []
     is_key = place is not None and place["is_key"] is not None
@@ -219,16 +217,17 @@ def _explain(
 
 
 def _dotted(steps: Sequence[str]) -> str:
-    """Return the path of steps: `a.b[0]` of `a`, `b`, `[0]`."""
+    """Join steps to a path: `a`, `b`, `[0]` to `a.b[0]`."""
     return "".join(step if step.startswith("[") else f".{step}" for step in steps).removeprefix(".")
 
 
 def _named_steps(
     steps: Sequence[str], message: str, values: Any, spec_type: type[msgspec.Struct], strict: bool
 ) -> list[str]:
-    """Return the steps to what msgspec complains of, with the keys that it does not name.
+    """Return the steps to the value that msgspec refuses, with the keys that it does not name.
 
-    A mapping is cut down to one key after the other, until the complaint is the same.
+    To find such a key, the mapping is reduced to a single key, each in turn, until msgspec's
+    message is the same.
     """
     values, named = copy.deepcopy(values), []
     for step in steps:
@@ -292,7 +291,7 @@ def _literals(members: Iterable[msgspec.inspect.Type]) -> list[str]:
 
 
 def _keys_at(spec_type: type[msgspec.Struct], steps: Sequence[str]) -> list[str]:
-    """Return the words among which the keys of a mapping are chosen."""
+    """Return the words that are allowed as keys of a mapping."""
     mappings = [
         t
         for t in _members_of(_type_at(spec_type, steps))
@@ -302,8 +301,9 @@ def _keys_at(spec_type: type[msgspec.Struct], steps: Sequence[str]) -> list[str]
 
 
 def _choices_at(spec_type: type[msgspec.Struct], steps: Sequence[str]) -> list[str]:
-    """Return the words among which a key chooses: a Literal's, or the kinds of a union of
-    structs.
+    """Return the words that are allowed as a key's value.
+
+    They are the values of a Literal, or the kinds of a union of structs.
     """
     structs = [
         t

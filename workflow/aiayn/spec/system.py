@@ -1,6 +1,14 @@
-"""Reads systems (rows of the paper's tables), corpora and scales, strictly, from workflow/config/.
+"""Turns the files of systems (rows of the paper's tables), corpora and scales into specs.
 
 Names are the paper's symbols in ASCII. fairseq's names appear in `train/fairseq_args.py` only.
+
+To add a system, write workflow/config/systems/<scale>/<name>.yaml with the keys that differ from
+another system, and name it in a list of the scale (`ablation_systems` or `variants`):
+
+    name: table3_a_h4
+    description: 4 heads.
+    inherits: base
+    training: {num_heads: 4, d_k: 128, d_v: 128}
 """
 
 import difflib
@@ -70,18 +78,17 @@ _LISTS_OF_NAMES = (
 )
 _LISTS_OF_SEEDS = ("base_seeds", "ablation_seeds", "seeds", "replication_seeds", "variant_seeds")
 LATER_SEEDS = re.compile(r"[a-z0-9_]+:\d+(,\d+)*")  # an entry of `later_seeds`
-FIRST_PROBE_SEED = (
-    101  # from here on seeds are a probe's, by which a scale is chosen: they stand in no table
-)
+# Seeds from here on belong to the probes of a scale, and never enter tables.
+FIRST_PROBE_SEED = 101
 
 
 class SystemSpec(Spec, frozen=True, kw_only=True):
-    """A system, that is, one row of a table: `inherits` names the system it differs from, by one to
-    three keys.
+    """A system, that is, a row of a table.
 
-    With `begins_from`, each of its trainings begins at the last checkpoint of that system's
-    training with the same seed. The two systems may differ in `updates` only, because equation (3)
-    has no horizon: the result has the tensors of a training that was never divided.
+    `inherits` names a system that differs in usually 1 to 3 keys. With `begins_from`,
+    each of its trainings begins at the last checkpoint of that system's training with the same
+    seed. The two systems may differ in `updates` only. Equation (3) does not depend on the number
+    of updates, so the tensors equal those of an undivided training.
     """
 
     name: str
@@ -93,10 +100,9 @@ class SystemSpec(Spec, frozen=True, kw_only=True):
 
 
 class Overrides(Spec, frozen=True, kw_only=True):
-    """Keys of `training` that a scale sets for all its systems; null leaves each system its own
-    value.
+    """Keys of `training` that a scale sets for all its systems; null keeps each system's value.
 
-    What is set is in the run's digest, as if the system's file said it.
+    The values enter the run's digest as if the system's file contained them.
     """
 
     updates: int | None = None
@@ -104,19 +110,20 @@ class Overrides(Spec, frozen=True, kw_only=True):
 
     @property
     def values(self) -> dict[str, object]:
-        """What is set, by key."""
-        return {
-            key: value for key, value in msgspec.structs.asdict(self).items() if value is not None
-        }
+        """The values that are set, by key."""
+        return {k: value for k, value in msgspec.structs.asdict(self).items() if value is not None}
 
     def flags(self, own: TrainingSpec) -> list[str]:
-        """Return as flags of `aiayn train` what is set and is not a system's `own` value anyway."""
-        changed = [key for key, value in self.values.items() if getattr(own, key) != value]
-        return [word for key in changed for word in (f"--{key}", str(self.values[key]))]
+        """Return the flags of `aiayn train` for the values that differ from a system's `own`."""
+        flags = []
+        for key, value in self.values.items():
+            if getattr(own, key) != value:
+                flags += [f"--{key}", str(value)]
+        return flags
 
 
-# Where trainings run is no matter of the tables: a change of these values of a scale renders
-# nothing again.
+# The tables do not depend on where trainings run, so a change of these values of a scale does not
+# render them again.
 PLACE: dict[str, object] = {
     "runs_folder": "",
     "cluster": "",
@@ -126,22 +133,23 @@ PLACE: dict[str, object] = {
 
 
 class ScaleSpec(Spec, frozen=True, kw_only=True):
-    """One scale of the benchmark: lists of names, nothing but scalars and lists (Snakemake unites
-    mappings).
+    """A scale of the benchmark: scalars and lists of names, because Snakemake merges mappings.
 
-    `base_seeds` are those of base on the En-De corpus, the control of Table 3; `ablation_seeds`
-    those of its rows; `seeds` those of Table 2's other systems; `replication_seeds` those of
-    replications; `variant_seeds` those of `variants` (readings of the paper's model, beside base)
-    and of `architectures` (recurrence and convolution against attention), all on the En-De corpus.
-    Null `base_seeds` and `replication_seeds` are `seeds`. `updates` and `precision`, if not null,
-    replace every system's own (`overrides`): a shorter look at the same systems, or one at the
-    speed of a GPU's tensor cores. `row_testsets` are test sets of the En-De corpus on which the
-    systems of Table 3 are evaluated as on dev, uncalled; `probed_alpha` is a length penalty's alpha
-    that was chosen on a probe, with which they are decoded on dev once more. `later_seeds` are
-    trainings that were added after the tables' seeds had been looked at, on the En-De corpus. Each
-    entry is text, a system and its seeds, as `base:11,12,13`. They enter no printed row, conclusion
-    or verdict, and are left out where `updates` shortens the scale. With `has_layer_timing`, the
-    layers of Table 1 are timed (rule measure).
+    Seeds: `base_seeds` for base on the En-De corpus, the control of Table 3; `ablation_seeds` for
+    the other rows of Table 3; `seeds` for the other systems of Table 2; `replication_seeds` for
+    replications; `variant_seeds` for `variants` (readings of the paper's model, compared with base)
+    and `architectures` (recurrence and convolution), on the En-De corpus. If `base_seeds` or
+    `replication_seeds` are null, `seeds` are taken.
+
+    `updates` and `precision`, if not null, replace every system's own values (`overrides`).
+    `row_testsets` are further test sets of the En-De corpus on which the systems of Table 3 are
+    evaluated like on dev, but without verdicts. `probed_alpha` is a length penalty's alpha that was
+    chosen on a probe; these systems are decoded with it on dev, in addition.
+
+    `later_seeds` are trainings on the En-De corpus that were added after the results of the tables'
+    seeds had been seen. An entry is a system and its seeds, such as `base:11,12,13`. They are not
+    used for printed rows, conclusions or verdicts, and are left out if `updates` shortens the
+    scale. With `has_layer_timing`, the layers of Table 1 are timed (rule measure).
     """
 
     scale: Literal["demo", "multi30k", "paper"]
@@ -172,14 +180,12 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
 
     @property
     def overrides(self) -> Overrides:
-        """What the scale sets for every system."""
+        """The values that the scale sets for every system."""
         return Overrides(updates=self.updates, precision=self.precision)
 
     @property
     def later_seeds_by_system(self) -> dict[str, list[int]]:
-        """The seeds of `later_seeds`, by system, in the order of the list; empty where `updates`
-        shortens the scale.
-        """
+        """The seeds of `later_seeds` by system, in order; empty if `updates` shortens the scale."""
         seeds_by_system: dict[str, list[int]] = {}
         if self.updates is not None:
             return seeds_by_system
@@ -190,16 +196,14 @@ class ScaleSpec(Spec, frozen=True, kw_only=True):
 
 
 def overridden(system: SystemSpec, overrides: Overrides) -> SystemSpec:
-    """Return a system with the keys of its training that `overrides` sets; with none set, the
-    system as it is.
-    """
+    """Return a system with the values of `overrides` in its training."""
     return msgspec.structs.replace(
         system, training=msgspec.structs.replace(system.training, **overrides.values)
     )
 
 
 def _inherited_documents(name: str, folder: Path, kind: str) -> list[Document]:
-    """Return the file of a system or corpus and those that it inherits from, itself first."""
+    """Return the file of a system or corpus, followed by the files that it inherits from."""
     documents = [read_document(folder / f"{name}.yaml")]
     names = [name]
     while (base_name := documents[-1].values.get("inherits")) is not None:
@@ -208,8 +212,8 @@ def _inherited_documents(name: str, folder: Path, kind: str) -> list[Document]:
             raise ConfigError(f"{place}: inherits is {base_name!r}; expected the name of a {kind}")
         if base_name in names:
             raise ConfigError(
-                f"{place}: inherits in a circle: {' -> '.join([*names, base_name])}; cut it at its"
-                " base"
+                f"{place}: inherits in a circle: {' -> '.join([*names, base_name])}; remove"
+                " `inherits` from the base"
             )
         names.append(base_name)
         try:
@@ -222,11 +226,11 @@ def _inherited_documents(name: str, folder: Path, kind: str) -> list[Document]:
 
 
 def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> SystemSpec:
-    """Read a system of a scale, its base's keys under its own.
+    """Read a system of a scale, with the keys that it inherits.
 
     Raises:
         ConfigError: with file and line, if a key or value is wrong, the file's name is not the
-            system's, or the system equals the one that it inherits from.
+            system's name, or the system equals the system that it inherits from.
     """
     if scale not in SCALES:
         raise ConfigError(f"scale {scale!r}: expected one of {', '.join(SCALES)}")
@@ -235,14 +239,14 @@ def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> S
     )
     document = documents.pop()
     spec = _converted_system(document, document)
-    while documents:  # from the base upwards, so that a fault is found in the file that has it
+    while documents:  # from the base on, so that an error names the file that contains it
         base, own = spec, documents.pop()
         document = overlay(document, own)
         spec = _converted_system(document, own)
         if (base.training, base.decoding) == (spec.training, spec.decoding):
             raise ConfigError(
-                f"{own.location('inherits')}: {spec.name} equals {base.name}, its base; change a"
-                " value"
+                f"{own.location('inherits')}: {spec.name} equals {base.name}, its base; expected a"
+                " different value; change a value"
             )
     if spec.begins_from is not None:
         _check_beginning(document, spec, scale, config_folder)
@@ -250,9 +254,7 @@ def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> S
 
 
 def _check_beginning(document: Document, spec: SystemSpec, scale: str, config_folder: Path) -> None:
-    """Require that a system is a longer training of the system that it begins from, and differs in
-    nothing else.
-    """
+    """Require that a system is only a longer training of the system that it begins from."""
     place = document.location("begins_from")
     if spec.begins_from == spec.name:
         raise ConfigError(
@@ -267,8 +269,8 @@ def _check_beginning(document: Document, spec: SystemSpec, scale: str, config_fo
         ) from error
     if msgspec.structs.replace(earlier.training, updates=spec.training.updates) != spec.training:
         raise ConfigError(
-            f"{place}: {spec.name} differs from {earlier.name}, from which it begins, in more than"
-            " `updates`; let it inherit from that system and set `updates` only"
+            f"{place}: {spec.name} begins from {earlier.name} but differs in more than `updates`;"
+            " let it inherit from that system and set `updates` only"
         )
     if spec.training.updates <= earlier.training.updates:
         raise ConfigError(
@@ -278,16 +280,16 @@ def _check_beginning(document: Document, spec: SystemSpec, scale: str, config_fo
 
 
 def _check_own_keys(own: Document, kind: str) -> None:
-    for key in ("name", "description"):  # these two are never inherited
+    for key in ("name", "description"):  # are never inherited
         own.require(
             key, key in own.values, own.values.get(key), f"a {key} in every {kind}'s own file"
         )
     name, stem = own.values["name"], own.path.stem
-    own.require("name", name == stem, name, f"{stem!r}, as the file is called")
+    own.require("name", name == stem, name, f"{stem!r}, the name of the file")
 
 
 def _converted_system(document: Document, own: Document) -> SystemSpec:
-    """Turn a system's keys over its base's into a checked spec; `own` is its file alone."""
+    """Turn a system's merged document into a checked spec; `own` is the system's own file."""
     _check_own_keys(own, "system")
     spec = convert(document, SystemSpec)
 
@@ -299,11 +301,11 @@ def _converted_system(document: Document, own: Document) -> SystemSpec:
 
 
 def read_corpus(name: str, config_folder: Path = CONFIG_FOLDER) -> CorpusSpec:
-    """Read a corpus, the keys of the one that it inherits from under its own.
+    """Read a corpus, with the keys that it inherits.
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong, or a split or language lacks
-        its file.
+        ConfigError: with file and line, if a key or value is wrong, or a split or language has no
+            file.
     """
     documents = _inherited_documents(name, config_folder / "corpora", "corpus")
     own = documents[0]
@@ -318,16 +320,17 @@ def read_scale(path: Path) -> ScaleSpec:
     """Read a scale's config file (workflow/config/<scale>.yaml).
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong or a list names one twice.
+        ConfigError: with file and line, if a key or value is wrong or a list repeats a name.
     """
     return _checked_scale(read_scale_document(path))
 
 
 def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Document:
-    """Read a scale's config file as it is, unchecked.
+    """Read a scale's config file without checks of its values.
 
     Raises:
-        ConfigError: if it is no mapping; if it is absent, naming the existing config files.
+        ConfigError: if the file is not a mapping; naming the existing config files, if the file is
+            absent.
     """
     if path.exists():
         return read_document(path)
@@ -348,9 +351,7 @@ def read_scale_document(path: Path, config_folder: Path = CONFIG_FOLDER) -> Docu
 
 
 def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
-    """Turn Snakemake's merged config into a ScaleSpec; `origin` names where it came from in
-    errors.
-    """
+    """Turn Snakemake's merged config into a ScaleSpec; `origin` is its name in errors."""
     # Snakemake passes the items of `--config 'seeds=[1]'` as text.
     return _checked_scale(Document(Path(origin), dict(config), {}), strict=False)
 
@@ -358,16 +359,14 @@ def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
 def _checked_scale(document: Document, *, strict: bool = True) -> ScaleSpec:
     scale = convert(document, ScaleSpec, strict=strict)
     for key in (*_LISTS_OF_NAMES, *_LISTS_OF_SEEDS):
-        values = (
-            getattr(scale, key) or []
-        )  # a repeated seed would count as two runs in a mean and its interval
+        # A repeated seed would count as two runs in a mean and its interval.
+        values = getattr(scale, key) or []
         document.require(key, len(set(values)) == len(values), values, "each value once")
     for key in _LISTS_OF_SEEDS:
         seeds = getattr(scale, key) or []
         document.require(key, all(seed >= 1 for seed in seeds), seeds, "seeds of 1 or more")
         expected = (
-            f"seeds below {FIRST_PROBE_SEED}: from there on they are a probe's, by which a scale"
-            " was chosen"
+            f"seeds below {FIRST_PROBE_SEED}, because later seeds belong to the probes of a scale"
         )
         document.require(key, all(seed < FIRST_PROBE_SEED for seed in seeds), seeds, expected)
     for entry in scale.later_seeds:
@@ -387,9 +386,7 @@ def _checked_scale(document: Document, *, strict: bool = True) -> ScaleSpec:
 
 
 def spec_digest(spec: msgspec.Struct) -> str:
-    """Return 16 hexadecimal digits over the parsed values: a comment changes nothing, a value
-    does.
-    """
+    """Return 16 hexadecimal digits over the parsed values, so comments do not matter."""
     return hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).hexdigest()[:16]
 
 
@@ -402,8 +399,9 @@ def run_name(
     data_digest: str,
     stage_version: int,
 ) -> str:
-    """Return `<corpus>-<system>-seed<k>-<digest8>`; the digest holds what decides the tensors, and
-    nothing else.
+    """Return `<corpus>-<system>-seed<k>-<digest8>`.
+
+    The digest covers exactly the values that decide the tensors.
     """
     parts = [
         msgspec.json.encode(training, order="deterministic").decode(),

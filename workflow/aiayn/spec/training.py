@@ -1,5 +1,4 @@
-"""Turns a system's two parts into checked types: all that decides a model's tensors, and the search
-for translations.
+"""Defines and checks the two parts of a system: its training and its search for translations.
 
 Names are the paper's symbols in ASCII. fairseq's names appear in `train/fairseq_args.py` only.
 """
@@ -24,33 +23,36 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class TrainingSpec(Spec, frozen=True, kw_only=True):
-    """All that decides a model's tensors, apart from data and seed; it makes the run's digest
-    (sections 3 and 5).
+    """All settings that decide a model's tensors, except data and seed (sections 3 and 5).
 
-    `architecture` is ours (`transformer`, model/transformer.py) or one of fairseq's own: its
-    `transformer` unchanged (`fairseq_transformer`), `lstm` or `fconv`. The last two ignore the keys
-    on heads, norms, attention, positions, embeddings, initialisation and further dropout; their
-    `d_model` is the width of embeddings, `d_ff` that of hidden states.
+    The run's digest covers them.
 
-    `norm_order: pre` normalises before each sub-layer and once more at the end of either stack.
-    `norm` is layer normalisation, the same with the unbiased standard deviation and epsilon added
-    to it (`layer_std`), or batch normalisation. `attention` says what is put in the softmax: q.k /
-    sqrt(d_k) (`scaled`, equation (1)), q.k (`unscaled`), q.k / sqrt(d_model), q.k over a learned
-    number (`temperature`), or v.tanh(q + k) (`additive`, Bahdanau et al. 2015). `positions` are the
-    paper's sinusoids, tensor2tensor's (all sines, then all cosines) or learned. `tied_embeddings`
-    is section 3.4's one matrix for source, target and output. `p_drop_attention` is on the weights,
-    `p_drop_ffn` on the inner layer, both 0 in the paper. `embeddings` start from N(0, 1 / d_model)
-    or from N(0, 1). `initialisation` of all else is tensor2tensor's, that of torch.nn.Transformer's
-    layers (`torch_nn`), Xavier's uniform on every matrix, embeddings included, or, for fairseq's
-    own architectures, theirs.
+    `architecture` is ours (`transformer`, model/transformer.py) or fairseq's own: its unchanged
+    transformer (`fairseq_transformer`), `lstm` or `fconv`. The last two ignore the keys on heads,
+    norms, attention, positions, embeddings, initialisation and further dropout. Their `d_model` is
+    the width of embeddings, their `d_ff` the width of hidden states.
 
-    A *batch* holds at most `max_tokens_per_batch` tokens, padding counted, on its longer side; one
-    optimiser step (*update*) sums the gradients of `batches_per_update` of them, whether on as many
-    GPUs or one after the other. With `save_interval_updates` null, a checkpoint is written at each
-    end of an epoch. With schedule `inverse_sqrt` the rate rises linearly from
-    `initial_learning_rate` to `peak_learning_rate`, with `constant` it is the latter; with
-    `equation_3` both are null. `precision: bf16` computes in bfloat16 where that is safe, with fp32
-    weights.
+    - `norm_order: pre` normalises before each sub-layer and again at the end of each stack.
+    - `norm` is layer normalisation, layer normalisation by the unbiased standard deviation plus
+      epsilon (`layer_std`), or batch normalisation.
+    - `attention` is the argument of the softmax: q.k / sqrt(d_k) (`scaled`, equation (1)), q.k
+      (`unscaled`), q.k / sqrt(d_model), q.k over a learned number (`temperature`), or v.tanh(q + k)
+      (`additive`, Bahdanau et al. 2015).
+    - `positions` are the paper's sinusoids, tensor2tensor's (all sines, then all cosines) or
+      learned.
+    - `tied_embeddings` means a single matrix for source, target and output (section 3.4).
+    - `p_drop_attention` applies to the weights of attention and `p_drop_ffn` to the inner layer;
+      both are 0 in the paper.
+    - `embeddings` start from N(0, 1 / d_model) or from N(0, 1). `initialisation` of the other
+      tensors is tensor2tensor's, torch.nn.Transformer's (`torch_nn`), Xavier's uniform on every
+      matrix including embeddings, or fairseq's for its own architectures.
+    - A *batch* has at most `max_tokens_per_batch` tokens on its longer side, padding included. An
+      optimiser step (*update*) sums the gradients of `batches_per_update` batches, on that many
+      GPUs or one after the other.
+    - If `save_interval_updates` is null, a checkpoint is written at the end of each epoch.
+    - With schedule `inverse_sqrt` the rate rises linearly from `initial_learning_rate` to
+      `peak_learning_rate`; with `constant` it is the latter; with `equation_3` both are null.
+    - `precision: bf16` computes in bfloat16 where that is safe, with fp32 weights.
     """
 
     architecture: Literal["transformer", "fairseq_transformer", "lstm", "fconv"]
@@ -76,7 +78,7 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
     adam_beta_1: _Fraction
     adam_beta_2: _Fraction
     adam_epsilon: _Epsilon
-    clip_norm: _AtLeastZero  # 0.0 is no clipping
+    clip_norm: _AtLeastZero  # 0.0 turns clipping off
     schedule: Literal["equation_3", "inverse_sqrt", "constant"]
     warmup_steps: Count
     peak_learning_rate: float | None
@@ -91,14 +93,14 @@ class TrainingSpec(Spec, frozen=True, kw_only=True):
 
 
 class DecodingSpec(Spec, frozen=True, kw_only=True):
-    """How translations are searched for (section 6.1); it enters decode, never the run's digest.
+    """The settings of the beam search (section 6.1); they do not enter the run's digest.
 
-    A hypothesis of n tokens, end of sentence included, is ranked by its log-probability over
+    A hypothesis of n tokens, with its end of sentence, is ranked by its log-probability over
     `n^alpha` (form `len`, fairseq's) or over `((5 + n) / 6)^alpha` (form `gnmt`, which the paper
     cites). Its length is at most `max_length_per_source_token` * source length +
-    `max_extra_tokens`. `stop: fairseq` ends a sentence when `beam_size` hypotheses have ended;
-    `stop: tensor2tensor` when no unfinished one can still beat the worst finished, of which the
-    best `beam_size` are kept.
+    `max_extra_tokens`. `stop: fairseq` ends a sentence when `beam_size` hypotheses have ended.
+    `stop: tensor2tensor` ends it when no unfinished hypothesis can beat the worst of the best
+    `beam_size` ended hypotheses.
     """
 
     beam_size: Count
@@ -109,7 +111,7 @@ class DecodingSpec(Spec, frozen=True, kw_only=True):
     max_extra_tokens: Count
 
 
-# Keys of which fairseq's own transformer has one value only; a system file must have it.
+# Keys for which fairseq's own transformer allows only this value.
 _FAIRSEQ_TRANSFORMER = {
     "norm": "layer",
     "norm_epsilon": 1e-5,
@@ -121,9 +123,7 @@ _FAIRSEQ_TRANSFORMER = {
 
 
 def check_training(training: TrainingSpec, check: Check) -> None:
-    """Call `check(key, is_right, expected)` for every rule that a training's values must keep
-    beyond their types.
-    """
+    """Call `check(key, is_right, expected)` for every rule on a training beyond its types."""
     _check_schedule(training, check)
     _check_architecture(training, check)
 
@@ -143,7 +143,7 @@ def _check_schedule(training: TrainingSpec, check: Check) -> None:
 
 
 def _check_architecture(training: TrainingSpec, check: Check) -> None:
-    """Refuse values that an architecture does not have."""
+    """Refuse values that an architecture does not support."""
     if training.architecture == "fairseq_transformer":
         for key, value in _FAIRSEQ_TRANSFORMER.items():
             check(
@@ -161,7 +161,7 @@ def _check_architecture(training: TrainingSpec, check: Check) -> None:
             check(
                 key,
                 is_fixed,
-                "d_model / num_heads, as fairseq fixes it; architecture: transformer takes any",
+                "d_model / num_heads, as in fairseq; architecture: transformer takes any value",
             )
     elif training.architecture == "transformer":
         check(
