@@ -165,7 +165,7 @@ def test_a_precision_of_the_config_reaches_every_training_and_repeats_it_unless_
 def test_updates_that_leave_too_few_checkpoints_end_with_one_message(untouched: Pipeline) -> None:
     outcome = untouched.run("--dry-run", "--config", "updates=50")
     assert outcome.returncode == 1
-    assert "base writes 3 checkpoint(s) in 50 updates, one every 20, expected 5" in outcome.stdout
+    assert "base writes 3 checkpoint(s) in 50 updates, 1 every 20, expected 5" in outcome.stdout
     assert "Traceback" not in outcome.stdout
 
 

@@ -1,7 +1,7 @@
-"""The errors of the library, named for what is at fault; a message has place, value, expectation
-and next step.
+"""Defines the errors of the library, named after the faulty thing.
 
-The library raises; only `aiayn.__main__` turns an error into an exit code.
+A message has place, value, expectation and next step. The library raises; only `aiayn.__main__`
+turns an error into an exit code.
 """
 
 import difflib
@@ -9,17 +9,13 @@ from collections.abc import Iterable
 
 
 def did_you_mean(unknown: str, known: Iterable[str], otherwise: str = "", *, most: int = 1) -> str:
-    """Return the question after the known names nearest to a name that is unknown, or `otherwise`
-    if none is near.
-    """
+    """Ask whether a known name similar to the unknown name was meant; else return `otherwise`."""
     near = difflib.get_close_matches(unknown, list(known), n=most)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else otherwise
 
 
 class AiaynError(Exception):
-    """Base of all errors that are the input's fault or a check's; the command exits with
-    `exit_code`.
-    """
+    """Base of all errors caused by the input or a check; the command exits with `exit_code`."""
 
     exit_code = 1
 
@@ -39,7 +35,7 @@ class CorpusError(AiaynError):
 
 
 class FetchError(AiaynError):
-    """A public file cannot be downloaded, or is not the published one."""
+    """A public file cannot be downloaded, or differs from the published file."""
 
 
 class RecordError(AiaynError):
@@ -59,9 +55,7 @@ class TableError(AiaynError):
 
 
 class LaunchError(AiaynError):
-    """A job could not be submitted, or died without a message; the error has the tail of its
-    log.
-    """
+    """A job could not be submitted, or died without a message; the error has its log's tail."""
 
     exit_code = 3
 
@@ -77,4 +71,4 @@ class SpaceError(AiaynError):
 
 
 class StateError(AiaynError):
-    """A run or a working directory is not in the state that the command needs; nothing was done."""
+    """A run or working directory is not in the state that the command needs; nothing was done."""

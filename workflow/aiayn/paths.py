@@ -1,5 +1,6 @@
-"""Builds the paths below `results/<scale>/`, for rules and tables alike; no other module spells
-them.
+"""Builds the paths below `results/<scale>/` for rules and tables.
+
+No other module spells these paths.
 """
 
 from pathlib import Path
@@ -9,21 +10,17 @@ import msgspec
 from aiayn.spec.system import CHECKOUT, SCALES
 
 RECORD_NAME = "record.json"
-EXPORT_RECORD_NAME = "config.json"  # of an export as safetensors, beside its tensors
+EXPORT_RECORD_NAME = "config.json"  # next to the tensors of a safetensors export
 TENSORS_NAME = "model.safetensors"
-ALPHA_MARK = (  # val-alpha1.4: test set val by a search with alpha 1.4 in place of the system's
-    "-alpha"
-)
+ALPHA_MARK = "-alpha"  # val-alpha1.4: test set val, searched with alpha 1.4
 SHIPPED_FOLDER = CHECKOUT / "paper_tables" / "measured"  # packs of scales; some ship models
 
 
 class CellKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """What a number is of, whichever its seed: a system on a corpus, an average, the test set of a
-    role.
+    """Identifies a result cell, without the seed: a system, a corpus, an average and a test set.
 
-    `role` is `dev` or `test`, as the tables ask; or of rows of Table 3 `further`, on test sets
-    beside dev, and `alpha`, on dev by a search with another alpha, which its test set names
-    (`split_alpha`). `average` is `last<n>`.
+    `role` is `dev` or `test`; for rows of Table 3 also `further`, a further test set, and `alpha`,
+    dev searched with another alpha, which `testset` names (`split_alpha`). `average` is `last<n>`.
     """
 
     corpus: str
@@ -35,41 +32,38 @@ class CellKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
     @property
     def has_perplexity(self) -> bool:
-        """Whether its perplexity is asked for: on dev by Table 3, and on further test sets."""
+        """Whether its perplexity is measured: on dev, for Table 3, and on further test sets."""
         return self.role in ("dev", "further")
 
     @property
     def key(self) -> "CellKey":
-        """Return what it is of, and nothing else: of an evaluation without its seed."""
+        """Return the cell key, without the seed."""
         return CellKey(**{name: getattr(self, name) for name in CellKey.__struct_fields__})
 
 
 class Evaluation(CellKey, frozen=True, kw_only=True, order=True):
-    """One seed of what a number is of; a training is evaluated more than once."""
+    """A result cell at a seed; a training has several evaluations."""
 
     seed: int
 
 
 def split_alpha(testset: str) -> tuple[str, float | None]:
-    """Return a corpus's test set, and the alpha that is tried on it; None if it is the system's
-    own.
+    """Split a test set's name into the corpus's test set and an alpha.
+
+    The alpha is None if the search uses the system's own alpha.
     """
     name, mark, alpha = testset.partition(ALPHA_MARK)
     return (name, float(alpha)) if mark else (testset, None)
 
 
 def num_averaged(average: str) -> int:
-    """Return how many checkpoints an average is of: 20 for `last20`; 0 if the name is no
-    average's.
-    """
+    """Return the number of checkpoints in an average: 20 for `last20`, 0 for any other name."""
     number = average.removeprefix("last")
     return int(number) if number != average and number.isdecimal() else 0
 
 
 def is_averaged(average: str) -> bool:
-    """Return whether several checkpoints are averaged: False for `last1`, the last checkpoint
-    alone.
-    """
+    """Return whether several checkpoints are averaged: False for `last1`, the last checkpoint."""
     return num_averaged(average) > 1
 
 
@@ -88,21 +82,15 @@ def train_record(
 def average_record(
     results_folder: Path, scale: str, corpus: str, system: str, seed: int | str, average: str
 ) -> Path:
-    """Return the record of an averaged checkpoint; the checkpoint lies beside it, as `.pt`."""
+    """Return the record of an averaged checkpoint; the checkpoint is next to it, as `.pt`."""
     return results_folder / scale / "average" / corpus / system / f"seed{seed}" / f"{average}.json"
 
 
 def evaluation_record(results_folder: Path, scale: str, verb: str, evaluation: Evaluation) -> Path:
     """Return the record of decode, perplexity or score for an evaluation."""
-    folder = (
-        results_folder
-        / scale
-        / verb
-        / evaluation.corpus
-        / evaluation.system
-        / f"seed{evaluation.seed}"
-    )
-    return folder / evaluation.average / f"{evaluation.testset}.json"
+    system_folder = results_folder / scale / verb / evaluation.corpus / evaluation.system
+    name = f"{evaluation.testset}.json"
+    return system_folder / f"seed{evaluation.seed}" / evaluation.average / name
 
 
 def baselines_record(results_folder: Path, scale: str, corpus: str, testset: str) -> Path:
@@ -111,7 +99,7 @@ def baselines_record(results_folder: Path, scale: str, corpus: str, testset: str
 
 
 def scale_record(results_folder: Path, scale: str, verb: str) -> Path:
-    """Return the record of a stage that has one a scale."""
+    """Return the record of a stage that runs once for a scale."""
     return results_folder / scale / verb / RECORD_NAME
 
 
@@ -121,9 +109,7 @@ def model_folder(packs_folder: Path, scale: str, run: str) -> Path:
 
 
 def is_scale_folder(folder: Path) -> bool:
-    """Return whether a folder is a `results/<scale>/`: it has a scale's name, and a record where a
-    stage writes it.
-    """
+    """Return whether a folder is a `results/<scale>/`, by its name and the records in it."""
     if folder.resolve().name not in SCALES:
         return False
     return any(folder.glob("train/*/*/seed*.json")) or any(folder.glob(f"*/*/{RECORD_NAME}"))

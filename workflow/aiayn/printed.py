@@ -1,18 +1,17 @@
-"""Turns paper_tables/published/*.csv into typed, checked rows: what was printed, and what each cell
-asks for.
+"""Turns paper_tables/published/*.csv into typed, checked rows.
 
-Kinds of file, described in published/README.md, where those that a wing reads stand, too:
+published/README.md describes these files, and the files that a wing reads:
 
-* `table1.csv` to `table4.csv`: every printed cell of Tables 1 to 4, as a string, since 26.30 is not
-  26.3, in the columns of `columns.csv`;
-* `cells.csv`: printed cells that a run of ours can fill, joined to (language pair, system, average,
+* `table1.csv` to `table4.csv`: every printed cell of Tables 1 to 4 in the columns of `columns.csv`,
+  as a string, because 26.30 is not 26.3;
+* `cells.csv`: the printed cells that our runs can fill, joined to (language pair, system, average,
   role, metric);
 * `replications.csv`: numbers that others printed at a smaller scale, under conditions that a config
-  here repeats;
-* `sentences.csv`: what others got for single sentences, likewise.
+  of ours repeats;
+* `sentences.csv`: translations by others of single sentences, under such conditions.
 
-`aiayn.experiment` asks here how each system is evaluated, so this imports csv and msgspec and
-nothing heavier.
+`aiayn.experiment` looks up here how each system is evaluated, so nothing heavier than csv and
+msgspec is imported.
 """
 
 import csv
@@ -28,27 +27,27 @@ from aiayn.errors import TableError
 from aiayn.paths import CellKey, num_averaged
 
 PUBLISHED_FOLDER = Path(__file__).resolve().parents[2] / "paper_tables" / "published"
-# Where a number is printed, by the edition; '' is another paper's.
+# The place where a number is printed, by edition; '' means another paper.
 EDITION_WORDS = {
     "both": "both editions",
     "neurips2017": "NeurIPS 2017",
     "arxiv": "arXiv v5 and later",
     "": "published",
 }
-# Under which conditions the paper's numbers were printed.
+# The conditions of the paper's numbers.
 PAPER_SCALE = "paper"
 PAPER_CORPUS_BY_LANGUAGE_PAIR = {"en-de": "wmt14_en_de", "en-fr": "wmt14_en_fr"}  # section 5.1
 PAPER_TESTSET_BY_ROLE = {"dev": "newstest2013", "test": "newstest2014"}  # sections 6.1 and 6.2
-# A P100 has no other (section 5.2), and the paper counts the cost in single precision (section 6.1,
-# footnote 5).
+# A P100 only has this precision (section 5.2), and the paper counts the cost in single precision
+# (section 6.1, footnote 5).
 PAPER_PRECISION = "fp32"
-METRIC_BY_PAIR = {
-    "en-de": "bleu_tok_compound_split",
-    "en-fr": "bleu_tok_moses",
-}  # cells.csv; a test compares
+# A test compares it with cells.csv.
+METRIC_BY_PAIR = {"en-de": "bleu_tok_compound_split", "en-fr": "bleu_tok_moses"}
 PERPLEXITY_METRIC = "ppl_per_subword"
-REFERENCE_SYSTEM = "base"  # what rows of Table 3, variants and architectures are compared with
-COMPARED_AVERAGE, COMPARED_ROLE = "last1", "dev"  # on which they are, as the rows of Table 3 are
+# Rows of Table 3, variants and architectures are compared with this system, by this average and on
+# the test set of this role.
+REFERENCE_SYSTEM = "base"
+COMPARED_AVERAGE, COMPARED_ROLE = "last1", "dev"
 BASELINE_ROLE = "test"
 VALUE_BY_SUFFIX = {"": 1.0, "K": 1000.0}  # Table 3 prints train steps as 100K and 300K
 
@@ -70,7 +69,7 @@ _Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class PublishedColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A column of a printed table: its name here, its printed heading, and the kind of its content.
+    """A column of a printed table: our name, the printed heading, and the kind of its content.
 
     `label` names the row, `symbolic` is a formula (Table 1), `setting` a hyper-parameter,
     `measured` a result.
@@ -83,8 +82,9 @@ class PublishedColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class PublishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One printed cell. One that covers several columns or rows is listed at the first and names
-    them all in `span`.
+    """A printed cell.
+
+    A cell that covers several columns or rows is listed at the first, and `span` names them all.
     """
 
     table: int
@@ -98,21 +98,19 @@ class PublishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def covered_columns(self) -> tuple[str, ...]:
-        """The columns under which this cell is printed; one, unless `span` lists columns."""
+        """The columns that this cell covers: its own, or the columns in `span`."""
         names = tuple(self.span.split())
         return names if self.column in names else (self.column,)
 
     @property
     def covered_rows(self) -> tuple[str, ...]:
-        """The rows beside which this cell is printed; one, unless `span` lists rows."""
+        """The rows that this cell covers: its own, or the rows in `span`."""
         names = tuple(self.span.split())
         return names if self.row in names else (self.row,)
 
 
 class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which evaluation of ours answers a printed cell; a printed 1 is worth `printed_unit` in the
-    metric's unit.
-    """
+    """Joins a printed cell to our evaluation; a printed 1 means `printed_unit` of the metric."""
 
     table: int
     row: Text
@@ -127,8 +125,9 @@ class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class RepeatedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What others ran and our config repeats: a row that a scale may name under `replications`, and
-    its evaluation.
+    """A run of others that our config repeats, and its evaluation.
+
+    A scale may name the row under `replications`.
     """
 
     row: Text
@@ -141,14 +140,12 @@ class RepeatedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def key(self) -> CellKey:
-        """Return what the number, or the sentence, is of."""
+        """Return the cell key of the number or sentence."""
         return CellKey(**{name: getattr(self, name) for name in CellKey.__struct_fields__})
 
 
 class PublishedReplication(RepeatedRow, frozen=True, kw_only=True):
-    """A number that others printed at another scale, its source, and the conditions that our config
-    repeats.
-    """
+    """A number that others printed, with its source and the conditions that our config repeats."""
 
     metric: Metric
     value: Text
@@ -162,8 +159,9 @@ class PublishedReplication(RepeatedRow, frozen=True, kw_only=True):
 
 
 class PublishedSentence(RepeatedRow, frozen=True, kw_only=True):
-    """A sentence that others translated: what they `reported` ('' if not to be had), what their
-    program puts out.
+    """A sentence that others translated, with the translation that they `reported`.
+
+    `reported` is '' if it is not known.
     """
 
     sentence: Text
@@ -214,19 +212,16 @@ def read_rows(path: Path, row_type: type[_AnyRow]) -> list[tuple[str, _AnyRow]]:
             if header != expected_header:
                 raise TableError(f"{path}:1: header is {header}; expected {expected_header}")
             for values in reader:
-                place, value_by_field = (
-                    f"{path}:{reader.line_num}",
-                    dict(zip(header, values, strict=False)),
-                )
+                place = f"{path}:{reader.line_num}"
+                value_by_field = dict(zip(header, values, strict=False))
                 if len(values) != len(header):
                     raise TableError(
                         f"{place}: {len(values)} fields; expected {len(header)}; quote a value that"
                         " holds a comma"
                     )
                 try:  # not strict: a CSV file holds strings only
-                    placed_rows.append(
-                        (place, msgspec.convert(value_by_field, row_type, strict=False))
-                    )
+                    row = msgspec.convert(value_by_field, row_type, strict=False)
+                    placed_rows.append((place, row))
                 except msgspec.ValidationError as error:
                     hint = "published/README.md says what is allowed"
                     raise TableError(f"{place}: {error}, in {value_by_field}; {hint}") from error
@@ -252,15 +247,15 @@ def read_columns(folder: Path = PUBLISHED_FOLDER) -> dict[int, list[PublishedCol
     return columns_by_table
 
 
-@functools.cache  # asked for each row; the files do not change under a command
+@functools.cache  # called for each row; the files do not change during a command
 def read_table(number: int, folder: Path = PUBLISHED_FOLDER) -> list[PublishedCell]:
-    """Every printed cell of Table `number`, 1 to 4, in print order."""
+    """Return every printed cell of Table `number`, 1 to 4, in print order."""
     return _rows(folder / f"table{number}.csv", PublishedCell)
 
 
 @functools.cache
 def read_cells(folder: Path = PUBLISHED_FOLDER) -> list[CellJoin]:
-    """Every join of a printed cell to an evaluation, in print order."""
+    """Return every join of a printed cell to an evaluation, in print order."""
     return _rows(folder / "cells.csv", CellJoin)
 
 
@@ -270,7 +265,7 @@ def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplicat
 
 
 def read_sentences(folder: Path = PUBLISHED_FOLDER) -> dict[str, list[PublishedSentence]]:
-    """Return what others got sentence by sentence, by row, in the order of their test."""
+    """Return the sentences that others translated, by row, in the order of their test."""
     sentences_by_row: dict[str, list[PublishedSentence]] = {}
     for sentence in _rows(folder / "sentences.csv", PublishedSentence):
         sentences_by_row.setdefault(sentence.row, []).append(sentence)
@@ -278,17 +273,14 @@ def read_sentences(folder: Path = PUBLISHED_FOLDER) -> dict[str, list[PublishedS
 
 
 def find_printed(join: CellJoin, cells: Iterable[PublishedCell]) -> PublishedCell:
-    """Return the printed cell of `join` among its table's `cells`, be it under this column or
-    spanning it.
+    """Return the printed cell of `join` among its table's `cells`.
 
     Raises:
-        TableError: no such cell was printed in that edition.
+        TableError: if that edition prints no such cell.
     """
     for cell in cells:
-        if (cell.row, cell.edition) == (
-            join.row,
-            join.edition,
-        ) and join.column in cell.covered_columns:
+        is_same_row = (cell.row, cell.edition) == (join.row, join.edition)
+        if is_same_row and join.column in cell.covered_columns:
             return cell
     raise TableError(
         f"cells.csv: Table {join.table}, edition {join.edition}, prints nothing at row {join.row},"
@@ -297,51 +289,46 @@ def find_printed(join: CellJoin, cells: Iterable[PublishedCell]) -> PublishedCel
 
 
 def evaluations_of(language_pair: str, system: str) -> list[tuple[str, str]]:
-    """Return the (average, role) pairs that printed numbers ask of a system, the fewest averaged
-    checkpoints first.
+    """Return a system's (average, role) pairs in the printed tables, fewest checkpoints first.
 
-    En-De base: [("last1", "dev"), ("last5", "test")], the first for Table 3, the second for Table
-    2.
+    En-De base: [("last1", "dev"), ("last5", "test")], for Table 3 and Table 2.
 
     Raises:
-        TableError: no printed number asks for this system in this language pair.
+        TableError: if no printed number belongs to this system in this language pair.
     """
     evaluations = _evaluations_by_system().get((language_pair, system))
     if evaluations is None:
-        known = ", ".join(
-            sorted(name for pair, name in _evaluations_by_system() if pair == language_pair)
-        )
+        names = sorted(name for pair, name in _evaluations_by_system() if pair == language_pair)
         raise TableError(
-            f"{system!r} in {language_pair!r}: no printed number asks for it; expected one of:"
-            f" {known or 'none'}; join it in {PUBLISHED_FOLDER.name}/cells.csv or"
+            f"{system!r} in {language_pair!r}: no printed number belongs to it; expected one of:"
+            f" {', '.join(names) or 'none'}; join it in {PUBLISHED_FOLDER.name}/cells.csv or"
             f" {PUBLISHED_FOLDER.name}/replications.csv"
         )
     return sorted(evaluations, key=lambda evaluation: (num_averaged(evaluation[0]), evaluation[1]))
 
 
 def is_asked_for(language_pair: str, system: str) -> bool:
-    """Return whether a printed number asks for a system in a language pair."""
+    """Return whether a printed number belongs to a system in a language pair."""
     return (language_pair, system) in _evaluations_by_system()
 
 
-@functools.cache  # the Snakefile asks for every training; the files do not change under it
-def _evaluations_by_system() -> dict[tuple[str, str], frozenset[tuple[str, str]]]:
-    """(average, role) pairs by (language pair, system), from cells.csv, replications.csv and
-    sentences.csv.
+@functools.cache  # called for every training; the files do not change during a command
+def _evaluations_by_system() -> dict[tuple[str, str], set[tuple[str, str]]]:
+    """Return the (average, role) pairs by (language pair, system).
+
+    They come from cells.csv, replications.csv and sentences.csv.
     """
-    evaluations_by_system: dict[tuple[str, str], frozenset[tuple[str, str]]] = {}
-    questions: list[CellJoin | RepeatedRow] = [*read_cells(), *read_replications()]
-    questions += [sentences[0] for sentences in read_sentences().values()]
-    for asked in questions:
-        key = (asked.language_pair, asked.system)
-        evaluations_by_system[key] = evaluations_by_system.get(key, frozenset()) | {
-            (asked.average, asked.role)
-        }
+    evaluations_by_system: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    rows: list[CellJoin | RepeatedRow] = [*read_cells(), *read_replications()]
+    rows += [sentences[0] for sentences in read_sentences().values()]
+    for row in rows:
+        evaluations = evaluations_by_system.setdefault((row.language_pair, row.system), set())
+        evaluations.add((row.average, row.role))
     return evaluations_by_system
 
 
 def require_unique(placed_keys: Iterable[tuple[str, tuple[str, ...]]]) -> None:
-    """Refuse a key that an earlier line has."""
+    """Refuse a key that an earlier line already has."""
     place_by_key: dict[tuple[str, ...], str] = {}
     for place, key in placed_keys:
         earlier_place = place_by_key.setdefault(key, place)

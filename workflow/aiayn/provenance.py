@@ -1,5 +1,6 @@
-"""Gathers how a record was made: commit, versions, host, command and inputs without importing a
-heavy package.
+"""Describes how a record was made, and writes outputs completely or not at all.
+
+The description has commit, versions, host, command and inputs. No heavy package is imported.
 """
 
 import contextlib
@@ -8,6 +9,7 @@ import hashlib
 import importlib.metadata
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -35,10 +37,10 @@ _PARTIAL_SUFFIX = ".partial"
 
 
 class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who made a record, from what, with what.
+    """The inputs and the software of a record.
 
-    `commit` is the checkout's, with `is_dirty` true if tracked files differed from it; "unknown"
-    outside a checkout. `command` is as it was typed there and then. `input_sha256_by_path` names
+    `commit` is the commit of the checkout, "unknown" outside a checkout; `is_dirty` is true if
+    tracked files differed from it. `command` is the command line. `input_sha256_by_path` names
     every input file of the stage.
     """
 
@@ -54,7 +56,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 @cache
 def _commit() -> tuple[str, bool]:
-    """Return (commit, is_dirty) of the checkout that this library lies in."""
+    """Return (commit, is_dirty) of the checkout that contains this library."""
 
     def git(*arguments: str) -> str:
         folder = Path(__file__).parent
@@ -110,29 +112,24 @@ def utc_now() -> str:
 
 
 def partial_path_of(path: Path) -> Path:
-    """Return where this process writes what is to become `path`: beside it, hidden, named by host
-    and process.
-    """
+    """Return the hidden path next to `path` where this process writes it, with host and process."""
     return path.with_name(f"{_partial_prefix(path)}{os.getpid()}{_PARTIAL_SUFFIX}")
 
 
 def remove_abandoned(path: Path) -> None:
-    """Remove what killed processes of this host left of `path`; those of another host may live, and
-    theirs stays.
+    """Remove the partial files that killed processes of this host left of `path`.
+
+    Files of other hosts stay, because their processes may be running.
     """
-    prefix = _partial_prefix(path)
-    for beside in path.parent.iterdir():
-        process = beside.name.removeprefix(prefix).removesuffix(_PARTIAL_SUFFIX)
-        if (
-            beside.name != f"{prefix}{process}{_PARTIAL_SUFFIX}"
-            or not process.isdecimal()
-            or _is_alive(int(process))
-        ):
+    name = re.compile(re.escape(_partial_prefix(path)) + r"(\d+)" + re.escape(_PARTIAL_SUFFIX))
+    for sibling in path.parent.iterdir():
+        match = name.fullmatch(sibling.name)
+        if match is None or _is_alive(int(match[1])):
             continue
-        if beside.is_dir() and not beside.is_symlink():
-            shutil.rmtree(beside, ignore_errors=True)
+        if sibling.is_dir() and not sibling.is_symlink():
+            shutil.rmtree(sibling, ignore_errors=True)
         else:
-            beside.unlink(missing_ok=True)
+            sibling.unlink(missing_ok=True)
 
 
 def _partial_prefix(path: Path) -> str:
@@ -145,17 +142,17 @@ def _is_alive(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        return True  # another user's
+        return True  # a process of another user
     return True
 
 
 @contextlib.contextmanager
 def replace_on_success(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path`; rename it to `path` if the block ends well, remove it if not.
+    """Yield a path next to `path`; rename it to `path` if the block succeeds, else remove it.
 
-    An output is whole or absent. The bytes are on the disk before the name is (fsync), so that a
-    power cut cannot leave a name without its content. What a killed process left is removed when
-    that output is next written on its host.
+    So an output is complete or absent. The bytes are on the disk before the name (fsync), so a
+    power cut cannot leave a name without its content. Partial files of a killed process are removed
+    when that output is next written on the same host.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path)
@@ -171,13 +168,11 @@ def replace_on_success(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _partial_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `path`; what is left of it at the end of the block is
-    removed.
-    """
+    """Yield an empty folder next to `path`, and remove it at the end of the block."""
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_abandoned(path)
     partial_folder = partial_path_of(path)
-    shutil.rmtree(partial_folder, ignore_errors=True)  # left by a killed process of the same number
+    shutil.rmtree(partial_folder, ignore_errors=True)  # from a killed process with the same id
     try:
         partial_folder.mkdir()
         yield partial_folder
@@ -187,12 +182,11 @@ def _partial_folder(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
-    """Yield an empty folder for a stage's outputs; if the block ends well, move all that it holds
-    to beside the record.
+    """Yield an empty folder for a stage's outputs; if the block succeeds, move them to the record.
 
-    If the block fails, nothing beside the record has changed. The old record goes before the first
-    output moves and the stage writes the new one after the last, so a record is never beside
-    outputs of another run of its stage.
+    If the block fails, the files next to the record have not changed. The old record is removed
+    before the first output is moved, and the stage writes the new record after the last, so a
+    record is never next to outputs of another run of its stage.
     """
     with _partial_folder(record_path) as partial_folder:
         new_folder, old_folder = partial_folder / "new", partial_folder / "old"
@@ -210,8 +204,9 @@ def replace_outputs_on_success(record_path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_folder_on_success(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder; rename it to `folder`, which must not exist, if the block ends well,
-    remove it if not.
+    """Yield an empty folder; if the block succeeds, rename it to `folder`, which must not exist.
+
+    If the block fails, the folder is removed.
     """
     with _partial_folder(folder) as partial_folder:
         yield partial_folder
@@ -230,7 +225,7 @@ def require_free_space(folder: Path, needed_bytes: int, purpose: str) -> None:
     """Refuse an output that the disk cannot hold.
 
     Raises:
-        SpaceError: naming the folder, what is needed and what is free.
+        SpaceError: naming the folder, the needed and the free space.
     """
     existing = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     free_bytes = shutil.disk_usage(existing).free

@@ -1,12 +1,8 @@
-"""Reads and writes what happened: one JSON record a stage, typed and strict, written whole or not
-at all.
+"""Reads and writes the JSON record of each stage, typed and strict, written whole or not at all.
 
-A record is read back only by its own type and schema version; anything else is refused, naming the
-file.
-
-Files are named from the record's own folder on (`./data-bin`, `../../../../../runs/...`), so that
-results and runs can be moved together. In a record that was read they are as the reader can open
-them.
+A record of another type or schema version is refused, naming the file. Paths in a record are
+relative to the record's folder (`./data-bin`, `../../../../../runs/...`), so that results and runs
+can be moved together. Reading a record turns them into paths that the reader can open.
 """
 
 import os
@@ -27,14 +23,14 @@ SCHEMA_VERSION = 1
 class Record(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="record"
 ):
-    """Base of all records: the schema it was written under, and how it was made."""
+    """Base of all records, with the schema version and the provenance."""
 
     provenance: Provenance
     schema_version: int = SCHEMA_VERSION
 
 
 class TextPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Line-aligned files, one a language, all of `num_lines` lines."""
+    """Line-aligned files by language, all with `num_lines` lines."""
 
     path_by_language: dict[str, Path]
     num_lines: int
@@ -42,11 +38,11 @@ class TextPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class FetchedArchive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An archive as it was read: its source ('' if it was there), how it was checked, what was seen
-    in it.
+    """An archive as it was read.
 
-    `checked_by` is the algorithm of the published checksum, or `unknown` where none is published.
-    `num_lines` are of each side; `published_num_lines` is None where none is published.
+    `url` is its source, '' if the file was already there. `checked_by` is the algorithm of the
+    published checksum, or `unknown`. `num_lines` counts the lines of each side;
+    `published_num_lines` is None if it is not published.
     """
 
     path: Path
@@ -59,9 +55,7 @@ class FetchedArchive(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class RawCorpus(Record, frozen=True, kw_only=True, tag="RawCorpus"):
-    """What fetch found: the text of each split (`train` and the test sets by name), as
-    published.
-    """
+    """The output of fetch: the published text of each split (`train` and the test sets by name)."""
 
     corpus: str
     pair_by_split: dict[str, TextPair]
@@ -69,7 +63,7 @@ class RawCorpus(Record, frozen=True, kw_only=True, tag="RawCorpus"):
 
 
 class ParallelText(Record, frozen=True, kw_only=True, tag="ParallelText"):
-    """What clean left: text as the recipe prepares it, training pairs filtered, test sets whole."""
+    """The output of clean: prepared text, with filtered training pairs and complete test sets."""
 
     corpus: str
     pair_by_split: dict[str, TextPair]
@@ -78,10 +72,9 @@ class ParallelText(Record, frozen=True, kw_only=True, tag="ParallelText"):
 
 
 class SubwordTraining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a subword model was learnt: from so many lines, drawn with a seed, or all there are
-    (None).
+    """How a subword model was learnt: from `num_lines`, drawn with a seed (None: all lines).
 
-    `memory_mib` is the most that the process had ever held when it was done.
+    `memory_mib` is the peak memory of the process up to that time.
     """
 
     num_lines: int
@@ -91,10 +84,10 @@ class SubwordTraining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
-    """What segment learned: the subword model of each language (the same file for a joint one).
+    """The output of segment: the subword model of each language (the same file if joint).
 
-    Its text had gone through `normalise` and `tokenise` before. `learning_by_model` has a model's
-    file name without its suffix: `joint`, or the languages.
+    Its text was prepared by `normalise` and `tokenise`. The keys of `learning_by_model` are the
+    models' file names without suffix: `joint`, or the languages.
     """
 
     corpus: str
@@ -107,13 +100,13 @@ class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
 
 
 class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
-    """A fairseq mmap data-bin; `digest` is over the bytes of its dictionaries, .bin and .idx files,
-    in order of name.
+    """The output of binarize: a fairseq mmap data-bin.
 
-    `vocabulary_size` counts fairseq's four special symbols. `fairseq_split_by_testset` maps
-    `demo_dev` to `valid`, and so on: a data-bin has only `train`, `valid`, `test`, `test1`, ...
-    `num_dropped_by_reason` is of training pairs dropped for their lengths in pieces, where the
-    corpus file asks for it; the other filters are clean's.
+    `digest` covers the bytes of its dictionaries, .bin and .idx files, in order of name.
+    `vocabulary_size_by_language` includes fairseq's four special symbols.
+    `fairseq_split_by_testset` maps `demo_dev` to `valid`, and so on: a data-bin has only `train`,
+    `valid`, `test`, `test1`, ... `num_dropped_by_reason` counts training pairs dropped by limits in
+    pieces; the other limits were applied by clean.
     """
 
     corpus: str
@@ -140,7 +133,7 @@ class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
         return self.fairseq_split_by_testset[testset]
 
 
-DATA_RECORD_BY_VERB: dict[str, type[Record]] = {  # of the data stages, in their order
+DATA_RECORD_BY_VERB: dict[str, type[Record]] = {  # in the order of the stages
     "fetch": RawCorpus,
     "clean": ParallelText,
     "segment": SegmentedText,
@@ -149,9 +142,7 @@ DATA_RECORD_BY_VERB: dict[str, type[Record]] = {  # of the data stages, in their
 
 
 class Hardware(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The machine that a training ran on; `num_gpus` is 0 on a CPU, `gpu` its product name or
-    ''.
-    """
+    """The machine of a training; on a CPU `num_gpus` is 0 and `gpu`, the product name, is ''."""
 
     device: str
     cpu: str
@@ -162,11 +153,10 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Energy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What GPUs drew while a training ran, by their own counters: `joules` over the `gpu_seconds`
-    that were metered.
+    """The energy of GPUs during a training, by their own counters.
 
-    Without a counter `joules` is None, and `reason` says why; of several attempts or nodes, why of
-    the first that had none.
+    `joules` is the sum over the metered `gpu_seconds`. Without a counter `joules` is None, and
+    `reason` says why; with several attempts or nodes it is the first reason.
     """
 
     joules: float | None
@@ -182,18 +172,14 @@ class SavedModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The hours of a training as they were predicted before it began, and in words what they stand
-    on.
-    """
+    """The hours of a training, predicted before it began, and the basis of the prediction."""
 
     hours: float
     basis: str
 
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a training began that continues a shorter training: the run, its last update, the
-    digest of its model.
-    """
+    """The shorter run that a training continues: its name, last update and model's digest."""
 
     run: str
     update: int
@@ -203,14 +189,14 @@ class Beginning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     """A finished training. Seconds are sums over all attempts; `gpu_seconds` counts each GPU.
 
-    `updates` are optimiser steps done. `tokens` are target tokens with end of sentence, without
-    padding, over the whole training. `models` are the model-only checkpoints kept, oldest first.
+    `updates` counts optimiser steps. `tokens` counts target tokens with end of sentence, without
+    padding, over the whole training. `models` are the model-only checkpoints, oldest first.
     `tensors_sha256` is the digest of the last model's sorted tensors. `energy` is None without a
-    GPU. `kernels` names the kernels by which torch computed masked and causal attention on a GPU;
-    '' on a CPU. `prediction` is that of its newest attempt; None where the machine was not known
-    beforehand. The shipped pack's first 36 records have none. `beginning` is None unless the
-    training continues a shorter training; seconds and energy are then those since that update,
-    while `tokens` and `updates` count from the first update.
+    GPU. `kernels` names torch's kernels for masked and causal attention on a GPU; '' on a CPU.
+    `prediction` was made by the newest attempt; it is None if the machine was not known beforehand,
+    and in the shipped pack's first 36 records. `beginning` is None unless the training continues a
+    shorter training; then seconds and energy count from that update on, while `tokens` and
+    `updates` count from the first update.
     """
 
     run: str
@@ -236,7 +222,7 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
 
 
 class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"):
-    """The average of a run's last n models, and which they were."""
+    """The average of a run's last n models, with their updates."""
 
     run: str
     average: str
@@ -248,13 +234,13 @@ class CheckpointRecord(Record, frozen=True, kw_only=True, tag="CheckpointRecord"
 class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
     """The content of an exported folder, and how to read its tensors.
 
-    `tied` names the tensors that are not stored, each with the stored one that it shares. A source
-    line is its pieces' ids with `source_ends_with`; the decoder begins with `target_begins_with`.
-    `first_position` is the place of a sentence's first token among the positions: 0, the paper's,
-    or 2 for fairseq's own transformer and convolutions; an LSTM has none. `normalise` and
-    `tokenise` are Moses' ways of before November 2018, or none; a line goes through them before
-    `subword_method` splits it in pieces (null: it comes in pieces). `tensors_sha256` is that of the
-    average: of all tensors, those tied included.
+    `tied` maps each tensor that is not stored to the stored tensor with the same values. A source
+    line is the ids of its pieces and `source_ends_with`; the decoder begins with
+    `target_begins_with`. `first_position` is the index of a sentence's first token among the
+    positions: 0 as in the paper, 2 for fairseq's own transformer and convolutions, None for an
+    LSTM. `normalise` and `tokenise` are values of a corpus file; they process a line before
+    `subword_method` splits it into pieces (null: it comes in pieces). `tensors_sha256` is the
+    digest of the average, over all tensors including tied tensors.
     """
 
     format: Literal["safetensors"]
@@ -279,10 +265,10 @@ class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
 
 
 class Hypotheses(Record, frozen=True, kw_only=True, tag="Hypotheses"):
-    """Translations of a test set, one detokenised line a source line.
+    """Translations of a test set, a detokenised line for each source line.
 
-    `pieces_path` holds the same lines as subword pieces, as they left the model; `signature` says
-    how they were found.
+    `pieces_path` has the same lines as subword pieces, as the model produced them. `signature`
+    describes the search.
     """
 
     run: str
@@ -301,15 +287,15 @@ class Hypotheses(Record, frozen=True, kw_only=True, tag="Hypotheses"):
 
 
 class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"):
-    """exp of the mean negative log-likelihood in nats a subword, end of sentence included, no
-    dropout, no smoothing.
+    """The perplexity of a model on a test set, and its cross-attention.
 
-    `num_words` are those of the target lines as `aiayn decode` would write them, between blanks: of
-    plain text, or of tokens where the text came tokenised. `cross_attention_entropy` has, of each
-    decoder layer and head, the entropy of its weights over log S, S source tokens with end of
-    sentence: the mean over the target tokens, 1 if it reads all of a source alike.
-    `bits_lost_uniform` is what a subword loses, in bits, if all cross-attention is made so. Both
-    are None of a model without such attention.
+    `value` is exp of the mean negative log-likelihood per subword in nats, with end of sentence,
+    without dropout and smoothing. `num_words` counts the words, separated by blanks, of the target
+    lines as `aiayn decode` would write them: plain text, or tokens if the text came tokenised.
+    `cross_attention_entropy` has, for each decoder layer and head, the entropy of its weights over
+    log S, for S source tokens with end of sentence, averaged over the target tokens; it is 1 if all
+    source tokens have equal weights. `bits_lost_uniform` is the loss in bits per subword if all
+    cross-attention is made uniform. Both are None for a model without such attention.
     """
 
     run: str
@@ -325,11 +311,11 @@ class PerplexityRecord(Record, frozen=True, kw_only=True, tag="PerplexityRecord"
 
 
 class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One number with everything that could change it.
+    """A score with everything that could change it.
 
-    `ci` is a 95 % interval over segments, or null where none was asked for. `brevity_penalty` is
-    the factor of a BLEU by which short translations lose, 1 where they are not short; null for
-    chrF, and absent from one score of the shipped pack.
+    `ci` is a 95 % interval over segments, null if it was not requested. `brevity_penalty` is the
+    factor by which BLEU penalises short translations, 1 if they are not short. It is null for chrF,
+    and absent from a score of the shipped pack.
     """
 
     metric: str
@@ -341,7 +327,7 @@ class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ScoreRecords(Record, frozen=True, kw_only=True, tag="ScoreRecords"):
-    """All scores of one hypothesis file."""
+    """All scores of a hypothesis file."""
 
     run: str
     testset: str
@@ -349,7 +335,7 @@ class ScoreRecords(Record, frozen=True, kw_only=True, tag="ScoreRecords"):
 
 
 class BaselineRecords(Record, frozen=True, kw_only=True, tag="BaselineRecords"):
-    """Scores of translations made without training: what a trained system must beat."""
+    """Scores of translations made without training, which a trained system must beat."""
 
     corpus: str
     testset: str
@@ -357,9 +343,7 @@ class BaselineRecords(Record, frozen=True, kw_only=True, tag="BaselineRecords"):
 
 
 def total_energy(energies: Iterable[Energy | None]) -> Energy | None:
-    """Return the sum over nodes or attempts; None counts for nothing, and is the sum of nothing
-    else.
-    """
+    """Return the sum over nodes or attempts, ignoring None; None if nothing else is left."""
     metered = [energy for energy in energies if energy is not None]
     if not metered:
         return None
@@ -398,27 +382,24 @@ def read_record(path: Path, record_type: type[_AnyRecord]) -> _AnyRecord:
 
 
 def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:
-    """Read the record of a training and say where its run lies now, if its folder is still
-    anywhere.
+    """Read the record of a training, with the present paths of its run.
 
-    A folder that is not where the record has it is sought by the run's name below `runs_folder`,
-    which, if relative, is taken from the working directory or from a folder above the record.
+    If the recorded run folder does not exist, look for `<runs_folder>/<run name>`. A relative
+    `runs_folder` is looked up in the working directory and in the folders above the record.
 
     Raises:
         RecordError: as `read_record`.
     """
     train = read_record(path, TrainRecord)
-    here = [above / runs_folder / train.run for above in (Path(), *path.absolute().parents)]
-    folder = next(
-        (folder for folder in (train.run_folder, *here) if folder.is_dir()), train.run_folder
-    )
+    folders = [train.run_folder]
+    for parent in (Path(), *path.absolute().parents):
+        folders.append(parent / runs_folder / train.run)
+    folder = next((folder for folder in folders if folder.is_dir()), train.run_folder)
 
     def moved(file: Path) -> Path:
-        return (
-            folder / file.relative_to(train.run_folder)
-            if file.is_relative_to(train.run_folder)
-            else file
-        )
+        if not file.is_relative_to(train.run_folder):
+            return file
+        return folder / file.relative_to(train.run_folder)
 
     return msgspec.structs.replace(
         train,
@@ -444,29 +425,27 @@ def _decode(path: Path, type_: type[_Decoded], expected: str) -> _Decoded:
 
 
 def _encode_path(folder: Path, path: Any) -> str:
-    """Return what a record in `folder` calls a file: `./...` or `../...`; absolute where the two do
-    not move together.
+    """Return the text of a path in a record in `folder`: `./...`, `../...` or absolute.
 
-    That is so when all that they share lies above the working directory, as with a runs folder on a
-    scratch disk. Symbolic links are not followed: what a working directory shows as its own is
-    copied as its own.
+    The path is absolute if file and record would not be moved together, because only folders above
+    the working directory contain both, as with a runs folder on a scratch disk. Symbolic links are
+    not resolved: a file in a folder linked into the working directory keeps a relative path, so it
+    stays valid if the directory is copied.
     """
     if not isinstance(path, PurePath):
-        raise NotImplementedError(f"{type(path).__name__}: records hold none")
+        raise NotImplementedError(f"records cannot hold a {type(path).__name__}")
     target, origin, here = (os.path.abspath(file) for file in (path, folder, "."))
     shared = os.path.commonpath([target, origin])
     if shared not in (origin, here) and Path(here).is_relative_to(shared):
         return target
     relative = os.path.relpath(target, origin)
-    return (
-        relative
-        if relative.split(os.sep)[0] in (os.curdir, os.pardir)
-        else os.path.join(os.curdir, relative)
-    )
+    if relative.split(os.sep)[0] in (os.curdir, os.pardir):
+        return relative
+    return os.path.join(os.curdir, relative)
 
 
 def _decode_path(folder: Path, type_: type[PurePath], written: Any) -> PurePath:
-    """Return the file that a record in `folder` names, from there on or by an absolute path."""
+    """Return the path that a record in `folder` names, relative to the folder or absolute."""
     if not isinstance(written, str):
         raise TypeError(f"Expected `str`, a path, got `{type(written).__name__}`")
     if written.split(os.sep)[0] in (os.curdir, os.pardir):
@@ -475,9 +454,7 @@ def _decode_path(folder: Path, type_: type[PurePath], written: Any) -> PurePath:
 
 
 def read_trained(train: TrainRecord) -> TrainingSpec | None:
-    """Return the spec that a run was trained as; None if this version does not know its keys and
-    values.
-    """
+    """Return the spec of a run; None if this version does not know its keys or values."""
     try:
         return msgspec.json.decode(train.training_json, type=TrainingSpec)
     except (msgspec.DecodeError, msgspec.ValidationError):
@@ -485,10 +462,11 @@ def read_trained(train: TrainRecord) -> TrainingSpec | None:
 
 
 def is_trained_as(train: TrainRecord, training: TrainingSpec) -> bool:
-    """Return whether a finished training was of this spec; the device, which may be resolved since,
-    is ignored.
+    """Return whether a finished training had this spec.
+
+    The device is ignored, because the record may have the actual device instead of `auto`.
     """
     trained = read_trained(train)
-    return (
-        trained is not None and msgspec.structs.replace(trained, device=training.device) == training
-    )
+    if trained is None:
+        return False
+    return msgspec.structs.replace(trained, device=training.device) == training
