@@ -1,8 +1,9 @@
-"""Runs every benchmark, one after the other, and prints one table in the form of RESULTS.md: python
--m tests.benchmarks
+"""Runs every benchmark and prints their results as a table in the form of RESULTS.md.
 
-What a benchmark prints besides is in build/bench/NAME.log. One that fails is a row that says so;
-the others go on. bench_decode needs a finished run in results/, and says so where there is none.
+    python -m tests.benchmarks
+
+The output of a benchmark is in build/bench/NAME.log. A benchmark that fails becomes a row of the
+table, and the others go on. bench_decode needs a finished run in results/.
 """
 
 import argparse
@@ -24,7 +25,7 @@ FOLDER = Path(__file__).parent
 
 
 def main() -> int:
-    """Run them, print the table, and return 1 if one failed."""
+    """Run the benchmarks, print the table, and return 1 if any failed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -56,7 +57,7 @@ def main() -> int:
 
 
 def run(name: str, out: Path) -> tuple[list[Result], int]:
-    """Run a benchmark and return its rows; of one that fails or has none a row that says so."""
+    """Run a benchmark and return its rows; if it fails or has no rows, return a row that says so."""
     rows_path, log_path = out / f"{name}.jsonl", out / f"{name}.log"
     rows_path.unlink(missing_ok=True)
     command = [sys.executable, "-m", f"tests.benchmarks.bench_{name}"]

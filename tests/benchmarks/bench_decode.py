@@ -1,14 +1,15 @@
-"""Sentences a CPU-second of beam search: ours and CTranslate2; one thread each.
+"""Compares our beam search with CTranslate2's: sentences per CPU-second, with one thread each.
 
     python -m tests.benchmarks.bench_decode [RUN] --results results
     python -m tests.benchmarks.bench_decode --checkpoint model.pt --data data-bin --scale multi30k
 
-The first decodes the test set of a finished run, by default the newest; the second that of a
-data-bin. Two searches: the one that CTranslate2 has (`len` and fairseq's stop), and the paper's
-(`gnmt` and tensor2tensor's stop), beside which CTranslate2's own search stands. The sides take
-turns, so that what else the machine does falls on all of them; medians, with the smallest and the
-largest. CTranslate2 translates in the fastest of the batches below. Hypotheses are compared with
-the oracle's (`tests/engine/reference_search.py`): those of one score, to 1e-5, are counted as ties.
+The first command decodes the test set of a finished run, by default the newest run; the second
+decodes the test set of a data-bin. Two searches are measured: CTranslate2's (`len` and fairseq's
+stop), and the paper's (`gnmt` and tensor2tensor's stop), which is compared with CTranslate2's own
+search. The programs take turns, so that other work of the machine affects all of them. The results
+are medians, with the smallest and the largest value. CTranslate2 uses its fastest batch size below.
+Hypotheses are compared with the oracle's (`tests/engine/reference_search.py`); hypotheses with the
+same score, to 1e-5, are counted as ties.
 """
 
 import argparse

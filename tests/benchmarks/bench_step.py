@@ -1,12 +1,13 @@
-"""One training step of fairseq's own transformer, loss and Adam against ours: ms, target tokens/s,
-memory, losses.
+"""Compares a training step of fairseq's own transformer, loss and Adam with ours.
+
+It prints milliseconds, target tokens per second, memory and losses.
 
     python -m tests.benchmarks.bench_step                       a CPU core: Multi30k's base, about two minutes
     python -m tests.benchmarks.bench_step --scale paper         a GPU: base and big, 25k + 25k tokens, fp32, tf32, bf16
 
-The same synthetic batch for both, lengths like the corpus's; steps alternate, in one process. On a
-CPU the seconds are those that the process had of it. The share of the peak is of a product of
-matrices measured here (of bfloat16 on a GPU), not of a data sheet.
+Both use the same synthetic batch, with lengths like the corpus's, and take turns in one process. On
+a CPU, seconds are CPU seconds of the process. The peak is a matrix product measured here (bfloat16
+on a GPU), not a number of a data sheet.
 """
 
 import argparse
@@ -37,8 +38,9 @@ SYSTEMS = {"multi30k": ["base"], "paper": ["base", "big"]}
 
 
 def make_batch(scale: str, device: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Return source, moved-on target and target of so many tokens a side; lengths 15 to 45 (13 on
-    Multi30k's).
+    """Return source, shifted target and target with TOKENS tokens each.
+
+    Lengths are 15 to 45 (6 to 19 at Multi30k's scale).
     """
     mean_tokens = 30 if scale == "paper" else 13
     generator = torch.Generator().manual_seed(1)
@@ -55,7 +57,7 @@ def make_batch(scale: str, device: str) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def make_dictionary(size: int) -> Dictionary:
-    """Return a dictionary of so many symbols."""
+    """Return a dictionary with `size` symbols."""
     dictionary = Dictionary()
     dictionary.symbols += [str(index) for index in range(size - len(dictionary))]
     return dictionary
@@ -165,9 +167,7 @@ def measured_peak(device: str) -> float:
 
 
 def _seconds(work: Callable[[], object], device: str) -> float:
-    """Return the seconds of a GPU's work on the clock; on a CPU those of this process, as others
-    may use it, too.
-    """
+    """Return the seconds of work: wall time for a GPU, and this process's CPU seconds for a CPU."""
     clock = time.process_time if device == "cpu" else time.perf_counter
     begin = clock()
     work()

@@ -1,11 +1,11 @@
-"""Error rates and power of the verdict's rule, on data whose truth is known.
+"""Measures error rates and power of the verdict's rule, on data whose truth is known.
 
     python tests/benchmarks/bench_verdicts.py          about a minute of one core
 
 The rule: margin 0.5 BLEU, alpha 0.05. On the margin REPRODUCED is wrong, and so is NOT REPRODUCED;
 without a difference REPRODUCED is right, and its rate is the power. Systems vary with sd 0.27 over
-seeds, but for the last scene, where the judged one varies four times as much as those that its sd
-is pooled with.
+seeds, except in the last scene, where the judged system has four times the sd of the others in the
+pool.
 """
 
 import sys

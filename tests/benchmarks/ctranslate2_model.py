@@ -1,15 +1,14 @@
-"""Builds a model for CTranslate2 from our tensors, so that its speed and its translations can be
-compared with ours.
+"""Turns our tensors into a model for CTranslate2, to compare its speed and translations with ours.
 
-CTranslate2's own converter reads fairseq's stock models only. CTranslate2 has one width of heads,
-d_model / h, for queries, keys and values; layer normalisation; the length penalty `n^alpha`; and a
-search that ends a sentence when beam_size hypotheses have ended. `build_spec` is for systems within
-these limits.
+CTranslate2's own converter only reads fairseq's stock models. CTranslate2 only has heads of width
+d_model / h for queries, keys and values, layer normalisation, the length penalty `n^alpha`, and a
+search that ends a sentence when beam_size hypotheses have ended. `build_spec` works for systems
+within these limits.
 
-Scores and translations are those of `aiayn translate`, with three exceptions: our search never
-chooses <pad>; it forbids a translation of no tokens after the softmax, CTranslate2
-(`min_decoding_length`, 1 by default) before it, which raises all scores of a sentence a little; and
-at the limit of length ours ends with </s>, where CTranslate2's is cut.
+Scores and translations equal those of `aiayn translate`, with three exceptions. Our search never
+chooses <pad>. It forbids an empty translation after the softmax, CTranslate2 before it
+(`min_decoding_length`, 1 by default), which raises all scores of a sentence a little. At the
+maximal length our translation ends with </s>, and CTranslate2's is cut.
 """
 
 import math

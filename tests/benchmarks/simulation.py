@@ -1,7 +1,6 @@
-"""Plays the verdict's rule on runs drawn from known distributions: how often it says what, when the
-truth is known.
+"""Applies the verdict's rule to runs drawn from known distributions, and counts its outcomes.
 
-The rule itself is called, pooling included; nothing of it is repeated here.
+The rule itself is called, including the pooling; nothing of it is repeated here.
 """
 
 import math
@@ -29,10 +28,10 @@ NOISE_BY_SHAPE: Mapping[str, Noise] = {
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """What is true: the judged system's mean is `true_difference` BLEU above the printed number.
+    """The truth: the judged system's mean is `true_difference` BLEU above the printed number.
 
-    `sds` are the true standard deviations over seeds, the judged system's first, then those of the
-    systems that its sd is pooled with; one alone is not pooled. Every system has `num_seeds` seeds.
+    `sds` are the true standard deviations over seeds: first the judged system's, then those for
+    pooling. A single sd is not pooled. Every system has `num_seeds` seeds.
     """
 
     true_difference: float
@@ -65,7 +64,7 @@ def simulate_verdict(scene: Scene, rng: np.random.Generator) -> Verdict:
 
 
 def simulate_rates(scene: Scene, *, num_trials: int, rng: np.random.Generator) -> Rates:
-    """Judge so many draws of a scene."""
+    """Judge many draws of a scene."""
     counts = Counter(simulate_verdict(scene, rng).outcome for _ in range(num_trials))
     return Rates(
         num_trials=num_trials,

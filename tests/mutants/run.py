@@ -1,12 +1,12 @@
-"""Breaks the product in one place at a time, and requires that a named test notices it.
+"""Plants mutants in the product, and requires that a named test fails for each.
 
     python -m tests.mutants [--only NAME ...]
 
 Each TOML file of this folder lists the mutants of some rooms: `name`, `file`, the text `old` in it,
 the text `new` that replaces it, and the `tests` that must fail then. The tests first run on an
-unchanged copy of the tree, where all must pass; then each mutant is made in a copy of its own. Exit
-code 1 if a mutant survives, if `old` does not stand in the file exactly once, or if a test does not
-exist or fails without a mutant.
+unchanged copy of the tree, where all must pass; then each mutant is made in its own copy. The exit
+code is 1 if a mutant survives, if `old` does not occur in the file exactly once, or if a test does
+not exist or fails without a mutant.
 """
 
 import argparse
@@ -29,7 +29,7 @@ PASSED, FAILED = 0, 1  # exit codes of pytest; others mean that it could not run
 
 
 class Mutant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One change to one file, and the tests of which at least one must fail."""
+    """A change to a file, and tests; at least 1 of them must fail."""
 
     name: str
     file: str
@@ -46,7 +46,7 @@ def read_mutants(folder: Path = FOLDER) -> list[Mutant]:
     """Return the mutants of all lists of a folder.
 
     Raises:
-        MutantError: if two have one name.
+        MutantError: if two mutants have the same name.
     """
     mutants: list[Mutant] = []
     for path in sorted(folder.glob("*.toml")):
@@ -62,7 +62,7 @@ def mutate(mutant: Mutant, tree: Path) -> None:
     """Replace the mutant's text in a copy of the tree.
 
     Raises:
-        MutantError: unless the old text stands in the file exactly once.
+        MutantError: unless the old text occurs in the file exactly once.
     """
     path = tree / mutant.file
     text = path.read_text(encoding="utf-8") if path.is_file() else ""

@@ -78,7 +78,7 @@ def read_lines(content: bytes) -> Lines:
 
 @cache
 def bundled_column(testset: str, column: str) -> Lines:
-    """A column of the file beside this test."""
+    """Return a column of the file next to this test."""
     rows = [
         line.split("\t")
         for line in read_lines(lzma.decompress((FOLDER / f"{testset}.tsv.xz").read_bytes()))
@@ -234,7 +234,7 @@ def disagreements(row: tuple[str, str, str, str], mirror: Path | None = None) ->
 
 
 def lines_with_other_tokens(ours: Lines, theirs: Lines) -> list[tuple[Lines, Lines]]:
-    """Both sides' tokens wherever they differ; tokenizer.perl may leave two blanks or a last one."""
+    """Return both sides' tokens where they differ; tokenizer.perl may leave surplus blanks."""
     tokens = [
         (our_line.split(" "), their_line.split())
         for our_line, their_line in zip(ours, theirs, strict=True)
@@ -251,7 +251,8 @@ def mirror() -> Path:
         (folder / name).is_dir() for name in ("newstest", "oracle")
     ):
         pytest.skip(
-            "AIAYN_MIRROR is no file:// folder with newstest/ and oracle/: newstest2013 is not read"
+            "AIAYN_MIRROR is not a file:// folder with newstest/ and oracle/: newstest2013 is not"
+            " read"
         )
     return folder
 

@@ -227,7 +227,7 @@ class Transformer:
     def attention(
         self, name: str, query_QM: Array, memory_KM: Array, *, is_causal: bool = False
     ) -> tuple[Array, Callable[[Array], tuple[Array, Array]]]:
-        """Return multi-head attention (section 3.2.2), in which each head is equation (1).
+        """Return multi-head attention (section 3.2.2); each head computes equation (1).
 
         `backward` returns the gradients in the queries' input and in the memory.
         """

@@ -246,7 +246,7 @@ def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> S
         if (base.training, base.decoding) == (spec.training, spec.decoding):
             raise ConfigError(
                 f"{own.location('inherits')}: {spec.name} equals {base.name}, its base; expected a"
-                " different value; change a value"
+                " difference; change a value"
             )
     if spec.begins_from is not None:
         _check_beginning(document, spec, scale, config_folder)
