@@ -30,7 +30,7 @@ MEMBERS = {"en": EN, "de": DE}
 TEXT = {EN: b"one\ntwo\n", DE: b"eins\nzwei\n"}
 
 
-Members = Mapping[str, bytes | tarfile.TarInfo]  # a TarInfo stands for what is no file
+Members = Mapping[str, bytes | tarfile.TarInfo]  # a TarInfo makes a member that is not a file
 
 
 def tar_bytes(content_by_name: Members, mode: str = "w:gz") -> bytes:

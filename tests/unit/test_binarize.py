@@ -68,7 +68,7 @@ def joint_words() -> dict[str, Encoder]:
 
 @pytest.fixture
 def record_path(tmp_path: Path) -> Path:
-    """Return where the record goes, with `data-bin/` beside it."""
+    """Return the path of the record, next to `data-bin/`."""
     return tmp_path / "binarize" / "record.json"
 
 
@@ -217,7 +217,7 @@ def test_the_bytes_are_fairseqs(
     """Two processes and chunks of 33 lines here, fairseq-preprocess as it comes there."""
     rng = random.Random(1)
     lines_by_name = wide_text(rng) if case == "wide" else odd_text(rng)
-    if case == "codes":  # subword-nmt takes tokens alone
+    if case == "codes":  # subword-nmt accepts only tokens
         lines_by_name = {
             name: [" ".join(line.split()) for line in lines]
             for name, lines in lines_by_name.items()
@@ -320,8 +320,8 @@ PIECES_SPEC = msgspec.structs.replace(
 def test_pairs_are_dropped_for_their_lengths_in_pieces(
     tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """3 to 2 is just the ratio. Test sets stay, though 1 to 2 is over it. Counts of symbols are of
-    the kept pairs.
+    """3 to 2 equals the limit and stays. Test sets stay, although 1 to 2 exceeds it. Symbols are
+    counted in the kept pairs.
     """
     text = LINES_BY_NAME | {
         "train.en": ["a b c d", "a b", "a", "b b", "", "c"],
@@ -357,7 +357,7 @@ def test_limits_that_leave_nothing_are_refused(tmp_path: Path, record_path: Path
 
 
 class Witness(WordEncoder):
-    """Notes what it is asked to split."""
+    """An encoder that records the words that it splits."""
 
     def __init__(self) -> None:
         """Begin without a note."""
@@ -373,8 +373,8 @@ class Witness(WordEncoder):
 def test_words_are_split_once_and_too_many_make_room_for_those_of_the_newest_chunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Chunks of a line, of which `a` is in all: w2 makes four words, one too many, and w0 is asked
-    for again.
+    """Encode chunks of a line; all contain `a`. With w2 the cache exceeds its limit, so w0 is encoded
+    again.
     """
     monkeypatch.setattr(binarize, "MAX_WORDS", 3)
     witness = Witness()
@@ -454,8 +454,8 @@ def test_a_dictionary_line_without_a_count_is_named(tmp_path: Path) -> None:
     "AIAYN_MIRROR" not in os.environ, reason="set AIAYN_MIRROR to a base that has Revisit-MMT/data/"
 )
 def test_the_published_segmented_multi30k_has_its_known_size(tmp_path: Path) -> None:
-    """9,712 types with the four special ones; 426,793 and 429,507 tokens: as fairseq-preprocess
-    counts them.
+    """9,712 types with the four special symbols, 426,793 and 429,507 tokens, as fairseq-preprocess
+    counts.
     """
     fetched, binarized = tmp_path / "fetch" / "record.json", tmp_path / "binarize" / "record.json"
     corpus = ["--corpus", "multi30k_revisit_en_de"]

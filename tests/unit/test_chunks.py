@@ -141,7 +141,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_signal_ends_all_processes_at_once(tmp_path: Path, number: signal.Signals) -> None:
-    """SIGINT to the parent alone; Ctrl-C sends it to all of them, which leave it to the parent."""
+    """Send SIGINT to the parent only; after Ctrl-C, its processes also get it, and ignore it."""
     (tmp_path / "slow_work.py").write_text(SLOW_WORK)
     (tmp_path / "train.en").write_bytes(b"a\n" * 9)
     parent = subprocess.Popen(

@@ -41,7 +41,7 @@ PAIRS = [
     ("a 1234567890", "d", "long_word"),
     ("a", "123456789", None),
     ("a b", "c d", "duplicate"),
-    ("a b", "c d e", None),  # one side alone is no duplicate
+    ("a b", "c d e", None),  # a pair with one equal side is not a duplicate
 ]
 
 
@@ -76,7 +76,7 @@ def raw_of_pairs(folder: Path, pairs: list[tuple[str, str]]) -> RawCorpus:
 
 @pytest.fixture
 def record_path(tmp_path: Path) -> Path:
-    """Return where the cleaned record goes; the raw text lies in its grandparent."""
+    """Return where the cleaned record goes; the raw text is in its grandparent folder."""
     return tmp_path / "clean" / "record.json"
 
 
@@ -143,7 +143,7 @@ def test_neither_chunks_nor_processes_change_the_output(
     assert other.num_dropped_by_reason == whole.num_dropped_by_reason
     assert (
         other.num_dropped_by_reason["duplicate"] == 6
-    )  # one of the list, and five of its repetition
+    )  # the list has 1 duplicate, and its repetition adds 5
     for split, pair in whole.pair_by_split.items():
         assert other.pair_by_split[split].sha256_by_language == pair.sha256_by_language
     assert sorted(path.name for path in record_path.parent.iterdir()) == [
@@ -160,7 +160,7 @@ def test_neither_chunks_nor_processes_change_the_output(
 def test_the_first_of_equal_pairs_is_kept_whatever_the_buckets(
     tmp_path: Path, pairs_per_bucket: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Digests of 16 bytes, many of which share their first or second half."""
+    """Draw digests of 16 bytes that often share their first or second half."""
     monkeypatch.setattr(clean, "PAIRS_PER_BUCKET", pairs_per_bucket)
     digests = np.random.default_rng(1).integers(0, 15, (400, 2)).astype("<u8")
     (tmp_path / "digests").write_bytes(digests.tobytes())

@@ -1,4 +1,4 @@
-"""The files of clusters, and what is refused in one."""
+"""The files of clusters are read, and wrong values in them are refused."""
 
 from pathlib import Path
 

@@ -1,6 +1,4 @@
-"""Pairs that stand in a corpus file are read as they are, and a fault in them is refused at its own
-line.
-"""
+"""Pairs in a corpus file are read unchanged, and an error in them is refused at its own line."""
 
 from aiayn.spec.system import ListedSource, read_corpus
 

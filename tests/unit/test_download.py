@@ -31,7 +31,7 @@ def server() -> Iterator[LoopbackServer]:
 
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> list[float]:
-    """Return how long the download asked to wait each time; it never does. There is no mirror."""
+    """Return the waits that the download asks for, without waiting or a mirror."""
     monkeypatch.delenv("AIAYN_MIRROR", raising=False)
     caplog.set_level(logging.INFO)
     return record_waits(monkeypatch)
@@ -332,7 +332,7 @@ def test_two_processes_that_share_an_archive_download_it_once(
     url = server.serve("/file.tgz", CONTENT)
     threads = [
         threading.Thread(target=download_file, args=([published(url)], tmp_path)) for _ in range(2)
-    ]  # a lock of flock's kind stands between two threads as between two processes
+    ]  # flock separates two threads like two processes
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -111,8 +111,8 @@ def test_the_records_are_one_of_each_kind(tmp_path: Path) -> None:
 
 
 def test_variants_bring_base_and_their_own_seeds(tmp_path: Path) -> None:
-    """Base has Table 2's seed 1 and, to be compared, 1 and 2; its own evaluations are asked of
-    either.
+    """Base has Table 2's seed 1 and, for the comparison, 1 and 2; both have its own
+    evaluations.
     """
     experiment = experiment_of(
         tmp_path,
@@ -173,8 +173,8 @@ def test_a_variant_keeps_one_checkpoint_and_base_five(tmp_path: Path) -> None:
 
 
 def test_the_scale_that_names_every_variant_trains_each_with_two_seeds() -> None:
-    """18 variants, of which no smoothing is among the ablations; 2 architectures; base, big and 2
-    ablations: 23.
+    """18 variants (no smoothing is also an ablation), 2 architectures, base, big and 2 ablations
+    make 23.
     """
     known = all_compared()
     assert (len(known.variants), known.architectures) == (18, ["lstm", "fconv"])

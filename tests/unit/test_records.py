@@ -1,6 +1,4 @@
-"""Records are read back as they were written, also after they have moved, and nothing else is taken
-for one.
-"""
+"""Records are read back as they were written, also after a move; other files are refused."""
 
 import json
 import shutil

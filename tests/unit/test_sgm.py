@@ -1,6 +1,4 @@
-"""Segments are what stands between their marks: no character is lost, and no line is counted for
-one.
-"""
+"""Segments are the text between their marks: no character is lost, and lines are not segments."""
 
 import tarfile
 from pathlib import Path
@@ -65,7 +63,7 @@ def test_a_segment_without_end_is_named_with_its_line(text: str) -> None:
 
 @pytest.fixture
 def french(newstest: Path) -> Path:
-    """Return the folder of test sets, if it has the French one in markup, too."""
+    """Return the folder of test sets, if it also has the French markup."""
     if not (newstest / "newstest2014-fren-src.en.sgm").exists():
         pytest.skip(f"{newstest} has no newstest2014-fren-src.en.sgm")
     return newstest

@@ -160,7 +160,8 @@ def test_a_system_may_continue_a_shorter_training_that_differs_in_updates_only(
     assert spec.read_system("longer", "demo", config_folder).begins_from == "base"
     write_system(config_folder, "other", begins("other", "p_drop: 0.0\n  updates: 9000"))
     with pytest.raises(
-        ConfigError, match=r"other\.yaml:3: other differs from base, .* in more than `updates`"
+        ConfigError,
+        match=r"other\.yaml:3: other begins from base but differs in more than `updates`",
     ):
         spec.read_system("other", "demo", config_folder)
     write_system(config_folder, "shorter", begins("shorter", "updates: 20"))

@@ -40,7 +40,7 @@ def written(folder: Path, text: str, name: str = "bread.yaml") -> Path:
 
 
 def refusal(folder: Path, text: str) -> str:
-    """Return the message with which a text is refused, the folder cut off."""
+    """Return the message that refuses a text, without the folder."""
     path = written(folder, text)
     with pytest.raises(ConfigError) as caught:
         convert(read_document(path), Recipe)

@@ -44,7 +44,7 @@ SPEC = msgspec.structs.replace(
     SMALL,
     subword=SubwordSpec(vocabulary_size=60, joint=True),
 )
-# White space that is no blank, a soft hyphen, a joiner, a byte order mark, other scripts, emoji,
+# White space other than blanks, a soft hyphen, a joiner, a byte order mark, other scripts, emoji,
 # NUL, names of pieces.
 ODD_LINES = [
     "",
@@ -201,7 +201,7 @@ def symbols_by(processor: sentencepiece.SentencePieceProcessor, lines: list[str]
     ]
 
 
-# Blanks at odd places, and sentencepiece's mark in the text, alone and within a word.
+# Blanks at odd places, and sentencepiece's mark in the text, as a word and within a word.
 MARKED_LINES = [
     "a \u2581 dog",
     "\u2581\u2581 the",
@@ -303,7 +303,7 @@ def test_what_learning_took_is_said_and_recorded(
 
 @pytest.fixture
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Return a file of lines 0 to 6 and one of 7 to 9, read in blocks of 4."""
+    """Return a file of lines 0 to 6 and a file of lines 7 to 9, read in blocks of 4."""
     monkeypatch.setattr(subword, "LINES_PER_DRAW", 4)
     write_lines(map(str, range(7)), tmp_path / "first")
     write_lines(map(str, range(7, 10)), tmp_path / "second")

@@ -1,4 +1,4 @@
-"""Codes and pieces are those of subword-nmt's own commands, whatever the order of the languages."""
+"""Codes and pieces equal the output of subword-nmt's commands, in any order of the languages."""
 
 import os
 import subprocess
@@ -102,7 +102,7 @@ def test_pieces_of_real_text_are_the_commands(
     max_words: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of text that the codes were learnt from, and of French, which they never saw."""
+    """Encode the text from which the codes were learnt, and French, which is new to them."""
     monkeypatch.setattr(binarize, "MAX_WORDS", max_words)
     codes_path = tmp_path / "joint.codes"
     codes_path.write_text(real_codes, encoding="utf-8", newline="\n")
@@ -112,8 +112,8 @@ def test_pieces_of_real_text_are_the_commands(
         "apply-bpe", "-c", str(codes_path), stdin="".join(f"{line}\n" for line in lines)
     )
     encoder = CodesEncoder(codes_path)
-    # The command keeps a blank at a line's end, where Moses' tokenizer leaves one; nothing that
-    # reads pieces sees it.
+    # The command keeps a blank that Moses' tokenizer leaves at a line's end; readers of pieces
+    # ignore it.
     their_lines = [line.rstrip(" ") for line in theirs.removesuffix("\n").split("\n")]
     assert [encoder.pieces(line) for line in lines] == their_lines
     assert encoded_lines(encoder, lines) == [f"{line} </s>".strip() for line in their_lines]
@@ -147,8 +147,9 @@ def test_each_language_has_its_own_codes_where_they_are_separate(
 
 
 def test_the_vocabulary_is_what_merges_make(tmp_path: Path) -> None:
-    """Of `ab` four times and `abc` twice: first `a b` at a word's end; of the two left, the later
-    in code points.
+    """Learn from four times `ab` and twice `abc`.
+
+    The first merge is `a b` at the end of a word; of the other two pairs, the later in code points.
     """
     text = write_train(tmp_path / "text", {"en": ["ab ab ab abc abc"], "de": ["ab"]})
     spec = msgspec.structs.replace(

@@ -135,9 +135,7 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
             is_further = _LONG_NAME.fullmatch(option) is not None and not any(
                 our.startswith(name) for our in ours
             )
-            expected = (
-                f"long names without dashes, except {option!r}: a key or the launcher sets it"
-            )
+            expected = f"long names without dashes that no key and no launcher sets, not {option!r}"
             check(key, is_further, expected)
     is_command = spec.python is None or (spec.python.strip() != "" and "\n" not in spec.python)
     check(
