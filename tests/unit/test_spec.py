@@ -175,8 +175,8 @@ def test_a_system_may_continue_a_shorter_training_that_differs_in_updates_only(
     ("entry", "expected"),
     [
         ("base", "a system and its seeds, as `base:11,12,13`"),
-        ("base:11,11", "different seeds of base from 1 to 100"),
-        ("base:101", "different seeds of base from 1 to 100"),
+        ("base:11,11", "each value once"),
+        ("base:101", "seeds from 1 to 100"),
     ],
 )
 def test_later_seeds_are_text_of_system_and_seeds(entry: str, expected: str) -> None:

@@ -183,11 +183,10 @@ def _words(
 def _procedure_signature(
     procedure: Procedure, language: str, testset: str, references_sha256: str
 ) -> str:
-    is_tokenised = procedure.tok != "none"
     fields = {
         "nrefs": "1",
         "test": testset,
-        "lang": language if is_tokenised else None,
+        "lang": language,
         "case": procedure.case,
         "eff": "no",
         "tok": procedure.tok,
@@ -197,10 +196,12 @@ def _procedure_signature(
         "count": procedure.count,
         "smooth": "none",
         "refs": references_sha256[:_SHA256_DIGITS],
-        "sacremoses": sacremoses.__version__ if is_tokenised else None,
+        "sacremoses": sacremoses.__version__,
         "version": sacrebleu_version,
     }
-    return "|".join(f"{key}:{value}" for key, value in fields.items() if value is not None)
+    if procedure.tok == "none":
+        del fields["lang"], fields["sacremoses"]
+    return "|".join(f"{key}:{value}" for key, value in fields.items())
 
 
 def _score_and_signature(

@@ -20,8 +20,7 @@ To add a corpus, write workflow/config/corpora/<name>.yaml and name it in a scal
     test_testset: test
 """
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
@@ -35,9 +34,14 @@ UNKNOWN: Literal["unknown"] = "unknown"
 # For one side, with LF; newstest's sides have 111 to 148 bytes per line.
 ESTIMATED_BYTES_PER_LINE = 200
 ESTIMATED_UNPACKED_PER_PACKED = 4  # if the number of lines is not published
-DIGEST_LENGTH_BY_ALGORITHM = {"sha256": 64, "sha1": 40, "md5": 32}
-_CHECKSUM = re.compile(r"(?P<algorithm>[a-z0-9]+):(?P<digest>[0-9a-f]+)")
 PlacedCheck = Callable[[str, bool, object, str], None]  # key, is_right, value, expected
+
+Checksum = Annotated[
+    str,
+    msgspec.Meta(pattern="^(sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32}|unknown)$"),
+]
+_Url = Annotated[str, msgspec.Meta(pattern="^(https?|file)://")]
+_NOT_EMPTY = msgspec.Meta(min_length=1)
 
 Published = int | Literal["unknown"]
 ArchiveFormat = Literal["tgz", "tar", "zip", "parquet"]
@@ -140,8 +144,8 @@ class PackedFile(Spec, frozen=True, kw_only=True):
     """
 
     num_bytes: Published
-    checksum: str
-    path_by_place: dict[str, str]
+    checksum: Checksum
+    path_by_place: Annotated[dict[str, str], _NOT_EMPTY]
 
     @property
     def name(self) -> str:
@@ -164,7 +168,7 @@ class ArchiveSpec(Spec, frozen=True, kw_only=True):
 
     num_lines: Published
     member_by_language: dict[str, str]
-    file_by_format: dict[ArchiveFormat, PackedFile]
+    file_by_format: Annotated[dict[ArchiveFormat, PackedFile], _NOT_EMPTY]
 
     @property
     def published_lines(self) -> int | None:
@@ -188,7 +192,7 @@ class PlainText(Spec, frozen=True, kw_only=True):
     """A side of a test set as plain text; `path` is below the test set's folder of a mirror."""
 
     path: str
-    checksum: str
+    checksum: Checksum
 
 
 class PublicTestset(Spec, frozen=True, kw_only=True):
@@ -205,7 +209,7 @@ class DeadDownload(Spec, frozen=True, kw_only=True):
 
     name: str
     url: str
-    checksum: str
+    checksum: Checksum
     num_pairs: Published
     since: str
     rebuild: str
@@ -219,8 +223,8 @@ class ArchiveSource(Spec, frozen=True, kw_only=True, tag="archives", tag_field="
     """
 
     licence: str
-    archives: list[str]
-    base_url_by_place: dict[str, str]
+    archives: Annotated[list[str], _NOT_EMPTY]
+    base_url_by_place: dict[str, _Url]
     archive_by_name: dict[str, ArchiveSpec]
     testset_by_name: dict[str, PublicTestset]
     dead_download: DeadDownload | None = None
@@ -262,6 +266,11 @@ class CorpusSpec(Spec, frozen=True, kw_only=True):
         return self.language_pair.split("-")[1]
 
     @property
+    def languages(self) -> tuple[str, str]:
+        """The source language and the target language."""
+        return self.source_language, self.target_language
+
+    @property
     def is_segmented(self) -> bool:
         """Whether the text comes in pieces."""
         return isinstance(self.source, SegmentedSource | ListedSource)
@@ -284,12 +293,11 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
         for name in names:
             check(key, name not in splits, name, "a name that no other split of the corpus has")
             splits.add(name)
-    needs_subword = not corpus.is_segmented
-    expected = (
-        "given, as the text comes in words" if needs_subword else "absent: the text comes in pieces"
-    )
-    check("subword", (corpus.subword is not None) == needs_subword, corpus.subword, expected)
-    check("clean", (corpus.clean is not None) == needs_subword, corpus.clean, expected)
+    expected = "absent: the text comes in pieces"
+    if not corpus.is_segmented:
+        expected = "given, as the text comes in words"
+    for key, spec in (("subword", corpus.subword), ("clean", corpus.clean)):
+        check(key, (spec is None) == corpus.is_segmented, spec, expected)
     if corpus.clean is not None:
         units = ("words" if corpus.tokenise == "none" else "tokens", "pieces")
         expected = f"{' or '.join(units)}, as tokenise is {corpus.tokenise}"
@@ -303,22 +311,16 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
         for split in ("train", *corpus.testsets):
             languages = sorted(corpus.source.file_by_split.get(split, {}))
             expected = f"a file of each language of {corpus.language_pair} for split {split}"
-            is_whole = languages == sorted((corpus.source_language, corpus.target_language))
+            is_whole = languages == sorted(corpus.languages)
             check("source.file_by_split", is_whole, f"{split}: {languages}", expected)
     elif isinstance(corpus.source, ShippedSource):
         sizes = corpus.source.num_pairs_by_split
-        check(
-            "source.num_pairs_by_split",
-            set(sizes) == splits,
-            sizes,
-            f"the splits {', '.join(sorted(splits))}",
-        )
+        expected = f"the splits {', '.join(sorted(splits))}"
+        check("source.num_pairs_by_split", set(sizes) == splits, sizes, expected)
     elif isinstance(corpus.source, ListedSource):
         _check_pairs(corpus, corpus.source, check)
     elif isinstance(corpus.source, ArchiveSource):
-        check_archives(
-            corpus.source, (corpus.source_language, corpus.target_language), corpus.testsets, check
-        )
+        _check_archives(corpus, corpus.source, check)
 
 
 def _check_pairs(corpus: CorpusSpec, source: ListedSource, check: PlacedCheck) -> None:
@@ -326,22 +328,14 @@ def _check_pairs(corpus: CorpusSpec, source: ListedSource, check: PlacedCheck) -
     splits = ("train", *corpus.testsets)
     for split in splits:
         pairs = source.pairs_by_split.get(split)
-        check(
-            "source.pairs_by_split",
-            bool(pairs),
-            f"{split}: {pairs}",
-            f"at least one pair of split {split}",
-        )
+        expected = f"at least one pair of split {split}"
+        check("source.pairs_by_split", bool(pairs), f"{split}: {pairs}", expected)
     for split, pairs in source.pairs_by_split.items():
         key = f"source.pairs_by_split.{split}"
-        check(
-            key,
-            split in splits,
-            split,
-            f"one of the splits that the corpus names: {', '.join(splits)}",
-        )
+        expected = f"one of the splits that the corpus names: {', '.join(splits)}"
+        check(key, split in splits, split, expected)
         for pair_index, pair in enumerate(pairs):
-            is_whole = sorted(pair) == sorted((corpus.source_language, corpus.target_language))
+            is_whole = sorted(pair) == sorted(corpus.languages)
             expected = f"a side of each language of {corpus.language_pair}"
             check(f"{key}[{pair_index}]", is_whole, pair, expected)
             for language, line in pair.items():
@@ -358,102 +352,31 @@ def split_checksum(checksum: str) -> tuple[str, str]:
     return algorithm, digest
 
 
-def is_checksum(checksum: str) -> bool:
-    """Return whether text is a complete `sha256:`, `sha1:` or `md5:` checksum, or `unknown`."""
-    match = _CHECKSUM.fullmatch(checksum)
-    if match is None:
-        return checksum == UNKNOWN
-    return len(match["digest"]) == DIGEST_LENGTH_BY_ALGORITHM.get(match["algorithm"])
-
-
-def check_archives(
-    source: ArchiveSource, languages: Iterable[str], testsets: Iterable[str], check: PlacedCheck
-) -> None:
-    """Call `check(key, is_right, value, expected)` for every rule on the archives of a recipe."""
-    known, languages = list(source.archive_by_name), sorted(languages)
-    check("source.archives", bool(source.archives), source.archives, "at least one archive")
-    check(
-        "source.archives",
-        len(set(source.archives)) == len(source.archives),
-        source.archives,
-        "each once",
-    )
-    for archive_index, name in enumerate(source.archives):
-        check(
-            f"source.archives[{archive_index}]", name in known, name, f"one of {', '.join(known)}"
-        )
-    for place, base_url in source.base_url_by_place.items():
-        is_url = base_url.startswith(("http://", "https://", "file://"))
-        check(
-            f"source.base_url_by_place.{place}",
-            is_url,
-            base_url,
-            "a http://, https:// or file:// URL",
-        )
+def _check_archives(corpus: CorpusSpec, source: ArchiveSource, check: PlacedCheck) -> None:
+    """Check the rules on the archives of a recipe that its types do not express."""
+    known, archives = list(source.archive_by_name), source.archives
+    check("source.archives", len(set(archives)) == len(archives), archives, "each once")
+    for archive_index, name in enumerate(archives):
+        expected = f"one of {', '.join(known)}"
+        check(f"source.archives[{archive_index}]", name in known, name, expected)
+    languages = sorted(corpus.languages)
     for name, archive in source.archive_by_name.items():
         key = f"source.archive_by_name.{name}"
         members = sorted(archive.member_by_language)
-        check(
-            f"{key}.member_by_language",
-            members == languages,
-            members,
-            f"a member of each language: {languages}",
-        )
-        check(
-            f"{key}.file_by_format",
-            bool(archive.file_by_format),
-            archive.file_by_format,
-            "at least one file",
-        )
+        expected = f"a member of each language: {languages}"
+        check(f"{key}.member_by_language", members == languages, members, expected)
         for archive_format, packed in archive.file_by_format.items():
-            _check_file(source, packed, f"{key}.file_by_format.{archive_format}", check)
-    for name in testsets:
-        testset = source.testset_by_name.get(name)
+            for place, path in packed.path_by_place.items():
+                file_key = f"{key}.file_by_format.{archive_format}.path_by_place.{place}"
+                is_known = place in source.base_url_by_place
+                check(file_key, is_known, place, f"one of {', '.join(source.base_url_by_place)}")
+                expected = f"a path to {packed.name}, as at the first place"
+                check(file_key, PurePosixPath(path).name == packed.name, path, expected)
+    testsets = source.testset_by_name
+    for name in corpus.testsets:
         expected = f"an entry for each test set of the corpus, including {name}"
-        check("source.testset_by_name", testset is not None, list(source.testset_by_name), expected)
-    for name, testset in source.testset_by_name.items():
-        key = f"source.testset_by_name.{name}"
-        check(
-            key,
-            testset.mirror_folder is not None or not testset.plain_by_language,
-            testset.mirror_folder,
-            "a mirror_folder, which plain_by_language needs",
-        )
-        for language, plain in testset.plain_by_language.items():
-            _check_checksum(plain.checksum, f"{key}.plain_by_language.{language}", check)
-    if source.dead_download is not None:
-        _check_checksum(source.dead_download.checksum, "source.dead_download", check)
-
-
-def _check_file(source: ArchiveSource, packed: PackedFile, key: str, check: PlacedCheck) -> None:
-    _check_checksum(packed.checksum, key, check)
-    check(
-        f"{key}.path_by_place",
-        bool(packed.path_by_place),
-        packed.path_by_place,
-        "at least one public place",
-    )
-    for place, path in packed.path_by_place.items():
-        known = ", ".join(source.base_url_by_place)
-        check(
-            f"{key}.path_by_place.{place}",
-            place in source.base_url_by_place,
-            place,
-            f"one of {known}",
-        )
-        is_named_alike = PurePosixPath(path).name == packed.name
-        check(
-            f"{key}.path_by_place.{place}",
-            is_named_alike,
-            path,
-            f"a path to {packed.name}, as at the first place",
-        )
-
-
-def _check_checksum(checksum: str, key: str, check: PlacedCheck) -> None:
-    check(
-        f"{key}.checksum",
-        is_checksum(checksum),
-        checksum,
-        "sha256:, sha1: or md5: with all digits, or unknown",
-    )
+        check("source.testset_by_name", name in testsets, list(testsets), expected)
+    for name, testset in testsets.items():
+        is_right = testset.mirror_folder is not None or not testset.plain_by_language
+        expected = "a mirror_folder, which plain_by_language needs"
+        check(f"source.testset_by_name.{name}", is_right, testset.mirror_folder, expected)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import yaml
+from msgspec import inspect
 
 from aiayn.errors import ConfigError, did_you_mean
 from aiayn.removed import explain_removed_key
@@ -189,7 +190,7 @@ def _explain(
         location = document.location(_dotted([*steps, unknown["key"]]))
         if removed := explain_removed_key(unknown["key"]):
             return f"{location}: {removed}"
-        known = _fields_of(_type_at(spec_type, steps))
+        known = _fields_of(_types_at(spec_type, steps))
         hint = did_you_mean(unknown["key"], known, f"known keys: {', '.join(known)}")
         return f"{location}: unknown key {unknown['key']!r}; {hint}"
     location = document.location(dotted_path)
@@ -197,11 +198,8 @@ def _explain(
         where = f" under {dotted_path!r}" if dotted_path else ""
         return f"{location}: missing key {missing['key']!r}{where}; add it"
     if is_key:
-        value, choices, dotted_path = (
-            steps[-1],
-            _keys_at(spec_type, steps[:-1]),
-            f"a key of {_dotted(steps[:-1])}",
-        )
+        value, choices = steps[-1], _keys_at(spec_type, steps[:-1])
+        dotted_path = f"a key of {_dotted(steps[:-1])}"
     else:
         value, choices = _value_at(document.values, steps), _choices_at(spec_type, steps)
     if choices and isinstance(value, str):
@@ -254,50 +252,51 @@ def _value_at(values: Any, steps: Iterable[str]) -> Any:
     return values
 
 
-def _type_at(spec_type: type[msgspec.Struct], steps: Iterable[str]) -> msgspec.inspect.Type:
-    """Return the type at these steps below `spec_type`, as far as they can be followed."""
-    current = msgspec.inspect.type_info(spec_type)
+def _types_at(spec_type: type[msgspec.Struct], steps: Iterable[str]) -> list[inspect.Type]:
+    """Return the types of the value at these steps; a union gives several."""
+    types = _members(inspect.type_info(spec_type))
     for step in steps:
-        if isinstance(current, msgspec.inspect.UnionType):
-            structs = [t for t in current.types if isinstance(t, msgspec.inspect.StructType)]
-            current = next((t for t in structs if step in _fields_of(t)), current)
-        if isinstance(current, msgspec.inspect.StructType):
-            current = next(
-                (field.type for field in current.fields if field.encode_name == step), current
-            )
-        elif isinstance(current, msgspec.inspect.DictType):
-            current = current.value_type
-        elif isinstance(current, msgspec.inspect.ListType):
-            current = current.item_type
-    return current
+        inner: list[inspect.Type] = []
+        for outer in types:
+            if isinstance(outer, inspect.StructType):
+                inner += [field.type for field in outer.fields if field.encode_name == step]
+            elif isinstance(outer, inspect.DictType):
+                inner.append(outer.value_type)
+            elif isinstance(outer, inspect.ListType):
+                inner.append(outer.item_type)
+        types = []
+        for member_or_union in inner:
+            types += _members(member_or_union)
+    return types
 
 
-def _members_of(found_type: msgspec.inspect.Type) -> tuple[msgspec.inspect.Type, ...]:
-    return found_type.types if isinstance(found_type, msgspec.inspect.UnionType) else (found_type,)
+def _members(type_: inspect.Type) -> list[inspect.Type]:
+    return list(type_.types) if isinstance(type_, inspect.UnionType) else [type_]
 
 
-def _fields_of(found_type: msgspec.inspect.Type) -> list[str]:
-    structs = [t for t in _members_of(found_type) if isinstance(t, msgspec.inspect.StructType)]
-    return list(dict.fromkeys(field.encode_name for struct in structs for field in struct.fields))
+def _fields_of(types: Iterable[inspect.Type]) -> list[str]:
+    fields: dict[str, None] = {}
+    for type_ in types:
+        if isinstance(type_, inspect.StructType):
+            fields |= dict.fromkeys(field.encode_name for field in type_.fields)
+    return list(fields)
 
 
-def _literals(members: Iterable[msgspec.inspect.Type]) -> list[str]:
-    return [
-        str(value)
-        for t in members
-        if isinstance(t, msgspec.inspect.LiteralType)
-        for value in t.values
-    ]
+def _literals(types: Iterable[inspect.Type]) -> list[str]:
+    words: list[str] = []
+    for type_ in types:
+        if isinstance(type_, inspect.LiteralType):
+            words += [str(value) for value in type_.values if str(value) not in words]
+    return words
 
 
 def _keys_at(spec_type: type[msgspec.Struct], steps: Sequence[str]) -> list[str]:
     """Return the words that are allowed as keys of a mapping."""
-    mappings = [
-        t
-        for t in _members_of(_type_at(spec_type, steps))
-        if isinstance(t, msgspec.inspect.DictType)
-    ]
-    return [word for mapping in mappings for word in _literals(_members_of(mapping.key_type))]
+    words: list[str] = []
+    for type_ in _types_at(spec_type, steps):
+        if isinstance(type_, inspect.DictType):
+            words += _literals(_members(type_.key_type))
+    return words
 
 
 def _choices_at(spec_type: type[msgspec.Struct], steps: Sequence[str]) -> list[str]:
@@ -305,14 +304,12 @@ def _choices_at(spec_type: type[msgspec.Struct], steps: Sequence[str]) -> list[s
 
     They are the values of a Literal, or the kinds of a union of structs.
     """
-    structs = [
-        t
-        for t in _members_of(_type_at(spec_type, steps[:-1]))
-        if isinstance(t, msgspec.inspect.StructType)
-    ]
-    kinds = [str(t.tag) for t in structs if t.tag_field in steps[-1:]]
-    members = _members_of(_type_at(spec_type, steps))
-    words = _literals(members)
-    if words and any(isinstance(member, msgspec.inspect.IntType) for member in members):
+    types = _types_at(spec_type, steps)
+    words = _literals(types)
+    if words and any(isinstance(type_, inspect.IntType) for type_ in types):
         words.append("a whole number")
-    return words or kinds
+    if words:
+        return words
+    outer_types = _types_at(spec_type, steps[:-1])
+    structs = [type_ for type_ in outer_types if isinstance(type_, inspect.StructType)]
+    return [str(struct.tag) for struct in structs if struct.tag_field in steps[-1:]]

@@ -77,7 +77,7 @@ _LISTS_OF_NAMES = (
     "architectures",
 )
 _LISTS_OF_SEEDS = ("base_seeds", "ablation_seeds", "seeds", "replication_seeds", "variant_seeds")
-LATER_SEEDS = re.compile(r"[a-z0-9_]+:\d+(,\d+)*")  # an entry of `later_seeds`
+_LATER_SEEDS = re.compile(r"[a-z0-9_]+:\d+(,\d+)*")  # an entry of `later_seeds`
 # Seeds from here on belong to the probes of a scale, and never enter tables.
 FIRST_PROBE_SEED = 101
 
@@ -358,30 +358,24 @@ def convert_scale(config: dict[str, object], origin: str) -> ScaleSpec:
 
 def _checked_scale(document: Document, *, strict: bool = True) -> ScaleSpec:
     scale = convert(document, ScaleSpec, strict=strict)
-    for key in (*_LISTS_OF_NAMES, *_LISTS_OF_SEEDS):
-        # A repeated seed would count as two runs in a mean and its interval.
-        values = getattr(scale, key) or []
-        document.require(key, len(set(values)) == len(values), values, "each value once")
-    for key in _LISTS_OF_SEEDS:
-        seeds = getattr(scale, key) or []
-        document.require(key, all(seed >= 1 for seed in seeds), seeds, "seeds of 1 or more")
-        expected = (
-            f"seeds below {FIRST_PROBE_SEED}, because later seeds belong to the probes of a scale"
-        )
-        document.require(key, all(seed < FIRST_PROBE_SEED for seed in seeds), seeds, expected)
     for entry in scale.later_seeds:
-        is_right = LATER_SEEDS.fullmatch(entry) is not None
-        document.require(
-            "later_seeds", is_right, entry, "a system and its seeds, as `base:11,12,13`"
-        )
-    systems = [entry.partition(":")[0] for entry in scale.later_seeds]
-    document.require("later_seeds", len(set(systems)) == len(systems), systems, "each system once")
-    for system, seeds in scale.later_seeds_by_system.items():
-        is_right = len(set(seeds)) == len(seeds) and all(
-            1 <= seed < FIRST_PROBE_SEED for seed in seeds
-        )
-        expected = f"different seeds of {system} from 1 to {FIRST_PROBE_SEED - 1}"
-        document.require("later_seeds", is_right, seeds, expected)
+        is_right = _LATER_SEEDS.fullmatch(entry) is not None
+        expected = "a system and its seeds, as `base:11,12,13`"
+        document.require("later_seeds", is_right, entry, expected)
+    names = [(key, getattr(scale, key)) for key in _LISTS_OF_NAMES]
+    names.append(("later_seeds", [entry.partition(":")[0] for entry in scale.later_seeds]))
+    seeds = [(key, getattr(scale, key) or []) for key in _LISTS_OF_SEEDS]
+    seeds += [("later_seeds", some) for some in scale.later_seeds_by_system.values()]
+    for key, values in (*names, *seeds):
+        # A repeated seed would count as two runs in a mean and its interval.
+        document.require(key, len(set(values)) == len(values), values, "each value once")
+    expected = (
+        f"seeds from 1 to {FIRST_PROBE_SEED - 1}, because later seeds belong to the probes of a"
+        " scale"
+    )
+    for key, values in seeds:
+        is_right = all(1 <= seed < FIRST_PROBE_SEED for seed in values)
+        document.require(key, is_right, values, expected)
     return scale
 
 

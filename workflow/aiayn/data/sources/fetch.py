@@ -68,7 +68,7 @@ def fetch_corpus(
         CorpusError: if the sides of a split differ in their number of lines, or are empty.
         SpaceError: if archives and their text would not fit on the disk.
     """
-    splits, languages = ("train", *spec.testsets), (spec.source_language, spec.target_language)
+    splits, languages = ("train", *spec.testsets), spec.languages
     archive_by_name: dict[str, FetchedArchive] = {}
     with replace_outputs_on_success(record_path) as folder:
         if isinstance(spec.source, ShippedSource):

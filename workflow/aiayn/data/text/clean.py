@@ -124,7 +124,7 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
     assert spec.clean is not None  # clean_corpus has refused the others
     num_dropped_by_reason, digests = dict.fromkeys(REASONS, 0), bytearray()
     kept: tuple[list[str], list[str]] = ([], [])
-    languages = (spec.source_language, spec.target_language)
+    languages = spec.languages
     sides = (map(preprocessor(spec.normalise, spec.tokenise, k), chunk.lines(k)) for k in languages)
     for source, target in zip(*sides, strict=True):
         reason = reason_to_drop(source, target, spec.clean)
