@@ -247,7 +247,7 @@ def repeat_symbol(folder: Path) -> None:
             r"model\.safetensors: absent or torn",
         ),
         (tie_to_nothing, r"lacks embeddings, which config\.json names"),
-        (repeat_symbol, r"no list of different symbols that begins with <s>, <pad>"),
+        (repeat_symbol, r"expected a list of different symbols that begins with <s>, <pad>"),
     ],
 )
 def test_a_spoilt_export_is_refused(

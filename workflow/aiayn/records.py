@@ -356,7 +356,6 @@ def total_energy(energies: Iterable[Energy | None]) -> Energy | None:
 
 
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
-_Decoded = TypeVar("_Decoded")
 
 
 def write_record(record: Record, path: Path) -> None:
@@ -372,7 +371,19 @@ def read_record(path: Path, record_type: type[_AnyRecord]) -> _AnyRecord:
     Raises:
         RecordError: if the file is absent, torn, of another type or of another schema version.
     """
-    record = _decode(path, record_type, f"a {record_type.__name__}")
+    expected = f"a {record_type.__name__}"
+    try:
+        record = msgspec.json.decode(
+            path.read_bytes(), type=record_type, dec_hook=partial(_decode_path, path.parent)
+        )
+    except FileNotFoundError as error:
+        raise RecordError(
+            f"{path}: no such record; expected {expected}; run the stage that writes it"
+        ) from error
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise RecordError(
+            f"{path}: not {expected}: {error}; delete it and rerun the stage that writes it"
+        ) from error
     if record.schema_version != SCHEMA_VERSION:
         raise RecordError(
             f"{path}: schema_version {record.schema_version}, expected {SCHEMA_VERSION}; rerun the"
@@ -407,21 +418,6 @@ def read_train_record(path: Path, runs_folder: Path) -> TrainRecord:
         log_path=moved(train.log_path),
         models=[msgspec.structs.replace(model, path=moved(model.path)) for model in train.models],
     )
-
-
-def _decode(path: Path, type_: type[_Decoded], expected: str) -> _Decoded:
-    try:
-        return msgspec.json.decode(
-            path.read_bytes(), type=type_, dec_hook=partial(_decode_path, path.parent)
-        )
-    except FileNotFoundError as error:
-        raise RecordError(
-            f"{path}: no such record; expected {expected}; run the stage that writes it"
-        ) from error
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise RecordError(
-            f"{path}: not {expected}: {error}; delete it and rerun the stage that writes it"
-        ) from error
 
 
 def _encode_path(folder: Path, path: Any) -> str:
