@@ -120,7 +120,7 @@ def test_an_error_ends_all_as_itself(tmp_path: Path, num_processes: int) -> None
 
 def test_a_process_that_is_killed_is_named(tmp_path: Path) -> None:
     paths = write_sides(tmp_path, b"a\nb\n", b"c\nd\n")
-    with pytest.raises(CorpusError, match=r"^dying: one of 2 processes was killed"):
+    with pytest.raises(CorpusError, match=r"^dying: a process of 2 was killed"):
         list(map_chunks(die_at_once, paths, num_processes=2, what="dying"))
 
 

@@ -41,7 +41,6 @@ def test_a_corpus_is_the_sum_of_its_segments_and_not_the_mean_of_their_scores() 
 def test_no_four_gram_in_common_is_zero_without_smoothing() -> None:
     statistics = segment_statistics([words("a b c x")], [words("a b c d")])
     assert corpus_bleu(statistics).score == 0
-    assert corpus_bleu(statistics, smooth_method="exp").score > 0
 
 
 def test_no_words_at_all_is_zero() -> None:

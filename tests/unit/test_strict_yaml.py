@@ -117,7 +117,9 @@ def test_dot_files_are_no_neighbours(tmp_path: Path) -> None:
 
 
 def test_a_file_in_no_folder_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"zzz\.yaml: no such file; there is no folder .*/none$"):
+    with pytest.raises(
+        ConfigError, match=r"zzz\.yaml: no such file; the folder .*/none does not exist$"
+    ):
         read_document(tmp_path / "none" / "zzz.yaml")
 
 

@@ -112,7 +112,7 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
     if not path.is_file():
         known = ", ".join(sorted(other.stem for other in path.parent.glob("*.yaml")))
         raise ConfigError(
-            f"{path}: no such cluster; known: {known}; copy one of these to {path.name} and edit it"
+            f"{path}: no such cluster; known: {known}; copy an existing file to {path.name}"
         )
     document = read_document(path)
     spec = convert(document, ClusterSpec)

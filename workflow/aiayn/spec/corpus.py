@@ -332,7 +332,7 @@ def _check_pairs(corpus: CorpusSpec, source: ListedSource, check: PlacedCheck) -
         check("source.pairs_by_split", bool(pairs), f"{split}: {pairs}", expected)
     for split, pairs in source.pairs_by_split.items():
         key = f"source.pairs_by_split.{split}"
-        expected = f"one of the splits that the corpus names: {', '.join(splits)}"
+        expected = f"a split that the corpus names: {', '.join(splits)}"
         check(key, split in splits, split, expected)
         for pair_index, pair in enumerate(pairs):
             is_whole = sorted(pair) == sorted(corpus.languages)
@@ -357,7 +357,7 @@ def _check_archives(corpus: CorpusSpec, source: ArchiveSource, check: PlacedChec
     known, archives = list(source.archive_by_name), source.archives
     check("source.archives", len(set(archives)) == len(archives), archives, "each once")
     for archive_index, name in enumerate(archives):
-        expected = f"one of {', '.join(known)}"
+        expected = f"a name in archive_by_name: {', '.join(known)}"
         check(f"source.archives[{archive_index}]", name in known, name, expected)
     languages = sorted(corpus.languages)
     for name, archive in source.archive_by_name.items():
@@ -369,7 +369,8 @@ def _check_archives(corpus: CorpusSpec, source: ArchiveSource, check: PlacedChec
             for place, path in packed.path_by_place.items():
                 file_key = f"{key}.file_by_format.{archive_format}.path_by_place.{place}"
                 is_known = place in source.base_url_by_place
-                check(file_key, is_known, place, f"one of {', '.join(source.base_url_by_place)}")
+                expected = f"a place of base_url_by_place: {', '.join(source.base_url_by_place)}"
+                check(file_key, is_known, place, expected)
                 expected = f"a path to {packed.name}, as at the first place"
                 check(file_key, PurePosixPath(path).name == packed.name, path, expected)
     testsets = source.testset_by_name

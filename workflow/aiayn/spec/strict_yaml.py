@@ -100,7 +100,7 @@ def read_document(path: Path) -> Document:
 
 def _neighbours(path: Path) -> str:
     if not path.parent.is_dir():
-        return f"there is no folder {path.parent}"
+        return f"the folder {path.parent} does not exist"
     names = sorted(p.stem for p in path.parent.glob("*.yaml") if not p.name.startswith("."))
     return did_you_mean(
         path.stem, names, f"{path.parent} holds: {', '.join(names) or 'no YAML file'}"

@@ -111,7 +111,7 @@ class DecodingSpec(Spec, frozen=True, kw_only=True):
     max_extra_tokens: Count
 
 
-# Keys for which fairseq's own transformer allows only this value.
+# The only values that fairseq's own transformer allows.
 _FAIRSEQ_TRANSFORMER = {
     "norm": "layer",
     "norm_epsilon": 1e-5,

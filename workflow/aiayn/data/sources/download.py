@@ -74,10 +74,6 @@ class WrongFileError(FetchError):
     """A file differs from the published file."""
 
 
-class AddressError(FetchError):
-    """An address does not give the file; another address may."""
-
-
 def named_mirror(mirror: str | None) -> str | None:
     """Return the given mirror as a URL, else the environment's, else None; '' counts as None.
 
@@ -117,7 +113,7 @@ def download_file(editions: Sequence[PublishedFile], folder: Path) -> FoundFile:
     for place_index, (edition, url) in enumerate(places, start=1):
         try:
             return _download_from(edition, url, folder)
-        except (AddressError, WrongFileError) as error:
+        except FetchError as error:
             reasons.append(str(error))
             next_step = "; trying the next address" if place_index < len(places) else ""
             _LOG.warning("%s%s", error, next_step)
@@ -190,7 +186,7 @@ def _download_from(published: PublishedFile, url: str, folder: Path) -> FoundFil
         try:
             return verify_file(path, published, url)
         except (FileNotFoundError, IsADirectoryError) as error:
-            raise AddressError(f"{url}: no such file") from error
+            raise FetchError(f"{url}: no such file") from error
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / f".{published.name}.lock", published.name):
         with contextlib.suppress(FileNotFoundError, WrongFileError):
@@ -236,7 +232,7 @@ def _receive(url: str, partial_path: Path, published: PublishedFile) -> None:
             num_failures = 1 if reached > most_bytes else num_failures + 1
             most_bytes = max(most_bytes, reached)
             if num_failures >= MAX_ATTEMPTS:
-                raise AddressError(f"{url}: {error} (attempt {num_failures})") from error
+                raise FetchError(f"{url}: {error} (attempt {num_failures})") from error
             wait_seconds = 2.0 ** (num_failures - 1) * random.uniform(0.5, 1.0)
             wait_seconds = min(MAX_WAIT_SECONDS, max(wait_seconds, _retry_after_seconds(error)))
             state = f"{reached} bytes are there; trying again in {wait_seconds:.1f} s"
@@ -272,7 +268,7 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
     with requests.get(url, stream=True, timeout=timeouts, headers=headers) as response:
         start, total_bytes = _accepted_range(url, response, partial_path, start)
         if None not in (num_bytes, total_bytes) and num_bytes != total_bytes:
-            raise AddressError(
+            raise FetchError(
                 f"{url}: offers {total_bytes} bytes, the published file has {num_bytes}"
             )
         expected_bytes = total_bytes if total_bytes is not None else num_bytes
@@ -285,7 +281,7 @@ def _receive_once(url: str, partial_path: Path, num_bytes: int | None) -> None:
             while block := response.raw.read1(_BLOCK_BYTES, decode_content=False):
                 position += len(block)
                 if expected_bytes is not None and position > expected_bytes:
-                    raise AddressError(f"{url}: sends more than {expected_bytes} bytes")
+                    raise FetchError(f"{url}: sends more than {expected_bytes} bytes")
                 partial.write(block)
                 bar.update(len(block))
     if expected_bytes is not None and position < expected_bytes:
@@ -301,7 +297,7 @@ def _accepted_range(
 
     Raises:
         requests.HTTPError: if a later attempt may succeed.
-        AddressError: if this address does not give the file.
+        FetchError: if this address does not give the file.
     """
     status = f"{response.status_code} {response.reason}"
     if response.status_code in PASSING_STATUSES:
@@ -311,7 +307,7 @@ def _accepted_range(
         partial_path.unlink(missing_ok=True)
         raise requests.HTTPError(f"{status}; starting over", response=response)
     if response.status_code not in (200, 206):
-        raise AddressError(f"{url}: {status}")
+        raise FetchError(f"{url}: {status}")
     if response.status_code == 200:
         if start:
             _LOG.warning("%s: the server ignores the range asked for; starting over", url)
@@ -319,7 +315,7 @@ def _accepted_range(
         return 0, int(length) if length.isdecimal() else None
     match = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
     if match is None or int(match["start"]) != start:
-        raise AddressError(
+        raise FetchError(
             f"{url}: asked for bytes from {start}, answered"
             f" {response.headers.get('Content-Range')!r}"
         )

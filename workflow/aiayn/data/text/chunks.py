@@ -122,7 +122,7 @@ def _work_in_processes(
                 pending.append((chunk.num_lines, executor.submit(_work_on, chunk)))
     except BrokenProcessPool as error:
         raise CorpusError(
-            f"{what}: one of {num_processes} processes was killed, perhaps for lack of memory; run"
+            f"{what}: a process of {num_processes} was killed, perhaps for lack of memory; run"
             " the command again, with a smaller --num-processes if memory is short"
         ) from error
     except BaseException:  # Ctrl-C, or an error of `work` or of the caller
