@@ -85,10 +85,10 @@ FIRST_PROBE_SEED = 101
 class SystemSpec(Spec, frozen=True, kw_only=True):
     """A system, that is, a row of a table.
 
-    `inherits` names a system that differs in usually 1 to 3 keys. With `begins_from`,
-    each of its trainings begins at the last checkpoint of that system's training with the same
-    seed. The two systems may differ in `updates` only. Equation (3) does not depend on the number
-    of updates, so the tensors equal those of an undivided training.
+    `inherits` names another system, which usually differs in 1 to 3 keys. With `begins_from`, each
+    of its trainings begins at the last checkpoint of that system's training with the same seed. The
+    two systems may differ in `updates` only. Equation (3) does not depend on the number of updates,
+    so the tensors equal those of an undivided training.
     """
 
     name: str
