@@ -73,19 +73,14 @@ def find_run_state(
 
 def _state_of_attempts(folder: Path, events: list[Event], updates: int) -> RunState:
     last = events[-1]
+    update = last.update
+    status: Status = "running"
     if (folder / DONE_NAME).exists() or (not isinstance(last, Started) and last.outcome == "done"):
-        reason = "its record is missing; run `snakemake`"
-        return RunState(
-            status="finished", run=folder.name, update=last.update, updates=updates, reason=reason
-        )
-    if isinstance(last, Started):
+        status, reason = "finished", "its record is missing; run `snakemake`"
+    elif isinstance(last, Started):
         log = read_log_tail(folder / LOG_NAME)
-        update = max(last.update, (log and log.update) or 0)
+        update = max(update, (log and log.update) or 0)
         reason = f"attempt {last.attempt} on {last.host} began {last.time}, no end recorded"
-        return RunState(
-            status="running", run=folder.name, update=update, updates=updates, reason=reason
-        )
-    status = STATUS_BY_OUTCOME.get(last.outcome, "lost")
-    return RunState(
-        status=status, run=folder.name, update=last.update, updates=updates, reason=last.reason
-    )
+    else:
+        status, reason = STATUS_BY_OUTCOME.get(last.outcome, "lost"), last.reason
+    return RunState(status=status, run=folder.name, update=update, updates=updates, reason=reason)
