@@ -240,10 +240,10 @@ def _rows(path: Path, row_type: type[_AnyRow]) -> list[_AnyRow]:
 
 
 @functools.cache
-def read_columns() -> dict[int, list[PublishedColumn]]:
+def read_columns(folder: Path = PUBLISHED_FOLDER) -> dict[int, list[PublishedColumn]]:
     """Return the columns of each printed table, in print order."""
     columns_by_table: dict[int, list[PublishedColumn]] = {}
-    for column in _rows(PUBLISHED_FOLDER / "columns.csv", PublishedColumn):
+    for column in _rows(folder / "columns.csv", PublishedColumn):
         columns_by_table.setdefault(column.table, []).append(column)
     return columns_by_table
 
@@ -260,15 +260,15 @@ def read_cells(folder: Path = PUBLISHED_FOLDER) -> list[CellJoin]:
     return _rows(folder / "cells.csv", CellJoin)
 
 
-def read_replications() -> list[PublishedReplication]:
+def read_replications(folder: Path = PUBLISHED_FOLDER) -> list[PublishedReplication]:
     """Return the published numbers at other scales."""
-    return _rows(PUBLISHED_FOLDER / "replications.csv", PublishedReplication)
+    return _rows(folder / "replications.csv", PublishedReplication)
 
 
-def read_sentences() -> dict[str, list[PublishedSentence]]:
+def read_sentences(folder: Path = PUBLISHED_FOLDER) -> dict[str, list[PublishedSentence]]:
     """Return the sentences that others translated, by row, in the order of their test."""
     sentences_by_row: dict[str, list[PublishedSentence]] = {}
-    for sentence in _rows(PUBLISHED_FOLDER / "sentences.csv", PublishedSentence):
+    for sentence in _rows(folder / "sentences.csv", PublishedSentence):
         sentences_by_row.setdefault(sentence.row, []).append(sentence)
     return sentences_by_row
 
