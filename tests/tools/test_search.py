@@ -141,7 +141,7 @@ def test_a_checkpoint_stop_form_and_metric_can_be_named(
             "--beam-sizes has 0; expected 1 or more; correct the flag",
         ),
         (["uninter", "--beam-sizes", "4", "500"], 1, "beam_size is 500; expected 1 to"),
-        (["uninter", "--metric", "bleu"], 1, "metric 'bleu' is unknown, expected one of"),
+        (["uninter", "--metric", "bleu"], 1, "metric 'bleu' is unknown, expected a name among"),
         (["uninter", "--average", "last9"], 1, "no average last9; there is ['last2']"),
     ],
 )

@@ -237,9 +237,9 @@ def _check_lines(hypotheses: Sequence[str], references: Sequence[str], testset: 
 
 def _check_metric(metric: str, target_language: str) -> None:
     if metric not in ALL_METRICS:
-        hint = did_you_mean(metric, ALL_METRICS, "choose one of these")
+        hint = did_you_mean(metric, ALL_METRICS, "choose from these")
         raise ScoreError(
-            f"metric {metric!r} is unknown, expected one of {', '.join(ALL_METRICS)}; {hint}"
+            f"metric {metric!r} is unknown, expected a name among {', '.join(ALL_METRICS)}; {hint}"
         )
     if not _is_defined(metric, target_language):
         raise ScoreError(
