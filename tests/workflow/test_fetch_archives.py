@@ -130,10 +130,7 @@ def test_a_recipe_for_a_dead_download_says_so_and_is_rebuilt(
     seen = raw.archive_by_name["news_commentary_v11"]
     assert (seen.checked_by, seen.num_lines, seen.published_num_lines) == ("sha1", 45, None)
     assert "training-parallel-nc-v11.tgz: checked by sha1 only;" in caplog.text
-    assert (
-        "news_commentary_v11: its number of pairs is not published; 45 were read"
-        in caplog.text
-    )
+    assert "news_commentary_v11: its number of pairs is not published; 45 were read" in caplog.text
     text = (tmp_path / "fetch" / "train.en").read_bytes()
     assert text == expected_text(corpus)["en"]
 
