@@ -265,7 +265,13 @@ def _missing(frame: Frame) -> str:
             named = f'<a href="#{anchor_of(state.run)}">{text}</a>' if state.run else text
             names_by_status.setdefault(state.status, []).append(named)
     num_asked = sum(len(frame.runs_by_system[key.corpus, key.system]) for key in frame.keys)
-    num_missing = num_asked - frame.num_scored
+    scored = {  # evaluations, of one seed each, with a number that needs more than the training
+        (key, run.seed)
+        for (key, _), number in frame.numbers.items()
+        if number.signatures
+        for run, _ in number.values
+    }
+    num_missing = num_asked - len(scored)
     num_not_asked = sum(cell.number is None for cell in frame.judged)
     items = [f"{len(names)} {status}: {_named(names)}" for status, names in names_by_status.items()]
     items += [f"{num_missing} of {num_asked} evaluations are not scored"] if num_missing else []

@@ -110,7 +110,7 @@ def test_scores_of_other_translations_are_named_and_left_out(site: Site) -> None
     changed.write_text("something else\n", encoding="utf-8")
     made, output = make(site, site.results_folder)
     (fault,) = made.faults
-    assert (fault.path, "but the scores are of" in fault.message) == (changed, True)
+    assert (fault.path, "but the scores belong to" in fault.message) == (changed, True)
     row = dev_row(output, "base")
     assert row["bleu_dev"].startswith("70.20 (n=1 of 2: 1 not scored)")  # seed 2 alone
     assert "n=2" in row["ppl_dev"]  # it is of the model, not of the translations
@@ -181,7 +181,7 @@ def test_a_run_with_a_probes_seed_stands_in_no_table_and_is_named(site: Site) ->
     made, output = make(site, site.results_folder)
     (fault,) = made.faults
     assert (
-        "seed 101 is a probe's, by which a scale was chosen, and stands in no table: left out"
+        "seed 101 was a probe, by which a scale was chosen, and enters no table: left out"
         in fault.message
     )
     assert "n=2" in dev_row(output, "base")["bleu_dev"]
