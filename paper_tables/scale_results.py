@@ -366,7 +366,7 @@ def _read_trainings(
             key = (train.corpus, train.system, train.seed)
             if path != train_record(folder, scale, *key):
                 raise RecordError(
-                    f"{path}: records training {key}, expected the training of its path; delete it or"
+                    f"{path}: records training {key}, expected its path's training; delete it or"
                     " move it back"
                 )
             if key not in found:

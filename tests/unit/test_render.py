@@ -8,7 +8,7 @@ import pytest
 from aiayn.paths import CellKey
 from paper_tables.frame import Number
 from paper_tables.latex import escape_latex
-from paper_tables.layout import Cell, Column, Note, Part, Row, Table, best_parts, compact, text_cell
+from paper_tables.layout import Cell, Column, Note, Part, Row, Table, compact, text_cell
 from paper_tables.make_frame import make_frame
 from paper_tables.render.render import (
     RENDERER_BY_SUFFIX,
@@ -188,12 +188,15 @@ def test_the_best_of_ours_is_by_the_mean_and_separate_from_the_printed() -> None
         Row((text_cell("c", "label"), text_cell("5.0", "ours"), text_cell("missing", "state"))),
     )
     table = replace(SMALL, columns=columns, rows=rows)
-    assert best_parts(table) == {(1, 1, 0), (0, 2, 0)}
-    assert (
-        best_parts(replace(table, columns=tuple(replace(one, better="") for one in columns)))
-        == set()
-    )
-    assert "<b>4.3</b>" in render_html(table)
+
+    def best(table: Table) -> list[str]:
+        cells = [cell for row in compact(table).rows for cell in row.cells]
+        return [part.text for cell in cells for part in cell.parts if part.is_best]
+
+    assert best(table) == ["25.0, 27.0 (n=2)", "4.3"]
+    columns = tuple(replace(column, better="") for column in columns)
+    assert best(replace(table, columns=columns)) == []
+    assert "<b>4.3</b>" in render_html(compact(table))
 
 
 def check_latex(latex: str, num_comments: int = 1) -> None:
