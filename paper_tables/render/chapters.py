@@ -1,4 +1,4 @@
-"""Gives the chapters of the page, and the place of each table and figure in them."""
+"""Defines the chapters of the page, and finds the place of each table and figure in them."""
 
 from typing import NamedTuple
 
@@ -24,8 +24,8 @@ CHAPTERS = (
 )
 _INDEX_BY_CHAPTER = {chapter.name: index for index, chapter in enumerate(CHAPTERS)}
 
-# Chapter and place of each table of the core; wings register those of theirs between them
-# (`analysis/<wing>/wing.py`).
+# Chapter and place of each table of the core. Wings register theirs in `analysis/<wing>/wing.py`,
+# with numbers in between.
 CORE_PLACES = {
     "table2": ("results", 10),
     "replications": ("results", 30),
@@ -38,14 +38,8 @@ CORE_PLACES = {
 }
 
 
-class Place(NamedTuple):
-    """The order on the page: the index of a chapter, then a number within the chapter."""
-
-    chapter: int
-    place: int
-
-
-FURTHER = Place(len(CHAPTERS) - 1, 0)
+Place = tuple[int, int]  # the index of a chapter, then a number within the chapter
+FURTHER: Place = (len(CHAPTERS) - 1, 0)
 
 
 def place_of_table(name: str) -> Place:
@@ -54,17 +48,14 @@ def place_of_table(name: str) -> Place:
     Raises:
         ConfigError: if a wing names an unknown chapter.
     """
-    registered = {table.name: _place(table) for table in wing_tables()}
-    core = {
-        table: Place(_INDEX_BY_CHAPTER[chapter], place)
-        for table, (chapter, place) in CORE_PLACES.items()
-    }
-    return (registered | core).get(name, FURTHER)
+    if name in CORE_PLACES:
+        chapter, place = CORE_PLACES[name]
+        return _INDEX_BY_CHAPTER[chapter], place
+    return next((_place(table) for table in wing_tables() if table.name == name), FURTHER)
 
 
 def place_of_figure(name: str) -> Place:
-    """Return the place of a figure: the registered one with the longest name that the figure's name
-    begins with.
+    """Return the place of the registered figure whose name is the longest beginning of `name`.
 
     Raises:
         ConfigError: if a wing names an unknown chapter.
@@ -79,4 +70,4 @@ def _place(registered: WingTable | WingFigure) -> Place:
             f"{PACKAGE}: a wing places {registered.name} in chapter {registered.chapter!r},"
             f" expected one of {', '.join(_INDEX_BY_CHAPTER)}; correct its wing.py"
         )
-    return Place(_INDEX_BY_CHAPTER[registered.chapter], registered.place)
+    return _INDEX_BY_CHAPTER[registered.chapter], registered.place

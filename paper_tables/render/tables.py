@@ -1,6 +1,4 @@
-"""Makes scores.tsv, summary.tsv, verdicts.tsv, tables, figures and report.html from records (`aiayn
-tables`).
-"""
+"""Turns the records of a scale into its files: three TSVs, tables, figures and report.html."""
 
 from pathlib import Path
 
@@ -29,11 +27,11 @@ from paper_tables.tables.table2 import lay_out_table2
 from paper_tables.tables.table3 import lay_out_table3
 from paper_tables.tables.verdicts import lay_out_replications, lay_out_verdicts, verdict_frame
 
-SO_FAR_FOLDER = "so-far"  # beside Snakemake's declared outputs, never among them
+SO_FAR_FOLDER = "so-far"  # never an output that Snakemake declares
 REPORT_NAME = "report.html"
 ATTENTION_FOLDER = "attention"  # below results/<scale>/, where `aiayn attention` writes
 ONLY_ON_THE_PAGE = ("verdicts", "runs")  # all other tables are files, too
-ALWAYS_OF_RECORDS = ("table2", "table3")  # also if they hold no number of ours yet
+ALWAYS_OF_RECORDS = ("table2", "table3")  # even without a number of ours
 
 
 def make_tables(
@@ -63,9 +61,9 @@ def make_tables(
 
 
 def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) -> list[Table]:
-    """Write the frames, and each table that holds a number of ours; return these tables.
+    """Write the frames, and each table with a number of ours; return these tables.
 
-    It has no time and no commit of rendering: the same records give the same bytes.
+    No file has the time or commit of its making: the same records give the same bytes.
     """
     always = {
         *ALWAYS_OF_RECORDS,
@@ -83,9 +81,7 @@ def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) 
 
 
 def write_frames(results: ScaleResults, frame: Frame, folder: Path) -> None:
-    """Write scores.tsv, summary.tsv and verdicts.tsv; the summary leaves out the scale's
-    `later_seeds`.
-    """
+    """Write scores.tsv, verdicts.tsv, and summary.tsv, which leaves out `later_seeds`."""
     later = {(run.corpus, run.system, run.seed) for run in frame.later_runs}
     trainings = results.scores[["corpus", "system", "seed"]].itertuples(index=False, name=None)
     is_of_tables = [training not in later for training in trainings]

@@ -177,7 +177,7 @@ def test_an_unknown_chapter_is_one_sentence(analysis: Path) -> None:
     with pytest.raises(
         ConfigError, match=f"places t in chapter 'result', expected one of {CHAPTERS[0].name}, "
     ):
-        place_of_table("table2")
+        place_of_table("t")
 
 
 def test_a_folder_of_byte_code_is_ignored_and_python_files_without_a_wing_file_are_one_sentence(

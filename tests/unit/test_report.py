@@ -13,7 +13,7 @@ import pytest
 
 from paper_tables.layout import Aside, Table
 from paper_tables.render.chapters import FURTHER, place_of_table
-from paper_tables.render.drawn import INSTALL_COMMAND, read_drawn
+from paper_tables.render.drawn import INSTALL_COMMAND
 from paper_tables.render.page import POLICY, wrap_page
 from paper_tables.render.render import Popovers, render_html_part
 from paper_tables.render.report import (
@@ -271,21 +271,6 @@ def test_figures_have_ids_of_their_own_and_those_not_shown_are_a_sentence(demo_s
     assert "No BLEU yet &lt;here&gt;." in page
     assert "figures/attention_heads_b.svg" in page
     assert len(page) < 3_000_000
-
-
-def test_drawn_figures_are_read_from_their_folder(tmp_path: Path) -> None:
-    assert read_drawn(tmp_path) is None
-    header = "name\ttitle\tcaption\talternative_text\treason\n"
-    (tmp_path / "figures.tsv").write_text(
-        f"{header}a\tA\tOne\tText\t\nb\tB\tTwo\t\tNo runs.\n", encoding="utf-8"
-    )
-    (tmp_path / "a.svg").write_text("<svg/>", encoding="utf-8")
-    drawn = read_drawn(tmp_path)
-    assert drawn is not None
-    assert [(one.name, one.svg, one.reason) for one in drawn] == [
-        ("a", "<svg/>", ""),
-        ("b", "", "No runs."),
-    ]
 
 
 def test_a_page_without_anything_to_open_has_no_script() -> None:
