@@ -229,7 +229,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def compared(self, system: str) -> CellKey:
-        """Return the key with which variants, architectures and rows of Table 3 are compared."""
+        """Return the key for comparing variants, architectures and rows of Table 3."""
         return self.find("en-de", system, COMPARED_AVERAGE, COMPARED_ROLE)
 
     def number(self, key: CellKey, metric: str) -> Number | None:

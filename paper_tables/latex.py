@@ -103,7 +103,7 @@ def _legend(table: Table) -> list[str]:
 
 
 def _headings(columns: tuple[Column, ...], *, has_labels: bool) -> list[str]:
-    """Return the lines of headings: shared headings above a rule, then those of single columns."""
+    """Return the lines of headings: shared headings with a rule below, then the columns' own."""
     offset = 1 if has_labels else 0
     first = [""] * offset
     if not any(column.group for column in columns):
@@ -115,7 +115,7 @@ def _headings(columns: tuple[Column, ...], *, has_labels: bool) -> list[str]:
             above.append(rf"\multicolumn{{{len(shared)}}}{{c}}{{{escape_latex(group)}}}")
             rules.append(rf"\cmidrule(lr){{{start}-{start + len(shared) - 1}}}")
             below += [_heading(column) for column in shared]
-        else:  # a heading that is not shared is beside both lines
+        else:  # this heading spans both lines
             above += [rf"\multirow{{2}}{{*}}{{{_heading(column)}}}" for column in shared]
             below += [""] * len(shared)
         start += len(shared)

@@ -1,13 +1,13 @@
 """Defines a table before it has a format: columns, rows, and cells of text with marks.
 
-`tables` and the wings lay out tables, `render` turns them into md, tex, csv and html. Only this
-module rounds numbers. A table whose rows are of one kind is declared as fields: each is a column
-and the function that makes its cell. Other tables give the cells of each row by column name. A cell
-of ours keeps its numbers, from which `tables.ours.complete` makes notes and signatures. It has a
+`tables` and the wings lay tables out; `render` turns them into md, tex, csv and html. Only this
+module rounds numbers. A table with rows of a single kind is declared as fields, each with a column
+and the function that makes its cell. Other tables give the cells of each row by column name. Our
+cells keep their numbers; `tables.ours.complete` makes notes and signatures of them. They have a
 mark if the numbers were measured under other conditions than the paper's. `compact` is the last
 step: it drops empty columns, leaves one mark in a row and finds the best values.
 
-A new table of one kind of rows, here the runs of a frame:
+A new table of a single kind of rows, here the runs of a frame:
 
     fields = (
         label_field("run", "run", lambda run: run.state.run),
@@ -99,7 +99,7 @@ def anchor_of(run: str) -> str:
 
 @dataclass(frozen=True)
 class CellProvenance:
-    """The origin of a number of ours: what was measured, in which trainings, with which signature.
+    """The origin of a number of ours: its quantity, its trainings and its signature.
 
     The signature is '' if the number is not a score.
     """
@@ -232,9 +232,11 @@ def rows_of(
     aside: Callable[[Item], Aside | None] = lambda item: None,
 ) -> tuple[Row, ...]:
     """Return one row per item; the field of each column makes the cell from the item."""
-    return tuple(
-        Row(tuple(field.cell(item) for field in fields), side, aside(item)) for item in items
-    )
+    rows = []
+    for item in items:
+        cells = tuple(field.cell(item) for field in fields)
+        rows.append(Row(cells, side, aside(item)))
+    return tuple(rows)
 
 
 def row_by_column(
@@ -427,10 +429,8 @@ def _marked_once(row: Row) -> Row:
     cells = list(row.cells)
     for mark in MARK_BY_SCALE.values():
         carriers = [index for index, cell in enumerate(cells) if mark in cell.marks]
-        is_on_all = all(
-            mark in cell.marks or cell.kind != "ours" or not any(part.text for part in cell.parts)
-            for cell in cells
-        )
+        others = [cell for cell in cells if cell.kind == "ours" and mark not in cell.marks]
+        is_on_all = all(part.text == "" for cell in others for part in cell.parts)
         for index in carriers[1:] if is_on_all else ():
             parts = []
             for part in cells[index].parts:

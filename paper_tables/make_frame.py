@@ -3,6 +3,7 @@
 `make_frame` is called once per scale. All tables and figures read the frame that it returns.
 """
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -225,10 +226,11 @@ def _dirty_evaluations(results: ScaleResults) -> tuple[tuple[CellKey, int], ...]
     columns = ["corpus", "system", "average", "testset", "seed"]
     dirty = scores.loc[scores["commit"].str.endswith("+dirty"), columns]
     places = set(dirty.itertuples(index=False, name=None))
+    place_of = operator.attrgetter(*columns)
     return tuple(
         (evaluation.key, evaluation.seed)
         for evaluation in results.experiment.evaluations
-        if tuple(getattr(evaluation, column) for column in columns) in places
+        if place_of(evaluation) in places
     )
 
 

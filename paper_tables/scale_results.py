@@ -1,10 +1,10 @@
 """Reads the records of one scale from disk into `ScaleResults`, the input of `make_frame`.
 
-The request is the scale's config. From records alone (folders laid out as `results/`) it is
-`asked.json` next to them, which `aiayn pack` writes, or else the systems that were trained. From
-records alone, a system is described by the records of its runs, so a later edit of its file changes
-nothing. Scores count if their translations, plain or packed, are next to the record of decode and
-have the digest that the record of score names. Other scores are left out; their record is named.
+The request is the scale's config. Without a config (folders laid out as `results/`) it is
+`asked.json`, which `aiayn pack` writes, or else it follows from the trainings. Then the records of
+its runs describe a system, so a later edit of its file changes nothing. Scores count if their
+translations, plain or packed, are next to the record of decode and have the digest that the record
+of score names. Other scores are left out; their record is named.
 """
 
 import hashlib
@@ -299,9 +299,7 @@ def gather_from_records(
     faults = []
     for key, train in trained.items():
         if key not in found:
-            message = (
-                f"seed {train.seed} was a probe, by which a scale was chosen, and enters no table"
-            )
+            message = f"seed {train.seed} was a probe for choosing a scale, and enters no table"
             next_step = "train it with a seed of the tables"
         elif key not in state_by_key:
             message = (
@@ -357,7 +355,7 @@ def text_fault(decode_path: Path, scores: ScoreRecords) -> RecordFault | None:
 def _read_trainings(
     scale: str, results_folders: Sequence[Path]
 ) -> tuple[dict[TrainingKey, TrainRecord], dict[TrainingKey, Path]]:
-    """Return the records of training by key, and the folder in which each was found first."""
+    """Return the records of training by key, and the first folder that has each."""
     found: dict[TrainingKey, TrainRecord] = {}
     folder_by_key: dict[TrainingKey, Path] = {}
     for folder in results_folders:
@@ -374,7 +372,7 @@ def _read_trainings(
             elif found[key].run != train.run:
                 raise RecordError(
                     f"{path}: records run {train.run}, but {folder_by_key[key]} has run"
-                    f" {found[key].run} of the same training; name only one of these folders"
+                    f" {found[key].run} of the same training; leave out one folder"
                 )
     return found, folder_by_key
 

@@ -27,8 +27,8 @@ def draw_figures(
 ) -> list[DrawnFigure] | None:
     """Let the wings draw the figures of this kind into `folder`; return them in the page's order.
 
-    The arguments are those of `aiayn.wings.Wing.scale_figures` or `logs_figures`. The list is empty
-    if no wing draws. Without the extra `figures` the result is None, and a line is logged.
+    `aiayn.wings.Wing.scale_figures` and `logs_figures` document the arguments. The list is empty if
+    no wing draws. Without the extra `figures` the result is None, and a line is logged.
     """
     folder.mkdir(parents=True, exist_ok=True)  # an output of rule tables, even if nothing is drawn
     if not any(getattr(wing, kind) for wing in present_wings().values()):

@@ -1,8 +1,8 @@
 """Turns a figure and its frame into files: TSV of the frame; SVG, HTML, PNG or PDF of the chart.
 
 Every figure is about 420 px wide, so that it is legible on a phone and in a column of print.
-Colours are Okabe and Ito's, which colour-blind readers can distinguish; no figure distinguishes by
-colour alone where words can.
+Colours are Okabe and Ito's, which colour-blind readers can distinguish; words distinguish what
+they can, next to the colours.
 
 Text and axes have the colour INK. A written SVG has `currentColor` instead and no background: it is
 dark on a light page and light on a dark page, also within a page. PNG and PDF cannot adapt: they

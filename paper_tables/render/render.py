@@ -1,6 +1,6 @@
 """Turns a laid-out table into Markdown, CSV or HTML (`latex` turns it into LaTeX).
 
-Renderers neither round nor omit anything. A cell that spans columns is one cell in LaTeX and HTML.
+Renderers do not round or omit anything. A cell that spans columns is one cell in LaTeX and HTML.
 Markdown and CSV have no spans, so the cell is followed by `(spanned)` in the other columns.
 """
 

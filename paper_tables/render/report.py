@@ -53,8 +53,8 @@ def render_report(
     if figures is not None:  # the figures of an answer are not shown twice
         figures = [figure for figure in figures if f'id="figure-{figure.name}"' not in answer]
     lead = (
-        "The paper's printed tables, and our numbers beside them on a tinted ground. A number of"
-        " ours opens where it comes from: run, commit, seed, hardware, signature."
+        "The paper's printed tables, with our numbers next to them on a tinted ground. Click a"
+        " number of ours to see its origin: run, commit, seed, hardware, signature."
     )
     opening = f'<p class="lead">{lead}</p>\n{_banners(scale, origin)}'
     return render_page(
@@ -204,7 +204,7 @@ def _came_out(frame: Frame, popovers: Popovers) -> str:
 
 
 def _verdict(frame: Frame) -> str:
-    """Return the card of verdicts: how many printed BLEU were judged, with which outcomes."""
+    """Return the card of verdicts: how many printed BLEU were judged, and the outcomes."""
     outcomes = Counter(cell.verdict.outcome for cell in frame.judged)
     del outcomes[Outcome.NOT_COMPARABLE]
     items = [f"{outcomes.total()} of {len(frame.judged)} printed BLEU judged, margin {MARGIN_BLEU}"]
@@ -213,7 +213,7 @@ def _verdict(frame: Frame) -> str:
     if predicted:
         items.append(
             f"{predicted[True]} of {predicted.total()} printed BLEU could be one more run of ours:"
-            " inside the 95 % prediction interval, which is no verdict"
+            " inside the 95 % prediction interval, which is not a verdict"
         )
     strong = ", ".join(
         f"{outcomes[outcome]} {outcome.value.lower()}" for outcome in Outcome if outcomes[outcome]
@@ -268,9 +268,9 @@ def _banners(scale: str, origin: Origin) -> str:
     warnings = []
     if scale != PAPER_SCALE:
         warnings.append(
-            f"Every number that was measured is of scale {scale}: another corpus and smaller"
-            " systems than the paper's. None reproduces a number of the paper's; the mark"
-            f" {MARK_BY_SCALE[scale]} is in each row that has one."
+            f"Every measured number belongs to scale {scale}: another corpus and smaller systems"
+            " than the paper's. No number here reproduces the paper's; the mark"
+            f" {MARK_BY_SCALE[scale]} is in each row with measured numbers."
         )
     if origin.so_far:
         warnings.append(

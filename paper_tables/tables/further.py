@@ -127,8 +127,8 @@ def lay_out_baselines(frame: Frame) -> Table:
         name="baselines",
         title="Baselines",
         caption=(
-            "What needs no training, on the test sets of this scale: a trained system must lie far"
-            " above."
+            "Scores that need no training, on the test sets of this scale: a trained system must"
+            " score far higher."
         ),
         columns=tuple(columns),
         rows=tuple(rows),

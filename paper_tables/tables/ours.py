@@ -25,8 +25,8 @@ from paper_tables.layout import (
 
 MARK_TEXT = (
     "Ours, of scale {scale} ({measured}): another corpus or scale than the paper's, no reproduction"
-    " of its number, so no difference is taken. Where this holds of all of ours in a row, the mark"
-    " stands once."
+    " of its number, so no difference is taken. If this applies to all of ours in a row, the row"
+    " has the mark once."
 )
 
 
@@ -140,14 +140,14 @@ def _precision_notes(frame: Frame, shown: Iterable[Number]) -> list[Note]:
     """Return a note for each precision other than the paper's, with the systems trained in it."""
     systems_by_precision: dict[str, list[str]] = {}
     for system in dict.fromkeys(number.key.system for number in shown):
-        spec = frame.system_by_name.get(system)  # logs have none
+        spec = frame.system_by_name.get(system)  # None for logs
         if spec and (precision := spec.training.precision) != PAPER_PRECISION:
             systems_by_precision.setdefault(precision, []).append(system)
     return [
         Note(
             "",
-            f"Trained in {precision}, unlike the paper's: {', '.join(systems)}. Products of"
-            " matrices are computed in it; weights, Adam's moments and what is saved are fp32.",
+            f"Trained in {precision}, unlike in the paper: {', '.join(systems)}. Products of"
+            " matrices are computed in it; weights, Adam's moments and checkpoints are fp32.",
         )
         for precision, systems in systems_by_precision.items()
     ]

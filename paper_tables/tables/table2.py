@@ -41,16 +41,16 @@ NOTHING_OF_TABLE_2 = "Logs without a BLEU of a test set, and without a GPU whose
 CAPTION = (
     "BLEU and training cost on the test sets (the paper's: newstest2014). Printed: as in the"
     f" paper. Ours: {SEEDS_WORDS}. Definitions as printed: EN-DE in {METRIC_BY_PAIR['en-de']},"
-    f" EN-FR in {METRIC_BY_PAIR['en-fr']}; beside it the same translations in {SACRE_METRIC}, which"
-    " is another quantity and never subtracted."
+    f" EN-FR in {METRIC_BY_PAIR['en-fr']}; next to it the same translations in {SACRE_METRIC}, a"
+    " different quantity, which is never subtracted."
 )
 MARK_TEXT_OF_LOGS = (
     "Trained at scale {scale}: another corpus and smaller systems than the paper's; no reproduction"
     " of its number."
 )
 CAPTION_OF_LOGS = (
-    "BLEU on the test sets and training cost: printed, and from logs alone. A number of a log has "
-    "the name of its definition and is never subtracted from a printed one, which is of another."
+    "BLEU on the test sets and training cost: printed, and from logs only. A number from a log has"
+    " the name of its definition and is not subtracted from a printed number of another definition."
 )
 OUR_ROWS = ("base", "big")
 
@@ -103,13 +103,16 @@ def lay_out_table2(frame: Frame) -> Table:
     used_marks = {mark for row in rows for cell in row.cells for mark in cell.marks}
     table = Table(
         name="table2",
-        title="Table 2, from logs" if frame.is_of_logs else "Table 2",
-        caption=CAPTION_OF_LOGS if frame.is_of_logs else CAPTION,
+        title="Table 2",
+        caption=CAPTION,
         columns=columns,
         rows=rows,
         notes=tuple(_notes(frame, used_marks)),
     )
-    return complete(frame, table, mark_text=MARK_TEXT_OF_LOGS if frame.is_of_logs else "")
+    if not frame.is_of_logs:
+        return complete(frame, table)
+    table = replace(table, title="Table 2, from logs", caption=CAPTION_OF_LOGS)
+    return complete(frame, table, mark_text=MARK_TEXT_OF_LOGS)
 
 
 def group_of(row: str) -> str:

@@ -5,6 +5,7 @@ published/table3.csv and published/cells.csv, and its name to `ablation_systems`
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from aiayn.printed import METRIC_BY_PAIR, read_columns, read_table
@@ -29,17 +30,17 @@ BLEU_METRIC = METRIC_BY_PAIR["en-de"]
 CAPTION = (
     "Variations on the architecture, EN-DE, on the dev set without averaging (the paper's:"
     " newstest2013). A printed row leaves blank what is as in base; ours, under it, shows every"
-    f" value really used. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC} as printed, and beside it in"
-    f" {SACRE_METRIC}, which is another quantity and never subtracted. Perplexity is per subword of"
-    " ours, and the bits its logarithm to base 2: they compare with other lines of ours, not with"
-    " the printed one. Bits a word are per word of the detokenised reference, cut at blanks, ends"
-    " of sentences included: so vocabularies compare."
+    f" value really used. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC} as printed, and next to it in"
+    f" {SACRE_METRIC}, a different quantity, which is never subtracted. Perplexity is per subword"
+    " of ours, and the bits its logarithm to base 2: compare them with other lines of ours, not"
+    " with the printed values. Bits a word are per word of the detokenised reference, cut at"
+    " blanks, ends of sentences included, and can be compared across vocabularies."
 )
 CAPTION_OF_LOGS = (
     "Variations on the architecture, EN-DE, on the dev set (the paper's: newstest2013): printed,"
-    " and from logs alone. Perplexity is 2 to the nll_loss of the validation at the last update,"
-    " per subword of the log's own vocabulary: it compares with other lines of the same data, not"
-    " with the printed one."
+    " and from logs only. Perplexity is 2 to the nll_loss of the validation at the last update,"
+    " per subword of the log's own vocabulary: compare it with other lines of the same data, not"
+    " with the printed value."
 )
 SYMBOL_BY_COLUMN = {  # Table 3's columns of settings, and what they are in a spec
     "N": "num_layers",
@@ -64,13 +65,16 @@ def lay_out_table3(frame: Frame) -> Table:
     }
     table = Table(
         name="table3",
-        title="Table 3, from logs" if frame.is_of_logs else "Table 3",
-        caption=CAPTION_OF_LOGS if frame.is_of_logs else CAPTION,
+        title="Table 3",
+        caption=CAPTION,
         columns=columns,
         rows=rows_of_printed(read_table(3), columns, group_of, ours, beside=beside),
         notes=(*_notes(frame, lines), *(Note("", text) for text in parameter_notes(counted))),
     )
-    return complete(frame, table, mark_text=MARK_TEXT_OF_LOGS if frame.is_of_logs else "")
+    if not frame.is_of_logs:
+        return complete(frame, table)
+    table = replace(table, title="Table 3, from logs", caption=CAPTION_OF_LOGS)
+    return complete(frame, table, mark_text=MARK_TEXT_OF_LOGS)
 
 
 def group_of(row: str) -> str:

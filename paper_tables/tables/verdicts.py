@@ -1,6 +1,4 @@
-"""Lays out verdicts: on every printed BLEU (a table, and verdicts.tsv), and on published
-replications beside ours.
-"""
+"""Lays out the verdicts on every printed BLEU (a table and verdicts.tsv) and on replications."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -87,7 +85,7 @@ VERDICT_COLUMNS = [
     "chance_wrongly_reproduced",
     "chance_wrongly_not_reproduced",
 ]
-# Columns of whole numbers, some of which are empty.
+# Columns of whole numbers with empty cells.
 COUNTS = ("num_seeds", "num_seeds_to_decide", "degrees_of_freedom", "num_systems")
 
 MEANINGS = (  # what the two answers in a row mean
@@ -96,10 +94,10 @@ MEANINGS = (  # what the two answers in a row mean
         " number is taken as a constant."
     ),
     (
-        "Printed as one run: the printed number is itself a single run; does it lie in the 95 %"
-        " prediction interval of one more run of ours, mean \u00b1 t sd sqrt(1 + 1/n)? Inside says"
-        f" that one run cannot be told from ours. It is no {Outcome.REPRODUCED.value}: the fewer"
-        " the seeds, the wider the interval."
+        "Printed as one run: the printed number is itself a single run; is it in the 95 %"
+        " prediction interval of one more run of ours, mean \u00b1 t sd sqrt(1 + 1/n)? If it is"
+        " inside, it could be one more run of ours. This does not count as"
+        f" {Outcome.REPRODUCED.value}: the fewer the seeds, the wider the interval."
     ),
 )
 
@@ -135,7 +133,7 @@ def lay_out_replications(frame: Frame) -> Table:
         name="replications",
         title="Replications",
         caption=(
-            "Numbers that others published at a smaller scale, beside ours under the same"
+            "Numbers that others published at a smaller scale, next to ours under the same"
             " conditions: same text, test set and definition of BLEU. A difference is to that"
             " published number, never to the paper's."
         ),
@@ -256,9 +254,9 @@ def _prediction(cell: PrintedCell) -> Cell:
 
 def _meanings(judged: Sequence[PrintedCell]) -> list[Note]:
     """Return notes on what the two answers of a cell mean, if any cell has them."""
-    return [
-        Note("", text) for text in MEANINGS if any(cell.verdict.mean is not None for cell in judged)
-    ]
+    if all(cell.verdict.mean is None for cell in judged):
+        return []
+    return [Note("", text) for text in MEANINGS]
 
 
 def is_not_comparable(cell: PrintedCell) -> bool:

@@ -100,7 +100,7 @@ def test_two_runs_of_one_training_are_refused(site: Site, tmp_path: Path) -> Non
     )
     write_record(msgspec.structs.replace(train, run="demo_en_de-base-seed1-ffffffff"), other)
     with pytest.raises(
-        RecordError, match=r"seed1-ffffffff, but .*results holds demo_en_de-base-seed1-0a1b2c3d"
+        RecordError, match=r"seed1-ffffffff, but .*results has run demo_en_de-base-seed1-0a1b2c3d"
     ):
         make(site, site.results_folder, tmp_path / "other")
 
@@ -181,7 +181,7 @@ def test_a_run_with_a_probes_seed_stands_in_no_table_and_is_named(site: Site) ->
     made, output = make(site, site.results_folder)
     (fault,) = made.faults
     assert (
-        "seed 101 was a probe, by which a scale was chosen, and enters no table: left out"
+        "seed 101 was a probe for choosing a scale, and enters no table: left out"
         in fault.message
     )
     assert "n=2" in dev_row(output, "base")["bleu_dev"]

@@ -279,7 +279,7 @@ def test_a_page_without_anything_to_open_has_no_script() -> None:
 
 def test_the_demo_says_that_it_is_no_reproduction(demo_page: str) -> None:
     assert (
-        "None reproduces a number of the paper&#x27;s; the mark \u2020 is in each row that has one."
+        "No number here reproduces the paper&#x27;s; the mark \u2020 is in each row with measured"
         in demo_page
     )
     assert "12 trainings finished" not in demo_page  # 9 are asked for
