@@ -269,7 +269,7 @@ def make_odd_logs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_doctor_folders(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make folders that the doctor is asked about."""
+    """Make folders for the doctor."""
     pytest.importorskip("tests.doctor.folders").write_folders()  # of a wing, which may be absent
 
 

@@ -77,7 +77,7 @@ def heavy_imports(folder: Path) -> list[str]:
 
 
 def make_wing(folder: Path, name: str, source: str) -> None:
-    """Write a wing of one file into a folder that stands for `analysis/`."""
+    """Write a wing with a single file into a folder that replaces `analysis/`."""
     (folder / name).mkdir(parents=True)
     (folder / name / "__init__.py").touch()
     (folder / name / "wing.py").write_text(source, encoding="utf-8")
@@ -136,9 +136,8 @@ def test_what_the_wings_register_can_be_loaded() -> None:
 
 
 def test_every_registered_table_has_a_chapter_and_a_place_of_its_own() -> None:
-    places = [
-        place_of_table(name) for name in (*CORE_PLACES, *(table.name for table in wing_tables()))
-    ]
+    names = [*CORE_PLACES, *(table.name for table in wing_tables())]
+    places = [place_of_table(name) for name in names]
     assert len(places) == len(set(places))
     assert FURTHER not in places
     assert place_of_table("none") == FURTHER
@@ -259,7 +258,7 @@ def test_ranks_and_jobs_never_look_for_wings(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy of the checkout, and a virtual environment in which it is installed in place, without
+    """A copy of the checkout that is installed in place in its own virtual environment, without
     dependencies.
     """
 
@@ -340,9 +339,10 @@ class Copy:
         gone = {table.name for name in absent for table in present_wings()[name].tables}
         for path in sorted((CHECKOUT / MULTI30K / "tables").iterdir()):
             again = self.folder / "again" / "multi30k" / "tables" / path.name
-            assert (again.read_bytes() if again.exists() else None) == (
-                None if path.stem in gone else path.read_bytes()
-            ), path.name
+            if path.stem in gone:
+                assert not again.exists()
+            else:
+                assert again.read_bytes() == path.read_bytes(), path.name
         shutil.rmtree(self.folder / "again")
 
 

@@ -34,7 +34,7 @@ MAX_BYTES = 150_000
 
 
 def spoilt(tmp_path: Path, old: str, new: str) -> Path:
-    """Return a folder with a copy of the shipped file in which the first `old` is replaced."""
+    """Return a folder with a copy of the shipped file with the first `old` replaced."""
     text = (PUBLISHED_FOLDER / FILE_NAME).read_text(encoding="utf-8")
     assert old in text
     (tmp_path / FILE_NAME).write_text(text.replace(old, new, 1), encoding="utf-8")
@@ -235,7 +235,7 @@ def algoperf_clone(folder: Path, header: str) -> Path:
 
 
 def mlperf_files(folder: Path) -> Path:
-    """Return a folder with two runs of one system, of which the second stops an epoch later."""
+    """Return a folder with two runs of one system, the second stops an epoch later."""
     folder.mkdir()
     folder.joinpath("public_runs.csv").write_text(
         "run,round,submitter,system,accelerator,num_accelerators,seed,batch,batch_unit,num_parameters,seconds,"
