@@ -21,8 +21,8 @@ A new table of a single kind of rows, here the runs of a frame:
         rows=rows_of(fields, frame.runs),
     )
 
-The core adds it to `render.tables.lay_out_tables` and its place to `render.chapters.CORE_PLACES`. A
-wing names the function that lays it out in its `wing.py`, with its chapter and place.
+The function that returns it takes the frame. `render.chapters.CORE_TABLES`, or the `wing.py` of a
+wing, names this function, a chapter and a place. No other file changes.
 """
 
 import re

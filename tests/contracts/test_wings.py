@@ -28,10 +28,11 @@ from aiayn.wings import (
 )
 from paper_tables.render.chapters import (
     CHAPTERS,
-    CORE_PLACES,
     FURTHER,
+    LOGS_TABLE,
     place_of_figure,
     place_of_table,
+    scale_tables,
 )
 from paper_tables.render.draw import draw_figures
 
@@ -136,8 +137,8 @@ def test_what_the_wings_register_can_be_loaded() -> None:
 
 
 def test_every_registered_table_has_a_chapter_and_a_place_of_its_own() -> None:
-    names = [*CORE_PLACES, *(table.name for table in wing_tables())]
-    places = [place_of_table(name) for name in names]
+    places = [place_of_table(table.name) for table in scale_tables()]
+    places.append(place_of_table(LOGS_TABLE))
     assert len(places) == len(set(places))
     assert FURTHER not in places
     assert place_of_table("none") == FURTHER
