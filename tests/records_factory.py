@@ -380,9 +380,7 @@ def write_everything(site: Site, *, base_bleu: float = 70.0, hardware: Hardware 
 
 
 def write_config(site: Site) -> None:
-    """Write the scale's own file and the hardware's beside systems and corpora: `tables
-    --from-logs` reads both.
-    """
+    """Write the files of the scale and the hardware, which `tables --from-logs` reads."""
     path = site.config_folder / f"{site.scale.scale}.yaml"
     _write_yaml(site.scale, path)
     shutil.copy2(CONFIG_FOLDER / "hardware.yaml", site.config_folder)

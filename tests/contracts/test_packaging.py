@@ -49,7 +49,7 @@ def pinned_versions(constraints: str) -> dict[str, str]:
             raise ValueError(f"{text!r} is not NAME==VERSION")
         name = canonicalize_name(pin["name"])
         if name in version_by_name:
-            raise ValueError(f"{name} stands twice")
+            raise ValueError(f"{name} occurs twice")
         version_by_name[name] = pin["version"]
     return version_by_name
 
@@ -149,7 +149,7 @@ def test_a_disagreement_is_noticed(constraint: str, conda: str, faults: list[str
 
 @pytest.mark.parametrize(
     ("line", "fault"),
-    [("numpy>=2", "is not NAME==VERSION"), ("Torch==2.12.0", "torch stands twice")],
+    [("numpy>=2", "is not NAME==VERSION"), ("Torch==2.12.0", "torch occurs twice")],
 )
 def test_a_line_that_pins_nothing_or_again_is_noticed(line: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
