@@ -12,6 +12,9 @@
 | bleu_sacre_13a, _13a_lc, bleu_sacre_intl, chrf | sacreBLEU's own; the lower-cased one is NVIDIA's |
 | bleu_sacre_zh, _ja_mecab, _ko_mecab | sacreBLEU's own for Chinese, Japanese, Korean, which 13a does not split |
 
+A new definition is an entry of PROCEDURE_BY_METRIC and a line of this table, for example:
+
+    "bleu_tok_lc_split": Procedure(case="lc-ascii", split="at-at"),
 """  # noqa: E501
 
 from dataclasses import dataclass
