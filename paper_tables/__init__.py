@@ -1,6 +1,4 @@
-"""The paper's tables and ours next to them: `frame`, `tables`, `render` and `logs`, over
-`published/`.
+"""The paper's tables with ours next to them: `frame`, `tables`, `render`, `logs`, `published/`.
 
-Needs neither torch nor fairseq.
-Imports no stage and no verb of `aiayn`.
+This package works without torch and fairseq, and imports no stage or verb of `aiayn`.
 """

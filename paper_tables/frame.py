@@ -1,9 +1,8 @@
-"""The cells of one scale, made once: what is printed, ours over its seeds, the verdict, and the
-runs behind it.
+"""Defines the frame of a scale: printed numbers, ours over seeds, verdicts, the runs behind them.
 
 `paper_tables.make_frame` fills a frame from the records of a scale, `paper_tables.logs.frame` from
-logs. Tables and figures read a frame and nothing else. To follow a cell: a number of the page is a
-`Number`, each of its values has its `Run`, and the run its record or its log.
+logs. Tables and figures read a frame and nothing else. To follow a number back: it is a `Number`,
+each of its values has its `Run`, and the run has its record or its log.
 """
 
 import functools
@@ -23,12 +22,11 @@ from aiayn.spec.system import CorpusSpec, SystemSpec, TrainingSpec
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A training that was asked for, or one that a log is of: `state.run` is its name, or the path
-    of the log.
+    """A training that the scale asks for, or that a log describes.
 
-    `train` is its record, None if it is not finished under the present spec, or of a log. `commit`
-    and `hardware` are '' where they are not recorded. `word` says in a word or two why the training
-    has no number.
+    `state.run` is the name of the run, or the path of the log. `train` is the record of a training
+    that is finished under the present spec; None otherwise, and for a log. `commit` and `hardware`
+    are '' where they are not recorded.
     """
 
     corpus: str
@@ -41,40 +39,34 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @functools.cached_property
     def trained_as(self) -> TrainingSpec | None:
-        """The spec that it was trained as; None if this version does not know its keys and
-        values.
-        """
+        """The spec of the training; None if this version does not know its keys or values."""
         return read_trained(self.train) if self.train else None
 
     @functools.cached_property
     def bits_by_update(self) -> dict[int, float]:
-        """The validations of a finished training, from its log: bits a subword on dev; empty
-        without a log.
-        """
+        """Bits a subword on dev, from the log of a finished training; empty without a log."""
         return read_validations(self.train.log_path) if self.train else {}
 
     @functools.cached_property
     def training_bits_by_update(self) -> dict[int, float]:
-        """The bits a subword on training batches, from the log of a finished training; empty
-        without a log.
-        """
+        """Bits a subword on training batches, from the log of a finished training."""
         return read_training_bits(self.train.log_path) if self.train else {}
 
     @property
     def word(self) -> str:
-        """Why it has no number."""
+        """Why the training has no number, in a word or two."""
         if self.state.status != "finished":
             return self.state.status
         return "not recorded" if self.train is None else "not scored"
 
 
 class Number(msgspec.Struct, frozen=True, kw_only=True):
-    """A number of ours: one metric of a cell, over its seeds.
+    """One metric of a cell, over the seeds that were run here.
 
-    `values` are in the order of their seeds; `missing` has a word for each run without one ('': the
-    quantity does not exist for it, which is a dash). `quantity` says in words what the number is
-    of; `mark` is the scale's, '' under the paper's own conditions. `settings` are those of a search
-    that a log tells, beside its definition.
+    `values` are in the order of their seeds. `missing` has a word for each run without a value; the
+    word is '' (a dash) if the quantity does not exist for the run. `quantity` says in words what
+    was measured. `mark` is the mark of the scale, '' under the paper's own conditions. `settings`
+    are the settings of the search that a log states besides the definition.
     """
 
     key: CellKey
@@ -88,7 +80,7 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """The mark, if there is one."""
+        """The mark as a tuple; empty without a mark."""
         return (self.mark,) if self.mark else ()
 
     @property
@@ -101,11 +93,11 @@ Numbers = dict[tuple[CellKey, str], Number]  # by cell and metric
 
 
 class PrintedCell(msgspec.Struct, frozen=True, kw_only=True):
-    """A printed number in one edition, ours beside it (None: not run at this scale), and the
-    verdict.
+    """A printed number in one edition, our number for it, and the verdict.
 
-    `table` is `2`, `3` or `replications`. The test set of `key` is '' where the scale has no such
-    corpus. `corrected` is the verdict by Holm over all cells; None where the rule was not applied.
+    `table` is `2`, `3` or `replications`. `number` is None if the scale does not run the system.
+    The test set of `key` is '' if the scale has no such corpus. `corrected` is the verdict by
+    Holm's correction over all cells, None where the rule was not applied.
     """
 
     table: str
@@ -121,11 +113,11 @@ class PrintedCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """What is ours of a printed row of Table 2 or 3: beside it, or, with a `label`, in a line of
-    its own below it.
+    """Our numbers for a printed row of Table 2 or 3.
 
-    `numbers` are by column; several are of one quantity in several definitions. `settings` are the
-    hyper-parameters really used, by their names in a spec.
+    They are in the cells of the printed row or, with a `label`, in a line of their own below it.
+    `numbers` are by column; several numbers of a column are one quantity in several definitions.
+    `settings` are the hyper-parameters really used, by their names in a spec.
     """
 
     table: int
@@ -137,37 +129,38 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def group_runs(runs: Iterable[Run]) -> dict[tuple[str, str], list[Run]]:
-    """Return runs by corpus and system, those of one in the order of their seeds."""
+    """Return runs by corpus and system, each group in the order of its seeds."""
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.corpus, run.system), []).append(run)
-    return {
-        system: sorted(group, key=lambda run: run.seed or 0) for system, group in groups.items()
-    }
+    for group in groups.values():
+        group.sort(key=lambda run: run.seed or 0)
+    return groups
 
 
 def is_bleu(metric: str) -> bool:
-    """Return whether the rule, whose margin is in BLEU, applies to a metric."""
+    """Return whether the rule of the verdicts, whose margin is in BLEU, applies to a metric."""
     return metric.startswith("bleu_")
 
 
 class Translations(msgspec.Struct, frozen=True):
-    """The translations of a test set, a line a sentence, and the signature of the search that found
-    them.
-    """
+    """The translations of a test set, one line per sentence, and the signature of their search."""
 
     lines: tuple[str, ...]
     signature: str
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """All of one scale that tables and figures show.
+    """All that tables and figures show of one scale.
 
-    `numbers` are by cell and metric, `runs` in the order of the scale's lists. `later_numbers` and
-    `later_runs` belong to the scale's `later_seeds`, which were added after the others had been
-    looked at: no printed row, conclusion or verdict uses them. Of `variants` and `architectures`
-    the scale names some of those that are `known`. What `is_of_logs` has lines alone, and `notes`
-    by table. `dirty_evaluations` were made from a changed working tree.
+    `runs` are in the order of the scale's lists. `later_numbers` and `later_runs` belong to the
+    scale's `later_seeds`, which were added after the other seeds had been looked at: no printed
+    row, conclusion or verdict uses them. `dirty_evaluations` are the cell and seed of evaluations
+    that were made from a changed working tree. `variants` and `architectures` are the subset of
+    `known` that this scale runs. `translations` are by cell and seed, for what is shown sentence by
+    sentence. `record_by_stage` has the records of the wings' stages by verb. Table 3's rows are to
+    have `num_row_seeds` seeds, and base `num_base_seeds`. A frame made from logs (`is_of_logs`) has
+    only `lines` and `notes`, the notes by table.
     """
 
     scale: str
@@ -178,7 +171,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     runs: tuple[Run, ...] = ()
     later_numbers: Numbers = {}
     later_runs: tuple[Run, ...] = ()
-    dirty_evaluations: tuple[tuple[CellKey, int], ...] = ()  # cell and seed
+    dirty_evaluations: tuple[tuple[CellKey, int], ...] = ()
     system_by_name: dict[str, SystemSpec] = {}
     corpora: dict[str, CorpusSpec] = {}
     corpus_by_pair: dict[str, str] = {}
@@ -187,38 +180,23 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     architectures: tuple[str, ...] = ()
     known: dict[str, tuple[str, ...]] = {}
     baselines: tuple[BaselineRecords, ...] = ()
-    translations: dict[
-        CellKey, dict[int, Translations]
-    ] = {}  # by seed, of what is shown sentence by sentence
-    record_by_stage: dict[str, Any] = {}  # of wings' stages, by verb
+    translations: dict[CellKey, dict[int, Translations]] = {}
+    record_by_stage: dict[str, Any] = {}
     runs_folder: str = ""
-    num_row_seeds: int = 0  # that Table 3's rows are to have, and base beside them
+    num_row_seeds: int = 0
     num_base_seeds: int = 0
     is_of_logs: bool = False
     notes: dict[str, tuple[str, ...]] = {}
 
     @functools.cached_property
     def judged(self) -> list[PrintedCell]:
-        """The printed BLEUs, to which alone the rule applies."""
+        """The printed BLEUs, which are the only cells that the rule applies to."""
         return [cell for cell in self.cells if is_bleu(cell.metric)]
 
     @functools.cached_property
     def keys(self) -> list[CellKey]:
-        """What is evaluated, in the order of the scale's lists."""
+        """The cells that are evaluated, in the order of the scale's lists."""
         return list(dict.fromkeys(key for key, _ in self.numbers))
-
-    @property
-    def num_scored(self) -> int:
-        """How many evaluations, of one seed each, have a number that is not of the training
-        alone.
-        """
-        scored = {
-            (key, run.seed)
-            for (key, _), one in self.numbers.items()
-            if one.signatures
-            for run, _ in one.values
-        }
-        return len(scored)
 
     @functools.cached_property
     def runs_by_system(self) -> dict[tuple[str, str], list[Run]]:
@@ -227,17 +205,15 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def trained(self, key: CellKey) -> list[Run]:
         """Return the finished runs of a cell's system."""
-        return [
-            run
-            for run in self.runs_by_system.get((key.corpus, key.system), [])
-            if run.train is not None
-        ]
+        runs = self.runs_by_system.get((key.corpus, key.system), [])
+        return [run for run in runs if run.train is not None]
 
     def find(
         self, language_pair: str, system: str, average: str, role: str, corpus: str = ""
     ) -> CellKey:
-        """Return the key of one of the paper's systems, or on another corpus; its test set is '' if
-        it is not run.
+        """Return the key of a system, by default on the scale's corpus for this language pair.
+
+        The test set of the key is '' if the scale does not evaluate the system so.
         """
         corpus = corpus or self.corpus_by_pair[language_pair]
         for key in self.keys:
@@ -253,9 +229,9 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def compared(self, system: str) -> CellKey:
-        """Return the key by which a variant, an architecture or a row of Table 3 is compared."""
+        """Return the key for comparing variants, architectures and rows of Table 3."""
         return self.find("en-de", system, COMPARED_AVERAGE, COMPARED_ROLE)
 
     def number(self, key: CellKey, metric: str) -> Number | None:
-        """Return a number of ours; None if it is of nothing that is run here."""
+        """Return our number of a cell; None if the scale does not run the cell."""
         return self.numbers.get((key, metric))

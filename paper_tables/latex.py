@@ -1,8 +1,8 @@
-r"""Renders one laid-out table as LaTeX in the typography of the paper: a `table` environment, to be
+r"""Turns a laid-out table into LaTeX in the typography of the paper: a `table` environment, to be
 \input.
 
-Rules are booktabs', groups of rows are separate, a label of a group spans its rows, the best value
-of a column is bold.
+It has the rules of booktabs, between groups of rows too. The label of a group spans its rows, and
+the best value of a column is bold.
 """
 
 import re
@@ -13,12 +13,11 @@ from paper_tables.layout import (
     GREEK,
     PLUS_MINUS,
     POWER_OF_TEN,
+    Cell,
     CellKind,
     Column,
     Part,
-    Row,
     Table,
-    best_parts,
 )
 
 PREAMBLE = r"\usepackage{booktabs,graphicx,multirow,url}"
@@ -44,28 +43,27 @@ LATEX_BY_CHARACTER = {
     "\u2021": r"\ddag{}",
     "\u00a7": r"\S{}",
 }
-SHORT = 8  # letters of a heading that stay in one line
+SHORT = 8  # a heading with more letters is broken into two lines
 _SYMBOL = re.compile(r"^(?P<base>[A-Za-z]+)(_(?P<index>[a-z]+))?$")
 _SPREAD = re.compile(rf" (?:{PLUS_MINUS} (?P<half_width>\S+) )?\((?P<seeds>n=[^)]*)\)$")
 _PATH_UNSAFE = re.compile(r"[^\x20-\x7e]")
 
 
 def escape_latex(text: str) -> str:
-    """Return text in which no character has a meaning to LaTeX."""
+    """Return text with every special character of LaTeX escaped."""
     return "".join(LATEX_BY_CHARACTER.get(character, character) for character in text)
 
 
 def render_latex(table: Table) -> str:
-    r"""Return a `table` environment to be \input; its first line names what its preamble needs.
+    r"""Return a `table` environment to be \input; its first line names the packages that it needs.
 
-    Where rows have groups whose names are printed, as (A) to (E), these are in a column of their
-    own.
+    If the printed table names its groups of rows, as (A) to (E), the names have their own column.
     """
     firsts = [(row.group, row.cells[0]) for row in table.rows if row.group]
     has_labels = any(cell.kind == "label" and cell.parts[0].text == group for group, cell in firsts)
-    caption = (
-        table.caption if table.title.startswith("Table") else f"{table.title}: {table.caption}"
-    )  # LaTeX counts
+    caption = table.caption
+    if not table.title.startswith("Table"):  # LaTeX numbers the tables itself
+        caption = f"{table.title}: {caption}"
     sides = "".join("l" if column.side == "label" else "c" for column in table.columns)
     heading = [r"\toprule", *_headings(table.columns, has_labels=has_labels), r"\midrule"]
     lines = [
@@ -87,11 +85,10 @@ def render_latex(table: Table) -> str:
 
 
 def _legend(table: Table) -> list[str]:
-    """Return marks, notes and signatures as one small paragraph each, as wide as the text."""
+    """Return each note and each signature as a small paragraph, as wide as the text."""
     texts = [f"{_mark(note.mark)}{escape_latex(note.text)}" for note in table.notes]
     for metric, testset, signature in table.signatures:
-        # \path breaks a line at its punctuation, and takes every character but its own two
-        # delimiters literally
+        # \path breaks lines at punctuation; it takes every character literally except its delimiter
         shown = _PATH_UNSAFE.sub("?", signature).replace("!", "?")
         texts.append(f"{escape_latex(f'{metric}, {testset}')}: " + rf"\path!{shown}!")
     if not texts:
@@ -106,9 +103,7 @@ def _legend(table: Table) -> list[str]:
 
 
 def _headings(columns: tuple[Column, ...], *, has_labels: bool) -> list[str]:
-    """Return the line of headings; where columns share one, a line above it, and a rule under each
-    that is shared.
-    """
+    """Return the lines of headings: shared headings with a rule below, then the columns' own."""
     offset = 1 if has_labels else 0
     first = [""] * offset
     if not any(column.group for column in columns):
@@ -120,7 +115,7 @@ def _headings(columns: tuple[Column, ...], *, has_labels: bool) -> list[str]:
             above.append(rf"\multicolumn{{{len(shared)}}}{{c}}{{{escape_latex(group)}}}")
             rules.append(rf"\cmidrule(lr){{{start}-{start + len(shared) - 1}}}")
             below += [_heading(column) for column in shared]
-        else:  # a heading that is not shared is beside both lines
+        else:  # this heading spans both lines
             above += [rf"\multirow{{2}}{{*}}{{{_heading(column)}}}" for column in shared]
             below += [""] * len(shared)
         start += len(shared)
@@ -131,18 +126,13 @@ def _heading(column: Column) -> str:
     symbol = _SYMBOL.match(column.heading)
     if symbol and (symbol["index"] or len(column.heading) == 1):
         base = rf"\{symbol['base']}ilon" if symbol["base"] in GREEK else symbol["base"]
-        index = (
-            rf"_{{\mathrm{{{symbol['index']}}}}}"
-            if symbol["index"] and len(symbol["index"]) > 1
-            else ""
-        )
-        index = index or (f"_{symbol['index']}" if symbol["index"] else "")
-        return f"${base}{index}$"
-    words, end = column.heading, column.heading.rfind(" ")
-    is_long = (
-        column.side != "label" and len(words) > SHORT
-    )  # of a column of numbers: broken at a space near its end
-    lines = [words[:end], words[end + 1 :]] if end > 0 and is_long else [words]
+        index = symbol["index"] or ""
+        if len(index) > 1:
+            index = rf"{{\mathrm{{{index}}}}}"
+        return f"${base}_{index}$" if index else f"${base}$"
+    lines = [column.heading]
+    if column.side != "label" and len(column.heading) > SHORT:  # break the last word off
+        lines = column.heading.rsplit(" ", maxsplit=1)
     shown = [
         escape_latex(line).replace(r"x10\textasciicircum{}6", r"$\times 10^6$") for line in lines
     ]
@@ -150,44 +140,33 @@ def _heading(column: Column) -> str:
 
 
 def _body(table: Table, *, has_labels: bool) -> list[str]:
-    best = best_parts(table)
-    lines = []
-    numbered = list(enumerate(table.rows))
-    for position, (group, members) in enumerate(
-        groupby(numbered, key=lambda entry: entry[1].group)
-    ):
+    lines: list[str] = []
+    for group, members in groupby(table.rows, key=lambda row: row.group):
         rows = list(members)
-        if position and group:
+        if lines and group:
             lines.append(r"\midrule")
-        for index, row in rows:
-            cells = _cells(row, index, best)
+        for index, row in enumerate(rows):
+            cells = [_cell(cell) for cell in row.cells]
             if has_labels:
-                label = escape_latex(group) if index == rows[0][0] else ""
+                label = escape_latex(group) if index == 0 else ""
                 if label and len(rows) > 1:
                     label = rf"\multirow{{{len(rows)}}}{{*}}{{{label}}}"
-                first = row.cells[0].parts[0]
-                name = "".join(map(_mark, first.marks)) if row.side == "ours" else ""
-                cells = [label, f"ours{name}" if row.side == "ours" else "", *cells[1:]]
+                name = ""
+                if row.side == "ours":
+                    name = "ours" + "".join(map(_mark, row.cells[0].parts[0].marks))
+                cells = [label, name, *cells[1:]]
             lines.append(" & ".join(cells) + r" \\")
     return lines
 
 
-def _cells(row: Row, row_index: int, best: set[tuple[int, int, int]]) -> list[str]:
-    cells, column_index = [], 0
-    for cell in row.cells:
-        parts = []
-        for part_index, part in enumerate(cell.parts):
-            is_best = (row_index, column_index, part_index) in best
-            parts.append(_part(part, cell.kind, is_best=is_best))
-        text = " / ".join(parts)
-        cells.append(
-            rf"\multicolumn{{{cell.num_columns}}}{{c}}{{{text}}}" if cell.num_columns > 1 else text
-        )
-        column_index += cell.num_columns
-    return cells
+def _cell(cell: Cell) -> str:
+    text = " / ".join(_part(part, cell.kind) for part in cell.parts)
+    if cell.num_columns == 1:
+        return text
+    return rf"\multicolumn{{{cell.num_columns}}}{{c}}{{{text}}}"
 
 
-def _part(part: Part, kind: CellKind, *, is_best: bool) -> str:
+def _part(part: Part, kind: CellKind) -> str:
     marks = "".join(map(_mark, part.marks))
     if kind == "formula":
         formula = part.text.replace(" * ", r" \cdot ").replace("log_k", r"\log_k")
@@ -195,9 +174,9 @@ def _part(part: Part, kind: CellKind, *, is_best: bool) -> str:
     spread = _SPREAD.search(part.text) if kind == "ours" else None
     number = escape_latex(part.text[: spread.start()] if spread else part.text)
     if kind in ("printed", "ours"):
-        power = r"{\\boldmath$\1\\cdot10^{\2}$}" if is_best else r"$\1\\cdot10^{\2}$"
+        power = r"{\\boldmath$\1\\cdot10^{\2}$}" if part.is_best else r"$\1\\cdot10^{\2}$"
         number, num_powers = POWER_OF_TEN.subn(power, number)
-        number = rf"\textbf{{{number}}}" if is_best and not num_powers else number
+        number = rf"\textbf{{{number}}}" if part.is_best and not num_powers else number
     if spread is None:
         return number + marks
     half_width = rf"$\pm${escape_latex(spread['half_width'])} " if spread["half_width"] else ""

@@ -1,18 +1,34 @@
-"""Defines a table before it has a format: columns, rows and cells of text with marks. Only this
-module rounds.
+"""Defines a table before it has a format: columns, rows, and cells of text with marks.
 
-`render` turns any Table into md, tex, csv and html. A table of rows of one kind is declared as
-fields, each a column with its cell; one of several kinds gives each row's cells by the names of
-their columns. A cell of ours has its numbers, from which `tables.ours.complete` makes notes and
-signatures; it has a mark whenever these are of another corpus, test set or scale than the paper's;
-`compact` leaves one mark in a row.
+`tables` and the wings lay tables out; `render` turns them into md, tex, csv and html. Only this
+module rounds numbers. A table with rows of a single kind is declared as fields, each with a column
+and the function that makes its cell. Other tables give the cells of each row by column name. Our
+cells keep their numbers; `tables.ours.complete` makes notes and signatures of them. They have a
+mark if the numbers were measured under other conditions than the paper's. `compact` is the last
+step: it drops empty columns, leaves one mark in a row and finds the best values.
+
+A new table of a single kind of rows, here the runs of a frame:
+
+    fields = (
+        label_field("run", "run", lambda run: run.state.run),
+        our_field("updates", "updates", lambda run: text_cell(f"{run.state.update:,}", "ours")),
+    )
+    Table(
+        name="updates",
+        title="Updates",
+        caption="The last update of each training.",
+        columns=columns_of(fields),
+        rows=rows_of(fields, frame.runs),
+    )
+
+The function that returns it takes the frame. `render.chapters.CORE_TABLES`, or the `wing.py` of a
+wing, names this function, a chapter and a place. No other file changes.
 """
 
-import itertools
 import re
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from aiayn.printed import PAPER_SCALE, PublishedCell
@@ -26,8 +42,8 @@ MARK_BY_SCALE = {
     "multi30k": "\u2021",
     PAPER_SCALE: "\u00a7",
 }  # dagger, double dagger, section
-GREEK = ("eps",)  # letters of headings, as eps_ls
-POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")  # as format_value writes one
+GREEK = ("eps",)  # Greek letters in headings, as in eps_ls
+POWER_OF_TEN = re.compile(r"(?<![\w.])([0-9.]+)e([0-9]+)(?!\w)")  # as written by format_value
 DECIMALS_BY_METRIC = {
     "num_parameters": 3,
     "training_flops": 2,
@@ -47,7 +63,6 @@ SEEDS_WORDS = (
     f"mean over seeds with 95 % t-interval; of fewer than {MIN_SEEDS_OF_INTERVAL} seeds the values,"
     " in order of seed"
 )
-
 ROW_NAMES = ("model", "label")  # columns of Tables 2 and 3 whose cells name the row
 Item = TypeVar("Item")
 CellKind = Literal["label", "printed", "ours", "state", "blank", "formula"]
@@ -55,18 +70,19 @@ CellKind = Literal["label", "printed", "ours", "state", "blank", "formula"]
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of text and the marks that follow it."""
+    """A piece of text and the marks that follow it; `compact` sets `is_best`, shown in bold."""
 
     text: str
     marks: tuple[str, ...] = ()
+    is_best: bool = False
 
 
 @dataclass(frozen=True)
 class Source:
-    """A training behind a number of ours: its run (or the path of its log), and what it adds to the
-    number.
+    """A training behind a number of ours, and the value that it adds to the number.
 
-    `commit` and `hardware` are of the training; '' where they are not recorded.
+    `run` is the name of the run, or the path of a log. `commit` and `hardware` describe the
+    training; they are '' where they are not recorded.
     """
 
     run: str
@@ -77,16 +93,15 @@ class Source:
 
 
 def anchor_of(run: str) -> str:
-    """Return the name, in a link, of the row of a run or of a log's path: letters, digits, and
-    `-_.`.
-    """
+    """Return the anchor of the row of a run or log, in letters, digits and `-_.`."""
     return "run-" + re.sub(r"[^A-Za-z0-9_.-]+", "-", run)
 
 
 @dataclass(frozen=True)
 class CellProvenance:
-    """The origin of a number of ours: what it is of, the trainings behind it, and its signature if
-    it was scored.
+    """The origin of a number of ours: its quantity, its trainings and its signature.
+
+    The signature is '' if the number is not a score.
     """
 
     quantity: str
@@ -96,9 +111,9 @@ class CellProvenance:
 
 @dataclass(frozen=True)
 class Cell:
-    """The content of a cell; `num_columns` above 1 is a span that begins in its column.
+    """The content of a cell, which spans `num_columns` columns from its own to the right.
 
-    `shows` are the numbers behind a cell of ours, also where they have no value yet.
+    `shows` are the numbers behind a cell of ours, including numbers that have no value yet.
     """
 
     parts: tuple[Part, ...]
@@ -115,10 +130,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name for machines, its heading, and the heading that it shares with its
-    neighbours, if any.
+    """A column: its name for machines, its heading, and a heading that it shares with neighbours.
 
-    By `better` the highest or lowest printed value is in bold, as in the paper, and so is ours.
+    If `better` is set, the highest or lowest printed value is bold, as in the paper, and so is the
+    best of our values.
     """
 
     name: str
@@ -140,8 +155,9 @@ class Aside:
 class Row:
     """A row; its cells cover all columns.
 
-    The page names a row that has an `aside` below the table instead of showing it. `anchor` is what
-    links to it name. Neighbours of one `group` are together, as the paper's (A) to (E).
+    A row with an `aside` is not shown on the page; its name and the reason are listed below the
+    table. Links to the row use `anchor`. Rows of one `group` are neighbours without a rule between
+    them, as the paper's (A) to (E).
     """
 
     cells: tuple[Cell, ...]
@@ -151,14 +167,13 @@ class Row:
     group: str = ""
 
 
-OurLine = tuple[
-    str, Mapping[str, Cell], Aside | None
-]  # below the printed row of this name: cells by column
+# A line below the printed row of this name: its cells by column, and its aside.
+OurLine = tuple[str, Mapping[str, Cell], Aside | None]
 
 
 @dataclass(frozen=True)
 class Note:
-    """A line below the table; `mark` is what it explains, or ''."""
+    """A line below the table; it explains `mark`, if that is not ''."""
 
     mark: str
     text: str
@@ -168,7 +183,7 @@ class Note:
 class Table:
     """A whole table. `signatures` are (metric, test set, signature) of every number of ours in it.
 
-    `summary` is the line shown on the page for a table that is folded until a reader opens it.
+    If there is a `summary`, the page shows only this line until a reader opens the table.
     """
 
     name: str
@@ -177,31 +192,31 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: tuple[Note, ...] = ()
-    signatures: tuple[tuple[str, str, str], ...] = field(default=())
+    signatures: tuple[tuple[str, str, str], ...] = ()
     summary: str = ""
 
 
 class Field(NamedTuple, Generic[Item]):
-    """A column, and its cell for the item of a row."""
+    """A column, and the function that makes its cell from the item of a row."""
 
     column: Column
     cell: Callable[[Item], Cell]
 
 
 def label_field(name: str, heading: str, text: Callable[[Item], str]) -> Field[Item]:
-    """Return a field of words."""
+    """Return a field that shows words."""
     return Field(Column(name, heading, side="label"), lambda item: label(text(item)))
 
 
 def printed_field(name: str, heading: str, text: Callable[[Item], str]) -> Field[Item]:
-    """Return a field of printed values."""
+    """Return a field that shows printed values."""
     return Field(Column(name, heading), lambda item: text_cell(text(item)))
 
 
 def our_field(
     name: str, heading: str, cell: Callable[[Item], Cell], group: str = ""
 ) -> Field[Item]:
-    """Return a field of ours."""
+    """Return a field that shows our numbers, or anything else that we add to the paper."""
     return Field(Column(name, heading, group, "ours"), cell)
 
 
@@ -216,16 +231,18 @@ def rows_of(
     side: Literal["printed", "ours"] = "printed",
     aside: Callable[[Item], Aside | None] = lambda item: None,
 ) -> tuple[Row, ...]:
-    """Return a row an item; each cell is made from the item by the field of its column."""
-    return tuple(
-        Row(tuple(field.cell(item) for field in fields), side, aside(item)) for item in items
-    )
+    """Return one row per item; the field of each column makes the cell from the item."""
+    rows = []
+    for item in items:
+        cells = tuple(field.cell(item) for field in fields)
+        rows.append(Row(cells, side, aside(item)))
+    return tuple(rows)
 
 
 def row_by_column(
     columns: Iterable[Column], cell_by_column: Mapping[str, Cell]
 ) -> tuple[Cell, ...]:
-    """Return the cells of a row, each under the column of its name; a blank where there is none."""
+    """Return the cells of a row in the order of the columns, blank where a column has no cell."""
     cells: list[Cell] = []
     names = [column.name for column in columns]
     while names:
@@ -242,51 +259,38 @@ def rows_of_printed(
     mark_by_edition: Mapping[str, str] | None = None,
     beside: Mapping[str, Mapping[str, Cell]] | None = None,
 ) -> tuple[Row, ...]:
-    """Return every printed row of a table, with ours in the cells `beside` it, and the lines of
-    ours under it.
+    """Return every printed row of a table, each followed by the `lines` of ours that belong to it.
+
+    `beside` has cells of ours by printed row and column. Where the editions differ, a printed cell
+    has both numbers, each with its mark.
     """
+    parts_by_cell: dict[tuple[str, str], list[Part]] = {}
+    cells_by_row: dict[str, dict[str, Cell]] = {}
+    for published in printed:
+        mark = (mark_by_edition or {}).get(published.edition)
+        parts = parts_by_cell.setdefault((published.row, published.column), [])
+        parts.append(Part(published.value, (mark,) if mark else ()))
+        kind: CellKind = "label" if published.column in ROW_NAMES else "printed"
+        cells = cells_by_row.setdefault(published.row, {})
+        cells[published.column] = Cell(tuple(parts), kind, len(published.covered_columns))
     lines, rows = list(lines), []
-    for name in dict.fromkeys(cell.row for cell in printed):
-        cells = printed_by_column(printed, name, mark_by_edition) | dict(
-            (beside or {}).get(name, {})
-        )
-        rows.append(Row(row_by_column(columns, cells), group=group_of(name)))
-        rows += [
-            Row(row_by_column(columns, our_cells), "ours", aside, group=group_of(name))
-            for row, our_cells, aside in lines
-            if row == name
-        ]
+    for name, cells in cells_by_row.items():
+        group = group_of(name)
+        cells.update((beside or {}).get(name, {}))
+        rows.append(Row(row_by_column(columns, cells), group=group))
+        for row, our_cells, aside in lines:
+            if row == name:
+                rows.append(Row(row_by_column(columns, our_cells), "ours", aside, group=group))
     return tuple(rows)
 
 
-def printed_by_column(
-    printed: Iterable[PublishedCell], row: str, mark_by_edition: Mapping[str, str] | None = None
-) -> dict[str, Cell]:
-    """Return the cells of a printed row by column; where the editions differ, both numbers, each
-    with its mark.
-    """
-    parts_by_column: dict[str, list[Part]] = {}
-    num_columns: dict[str, int] = {}
-    for cell in printed:
-        if cell.row == row:
-            mark = (mark_by_edition or {}).get(cell.edition)
-            parts_by_column.setdefault(cell.column, []).append(
-                Part(cell.value, (mark,) if mark else ())
-            )
-            num_columns[cell.column] = len(cell.covered_columns)
-    return {
-        name: Cell(tuple(parts), "label" if name in ROW_NAMES else "printed", num_columns[name])
-        for name, parts in parts_by_column.items()
-    }
-
-
 def text_cell(text: str, kind: CellKind = "printed", *marks: str, num_columns: int = 1) -> Cell:
-    """Return a cell of one text."""
+    """Return a cell with a single text."""
     return Cell((Part(text, marks),), kind, num_columns)
 
 
 def label(text: str, *marks: str) -> Cell:
-    """Return a cell of words."""
+    """Return a cell that names something."""
     return text_cell(text, "label", *marks)
 
 
@@ -296,8 +300,9 @@ def blank_cell() -> Cell:
 
 
 def format_value(value: float, metric: str) -> str:
-    """Return a value as it is read: BLEU and perplexity with two decimals, bits with three,
-    parameters in millions.
+    """Return a value as text: BLEU and perplexity with two decimals, bits with three.
+
+    Parameters are in millions, FLOPs in powers of ten.
     """
     if metric == "num_parameters":
         return format_significant(value / 1e6, DECIMALS_BY_METRIC[metric])
@@ -310,28 +315,24 @@ def format_value(value: float, metric: str) -> str:
 
 
 def format_significant(value: float, digits: int) -> str:
-    """Return a positive number below a million with so many significant digits, never in powers of
-    ten.
-    """
+    """Return a positive number below a million with `digits` significant digits, without powers."""
     exponent = int(f"{value:e}".split("e")[1])
     return f"{value:.{max(0, digits - 1 - exponent)}f}"
 
 
 def format_difference(difference: float) -> str:
-    """Return a difference in BLEU with its sign; what rounds to zero has a plus."""
+    """Return a difference in BLEU with its sign, which is a plus if it rounds to zero."""
     text = f"{difference:+.{BLEU_DECIMALS}f}"
     return text.replace("-", "+") if float(text) == 0 else text
 
 
 def format_interval(interval: tuple[float, float]) -> str:
-    """Return an interval of differences."""
+    """Return an interval of differences in BLEU as text."""
     return f"{format_difference(interval[0])} to {format_difference(interval[1])}"
 
 
 def format_seeds(values: Sequence[float], metric: str, num_asked: int) -> str:
-    """Return the value over the seeds and their number: `27.31 +- 0.42 (n=3)` or `27.11, 27.51 (n=2
-    of 3)`.
-    """
+    """Return the value over seeds and their number: `27.31 +- 0.42 (n=3)` or `27.1 (n=1 of 3)`."""
     seeds = f"n={len(values)}" if len(values) == num_asked else f"n={len(values)} of {num_asked}"
     return f"{over_seeds(values, metric)} ({seeds})"
 
@@ -339,10 +340,10 @@ def format_seeds(values: Sequence[float], metric: str, num_asked: int) -> str:
 def over_seeds(
     values: Sequence[float], metric: str, show: Callable[[float, str], str] = format_value
 ) -> str:
-    """Return mean and 95 % t-interval; of fewer than three seeds the values themselves; of counts
-    no interval.
+    """Return the mean with its 95 % t-interval; for fewer than three seeds, the values themselves.
 
-    `values` are in the order of their seeds; `show(value, metric)` writes one of them.
+    Counts have no interval. `values` are in the order of their seeds; `show(value, metric)` turns a
+    value into text.
     """
     summary = summarise_seeds(values)
     if summary.num_seeds < MIN_SEEDS_OF_INTERVAL:
@@ -355,55 +356,44 @@ def over_seeds(
 
 
 def compact(table: Table) -> Table:
-    """Return the table as it is shown: without columns of ours that hold nothing, a scale's mark
-    once a row.
+    """Return the table as it is shown.
 
-    Where there is any number of ours, columns that hold states alone (missing, not run) are only
-    named in a note. A note on a mark that went with its column stays, without the mark.
+    Columns of ours without content are dropped. If the table has any number of ours, so are columns
+    that only hold states (missing, not run); a note names them. A scale's mark is shown once a row.
+    A note on a mark that went with its column stays, without the mark. The best values are found.
     """
-    cells_by_row = [  # a cell a column; one that spans columns is in its first
-        [one for cell in row.cells for one in (cell, *[blank_cell()] * (cell.num_columns - 1))]
-        for row in table.rows
-    ]
+    cells_by_row = []  # one cell per column; a cell that spans columns is in its first
+    for row in table.rows:
+        row_cells: list[Cell] = []
+        for cell in row.cells:
+            row_cells += [cell, *[blank_cell()] * (cell.num_columns - 1)]
+        cells_by_row.append(row_cells)
     has_numbers = any(
-        cell.kind == "ours" and cell.shows for cells in cells_by_row for cell in cells
+        cell.kind == "ours" and cell.shows for row in table.rows for cell in row.cells
     )
-    blank, waiting = (
-        [
-            column.side == "ours"
-            and bool(table.rows)
-            and all(is_so(cells[index]) for cells in cells_by_row)
-            for index, column in enumerate(table.columns)
-        ]
-        for is_so in (
-            _is_blank,
-            lambda cell: has_numbers and (_is_blank(cell) or _is_waiting(cell)),
+    kept, waiting = [], []
+    for column, cells in zip(table.columns, zip(*cells_by_row, strict=True), strict=False):
+        has_content = column.side != "ours" or not all(map(_is_blank, cells))
+        is_waiting = (
+            has_content
+            and column.side == "ours"
+            and has_numbers
+            and all(_is_blank(cell) or _is_waiting(cell) for cell in cells)
         )
-    )
-    kept = [not (blank[index] or waiting[index]) for index in range(len(table.columns))]
-    rows = tuple(_marked_once(_with_columns(row, kept)) for row in table.rows)
+        kept.append(has_content and not is_waiting)
+        if is_waiting:
+            waiting.append(f"{column.group} {column.heading}".strip())
+    if not table.rows:
+        kept = [True] * len(table.columns)
+    rows = [_marked_once(_with_columns(row, kept)) for row in table.rows]
     marks = {mark for row in rows for cell in row.cells for mark in cell.marks}
     notes = [note if note.mark in marks else replace(note, mark="") for note in table.notes]
-    names = (f"{one.group} {one.heading}".strip() for one in table.columns)
-    named = [
-        name
-        for name, is_blank, is_waiting in zip(names, blank, waiting, strict=True)
-        if is_waiting > is_blank
-    ]
+    if waiting:
+        text = f"Left out, as no number of ours is in them: {'; '.join(waiting)}."
+        notes.append(Note("", text))
+    columns = [column for column, is_kept in zip(table.columns, kept, strict=True) if is_kept]
     return replace(
-        table,
-        columns=tuple(
-            column for column, is_kept in zip(table.columns, kept, strict=True) if is_kept
-        ),
-        rows=rows,
-        notes=(
-            *notes,
-            *(
-                [Note("", f"Left out, as no number of ours is in them: {'; '.join(named)}.")]
-                if named
-                else []
-            ),
-        ),
+        table, columns=tuple(columns), rows=_with_best(columns, rows), notes=tuple(notes)
     )
 
 
@@ -416,83 +406,79 @@ def _is_waiting(cell: Cell) -> bool:
     return cell.kind == "state" and (bool(cell.shows) or cell.parts[0].text == "not run")
 
 
-def _with_columns(row: Row, kept: Sequence[bool]) -> Row:
-    """Return the row with the cells of the columns kept; one that spans others, too, becomes
-    narrower.
-    """
-    cells, start = [], 0
+def _spans(row: Row) -> Iterator[tuple[range, Cell]]:
+    """Yield each cell of a row with the indices of the columns that it covers."""
+    start = 0
     for cell in row.cells:
-        num_kept = sum(kept[start : start + cell.num_columns])
+        yield range(start, start + cell.num_columns), cell
         start += cell.num_columns
+
+
+def _with_columns(row: Row, kept: Sequence[bool]) -> Row:
+    """Return the row with the cells of the kept columns; spans of dropped columns get narrower."""
+    cells = []
+    for span, cell in _spans(row):
+        num_kept = sum(kept[index] for index in span)
         if num_kept:
             cells.append(replace(cell, num_columns=num_kept))
     return replace(row, cells=tuple(cells))
 
 
 def _marked_once(row: Row) -> Row:
-    """Return the row with a scale's mark on its first cell alone, if all numbers of ours in it
-    carry the mark.
-    """
+    """Return the row with a scale's mark on its first cell only, if all numbers of ours have it."""
     cells = list(row.cells)
     for mark in MARK_BY_SCALE.values():
         carriers = [index for index, cell in enumerate(cells) if mark in cell.marks]
-        numbers = [
-            index
-            for index, cell in enumerate(cells)
-            if cell.kind == "ours" and any(p.text for p in cell.parts)
-        ]
-        if set(numbers) <= set(carriers):
-            for index in carriers[1:]:
-                cells[index] = _without_mark(cells[index], mark)
+        others = [cell for cell in cells if cell.kind == "ours" and mark not in cell.marks]
+        is_on_all = all(part.text == "" for cell in others for part in cell.parts)
+        for index in carriers[1:] if is_on_all else ():
+            parts = []
+            for part in cells[index].parts:
+                marks = tuple(other for other in part.marks if other != mark)
+                parts.append(replace(part, marks=marks))
+            cells[index] = replace(cells[index], parts=tuple(parts))
     return replace(row, cells=tuple(cells))
 
 
-def _without_mark(cell: Cell, mark: str) -> Cell:
-    parts = tuple(
-        replace(part, marks=tuple(other for other in part.marks if other != mark))
-        for part in cell.parts
-    )
-    return replace(cell, parts=parts)
+def _with_best(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Return the rows with the best printed value and our best value of each column marked.
 
-
-def best_parts(table: Table) -> set[tuple[int, int, int]]:
-    """Return (row, column, part) of the best printed value and of our best in each column with
-    `better` set.
-
-    Of ours it is the mean over seeds; one value alone is not the best of anything.
+    A column says in `better` which value is best. Ours are compared by the mean over seeds. A
+    single value is not the best of anything.
     """
-    best: set[tuple[int, int, int]] = set()
-    for column_index, column in enumerate(table.columns):
-        found: dict[bool, list[tuple[float, tuple[int, int, int]]]] = {True: [], False: []}
-        for row_index, row in enumerate(table.rows if column.better else ()):
-            starts = itertools.accumulate((cell.num_columns for cell in row.cells), initial=0)
-            for start, cell in zip(starts, row.cells, strict=False):
-                if (
-                    start <= column_index < start + cell.num_columns
-                ):  # a cost printed under both languages
-                    for part_index, part in enumerate(cell.parts):
-                        number = _number_of(part.text)
-                        if number is not None and cell.kind in ("printed", "ours"):
-                            found[cell.kind == "ours"].append(
-                                (number, (row_index, start, part_index))
-                            )
-        for values in found.values():
-            if len(values) > 1:
-                pick = max if column.better == "higher" else min
-                extreme = pick(number for number, _ in values)
-                best |= {place for number, place in values if number == extreme}
-    return best
+    numbers: dict[tuple[int, str], list[float]] = {}  # by column and kind
+    for row in rows:
+        for span, cell in _spans(row):
+            found = [_number_of(part.text) for part in cell.parts]
+            for index in span:
+                if columns[index].better and cell.kind in ("printed", "ours"):
+                    known = numbers.setdefault((index, cell.kind), [])
+                    known += [number for number in found if number is not None]
+    best = {}
+    for (index, kind), values in numbers.items():
+        if len(values) > 1:
+            best[index, kind] = (max if columns[index].better == "higher" else min)(values)
+    marked = []
+    for row in rows:
+        cells = []
+        for span, cell in _spans(row):
+            extremes = [best.get((index, cell.kind)) for index in span]
+            parts = []
+            for part in cell.parts:
+                number = _number_of(part.text)
+                parts.append(replace(part, is_best=number is not None and number in extremes))
+            cells.append(replace(cell, parts=tuple(parts)))
+        marked.append(replace(row, cells=tuple(cells)))
+    return tuple(marked)
 
 
 _NUMBER = re.compile(r"[-+]?[0-9][0-9,]*(?:\.[0-9]+)?(?:e[0-9]+)?")
 
 
 def _number_of(text: str) -> float | None:
-    """Return the number of a cell's text: a mean before its interval, or the mean of single
-    values.
-    """
+    """Return the number in a cell's text: the mean before its interval, or of single values."""
     values = text.partition(PLUS_MINUS)[0].partition("(")[0].strip()
-    found = [values] if _NUMBER.fullmatch(values) else values.split(", ")
-    if not all(_NUMBER.fullmatch(one) for one in found):
+    numbers = [values] if _NUMBER.fullmatch(values) else values.split(", ")
+    if not all(map(_NUMBER.fullmatch, numbers)):
         return None
-    return statistics.fmean(float(one.replace(",", "")) for one in found)
+    return statistics.fmean(float(number.replace(",", "")) for number in numbers)

@@ -1,8 +1,10 @@
-"""Makes the frame of a scale from its records, once: runs, numbers over seeds, what each costs, and
-the verdicts.
+"""Turns the gathered records of a scale into its frame: runs, numbers over seeds, costs, verdicts.
+
+`make_frame` is called once per scale. All tables and figures read the frame that it returns.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -22,14 +24,13 @@ from aiayn.printed import (
     read_table,
 )
 from aiayn.provenance import Provenance
-from aiayn.records import BinarizedCorpus, Hardware, TrainRecord
+from aiayn.records import BinarizedCorpus, Hardware
 from aiayn.scoring.definitions import ALL_METRICS
 from aiayn.scoring.scores import (
     BITS_LOST_METRIC,
     BITS_METRIC,
     ENTROPY_METRIC,
     WORD_BITS_METRIC,
-    TrainingKey,
     brevity_metric,
     training_key,
     values_by_number,
@@ -37,6 +38,7 @@ from aiayn.scoring.scores import (
 from aiayn.scoring.verdict import (
     Conditions,
     PooledSd,
+    Verdict,
     find_condition_mismatch,
     judge,
     judge_family,
@@ -44,7 +46,6 @@ from aiayn.scoring.verdict import (
     pool_sd,
 )
 from aiayn.spec.hardware import HardwareSpec
-from aiayn.spec.system import TrainingSpec
 from paper_tables.frame import (
     Frame,
     Line,
@@ -60,15 +61,13 @@ from paper_tables.layout import MARK_BY_SCALE, SACRE_METRIC
 from paper_tables.scale_results import TRAIN_SPLIT, ScaleResults
 
 NOT_RUN = "This system is not run at scale {scale}"
-NOT_BLEU = "The rule, whose margin is in BLEU, is of BLEU alone"
+NOT_BLEU = "The rule has a margin in BLEU, so it applies to BLEU only"
 COMMIT_DIGITS = 12
 JOULES_PER_KILOWATT_HOUR = 3.6e6
 SECONDS_PER_HOUR = 3600.0
-OF_MODELS = (
-    PERPLEXITY_METRIC,
-    BITS_METRIC,
-)  # no definition of a score: what is scored otherwise has no dash of them
-OF_TRAININGS = (
+# Not scores. A missing value is a gap here; a missing BLEU definition of a scored system is a dash.
+MODEL_METRICS = (PERPLEXITY_METRIC, BITS_METRIC)
+TRAINING_METRICS = (
     "num_parameters",
     "steps",
     "tokens",
@@ -94,16 +93,24 @@ METRIC_BY_COLUMN_OF_TABLE_3 = {
 
 
 def make_frame(results: ScaleResults) -> Frame:
-    """Return the frame of a scale; a system of the paper's that the scale does not run has cells
-    without a number.
-    """
-    experiment, known = results.experiment, all_compared()
+    """Return the frame of a scale; cells of systems that the scale does not run have no number."""
+    experiment, all_systems = results.experiment, all_compared()
     scale = experiment.scale
     later_keys = {training.key for training in experiment.later_trainings}
-    runs = tuple(_run(key, results) for key in results.state_by_key if key not in later_keys)
-    later_runs = tuple(_run(key, results) for key in results.state_by_key if key in later_keys)
-    numbers = _numbers(results, runs)
-    corpus_by_pair = {"en-de": scale.en_de_corpus, "en-fr": scale.en_fr_corpus}
+    runs: list[Run] = []
+    later_runs: list[Run] = []
+    for key, state in results.state_by_key.items():
+        corpus, system, seed = key
+        run = Run(corpus=corpus, system=system, seed=seed, state=state)
+        train = results.train_by_key.get(key)
+        if train is not None:
+            run = msgspec.structs.replace(
+                run,
+                train=train,
+                commit=commit_words(train.provenance),
+                hardware=hardware_words(train.hardware),
+            )
+        (later_runs if key in later_keys else runs).append(run)
     translations: dict[CellKey, dict[int, Translations]] = {}
     for evaluation in shown_evaluations(experiment.evaluations):
         by_seed = translations.setdefault(evaluation.key, {})
@@ -112,21 +119,24 @@ def make_frame(results: ScaleResults) -> Frame:
     frame = Frame(
         scale=scale.scale,
         hardware=results.hardware,
-        numbers=numbers,
-        runs=runs,
+        numbers=_numbers(results, runs),
+        runs=tuple(runs),
         dirty_evaluations=_dirty_evaluations(results),
         later_numbers=_numbers(results, later_runs),
-        later_runs=later_runs,
+        later_runs=tuple(later_runs),
         system_by_name=experiment.system_by_name,
         corpora=experiment.corpora,
-        corpus_by_pair=corpus_by_pair,
+        corpus_by_pair={"en-de": scale.en_de_corpus, "en-fr": scale.en_fr_corpus},
         vocabulary_sizes_by_corpus={
             name: record.vocabulary_size_by_language
             for name, record in results.binarized_by_corpus.items()
         },
         variants=tuple(scale.variants),
         architectures=tuple(scale.architectures),
-        known={"variants": tuple(known.variants), "architectures": tuple(known.architectures)},
+        known={
+            "variants": tuple(all_systems.variants),
+            "architectures": tuple(all_systems.architectures),
+        },
         baselines=tuple(results.baseline_records),
         translations=translations,
         record_by_stage=results.record_by_stage,
@@ -134,23 +144,8 @@ def make_frame(results: ScaleResults) -> Frame:
         num_row_seeds=len(scale.ablation_seeds),
         num_base_seeds=len(scale.seeds if scale.base_seeds is None else scale.base_seeds),
     )
-    cells = []
-    for join in read_cells():
-        key = frame.find(join.language_pair, join.system, join.average, join.role)
-        conditions = _paper_conditions(join.language_pair, join.role, join.metric)
-        printed = find_printed(join, read_table(join.table)).value
-        place = (str(join.table), join.row, join.column, str(join.edition))
-        cells.append(_judged(frame, place, printed, key, conditions))
-    for one in read_replications():
-        # It is of our scale by being named in our config.
-        conditions = Conditions(
-            scale=scale.scale, corpus=one.corpus, testset=one.testset, metric=one.metric
-        )
-        place = ("replications", one.row, "value", "")
-        cells.append(_judged(frame, place, one.value, one.key, conditions))
-    return msgspec.structs.replace(
-        frame, cells=tuple(corrected(cells)), lines=tuple(_lines(frame, cells))
-    )
+    cells = _printed_cells(frame)
+    return msgspec.structs.replace(frame, cells=tuple(cells), lines=tuple(_lines(frame, cells)))
 
 
 def hardware_words(hardware: Hardware) -> str:
@@ -161,29 +156,12 @@ def hardware_words(hardware: Hardware) -> str:
 
 
 def commit_words(provenance: Provenance) -> str:
-    """Return the commit that a record was made at, in short, and whether files were changed
-    since.
-    """
+    """Return the short commit that a record was made at; `+dirty` if files had been changed."""
     return provenance.commit[:COMMIT_DIGITS] + ("+dirty" if provenance.is_dirty else "")
 
 
-def _run(key: TrainingKey, results: ScaleResults) -> Run:
-    (corpus, system, seed), train = key, results.train_by_key.get(key)
-    return Run(
-        corpus=corpus,
-        system=system,
-        seed=seed,
-        state=results.state_by_key[key],
-        train=train,
-        commit="" if train is None else commit_words(train.provenance),
-        hardware="" if train is None else hardware_words(train.hardware),
-    )
-
-
 def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
-    """Return every number of these runs: each metric of each cell, also those that have no value
-    yet.
-    """
+    """Return the numbers of these runs: each metric of each cell, with or without values."""
     experiment, scores = results.experiment, values_by_number(results.scores)
     scale = experiment.scale.scale
     metrics = dict.fromkeys(
@@ -196,159 +174,120 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
             WORD_BITS_METRIC,
             ENTROPY_METRIC,
             BITS_LOST_METRIC,
+            *TRAINING_METRICS,
         )
     )
-    scored = {key for key, _ in scores}
+    scored = {cell for cell, _ in scores}
     runs_by_system = group_runs(runs)
-    costs = {
-        run.state.run: training_values(
-            run.train, run.trained_as, results.hardware, results.binarized_by_corpus.get(run.corpus)
-        )
-        for run in runs
-        if run.train is not None
-    }
-    numbers: Numbers = {}
     trainings = {(run.corpus, run.system, run.seed) for run in runs}
-    evaluations = [one for one in experiment.evaluations if training_key(one) in trainings]
+    evaluations = [
+        evaluation for evaluation in experiment.evaluations if training_key(evaluation) in trainings
+    ]
+    numbers: Numbers = {}
     for key in dict.fromkeys(evaluation.key for evaluation in evaluations):
-        asked = runs_by_system[key.corpus, key.system]
+        system_runs = runs_by_system[key.corpus, key.system]
+        binarized = results.binarized_by_corpus.get(key.corpus)
+        costs = {
+            run.seed: training_values(run, results.hardware, binarized)
+            for run in system_runs
+            if run.seed is not None
+        }
         ours = Conditions(scale=scale, corpus=key.corpus, testset=key.testset, metric="")
-        paper = _paper_conditions(key.language_pair, key.role, "")  # in whichever definition
+        paper = _paper_conditions(key.language_pair, key.role, "")  # "": whatever the definition
         mark = MARK_BY_SCALE[scale] if find_condition_mismatch(ours, paper) else ""
+        cell = (key.corpus, key.system, key.average, key.testset)
         for metric in metrics:
-            values, signatures = scores.get(
-                ((key.corpus, key.system, key.average, key.testset), metric), ({}, ())
-            )
-            is_scored = (
-                key.corpus,
-                key.system,
-                key.average,
-                key.testset,
-            ) in scored and metric not in OF_MODELS
+            values: Mapping[int, float]
+            values, signatures = scores.get((cell, metric), ({}, ()))
+            if metric in TRAINING_METRICS:
+                values = {seed: cost[metric] for seed, cost in costs.items() if metric in cost}
+            without = [run for run in system_runs if run.seed not in values]
+            words = [run.word for run in without]
+            if metric in TRAINING_METRICS:
+                words = ["" if run.train else run.word for run in without]
+            elif cell in scored and metric not in MODEL_METRICS and not values:
+                words = []
             place = f", {key.testset}, {key.average}" if signatures else ""
             numbers[key, metric] = Number(
                 key=key,
                 metric=metric,
                 mark=mark,
                 quantity=f"{metric} of {key.system}, {key.corpus}{place}",
-                values=tuple((run, values[run.seed]) for run in asked if run.seed in values),
-                missing=(
-                    ()
-                    if is_scored and not values
-                    else tuple(r.word for r in asked if r.seed not in values)
-                ),
+                values=tuple((run, values[run.seed]) for run in system_runs if run.seed in values),
+                missing=tuple(words),
                 signatures=signatures,
-            )
-        for metric in OF_TRAININGS:
-            found = {
-                run.state.run: costs[run.state.run].get(metric)
-                for run in asked
-                if run.train is not None
-            }
-            numbers[key, metric] = Number(
-                key=key,
-                metric=metric,
-                mark=mark,
-                quantity=f"{metric} of {key.system}, {key.corpus}",
-                values=tuple(
-                    (r, value) for r in asked if (value := found.get(r.state.run)) is not None
-                ),
-                missing=tuple(
-                    "" if run.train else run.word
-                    for run in asked
-                    if found.get(run.state.run) is None
-                ),
             )
     return numbers
 
 
 def _dirty_evaluations(results: ScaleResults) -> tuple[tuple[CellKey, int], ...]:
-    """Return the cell and the seed of every evaluation with a record from a changed working
-    tree.
-    """
+    """Return the cell and seed of each evaluation that was recorded from a changed working tree."""
     scores = results.scores
-    dirty = scores[scores["commit"].str.endswith("+dirty")]
-    columns = ("corpus", "system", "average", "testset", "seed")
-    places = {
-        (*map(str, place), int(seed))
-        for *place, seed in dirty[list(columns)].itertuples(index=False)
-    }
+    columns = ["corpus", "system", "average", "testset", "seed"]
+    dirty = scores.loc[scores["commit"].str.endswith("+dirty"), columns]
+    places = set(dirty.itertuples(index=False, name=None))
+    place_of = operator.attrgetter(*columns)
     return tuple(
-        (one.key, one.seed)
-        for one in results.experiment.evaluations
-        if (one.corpus, one.system, one.average, one.testset, one.seed) in places
+        (evaluation.key, evaluation.seed)
+        for evaluation in results.experiment.evaluations
+        if place_of(evaluation) in places
     )
 
 
 def training_values(
-    train: TrainRecord,
-    trained: TrainingSpec | None,
-    hardware: HardwareSpec,
-    binarized: BinarizedCorpus | None,
-) -> dict[str, float | None]:
-    """Return what a training took and cost, by metric; None where a GPU, a rate, a price or the
-    text is not known.
+    run: Run, hardware: HardwareSpec, binarized: BinarizedCorpus | None
+) -> dict[str, float]:
+    """Return what a finished training took and cost, by metric, as far as it is known.
 
-    It was `trained` as this spec; None if that is not known. `training_flops` is Table 2's
-    estimate: GPU-seconds of all attempts x the sustained single-precision rate (footnote 5).
-    `model_flops` are the operations that the model needed for all tokens, forward and backward
-    (`aiayn.cost.model_flops`), at the mean lengths of the corpus's training sentences.
-    `utilisation_percent` is of what the GPUs could have done: the rate of the estimate in fp32,
-    their tensor cores' peak in tf32 or bf16.
+    Some values need a GPU, its rate or price in `hardware`, the spec of the training, or the
+    binarized corpus. `training_flops` is Table 2's estimate: GPU-seconds of all attempts x the
+    sustained single-precision rate (footnote 5). `model_flops` are the operations that the model
+    needed for all tokens, forward and backward (`aiayn.cost.model_flops`), at the mean lengths of
+    the training sentences. `utilisation_percent` compares them with what the GPUs could have done:
+    at the estimate's rate in fp32, at the peak of their tensor cores in tf32 or bf16.
     """
-    gpu = hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
-    lengths = _lengths_of(binarized)
-    source_tokens = None if lengths is None else train.tokens * lengths.source / lengths.target
-    flops = utilisation = None
-    if (
-        lengths is not None
-        and source_tokens is not None
-        and trained is not None
-        and binarized is not None
-    ):
-        size = binarized.vocabulary_size_by_language[binarized.target_language]
-        flops = model_flops(
-            trained, size, source_tokens=source_tokens, target_tokens=train.tokens, lengths=lengths
-        )
-    rate = (
-        gpu.rate_by_precision.get(trained.precision)
-        if gpu is not None and trained is not None
-        else None
-    )
-    if flops is not None and rate is not None and train.gpu_seconds > 0:
-        utilisation = 100 * (flops / (train.gpu_seconds * rate.value))
-    price = gpu.dollars_per_hour if gpu else None
-    joules = train.energy.joules if train.energy else None
-    return {
+    train, trained = run.train, run.trained_as
+    if train is None:
+        return {}
+    values = {
         "num_parameters": float(train.num_parameters),
         "steps": float(train.updates),
         "tokens": float(train.tokens),
-        "source_tokens": source_tokens,
         "wall_seconds": train.wall_seconds,
         "wall_hours": train.wall_seconds / SECONDS_PER_HOUR,
-        "gpu_hours": train.gpu_seconds / SECONDS_PER_HOUR or None,
-        "training_flops": (
-            training_flops(train.gpu_seconds, gpu.sustained_flops_per_second.value) if gpu else None
-        ),
-        "model_flops": flops,
-        "utilisation_percent": utilisation,
-        "kilowatt_hours": None if joules is None else joules / JOULES_PER_KILOWATT_HOUR,
-        "dollars": train.gpu_seconds / SECONDS_PER_HOUR * price.value if price else None,
     }
-
-
-def _lengths_of(record: BinarizedCorpus | None) -> SentenceLengths | None:
-    """Return the mean lengths of the sentences that were trained on; None if not binarized, or
-    empty.
-    """
-    num_pairs = record.num_pairs_by_split.get(TRAIN_SPLIT, 0) if record else 0
-    if record is None or not num_pairs:
-        return None
-    num_tokens = record.num_tokens_by_split_by_language[TRAIN_SPLIT]
-    return SentenceLengths(
-        num_tokens[record.source_language] / num_pairs,
-        num_tokens[record.target_language] / num_pairs,
+    if train.gpu_seconds:
+        values["gpu_hours"] = train.gpu_seconds / SECONDS_PER_HOUR
+    if train.energy and train.energy.joules is not None:
+        values["kilowatt_hours"] = train.energy.joules / JOULES_PER_KILOWATT_HOUR
+    gpu = hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
+    if gpu is not None:
+        rate = gpu.sustained_flops_per_second.value
+        values["training_flops"] = training_flops(train.gpu_seconds, rate)
+        if gpu.dollars_per_hour:
+            hours = train.gpu_seconds / SECONDS_PER_HOUR
+            values["dollars"] = hours * gpu.dollars_per_hour.value
+    num_pairs = binarized.num_pairs_by_split.get(TRAIN_SPLIT, 0) if binarized else 0
+    if binarized is None or not num_pairs:
+        return values
+    num_tokens = binarized.num_tokens_by_split_by_language[TRAIN_SPLIT]
+    lengths = SentenceLengths(
+        num_tokens[binarized.source_language] / num_pairs,
+        num_tokens[binarized.target_language] / num_pairs,
     )
+    values["source_tokens"] = train.tokens * lengths.source / lengths.target
+    if trained is not None:
+        flops = values["model_flops"] = model_flops(
+            trained,
+            binarized.vocabulary_size_by_language[binarized.target_language],
+            source_tokens=values["source_tokens"],
+            target_tokens=train.tokens,
+            lengths=lengths,
+        )
+        peak = gpu.rate_by_precision.get(trained.precision) if gpu else None
+        if peak is not None and train.gpu_seconds > 0:
+            values["utilisation_percent"] = 100 * (flops / (train.gpu_seconds * peak.value))
+    return values
 
 
 def _paper_conditions(language_pair: str, role: str, metric: str) -> Conditions:
@@ -360,103 +299,123 @@ def _paper_conditions(language_pair: str, role: str, metric: str) -> Conditions:
     )
 
 
-def _judged(
-    frame: Frame,
-    place: tuple[str, str, str, str],
-    printed: str,
-    key: CellKey,
-    conditions: Conditions,
-) -> PrintedCell:
-    """Return a printed number with ours and the verdict.
+def _printed_cells(frame: Frame) -> list[PrintedCell]:
+    """Return every printed cell with our number and its verdict, also by Holm over all cells."""
+    cells = []
+    for join in read_cells():
+        key = frame.find(join.language_pair, join.system, join.average, join.role)
+        printed = find_printed(join, read_table(join.table)).value
+        conditions = _paper_conditions(join.language_pair, join.role, join.metric)
+        cells.append(
+            PrintedCell(
+                table=str(join.table),
+                row=join.row,
+                column=join.column,
+                edition=str(join.edition),
+                printed=printed,
+                key=key,
+                metric=join.metric,
+                number=frame.number(key, join.metric),
+                verdict=_verdict(frame, key, printed, conditions),
+            )
+        )
+    for replication in read_replications():
+        conditions = Conditions(
+            scale=frame.scale,  # a replication belongs to the scale whose config names it
+            corpus=replication.corpus,
+            testset=replication.testset,
+            metric=replication.metric,
+        )
+        cells.append(
+            PrintedCell(
+                table="replications",
+                row=replication.row,
+                column="value",
+                edition="",
+                printed=replication.value,
+                key=replication.key,
+                metric=replication.metric,
+                number=frame.number(replication.key, replication.metric),
+                verdict=_verdict(frame, replication.key, replication.value, conditions),
+            )
+        )
+    return corrected(cells)
 
-    `place` is its table, row, column and edition, `conditions` are those of the printed number.
-    """
-    metric = conditions.metric
-    number = frame.number(key, metric)
-    if not is_bleu(metric):
-        verdict = not_comparable(NOT_BLEU, 0)
-    elif number is None:
-        verdict = not_comparable(NOT_RUN.format(scale=frame.scale), 0)
-    else:
-        ours = Conditions(scale=frame.scale, corpus=key.corpus, testset=key.testset, metric=metric)
-        values, mismatch = (
-            [value for _, value in number.values],
-            find_condition_mismatch(ours, conditions),
-        )
-        verdict = (
-            judge(printed_number(printed), values, pooled_sd(frame.numbers.values(), number))
-            if mismatch is None
-            else not_comparable(mismatch, len(values))
-        )
-    table, row, column, edition = place
-    return PrintedCell(
-        table=table,
-        row=row,
-        column=column,
-        edition=edition,
-        printed=printed,
-        key=key,
-        metric=metric,
-        number=number,
-        verdict=verdict,
+
+def _verdict(frame: Frame, key: CellKey, printed: str, conditions: Conditions) -> Verdict:
+    """Judge our number of a cell against a number that was printed under `conditions`."""
+    number = frame.number(key, conditions.metric)
+    if not is_bleu(conditions.metric):
+        return not_comparable(NOT_BLEU, 0)
+    if number is None:
+        return not_comparable(NOT_RUN.format(scale=frame.scale), 0)
+    ours = msgspec.structs.replace(
+        conditions, scale=frame.scale, corpus=key.corpus, testset=key.testset
     )
+    mismatch = find_condition_mismatch(ours, conditions)
+    values = [value for _, value in number.values]
+    if mismatch is not None:
+        return not_comparable(mismatch, len(values))
+    return judge(printed_number(printed), values, pooled_sd(frame.numbers.values(), number))
 
 
 def pooled_sd(numbers: Iterable[Number], judged: Number) -> PooledSd | None:
-    """Return the sd pooled over the scale's systems in this definition, on the test set of the
-    judged number.
+    """Return the sd over seeds, pooled over the scale's systems that were scored like `judged`.
 
-    Other test sets are left out: the same trainings on dev and on test are not independent. So is a
-    second average
-    of the same training: a judged system is represented by the judged number, any other system by
-    the first of its evaluations of the same kind, averaged models or last checkpoints, as their
-    seeds do not vary alike.
+    All numbers are in the same definition and on the same test set: the same trainings on dev and
+    on test are not independent. Averaged models are not pooled with last checkpoints, because their
+    seeds vary differently. Each system counts once: the judged system with the judged number, any
+    other system with the first of its numbers.
     """
     values_by_system: dict[str, list[float]] = {}
     for number in (judged, *numbers):
-        is_same_kind = is_averaged(number.key.average) == is_averaged(judged.key.average)
-        if is_same_kind and (number.metric, number.key.testset) == (
-            judged.metric,
-            judged.key.testset,
-        ):
-            place = f"{number.key.corpus} {number.key.system}"
-            values_by_system.setdefault(place, [value for _, value in number.values])
+        is_alike = (
+            number.metric == judged.metric
+            and number.key.testset == judged.key.testset
+            and is_averaged(number.key.average) == is_averaged(judged.key.average)
+        )
+        if is_alike:
+            system = f"{number.key.corpus} {number.key.system}"
+            values_by_system.setdefault(system, [value for _, value in number.values])
     return pool_sd(values_by_system)
 
 
 def corrected(cells: Sequence[PrintedCell]) -> list[PrintedCell]:
-    """Return all cells of a scale, each with its verdict by Holm over them."""
+    """Return all cells of a scale, each with its verdict by Holm's correction over them."""
     by_holm = judge_family([cell.verdict for cell in cells]).corrected
     return [
-        msgspec.structs.replace(cell, corrected=one)
-        for cell, one in zip(cells, by_holm, strict=True)
+        msgspec.structs.replace(cell, corrected=verdict)
+        for cell, verdict in zip(cells, by_holm, strict=True)
     ]
 
 
-def _lines(frame: Frame, cells: Iterable[PrintedCell]) -> Iterator[Line]:
-    """Yield what is ours of each row of Table 2, beside it, and of each row of Table 3 that is run,
-    below it.
-    """
+def _lines(frame: Frame, cells: Iterable[PrintedCell]) -> list[Line]:
+    """Return our lines: next to each printed row of Table 2, below each row of Table 3 run here."""
+    lines = []
     numbers_by_row: dict[str, dict[str, tuple[Number | None, ...]]] = {}
     for cell in cells:
+        key, number = cell.key, cell.number
         if cell.table == "2":
             numbers = numbers_by_row.setdefault(cell.row, {})
-            numbers[f"{cell.column}_ours"] = (cell.number,)
-            if cell.number is not None and is_bleu(cell.metric):
-                numbers[f"{cell.column}_ours_sacre"] = (frame.number(cell.key, SACRE_METRIC),)
-            elif cell.number is not None:
-                numbers[f"model_{cell.column}_ours"] = (frame.number(cell.key, "model_flops"),)
-        if (cell.table, cell.metric) == ("3", METRIC_BY_PAIR["en-de"]) and cell.number is not None:
-            key, metrics = cell.key, METRIC_BY_COLUMN_OF_TABLE_3
-            yield Line(
+            numbers[f"{cell.column}_ours"] = (number,)
+            if number is not None and is_bleu(cell.metric):
+                numbers[f"{cell.column}_ours_sacre"] = (frame.number(key, SACRE_METRIC),)
+            elif number is not None:
+                numbers[f"model_{cell.column}_ours"] = (frame.number(key, "model_flops"),)
+        elif cell.table == "3" and cell.metric == METRIC_BY_PAIR["en-de"] and number is not None:
+            line = Line(
                 table=3,
                 row=cell.row,
                 label=f"ours: {key.system}",
-                marks=cell.number.marks,
+                marks=number.marks,
                 settings=msgspec.structs.asdict(frame.system_by_name[key.system].training),
                 numbers={
-                    column: (frame.number(key, metric),) for column, metric in metrics.items()
+                    column: (frame.number(key, metric),)
+                    for column, metric in METRIC_BY_COLUMN_OF_TABLE_3.items()
                 },
             )
-    for row, numbers in numbers_by_row.items():
-        yield Line(table=2, row=row, numbers=numbers)
+            lines.append(line)
+    lines += [
+        Line(table=2, row=row, numbers=row_numbers) for row, row_numbers in numbers_by_row.items()
+    ]
+    return lines

@@ -107,7 +107,7 @@ def read_public_seeds(folder: Path = PUBLISHED_FOLDER) -> tuple[PublicSeed, ...]
     """Return the lines of public_seeds.csv, in their order.
 
     Raises:
-        TableError: the file is malformed, a run is there twice, or a run has more seeds than one.
+        TableError: the file is malformed, a run occurs twice, or a run has several seeds.
     """
     placed = read_rows(folder / FILE_NAME, PublicSeed)
     require_unique((place, (line.setting_name, line.run)) for place, line in placed)
@@ -115,7 +115,7 @@ def read_public_seeds(folder: Path = PUBLISHED_FOLDER) -> tuple[PublicSeed, ...]
         if (line.num_seeds == 1) == (line.bleu_sd != ""):
             raise TableError(
                 f"{place}: num_seeds {line.num_seeds} with bleu_sd {line.bleu_sd!r}; expected a run"
-                " of 1 seed without a bleu_sd, or a mean over several seeds with one; collect the"
+                " of 1 seed without a bleu_sd, or a mean over several seeds with it; collect the"
                 " file again"
             )
     return tuple(line for _, line in placed)

@@ -1,14 +1,10 @@
-"""Turns published data about this paper's numbers into typed, checked rows: gaps, replications,
-causes.
+"""Turns three files of published data about the paper's numbers into typed, checked rows.
 
-Three files, described in published/README.md and read as strictly as the paper's own (see
-`published`):
+They are described in published/README.md and read as strictly as the paper's own files:
 
-* `gaps.csv`: one system output scored under two definitions of BLEU, hence their difference;
-* `reference_replications.csv`: published numbers of others for base and big, each in its printed
-  definition;
-* `causes.csv`: why a replication lies below (or above) the paper, ranked, each with its published
-  cost in BLEU.
+* `gaps.csv`: the difference between two definitions of BLEU on the same system output;
+* `reference_replications.csv`: what others measured for base and big, in their definition;
+* `causes.csv`: reasons why a replication is below (or above) the paper, with their cost in BLEU.
 """
 
 from decimal import Decimal
@@ -18,18 +14,15 @@ from typing import Annotated, Literal
 import msgspec
 
 from aiayn.errors import TableError
-
-# The one reader of published files; it is shared with `published`, not offered to other packages.
 from aiayn.printed import PUBLISHED_FOLDER, LanguagePair, Text, read_rows, require_unique
 from aiayn.scoring.definitions import METRICS
 
 Metric = Annotated[str, msgspec.Meta(pattern=f"^(?:{'|'.join(METRICS)})$")]
-Definition = Annotated[
-    str, msgspec.Meta(pattern=f"^(?:{'|'.join(METRICS)}|other)$")
-]  # other: the printed words name it
-# Definitions that count the same words of the same tokens: they differ by 0.01 at most
-# (tests/oracle), and where a hypothesis is empty. `bleu_as_given` is one of them if the tokens that
-# were given are Moses', with their case.
+# `other`: a definition that only printed words describe.
+Definition = Annotated[str, msgspec.Meta(pattern=f"^(?:{'|'.join(METRICS)}|other)$")]
+# These definitions count the same words of the same tokens. They differ by at most 0.01
+# (tests/oracle), and where a hypothesis is empty. `bleu_as_given` belongs to them if the given
+# tokens are cased and tokenised by Moses.
 _COUNTED_ALIKE = frozenset({"bleu_tok_moses", "bleu_fairseq", "bleu_as_given"})
 Testset = Literal[
     "newstest2013", "newstest2014", "newstest2014_filtered", "newstest2015", "newstest2017"
@@ -38,9 +31,8 @@ SystemName = Literal["base", "big"]
 
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 Bleu = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,2}(?:\.[0-9]+)?$")]  # in percent
-Gap = Annotated[
-    str, msgspec.Meta(pattern=rf"^-?{_NUMBER}$")
-]  # below zero if the other definition reads higher
+# Negative if the other definition gives higher values.
+Gap = Annotated[str, msgspec.Meta(pattern=rf"^-?{_NUMBER}$")]
 LowCost = Annotated[str, msgspec.Meta(pattern=rf"^{_NUMBER}$")]
 HighCost = Annotated[str, msgspec.Meta(pattern=rf"^(?:{_NUMBER}|all)$")]
 WHOLE_SCORE = "all"  # a cost without upper bound: the cause may cost every point
@@ -48,15 +40,12 @@ MAX_BLEU = Decimal(100)
 
 
 def counted_alike(metric: str) -> frozenset[str]:
-    """Return the definitions whose numbers are comparable with this one's: itself, and those that
-    count alike.
-    """
+    """Return the definitions with numbers comparable to `metric`, including itself."""
     return _COUNTED_ALIKE if metric in _COUNTED_ALIKE else frozenset({metric})
 
 
 class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A system's BLEU in a paper-style definition minus the same output's in another: between `low`
-    and `high`.
+    """An output's BLEU in a paper-style definition minus its BLEU in another: `low` to `high`.
 
     `value_from` and `value_to` are a printed pair, or both empty. A gap that does not `count` is
     shown, but no range is made from it; its `note` gives the reason.
@@ -83,8 +72,9 @@ class PublishedGap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A published number for one of the paper's systems; empty `training_data` means WMT14, other
-    blanks: unstated.
+    """A published number for base or big.
+
+    Empty `training_data` means WMT14; any other empty field was not stated.
     """
 
     name: Text
@@ -114,17 +104,16 @@ class ReferenceReplication(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
     @property
     def remarks(self) -> str:
-        """What distinguishes it: other training data, and the note; empty without either."""
+        """Other training data, and the note; empty without either."""
         trained_on = f"trained on {self.training_data}" if self.training_data else ""
         return "; ".join(filter(None, (trained_on, self.note)))
 
 
 class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a number is below the paper's (`lowers`) or above (`raises`), and its measured cost in
-    BLEU.
+    """Why a number is below the paper's (`lowers`) or above (`raises`), and the cost in BLEU.
 
-    Empty `language_pair`, `systems` and `metrics` mean: any. `command` is one of this project's, or
-    empty.
+    Empty `language_pair`, `systems` and `metrics` mean: any. `command` is a command of this
+    project, or empty.
     """
 
     rank: Text
@@ -143,9 +132,8 @@ class PublishedCause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     @property
     def cost(self) -> tuple[Decimal, Decimal]:
         """Smallest and largest published cost in BLEU, never negative; `all` is every point."""
-        return Decimal(self.cost_low), MAX_BLEU if self.cost_high == WHOLE_SCORE else Decimal(
-            self.cost_high
-        )
+        high = MAX_BLEU if self.cost_high == WHOLE_SCORE else Decimal(self.cost_high)
+        return Decimal(self.cost_low), high
 
     def applies_to(self, language_pair: str, system: str, metric: str) -> bool:
         """Return whether the cause can hold for a number of this kind."""

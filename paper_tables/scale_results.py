@@ -1,10 +1,10 @@
-"""Gathers the data of one scale's tables: specs, trainings and their states, scores, baselines.
+"""Reads the records of one scale from disk into `ScaleResults`, the input of `make_frame`.
 
-The request is the scale's config; or, from records alone (folders laid out as `results/`),
-`asked.json` beside them, as `aiayn pack` writes it; without it, what is there. From records alone,
-a system is described by the records of its runs; a later edit of its file does not count. Scores
-count if their translations lie beside the record of decode, plain or packed, with the digest in the
-record of score; else they are omitted, and the record is named.
+The request is the scale's config. Without a config (folders laid out as `results/`) it is
+`asked.json`, which `aiayn pack` writes, or else it follows from the trainings. Then the records of
+its runs describe a system, so a later edit of its file changes nothing. Scores count if their
+translations, plain or packed, are next to the record of decode and have the digest that the record
+of score names. Other scores are left out; their record is named.
 """
 
 import hashlib
@@ -63,6 +63,7 @@ from aiayn.spec.system import (
     PLACE,
     ScaleSpec,
     SystemSpec,
+    TrainingSpec,
     convert_scale,
     read_corpus,
     read_scale,
@@ -71,17 +72,13 @@ from aiayn.spec.system import (
 from aiayn.wings import load, present_stages
 from paper_tables.frame import Translations
 
-TRAIN_SPLIT = "train"  # of a data-bin
-REQUEST_NAME, RUNS_NAME = (
-    "asked.json",
-    "runs",
-)  # of a pack: the config that was asked for, the folder of runs
+TRAIN_SPLIT = "train"  # the name of a data-bin's split
+REQUEST_NAME = "asked.json"  # in a pack: the config of its scale
+RUNS_NAME = "runs"  # in a pack: the folder of runs
 
 
 class RecordFault(NamedTuple):
-    """Why numbers of a record are left out: the record, what is wrong with it, and the next
-    step.
-    """
+    """The reason why numbers of a record are left out: its path, what is wrong, the next step."""
 
     path: Path
     message: str
@@ -89,16 +86,17 @@ class RecordFault(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The whole message: place, what is wrong, next step."""
+        """The whole message: path, what is wrong, next step."""
         return f"{self.path}: {self.message}; {self.next_step}"
 
 
 class ScaleResults(msgspec.Struct, frozen=True, kw_only=True):
-    """An experiment at a scale, and what is recorded of it; `train_by_key` has only trainings under
-    the present spec.
+    """A scale's experiment and the records of it.
 
-    The experiment's systems include the scale's overrides, so a training of another length or
-    precision is outdated.
+    `train_by_key` has only trainings under the present spec. The experiment's systems include the
+    scale's overrides, so a training of another length or precision is outdated. `translations` are
+    those that a table shows sentence by sentence. `record_by_stage` has the records of the wings'
+    stages by verb.
     """
 
     experiment: Experiment
@@ -106,22 +104,22 @@ class ScaleResults(msgspec.Struct, frozen=True, kw_only=True):
     train_by_key: dict[TrainingKey, TrainRecord]
     state_by_key: dict[TrainingKey, RunState]
     baseline_records: list[BaselineRecords]
-    binarized_by_corpus: dict[str, BinarizedCorpus]  # those of the data-bins that there are
+    binarized_by_corpus: dict[str, BinarizedCorpus]
     hardware: HardwareSpec
-    translations: dict[Evaluation, Translations]  # of those shown sentence by sentence
-    record_by_stage: dict[str, Record]  # of wings' stages, by verb
+    translations: dict[Evaluation, Translations]
+    record_by_stage: dict[str, Record]
 
 
 def gather_results(
     scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_folder: Path = CONFIG_FOLDER
 ) -> ScaleResults:
-    """Read everything; with `so_far` records may be missing, else every one must exist.
+    """Read the records of a scale; all of them must exist unless `so_far`.
 
     Raises:
-        TableError: naming the first missing record, or a training under another spec (unless
-        `so_far`).
-        RecordError: if a record is torn, or of another run than its training (the latter unless
-        `so_far`).
+        TableError: naming the first missing record, or a training under another spec (neither with
+            `so_far`).
+        RecordError: if a record is torn, or belongs to another run than its training (the latter
+            not with `so_far`).
     """
     experiment = read_experiment(scale, config_folder)
     required = [] if so_far else experiment.records(results_folder)
@@ -150,14 +148,8 @@ def gather_results(
         raise TableError(
             f"{outdated.run}: {outdated.reason}, or make tables without it: `aiayn tables --so-far`"
         )
-    return _gather(
-        experiment,
-        found,
-        state_by_key,
-        dict.fromkeys(keys, results_folder),
-        [results_folder],
-        so_far=so_far,
-    )
+    folder_by_key = dict.fromkeys(keys, results_folder)
+    return _gather(experiment, found, state_by_key, folder_by_key, [results_folder], so_far=so_far)
 
 
 def _gather(
@@ -171,16 +163,14 @@ def _gather(
     config_folder: Path = CONFIG_FOLDER,
     faults: dict[Evaluation, RecordFault] | None = None,
 ) -> ScaleResults:
-    """Read what belongs to trainings that were `found`, and the first record of the folders of what
-    belongs to none.
+    """Read the records that belong to the `found` trainings, then those that belong to none.
 
-    With `faults` scores whose translations are not beside them are left out, and noted there.
+    The latter are read from the first of `folders` that has them. With `faults`, scores whose
+    translations are not next to them are left out, and the reason is added to `faults`.
     """
     scale = experiment.scale.scale
     train_by_key = {
-        key: found[key]
-        for key in state_by_key
-        if state_by_key[key].status == "finished" and key in found
+        key: train for key, train in found.items() if state_by_key[key].status == "finished"
     }
 
     def is_trusted(evaluation: Evaluation, scores: ScoreRecords) -> bool:
@@ -194,35 +184,34 @@ def _gather(
 
     place = (train_by_key, folder_by_key, scale)
     scores = collect_scores(experiment.evaluations, *place, so_far=so_far, is_trusted=is_trusted)
-    shown = [one for one in shown_evaluations(experiment.evaluations) if one not in (faults or {})]
-    baseline_paths = [
-        baselines_record(folder, scale, *one) for folder in folders for one in experiment.baselines
+    shown = [
+        evaluation
+        for evaluation in shown_evaluations(experiment.evaluations)
+        if evaluation not in (faults or {})
     ]
-    binarized_paths = [
-        (name, corpus_record(folder, scale, "binarize", name))
-        for folder in reversed(folders)
-        for name in experiment.corpora
-    ]
-    record_by_stage = {}
-    for stage in present_stages():
-        paths = (scale_record(folder, scale, stage.verb) for folder in folders)
-        if path := next((path for path in paths if path.exists()), None):
-            record_by_stage[stage.verb] = read_record(path, load(stage.record))
+    baseline_records = []
+    binarized_by_corpus: dict[str, BinarizedCorpus] = {}
+    record_by_stage: dict[str, Record] = {}
+    for folder in folders:
+        for baseline in experiment.baselines:
+            path = baselines_record(folder, scale, *baseline)
+            if path.exists() or not so_far:
+                baseline_records.append(read_record(path, BaselineRecords))
+        for corpus in experiment.corpora:
+            path = corpus_record(folder, scale, "binarize", corpus)
+            if corpus not in binarized_by_corpus and path.exists():
+                binarized_by_corpus[corpus] = read_record(path, BinarizedCorpus)
+        for stage in present_stages():
+            path = scale_record(folder, scale, stage.verb)
+            if stage.verb not in record_by_stage and path.exists():
+                record_by_stage[stage.verb] = read_record(path, load(stage.record))
     return ScaleResults(
         experiment=experiment,
         scores=scores,
         train_by_key=train_by_key,
         state_by_key=state_by_key,
-        baseline_records=[
-            read_record(path, BaselineRecords)
-            for path in baseline_paths
-            if path.exists() or not so_far
-        ],
-        binarized_by_corpus={
-            name: read_record(path, BinarizedCorpus)
-            for name, path in binarized_paths
-            if path.exists()
-        },
+        baseline_records=baseline_records,
+        binarized_by_corpus=binarized_by_corpus,
         hardware=read_hardware(config_folder / "hardware.yaml"),
         translations=read_translations(shown, *place, so_far=so_far),
         record_by_stage=record_by_stage,
@@ -237,12 +226,13 @@ def read_translations(
     *,
     so_far: bool,
 ) -> dict[Evaluation, Translations]:
-    """Return the translations by evaluation; `so_far` leaves out what is missing or of another run
-    than its training.
+    """Return the translations by evaluation.
+
+    `so_far` leaves out translations that are missing or belong to another run than the training.
 
     Raises:
-        RecordError: if a record or its text is missing or of another run (unless `so_far`), or
-        torn.
+        RecordError: if a record or its text is missing or belongs to another run (neither with
+            `so_far`), or is torn.
     """
     translations = {}
     for evaluation in evaluations:
@@ -251,14 +241,13 @@ def read_translations(
             path = evaluation_record(folder_by_key[key], scale, "decode", evaluation)
             record = read_of_run(path, Hypotheses, train_by_key.get(key), so_far=so_far)
             if record is not None:
-                translations[evaluation] = Translations(
-                    _read_text(path.with_suffix(".txt"), record), record.signature
-                )
+                lines = _read_text(path.with_suffix(".txt"), record)
+                translations[evaluation] = Translations(lines, record.signature)
     return translations
 
 
 def _read_text(path: Path, record: Hypotheses) -> tuple[str, ...]:
-    """Return the lines of a record of decode, from the file beside it, plain or packed."""
+    """Return the lines that a record of decode describes, from `path`, plain or packed."""
     found_path = find_packed(path)
     content = b""
     if found_path is not None:
@@ -287,28 +276,32 @@ def gather_from_records(
     """Read the records of a scale below one or several results folders; missing ones are allowed.
 
     Raises:
-        RecordError: if a record is torn or of another training than its path names, or if two
-            folders hold different runs of one training.
+        RecordError: if a record is torn or belongs to another training than its path names, or if
+            two folders hold different runs of one training.
         ConfigError: if a corpus or a system has no file.
     """
     trained, folder_by_key = _read_trainings(scale, results_folders)
     found = {key: train for key, train in trained.items() if train.seed < FIRST_PROBE_SEED}
     request, trainings = _read_request(scale, results_folders, found, config_folder)
-    keys = [training.key for training in trainings]
     experiment = expand(request, config_folder, trainings)
-    experiment = msgspec.structs.replace(experiment, system_by_name=_as_trained(experiment, found))
-    state_by_key = {
-        key: _state(key, found.get(key), experiment.system_by_name[key[1]]) for key in keys
-    }
+    systems = _as_trained(experiment, found)
+    experiment = msgspec.structs.replace(experiment, system_by_name=systems)
+    state_by_key: dict[TrainingKey, RunState] = {}
+    for key in (training.key for training in trainings):
+        spec = systems[key[1]].training
+        state_by_key[key] = RunState(
+            status="missing", run="", update=0, updates=spec.updates, reason="no record of it"
+        )
+        if key in found:
+            state_by_key[key] = find_run_state(
+                *key, training=spec, train=found[key], runs_folder=Path()
+            )
     faults = []
     for key, train in trained.items():
         if key not in found:
-            message = (
-                f"seed {train.seed} is a probe's, by which a scale was chosen, and stands in no"
-                " table"
-            )
+            message = f"seed {train.seed} was a probe for choosing a scale, and enters no table"
             next_step = "train it with a seed of the tables"
-        elif key not in keys:
+        elif key not in state_by_key:
             message = (
                 f"no table of scale {scale} asks for {train.system} on {train.corpus}, seed"
                 f" {train.seed}"
@@ -326,7 +319,7 @@ def gather_from_records(
     text_faults: dict[Evaluation, RecordFault] = {}
     results = _gather(
         experiment,
-        found,
+        {key: found[key] for key in state_by_key if key in found},
         state_by_key,
         folder_by_key,
         results_folders,
@@ -338,56 +331,48 @@ def gather_from_records(
 
 
 def text_fault(decode_path: Path, scores: ScoreRecords) -> RecordFault | None:
-    """Return why scores are not of the translations beside a record of decode; None if they are."""
+    """Return why scores do not belong to the translations next to a record of decode, or None."""
     found_path = find_packed(decode_path.with_suffix(".txt"))
     next_step = "score these translations again (`aiayn score`), or restore those that were scored"
     if found_path is None:
         missing = decode_path.with_suffix(".txt")
-        return RecordFault(
-            decode_path,
-            f"no {missing.name} beside it, so that its scores cannot be checked",
-            next_step,
-        )
+        message = f"no {missing.name} next to it, so that its scores cannot be checked"
+        return RecordFault(decode_path, message, next_step)
     try:
         sha256 = unpacked_sha256(found_path)
     except UNPACK_ERRORS as error:
-        return RecordFault(
-            found_path,
-            f"cannot be unpacked ({error}), so that its scores cannot be checked",
-            next_step,
-        )
-    scored = next(
-        (score.hypotheses_sha256 for score in scores.scores if score.hypotheses_sha256 != sha256),
-        sha256,
-    )
-    if scored == sha256:
-        return None
-    return RecordFault(
-        found_path, f"sha256 {sha256}, but the scores are of {scored}: left out", next_step
-    )
+        message = f"cannot be unpacked ({error}), so that its scores cannot be checked"
+        return RecordFault(found_path, message, next_step)
+    for score in scores.scores:
+        if score.hypotheses_sha256 != sha256:
+            message = (
+                f"sha256 {sha256}, but the scores belong to {score.hypotheses_sha256}: left out"
+            )
+            return RecordFault(found_path, message, next_step)
+    return None
 
 
 def _read_trainings(
     scale: str, results_folders: Sequence[Path]
 ) -> tuple[dict[TrainingKey, TrainRecord], dict[TrainingKey, Path]]:
-    """Return the records of training by key, and the folder in which each was found first."""
+    """Return the records of training by key, and the first folder that has each."""
     found: dict[TrainingKey, TrainRecord] = {}
     folder_by_key: dict[TrainingKey, Path] = {}
     for folder in results_folders:
         for path in sorted((folder / scale / "train").glob("*/*/seed*.json")):
             train = read_train_record(path, folder / scale / RUNS_NAME)
             key = (train.corpus, train.system, train.seed)
-            if path.parts[-3:] != (train.corpus, train.system, f"seed{train.seed}.json"):
+            if path != train_record(folder, scale, *key):
                 raise RecordError(
-                    f"{path}: is of {key}, expected the training of its path; delete it or move it"
-                    " back"
+                    f"{path}: records training {key}, expected its path's training; delete it or"
+                    " move it back"
                 )
             if key not in found:
                 found[key], folder_by_key[key] = train, folder
             elif found[key].run != train.run:
                 raise RecordError(
-                    f"{path}: is of run {train.run}, but {folder_by_key[key]} holds"
-                    f" {found[key].run} of the same training; name one of the two folders"
+                    f"{path}: records run {train.run}, but {folder_by_key[key]} has run"
+                    f" {found[key].run} of the same training; leave out one folder"
                 )
     return found, folder_by_key
 
@@ -398,7 +383,7 @@ def _read_request(
     found: Mapping[TrainingKey, TrainRecord],
     config_folder: Path,
 ) -> tuple[ScaleSpec, list[Training]]:
-    """Return the request and its trainings: of one folder its asked.json, else what is there."""
+    """Return the request and its trainings: a single folder's asked.json, else what is there."""
     path = results_folders[0] / scale / REQUEST_NAME
     if len(results_folders) == 1 and path.exists():
         try:
@@ -410,69 +395,68 @@ def _read_request(
                 f"{path}: not the config of a scale ({error}); pack the scale again"
             ) from error
         return request, expand_trainings(request)
-    has_baselines = any(
-        any((folder / scale / "baselines").glob("*/*.json")) for folder in results_folders
-    )
-    request = _request_of_trained(scale, found, config_folder, has_baselines=has_baselines)
-    return request, [
-        one for one in expand_trainings(request) if (one.corpus, one.system, one.seed) in found
+    baselines = [
+        path
+        for folder in results_folders
+        for path in (folder / scale / "baselines").glob("*/*.json")
     ]
+    request = _request_of_trained(scale, found, config_folder)
+    request = msgspec.structs.replace(request, has_baselines=bool(baselines))
+    return request, [training for training in expand_trainings(request) if training.key in found]
 
 
-def _request_of_trained(
-    scale: str, found: Iterable[TrainingKey], config_folder: Path, *, has_baselines: bool
-) -> ScaleSpec:
-    """Return a config for what was trained: each system in the list of its table.
+def _request_of_trained(scale: str, found: Iterable[TrainingKey], config_folder: Path) -> ScaleSpec:
+    """Return a config for the trainings found, with each system in the list of its table.
 
-    A corpus that the scale's own file names is the one of its language pair; else the first of that
-    pair.
+    The corpus of a language pair is the corpus that the scale's own file names, if it was trained
+    on; else the first corpus of that pair.
     """
     default = read_scale(config_folder / f"{scale}.yaml")
-    trained: dict[tuple[str, str], set[int]] = {}
     later = _later_among(found, default, config_folder)
-    for corpus, system, seed in sorted(set(found) - later):
-        trained.setdefault((corpus, system), set()).add(seed)
+    seeds_by_system_by_corpus: dict[str, dict[str, list[int]]] = {}
     later_by_system: dict[str, list[int]] = {}
-    for _, system, seed in sorted(later):
-        later_by_system.setdefault(system, []).append(seed)
-    repeated = repeated_runs()
-    replications = {
-        row: run for row, run in repeated.items() if (run.corpus, run.system) in trained
-    }
-    own_corpora = sorted(
-        {corpus for corpus, _ in trained} - {run.corpus for run in repeated.values()}
-    )
+    for corpus, system, seed in sorted(found):
+        if (corpus, system, seed) in later:
+            later_by_system.setdefault(system, []).append(seed)
+        else:
+            seeds_by_system = seeds_by_system_by_corpus.setdefault(corpus, {})
+            seeds_by_system.setdefault(system, []).append(seed)
+
+    repeated_corpora = {run.corpus for run in repeated_runs().values()}
     corpus_by_pair = {"en-de": default.en_de_corpus, "en-fr": default.en_fr_corpus}
     for pair, name in corpus_by_pair.items():
-        others = [
+        corpora = [
             corpus
-            for corpus in own_corpora
-            if read_corpus(corpus, config_folder).language_pair == pair
+            for corpus in seeds_by_system_by_corpus
+            if corpus not in repeated_corpora
+            and read_corpus(corpus, config_folder).language_pair == pair
         ]
-        corpus_by_pair[pair] = name if name in others or not others else others[0]
-    en_de = [system for corpus, system in trained if corpus == corpus_by_pair["en-de"]]
-    en_fr = [system for corpus, system in trained if corpus == corpus_by_pair["en-fr"]]
-    of_table_2 = {join.system for join in read_cells() if join.table == 2}
+        if corpora and name not in corpora:
+            corpus_by_pair[pair] = corpora[0]
+    en_de = seeds_by_system_by_corpus.get(corpus_by_pair["en-de"], {})
+    en_fr = seeds_by_system_by_corpus.get(corpus_by_pair["en-fr"], {})
+
     known = all_compared()
+    joins = read_cells()
+    systems_of_table_2 = {join.system for join in joins if join.table == 2}
+    table_2 = [system for system in en_de if system in systems_of_table_2]
+    ablations = [
+        join.system
+        for join in joins
+        if join.table == 3 and join.system in en_de and join.system not in systems_of_table_2
+    ]
     architectures = [system for system in known.architectures if system in en_de]
     variants = [
         system
-        for system in en_de
-        if not is_asked_for("en-de", system) and system not in architectures
+        for system in dict.fromkeys((*known.variants, *en_de))
+        if system in en_de and system not in architectures and not is_asked_for("en-de", system)
     ]
-
-    def seeds_of(corpora: Iterable[str], systems: Iterable[str]) -> list[int]:
-        wanted = {(corpus, system) for corpus in corpora for system in systems}
-        return sorted({seed for key, seeds in trained.items() if key in wanted for seed in seeds})
-
-    table_2 = [system for system in en_de if system in of_table_2]
-    ablations = [
-        join.system
-        for join in read_cells()
-        if join.table == 3 and join.system in {*en_de} - of_table_2
-    ]
-    repeated_corpora = [run.corpus for run in replications.values()]
-    repeated_systems = [run.system for run in replications.values()]
+    replication_seeds: dict[str, list[int]] = {}
+    for row, run in repeated_runs().items():
+        seeds = seeds_by_system_by_corpus.get(run.corpus, {}).get(run.system)
+        if seeds is not None:
+            replication_seeds[row] = seeds
+    without_base = [system for system in table_2 if system != REFERENCE_SYSTEM]
     return msgspec.structs.replace(
         default,
         **PLACE,
@@ -481,74 +465,54 @@ def _request_of_trained(
         en_de_systems=table_2,
         en_fr_systems=[system for system in en_fr if is_asked_for("en-fr", system)],
         ablation_systems=list(dict.fromkeys(ablations)),
-        replications=list(replications),
-        variants=[
-            *(name for name in known.variants if name in variants),
-            *sorted(name for name in variants if name not in known.variants),
-        ],
+        replications=list(replication_seeds),
+        variants=variants,
         architectures=architectures,
-        base_seeds=seeds_of([corpus_by_pair["en-de"]], [REFERENCE_SYSTEM]),
-        seeds=sorted(
-            {
-                *seeds_of(
-                    [corpus_by_pair["en-de"]],
-                    [system for system in table_2 if system != REFERENCE_SYSTEM],
-                ),
-                *seeds_of([corpus_by_pair["en-fr"]], en_fr),
-            }
-        ),
-        replication_seeds=seeds_of(repeated_corpora, repeated_systems),
-        ablation_seeds=seeds_of([corpus_by_pair["en-de"]], ablations),
-        variant_seeds=seeds_of([corpus_by_pair["en-de"]], [*variants, *architectures]),
+        base_seeds=_seeds_of(en_de, [REFERENCE_SYSTEM]),
+        seeds=sorted({*_seeds_of(en_de, without_base), *_seeds_of(en_fr, en_fr)}),
+        replication_seeds=_seeds_of(replication_seeds, replication_seeds),
+        ablation_seeds=_seeds_of(en_de, ablations),
+        variant_seeds=_seeds_of(en_de, [*variants, *architectures]),
         later_seeds=[
             f"{system}:{','.join(map(str, seeds))}" for system, seeds in later_by_system.items()
         ],
-        has_baselines=has_baselines,
         updates=None,
         precision=None,
     )
 
 
+def _seeds_of(seeds_by_name: Mapping[str, Iterable[int]], names: Iterable[str]) -> list[int]:
+    """Return the seeds of these systems, in rising order."""
+    return sorted({seed for name in names for seed in seeds_by_name.get(name, ())})
+
+
 def _later_among(
     found: Iterable[TrainingKey], default: ScaleSpec, config_folder: Path
 ) -> set[TrainingKey]:
-    """Return the trainings that are later seeds: those in the scale's own file, and those that
-    continue a training.
+    """Return the trainings of later seeds: named so by the scale's own file, or continuing another
+    training.
     """
-    keys = set(found)
-    later = {training.key for training in expand_later_trainings(default)} & keys
-    systems = {system for corpus, system, _ in keys if corpus == default.en_de_corpus}
+    systems = {system for corpus, system, _ in found if corpus == default.en_de_corpus}
     continued = {
-        name
-        for name in systems
-        if read_system(name, default.scale, config_folder).begins_from is not None
+        system
+        for system in systems
+        if read_system(system, default.scale, config_folder).begins_from is not None
     }
-    return later | {key for key in keys if key[1] in continued}
+    later = {training.key for training in expand_later_trainings(default)}
+    return {key for key in found if key in later or key[1] in continued}
 
 
 def _as_trained(
     experiment: Experiment, found: Mapping[TrainingKey, TrainRecord]
 ) -> dict[str, SystemSpec]:
-    """Return each system as its first run was trained; one without a run as in its file."""
+    """Return each system as its first run was trained; a system without a run as in its file."""
+    spec_by_system: dict[str, TrainingSpec] = {}
+    for key in sorted(training.key for training in experiment.trainings):
+        spec = read_trained(found[key]) if key in found else None
+        if spec is not None:
+            spec_by_system.setdefault(key[1], spec)
     systems = dict(experiment.system_by_name)
-    for name, system in systems.items():
-        keys = sorted(
-            one.key for one in experiment.trainings if one.system == name and one.key in found
-        )
-        first = next(filter(None, (read_trained(found[key]) for key in keys)), None)
-        if first is not None:
-            training = msgspec.structs.replace(first, device=system.training.device)
-            systems[name] = msgspec.structs.replace(system, training=training)
+    for name, spec in spec_by_system.items():
+        training = msgspec.structs.replace(spec, device=systems[name].training.device)
+        systems[name] = msgspec.structs.replace(systems[name], training=training)
     return systems
-
-
-def _state(key: TrainingKey, train: TrainRecord | None, system: SystemSpec) -> RunState:
-    if train is None:
-        return RunState(
-            status="missing",
-            run="",
-            update=0,
-            updates=system.training.updates,
-            reason="no record of it",
-        )
-    return find_run_state(*key, training=system.training, train=train, runs_folder=Path())

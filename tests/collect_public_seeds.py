@@ -166,7 +166,9 @@ def mlperf_rows(
     stop.
     """
     for (round_name, submitter, system), runs in runs_by_system.items():
-        bleu_by_epoch = [{epoch: bleu for epoch, bleu, _ in run["evaluations"]} for run in runs]
+        bleu_by_epoch = []
+        for run in runs:
+            bleu_by_epoch.append({epoch: bleu for epoch, bleu, _ in run["evaluations"]})
         epoch = max(set.intersection(*map(set, bleu_by_epoch)))
         for run, values in zip(runs, bleu_by_epoch, strict=True):
             yield {

@@ -44,7 +44,7 @@ def row_of(table: Table, beginning: str) -> dict[str, str]:
 
 
 def notes_of(table: Table) -> str:
-    """Return the notes, a line each, the mark before each that explains one."""
+    """Return one line per note, after the mark that it explains."""
     return "\n".join(
         f"[{note.mark}] {note.text}" if note.mark else note.text for note in table.notes
     )

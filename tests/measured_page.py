@@ -132,8 +132,9 @@ def answer(drawn: Contrasts) -> str:
             groups[name] = some
             continue
         for contrast in some:
-            in_bits = [reading for reading in contrast.differing if not reading.startswith("BLEU")]
-            group = FRAGILE if in_bits else IN_BITS if contrast.differing else IN_EVERY_READING
+            group = IN_BITS if contrast.differing else IN_EVERY_READING
+            if any(not reading.startswith("BLEU") for reading in contrast.differing):
+                group = FRAGILE
             groups[group].append(contrast)
     bleu = {
         contrast.row_name: contrast.ours
@@ -203,11 +204,10 @@ def _reach(drawn: Contrasts, metric: str) -> str:
         and contrast.ours
         and contrast.ours.reach
     ]
-    return (
-        f", +- {statistics.median_low(reached):.{3 if metric == BITS_METRIC else 1}f}"
-        if reached
-        else ""
-    )
+    if not reached:
+        return ""
+    decimals = 3 if metric == BITS_METRIC else 1
+    return f", +- {statistics.median_low(reached):.{decimals}f}"
 
 
 def noise(frame: Frame, drawn: Contrasts, ratio: float | None) -> str:
@@ -399,10 +399,10 @@ def readings(drawn: Contrasts) -> str:
 def _reaches_of(some: Sequence[Reading]) -> str:
     """Return the reach of most rows, the least and the largest of several readings."""
     decimals = 3 if some[0].less_is_better else 2
-    found = [
-        statistics.median_low(one.reach for one in reading.estimate_by_row.values())
-        for reading in some
-    ]
+    found = []
+    for reading in some:
+        reaches_of_rows = [estimate.reach for estimate in reading.estimate_by_row.values()]
+        found.append(statistics.median_low(reaches_of_rows))
     return " to ".join(dict.fromkeys(f"{value:.{decimals}f}" for value in (min(found), max(found))))
 
 
@@ -410,12 +410,10 @@ def horizon(frame: Frame) -> str:
     """Return what was predicted for 16,000 updates and what came; what is missing is named."""
     found = long_runs(frame)
     rows = [_horizon_row(contrast) for contrast in compare_at_horizon(found)]
-    missing = [
-        f"{short_name(system)} seed {seed}"
-        for system, seeds in CONFIRMATORY_SEEDS.items()
-        for seed in seeds
-        if seed not in {run.seed for run in found.get(system, [])}
-    ]
+    missing = []
+    for system, seeds in CONFIRMATORY_SEEDS.items():
+        trained = {run.seed for run in found.get(system, [])}
+        missing += [f"{short_name(system)} seed {seed}" for seed in seeds if seed not in trained]
     predicted = ", ".join(
         f"{short_name(system)} {bits:+.2f}" for system, bits in PREDICTED_BITS.items()
     )
@@ -433,7 +431,8 @@ def horizon(frame: Frame) -> str:
         "95 %",
         "best validation",
     )
-    return (table(head, rows) + "\n" if rows else "") + ("\n".join(lines) + "\n" if lines else "")
+    text = table(head, rows) + "\n" if rows else ""
+    return text + "".join(f"{line}\n" for line in lines)
 
 
 def _horizon_row(contrast: HorizonContrast) -> tuple[str, ...]:
@@ -543,7 +542,9 @@ def _short_translations(frame: Frame, pack: Path) -> list[str]:
             return []
         with open_unpacked(path) as lines:
             texts[seed] = [line.decode("utf-8").split() for line in lines]
-    short = {seed: sum(len(words) <= SHORT_WORDS for words in text) for seed, text in texts.items()}
+    short = {}
+    for seed, text in texts.items():
+        short[seed] = sum(len(words) <= SHORT_WORDS for words in text)
     bleu = frame.numbers[key, BLEU_METRIC].value_by_seed
     return [
         f"* **d_model 256, seed 6**, has the bits of seed 5 and {bleu[5] - bleu[6]:.1f} BLEU less:"
@@ -595,9 +596,9 @@ def one_run() -> str:
             sizes = [
                 one.smallest_bits if unit == "bits" else one.smallest_bleu for one in differences
             ]
-            counts = [
-                sum(size > noise.reach(tests) for size in sizes) for tests in (1, len(differences))
-            ]
+            counts = []
+            for tests in (1, len(differences)):
+                counts.append(sum(size > noise.reach(tests) for size in sizes))
             rows.append(
                 (
                     f"{noise.name}, {unit}",

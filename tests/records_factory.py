@@ -63,23 +63,10 @@ PROVENANCE = Provenance(
     created="2026-01-01T00:00:00+00:00",
     input_sha256_by_path={},
 )
-BASE_TRAINING = TrainingSpec(
-    num_layers=3, d_model=64, d_ff=256, num_heads=4, d_k=16, d_v=16, p_drop=0.1, eps_ls=0.1, positions="sinusoidal",
-    architecture="transformer", norm_order="post", norm="layer", norm_epsilon=1e-6, attention="scaled",
-    attention_biases=True, tied_embeddings=True, embeddings="d_model", initialisation="tensor2tensor",
-    p_drop_attention=0.0, p_drop_ffn=0.0,
-    adam_beta_1=0.9, adam_beta_2=0.98, adam_epsilon=1e-9, clip_norm=0.0, schedule="equation_3", warmup_steps=400,
-    peak_learning_rate=None, initial_learning_rate=None, updates=3000, max_tokens_per_batch=1000, batches_per_update=1,
-    save_interval_updates=100, patience_epochs=None, device="auto", precision="fp32",
-)  # fmt: skip
-PAPER_TRAINING = msgspec.structs.replace(
-    BASE_TRAINING, num_layers=6, d_model=512, d_ff=2048, num_heads=8, d_k=64, d_v=64, warmup_steps=4000,
-    updates=100_000, max_tokens_per_batch=3125, batches_per_update=8,
-)  # fmt: skip
-DECODING = DecodingSpec(
-    beam_size=4, length_penalty_alpha=0.6, length_penalty_form="len", stop="fairseq", max_length_per_source_token=1.0,
-    max_extra_tokens=50,
-)  # fmt: skip
+VALUES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+BASE_TRAINING = msgspec.convert(VALUES["base_training"], TrainingSpec)
+PAPER_TRAINING = msgspec.structs.replace(BASE_TRAINING, **VALUES["paper_training"])
+DECODING = msgspec.convert(VALUES["decoding"], DecodingSpec)
 TRAINING_BY_SYSTEM = {
     "base": BASE_TRAINING,
     "big": msgspec.structs.replace(BASE_TRAINING, d_model=128, d_ff=512, num_heads=8, p_drop=0.3),
@@ -92,7 +79,8 @@ TRAINING_BY_SYSTEM = {
         BASE_TRAINING, num_layers=4, d_model=128, d_k=32, d_v=32, p_drop=0.3
     ),
 }
-CPU = Hardware(device="cpu", cpu="a CPU", gpu="", num_gpus=0, num_ranks=1, threads_per_rank=1)
+CPU = msgspec.convert(VALUES["cpu"], Hardware)
+EIGHT_P100 = msgspec.convert(VALUES["eight_p100"], Hardware)
 BINARIZED = BinarizedCorpus(
     provenance=PROVENANCE, corpus="demo_en_de", folder=Path("data-bin"), source_language="en", target_language="de",
     dictionary_sha256_by_language={}, digest="", vocabulary_size_by_language={}, num_pairs_by_split={},
@@ -105,14 +93,6 @@ TRAINED = TrainRecord(
 )  # fmt: skip
 UNMETERED = Energy(joules=None, reason="NVML: Not Supported")  # a P100 has no counter
 PREDICTION = Prediction(hours=0.05, basis="at 30% of 1 CPU core")
-EIGHT_P100 = Hardware(
-    device="cuda",
-    cpu="a CPU",
-    gpu="Tesla P100-SXM2-16GB",
-    num_gpus=8,
-    num_ranks=8,
-    threads_per_rank=1,
-)
 
 
 @dataclass(frozen=True)
@@ -146,23 +126,11 @@ def make_site(folder: Path, scale: str = "demo", **changes: object) -> Site:
     for name, training in TRAINING_BY_SYSTEM.items():
         system = SystemSpec(name=name, description="a system", training=training, decoding=DECODING)
         _write_yaml(system, config_folder / "systems" / scale / f"{name}.yaml")
-    values: dict[str, object] = {
+    values: dict[str, object] = VALUES["scale"] | {
         "scale": scale,
         "runs_folder": str(folder / "runs"),
         "en_de_corpus": corpus_by_pair["en-de"],
         "en_fr_corpus": corpus_by_pair["en-fr"],
-        "en_de_systems": ["base", "big"],
-        "en_fr_systems": ["base", "big_enfr"],
-        "ablation_systems": ["table3_c_n2"],
-        "replications": [],
-        "variants": [],
-        "architectures": [],
-        "variant_seeds": [1],
-        "seeds": [1, 2],
-        "ablation_seeds": [1],
-        "has_baselines": True,
-        "has_layer_timing": True,
-        "cluster": "local",
     }
     return Site(msgspec.convert(values | changes, ScaleSpec), config_folder, folder / "results")
 
@@ -313,18 +281,17 @@ def write_baselines(site: Site, corpus: str, testset: str, value: float = 8.25) 
     """Write the baselines of a corpus: the later named, the worse."""
     names = ("nearest", "dictionary", "copy", "untrained")
     metrics = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_sacre_13a")
-    scores = {
-        name: [
+    scores: dict[str, list[ScoreRecord]] = {}
+    for rank, name in enumerate(names, start=1):
+        scores[name] = [
             ScoreRecord(
                 metric=metric,
-                value=value / (index + 1),
+                value=value / rank,
                 signature=f"case:mixed|of:{metric}",
                 hypotheses_sha256="e" * 64,
             )
             for metric in metrics
         ]
-        for index, name in enumerate(names)
-    }
     record = BaselineRecords(
         provenance=PROVENANCE, corpus=corpus, testset=testset, scores_by_baseline=scores
     )
@@ -400,17 +367,11 @@ def write_everything(site: Site, *, base_bleu: float = 70.0, hardware: Hardware 
         write_training(site, training.corpus, training.system, training.seed, hardware=hardware)
     for evaluation in site.experiment.evaluations:
         value = base_bleu + evaluation.seed / 10
-        metrics = {
-            "bleu_tok_compound_split": value,
-            "bleu_tok_moses": value,
-            "bleu_sacre_13a": value - 1,
-        }
-        metrics["bleu_as_given"] = value
-        write_scores(
-            site,
-            evaluation,
-            metrics | ({"ppl_per_subword": 1.5} if evaluation.has_perplexity else {}),
-        )
+        names = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_as_given")
+        metrics = dict.fromkeys(names, value) | {"bleu_sacre_13a": value - 1}
+        if evaluation.has_perplexity:
+            metrics["ppl_per_subword"] = 1.5
+        write_scores(site, evaluation, metrics)
     for name, corpus in site.experiment.corpora.items():
         write_binarized(site, name, corpus.target_language)
     for name, testset in site.experiment.baselines:
@@ -419,9 +380,7 @@ def write_everything(site: Site, *, base_bleu: float = 70.0, hardware: Hardware 
 
 
 def write_config(site: Site) -> None:
-    """Write the scale's own file and the hardware's beside systems and corpora: `tables
-    --from-logs` reads both.
-    """
+    """Write the files of the scale and the hardware, which `tables --from-logs` reads."""
     path = site.config_folder / f"{site.scale.scale}.yaml"
     _write_yaml(site.scale, path)
     shutil.copy2(CONFIG_FOLDER / "hardware.yaml", site.config_folder)
@@ -493,13 +452,11 @@ def write_translations(
 def write_raw(site: Site, name: str, corpus: CorpusSpec) -> None:
     """Write the record of fetch: two lines a test set."""
     languages = (corpus.source_language, corpus.target_language)
-    pair_by_split = {
-        testset: TextPair(
-            path_by_language=dict.fromkeys(languages, "x"),
-            num_lines=2,
-            sha256_by_language={language: language * 32 for language in languages},
-        )
-        for testset in corpus.testsets
-    }
+    pair = TextPair(
+        path_by_language=dict.fromkeys(languages, "x"),
+        num_lines=2,
+        sha256_by_language={language: language * 32 for language in languages},
+    )
+    pair_by_split = dict.fromkeys(corpus.testsets, pair)
     record = RawCorpus(provenance=PROVENANCE, corpus=name, pair_by_split=pair_by_split)
     write_record(record, corpus_record(site.results_folder, site.scale.scale, "fetch", name))

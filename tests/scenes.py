@@ -220,9 +220,7 @@ def write_lines(lines: list[str], path: Path) -> Path:
 
 
 def make_forms(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make references, translations beside them as plain text and in each other form, and a log of
-    fairseq-generate.
-    """
+    """Make references, translations in plain text and every other form, and a fairseq-generate log."""
     files = {
         "references": PLAIN,
         "plain": OTHER,
@@ -269,7 +267,7 @@ def make_odd_logs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_doctor_folders(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make folders that the doctor is asked about."""
+    """Make folders for the doctor."""
     pytest.importorskip("tests.doctor.folders").write_folders()  # of a wing, which may be absent
 
 

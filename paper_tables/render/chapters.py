@@ -1,4 +1,4 @@
-"""Gives the chapters of the page, and the place of each table and figure in them."""
+"""Defines the chapters of the page, and finds the place of each table and figure in them."""
 
 from typing import NamedTuple
 
@@ -24,28 +24,29 @@ CHAPTERS = (
 )
 _INDEX_BY_CHAPTER = {chapter.name: index for index, chapter in enumerate(CHAPTERS)}
 
-# Chapter and place of each table of the core; wings register those of theirs between them
-# (`analysis/<wing>/wing.py`).
-CORE_PLACES = {
-    "table2": ("results", 10),
-    "replications": ("results", 30),
-    "baselines": ("results", 50),
-    "verdicts": ("results", 60),
-    "table3": ("variations", 10),
-    "runs": ("trainings", 20),
-    "logs": ("trainings", 30),
-    "table4": ("printed", 10),
-}
+TABLES = "paper_tables.tables"
+# Name, function, chapter and place of each table of the core. Wings register theirs in the same way
+# in `analysis/<wing>/wing.py`, with places in between.
+CORE_TABLES = (
+    WingTable("table2", f"{TABLES}.table2:lay_out_table2", "results", 10, is_always_packed=True),
+    WingTable("replications", f"{TABLES}.verdicts:lay_out_replications", "results", 30),
+    WingTable("baselines", f"{TABLES}.further:lay_out_baselines", "results", 50),
+    WingTable("verdicts", f"{TABLES}.verdicts:lay_out_verdicts", "results", 60),
+    WingTable("table3", f"{TABLES}.table3:lay_out_table3", "variations", 10, is_always_packed=True),
+    WingTable("runs", f"{TABLES}.further:lay_out_runs", "trainings", 20),
+    WingTable("table4", f"{TABLES}.further:lay_out_table4", "printed", 10),
+)
+LOGS_TABLE = "logs"  # is laid out on pages of logs only
+LOGS_PLACE = ("trainings", 30)
 
 
-class Place(NamedTuple):
-    """The order on the page: the index of a chapter, then a number within the chapter."""
-
-    chapter: int
-    place: int
+Place = tuple[int, int]  # the index of a chapter, then a number within the chapter
+FURTHER: Place = (len(CHAPTERS) - 1, 0)
 
 
-FURTHER = Place(len(CHAPTERS) - 1, 0)
+def scale_tables() -> tuple[WingTable, ...]:
+    """Return the tables of a scale, those of the core first."""
+    return (*CORE_TABLES, *wing_tables())
 
 
 def place_of_table(name: str) -> Place:
@@ -54,17 +55,15 @@ def place_of_table(name: str) -> Place:
     Raises:
         ConfigError: if a wing names an unknown chapter.
     """
-    registered = {table.name: _place(table) for table in wing_tables()}
-    core = {
-        table: Place(_INDEX_BY_CHAPTER[chapter], place)
-        for table, (chapter, place) in CORE_PLACES.items()
-    }
-    return (registered | core).get(name, FURTHER)
+    if name == LOGS_TABLE:
+        chapter, place = LOGS_PLACE
+        return _INDEX_BY_CHAPTER[chapter], place
+    tables = (table for table in scale_tables() if table.name == name)
+    return next(map(_place, tables), FURTHER)
 
 
 def place_of_figure(name: str) -> Place:
-    """Return the place of a figure: the registered one with the longest name that the figure's name
-    begins with.
+    """Return the place of the registered figure whose name is the longest beginning of `name`.
 
     Raises:
         ConfigError: if a wing names an unknown chapter.
@@ -79,4 +78,4 @@ def _place(registered: WingTable | WingFigure) -> Place:
             f"{PACKAGE}: a wing places {registered.name} in chapter {registered.chapter!r},"
             f" expected one of {', '.join(_INDEX_BY_CHAPTER)}; correct its wing.py"
         )
-    return Place(_INDEX_BY_CHAPTER[registered.chapter], registered.place)
+    return _INDEX_BY_CHAPTER[registered.chapter], registered.place

@@ -1,6 +1,4 @@
-"""Draws the figures that the wings register, in the order of the page, and writes them into a
-folder.
-"""
+"""Draws the figures that the wings register into a folder, in the order of the page."""
 
 import importlib
 import logging
@@ -9,15 +7,13 @@ from typing import Any, Literal
 
 from aiayn.wings import present_wings, registered
 from paper_tables.render.chapters import place_of_figure
-from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure, read_drawn
+from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure
 
 logger = logging.getLogger(__name__)
 
 
 def has_figures() -> bool:
-    """Return whether the extra `figures` is installed: Altair, and vl-convert, which draws without
-    a browser.
-    """
+    """Return whether the extra `figures` is installed: Altair and vl-convert."""
     try:
         for name in ("altair", "vl_convert"):
             importlib.import_module(name)
@@ -29,13 +25,12 @@ def has_figures() -> bool:
 def draw_figures(
     kind: Literal["scale_figures", "logs_figures"], folder: Path, *arguments: Any
 ) -> list[DrawnFigure] | None:
-    """Let the wings draw the figures of this kind into `folder`; return them in the order of the
-    page.
+    """Let the wings draw the figures of this kind into `folder`; return them in the page's order.
 
-    The arguments are those of `aiayn.wings.Wing.scale_figures` or `logs_figures`. The list is empty
-    if no wing draws. Without the extra `figures` the result is None, and a line is logged.
+    `aiayn.wings.Wing.scale_figures` and `logs_figures` document the arguments. The list is empty if
+    no wing draws. Without the extra `figures` the result is None, and a line is logged.
     """
-    folder.mkdir(parents=True, exist_ok=True)  # rule tables declares it, also if nothing is drawn
+    folder.mkdir(parents=True, exist_ok=True)  # an output of rule tables, even if nothing is drawn
     if not any(getattr(wing, kind) for wing in present_wings().values()):
         return []
     if not has_figures():
@@ -45,5 +40,4 @@ def draw_figures(
 
     figures = [figure for make in registered(kind) for figure in make(*arguments)]
     figures.sort(key=lambda drawable: place_of_figure(drawable[0].name))
-    write_figures(figures, folder)
-    return read_drawn(folder)
+    return write_figures(figures, folder)

@@ -1,13 +1,25 @@
-"""Defines a figure and the style of all; writes the frame as TSV, the chart as SVG, HTML, PNG or
-PDF.
+"""Turns a figure and its frame into files: TSV of the frame; SVG, HTML, PNG or PDF of the chart.
 
 Every figure is about 420 px wide, so that it is legible on a phone and in a column of print.
-Colours are Okabe and Ito's, which colour-blind readers can distinguish; no figure distinguishes by
-colour alone where words can.
+Colours are Okabe and Ito's, which colour-blind readers can distinguish; words distinguish what
+they can, next to the colours.
 
-Text and axes have the one colour INK. A written SVG has `currentColor` instead and has no
-background: it is dark on a light page and light on a dark one, alone or within a page. PNG and PDF,
-which cannot adapt, are dark on white.
+Text and axes have the colour INK. A written SVG has `currentColor` instead and no background: it is
+dark on a light page and light on a dark page, also within a page. PNG and PDF cannot adapt: they
+are dark on white.
+
+A new figure is a `Figure` and a function that makes its frame:
+
+    SECONDS = Figure(
+        name="seconds",
+        title="Wall seconds",
+        caption="How long each training took.",
+        draw=lambda frame: alt.Chart(frame).mark_bar().encode(x="seconds:Q", y="run:N"),
+        describe=lambda frame: f"Bars of {len(frame)} trainings.",
+    )
+
+A wing registers its name and place as a `WingFigure`, and returns `(SECONDS, make_frame)` from the
+function that its `wing.py` names for this kind of figures.
 """
 
 import html
@@ -25,18 +37,18 @@ import vl_convert
 from aiayn.errors import AiaynError
 from aiayn.provenance import replace_on_success
 from paper_tables.latex import escape_latex
-from paper_tables.render.drawn import INDEX_NAME
+from paper_tables.render.drawn import INDEX_NAME, DrawnFigure
 
 INK = "#1d2733"
 # Okabe and Ito (2008), without black and yellow, which vanish on a dark and on a light page.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 OURS, PRINTED, WARNING = PALETTE[0], INK, PALETTE[1]
-FAINT = 0.55  # opacity of secondary text
-WIDTH = 350  # of a plot without its axis; with it about 420
+FAINT = 0.55  # opacity of less important text
+WIDTH = 350  # of a plot without its axis; with the axis about 420
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
-PIXELS_PER_UNIT = 2  # of a PNG
+PIXELS_PER_UNIT = 2  # pixels of a PNG per unit
 ROW_HEIGHT = 17
-LABEL_WIDTH = 128  # of the names left of a plot
+LABEL_WIDTH = 128  # width of the names to the left of a plot
 OURS_NAME, PRINTED_NAME = "ours", "printed"
 SIGNED = "datum.value > 0 ? '+' + format(datum.value, '~g') : format(datum.value, '~g')"
 ADAPTING_STYLE = (
@@ -57,9 +69,7 @@ FORMATS: tuple[Format, ...] = ("svg", "pdf")
 
 
 class FigureError(AiaynError):
-    """A figure cannot be drawn from the available data; the message is a sentence for the reader of
-    the page.
-    """
+    """A figure cannot be drawn from the available data; the page shows the message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +89,7 @@ class Figure:
         """Return the chart of a frame, with its alternative text.
 
         Raises:
-            FigureError: if the frame has no line, or holds nothing that can be drawn.
+            FigureError: if the frame is empty, or has nothing that can be drawn.
         """
         if frame.empty:
             raise FigureError(f"{self.title}: there is nothing to draw yet.")
@@ -94,7 +104,7 @@ Drawable = tuple[Figure, Callable[[], pd.DataFrame]]
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    """Return a chart as Vega-Lite, in the one style; frames of any length go whole into it."""
+    """Return a chart as Vega-Lite in the style of all figures, with its whole frame."""
     with alt.data_transformers.enable("default", max_rows=None):
         values: dict[str, Any] = chart.to_dict(validate=False)  # each part was, when it was made
     values["config"] = _style()
@@ -158,16 +168,14 @@ def _style() -> dict[str, Any]:
 
 
 def axis_of_names(width: int) -> alt.Axis:
-    """Return the axis of names left of a plot, of one width for all plots of a figure."""
+    """Return the axis of names to the left of a plot; all plots of a figure have the same width."""
     return alt.Axis(
         domain=False, ticks=False, labelPadding=8, grid=False, minExtent=width, maxExtent=width
     )
 
 
 def round_ticks(low: float, high: float) -> list[float]:
-    """Return round numbers between two positive ones, as many as a small logarithmic axis can
-    name.
-    """
+    """Return at most 6 round numbers between two positive numbers, for a logarithmic axis."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3), (1,)):
         ticks = [
@@ -182,22 +190,19 @@ def round_ticks(low: float, high: float) -> list[float]:
 
 
 def render_svg(values: dict[str, Any]) -> str:
-    """Return a specification as SVG: one `svg` element of class `figure`, to be a file or a part of
-    a page.
-    """
+    """Return a specification as an `svg` element of class `figure`, for a file or within a page."""
     svg: str = vl_convert.vegalite_to_svg(values)
     head, _, rest = svg.partition(">")
     description = html.escape(values.get("description", ""))
     head = head.replace('class="marks"', f'class="figure" role="img" aria-label="{description}"')
-    shorter = _LONG_FRACTION.sub(
-        r"\1", rest
-    )  # hundredths of a pixel, and of what an opacity can show
+    shorter = _LONG_FRACTION.sub(r"\1", rest)  # to hundredths of a pixel or of an opacity
     return head + ">" + ADAPTING_STYLE + shorter.replace(INK, "currentColor")
 
 
 def _with_own_ids(svg: str, name: str) -> str:
-    """Return SVG whose clips are numbered from 0 and named for the figure: Vega counts on over a
-    process's charts.
+    """Return SVG with clips named after the figure and numbered from 0.
+
+    Vega numbers them through all charts of a process, so the same chart would give other bytes.
     """
     number_by_id = {clip: number for number, clip in enumerate(re.findall(r'id="(clip\d+)"', svg))}
     return re.sub(
@@ -206,16 +211,14 @@ def _with_own_ids(svg: str, name: str) -> str:
 
 
 def render_html(values: dict[str, Any]) -> str:
-    """Return a page with the chart that a reader can point at; its scripts are in it, and nothing
-    is loaded.
-    """
+    """Return a page with an interactive chart. It contains its scripts and loads nothing."""
     adapting = _with_ink(values, "currentColor")
     page: str = vl_convert.vegalite_to_html(adapting, bundle=True, renderer="svg")
     return page.replace("</head>", PAGE_STYLE + "</head>", 1)
 
 
 def _with_ink(value: Any, ink: str) -> Any:
-    """Return a specification in which INK is another colour."""
+    """Return a specification with INK replaced by another colour."""
     if isinstance(value, dict):
         return {key: _with_ink(entry, ink) for key, entry in value.items()}
     if isinstance(value, list):
@@ -233,8 +236,8 @@ def write_figure(
 ) -> list[Path]:
     """Write `<name>.tsv`, the frame, and the chart in each format; return the paths of the charts.
 
-    Without `with_frame` the frame is not written, as it lies there already. Nothing is written if
-    it cannot be drawn.
+    `with_frame=False` leaves out the frame, for a folder that has it already. If the figure cannot
+    be drawn, nothing is written.
 
     Raises:
         FigureError: as `Figure.chart`.
@@ -263,36 +266,36 @@ def _write(content: bytes, path: Path) -> None:
         partial_path.write_bytes(content)
 
 
-def write_figures(figures: Iterable[Drawable], folder: Path) -> None:
-    r"""Write every figure that there is, and `figures.tsv`: title, caption, alternative text, or
-    why there is none.
+def write_figures(figures: Iterable[Drawable], folder: Path) -> list[DrawnFigure]:
+    r"""Write the figures and `figures.tsv`, a line per figure with its captions or a reason.
 
-    A PDF comes with a `.tex` to be \input. Files of an earlier call for a figure that is now absent
-    are removed.
+    A PDF comes with a `.tex` to be \input. If a figure cannot be drawn, the reason is returned in
+    place of its SVG, and files of an earlier call are removed.
     """
-    lines = []
+    lines, drawn = [], []
     for figure, make in figures:
-        text = reason = ""
+        text = reason = svg = ""
         try:
             frame = make()
-            write_figure(figure, frame, folder, FORMATS)
-            with replace_on_success(folder / f"{figure.name}.tex") as partial_path:
-                partial_path.write_text(render_latex_figure(figure), encoding="utf-8", newline="\n")
+            paths = write_figure(figure, frame, folder, FORMATS)
+            _write(render_latex_figure(figure).encode(), folder / f"{figure.name}.tex")
+            svg = paths[FORMATS.index("svg")].read_text(encoding="utf-8")
             text = figure.describe(frame)
         except FigureError as error:
             for suffix in ("tsv", "tex", *FORMATS):
                 (folder / f"{figure.name}.{suffix}").unlink(missing_ok=True)
             reason = str(error)
-        lines.append((figure.name, figure.title, figure.caption, text, reason))
-    with replace_on_success(folder / INDEX_NAME) as partial_path:
-        index = pd.DataFrame(lines, columns=list(INDEX_COLUMNS))
-        index.to_csv(partial_path, sep="\t", index=False, lineterminator="\n", encoding="utf-8")
+        names = (figure.name, figure.title, figure.caption)
+        lines.append((*names, text, reason))
+        drawn.append(DrawnFigure(*names, reason, svg, folder.name))
+    index = pd.DataFrame(lines, columns=list(INDEX_COLUMNS))
+    text = index.to_csv(sep="\t", index=False, lineterminator="\n")
+    _write(text.encode(), folder / INDEX_NAME)
+    return drawn
 
 
 def render_latex_figure(figure: Figure) -> str:
-    r"""Return a `figure` environment around a PDF, to be \input: \graphicspath names the PDF's
-    folder.
-    """
+    r"""Return a `figure` environment to be \input, with a PDF from a folder in \graphicspath."""
     return "\n".join(
         (
             r"% needs \usepackage{graphicx} and \graphicspath{{<this folder>/}}",

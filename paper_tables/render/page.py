@@ -112,7 +112,7 @@ footer { border-top: 1px solid var(--line); margin-top: 2.5rem; padding-top: .8r
   .scroll { overflow: visible; border: 0; } table { font-size: 7.5pt; } th, td { padding: .15rem .3rem; }
   th[scope=row] { position: static; } button.from { text-decoration: none; }
   tr, figure, .glance > div { break-inside: avoid; } h2, h3, thead { break-after: avoid; }
-  .figures { display: block; } /* a grid would leave its heading alone on the page before */
+  .figures { display: block; } /* a grid would separate its heading from it at the end of a page */
   .figures > figure { display: inline-block; width: 48%; margin-right: 1%; vertical-align: top; }
 }
 """.strip()
@@ -125,11 +125,11 @@ const valueOf = (row, index) => {
   const number = Number.parseFloat(text.replaceAll(",", "").replace(/^\\+/, ""));
   return /^[+\\-\\d.]/.test(text) && !Number.isNaN(number) ? number : text;
 };
-const compare = (one, other) => {
-  if (typeof one === "number" && typeof other === "number") return one - other;
-  if (typeof one === "number") return -1;
-  if (typeof other === "number") return 1;
-  return one.localeCompare(other);
+const compare = (first, second) => {
+  if (typeof first === "number" && typeof second === "number") return first - second;
+  if (typeof first === "number") return -1;
+  if (typeof second === "number") return 1;
+  return first.localeCompare(second);
 };
 for (const table of document.querySelectorAll("table.sortable")) {
   const heads = [...table.tHead.rows[table.tHead.rows.length - 1].cells];
@@ -148,7 +148,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
-// Whoever follows a link out of a provenance sees its row, not what lies over it.
+// Following a link out of a provenance closes it, so that the linked row is visible.
 for (const link of document.querySelectorAll("[popover] a")) {
   link.addEventListener("click", () => link.closest("[popover]").hidePopover());
 }

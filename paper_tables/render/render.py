@@ -1,15 +1,14 @@
-"""Renders one laid-out table as Markdown, CSV or HTML (LaTeX: `latex`); it neither rounds nor
-leaves anything out.
+"""Turns a laid-out table into Markdown, CSV or HTML (`latex` turns it into LaTeX).
 
-A cell that spans columns is one cell in LaTeX and HTML; Markdown and CSV have no spans: `(spanned)`
-is in the rest.
+Renderers do not round or omit anything. A cell that spans columns is one cell in LaTeX and HTML.
+Markdown and CSV have no spans, so the cell is followed by `(spanned)` in the other columns.
 """
 
 import csv
-import html
 import io
 import re
 from collections.abc import Callable, Collection, Sequence
+from html import escape
 from itertools import groupby
 
 from paper_tables.latex import render_latex
@@ -25,18 +24,12 @@ from paper_tables.layout import (
     Row,
     Table,
     anchor_of,
-    best_parts,
 )
 
 SPANNED = "(spanned)"
-LONG_CELL = (
-    40  # characters; a cell of more wraps on a page, at a width that does not make its row tall
-)
-MAX_NOTES = 3  # more of them are folded on a page of several tables
-Places = set[tuple[int, int, int]]  # row, column, part of a cell
-_BEFORE_SPREAD = re.compile(
-    rf" (?={PLUS_MINUS}|\(n=)"
-)  # interval and number of seeds get a line of their own
+LONG_CELL = 40  # characters; a longer cell is made wide and wraps, so that its row is not tall
+MAX_NOTES = 3  # if a table of a page has more notes, they are folded
+_BEFORE_SPREAD = re.compile(rf" (?={PLUS_MINUS}|\(n=)")  # interval and seeds get their own line
 _SYMBOL = re.compile(r"^(?P<base>[A-Za-z]+)_(?P<index>[a-z]+)$")
 _EXPONENT = re.compile(r"\^([0-9]+)")
 NUMBER_KINDS: tuple[CellKind, ...] = ("printed", "ours")
@@ -44,36 +37,28 @@ NUMBER_KINDS: tuple[CellKind, ...] = ("printed", "ours")
 
 def render_markdown(table: Table) -> str:
     """Return a pipe table between its title and its notes."""
+    headings = []
+    for column in table.columns:
+        group = f"{column.group}: " if column.group else ""
+        headings.append(group + column.heading)
+    sides = ("---" if column.side == "label" else "---:" for column in table.columns)
     lines = [f"## {table.title}", "", _escape_markdown(table.caption), ""]
-    headings = [
-        f"{column.group}: {column.heading}" if column.group else column.heading
-        for column in table.columns
-    ]
-    lines.append(_markdown_line(headings))
-    lines.append(
-        "|"
-        + "|".join("---" if column.side == "label" else "---:" for column in table.columns)
-        + "|"
-    )
-    for row in table.rows:
-        lines.append(_markdown_line(_flat_texts(row)))
+    lines += [_markdown_line(headings), f"|{'|'.join(sides)}|"]
+    lines += [_markdown_line(_flat_texts(row)) for row in table.rows]
     if table.notes:
-        lines += ["", *(f"- {_marked(note.mark, note.text)}" for note in table.notes)]
+        lines.append("")
+    for note in table.notes:
+        mark = f"[{note.mark}] " if note.mark else ""
+        lines.append(f"- {mark}{_escape_markdown(note.text)}")
     if table.signatures:
         lines += ["", "Signatures:", ""]
-        lines += [
-            f"- {metric}, {testset}: `{signature}`"
-            for metric, testset, signature in table.signatures
-        ]
+    for metric, testset, signature in table.signatures:
+        lines.append(f"- {metric}, {testset}: `{signature}`")
     return "\n".join(lines) + "\n"
 
 
-def _marked(mark: str, text: str) -> str:
-    return f"[{mark}] {_escape_markdown(text)}" if mark else _escape_markdown(text)
-
-
 def _markdown_line(texts: list[str]) -> str:
-    return "| " + " | ".join(_escape_markdown(text) for text in texts) + " |"
+    return "| " + " | ".join(map(_escape_markdown, texts)) + " |"
 
 
 def _escape_markdown(text: str) -> str:
@@ -81,27 +66,24 @@ def _escape_markdown(text: str) -> str:
 
 
 def _flat_texts(row: Row) -> list[str]:
-    """Return one text a column, marks in brackets after the part that they belong to."""
+    """Return one text per column, with marks in brackets after the part that they belong to."""
     texts: list[str] = []
     for cell in row.cells:
-        texts.append(plain_text(cell))
-        texts += [SPANNED] * (cell.num_columns - 1)
+        texts += [plain_text(cell), *[SPANNED] * (cell.num_columns - 1)]
     return texts
 
 
 def plain_text(cell: Cell) -> str:
     """Return a cell as one line of text."""
-    pieces = [
-        " ".join(filter(None, (part.text, *(f"[{mark}]" for mark in part.marks))))
-        for part in cell.parts
-    ]
+    pieces = []
+    for part in cell.parts:
+        marks = [f"[{mark}]" for mark in part.marks]
+        pieces.append(" ".join(filter(None, (part.text, *marks))))
     return " / ".join(pieces)
 
 
 def render_csv(table: Table) -> str:
-    """Return a header of column names and a line a row; the last column explains the marks of the
-    row.
-    """
+    """Return a header and one line per row; the last column explains the marks of the row."""
     text_by_mark = {note.mark: note.text for note in table.notes if note.mark}
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -120,17 +102,17 @@ class Popovers:
         self._number_by_provenance: dict[CellProvenance, int] = {}
 
     def button(self, provenance: CellProvenance, content: str, *, is_rows: bool = False) -> str:
-        """Return a cell's content as a button that opens its provenance, or with `is_rows` that of
-        its row.
+        """Return a cell's content as a button that opens its provenance.
+
+        `is_rows` says that the provenance belongs to the whole row.
         """
         number = self._number_by_provenance.setdefault(
             provenance, len(self._number_by_provenance) + 1
         )
-        runs = provenance.sources
-        origin = f"{provenance.quantity}: {runs[0].run}" + (
-            f" and {len(runs) - 1} more" if len(runs) > 1 else ""
-        )
-        title = html.escape(f"{origin}. Open for commit, seed, hardware and signature.")
+        origin = f"{provenance.quantity}: {provenance.sources[0].run}"
+        if len(provenance.sources) > 1:
+            origin += f" and {len(provenance.sources) - 1} more"
+        title = escape(f"{origin}. Open for commit, seed, hardware and signature.")
         classes = "from row" if is_rows else "from"
         target = f'popovertarget="from-{number}"'
         return (
@@ -138,9 +120,7 @@ class Popovers:
         )
 
     def render(self, anchors: Collection[str]) -> str:
-        """Return every provenance that a button opens; runs whose row is on the page, in `anchors`,
-        link to it.
-        """
+        """Return every provenance that a button opens; runs with a row in `anchors` link to it."""
         return "".join(
             _popover(number, provenance, anchors)
             for provenance, number in self._number_by_provenance.items()
@@ -150,133 +130,124 @@ class Popovers:
 def _popover(number: int, provenance: CellProvenance, anchors: Collection[str]) -> str:
     items = []
     for source in provenance.sources:
-        name, anchor = f"<code>{html.escape(source.run)}</code>", anchor_of(source.run)
-        name = f'<a href="#{anchor}">{name}</a>' if anchor in anchors else name
-        details = [f"seed {source.seed}"] if source.seed is not None else []
-        details += [f"commit <code>{html.escape(source.commit)}</code>"] if source.commit else []
-        details += [html.escape(source.hardware)] if source.hardware else []
-        items.append(
-            f"<li><b>{html.escape(source.value)}</b> {name}<br>{', '.join(details)}</li>\n"
-        )
-    signature = (
-        f"<p>Signature: <code>{html.escape(provenance.signature)}</code></p>\n"
-        if provenance.signature
-        else ""
-    )
+        name, anchor = f"<code>{escape(source.run)}</code>", anchor_of(source.run)
+        if anchor in anchors:
+            name = f'<a href="#{anchor}">{name}</a>'
+        details = []
+        if source.seed is not None:
+            details.append(f"seed {source.seed}")
+        if source.commit:
+            details.append(f"commit <code>{escape(source.commit)}</code>")
+        if source.hardware:
+            details.append(escape(source.hardware))
+        items.append(f"<li><b>{escape(source.value)}</b> {name}<br>{', '.join(details)}</li>\n")
+    signature = ""
+    if provenance.signature:
+        signature = f"<p>Signature: <code>{escape(provenance.signature)}</code></p>\n"
     return (
         f'<div popover id="from-{number}"'
-        f' class="provenance">\n<p><b>{html.escape(provenance.quantity)}</b></p>\n'
+        f' class="provenance">\n<p><b>{escape(provenance.quantity)}</b></p>\n'
         f"<ul>\n{''.join(items)}</ul>\n{signature}</div>\n"
     )
 
 
 def render_html(table: Table) -> str:
-    """Return a `section` with the table, its caption, legend and signatures; `page.wrap_page` makes
-    a page of it.
-    """
-    parts = [
-        f'<section id="{table.name}">',
-        f"<h2>{html.escape(table.title)}</h2>",
-        f'<p class="caption">{html.escape(table.caption)}</p>',
-        *_html_table(table, range(len(table.rows)), None),
-    ]
-    return "\n".join([*parts, "</section>"]) + "\n"
+    """Return a `section` with the table, caption, legend and signatures, for `page.wrap_page`."""
+    return (
+        f'<section id="{table.name}">\n<h2>{escape(table.title)}</h2>\n'
+        f'<p class="caption">{escape(table.caption)}</p>\n'
+        f"{_html_table(table, None)}</section>\n"
+    )
 
 
 def render_html_part(table: Table, popovers: Popovers, *, is_sortable: bool = False) -> str:
     """Return a table as a part of a page, below a heading of level 3.
 
-    Its numbers of ours open their provenance. Rows that hold none are named below the table, by
-    reason. A table whose rows all hold none is those lines alone; one with a `summary` is folded
-    under it.
+    Numbers of ours open their provenance. Rows with an aside are listed below the table, by reason;
+    if all rows have an aside, the list is shown without the table. A table with a `summary` is
+    folded under it.
     """
-    shown = [index for index, row in enumerate(table.rows) if row.aside is None]
     asides = _html_asides(table)
-    opening = f'<section id="{table.name}">\n<h3>{html.escape(table.title)}</h3>\n'
-    if not shown:
-        texts = [f"{note.text}" for note in table.notes if not note.mark][: 0 if asides else 1]
-        lines = "".join(f'<p class="aside">{html.escape(text)}</p>\n' for text in texts)
-        return (
-            opening
-            + (asides or lines or '<p class="aside">Nothing of it was run.</p>\n')
-            + "</section>\n"
-        )
-    caption = f'<p class="caption">{html.escape(table.caption)}</p>'
-    body = (
-        "\n".join([caption, *_html_table(table, shown, popovers, is_sortable=is_sortable)])
-        + "\n"
-        + asides
-    )
+    body = f'<p class="caption">{escape(table.caption)}</p>\n'
+    body += _html_table(table, popovers, is_sortable=is_sortable) + asides
     if table.summary:
         body = (
             "<details"
-            f' class="folded">\n<summary>{html.escape(table.summary)}</summary>\n{body}</details>\n'
+            f' class="folded">\n<summary>{escape(table.summary)}</summary>\n{body}</details>\n'
         )
-    return opening + body + "</section>\n"
+    if all(row.aside is not None for row in table.rows):
+        unmarked = (note.text for note in table.notes if not note.mark)
+        text = next(unmarked, "Nothing of it was run.")
+        body = asides or f'<p class="aside">{escape(text)}</p>\n'
+    return f'<section id="{table.name}">\n<h3>{escape(table.title)}</h3>\n{body}</section>\n'
 
 
 def _html_asides(table: Table) -> str:
-    """Return a line for each reason why rows hold no number of ours, with the names of these
-    rows.
-    """
+    """Return a line for each reason of an aside, with the names of its rows."""
     names_by_reason: dict[str, list[str]] = {}
     for row in table.rows:
         if row.aside is not None:
             names_by_reason.setdefault(row.aside.reason, []).append(row.aside.name)
     lines = []
     for reason, names in names_by_reason.items():
-        text = f"{html.escape(reason)}: {html.escape(names[0])}."
+        text = f"{escape(reason)}: {escape(names[0])}."
         if len(names) > 1:
-            items = "".join(f"<li>{html.escape(name)}</li>\n" for name in names)
-            summary = f"<summary>{html.escape(reason)}: {len(names)} lines</summary>"
+            items = "".join(f"<li>{escape(name)}</li>\n" for name in names)
+            summary = f"<summary>{escape(reason)}: {len(names)} lines</summary>"
             text = f"<details>{summary}\n<ul>\n{items}</ul></details>"
         lines.append(f'<div class="aside">{text}</div>\n')
     return "".join(lines)
 
 
-def _html_table(
-    table: Table,
-    row_indices: Sequence[int],
-    popovers: Popovers | None,
-    *,
-    is_sortable: bool = False,
-) -> list[str]:
-    """Return the table itself with these rows, its notes and its signatures."""
-    best = best_parts(table)
-    body = "\n".join(_html_row(table, index, best, popovers) for index in row_indices)
-    notes = [f"<li>{_html_mark(note.mark)} {html.escape(note.text)}</li>\n" for note in table.notes]
-    folded: list[str] = []
-    unmarked = [note for note in table.notes if not note.mark]
-    if (
-        popovers is not None and len(notes) > MAX_NOTES and len(unmarked) > 1
-    ):  # legends of marks stay in sight
-        folded = [text for text, note in zip(notes, table.notes, strict=True) if not note.mark]
-        notes = [text for text, note in zip(notes, table.notes, strict=True) if note.mark]
-    signatures = "".join(
-        f"<li>{html.escape(metric)}, {html.escape(testset)}:"
-        f" <code>{html.escape(signature)}</code></li>\n"
-        for metric, testset, signature in table.signatures
-    )
+def _html_table(table: Table, popovers: Popovers | None, *, is_sortable: bool = False) -> str:
+    """Return the table itself, its notes and its signatures; on a page without rows with an aside.
+
+    On a page (with `popovers`) many notes are folded, except the legends of marks.
+    """
     opening = '<div class="scroll">\n<table>'
     if popovers is not None:  # a reader who scrolls by keyboard must reach it and hear its name
-        title = html.escape(table.title)
-        label = f'<div class="scroll" role="region" aria-label="{title}" tabindex="0">'
-        opening = f"{label}\n<table{' class=sortable' if is_sortable else ''}>\n<caption>{title}</caption>"  # noqa: E501
-    parts = [
-        f"{opening}\n<thead>\n{_html_head(table.columns)}\n</thead>",
-        f"<tbody>\n{body}\n</tbody>\n</table>\n</div>",
+        title = escape(table.title)
+        attribute = " class=sortable" if is_sortable else ""
+        opening = (
+            f'<div class="scroll" role="region" aria-label="{title}" tabindex="0">\n'
+            f"<table{attribute}>\n<caption>{title}</caption>"
+        )
+    rows = []
+    for index, row in enumerate(table.rows):
+        if popovers is None or row.aside is None:
+            begins = index > 0 and row.group != table.rows[index - 1].group
+            rows.append(_html_row(row, table.columns, popovers, begins_group=begins))
+    body = "\n".join(rows)
+    text = (
+        f"{opening}\n<thead>\n{_html_head(table.columns)}\n</thead>\n"
+        f"<tbody>\n{body}\n</tbody>\n</table>\n</div>\n"
+    )
+    items = [
+        (note.mark, f"<li>{_html_mark(note.mark)} {escape(note.text)}</li>\n")
+        for note in table.notes
     ]
-    if notes:
-        parts.append(f'<ul class="notes">\n{"".join(notes)}</ul>')
+    folded = [item for mark, item in items if not mark]
+    if popovers is not None and len(items) > MAX_NOTES and len(folded) > 1:
+        items = [(mark, item) for mark, item in items if mark]  # legends of marks stay in sight
+    else:
+        folded = []
+    if items:
+        text += f'<ul class="notes">\n{"".join(item for _, item in items)}</ul>\n'
     if folded:
-        parts.append(
-            f"<details>\n<summary>{len(folded)} notes</summary>\n<ul>\n{''.join(folded)}</ul>\n</details>"  # noqa: E501
+        text += _details(f"{len(folded)} notes", folded)
+    if table.signatures:
+        text += _details(
+            "Signatures",
+            [
+                f"<li>{escape(metric)}, {escape(testset)}: <code>{escape(signature)}</code></li>\n"
+                for metric, testset, signature in table.signatures
+            ],
         )
-    if signatures:
-        parts.append(
-            f"<details>\n<summary>Signatures</summary>\n<ul>\n{signatures}</ul>\n</details>"
-        )
-    return parts
+    return text
+
+
+def _details(summary: str, items: Sequence[str]) -> str:
+    return f"<details>\n<summary>{summary}</summary>\n<ul>\n{''.join(items)}</ul>\n</details>\n"
 
 
 def _html_head(columns: tuple[Column, ...]) -> str:
@@ -287,8 +258,7 @@ def _html_head(columns: tuple[Column, ...]) -> str:
     if not any(column.group for column in columns):
         return f"<tr>{headings}</tr>"
     groups = "".join(
-        f'<th scope="colgroup" colspan="{len(list(members))}"'
-        f' class="group">{html.escape(group)}</th>'
+        f'<th scope="colgroup" colspan="{len(list(members))}" class="group">{escape(group)}</th>'
         for group, members in groupby(columns, key=lambda column: column.group)
     )
     return f"<tr>{groups}</tr>\n<tr>{headings}</tr>"
@@ -299,62 +269,57 @@ def _html_heading(heading: str) -> str:
     if symbol:
         base = "&epsilon;" if symbol["base"] in GREEK else symbol["base"]
         return f"<i>{base}</i><sub>{symbol['index']}</sub>"
-    return html.escape(heading).replace("x10^6", "&times; 10<sup>6</sup>")
+    return escape(heading).replace("x10^6", "&times; 10<sup>6</sup>")
 
 
-def _html_row(table: Table, row_index: int, best: Places, popovers: Popovers | None) -> str:
-    """Return a row; with `popovers` each number of ours opens its provenance, which is the row's if
-    it has none.
-    """
-    row, columns = table.rows[row_index], table.columns
-    of_row = next((cell.provenance for cell in row.cells if cell.provenance is not None), None)
+def _html_row(
+    row: Row, columns: Sequence[Column], popovers: Popovers | None, *, begins_group: bool
+) -> str:
+    """Return a row; with `popovers` each number of ours opens its provenance, or else its row's."""
+    provenances = (cell.provenance for cell in row.cells if cell.provenance is not None)
+    row_provenance = next(provenances, None)
     anchor = f' id="{row.anchor}"' if row.anchor and popovers is not None else ""
-    cells, column_index = [], 0
+    cells: list[str] = []
+    column_index = 0
     for cell in row.cells:
-        tag = "th scope='row'" if column_index == 0 else "td"
-        side = columns[column_index].side
-        long = ["long"] if sum(len(part.text) for part in cell.parts) > LONG_CELL else []
-        classes = " ".join(
-            dict.fromkeys((side if row.side == "printed" else "ours", cell.kind, *long))
-        )
+        classes: list[str] = [
+            columns[column_index].side if row.side == "printed" else "ours",
+            cell.kind,
+        ]
+        if sum(len(part.text) for part in cell.parts) > LONG_CELL:
+            classes.append("long")
         span = f' colspan="{cell.num_columns}"' if cell.num_columns > 1 else ""
-        parts = []
-        for part_index, part in enumerate(cell.parts):
-            text = _html_part(part, cell.kind)
-            parts.append(
-                f"<b>{text}</b>" if (row_index, column_index, part_index) in best else text
-            )
-        text = " / ".join(parts)
-        provenance = cell.provenance or (of_row if cell.kind == "ours" else None)
+        text = " / ".join(_html_part(part, cell.kind) for part in cell.parts)
+        provenance = cell.provenance
+        if provenance is None and cell.kind == "ours":
+            provenance = row_provenance
         if popovers is not None and provenance is not None and text:
             text = popovers.button(provenance, text, is_rows=cell.provenance is None)
-        cells.append(f'<{tag} class="{classes}"{span}>{text}</{tag[:2]}>')
+        tag, scope = ("td", "") if cells else ("th", " scope='row'")
+        names = " ".join(dict.fromkeys(classes))
+        cells.append(f'<{tag}{scope} class="{names}"{span}>{text}</{tag}>')
         column_index += cell.num_columns
-    is_first = row_index > 0 and row.group != table.rows[row_index - 1].group
-    group = " begins" if is_first else ""
-    return f'<tr class="{row.side}{group}"{anchor}>' + "".join(cells) + "</tr>"
+    begins = " begins" if begins_group else ""
+    return f'<tr class="{row.side}{begins}"{anchor}>' + "".join(cells) + "</tr>"
 
 
 def _html_part(part: Part, kind: CellKind) -> str:
-    marks = "".join(_html_mark(mark) for mark in part.marks)
+    text, spread = escape(part.text), ""
     if kind in NUMBER_KINDS:
-        text = POWER_OF_TEN.sub(r"\1&middot;10<sup>\2</sup>", html.escape(part.text))
-        number, *spread = _BEFORE_SPREAD.split(text, maxsplit=1)
-        return number + marks + "".join(f"<small>{words}</small>" for words in spread)
-    text = html.escape(part.text)
-    if kind == "formula":
-        text = (
-            _EXPONENT.sub(r"<sup>\1</sup>", text)
-            .replace(" * ", "&middot;")
-            .replace("log_k", "log<sub>k</sub>")
-        )
+        text = POWER_OF_TEN.sub(r"\1&middot;10<sup>\2</sup>", text)
+        text, *words = _BEFORE_SPREAD.split(text, maxsplit=1)
+        spread = "".join(f"<small>{word}</small>" for word in words)
+    elif kind == "formula":
+        text = _EXPONENT.sub(r"<sup>\1</sup>", text).replace(" * ", "&middot;")
+        text = text.replace("log_k", "log<sub>k</sub>")
     else:
         text = text.replace("_", "_<wbr>")  # where a long name may be broken
-    return text + marks
+    text += "".join(map(_html_mark, part.marks)) + spread
+    return f"<b>{text}</b>" if part.is_best else text
 
 
 def _html_mark(mark: str) -> str:
-    return f"<sup>{html.escape(mark)}</sup>" if mark else ""
+    return f"<sup>{escape(mark)}</sup>" if mark else ""
 
 
 RENDERER_BY_SUFFIX: dict[str, Callable[[Table], str]] = {

@@ -1,31 +1,32 @@
-"""Makes the page of a scale: request, results, verdicts and what is missing; figures and tables."""
+"""Turns a frame, its tables and its figures into the page of the scale, report.html."""
 
-import html
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from html import escape
 
 import msgspec
 
+from aiayn.paths import CellKey
 from aiayn.printed import PAPER_SCALE
 from aiayn.scoring.verdict import MARGIN_BLEU, Outcome
 from aiayn.wings import registered
 from paper_tables.frame import Frame
 from paper_tables.layout import MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
-from paper_tables.render.chapters import CHAPTERS, Chapter, place_of_figure, place_of_table
+from paper_tables.render.chapters import CHAPTERS, place_of_figure, place_of_table
 from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import Popovers, render_html_part
 from paper_tables.tables.ours import our_cell
 
-MIN_SORTABLE = 8  # rows; fewer are seen at once
-MAX_SVG_BYTES = 2_200_000  # of all figures of a page, which stays below 3 MB
-MAX_NAMED = 6  # trainings that are named in the first look; the table of runs has all
+MIN_SORTABLE = 8  # rows; a reader takes in fewer at once
+MAX_SVG_BYTES = 2_200_000  # all figures of a page together; the page stays below 3 MB
+MAX_NAMED = 6  # trainings that a card names; the table of runs has all
 NO_FIGURES = f"The figures are not drawn, as the extra for it is not installed: {INSTALL_COMMAND}"
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """The origin of a page: when, from which commit, and whether all records were there."""
+    """The origin of a page: time, commit, and whether it was made from incomplete records."""
 
     made: str
     commit: str
@@ -38,9 +39,7 @@ def render_report(
     origin: Origin,
     figures: Sequence[DrawnFigure] | None = None,
 ) -> str:
-    """Return the page; without `figures` it has tables alone, and the command that installs what
-    draws them.
-    """
+    """Return the page; if `figures` is None, it names the command that installs their extra."""
     scale = frame.scale
     popovers = Popovers()
     title = f"Attention Is All You Need: printed and ours, scale {scale}"
@@ -51,11 +50,11 @@ def render_report(
         ("Verdict", _verdict(frame)),
         ("Missing", _missing(frame)),
     )
-    if figures is not None:  # what an answer shows is not shown again
+    if figures is not None:  # the figures of an answer are not shown twice
         figures = [figure for figure in figures if f'id="figure-{figure.name}"' not in answer]
     lead = (
-        "The paper's printed tables, and our numbers beside them on a tinted ground. A number of"
-        " ours opens where it comes from: run, commit, seed, hardware, signature."
+        "The paper's printed tables, with our numbers next to them on a tinted ground. Click a"
+        " number of ours to see its origin: run, commit, seed, hardware, signature."
     )
     opening = f'<p class="lead">{lead}</p>\n{_banners(scale, origin)}'
     return render_page(
@@ -72,111 +71,95 @@ def render_page(
     origin: Origin,
     popovers: Popovers,
 ) -> str:
-    """Return a page in chapters: `opening` and `glance` are HTML, `popovers` what buttons in these
-    open.
+    """Return a page in chapters.
+
+    `opening` and `glance` are HTML; `popovers` has the provenance that buttons in them open.
     """
     sections, links = [], []
-    figures = figures if figures is None else _within_limit(figures)
-    for chapter, chapter_figures, chapter_tables in _chapters(figures or (), tables):
-        links.append(f'<a href="#{chapter.name}">{html.escape(chapter.title)}</a>\n')
-        drawn = "".join(map(render_figure, (one for one in chapter_figures if one.svg)))
-        parts = [f'<section id="{chapter.name}">\n<h2>{html.escape(chapter.title)}</h2>\n']
-        parts += [f'<div class="figures">\n{drawn}</div>\n'] if drawn else []
-        parts += [
-            render_html_part(one, popovers, is_sortable=is_sortable(one)) for one in chapter_tables
+    shown_figures = _within_limit(figures or ())
+    for index, chapter in enumerate(CHAPTERS):
+        own_figures = [
+            figure for figure in shown_figures if place_of_figure(figure.name)[0] == index
         ]
-        reasons = dict.fromkeys(one.reason for one in chapter_figures if one.reason)
-        parts += [f'<p class="aside">{html.escape(reason)}</p>\n' for reason in reasons]
-        sections.append("".join([*parts, "</section>\n"]))
+        own_tables = [table for table in tables if place_of_table(table.name)[0] == index]
+        if not own_figures and not own_tables:
+            continue
+        own_figures.sort(key=lambda figure: place_of_figure(figure.name))
+        own_tables.sort(key=lambda table: place_of_table(table.name))
+        links.append(f'<a href="#{chapter.name}">{escape(chapter.title)}</a>\n')
+        section = f'<section id="{chapter.name}">\n<h2>{escape(chapter.title)}</h2>\n'
+        drawn = "".join(render_figure(figure) for figure in own_figures if figure.svg)
+        if drawn:
+            section += f'<div class="figures">\n{drawn}</div>\n'
+        for table in own_tables:
+            section += render_html_part(table, popovers, is_sortable=is_sortable(table))
+        for reason in dict.fromkeys(figure.reason for figure in own_figures if figure.reason):
+            section += f'<p class="aside">{escape(reason)}</p>\n'
+        sections.append(f"{section}</section>\n")
     anchors = {row.anchor for table in tables for row in table.rows if row.anchor}
-    without = f'<p class="aside">{html.escape(NO_FIGURES)}</p>\n' if figures is None else ""
+    without = f'<p class="aside">{escape(NO_FIGURES)}</p>\n' if figures is None else ""
     body = (
-        '<a class="skip" href="#content">To the'
-        f' results</a>\n<header>\n<h1>{html.escape(title)}</h1>\n{opening}<section aria-label="At a'
-        f' glance">\n{glance}</section>\n{without}<nav'
-        f' aria-label="Chapters">\n{"".join(links)}</nav>\n</header>\n<main'
-        f' id="content">\n{"".join(sections)}</main>\n<footer>Made {html.escape(origin.made)} from'
-        f" commit <code>{html.escape(origin.commit)}</code>.</footer>\n{popovers.render(anchors)}"
+        '<a class="skip" href="#content">To the results</a>\n'
+        f"<header>\n<h1>{escape(title)}</h1>\n{opening}"
+        f'<section aria-label="At a glance">\n{glance}</section>\n{without}'
+        f'<nav aria-label="Chapters">\n{"".join(links)}</nav>\n</header>\n'
+        f'<main id="content">\n{"".join(sections)}</main>\n'
+        f"<footer>Made {escape(origin.made)} from commit <code>{escape(origin.commit)}</code>."
+        f"</footer>\n{popovers.render(anchors)}"
     )
     return wrap_page(title, body)
 
 
 def _within_limit(figures: Iterable[DrawnFigure]) -> list[DrawnFigure]:
-    """Return the figures; those that would make the page too large become a sentence with their
-    path.
-    """
+    """Return the figures; a sentence replaces the SVG that would make the page too large."""
     kept, num_left = [], MAX_SVG_BYTES
-    for one in figures:
-        size = len(one.svg.encode())
+    for figure in figures:
+        size = len(figure.svg.encode())
         if size > num_left:
-            place = f"{one.folder_name}/{one.name}.svg"
-            kept.append(
-                one._replace(
-                    svg="", reason=f"{one.title}: not on this page for its size, see {place}."
-                )
-            )
+            path = f"{figure.folder_name}/{figure.name}.svg"
+            reason = f"{figure.title}: not on this page for its size, see {path}."
+            kept.append(figure._replace(svg="", reason=reason))
         else:
-            kept.append(one)
+            kept.append(figure)
             num_left -= size
     return kept
 
 
-def _chapters(
-    figures: Iterable[DrawnFigure], tables: Sequence[Table]
-) -> list[tuple[Chapter, list[DrawnFigure], list[Table]]]:
-    """Return the chapters that have content; figures and tables without a place are in the last."""
-    figures = sorted(figures, key=lambda figure: place_of_figure(figure.name))
-    tables = sorted(tables, key=lambda table: place_of_table(table.name))
-    found = []
-    for index, chapter in enumerate(CHAPTERS):
-        own_figures = [
-            figure for figure in figures if place_of_figure(figure.name).chapter == index
-        ]
-        own_tables = [table for table in tables if place_of_table(table.name).chapter == index]
-        if own_tables or own_figures:
-            found.append((chapter, own_figures, own_tables))
-    return found
-
-
 def is_sortable(table: Table) -> bool:
-    """Return whether a table is long and each row is independent: no printed row with ours below
-    it, no span.
-    """
+    """Return whether a table is long, without spans, and without printed rows followed by ours."""
     rows = [row for row in table.rows if row.aside is None]
     sides = {row.side for row in rows}
-    spans = any(cell.num_columns > 1 for row in rows for cell in row.cells)
-    return len(rows) >= MIN_SORTABLE and not spans and (len(sides) == 1 or table.name == "logs")
+    has_spans = any(cell.num_columns > 1 for row in rows for cell in row.cells)
+    return len(rows) >= MIN_SORTABLE and not has_spans and (len(sides) == 1 or table.name == "logs")
 
 
 def render_figure(figure: DrawnFigure) -> str:
-    """Return a figure with its title and caption; ids within its SVG are made its own, as a page
-    has each once.
-    """
+    """Return a figure with its title and caption; ids in its SVG become unique on the page."""
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{figure.name}-", figure.svg)
     place = f"{figure.folder_name}/{figure.name}"
     return (
-        "<figure"
-        f' id="figure-{figure.name}">\n<h3>{html.escape(figure.title)}</h3>\n{svg}\n<figcaption>{html.escape(figure.caption)} <a'  # noqa: E501
-        f' href="{place}.tsv">Numbers</a>, <a href="{place}.pdf">PDF</a>.</figcaption>\n</figure>\n'
+        f'<figure id="figure-{figure.name}">\n<h3>{escape(figure.title)}</h3>\n{svg}\n'
+        f'<figcaption>{escape(figure.caption)} <a href="{place}.tsv">Numbers</a>,'
+        f' <a href="{place}.pdf">PDF</a>.</figcaption>\n</figure>\n'
     )
 
 
 def render_cards(cards: Iterable[tuple[str, str]]) -> str:
-    """Return the overview from the name and the content, which is HTML, of each card."""
+    """Return the overview from the name and the content (HTML) of each card."""
     divs = "".join(f"<div><dt>{name}</dt><dd>{content}</dd></div>\n" for name, content in cards)
     return f'<dl class="glance">\n{divs}</dl>\n'
 
 
 def card_words(strong: str, items: Iterable[str], kind: str = "") -> str:
-    """Return the content of a card: what counts, and lines of HTML below it."""
+    """Return the content of a card: a result in large letters, and lines of HTML below it."""
     listed = "".join(f"<li>{item}</li>" for item in items)
     attribute = f' class="{kind}"' if kind else ""
-    return f"<strong{attribute}>{html.escape(strong)}</strong>" + (
-        f"<ul>{listed}</ul>" if listed else ""
-    )
+    below = f"<ul>{listed}</ul>" if listed else ""
+    return f"<strong{attribute}>{escape(strong)}</strong>{below}"
 
 
 def _asked(frame: Frame) -> str:
+    """Return the card of the request: the systems of each corpus and their seeds."""
     num_seeds_by_corpus: dict[str, dict[str, int]] = {}
     for (corpus, system), runs in frame.runs_by_system.items():
         num_seeds_by_corpus.setdefault(corpus, {})[system] = len(runs)
@@ -184,58 +167,53 @@ def _asked(frame: Frame) -> str:
     for corpus, num_by_system in num_seeds_by_corpus.items():
         numbers = sorted(set(num_by_system.values()))
         seeds = " or ".join(map(str, numbers)) + f" seed{'' if numbers == [1] else 's'}"
-        items.append(html.escape(f"{corpus}: {_named(num_by_system)}, {seeds} each"))
-    num_trainings = len(frame.runs)
-    return card_words(f"{num_trainings} training{'' if num_trainings == 1 else 's'}", items)
+        items.append(escape(f"{corpus}: {_named(num_by_system)}, {seeds} each"))
+    return card_words(_trainings(len(frame.runs)), items)
+
+
+def _trainings(number: int) -> str:
+    return f"{number} training{'' if number == 1 else 's'}"
 
 
 def _named(names: Collection[str]) -> str:
-    """Return names, of many the first few and how many more."""
+    """Return the first few names, and how many more there are."""
     shown = list(names)[:MAX_NAMED]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def _came_out(frame: Frame, popovers: Popovers) -> str:
+    """Return the card of results: the BLEU of each system of Table 2 and of each replication."""
     items = []
     shown = [cell for cell in frame.judged if cell.table in ("2", "replications")]
     for cell in {(cell.key.corpus, cell.key.system, cell.table): cell for cell in shown}.values():
         if cell.number is None or not cell.number.values:
             continue
         num_seeds = len(frame.runs_by_system[cell.key.corpus, cell.key.system])
-        text = html.escape(
-            format_seeds([value for _, value in cell.number.values], cell.metric, num_seeds)
-        )
+        values = [value for _, value in cell.number.values]
+        ours = escape(format_seeds(values, cell.metric, num_seeds))
         provenance = our_cell(cell.number).provenance
-        ours = popovers.button(provenance, text) if provenance else text
+        if provenance:
+            ours = popovers.button(provenance, ours)
         place = NAME_BY_PAIR.get(cell.key.language_pair, cell.key.language_pair)
-        items.append(
-            f"{html.escape(f'{cell.key.system} {place}')}: <b>{ours}</b>, printed"
-            f" {html.escape(cell.printed)}"
-        )
+        name = escape(f"{cell.key.system} {place}")
+        items.append(f"{name}: <b>{ours}</b>, printed {escape(cell.printed)}")
     num_finished = sum(run.state.status == "finished" for run in frame.runs)
     strong = f"{num_finished} of {len(frame.runs)} trainings finished"
-    return card_words(strong, [*items, *([] if items else ["No BLEU of a test set yet"])])
+    return card_words(strong, items or ["No BLEU of a test set yet"])
 
 
 def _verdict(frame: Frame) -> str:
-    judged = frame.judged
-    comparable = [
-        cell.verdict.outcome
-        for cell in judged
-        if cell.verdict.outcome is not Outcome.NOT_COMPARABLE
-    ]
-    outcomes: Counter[Outcome] = Counter(comparable)
-    items = [f"{sum(outcomes.values())} of {len(judged)} printed BLEU judged, margin {MARGIN_BLEU}"]
-    predicted = [
-        cell.verdict.is_printed_predicted
-        for cell in judged
-        if cell.verdict.is_printed_predicted is not None
-    ]
+    """Return the card of verdicts: how many printed BLEU were judged, and the outcomes."""
+    outcomes = Counter(cell.verdict.outcome for cell in frame.judged)
+    del outcomes[Outcome.NOT_COMPARABLE]
+    items = [f"{outcomes.total()} of {len(frame.judged)} printed BLEU judged, margin {MARGIN_BLEU}"]
+    predicted = Counter(cell.verdict.is_printed_predicted for cell in frame.judged)
+    del predicted[None]
     if predicted:
         items.append(
-            f"{sum(predicted)} of {len(predicted)} printed BLEU could be one more run of ours:"
-            " inside the 95 % prediction interval, which is no verdict"
+            f"{predicted[True]} of {predicted.total()} printed BLEU could be one more run of ours:"
+            " inside the 95 % prediction interval, which is not a verdict"
         )
     strong = ", ".join(
         f"{outcomes[outcome]} {outcome.value.lower()}" for outcome in Outcome if outcomes[outcome]
@@ -243,45 +221,46 @@ def _verdict(frame: Frame) -> str:
     if not outcomes:
         is_paper = frame.scale == PAPER_SCALE
         strong = "Nothing to judge yet" if is_paper else "Not comparable with the paper"
-    kind = (
-        "good"
-        if set(outcomes) == {Outcome.REPRODUCED}
-        else "bad"
-        if outcomes[Outcome.NOT_REPRODUCED]
-        else ""
-    )
+    kind = "bad" if outcomes[Outcome.NOT_REPRODUCED] else ""
+    if set(outcomes) == {Outcome.REPRODUCED}:
+        kind = "good"
     return card_words(strong, items, kind)
 
 
 def _missing(frame: Frame) -> str:
+    """Return the card of what is missing: unfinished trainings, missing scores, systems not run."""
     names_by_status: dict[str, list[str]] = {}
     for run in frame.runs:
         state = run.state
         if state.status != "finished":
-            place = f"{run.corpus} {run.system} seed {run.seed}"
+            name = f"{run.corpus} {run.system} seed {run.seed}"
             if state.update:
-                place += f" at update {state.update:,} of {state.updates:,}"
-            text = html.escape(place)
-            named = f'<a href="#{anchor_of(state.run)}">{text}</a>' if state.run else text
-            names_by_status.setdefault(state.status, []).append(named)
+                name += f" at update {state.update:,} of {state.updates:,}"
+            name = escape(name)
+            if state.run:
+                name = f'<a href="#{anchor_of(state.run)}">{name}</a>'
+            names_by_status.setdefault(state.status, []).append(name)
     num_asked = sum(len(frame.runs_by_system[key.corpus, key.system]) for key in frame.keys)
-    num_missing = num_asked - frame.num_scored
+    # Evaluations, of one seed each, with a number that needs more than the training.
+    scored: set[tuple[CellKey, int | None]] = set()
+    for (key, _), number in frame.numbers.items():
+        if number.signatures:
+            scored.update((key, run.seed) for run, _ in number.values)
+    num_missing = num_asked - len(scored)
     num_not_asked = sum(cell.number is None for cell in frame.judged)
     items = [f"{len(names)} {status}: {_named(names)}" for status, names in names_by_status.items()]
-    items += [f"{num_missing} of {num_asked} evaluations are not scored"] if num_missing else []
-    items += (
-        [f"Not asked at this scale: {num_not_asked} of {len(frame.judged)} printed BLEU"]
-        if num_not_asked
-        else []
-    )
-    num_states = sum(len(names) for names in names_by_status.values())
-    if not num_states:
-        return (
-            card_words("Scores", items)
-            if num_missing
-            else card_words("Nothing that was asked", items, "good")
+    if num_missing:
+        items.append(f"{num_missing} of {num_asked} evaluations are not scored")
+    if num_not_asked:
+        items.append(
+            f"Not asked at this scale: {num_not_asked} of {len(frame.judged)} printed BLEU"
         )
-    return card_words(f"{num_states} training{'' if num_states == 1 else 's'}", items, "bad")
+    num_unfinished = sum(run.state.status != "finished" for run in frame.runs)
+    if num_unfinished:
+        return card_words(_trainings(num_unfinished), items, "bad")
+    if num_missing:
+        return card_words("Scores", items)
+    return card_words("Nothing that was asked", items, "good")
 
 
 def _banners(scale: str, origin: Origin) -> str:
@@ -289,12 +268,12 @@ def _banners(scale: str, origin: Origin) -> str:
     warnings = []
     if scale != PAPER_SCALE:
         warnings.append(
-            f"Every number that was measured is of scale {scale}: another corpus and smaller"
-            " systems than the paper's. None reproduces a number of the paper's; the mark"
-            f" {MARK_BY_SCALE[scale]} is in each row that has one."
+            f"Every measured number belongs to scale {scale}: another corpus and smaller systems"
+            " than the paper's. No number here reproduces the paper's; the mark"
+            f" {MARK_BY_SCALE[scale]} is in each row with measured numbers."
         )
     if origin.so_far:
         warnings.append(
             "This page shows what is there so far; missing, running and failed runs are named."
         )
-    return "".join(f'<p class="banner">{html.escape(text)}</p>\n' for text in warnings)
+    return "".join(f'<p class="banner">{escape(text)}</p>\n' for text in warnings)

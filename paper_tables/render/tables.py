@@ -1,6 +1,4 @@
-"""Makes scores.tsv, summary.tsv, verdicts.tsv, tables, figures and report.html from records (`aiayn
-tables`).
-"""
+"""Turns the records of a scale into its files: three TSVs, tables, figures and report.html."""
 
 from pathlib import Path
 
@@ -9,31 +7,23 @@ import pandas as pd
 from aiayn.provenance import commit_label, replace_on_success, utc_now
 from aiayn.scoring.scores import summarise_frame
 from aiayn.spec.system import CONFIG_FOLDER, ScaleSpec
-from aiayn.wings import load, wing_tables
+from aiayn.wings import load
 from paper_tables.frame import Frame
 from paper_tables.layout import Table, compact
 from paper_tables.make_frame import make_frame
-from paper_tables.render.chapters import place_of_table
+from paper_tables.render.chapters import place_of_table, scale_tables
 from paper_tables.render.draw import draw_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.render.page import wrap_page
 from paper_tables.render.render import RENDERER_BY_SUFFIX
 from paper_tables.render.report import Origin, render_report
 from paper_tables.scale_results import RecordedResults, ScaleResults, gather_results
-from paper_tables.tables.further import (
-    lay_out_baselines,
-    lay_out_runs,
-    lay_out_table4,
-)
-from paper_tables.tables.table2 import lay_out_table2
-from paper_tables.tables.table3 import lay_out_table3
-from paper_tables.tables.verdicts import lay_out_replications, lay_out_verdicts, verdict_frame
+from paper_tables.tables.verdicts import verdict_frame
 
-SO_FAR_FOLDER = "so-far"  # beside Snakemake's declared outputs, never among them
+SO_FAR_FOLDER = "so-far"  # never an output that Snakemake declares
 REPORT_NAME = "report.html"
 ATTENTION_FOLDER = "attention"  # below results/<scale>/, where `aiayn attention` writes
 ONLY_ON_THE_PAGE = ("verdicts", "runs")  # all other tables are files, too
-ALWAYS_OF_RECORDS = ("table2", "table3")  # also if they hold no number of ours yet
 
 
 def make_tables(
@@ -63,14 +53,11 @@ def make_tables(
 
 
 def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) -> list[Table]:
-    """Write the frames, and each table that holds a number of ours; return these tables.
+    """Write the frames, and each table with a number of ours; return these tables.
 
-    It has no time and no commit of rendering: the same records give the same bytes.
+    No file has the time or commit of its making: the same records give the same bytes.
     """
-    always = {
-        *ALWAYS_OF_RECORDS,
-        *(table.name for table in wing_tables() if table.is_always_packed),
-    }
+    always = {table.name for table in scale_tables() if table.is_always_packed}
     tables = [
         table
         for table in lay_out_tables(frame)
@@ -83,9 +70,7 @@ def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) 
 
 
 def write_frames(results: ScaleResults, frame: Frame, folder: Path) -> None:
-    """Write scores.tsv, summary.tsv and verdicts.tsv; the summary leaves out the scale's
-    `later_seeds`.
-    """
+    """Write scores.tsv, verdicts.tsv, and summary.tsv, which leaves out `later_seeds`."""
     later = {(run.corpus, run.system, run.seed) for run in frame.later_runs}
     trainings = results.scores[["corpus", "system", "seed"]].itertuples(index=False, name=None)
     is_of_tables = [training not in later for training in trainings]
@@ -96,16 +81,7 @@ def write_frames(results: ScaleResults, frame: Frame, folder: Path) -> None:
 
 def lay_out_tables(frame: Frame) -> list[Table]:
     """Return the tables of the core and of the wings, in the order of the page."""
-    tables: list[Table | None] = [
-        lay_out_table2(frame),
-        lay_out_table3(frame),
-        lay_out_baselines(frame),
-        lay_out_replications(frame),
-        lay_out_verdicts(frame),
-        lay_out_runs(frame),
-        lay_out_table4(),
-    ]
-    tables += [load(table.layout)(frame) for table in wing_tables()]
+    tables = [load(table.layout)(frame) for table in scale_tables()]
     laid_out = [compact(table) for table in tables if table is not None]
     return sorted(laid_out, key=lambda table: place_of_table(table.name))
 

@@ -1,8 +1,7 @@
-"""Lays out Table 4, which is printed only, the baselines, replications by others, and the state of
-each run.
-"""
+"""Lays out Table 4, which is only printed, the baselines, and the state of each run."""
 
 from dataclasses import replace
+from typing import Literal
 
 from aiayn.printed import (
     BASELINE_ROLE,
@@ -49,23 +48,22 @@ KIND_BY_COLUMN_KIND: dict[str, CellKind] = {
 NOTE_OF_TABLE_4 = "Ours: not run. Parsing is not part of this benchmark."
 
 
-def lay_out_table4() -> Table:
-    """Return Table 4: printed values only."""
-    kind_by_column = {column.name: KIND_BY_COLUMN_KIND[column.kind] for column in read_columns()[4]}
-    columns = tuple(
-        Column(column.name, column.heading, side="label" if column.kind == "label" else "printed")
-        for column in read_columns()[4]
-    )
+def lay_out_table4(frame: Frame) -> Table:  # called like every other table
+    """Return Table 4, which has printed values only, the same at every scale."""
+    columns, kind_by_column = [], {}
+    for column in read_columns()[4]:
+        side: Literal["label", "printed"] = "label" if column.kind == "label" else "printed"
+        columns.append(Column(column.name, column.heading, side=side))
+        kind_by_column[column.name] = KIND_BY_COLUMN_KIND[column.kind]
     cells_by_row: dict[str, dict[str, Cell]] = {}
     for cell in read_table(4):
-        cells_by_row.setdefault(cell.row, {})[cell.column] = text_cell(
-            cell.value, kind_by_column[cell.column]
-        )
+        cells = cells_by_row.setdefault(cell.row, {})
+        cells[cell.column] = text_cell(cell.value, kind_by_column[cell.column])
     return Table(
         name="table4",
         title="Table 4",
         caption=CAPTION_OF_TABLE_4,
-        columns=columns,
+        columns=tuple(columns),
         rows=tuple(Row(row_by_column(columns, cells)) for cells in cells_by_row.values()),
         notes=(Note("", NOTE_OF_TABLE_4),),
         summary=f"As printed. {NOTE_OF_TABLE_4}",
@@ -73,83 +71,66 @@ def lay_out_table4() -> Table:
 
 
 def lay_out_baselines(frame: Frame) -> Table:
-    """Return the scores of what needs no training beside those of base, on the test set of each
-    language pair.
+    """Return the scores of baselines, which need no training, and base's on the same test sets.
+
+    The last row is the smallest lead of base: its lowest seed minus the best baseline.
     """
-    shown = [
-        (pair, metric) for pair in NAME_BY_PAIR for metric in (METRIC_BY_PAIR[pair], SACRE_METRIC)
-    ]
-    names = dict.fromkeys(name for record in frame.baselines for name in record.scores_by_baseline)
-    value_by_baseline: dict[tuple[str, str, str], float] = {}
+    values_by_column: dict[tuple[str, str], dict[str, float]] = {}  # then by baseline
+    base_by_column: dict[tuple[str, str], Number | None] = {}
+    for pair in NAME_BY_PAIR:
+        roles = evaluations_of(pair, REFERENCE_SYSTEM)
+        average = next(average for average, role in roles if role == BASELINE_ROLE)
+        base_key = frame.find(pair, REFERENCE_SYSTEM, average, BASELINE_ROLE)
+        for metric in (METRIC_BY_PAIR[pair], SACRE_METRIC):
+            values_by_column[pair, metric] = {}
+            base_by_column[pair, metric] = frame.number(base_key, metric)
+    names: dict[str, None] = {}
     signatures = set()
     for record in frame.baselines:
         pair = frame.corpora[record.corpus].language_pair
         for name, scores in record.scores_by_baseline.items():
+            names[name] = None
             for score in scores:
-                if (pair, score.metric) in shown:
-                    value_by_baseline[pair, score.metric, name] = score.value
-                    signatures.add(
-                        (score.metric, f"{record.testset} ({record.corpus})", score.signature)
-                    )
-    base_by_column: dict[tuple[str, str], Number | None] = {}
-    for language_pair, metric in shown:
-        evaluations = evaluations_of(language_pair, REFERENCE_SYSTEM)
-        average = next(average for average, role in evaluations if role == BASELINE_ROLE)
-        base_key = frame.find(language_pair, REFERENCE_SYSTEM, average, BASELINE_ROLE)
-        base_by_column[language_pair, metric] = frame.number(base_key, metric)
+                if (pair, score.metric) in values_by_column:
+                    values_by_column[pair, score.metric][name] = score.value
+                    testset = f"{record.testset} ({record.corpus})"
+                    signatures.add((score.metric, testset, score.signature))
 
-    def score_cell(name: str, column: tuple[str, str]) -> Cell:
-        value, base = value_by_baseline.get((*column, name)), base_by_column[column]
+    columns = [Column("baseline", "", side="label")]
+    cells_by_name = {name: [label(name)] for name in names}
+    base_cells, lead_cells = (
+        [label(f"{REFERENCE_SYSTEM} (trained)")],
+        [label(f"{REFERENCE_SYSTEM} above the best of these")],
+    )
+    for (pair, metric), values in values_by_column.items():
+        column_name = f"{metric}_{pair.replace('-', '_')}"
+        columns.append(Column(column_name, metric, NAME_BY_PAIR[pair], "ours"))
+        base = base_by_column[pair, metric]
         marks = base.marks if base else ()
-        if value is None:
-            return text_cell("missing", "state", *marks)
-        return text_cell(format_value(value, column[1]), "ours", *marks)
-
-    def lead_cell(column: tuple[str, str]) -> Cell:
-        """Return the lowest lead over seeds of base above the best baseline: same test set, same
-        definition.
-        """
-        base = base_by_column[column]
-        scores = [
-            value for (*place, _), value in value_by_baseline.items() if tuple(place) == column
-        ]
-        if base is None or not base.values or not scores:
-            return text_cell(DASH, "state", *(base.marks if base else ()))
-        lead = min(value for _, value in base.values) - max(scores)
-        cell = text_cell(f"{format_difference(lead)} (lowest seed)", "ours", *base.marks)
-        return replace(cell, provenance=our_cell(base).provenance)
-
-    rows = [Row((label(name), *(score_cell(name, column) for column in shown))) for name in names]
+        for name, cells in cells_by_name.items():
+            cell = text_cell("missing", "state", *marks)
+            if name in values:
+                cell = text_cell(format_value(values[name], metric), "ours", *marks)
+            cells.append(cell)
+        base_cell = our_cell(base)
+        lead_cell = text_cell(DASH, "state", *marks)
+        if base is not None and base.values and values:
+            lead = min(value for _, value in base.values) - max(values.values())
+            text = f"{format_difference(lead)} (lowest seed)"
+            lead_cell = replace(text_cell(text, "ours", *marks), provenance=base_cell.provenance)
+        base_cells.append(base_cell)
+        lead_cells.append(lead_cell)
+    rows = [Row(tuple(cells)) for cells in cells_by_name.values()]
     if rows:
-        rows.append(
-            Row(
-                (label(f"{REFERENCE_SYSTEM} (trained)"), *map(our_cell, base_by_column.values())),
-                "ours",
-            )
-        )
-        rows.append(
-            Row(
-                (
-                    label(f"{REFERENCE_SYSTEM} above the best of these"),
-                    *(lead_cell(column) for column in shown),
-                ),
-                "ours",
-            )
-        )
+        rows += [Row(tuple(base_cells), "ours"), Row(tuple(lead_cells), "ours")]
     table = Table(
         name="baselines",
         title="Baselines",
         caption=(
-            "What needs no training, on the test sets of this scale: a trained system must lie far"
-            " above."
+            "Scores that need no training, on the test sets of this scale: a trained system must"
+            " score far higher."
         ),
-        columns=(
-            Column("baseline", "", side="label"),
-            *(
-                Column(f"{metric}_{pair.replace('-', '_')}", metric, NAME_BY_PAIR[pair], "ours")
-                for pair, metric in shown
-            ),
-        ),
+        columns=tuple(columns),
         rows=tuple(rows),
         notes=() if rows else (Note("", "No baselines are recorded at this scale."),),
         signatures=tuple(signatures),
@@ -160,13 +141,9 @@ def lay_out_baselines(frame: Frame) -> Table:
 def lay_out_runs(frame: Frame) -> Table:
     """Return every training of the scale and its state, later seeds last."""
 
-    def updates(run: Run) -> Cell:
-        return text_cell(f"{run.state.update:,} of {run.state.updates:,}", "ours")
-
     def seconds(run: Run) -> Cell:
-        return text_cell(
-            format_value(run.train.wall_seconds, "wall_seconds") if run.train else "", "ours"
-        )
+        text = format_value(run.train.wall_seconds, "wall_seconds") if run.train else ""
+        return text_cell(text, "ours")
 
     def state(run: Run) -> Cell:
         return text_cell(run.state.status, "ours" if run.state.status == "finished" else "state")
@@ -176,7 +153,11 @@ def lay_out_runs(frame: Frame) -> Table:
             "training", "training", lambda run: f"{run.corpus} {run.system} seed {run.seed}"
         ),
         our_field("state", "state", state),
-        our_field("updates", "updates", updates),
+        our_field(
+            "updates",
+            "updates",
+            lambda run: text_cell(f"{run.state.update:,} of {run.state.updates:,}", "ours"),
+        ),
         our_field("wall_seconds", "wall seconds", seconds),
         label_field("hardware", "hardware", lambda run: run.hardware),
         label_field("commit", "commit", lambda run: run.commit),
@@ -185,14 +166,13 @@ def lay_out_runs(frame: Frame) -> Table:
     runs = (*frame.runs, *frame.later_runs)
     if any(run.state.reason for run in runs):
         fields.append(label_field("reason", "why not finished", lambda run: run.state.reason))
-    rows = zip(runs, rows_of(fields, runs), strict=True)
+    rows = []
+    for run, row in zip(runs, rows_of(fields, runs), strict=True):
+        rows.append(replace(row, anchor=anchor_of(run.state.run) if run.state.run else ""))
     return Table(
         name="runs",
         title="Runs",
         caption=f"The trainings of scale {frame.scale}, and the state of each.",
         columns=columns_of(fields),
-        rows=tuple(
-            replace(row, anchor=anchor_of(run.state.run) if run.state.run else "")
-            for run, row in rows
-        ),
+        rows=tuple(rows),
     )

@@ -1,6 +1,4 @@
-"""Makes cells and notes of numbers of ours: the value over seeds, the mark of its scale, or its
-trainings' states.
-"""
+"""Formats our numbers as cells and footnotes: values over seeds, marks, states of trainings."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -8,6 +6,7 @@ from dataclasses import replace
 
 import msgspec
 
+from aiayn.paths import CellKey
 from aiayn.printed import PAPER_PRECISION
 from paper_tables.frame import Frame, Number, Run
 from paper_tables.layout import (
@@ -26,18 +25,17 @@ from paper_tables.layout import (
 
 MARK_TEXT = (
     "Ours, of scale {scale} ({measured}): another corpus or scale than the paper's, no reproduction"
-    " of its number, so no difference is taken. Where this holds of all of ours in a row, the mark"
-    " stands once."
+    " of its number, so no difference is taken. If this applies to all of ours in a row, the row"
+    " has the mark once."
 )
 
 
 def our_cell(*numbers: Number | None, marks: tuple[str, ...] = ()) -> Cell:
-    """Return the cell of a number over its seeds, or its trainings' states; with `marks` beside
-    that of the scale.
+    """Return the cell of a number: its value over seeds, or the states of its trainings.
 
-    Several numbers are of one quantity in several definitions. A dash is a quantity that does not
-    exist, as another definition of what is scored; without any number the system is not run at this
-    scale.
+    Several numbers are one quantity in several definitions. `marks` follow the mark of the scale. A
+    dash says that the quantity does not exist, for example a BLEU in another definition than the
+    system was scored in. Without any number, the system is not run at this scale.
     """
     shown = [number for number in numbers if number is not None]
     if not shown:
@@ -64,7 +62,7 @@ def _text(number: Number) -> str:
 
 
 def source_of(run: Run, value: str) -> Source:
-    """Return a training, or the log of one, as the source of a value."""
+    """Return a training, or its log, as the source of a value."""
     return Source(
         run=run.state.run, seed=run.seed, value=value, commit=run.commit, hardware=run.hardware
     )
@@ -73,19 +71,23 @@ def source_of(run: Run, value: str) -> Source:
 def difference_provenance(
     number: Number, reference: Number, seeds: Collection[int] | None = None
 ) -> CellProvenance | None:
-    """Return the trainings behind a difference of two systems, those of the reference last; of
-    `seeds` if given.
+    """Return the trainings behind a difference of two systems; the reference's are last.
+
+    If `seeds` are given, only their trainings count.
     """
-
-    def kept(one: Number) -> Number:
-        values = tuple(pair for pair in one.values if seeds is None or pair[0].seed in seeds)
-        return msgspec.structs.replace(one, values=values)
-
-    ours, other = our_cell(kept(number)).provenance, our_cell(kept(reference)).provenance
+    ours, other = (
+        our_cell(side if seeds is None else _of_seeds(side, seeds)).provenance
+        for side in (number, reference)
+    )
     if ours is None or other is None:
         return ours
     quantity = f"{ours.quantity}; minus {reference.key.system}"
     return replace(ours, quantity=quantity, sources=ours.sources + other.sources)
+
+
+def _of_seeds(number: Number, seeds: Collection[int]) -> Number:
+    values = tuple((run, value) for run, value in number.values if run.seed in seeds)
+    return msgspec.structs.replace(number, values=values)
 
 
 def complete(
@@ -97,41 +99,31 @@ def complete(
     has_states: bool = True,
     has_signatures: bool = True,
 ) -> Table:
-    """Return a table with what follows from the numbers that its cells show.
+    """Return a table with the notes and signatures that follow from the numbers in its cells.
 
-    Before its own notes are the legend of the scale's mark, or `mark_text`, and precisions that are
-    not the paper's; after them the unfinished trainings. The signatures of the numbers are added to
-    its own.
+    Its own notes are preceded by the legend of the scale's mark (or `mark_text`) and by precisions
+    other than the paper's; they are followed by the unfinished trainings.
     """
-    shown = list(
-        {
-            (n.key, n.metric): n for row in table.rows for cell in row.cells for n in cell.shows
-        }.values()
-    )
-    signatures = {
-        (number.metric, f"{number.key.testset} ({number.key.corpus})", signature)
-        for number in shown
-        for signature in number.signatures
-        if has_signatures
-    }
-    return replace(
-        table,
-        notes=(
-            *_mark_notes(shown, mark_text),
-            *(_precision_notes(frame, shown) if has_precisions else ()),
-            *table.notes,
-            *(
-                state_notes(frame, {(n.key.corpus, n.key.system) for n in shown})
-                if has_states
-                else ()
-            ),
-        ),
-        signatures=tuple(sorted({*table.signatures, *signatures})),
-    )
+    number_by_cell: dict[tuple[CellKey, str], Number] = {}
+    for row in table.rows:
+        for cell in row.cells:
+            number_by_cell.update({(number.key, number.metric): number for number in cell.shows})
+    shown = list(number_by_cell.values())
+    signatures = set(table.signatures)
+    for number in shown if has_signatures else ():
+        testset = f"{number.key.testset} ({number.key.corpus})"
+        signatures.update((number.metric, testset, text) for text in number.signatures)
+    notes = _mark_notes(shown, mark_text)
+    if has_precisions:
+        notes += _precision_notes(frame, shown)
+    notes += table.notes
+    if has_states:
+        notes += state_notes(frame, {(number.key.corpus, number.key.system) for number in shown})
+    return replace(table, notes=tuple(notes), signatures=tuple(sorted(signatures)))
 
 
 def _mark_notes(shown: Sequence[Number], text: str) -> list[Note]:
-    """Return the legend of each scale's mark that any of the numbers carries."""
+    """Return the legend of each scale's mark that any of the numbers has."""
     notes = []
     for scale, mark in MARK_BY_SCALE.items():
         measured = sorted(
@@ -145,28 +137,24 @@ def _mark_notes(shown: Sequence[Number], text: str) -> list[Note]:
 
 
 def _precision_notes(frame: Frame, shown: Iterable[Number]) -> list[Note]:
-    """Return a note for each precision that is not the paper's, with the systems that are trained
-    in it.
-    """
+    """Return a note for each precision other than the paper's, with the systems trained in it."""
     systems_by_precision: dict[str, list[str]] = {}
     for system in dict.fromkeys(number.key.system for number in shown):
-        spec = frame.system_by_name.get(system)  # logs have none
+        spec = frame.system_by_name.get(system)  # None for logs
         if spec and (precision := spec.training.precision) != PAPER_PRECISION:
             systems_by_precision.setdefault(precision, []).append(system)
     return [
         Note(
             "",
-            f"Trained in {precision}, unlike the paper's: {', '.join(systems)}. Products of"
-            " matrices are computed in it; weights, Adam's moments and what is saved are fp32.",
+            f"Trained in {precision}, unlike in the paper: {', '.join(systems)}. Products of"
+            " matrices are computed in it; weights, Adam's moments and checkpoints are fp32.",
         )
         for precision, systems in systems_by_precision.items()
     ]
 
 
 def state_notes(frame: Frame, systems: Collection[tuple[str, str]]) -> list[Note]:
-    """Return a note for each training of these systems that is not finished: which, its state, and
-    why.
-    """
+    """Return a note for each unfinished training of these systems: its state, and the reason."""
     return [
         Note(
             "",

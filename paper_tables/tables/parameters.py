@@ -1,8 +1,7 @@
-"""Finds which vocabulary each count of parameters that Table 3 prints implies: its last column, and
-notes.
+"""Finds the vocabulary that each printed count of parameters in Table 3 implies.
 
-Counted from the specs of scale paper (`aiayn.cost.num_parameters`); it needs no run and is the same
-at every scale.
+Parameters are counted from the specs of scale paper (`aiayn.cost.num_parameters`), without any run.
+The result is the last column of Table 3, and notes; they are the same at every scale.
 """
 
 from dataclasses import dataclass
@@ -12,13 +11,10 @@ from aiayn.cost import LEARNED_POSITION_ROWS, num_parameters
 from aiayn.printed import PAPER_SCALE, REFERENCE_SYSTEM, printed_number, read_table
 from aiayn.spec.system import CONFIG_FOLDER, SystemSpec, read_system
 
-PRINTED_SIZE, T2T_SIZE = (
-    37_000,
-    40_960,
-)  # section 5.1's "about 37000"; tensor2tensor v1.0.4's wmt_ende_bpe32k
-TARGET_SPACE_ROWS = (
-    32  # tensor2tensor v1.0.4 adds an embedding of the task to its encoder's input; ours has none
-)
+PRINTED_SIZE = 37_000  # section 5.1: "about 37000"
+T2T_SIZE = 40_960  # tensor2tensor v1.0.4's wmt_ende_bpe32k
+# tensor2tensor v1.0.4 adds an embedding of the task to its encoder's input; our model does not.
+TARGET_SPACE_ROWS = 32
 MILLION = 1_000_000
 DECIMALS = 2
 BIG = "big"
@@ -26,22 +22,18 @@ BIG = "big"
 
 @dataclass(frozen=True)
 class CountedRow:
-    """A row of Table 3 with a printed count of its own: its spec, and the count in millions as
-    printed.
-    """
+    """A row of Table 3 with a printed count: its spec, and the printed count in millions."""
 
     system: SystemSpec
     printed: str
 
     def count(self, vocabulary_size: int) -> int:
-        """Return the number of parameters with one vocabulary for both languages."""
+        """Return the number of parameters with a joint vocabulary of this size."""
         return num_parameters(self.system.training, vocabulary_size, joint=True)
 
     @property
     def vocabulary_sizes(self) -> tuple[int, int]:
-        """The smallest and the largest vocabulary with which the count rounds to the printed
-        millions.
-        """
+        """The smallest and largest vocabulary that give the printed count when rounded."""
         printed = int(printed_number(self.printed))
         smallest = self._first_reaching(printed * MILLION - MILLION // 2)
         return smallest, self._first_reaching(printed * MILLION + MILLION // 2) - 1
@@ -52,9 +44,7 @@ class CountedRow:
 
 
 def counted_rows(config_folder: Path = CONFIG_FOLDER) -> list[CountedRow]:
-    """Return the rows of Table 3 that have a printed count, in their order; a blank is as in
-    base.
-    """
+    """Return the rows of Table 3 with a printed count, in their order."""
     printed = [cell for cell in read_table(3) if cell.column == "params"]
     return [
         CountedRow(read_system(cell.row, PAPER_SCALE, config_folder), cell.value)
@@ -63,8 +53,9 @@ def counted_rows(config_folder: Path = CONFIG_FOLDER) -> list[CountedRow]:
 
 
 def common_vocabulary_sizes(rows: list[CountedRow]) -> tuple[int, int]:
-    """Return the smallest and the largest vocabulary that all rows agree with; the first is larger
-    if there is none.
+    """Return the smallest and largest vocabulary that fits all rows.
+
+    If no vocabulary fits, the smallest is larger than the largest.
     """
     ranges = [row.vocabulary_sizes for row in rows]
     return max(low for low, _ in ranges), min(high for _, high in ranges)
@@ -76,12 +67,12 @@ def in_millions(count: int) -> str:
 
 
 def in_words(sizes: tuple[int, int]) -> str:
-    """Return a range of vocabularies."""
+    """Return a range of vocabulary sizes as text."""
     return f"{sizes[0]:,} to {sizes[1]:,}"
 
 
 def parameter_notes(rows: list[CountedRow]) -> tuple[str, ...]:
-    """Return what the printed counts say of the paper's vocabulary."""
+    """Return what the printed counts say about the paper's vocabulary."""
     row_by_name = {row.system.name: row for row in rows}
     base, big = row_by_name[REFERENCE_SYSTEM], row_by_name[BIG]
     others = [row for row in rows if row is not big]
@@ -92,15 +83,15 @@ def parameter_notes(rows: list[CountedRow]) -> tuple[str, ...]:
     learned = LEARNED_POSITION_ROWS["transformer"]
     return (
         (
-            "V: the entries of one vocabulary for source, target and output with which a row's"
+            "V: the size of a vocabulary for source, target and output, such that a row's"
             " parameters, counted from the paper's sizes, round to the printed count. No single V"
-            f" fits both base and big. The {len(others)} printed counts but big's meet at V ="
-            f" {in_words(common_vocabulary_sizes(others))}, where tensor2tensor's"
-            f" {T2T_SIZE:,} lies; big's {big.printed} needs fewer entries than any of the others"
+            f" fits both base and big. The {len(others)} printed counts other than big's agree on V"
+            f" = {in_words(common_vocabulary_sizes(others))}, which includes tensor2tensor's"
+            f" {T2T_SIZE:,}; big's {big.printed} needs fewer entries than any other count"
             f" allows. With section 5.1's {PRINTED_SIZE:,}, base comes to"
             f" {in_millions(base.count(PRINTED_SIZE))}, not {base.printed}. tensor2tensor v1.0.4,"
-            " with which the paper was made, also learned a target-space embedding of"
-            f" {TARGET_SPACE_ROWS} x d_model, which ours lacks. With it base has"
+            " the paper's program, also learned a target-space embedding of"
+            f" {TARGET_SPACE_ROWS} x d_model, which our model lacks. With it base has"
             f" {with_target_space[0]} and big {with_target_space[1]} at V = {T2T_SIZE:,}; every V"
             f" falls by {TARGET_SPACE_ROWS}, and still none fits both."
         ),

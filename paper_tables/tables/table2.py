@@ -1,5 +1,6 @@
-"""Lays out Table 2: BLEU on the test sets of both languages and the cost of training, printed and
-ours side by side.
+"""Lays out Table 2: BLEU on the test sets of both language pairs, and training cost.
+
+Ours is next to each printed row; from logs it is in lines below the row.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from paper_tables.layout import (
     Cell,
     Column,
     Note,
+    OurLine,
     Part,
     Table,
     blank_cell,
@@ -39,23 +41,24 @@ NOTHING_OF_TABLE_2 = "Logs without a BLEU of a test set, and without a GPU whose
 CAPTION = (
     "BLEU and training cost on the test sets (the paper's: newstest2014). Printed: as in the"
     f" paper. Ours: {SEEDS_WORDS}. Definitions as printed: EN-DE in {METRIC_BY_PAIR['en-de']},"
-    f" EN-FR in {METRIC_BY_PAIR['en-fr']}; beside it the same translations in {SACRE_METRIC}, which"
-    " is another quantity and never subtracted."
+    f" EN-FR in {METRIC_BY_PAIR['en-fr']}; next to it the same translations in {SACRE_METRIC}, a"
+    " different quantity, which is never subtracted."
 )
 MARK_TEXT_OF_LOGS = (
     "Trained at scale {scale}: another corpus and smaller systems than the paper's; no reproduction"
     " of its number."
 )
 CAPTION_OF_LOGS = (
-    "BLEU on the test sets and training cost: printed, and from logs alone. A number of a log has "
-    "the name of its definition and is never subtracted from a printed one, which is of another."
+    "BLEU on the test sets and training cost: printed, and from logs only. A number from a log has"
+    " the name of its definition and is not subtracted from a printed number of another definition."
 )
 OUR_ROWS = ("base", "big")
 
 
 def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
-    """Return the columns; `heading` is that of our numbers. Definitions are named where they are
-    not the printed.
+    """Return the columns; `heading` is the heading of our numbers.
+
+    A definition of BLEU has a column of its own where it is not the printed number's.
     """
     columns = [Column("model", "Model", side="label")]
     name_by_pair = {pair.replace("-", "_"): name for pair, name in NAME_BY_PAIR.items()}
@@ -69,123 +72,102 @@ def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
             Column(f"{bleu}_ours_sacre", "sacreBLEU 13a", group, "ours", "higher"),
         ]
     group = "Training Cost (FLOPs)"
-    pairs = name_by_pair.items()
-    columns += [
-        Column(f"flops_{pair}", f"printed {name}", group, better="lower") for pair, name in pairs
-    ]
-    columns += [
-        Column(f"flops_{pair}_ours", f"{heading} {name}", group, "ours", "lower")
-        for pair, name in pairs
-    ]
-    columns += [
-        Column(f"model_flops_{pair}_ours", f"model FLOPs, ours {name}", group, "ours")
-        for pair, name in pairs
-    ]
-    return tuple(columns)
+    printed, ours, model = [], [], []
+    for pair, name in name_by_pair.items():
+        printed.append(Column(f"flops_{pair}", f"printed {name}", group, better="lower"))
+        ours.append(Column(f"flops_{pair}_ours", f"{heading} {name}", group, "ours", "lower"))
+        words = f"model FLOPs, ours {name}"
+        model.append(Column(f"model_flops_{pair}_ours", words, group, "ours"))
+    return (*columns, *printed, *ours, *model)
 
 
 def lay_out_table2(frame: Frame) -> Table:
-    """Return Table 2: ours beside each printed row; from logs in lines of their own below it."""
+    """Return Table 2: ours next to each printed row; from logs in lines of their own below it."""
     columns = table2_columns("from logs" if frame.is_of_logs else "ours")
-    cells_by_row, below = {}, []
+    cells_by_row: dict[str, dict[str, Cell]] = {}
+    below: list[OurLine] = []
     for line in frame.lines:
-        cells = our_cells(frame, line) if line.table == 2 else {}
-        if cells and line.label:
-            is_empty = all(cell.kind != "ours" for cell in cells.values())
-            pairs = {
-                number.key.language_pair
-                for numbers in line.numbers.values()
-                for number in numbers
-                if number
-            }
-            aside = (
-                Aside(f"{line.label}, {', '.join(pairs)}", NOTHING_OF_TABLE_2) if is_empty else None
-            )
-            below.append((line.row, {"model": label(line.label, *line.marks), **cells}, aside))
-        elif cells:
+        if line.table != 2:
+            continue
+        cells = our_cells(frame, line)
+        if not line.label:
             cells_by_row[line.row] = cells
+            continue
+        aside = None
+        if all(cell.kind != "ours" for cell in cells.values()):
+            shown = [number for cell in cells.values() for number in cell.shows]
+            pairs = ", ".join({number.key.language_pair for number in shown})
+            aside = Aside(f"{line.label}, {pairs}", NOTHING_OF_TABLE_2)
+        below.append((line.row, {"model": label(line.label, *line.marks), **cells}, aside))
     rows = rows_of_printed(read_table(2), columns, group_of, below, MARK_BY_EDITION, cells_by_row)
     used_marks = {mark for row in rows for cell in row.cells for mark in cell.marks}
     table = Table(
         name="table2",
-        title="Table 2, from logs" if frame.is_of_logs else "Table 2",
-        caption=CAPTION_OF_LOGS if frame.is_of_logs else CAPTION,
+        title="Table 2",
+        caption=CAPTION,
         columns=columns,
         rows=rows,
         notes=tuple(_notes(frame, used_marks)),
     )
-    return complete(frame, table, mark_text=MARK_TEXT_OF_LOGS if frame.is_of_logs else "")
+    if not frame.is_of_logs:
+        return complete(frame, table)
+    table = replace(table, title="Table 2, from logs", caption=CAPTION_OF_LOGS)
+    return complete(frame, table, mark_text=MARK_TEXT_OF_LOGS)
 
 
 def group_of(row: str) -> str:
-    """Return which of Table 2's three groups, separated by rules, a row is in."""
+    """Return the group of a row; rules separate the three groups of Table 2."""
     if row in OUR_ROWS:
         return "this paper"
     return "ensembles" if row.endswith("ensemble") else "single models"
 
 
 def our_cells(frame: Frame, line: Line) -> dict[str, Cell]:
-    """Return the numbers of a line of Table 2 or 3; a cost that cannot be known is a dash with the
-    reason.
+    """Return the cells of a line of Table 2 or 3 by column.
 
-    Beside a BLEU is its difference to the printed one, or, from a log, the name of its definition.
+    A cost that cannot be known is a dash, with the mark of the reason. A BLEU is followed by its
+    difference to the printed number or, if it comes from a log, by the name of its definition.
     """
     cells = {}
     for column, numbers in line.numbers.items():
         cells[column] = our_cell(*numbers)
-        if (number := numbers[0]) is None:
+        number = numbers[0]
+        if number is None:
             continue
-        if (
-            number.metric in FLOPS_METRICS
-            and cells[column].kind != "ours"
-            and (runs := frame.trained(number.key))
-        ):
-            has_gpu = any(run.train.hardware.num_gpus for run in runs if run.train)
-            reason = (
-                (UNKNOWN_GPU_MARK if has_gpu else NO_GPU_MARK,)
-                if number.metric == "training_flops"
-                else ()
-            )
-            cells[column] = replace(
-                text_cell(DASH, "state", *number.marks, *reason), shows=(number,)
-            )
-        beside = column.removesuffix("ours") if line.table == 2 else ""
-        place = (str(line.table), line.row, column.removesuffix("_ours"))
+        runs = frame.trained(number.key)
+        if number.metric in FLOPS_METRICS and cells[column].kind != "ours" and runs:
+            marks = number.marks
+            if number.metric == "training_flops":
+                has_gpu = any(run.train.hardware.num_gpus for run in runs if run.train)
+                marks = (*marks, UNKNOWN_GPU_MARK if has_gpu else NO_GPU_MARK)
+            cells[column] = replace(text_cell(DASH, "state", *marks), shows=(number,))
+        prefix = column.removesuffix("ours") if line.table == 2 else ""
         if frame.is_of_logs and is_bleu(number.metric):
-            named = (
-                "; ".join(filter(None, (one.metric, one.settings)))
-                for one in numbers
-                if one and one.values
-            )
-            parts = tuple(map(Part, named))
-            cells[f"{beside}definition"] = Cell(parts, "label") if parts else blank_cell()
-        elif judged := [
-            cell for cell in frame.judged if (cell.table, cell.row, cell.column) == place
-        ]:
-            cells[f"{beside}difference"] = difference_cell(judged)
+            scored = [scored for scored in numbers if scored and scored.values]
+            names = [Part("; ".join(filter(None, (n.metric, n.settings)))) for n in scored]
+            cells[f"{prefix}definition"] = Cell(tuple(names), "label") if names else blank_cell()
+            continue
+        place = (str(line.table), line.row, column.removesuffix("_ours"))
+        judged = [cell for cell in frame.judged if (cell.table, cell.row, cell.column) == place]
+        if judged:
+            cells[f"{prefix}difference"] = difference_cell(judged)
     return cells
 
 
 def difference_cell(cells: Sequence[PrintedCell]) -> Cell:
-    """Return ours minus printed, by edition where they differ; the mark alone where conditions
-    differ.
-    """
+    """Return ours minus printed, for each edition; only the scale's mark under other conditions."""
     number = cells[0].number
     if number is None or number.mark:
         return text_cell("", "state", *(number.marks if number else ()))
-    parts = tuple(
-        Part(
-            format_difference(difference),
-            (MARK_BY_EDITION[cell.edition],) if cell.edition in MARK_BY_EDITION else (),
-        )
-        for cell in cells
-        if (difference := cell.verdict.difference) is not None
-    )
-    return (
-        Cell(parts, "ours", provenance=our_cell(number).provenance)
-        if parts
-        else text_cell(DASH, "state")
-    )
+    parts = []
+    for cell in cells:
+        if cell.verdict.difference is not None:
+            mark = MARK_BY_EDITION.get(cell.edition)
+            text = format_difference(cell.verdict.difference)
+            parts.append(Part(text, (mark,) if mark else ()))
+    if not parts:
+        return text_cell(DASH, "state")
+    return Cell(tuple(parts), "ours", provenance=our_cell(number).provenance)
 
 
 def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
@@ -202,26 +184,22 @@ def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
     trains = [run.train for run in frame.runs if run.train is not None]
     notes = [Note(mark, text) for mark, text in text_by_mark.items() if mark in used_marks]
     notes += [Note("", text) for text in frame.notes.get("table2", ())]
-    notes += [Note("", MODEL_FLOPS_NOTE)] if trains else []
-    has_other = any(
-        one.training.precision != PAPER_PRECISION for one in frame.system_by_name.values()
-    )
+    if trains:
+        notes.append(Note("", MODEL_FLOPS_NOTE))
+    precisions = {system.training.precision for system in frame.system_by_name.values()}
+    single = ""
+    if precisions - {PAPER_PRECISION}:
+        single = "; as the paper counts it, in single precision whatever the training's"
     for product in sorted({train.hardware.gpu for train in trains if train.hardware.num_gpus}):
         gpu = frame.hardware.find_gpu(product)
         if gpu is not None:
             rate = gpu.sustained_flops_per_second
             text = (
-                f"{format_value(rate.value, 'training_flops')} FLOP/s a GPU ({rate.kind}:"
-                f" {rate.source})"
+                f"Cost of ours: GPU seconds of all attempts x"
+                f" {format_value(rate.value, 'training_flops')} FLOP/s a GPU ({rate.kind}:"
+                f" {rate.source}), {product}{single}."
             )
-            single = (
-                "; as the paper counts it, in single precision whatever the training's"
-                if has_other
-                else ""
-            )
-            notes.append(
-                Note("", f"Cost of ours: GPU seconds of all attempts x {text}, {product}{single}.")
-            )
+            notes.append(Note("", text))
     return notes
 
 

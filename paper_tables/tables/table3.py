@@ -1,8 +1,11 @@
-"""Lays out Table 3: each printed row, and under it ours with the hyper-parameters really used at
-this scale.
+"""Lays out Table 3: each printed row, then ours with the hyper-parameters really used here.
+
+A row of Table 3 is a system: add its file to workflow/config/systems/<scale>/, its printed cells to
+published/table3.csv and published/cells.csv, and its name to `ablation_systems` of a scale.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from aiayn.printed import METRIC_BY_PAIR, read_columns, read_table
@@ -27,17 +30,17 @@ BLEU_METRIC = METRIC_BY_PAIR["en-de"]
 CAPTION = (
     "Variations on the architecture, EN-DE, on the dev set without averaging (the paper's:"
     " newstest2013). A printed row leaves blank what is as in base; ours, under it, shows every"
-    f" value really used. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC} as printed, and beside it in"
-    f" {SACRE_METRIC}, which is another quantity and never subtracted. Perplexity is per subword of"
-    " ours, and the bits its logarithm to base 2: they compare with other lines of ours, not with"
-    " the printed one. Bits a word are per word of the detokenised reference, cut at blanks, ends"
-    " of sentences included: so vocabularies compare."
+    f" value really used. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC} as printed, and next to it in"
+    f" {SACRE_METRIC}, a different quantity, which is never subtracted. Perplexity is per subword"
+    " of ours, and the bits its logarithm to base 2: compare them with other lines of ours, not"
+    " with the printed values. Bits a word are per word of the detokenised reference, cut at"
+    " blanks, ends of sentences included, and can be compared across vocabularies."
 )
 CAPTION_OF_LOGS = (
     "Variations on the architecture, EN-DE, on the dev set (the paper's: newstest2013): printed,"
-    " and from logs alone. Perplexity is 2 to the nll_loss of the validation at the last update,"
-    " per subword of the log's own vocabulary: it compares with other lines of the same data, not"
-    " with the printed one."
+    " and from logs only. Perplexity is 2 to the nll_loss of the validation at the last update,"
+    " per subword of the log's own vocabulary: compare it with other lines of the same data, not"
+    " with the printed value."
 )
 SYMBOL_BY_COLUMN = {  # Table 3's columns of settings, and what they are in a spec
     "N": "num_layers",
@@ -52,7 +55,7 @@ SYMBOL_BY_COLUMN = {  # Table 3's columns of settings, and what they are in a sp
 
 
 def lay_out_table3(frame: Frame) -> Table:
-    """Return Table 3; a row of the paper's that is not run at this scale has no second line."""
+    """Return Table 3; a printed row that this scale does not run has no line of ours."""
     columns, lines = table3_columns(), [line for line in frame.lines if line.table == 3]
     ours = [(line.row, _settings(line) | our_cells(frame, line), None) for line in lines]
     counted = counted_rows()
@@ -62,13 +65,16 @@ def lay_out_table3(frame: Frame) -> Table:
     }
     table = Table(
         name="table3",
-        title="Table 3, from logs" if frame.is_of_logs else "Table 3",
-        caption=CAPTION_OF_LOGS if frame.is_of_logs else CAPTION,
+        title="Table 3",
+        caption=CAPTION,
         columns=columns,
         rows=rows_of_printed(read_table(3), columns, group_of, ours, beside=beside),
         notes=(*_notes(frame, lines), *(Note("", text) for text in parameter_notes(counted))),
     )
-    return complete(frame, table, mark_text=MARK_TEXT_OF_LOGS if frame.is_of_logs else "")
+    if not frame.is_of_logs:
+        return complete(frame, table)
+    table = replace(table, title="Table 3, from logs", caption=CAPTION_OF_LOGS)
+    return complete(frame, table, mark_text=MARK_TEXT_OF_LOGS)
 
 
 def group_of(row: str) -> str:
@@ -77,7 +83,7 @@ def group_of(row: str) -> str:
 
 
 def table3_columns() -> tuple[Column, ...]:
-    """Return the columns; a definition is named where it is not the printed one's."""
+    """Return the columns; a definition has its own where it is not the printed number's."""
     better: dict[str, Literal["higher", "lower"]] = {"ppl_dev": "lower", "bleu_dev": "higher"}
     columns = []
     for column in read_columns()[3]:
@@ -100,7 +106,7 @@ def table3_columns() -> tuple[Column, ...]:
 
 
 def _settings(line: Line) -> dict[str, Cell]:
-    """Return the name of a line, and the hyper-parameters that were really used."""
+    """Return the cells with the name of a line and the hyper-parameters that were really used."""
     settings = {
         column: text_cell(str(line.settings.get(name, DASH)), "ours", *line.marks)
         for column, name in SYMBOL_BY_COLUMN.items()
@@ -109,26 +115,18 @@ def _settings(line: Line) -> dict[str, Cell]:
 
 
 def _notes(frame: Frame, lines: Sequence[Line]) -> list[Note]:
-    """Return the notes on counts of parameters, and on positions that are no sinusoids."""
+    """Return notes on the vocabulary that parameters count, and on learned positions."""
     notes = [Note("", text) for text in frame.notes.get("table3", ())]
     keys = [number.key for line in lines if (number := line.numbers["bleu_dev"][0]) is not None]
     for corpus in dict.fromkeys(key.corpus for key in keys):
         sizes = frame.vocabulary_sizes_by_corpus.get(corpus, {})
-        if sizes:
-            words = " and ".join(
-                f"{size:,} ({language})" for language, size in sorted(sizes.items())
-            )
-            notes.append(
-                Note(
-                    "",
-                    f"Parameters of ours count {corpus}'s vocabulary, {words} entries with special"
-                    " symbols.",
-                )
-            )
+        words = " and ".join(f"{size:,} ({language})" for language, size in sorted(sizes.items()))
+        if words:
+            text = f"Parameters of ours count {corpus}'s vocabulary, {words} entries with special"
+            notes.append(Note("", f"{text} symbols."))
     for key in keys:
         spec = frame.system_by_name.get(key.system)
         if spec and spec.training.positions == "learned":
-            notes.append(
-                Note("", f"{key.system}: learned positional embedding instead of sinusoids.")
-            )
+            text = f"{key.system}: learned positional embedding instead of sinusoids."
+            notes.append(Note("", text))
     return notes

@@ -1,6 +1,4 @@
-"""Lays out verdicts: on every printed BLEU (a table, and verdicts.tsv), and on published
-replications beside ours.
-"""
+"""Lays out the verdicts on every printed BLEU (a table and verdicts.tsv) and on replications."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,7 +12,6 @@ from aiayn.scoring.verdict import (
     MARGIN_BLEU,
     MIN_SEEDS,
     Outcome,
-    PooledSd,
     Verdict,
     judge_family,
 )
@@ -48,34 +45,75 @@ UNEQUAL_SPREADS = (
     f" wrong more often than {ALPHA}."
 )
 
-MEANINGS = (  # of the two answers in a row
+VERDICT_COLUMNS = [
+    "table",
+    "row",
+    "column",
+    "edition",
+    "printed",
+    "corpus",
+    "system",
+    "average",
+    "testset",
+    "metric",
+    "num_seeds",
+    "mean",
+    "difference",
+    "ci_low",
+    "ci_high",
+    "outcome",
+    "reason",
+    "largest_equivalent_difference",
+    "num_seeds_to_decide",
+    "sd",
+    "degrees_of_freedom",
+    "num_systems",
+    "smallest_sd",
+    "largest_sd",
+    "bartlett_p",
+    "p_difference",
+    "p_equivalent",
+    "p_outside",
+    "p_equivalent_holm",
+    "p_outside_holm",
+    "outcome_holm",
+    "prediction_low",
+    "prediction_high",
+    "prediction_half_width",
+    "printed_in_prediction",
+    "num_judged",
+    "chance_wrongly_reproduced",
+    "chance_wrongly_not_reproduced",
+]
+# Columns of whole numbers with empty cells.
+COUNTS = ("num_seeds", "num_seeds_to_decide", "degrees_of_freedom", "num_systems")
+
+MEANINGS = (  # what the two answers in a row mean
     (
         f"Verdict: is the mean of our runs the printed number, to within {MARGIN_BLEU} BLEU? That"
         " number is taken as a constant."
     ),
     (
-        "Printed as one run: the printed number is itself a single run; does it lie in the 95 %"
-        " prediction interval of one more run of ours, mean \u00b1 t sd sqrt(1 + 1/n)? Inside says"
-        f" that one run cannot be told from ours. It is no {Outcome.REPRODUCED.value}: the fewer"
-        " the seeds, the wider the interval."
+        "Printed as one run: the printed number is itself a single run; is it in the 95 %"
+        " prediction interval of one more run of ours, mean \u00b1 t sd sqrt(1 + 1/n)? If it is"
+        " inside, it could be one more run of ours. This does not count as"
+        f" {Outcome.REPRODUCED.value}: the fewer the seeds, the wider the interval."
     ),
 )
 
 
 def lay_out_replications(frame: Frame) -> Table:
-    """Return the published numbers of other papers beside ours, each with its verdict."""
+    """Return the published numbers of other papers next to ours, each with its verdict."""
     replication_by_row = {replication.row: replication for replication in read_replications()}
 
     def place(cell: PrintedCell) -> str:
-        one = replication_by_row[cell.row]
-        return f"{one.corpus}, {one.testset}, {one.average}"
+        replication = replication_by_row[cell.row]
+        return f"{replication.corpus}, {replication.testset}, {replication.average}"
 
     def aside(cell: PrintedCell) -> Aside | None:
-        return (
-            None
-            if cell.number
-            else Aside(f"{cell.row} ({place(cell)})", cell.verdict.reason.rstrip("."))
-        )
+        if cell.number:
+            return None
+        return Aside(f"{cell.row} ({place(cell)})", cell.verdict.reason.rstrip("."))
 
     fields: tuple[Field[PrintedCell], ...] = (
         label_field("row", "system", lambda cell: cell.row),
@@ -90,18 +128,17 @@ def lay_out_replications(frame: Frame) -> Table:
         )
         for r in replication_by_row.values()
     ]
+    cells = [cell for cell in frame.judged if cell.table == "replications"]
     table = Table(
         name="replications",
         title="Replications",
         caption=(
-            "Numbers that others published at a smaller scale, beside ours under the same"
+            "Numbers that others published at a smaller scale, next to ours under the same"
             " conditions: same text, test set and definition of BLEU. A difference is to that"
             " published number, never to the paper's."
         ),
         columns=columns_of(fields),
-        rows=rows_of(
-            fields, [cell for cell in frame.judged if cell.table == "replications"], aside=aside
-        ),
+        rows=rows_of(fields, cells, aside=aside),
         notes=(*_meanings(frame.judged), *sources),
     )
     text = (
@@ -111,7 +148,7 @@ def lay_out_replications(frame: Frame) -> Table:
 
 
 def lay_out_verdicts(frame: Frame) -> Table:
-    """Return the verdict on every printed BLEU, also where the system is not run at this scale."""
+    """Return the verdict on every printed BLEU, including systems that this scale does not run."""
     fields: tuple[Field[PrintedCell], ...] = (
         label_field("cell", "printed cell", name_of),
         *_fields(),
@@ -120,6 +157,15 @@ def lay_out_verdicts(frame: Frame) -> Table:
         ),
         our_field("p_outside", "p outside (Holm)", lambda cell: _p_cell(cell, "p_outside")),
     )
+
+    def aside(cell: PrintedCell) -> Aside | None:
+        if not is_not_comparable(cell):
+            return None
+        return Aside(name_of(cell), cell.verdict.reason.rstrip("."))
+
+    notes = [*_meanings(frame.judged), *_family_notes(frame.judged), *_spread_notes(frame.judged)]
+    if frame.scale == PAPER_SCALE:
+        notes.append(Note("", noise_sentence()))
     table = Table(
         name="verdicts",
         title="Verdicts",
@@ -130,34 +176,14 @@ def lay_out_verdicts(frame: Frame) -> Table:
             " with 95 % interval; p-values, and by Holm's correction over all judged cells."
         ),
         columns=columns_of(fields),
-        rows=rows_of(
-            fields,
-            frame.judged,
-            aside=lambda cell: (
-                Aside(name_of(cell), cell.verdict.reason.rstrip("."))
-                if is_not_comparable(cell)
-                else None
-            ),
-        ),
-        notes=(
-            *_meanings(frame.judged),
-            *_family_notes(frame.judged),
-            *_spread_notes(frame.judged),
-            *_noise_notes(frame),
-        ),
+        rows=rows_of(fields, frame.judged, aside=aside),
+        notes=tuple(notes),
     )
     return complete(frame, table, has_states=False, has_signatures=False)
 
 
-def _noise_notes(frame: Frame) -> list[Note]:
-    """Return a note on the seed noise of public trainings, for verdicts at the paper's scale."""
-    return [Note("", noise_sentence())] if frame.scale == PAPER_SCALE else []
-
-
 def _fields() -> tuple[Field[PrintedCell], ...]:
-    """Return the columns of both tables: printed, ours, the difference, and the verdict with its
-    reason.
-    """
+    """Return the columns that both tables have, from the printed number to the verdict."""
 
     def largest(cell: PrintedCell) -> str:
         difference = cell.verdict.largest_equivalent_difference
@@ -190,13 +216,15 @@ def _fields() -> tuple[Field[PrintedCell], ...]:
 
 
 def _seeds_to_decide(cell: PrintedCell) -> str:
-    """Return the seeds that would decide: at our sd, else at the sds of public trainings at the
-    paper's scale.
+    """Return the seeds that would decide at our sd, or else at the sds of public trainings.
+
+    The public trainings have the paper's scale, so they say nothing about replications.
     """
     if cell.verdict.num_seeds_to_decide is not None:
         return str(cell.verdict.num_seeds_to_decide)
-    is_of_paper = cell.table != "replications"
-    return (seeds_by_public_noise(cell.verdict) if is_of_paper else "") or "not known"
+    if cell.table == "replications":
+        return "not known"
+    return seeds_by_public_noise(cell.verdict) or "not known"
 
 
 def _difference(cell: PrintedCell) -> Cell:
@@ -211,9 +239,7 @@ def _difference(cell: PrintedCell) -> Cell:
 
 
 def _prediction(cell: PrintedCell) -> Cell:
-    """Return whether the printed number could be one more run of ours, and the interval that says
-    so.
-    """
+    """Return whether the printed number could be one more run of ours, with the interval."""
     verdict = cell.verdict
     if verdict.prediction_interval is None or verdict.prediction_half_width is None:
         return blank_cell() if is_not_comparable(cell) else text_cell(DASH, "state")
@@ -227,34 +253,32 @@ def _prediction(cell: PrintedCell) -> Cell:
 
 
 def _meanings(judged: Sequence[PrintedCell]) -> list[Note]:
-    """Return what the two answers mean, where any cell has them."""
-    return [
-        Note("", text) for text in MEANINGS if any(cell.verdict.mean is not None for cell in judged)
-    ]
+    """Return notes on what the two answers of a cell mean, if any cell has them."""
+    if all(cell.verdict.mean is None for cell in judged):
+        return []
+    return [Note("", text) for text in MEANINGS]
 
 
 def is_not_comparable(cell: PrintedCell) -> bool:
-    """Return whether the rule cannot be applied to a printed number here: not run, or not under its
-    conditions.
-    """
+    """Return whether the rule cannot be applied: no run here, or none under these conditions."""
     return cell.verdict.outcome is Outcome.NOT_COMPARABLE
 
 
 def name_of(cell: PrintedCell) -> str:
-    """Return where a number is printed, as `Table 2: big, bleu_en_fr (arxiv)`."""
+    """Return the place of a printed number, as `Table 2: big, bleu_en_fr (arxiv)`."""
     place = f"Table {cell.table}" if cell.table.isdigit() else cell.table
     edition = f" ({cell.edition})" if cell.edition not in ("both", "") else ""
     return f"{place}: {cell.row}, {cell.column}{edition}"
 
 
 def format_p(p_value: float) -> str:
-    """Return a p-value with three decimals; what would round to zero is below 0.001."""
+    """Return a p-value with three decimals, or `<0.001`."""
     smallest = 10.0**-P_DECIMALS
     return f"{p_value:.{P_DECIMALS}f}" if p_value >= smallest else f"<{smallest:g}"
 
 
 def _p_cell(cell: PrintedCell, name: Literal["p_equivalent", "p_outside"]) -> Cell:
-    """Return a p-value of the verdict, and by Holm's correction."""
+    """Return a p-value of the verdict, followed by its value after Holm's correction."""
     if cell.corrected is None:
         return blank_cell()
     return text_cell(
@@ -264,7 +288,7 @@ def _p_cell(cell: PrintedCell, name: Literal["p_equivalent", "p_outside"]) -> Ce
 
 
 def _family_notes(judged: Sequence[PrintedCell]) -> list[Note]:
-    """Return the notes on all verdicts together, and those that Holm's correction would change."""
+    """Return notes on all verdicts together: the chances of error, and what Holm would change."""
     family = judge_family([cell.verdict for cell in judged])
     if family.num_judged == 0:
         return [
@@ -291,88 +315,51 @@ def _family_notes(judged: Sequence[PrintedCell]) -> list[Note]:
 
 
 def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
-    """Return, for each definition, the pooled standard deviation and how much the systems'
-    differ.
-    """
-    notes: dict[str, None] = {}
+    """Return a note per definition: the pooled standard deviation, and the range over systems."""
+    texts: dict[str, None] = {}
     for cell in cells:
         pooled = cell.verdict.pooled
-        if pooled is not None:
-            sd, smallest, largest = (
-                format_value(value, cell.metric)
-                for value in (pooled.sd, pooled.smallest_sd, pooled.largest_sd)
-            )
-            p_value = pooled.bartlett_p
-            test = "" if p_value is None else f", Bartlett's p {format_p(p_value)}"
-            warning = UNEQUAL_SPREADS if p_value is not None and p_value < ALPHA else ""
-            notes[
-                f"{cell.metric}: sd {sd} pooled over {pooled.num_systems} system(s),"
-                f" {pooled.degrees_of_freedom} degrees of freedom; single sds {smallest} to"
-                f" {largest}{test}.{warning}"
-            ] = None
-    return [Note("", text) for text in notes]
+        if pooled is None:
+            continue
+        sds = (pooled.sd, pooled.smallest_sd, pooled.largest_sd)
+        sd, smallest, largest = (format_value(value, cell.metric) for value in sds)
+        text = (
+            f"{cell.metric}: sd {sd} pooled over {pooled.num_systems} system(s),"
+            f" {pooled.degrees_of_freedom} degrees of freedom; single sds {smallest} to {largest}"
+        )
+        if pooled.bartlett_p is not None:
+            text += f", Bartlett's p {format_p(pooled.bartlett_p)}"
+        is_unequal = pooled.bartlett_p is not None and pooled.bartlett_p < ALPHA
+        texts[f"{text}.{UNEQUAL_SPREADS if is_unequal else ''}"] = None
+    return [Note("", text) for text in texts]
 
 
 def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
-    """Return verdicts.tsv's frame, a line a cell; what does not apply is empty.
+    """Return the frame of verdicts.tsv, one line per cell; values that do not apply are empty.
 
-    Its last three columns are the family's, the same in every line.
+    Its last three columns describe the family of all cells and are the same in every line.
     """
     family, lines = judge_family([cell.verdict for cell in cells]), []
     for cell in cells:
-        key, verdict, corrected = cell.key, cell.verdict, cell.corrected
-        low, high = verdict.interval or (None, None)
-        prediction_low, prediction_high = verdict.prediction_interval or (None, None)
-        lines.append(
-            {
-                "table": cell.table,
-                "row": cell.row,
-                "column": cell.column,
-                "edition": cell.edition,
-                "printed": cell.printed,
-                "corpus": key.corpus,
-                "system": key.system,
-                "average": key.average,
-                "testset": cell.number.key.testset if cell.number else None,
-                "metric": cell.metric,
-                "num_seeds": verdict.num_seeds,
-                "mean": verdict.mean,
-                "difference": verdict.difference,
-                "ci_low": low,
-                "ci_high": high,
-                "outcome": verdict.outcome.value,
-                "reason": verdict.reason,
-                "largest_equivalent_difference": verdict.largest_equivalent_difference,
-                "num_seeds_to_decide": verdict.num_seeds_to_decide,
-                **{
-                    name: getattr(verdict.pooled, name, None) for name in PooledSd.__struct_fields__
-                },
-                "p_difference": verdict.p_difference,
-                "p_equivalent": verdict.p_equivalent,
-                "p_outside": verdict.p_outside,
-                "p_equivalent_holm": corrected.p_equivalent if corrected else None,
-                "p_outside_holm": corrected.p_outside if corrected else None,
-                "outcome_holm": corrected.outcome.value if corrected else None,
-                "prediction_low": prediction_low,
-                "prediction_high": prediction_high,
-                "prediction_half_width": verdict.prediction_half_width,
-                "printed_in_prediction": prediction_word(verdict) or None,
-                "num_judged": family.num_judged,
-                "chance_wrongly_reproduced": family.chance_wrongly_reproduced,
-                "chance_wrongly_not_reproduced": family.chance_wrongly_not_reproduced,
-            }
-        )
-    counts = (
-        "num_seeds",
-        "num_seeds_to_decide",
-        "degrees_of_freedom",
-        "num_systems",
-    )  # whole though some are empty
-    return pd.DataFrame(lines).astype(dict.fromkeys(counts, "Int64"))
+        verdict, corrected = cell.verdict, cell.corrected
+        line = {name: getattr(cell.key, name) for name in cell.key.__struct_fields__}
+        for struct in (cell, verdict, verdict.pooled, family):
+            if struct is not None:
+                line |= {name: getattr(struct, name) for name in struct.__struct_fields__}
+        line["testset"] = cell.number.key.testset if cell.number else None
+        line["outcome"] = verdict.outcome.value
+        line["ci_low"], line["ci_high"] = verdict.interval or (None, None)
+        prediction = verdict.prediction_interval or (None, None)
+        line["prediction_low"], line["prediction_high"] = prediction
+        line["printed_in_prediction"] = prediction_word(verdict) or None
+        if corrected is not None:
+            line["p_equivalent_holm"] = corrected.p_equivalent
+            line["p_outside_holm"] = corrected.p_outside
+            line["outcome_holm"] = corrected.outcome.value
+        lines.append(line)
+    return pd.DataFrame(lines, columns=VERDICT_COLUMNS).astype(dict.fromkeys(COUNTS, "Int64"))
 
 
 def prediction_word(verdict: Verdict) -> str:
-    """Return whether the printed number lies `inside` or `outside` our prediction interval; ''
-    without one.
-    """
+    """Return whether the printed number is `inside` or `outside` our prediction interval, or ''."""
     return {True: "inside", False: "outside", None: ""}[verdict.is_printed_predicted]

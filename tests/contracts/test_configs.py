@@ -1,14 +1,14 @@
-"""The shipped configs against the paper: Tables 2 and 3 at three scales, written down here a second
-time.
+"""Checks the shipped configs against the paper: Tables 2 and 3 at three scales.
 
-Nothing below is read from the files that it judges: the paper's numbers stand here as printed, and
-so does what the variants that others print are unlike base in.
+The expected values are in expected_systems.yaml, written down a second time: nothing is read from
+the configs that are checked.
 """
 
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import cache
 from math import floor
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,80 +25,30 @@ from aiayn.spec.system import (
     read_system,
 )
 
-PAPER_SIZES = {"num_layers": 6, "d_model": 512, "d_ff": 2048, "num_heads": 8, "d_k": 64, "d_v": 64}
-PAPER_OTHERS = {"p_drop": 0.1, "eps_ls": 0.1, "positions": "sinusoidal"}
-# Section 3 where it speaks, tensor2tensor v1.0.4 where it is silent; section 5.4 names no dropout
-# elsewhere.
-PAPER_MODEL = {
-    "architecture": "transformer", "norm_order": "post", "norm": "layer", "norm_epsilon": 1e-6, "attention": "scaled",
-    "attention_biases": True, "tied_embeddings": True, "embeddings": "d_model", "initialisation": "tensor2tensor",
-    "p_drop_attention": 0.0, "p_drop_ffn": 0.0,
-}  # fmt: skip
-# Table 3: what each row prints; a blank is base's. For big_enfr section 6.1.
-PRINTED_BY_SYSTEM: dict[str, dict[str, Any]] = {
-    "base": {},
-    "table3_a_h1": {"num_heads": 1, "d_k": 512, "d_v": 512},
-    "table3_a_h4": {"num_heads": 4, "d_k": 128, "d_v": 128},
-    "table3_a_h16": {"num_heads": 16, "d_k": 32, "d_v": 32},
-    "table3_a_h32": {"num_heads": 32, "d_k": 16, "d_v": 16},
-    "table3_b_dk16": {"d_k": 16},
-    "table3_b_dk32": {"d_k": 32},
-    "table3_c_n2": {"num_layers": 2},
-    "table3_c_n4": {"num_layers": 4},
-    "table3_c_n8": {"num_layers": 8},
-    "table3_c_dmodel256": {"d_model": 256, "d_k": 32, "d_v": 32},
-    "table3_c_dmodel1024": {"d_model": 1024, "d_k": 128, "d_v": 128},
-    "table3_c_dff1024": {"d_ff": 1024},
-    "table3_c_dff4096": {"d_ff": 4096},
-    "table3_d_pdrop0": {"p_drop": 0.0},
-    "table3_d_pdrop02": {"p_drop": 0.2},
-    "table3_d_els0": {"eps_ls": 0.0},
-    "table3_d_els02": {"eps_ls": 0.2},
-    "table3_e_learned": {"positions": "learned"},
-    "big": {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "p_drop": 0.3},
-    "big_enfr": {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "p_drop": 0.1},
-}
-# What others print of the paper's model: each is base but for these, at every scale.
-CHANGES_BY_VARIANT: dict[str, dict[str, Any]] = {
-    "pre_norm": {"norm_order": "pre"},
-    "no_attention_biases": {"attention_biases": False},
-    "untied": {"tied_embeddings": False},
-    "additive_attention": {"attention": "additive"},
-    "unscaled_attention": {"attention": "unscaled"},
-    "sqrt_d_model_attention": {"attention": "sqrt_d_model"},
-    "learned_temperature": {"attention": "temperature"},
-    "ffn_dropout": {"p_drop_ffn": 0.1},
-    "attention_dropout": {"p_drop_attention": 0.1},
-    "standard_normal_embeddings": {"embeddings": "standard_normal"},
-    "t2t_sinusoids": {"positions": "sinusoidal_halves"},
-    "batch_norm": {"norm": "batch"},
-    "seed_annotated": {
-        "norm_order": "pre", "norm": "layer_std", "tied_embeddings": False, "initialisation": "xavier",
-        "p_drop_attention": 0.1, "p_drop_ffn": 0.1,
-    },
-    "seed_jadore": {"attention_biases": False, "initialisation": "xavier", "p_drop_attention": 0.1},
-    "seed_torch_nn": {
-        "norm_epsilon": 1e-5, "initialisation": "torch_nn", "p_drop_attention": 0.1, "p_drop_ffn": 0.1,
-    },
-}  # fmt: skip
-# Layers of each architecture for one of base's; d_ff is what makes it as large as base.
+EXPECTED = yaml.safe_load(
+    Path(__file__).with_name("expected_systems.yaml").read_text(encoding="utf-8")
+)
+PAPER_SIZES: dict[str, int] = EXPECTED["paper_sizes"]
+PRINTED_BY_SYSTEM: dict[str, dict[str, Any]] = EXPECTED["printed_by_system"]
+CHANGES_BY_VARIANT: dict[str, dict[str, Any]] = EXPECTED["changes_by_variant"]
+# Layers of each architecture per layer of base; d_ff makes it as large as base.
 LAYERS_BY_ARCHITECTURE = {"lstm": Fraction(4, 6), "fconv": Fraction(15, 6)}
-# Entries of the joint vocabulary, special symbols included; of the paper's corpus as printed
+# Entries of the joint vocabulary, special symbols included; for the paper's corpus as printed
 # (section 5.1).
 VOCABULARY_BY_SCALE = {"demo": 402, "multi30k": 3962, "paper": 37000}
-# Whole systems as printed by others, which inherit nothing and stand beside no row of a table.
+# Whole systems that others print. They inherit nothing and belong to no row of a table.
 SYSTEMS_OF_REPLICATIONS = {
     "demo": {"seed_waynestalk"},
     "multi30k": {"revisit_tiny"},
     "paper": set(),
 }
-# What belongs to the scale, and may be otherwise for big than for base; the demo's big is smaller
-# than 2 x base, too.
+# Settings of the scale that may differ between big and base. The demo's big is also smaller than
+# 2 x base.
 LONGER = ("updates", "warmup_steps", "save_interval_updates")
 FREE_OF_BIG = {
     "demo": (*LONGER, "d_model", "d_ff", "num_heads", "p_drop"), "multi30k": LONGER, "paper": LONGER,
 }  # fmt: skip
-system_of = cache(read_system)  # the shipped ones, each read once
+system_of = cache(read_system)  # each shipped file is read once
 every_scale = pytest.mark.parametrize("scale", SCALES)
 every_system = pytest.mark.parametrize("system", PRINTED_BY_SYSTEM)
 
@@ -109,20 +59,13 @@ def rounded(value: Fraction) -> int:
 
 
 def expected_training(system: str, base: TrainingSpec) -> dict[str, Any]:
-    """Return what a row must be: its ratio to base in the six sizes, the paper's own value of
-    everything else.
-    """
-    expected = msgspec.structs.asdict(base) | PAPER_OTHERS
+    """Return the expected spec of a row: its ratio to base in six sizes, else the paper's value."""
+    expected = msgspec.structs.asdict(base) | EXPECTED["paper_others"]
     for key, printed in PRINTED_BY_SYSTEM[system].items():
-        is_size = key in PAPER_SIZES
-        expected[key] = (
-            rounded(Fraction(getattr(base, key) * printed, PAPER_SIZES[key]))
-            if is_size
-            else printed
-        )
-    if system.startswith(
-        "table3_a_"
-    ):  # "keeping the amount of computation constant": h d_k = d_model
+        expected[key] = printed
+        if key in PAPER_SIZES:
+            expected[key] = rounded(Fraction(getattr(base, key) * printed, PAPER_SIZES[key]))
+    if system.startswith("table3_a_"):  # "keeping the amount of computation constant"
         expected["d_k"] = expected["d_v"] = base.d_model // expected["num_heads"]
     return expected
 
@@ -130,8 +73,9 @@ def expected_training(system: str, base: TrainingSpec) -> dict[str, Any]:
 def differences(
     system: str, training: TrainingSpec, base: TrainingSpec, longer: Iterable[str] = LONGER
 ) -> dict[str, tuple[Any, Any]]:
-    """Return {key: (found, expected)} where a system is not the paper's row; for big the keys
-    `longer` are free.
+    """Return {key: (found, expected)} where a system differs from the paper's row.
+
+    For big, the keys `longer` are free.
     """
     found, expected = msgspec.structs.asdict(training), expected_training(system, base)
     free = longer if system.startswith("big") else ()
@@ -143,12 +87,12 @@ def differences(
 
 
 def scale_of(name: str) -> ScaleSpec:
-    """Read one of the shipped scales."""
+    """Read a shipped scale."""
     return read_scale(CONFIG_FOLDER / f"{name}.yaml")
 
 
 def raw_system(scale: str, system: str) -> dict[str, Any]:
-    """Return a system's own file as it stands, nothing inherited."""
+    """Return the contents of a system's own file, without what it inherits."""
     path = CONFIG_FOLDER / "systems" / scale / f"{system}.yaml"
     values = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert isinstance(values, dict)
@@ -181,26 +125,21 @@ def test_a_wrong_row_is_noticed() -> None:
 
 def test_the_papers_base_is_as_printed() -> None:
     base = system_of("base", "paper").training
-    printed = PAPER_SIZES | PAPER_OTHERS
+    printed = PAPER_SIZES | EXPECTED["paper_others"] | EXPECTED["paper_model"]
     assert {key: getattr(base, key) for key in printed} == printed
-    assert {key: getattr(base, key) for key in PAPER_MODEL} == PAPER_MODEL
     adam = (base.adam_beta_1, base.adam_beta_2, base.adam_epsilon, base.clip_norm)
     assert adam == (0.9, 0.98, 1e-9, 0.0)
     assert (base.schedule, base.warmup_steps, base.updates) == ("equation_3", 4000, 100000)
-    assert (
-        base.max_tokens_per_batch * base.batches_per_update == 26000
-    )  # padded; 25,000 of them are real
+    # Padded tokens; 25,000 of them are real.
+    assert base.max_tokens_per_batch * base.batches_per_update == 26000
     assert base.patience_epochs is None
 
 
 def test_the_papers_checkpoints_are_ten_minutes_apart() -> None:
     base, big = (system_of(name, "paper").training for name in ("base", "big"))
-    assert base.save_interval_updates is not None
-    assert big.save_interval_updates is not None
-    assert base.save_interval_updates * 0.4 == pytest.approx(
-        600
-    )  # seconds; section 5.2: 0.4 s a step
-    assert big.save_interval_updates * 1.0 == pytest.approx(600)
+    # 0.4 and 1.0 seconds a step, by section 5.2.
+    seconds = [0.4 * (base.save_interval_updates or 0), 1.0 * (big.save_interval_updates or 0)]
+    assert seconds == pytest.approx([600, 600])
     assert big.updates == 3 * base.updates == 300000
 
 
@@ -209,32 +148,12 @@ def test_every_base_has_the_papers_proportions_optimizer_and_decoding(scale: str
     base, paper = system_of("base", scale), system_of("base", "paper")
     training = base.training
     assert training.d_ff == 4 * training.d_model
-    assert (
-        training.num_heads * training.d_k == training.num_heads * training.d_v == training.d_model
-    )
-    kept = (
-        "p_drop",
-        "eps_ls",
-        "positions",
-        "adam_beta_1",
-        "adam_beta_2",
-        "adam_epsilon",
-        "clip_norm",
-        "schedule",
-    )
-    assert {key: getattr(training, key) for key in PAPER_MODEL} == PAPER_MODEL
-    assert {key: getattr(training, key) for key in kept} == {
-        key: getattr(paper.training, key) for key in kept
-    }
-    decoding = msgspec.structs.asdict(base.decoding)
-    assert decoding == {
-        "beam_size": 4,
-        "length_penalty_alpha": 0.6,
-        "length_penalty_form": "gnmt",
-        "stop": "tensor2tensor",
-        "max_length_per_source_token": 1.0,
-        "max_extra_tokens": 50,
-    }
+    assert training.d_k == training.d_v
+    assert training.num_heads * training.d_k == training.d_model
+    kept = unlike(training, paper.training).keys()
+    assert kept.isdisjoint({*EXPECTED["paper_model"], *EXPECTED["paper_others"]})
+    assert kept.isdisjoint({"adam_beta_1", "adam_beta_2", "adam_epsilon", "clip_norm", "schedule"})
+    assert msgspec.structs.asdict(base.decoding) == EXPECTED["paper_decoding"]
 
 
 def test_the_demos_big_is_larger_than_base_in_the_papers_proportions() -> None:
@@ -270,7 +189,7 @@ def test_every_scale_has_the_shared_systems_and_names_those_of_its_own(scale: st
 
 
 def unlike(training: TrainingSpec, base: TrainingSpec) -> dict[str, Any]:
-    """Return the keys in which a training differs from base's, with its own values."""
+    """Return the settings that differ from base's, with their own values."""
     base_value_by_key = msgspec.structs.asdict(base)
     return {
         key: value
@@ -289,9 +208,7 @@ def test_a_variant_is_base_but_for_what_others_print(scale: str, variant: str) -
 
 
 def distance_to_base(scale: str, training: TrainingSpec) -> int:
-    """Return by how many parameters a training is larger or smaller than its scale's base, both in
-    its vocabulary.
-    """
+    """Return the difference in parameters between a training and its scale's base."""
     size = VOCABULARY_BY_SCALE[scale]
     return abs(
         num_parameters(training, size, True)
@@ -335,51 +252,8 @@ def test_the_warm_up_ends_before_the_training(scale: str) -> None:
 
 def test_revisit_tiny_is_the_published_recipe_to_the_letter() -> None:
     spec = system_of("revisit_tiny", "multi30k")
-    assert msgspec.structs.asdict(spec.training) == {
-        "architecture": "fairseq_transformer",
-        "norm_order": "post",
-        "norm": "layer",
-        "norm_epsilon": 1e-5,
-        "attention": "scaled",
-        "attention_biases": True,
-        "tied_embeddings": True,
-        "embeddings": "d_model",
-        "initialisation": "fairseq",
-        "p_drop_attention": 0.0,
-        "p_drop_ffn": 0.0,
-        "num_layers": 4,
-        "d_model": 128,
-        "d_ff": 256,
-        "num_heads": 4,
-        "d_k": 32,
-        "d_v": 32,
-        "p_drop": 0.3,
-        "eps_ls": 0.1,
-        "positions": "sinusoidal_halves",
-        "adam_beta_1": 0.9,
-        "adam_beta_2": 0.98,
-        "adam_epsilon": 1e-8,
-        "clip_norm": 25.0,
-        "schedule": "inverse_sqrt",
-        "warmup_steps": 2000,
-        "peak_learning_rate": 0.005,
-        "initial_learning_rate": 1e-7,
-        "updates": 8000,
-        "max_tokens_per_batch": 4096,
-        "batches_per_update": 2,
-        "save_interval_updates": None,
-        "patience_epochs": 10,
-        "device": "auto",
-        "precision": "fp32",
-    }
-    assert msgspec.structs.asdict(spec.decoding) == {
-        "beam_size": 5,
-        "length_penalty_alpha": 1.0,
-        "length_penalty_form": "len",
-        "stop": "fairseq",
-        "max_length_per_source_token": 0.0,
-        "max_extra_tokens": 200,
-    }
+    assert msgspec.structs.asdict(spec.training) == EXPECTED["revisit_tiny_training"]
+    assert msgspec.structs.asdict(spec.decoding) == EXPECTED["revisit_tiny_decoding"]
 
 
 def test_the_variants_config_is_the_demo_with_its_lists_filled() -> None:

@@ -1,8 +1,6 @@
-"""`make install` against an index on loopback: in order, and in every way in which a network or a
-disk fails.
+"""`make install` against an index on loopback: normally, and when the network or the disk fails.
 
-pip is the real one, in a real environment; the packages are a few lines each, named as the real
-ones.
+pip and the environment are real; the packages have real names and a few lines each.
 """
 
 import contextlib
@@ -32,7 +30,7 @@ SPACE_LIMIT_BYTES = 2 * 2**20
 PORTAL = b"<!doctype html><html><title>Log in</title><form>Name and password, please</form></html>"
 CONSTRAINTS = "torch==2.13.0\nfairseq-fixed==0.12.3.1\n"
 # A backend for `pip install .` that needs no setuptools: it zips one module. fairseq's wants torch,
-# as the real one.
+# as the real fairseq does.
 BACKEND = """\
 import os, zipfile
 NAME, VERSION, NEEDS = {name!r}, {version!r}, {needs!r}
@@ -243,9 +241,9 @@ def installed(checkout: Path) -> dict[str, str]:
     names.
     """
     script = (
-        "from importlib.metadata import distributions\nfor one in distributions():\n    if"
-        " one.files and all(file.locate().exists() for file in one.files): print(one.name,"
-        " one.version)\n"
+        "from importlib.metadata import distributions\nfor found in distributions():\n    if"
+        " found.files and all(file.locate().exists() for file in found.files):"
+        " print(found.name, found.version)\n"
     )
     python = checkout / ".venv" / "bin" / "python"
     listed = subprocess.run(
@@ -298,7 +296,7 @@ def test_after_a_lost_network_the_next_make_starts_over(checkout: Path, index: I
 def test_a_full_disk_in_the_middle_is_said_and_the_next_make_starts_over(
     checkout: Path, index: Index
 ) -> None:
-    """torch's large file ends early; pip would take what lies there for an installed torch."""
+    """torch's large file ends early; pip would take its remains for an installed torch."""
     done = make(checkout, index.url, "install", file_limit_bytes=SPACE_LIMIT_BYTES)
     assert done.returncode != 0
     assert "File too large" in done.stderr
@@ -322,7 +320,7 @@ def test_what_a_package_says_when_its_build_fails_is_shown(checkout: Path, index
 def test_torch_is_taken_from_the_index_that_is_named_and_what_it_needs_from_pips(
     checkout: Path, index: Index
 ) -> None:
-    """The named index has torch alone. The same name again changes nothing; another one does."""
+    """The named index has only torch. The same name again changes nothing; another name does."""
     by_tag = {"cpu": torch_wheel("+cpu"), "cu126": torch_wheel("+cu126", "12.6")}
     content = {
         f"{tag}/torch/torch-2.13.0%2B{tag}-py3-none-any.whl": packed

@@ -1,5 +1,5 @@
-"""`make install` takes a Python that the project runs on, or says so at once; Pythons and pip are
-stand-ins.
+"""`make install` takes a Python that the project supports, or refuses at once. Pythons and pip are
+fakes.
 
 The workflow for GitHub runs the same steps as `.ci/run`, on the same Pythons as the Makefile.
 """
@@ -46,7 +46,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make he
 
 
 def stand_in(path: Path, version: str) -> Path:
-    """Write a stand-in for a Python of this version."""
+    """Write a fake Python of this version."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(STAND_IN.format(python=sys.executable, version=version), encoding="utf-8")
     path.chmod(0o755)
@@ -65,7 +65,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def install(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `make install` with the stand-ins first on PATH."""
+    """Run `make install` with the fakes first on PATH."""
     path = os.pathsep.join([str(checkout.parent / "bin"), os.environ["PATH"]])
     variables = {
         name: value
@@ -172,7 +172,7 @@ def test_the_demo_installs_what_it_needs_and_the_tests_the_rest(checkout: Path) 
 
 
 def test_an_environment_that_was_left_half_done_is_made_anew(checkout: Path) -> None:
-    """By a kill or a full disk, in which pip leaves packages without some of their files."""
+    """After a kill or on a full disk, pip leaves packages without some of their files."""
     stand_in(checkout.parent / "bin" / "python3", "3.11.7")
     assert install(checkout, ".venv/installed-demo").returncode == 0
     (checkout / ".venv" / "unfinished").touch()

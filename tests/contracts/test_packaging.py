@@ -37,7 +37,7 @@ def pinned_versions(constraints: str) -> dict[str, str]:
     """Return the version of each package; comments and empty lines are left out.
 
     Raises:
-        ValueError: if a line is no exact version, or a package stands twice.
+        ValueError: if a line has no exact version, or a package occurs twice.
     """
     version_by_name: dict[str, str] = {}
     for line in constraints.splitlines():
@@ -49,7 +49,7 @@ def pinned_versions(constraints: str) -> dict[str, str]:
             raise ValueError(f"{text!r} is not NAME==VERSION")
         name = canonicalize_name(pin["name"])
         if name in version_by_name:
-            raise ValueError(f"{name} stands twice")
+            raise ValueError(f"{name} occurs twice")
         version_by_name[name] = pin["version"]
     return version_by_name
 
@@ -105,7 +105,7 @@ def test_the_environments_python_is_one_that_the_project_takes() -> None:
 
 def test_the_packages_that_are_found_are_the_folders_with_an_init_file() -> None:
     find = tomllib.loads(read("pyproject.toml"))["tool"]["setuptools"]["packages"]["find"]
-    assert find["namespaces"] is False  # folders of data and byte code are no packages
+    assert find["namespaces"] is False  # folders of data and byte code are not packages
     found: set[str] = set()
     for place in find["where"]:
         found |= set(find_packages(str(CHECKOUT / place), include=find["include"]))
@@ -149,7 +149,7 @@ def test_a_disagreement_is_noticed(constraint: str, conda: str, faults: list[str
 
 @pytest.mark.parametrize(
     ("line", "fault"),
-    [("numpy>=2", "is not NAME==VERSION"), ("Torch==2.12.0", "torch stands twice")],
+    [("numpy>=2", "is not NAME==VERSION"), ("Torch==2.12.0", "torch occurs twice")],
 )
 def test_a_line_that_pins_nothing_or_again_is_noticed(line: str, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):

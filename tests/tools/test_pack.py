@@ -250,7 +250,7 @@ def test_scores_of_other_translations_are_not_packed(site: Site, tmp_path: Path)
     )
     text_path.write_text("another translation\n", encoding="utf-8")
     with pytest.raises(
-        RecordError, match=rf"{text_path.name}: sha256 [0-9a-f]{{64}}, but the scores are of"
+        RecordError, match=rf"{text_path.name}: sha256 [0-9a-f]{{64}}, but the scores belong to"
     ):
         pack(site, tmp_path / "measured")
     assert list((tmp_path / "measured").iterdir()) == []

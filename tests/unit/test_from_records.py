@@ -1,6 +1,4 @@
-"""Tables from records alone: those of the pipeline, from one folder or several; what is wrong is
-named.
-"""
+"""Tables made only from records equal the pipeline's tables; faulty records are named."""
 
 import csv
 import gzip
@@ -100,7 +98,7 @@ def test_two_runs_of_one_training_are_refused(site: Site, tmp_path: Path) -> Non
     )
     write_record(msgspec.structs.replace(train, run="demo_en_de-base-seed1-ffffffff"), other)
     with pytest.raises(
-        RecordError, match=r"seed1-ffffffff, but .*results holds demo_en_de-base-seed1-0a1b2c3d"
+        RecordError, match=r"seed1-ffffffff, but .*results has run demo_en_de-base-seed1-0a1b2c3d"
     ):
         make(site, site.results_folder, tmp_path / "other")
 
@@ -110,10 +108,10 @@ def test_scores_of_other_translations_are_named_and_left_out(site: Site) -> None
     changed.write_text("something else\n", encoding="utf-8")
     made, output = make(site, site.results_folder)
     (fault,) = made.faults
-    assert (fault.path, "but the scores are of" in fault.message) == (changed, True)
+    assert (fault.path, "but the scores belong to" in fault.message) == (changed, True)
     row = dev_row(output, "base")
-    assert row["bleu_dev"].startswith("70.20 (n=1 of 2: 1 not scored)")  # seed 2 alone
-    assert "n=2" in row["ppl_dev"]  # it is of the model, not of the translations
+    assert row["bleu_dev"].startswith("70.20 (n=1 of 2: 1 not scored)")  # only seed 2
+    assert "n=2" in row["ppl_dev"]  # perplexity needs no translations
     assert "n=2" in dev_row(output, "big")["bleu_dev"]
     assert str(changed) in (output / "findings.tsv").read_text(encoding="utf-8")
     assert str(changed) in (output / "report.html").read_text(encoding="utf-8")
@@ -181,8 +179,7 @@ def test_a_run_with_a_probes_seed_stands_in_no_table_and_is_named(site: Site) ->
     made, output = make(site, site.results_folder)
     (fault,) = made.faults
     assert (
-        "seed 101 is a probe's, by which a scale was chosen, and stands in no table: left out"
-        in fault.message
+        "seed 101 was a probe for choosing a scale, and enters no table: left out" in fault.message
     )
     assert "n=2" in dev_row(output, "base")["bleu_dev"]
 
@@ -190,7 +187,9 @@ def test_a_run_with_a_probes_seed_stands_in_no_table_and_is_named(site: Site) ->
 def test_a_record_at_the_place_of_another_is_refused(site: Site) -> None:
     path = train_record(site.results_folder, "demo", "demo_en_de", "base", 1)
     shutil.copy2(path, path.with_name("seed3.json"))
-    with pytest.raises(RecordError, match=r"seed3.json: is of \('demo_en_de', 'base', 1\)"):
+    with pytest.raises(
+        RecordError, match=r"seed3.json: records training \('demo_en_de', 'base', 1\)"
+    ):
         make(site, site.results_folder)
 
 
@@ -209,9 +208,8 @@ def test_logs_of_runs_with_records_are_listed_with_the_tables_that_they_fill(sit
     name = f"{runs.as_posix()}/{run}/train.log"
     row = logs_rows(output)[name]
     assert row["fills"] == "the tables of scale demo, by its records"
-    assert (
-        "3,000 updates, its log 100,000" in row["why_not"]
-    )  # the factory's log is of another training
+    # The factory's log belongs to another training.
+    assert "3,000 updates, its log 100,000" in row["why_not"]
     assert not any(file.startswith(site.results_folder.as_posix()) for file in logs_rows(output))
     assert not (output / "tables" / "table2.md").exists()  # no training is without records
 

@@ -98,7 +98,7 @@ def test_a_replication_is_compared_with_its_own_printed_number(tmp_path: Path) -
     site = make_site(
         tmp_path, "multi30k", replications=["revisit_tiny"], seeds=[1, 2, 3], has_baselines=False
     )
-    write_everything(site, base_bleu=40.9)  # 41.0, 41.1, 41.2 beside 41.02
+    write_everything(site, base_bleu=40.9)  # 41.0, 41.1, 41.2 against 41.02
     row = row_of(lay_out_replications(frame_of(site)), "revisit_tiny")
     assert row["printed"] == "41.02"
     assert row["ours"] == "41.10 \u00b1 0.25 (n=3) [\u2021]"

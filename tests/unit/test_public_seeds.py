@@ -34,7 +34,7 @@ MAX_BYTES = 150_000
 
 
 def spoilt(tmp_path: Path, old: str, new: str) -> Path:
-    """Return a folder with a copy of the shipped file in which the first `old` is replaced."""
+    """Return a folder with a copy of the shipped file with the first `old` replaced."""
     text = (PUBLISHED_FOLDER / FILE_NAME).read_text(encoding="utf-8")
     assert old in text
     (tmp_path / FILE_NAME).write_text(text.replace(old, new, 1), encoding="utf-8")
@@ -42,17 +42,29 @@ def spoilt(tmp_path: Path, old: str, new: str) -> Path:
 
 
 def recomputed(
-    folder: Path, prefix: str, column: str, *, is_whole_only: bool
+    prefix: str,
+    column: str,
+    folder: Path = PUBLISHED_FOLDER,
+    *,
+    is_longer: bool = False,
+    lowest_bleu: float = 1,
 ) -> tuple[int, int, float, float, float]:
-    """Return settings, df, pooled, smallest and largest sd with the csv and statistics modules
-    alone.
+    """Return settings, df, pooled, smallest and largest sd, by the csv and statistics modules.
+
+    Runs of AlgoPerf count from `lowest_bleu`, at exactly 133,333 updates, or also if they ended
+    later.
     """
     values: dict[tuple[str, ...], list[float]] = defaultdict(list)
     with (folder / FILE_NAME).open(encoding="utf-8", newline="") as lines:
         for line in csv.DictReader(lines):
-            is_whole = line["updates"] == "133333" and float(line["bleu_test"]) > 1
-            if line["source"].startswith(prefix) and (is_whole or not is_whole_only):
-                values[line["source"], line["system"], line["setting"]].append(float(line[column]))
+            updates = float(line["updates"] or 0)
+            is_whole = updates == 133_333 or (is_longer and updates > 133_333)
+            is_counted = prefix == "mlperf_" or (
+                is_whole and float(line["bleu_test"]) > lowest_bleu
+            )
+            if line["source"].startswith(prefix) and is_counted and line[column]:
+                key = (line["source"], line["system"], line["setting"])
+                values[key].append(float(line[column]))
     groups = [group for group in values.values() if len(group) >= 3]
     squares = sum(statistics.variance(group) * (len(group) - 1) for group in groups)
     df = sum(len(group) - 1 for group in groups)
@@ -108,9 +120,7 @@ def test_the_noise_is_what_a_second_script_finds(
         pooled.smallest_sd,
         pooled.largest_sd,
     )
-    assert found == pytest.approx(
-        recomputed(PUBLISHED_FOLDER, prefix, quantity, is_whole_only=source == ALGOPERF)
-    )
+    assert found == pytest.approx(recomputed(prefix, quantity))
     decimals = 4 if quantity == "bits_dev" else 3
     assert tuple(round(value, decimals) for value in found) == expected
 
@@ -124,9 +134,8 @@ def test_the_second_script_notices_a_value_that_changed(tmp_path: Path) -> None:
     )
     pooled = seed_noise(ALGOPERF).pooled("bits_dev")
     assert pooled is not None
-    assert recomputed(folder, "algoperf_", "bits_dev", is_whole_only=True)[2] != pytest.approx(
-        pooled.sd, rel=0.01
-    )
+    changed = recomputed("algoperf_", "bits_dev", folder)[2]
+    assert changed != pytest.approx(pooled.sd, rel=0.01)
 
 
 def test_a_run_that_stopped_early_or_never_learned_does_not_count() -> None:
@@ -159,7 +168,7 @@ def test_the_sentence_names_both_sources() -> None:
 
 def test_a_verdict_without_an_sd_of_ours_says_the_seeds_at_public_noise() -> None:
     """MLPerf's sd 0.32 with about 300 df: 0.27 + 1.65 * 0.32 / n^0.5 falls below 0.5 at n = 6."""
-    sd = recomputed(PUBLISHED_FOLDER, "mlperf_", "bleu_test", is_whole_only=False)[2]
+    sd = recomputed("mlperf_", "bleu_test")[2]
     enough = next(
         n for n in range(3, 99) if 0.27 + stats.t.ppf(0.95, 297 + n - 1) * sd / math.sqrt(n) < 0.5
     )
@@ -172,24 +181,16 @@ def test_a_verdict_without_an_sd_of_ours_says_the_seeds_at_public_noise() -> Non
     )  # at the margin
 
 
-def test_what_runs_that_ended_later_would_change() -> None:
-    found = {}
-    for lowest_bleu in (25, 1):
-        values: dict[str, list[float]] = defaultdict(list)
-        for line in read_public_seeds():
-            is_long = line.updates != "" and line.updates >= 133_333 and line.bits_dev != ""
-            if (
-                line.source.startswith("algoperf_")
-                and is_long
-                and line.bleu_test != ""
-                and line.bleu_test > lowest_bleu
-            ):
-                values[line.setting_name].append(float(line.bits_dev))
-        groups = [group for group in values.values() if len(group) >= 3]
-        df = sum(len(group) - 1 for group in groups)
-        squares = sum(statistics.variance(group) * (len(group) - 1) for group in groups)
-        found[lowest_bleu] = (len(groups), df, round(math.sqrt(squares / df), 4))
-    assert found == {25: (14, 55, 0.0071), 1: (16, 63, 0.0083)}
+@pytest.mark.parametrize(
+    ("lowest_bleu", "expected"), [(25, (14, 55, 0.0071)), (1, (16, 63, 0.0083))]
+)
+def test_what_runs_that_ended_later_would_change(
+    lowest_bleu: float, expected: tuple[int, int, float]
+) -> None:
+    settings, df, sd, *_ = recomputed(
+        "algoperf_", "bits_dev", is_longer=True, lowest_bleu=lowest_bleu
+    )
+    assert (settings, df, round(sd, 4)) == expected
 
 
 @pytest.mark.parametrize(
@@ -235,7 +236,7 @@ def algoperf_clone(folder: Path, header: str) -> Path:
 
 
 def mlperf_files(folder: Path) -> Path:
-    """Return a folder with two runs of one system, of which the second stops an epoch later."""
+    """Return a folder with two runs of a system; the second stops an epoch later."""
     folder.mkdir()
     folder.joinpath("public_runs.csv").write_text(
         "run,round,submitter,system,accelerator,num_accelerators,seed,batch,batch_unit,num_parameters,seconds,"

@@ -49,16 +49,16 @@ def test_each_table_has_the_rows_that_an_edition_prints(
 
 
 def test_each_table_stands_on_its_page() -> None:
-    pages_by_table = {number: {cell.page for cell in read_table(number)} for number in (1, 2, 3, 4)}
-    assert pages_by_table == {1: {6}, 2: {8}, 3: {9}, 4: {10}}
+    for number, page in {1: 6, 2: 8, 3: 9, 4: 10}.items():
+        assert {cell.page for cell in read_table(number)} == {page}
 
 
 def test_table_2_prints_these_scores_and_costs() -> None:
     columns = ("bleu_en_de", "bleu_en_fr", "flops_en_de", "flops_en_fr")
-    values = printed_values(read_table(2), "arxiv")
-    assert {
-        row: tuple(value.get(column, "") for column in columns) for row, value in values.items()
-    } == {
+    values = {}
+    for row, value in printed_values(read_table(2), "arxiv").items():
+        values[row] = tuple(value.get(column, "") for column in columns)
+    assert values == {
         "bytenet": ("23.75", "", "", ""),
         "deep_att_posunk": ("", "39.2", "", "1.0e20"),
         "gnmt_rl": ("24.6", "39.92", "2.3e19", "1.4e20"),
@@ -117,10 +117,9 @@ def test_table_3_prints_these_perplexities_scores_and_sizes() -> None:
 
 def test_table_3_hyper_parameters_can_be_laid_out_again() -> None:
     settings = [column.name for column in read_columns()[3] if column.kind == "setting"]
-    values = printed_values(read_table(3), "arxiv")
-    printed = {
-        row: " ".join(value.get(name, "-") for name in settings) for row, value in values.items()
-    }
+    printed = {}
+    for row, value in printed_values(read_table(3), "arxiv").items():
+        printed[row] = " ".join(value.get(name, "-") for name in settings)
     assert settings == ["N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls"]
     assert printed["base"] == "6 512 2048 8 64 64 0.1 0.1"
     assert printed["big"] == "6 1024 4096 16 - - 0.3 -"
@@ -194,14 +193,13 @@ def test_no_line_is_repeated_and_what_it_names_is_in_the_other_files() -> None:
 
 def test_every_measured_cell_of_a_transformer_is_joined_and_every_join_was_printed() -> None:
     # Table 4's Transformers are parsers, which no system here trains.
-    printed = {
-        (number, cell.row, column, cell.edition)
-        for number in (2, 3)
-        for cell in read_table(number)
-        if cell.row in TABLE_3_SYSTEMS
-        for column in cell.covered_columns
-        if column in {known.name for known in read_columns()[number] if known.kind == "measured"}
-    }
+    printed = set()
+    for number in (2, 3):
+        measured = {column.name for column in read_columns()[number] if column.kind == "measured"}
+        for cell in read_table(number):
+            if cell.row in TABLE_3_SYSTEMS:
+                columns = measured.intersection(cell.covered_columns)
+                printed |= {(number, cell.row, column, cell.edition) for column in columns}
     joined = {(join.table, join.row, join.column, join.edition) for join in read_cells()}
     assert joined == printed
     # Table 2: 5 scores, 4 costs; Table 3: 20 perplexities, 20 scores, 11 sizes, 2 numbers of steps.

@@ -8,7 +8,7 @@ import pytest
 from aiayn.paths import CellKey
 from paper_tables.frame import Number
 from paper_tables.latex import escape_latex
-from paper_tables.layout import Cell, Column, Note, Part, Row, Table, best_parts, compact, text_cell
+from paper_tables.layout import Cell, Column, Note, Part, Row, Table, compact, text_cell
 from paper_tables.make_frame import make_frame
 from paper_tables.render.render import (
     RENDERER_BY_SUFFIX,
@@ -88,23 +88,24 @@ def test_the_rendered_tables_are_the_golden_ones(
 
 def test_if_a_mark_holds_for_part_of_a_row_each_number_is_marked() -> None:
     columns = tuple(Column(name, name, side="ours") for name in ("one", "two", "three"))
-    rows = [
-        Row(
-            (text_cell(name, "label"), *(text_cell(text, "ours", *marks) for text, *marks in cells))
-        )
-        for name, cells in (
-            ("part", (("1", "\u2020"), ("2", "\u2020"), ("3",))),
-            ("whole", (("4", "\u2020"), ("5", "\u2020"), ("6", "\u2020"))),
-            ("blanks apart", (("7", "\u2020"), ("", "\u2020"), ("",))),
-        )
-    ]
+    rows = []
+    for name, *texts in (
+        ("part", "1+", "2+", "3"),
+        ("whole", "4+", "5+", "6+"),
+        ("blanks apart", "7+", "+", ""),
+    ):
+        cells = [text_cell(name, "label")]
+        for text in texts:
+            cells.append(text_cell(text.strip("+"), "ours", *["\u2020"] * text.count("+")))
+        rows.append(Row(tuple(cells)))
     shown = compact(
         replace(SMALL, columns=(Column("row", "", side="label"), *columns), rows=tuple(rows))
     )
-    assert [[plain_text(cell) for cell in row.cells] for row in shown.rows] == [
-        ["part", "1 [\u2020]", "2 [\u2020]", "3"],
-        ["whole", "4 [\u2020]", "5", "6"],
-        ["blanks apart", "7 [\u2020]", "", ""],
+    texts = [" | ".join(map(plain_text, row.cells)) for row in shown.rows]
+    assert texts == [
+        "part | 1 [\u2020] | 2 [\u2020] | 3",
+        "whole | 4 [\u2020] | 5 | 6",
+        "blanks apart | 7 [\u2020] |  | ",
     ]
 
 
@@ -120,7 +121,7 @@ def test_a_span_over_an_omitted_column_becomes_narrower() -> None:
     )
     shown = compact(replace(SMALL, columns=columns, rows=rows))
     assert [column.name for column in shown.columns] == ["row", "one"]
-    assert [[cell.num_columns for cell in row.cells] for row in shown.rows] == [[1, 1], [1, 1]]
+    assert [cell.num_columns for row in shown.rows for cell in row.cells] == [1, 1, 1, 1]
 
 
 def test_a_column_that_waits_for_all_its_runs_is_named_once_there_is_any_number() -> None:
@@ -152,9 +153,7 @@ def test_a_column_that_waits_for_all_its_runs_is_named_once_there_is_any_number(
     assert [note.text for note in shown(number).notes] == [
         "Left out, as no number of ours is in them: BLEU EN-FR ours."
     ]
-    assert (
-        shown(waiting).columns == columns
-    )  # nothing is measured: each column says what is asked for
+    assert shown(waiting).columns == columns  # nothing is measured: each column shows its state
     assert shown(waiting).notes == ()
 
 
@@ -188,12 +187,15 @@ def test_the_best_of_ours_is_by_the_mean_and_separate_from_the_printed() -> None
         Row((text_cell("c", "label"), text_cell("5.0", "ours"), text_cell("missing", "state"))),
     )
     table = replace(SMALL, columns=columns, rows=rows)
-    assert best_parts(table) == {(1, 1, 0), (0, 2, 0)}
-    assert (
-        best_parts(replace(table, columns=tuple(replace(one, better="") for one in columns)))
-        == set()
-    )
-    assert "<b>4.3</b>" in render_html(table)
+
+    def best(table: Table) -> list[str]:
+        cells = [cell for row in compact(table).rows for cell in row.cells]
+        return [part.text for cell in cells for part in cell.parts if part.is_best]
+
+    assert best(table) == ["25.0, 27.0 (n=2)", "4.3"]
+    columns = tuple(replace(column, better="") for column in columns)
+    assert best(replace(table, columns=columns)) == []
+    assert "<b>4.3</b>" in render_html(compact(table))
 
 
 def check_latex(latex: str, num_comments: int = 1) -> None:
