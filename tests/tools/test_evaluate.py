@@ -124,9 +124,8 @@ def test_the_translations_are_fairseqs_own_and_are_scored(
     assert output.read_text(encoding="utf-8").splitlines() == [
         theirs[index] for index in range(len(theirs))
     ]
-    main(
-        ["score", "--hypotheses", str(output), "--references", str(references), "--json", "--force"]
-    )
+    sides = ["--hypotheses", str(output), "--references", str(references)]
+    assert main(["score", *sides, "--json", "--no-warning"]) == 0
     by_file = {score["metric"]: score["value"] for score in json.loads(capsys.readouterr().out)}
     assert {line.split()[0]: line.split()[1] for line in printed.splitlines()} == {
         metric: f"{value:.2f}" for metric, value in by_file.items()
