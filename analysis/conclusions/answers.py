@@ -1,21 +1,21 @@
-"""Answers two questions about each contrast: is there a difference, is it smaller than a margin.
+"""Answers two questions about each contrast: is there a difference, and is it smaller than a margin.
 
-Decision 0012 has the rule. An estimate is a difference with its standard error and degrees of
+The rule is in decision 0012. An estimate is a difference with its standard error and degrees of
 freedom. With the paper's relation and its printed effect, both in bits a subword, the answer is
 
 | answer | if |
 |---|---|
 | as printed, reversed | the 95 % interval excludes 0, with or against the printed sign |
 | differs | the paper prints the two as equal, and the interval excludes 0 |
-| as printed | they are printed as equal, the interval includes 0, the effect is within the margin |
+| as printed | printed as equal, the interval includes 0, the effect is within the margin |
 | absent | the interval includes 0, not the printed effect; the effect is within the margin |
-| too small to tell | the interval includes 0 and the printed effect; the effect is within the margin |
+| too small to tell | the interval includes both; the effect is within the margin |
 | undecided | anything else |
 
 The effect is within the margin if two one-sided t-tests at ALPHA reject an effect of the margin or
 more. The smallest margin that would pass is the larger absolute end of the 90 % interval. It is a
 bound and is never tested.
-"""  # noqa: E501
+"""
 
 import math
 from collections.abc import Mapping
@@ -27,9 +27,8 @@ from scipy import special  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.scoring.verdict import ALPHA, PooledSd, holm_adjusted, tail
 
-MARGIN_OF_ABSENCE = (
-    0.05  # bits a subword; chosen after the runs of decision 0009 were seen (decision 0012)
-)
+# In bits a subword; chosen after the runs of decision 0009 were seen (decision 0012).
+MARGIN_OF_ABSENCE = 0.05
 
 Relation = Literal["above", "below", "equivalent"]
 
@@ -54,8 +53,8 @@ class Direction(StrEnum):
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """A difference between a row and its control, with its standard error and the degrees of
-    freedom of that.
+    """A difference between a row and its control, with its standard error and the error's degrees
+    of freedom.
     """
 
     difference: float
@@ -70,9 +69,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def p_difference(self) -> float:
         """The two-sided p-value of no difference."""
-        return min(
-            1.0, 2 * tail(abs(self.difference), self.standard_error, self.degrees_of_freedom)
-        )
+        p_above = tail(abs(self.difference), self.standard_error, self.degrees_of_freedom)
+        return min(1.0, 2 * p_above)
 
     def p_within(self, margin: float) -> float:
         """Return the p-value of the two one-sided tests: small if the effect is smaller than the
@@ -81,8 +79,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         return tail(margin - abs(self.difference), self.standard_error, self.degrees_of_freedom)
 
     def smallest_margin(self, num_tests: int = 1) -> float:
-        """Return the smallest margin that would pass at ALPHA, or at ALPHA / `num_tests` for that
-        many contrasts.
+        """Return the smallest margin that would pass at ALPHA, corrected for `num_tests`
+        contrasts.
         """
         return abs(self.difference) + self._quantile(1 - ALPHA / num_tests)
 
@@ -145,11 +143,8 @@ def answer_contrast(
     if not estimate.includes(0.0):
         if relation == "equivalent":
             return Answer.DIFFERS
-        return (
-            Answer.AS_PRINTED
-            if (estimate.difference > 0) == (relation == "above")
-            else Answer.REVERSED
-        )
+        is_as_printed = (estimate.difference > 0) == (relation == "above")
+        return Answer.AS_PRINTED if is_as_printed else Answer.REVERSED
     if not is_within:
         return Answer.UNDECIDED
     if relation == "equivalent":
