@@ -101,16 +101,14 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """The answer for a contrast, and the numbers that are shown next to it.
 
-    The `holm_` values are p-values after Holm's correction: of difference and of equivalence, each
-    over the contrasts that were answered together. The smallest margins are in bits; the corrected
-    margin is for that many contrasts.
+    `holm_difference` and `holm_within` are the p-values of difference and of equivalence, each
+    corrected by Holm over the contrasts that were answered together. The smallest margins are in
+    bits; the second is corrected for the number of these contrasts.
     """
 
     answer: Answer
     estimate: Estimate
     is_within_margin: bool
-    p_difference: float
-    p_within: float
     holm_difference: float
     holm_within: float
     smallest_margin: float
@@ -133,13 +131,9 @@ def estimate_difference(
     )
 
 
-def answer_contrast(
-    relation: Relation, printed_effect: float, estimate: Estimate, margin: float = MARGIN_OF_ABSENCE
-) -> Answer:
-    """Return the answer of one contrast; the printed effect and the margin are in the estimate's
-    unit.
-    """
-    is_within = estimate.p_within(margin) < ALPHA
+def answer_contrast(relation: Relation, printed_effect: float, estimate: Estimate) -> Answer:
+    """Return the answer of one contrast; effect and estimate are in bits a subword."""
+    is_within = estimate.p_within(MARGIN_OF_ABSENCE) < ALPHA
     if not estimate.includes(0.0):
         if relation == "equivalent":
             return Answer.DIFFERS
@@ -152,23 +146,21 @@ def answer_contrast(
     return Answer.TOO_SMALL if estimate.includes(printed_effect) else Answer.ABSENT
 
 
-def answer_family(
-    asked: Mapping[str, tuple[Relation, float, Estimate]], margin: float = MARGIN_OF_ABSENCE
-) -> dict[str, Answered]:
-    """Return the answers of contrasts that are corrected together: by name (relation, printed
-    effect, estimate).
+def answer_family(asked: Mapping[str, tuple[Relation, float, Estimate]]) -> dict[str, Answered]:
+    """Return the answers of contrasts that are corrected together.
+
+    `asked` has by name the paper's relation, the printed effect and our estimate.
     """
     estimates = [estimate for _, _, estimate in asked.values()]
+    p_within = [estimate.p_within(MARGIN_OF_ABSENCE) for estimate in estimates]
     holm_difference = holm_adjusted([estimate.p_difference for estimate in estimates])
-    holm_within = holm_adjusted([estimate.p_within(margin) for estimate in estimates])
+    holm_within = holm_adjusted(p_within)
     answers = {}
     for index, (name, (relation, printed_effect, estimate)) in enumerate(asked.items()):
         answers[name] = Answered(
-            answer=answer_contrast(relation, printed_effect, estimate, margin),
+            answer=answer_contrast(relation, printed_effect, estimate),
             estimate=estimate,
-            is_within_margin=estimate.p_within(margin) < ALPHA,
-            p_difference=estimate.p_difference,
-            p_within=estimate.p_within(margin),
+            is_within_margin=p_within[index] < ALPHA,
             holm_difference=holm_difference[index],
             holm_within=holm_within[index],
             smallest_margin=estimate.smallest_margin(),

@@ -339,7 +339,7 @@ def _call_cell(contrast: PrintedContrast) -> Cell:
         if _expected(contrast) == OUTCOME_WORDS["equivalent"]:
             size, what = MARGIN_BITS if contrast.metric == BITS_METRIC else MARGIN_BLEU, "margin"
         text += f"; the {what} is {'above' if size > ours.reach else 'below'} the reach"
-    text += "; at this rate" if contrast.is_of_rate else ""
+    text += "; at this rate" if contrast.flips_at_best_rate else ""
     return text_cell(text, "ours" if ours.call in DECIDED else "state")
 
 
@@ -347,7 +347,7 @@ def _beside_cell(testset: str, contrast: PrintedContrast) -> Cell:
     """Return the difference on a further test set or with another alpha, and whether its sign is
     another.
     """
-    beside = contrast.beside.get(testset)
+    beside = contrast.by_testset.get(testset)
     if beside is None or contrast.ours is None:
         return blank_cell()
     reach = "" if beside.reach is None else f" \N{PLUS-MINUS SIGN} {_shown(contrast, beside.reach)}"
