@@ -1,4 +1,4 @@
-"""Answers two questions about each contrast: is there a difference, and is it smaller than a margin.
+"""Answers two questions about each contrast: is there a difference, is it smaller than a margin.
 
 The rule is in decision 0012. An estimate is a difference with its standard error and degrees of
 freedom. With the paper's relation and its printed effect, both in bits a subword, the answer is

@@ -1,4 +1,4 @@
-"""Compares bigger models with base at 16,000 updates: does "bigger is better" outlive 8,000?
+"""Compares bigger models with base at 16,000 updates: whether "bigger is better" outlives 8,000.
 
 Decision 0012 fixed the seeds, the quantity and the predictions.
 

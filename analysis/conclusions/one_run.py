@@ -1,9 +1,9 @@
 """Compares Table 3's printed differences with the seed noise of public trainings at WMT's scale.
 
-Each row of Table 3 is a single run. At a given noise, two single runs of the same system differ by more than
-t(1 - alpha / 2, df) sd sqrt(2) with chance alpha: the reach of one run against one run. A printed
-difference above the reach is distinguishable from seed noise of that size. The authors' own noise
-was not published, so this says nothing about what they knew.
+Each row of Table 3 is a single run. At a given noise, two single runs of the same system differ by
+more than t(1 - alpha / 2, df) sd sqrt(2) with chance alpha: the reach of one run against one run. A
+printed difference above the reach is distinguishable from seed noise of that size. The authors' own
+noise was not published, so this says nothing about what they knew.
 """
 
 import math
@@ -78,8 +78,8 @@ def _algoperf_noises(quantity: str) -> list[Noise]:
     pooled = seed_noise(ALGOPERF).pooled(quantity)
     if pooled is None:
         return []
-    # The noisiest of twelve settings is a stress value, not an estimate: it stands for the case that
-    # every setting is as noisy, so it keeps the degrees of freedom of all settings.
+    # The noisiest of twelve settings is a stress value, not an estimate: it supposes that every
+    # setting is as noisy, so it keeps the degrees of freedom of all settings.
     return [
         Noise("AlgoPerf", pooled.sd, pooled.degrees_of_freedom),
         Noise("AlgoPerf's noisiest setting", pooled.largest_sd, pooled.degrees_of_freedom),
@@ -89,7 +89,7 @@ def _algoperf_noises(quantity: str) -> list[Noise]:
 def _difference(
     row: str, reference: str, text_by_place: Mapping[tuple[str, str], str]
 ) -> PrintedDifference:
-    """Return the printed difference of two rows; 4.92 as printed is anything from 4.915 to 4.925."""
+    """Return the printed difference of two rows; a printed 4.92 may be 4.915 to 4.925."""
     row_ppl, reference_ppl = (text_by_place[name, PERPLEXITY_COLUMN] for name in (row, reference))
     row_bleu, reference_bleu = (text_by_place[name, BLEU_COLUMN] for name in (row, reference))
     bits = math.log2(printed_number(row_ppl) / printed_number(reference_ppl))

@@ -268,9 +268,7 @@ def _effects_at_rates(
     if contrast.metric != BITS_METRIC or rate_probes is None:
         return None
     row, control = (number.key.system for number in contrast.numbers)
-    return effects_at_rates(
-        (row, runs.get(row, [])), (control, runs.get(control, [])), rate_probes
-    )
+    return effects_at_rates((row, runs.get(row, [])), (control, runs.get(control, [])), rate_probes)
 
 
 def _our_contrast(
@@ -302,7 +300,9 @@ def _printed_contrasts(frame: Frame) -> list[PrintedContrast]:
             contrasts.append(_printed_contrast(frame, conclusion, row, control))
             if row.table == "3":
                 rows_of_table3.add(row.row)
-        cells = {cell.row: cell for cell in frame.cells if (cell.table, cell.metric) == ("3", metric)}
+        cells = {
+            cell.row: cell for cell in frame.cells if (cell.table, cell.metric) == ("3", metric)
+        }
         for name, cell in cells.items():
             if name != CONTROL and name not in rows_of_table3:
                 contrasts.append(_printed_contrast(frame, None, cell, cells[CONTROL]))
@@ -316,7 +316,9 @@ def _find_cell(frame: Frame, conclusion: PublishedConclusion, row: str) -> Print
         is_edition = cell.edition in (conclusion.edition, "both")
         if (cell.table, cell.row, cell.column) == place and is_edition:
             return cell
-    raise TableError(f"conclusions.csv: {' '.join(place)} is not printed; correct its row or column")
+    raise TableError(
+        f"conclusions.csv: {' '.join(place)} is not printed; correct its row or column"
+    )
 
 
 def _printed_contrast(

@@ -108,8 +108,8 @@ def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
 
 
 def _keys_by_testset(frame: Frame) -> dict[str, list[CellKey]]:
-    """Return the last checkpoints' cells of the En-De corpus by test set: first dev's, then those on
-    the further test sets.
+    """Return the last checkpoints' cells of the En-De corpus by test set: dev, then the further
+    test sets.
     """
     corpus = frame.corpus_by_pair["en-de"]
     found: dict[str, list[CellKey]] = {}
