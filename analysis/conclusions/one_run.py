@@ -14,7 +14,7 @@ from scipy import stats
 
 from aiayn.printed import printed_number, read_table
 from analysis.conclusions.published import read_conclusions
-from paper_tables.public_seeds import ALGOPERF, MLPERF, seed_noise
+from paper_tables.public_seeds import ALGOPERF, MLPERF, Quantity, seed_noise
 
 ALPHA = 0.05
 PERPLEXITY_COLUMN, BLEU_COLUMN = "ppl_dev", "bleu_dev"
@@ -74,7 +74,7 @@ def bleu_noises() -> list[Noise]:
     return [*_algoperf_noises("bleu_test"), *mlperf]
 
 
-def _algoperf_noises(quantity: str) -> list[Noise]:
+def _algoperf_noises(quantity: Quantity) -> list[Noise]:
     pooled = seed_noise(ALGOPERF).pooled(quantity)
     if pooled is None:
         return []

@@ -245,7 +245,8 @@ def _find_gaps(question: Question, folder: Path) -> tuple[list[PublishedGap], li
 
     A gap on the full test set holds for the filtered set too: the two differ by less than gaps do.
     """
-    gaps, other_gaps = [], []
+    gaps: list[PublishedGap] = []
+    other_gaps: list[PublishedGap] = []
     for gap in read_gaps(folder):
         is_same_set = _printed_testset(gap.testset) == _printed_testset(question.testset)
         is_same_pair = gap.language_pair == question.language_pair

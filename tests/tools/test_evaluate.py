@@ -188,4 +188,4 @@ def test_bad_input_is_refused(
     assert evaluate(torn, data, "--references", str(references)) == 1
     assert str(torn) in capsys.readouterr().err
     assert evaluate(checkpoint, data, "--references", str(references), "--split", "nothing") == 1
-    assert "name a split of this data-bin" in capsys.readouterr().err
+    assert "give a split of this data-bin" in capsys.readouterr().err

@@ -122,7 +122,7 @@ def test_a_run_of_another_spec_or_of_other_data_does_not_stay_in_the_pack(
         rewrite(path, training_json=json.dumps(training | {"updates": training["updates"] + 1}))
     packed = pack(site, tmp_path / "measured")
     assert (packed.num_kept, packed.missing) == (0, ("demo_en_de base seed 2: missing",))
-    assert packed.left_out == ("demo_en_de base seed 2: of another spec or other data",)
+    assert packed.left_out == ("demo_en_de base seed 2: another spec or other data",)
     assert not (packed.folder / "train/demo_en_de/base/seed2.json").exists()
 
 
