@@ -1,4 +1,4 @@
-"""The figures: curves of trainings, results beside the printed ones, and the paper's own figures.
+"""The figures: curves of trainings, our results and the printed results, the paper's own figures.
 
 A figure is a function from a tidy frame to an Altair chart, without any state:
 `paper_tables/render/figure.py` defines it, `heavy_registry.py` lists all. Only modules called

@@ -270,7 +270,7 @@ def test_a_folder_that_is_no_export_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_exists_is_left_alone(tmp_path: Path, run: FinishedRun) -> None:
     (tmp_path / "mine").mkdir()
-    with pytest.raises(UsageError, match="exists already; remove it, or name another folder"):
+    with pytest.raises(UsageError, match="exists already; remove it, or give another folder"):
         export_model(run, into=tmp_path / "mine")
     assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
 

@@ -46,8 +46,8 @@ def lay_out_toy(frame: Frame) -> Table | None:
     if list(reference_by_sentence) != [line.sentence for line in published]:
         raise TableError(
             f"corpus {run.corpus}, test set {run.testset}: {list(reference_by_sentence)}; expected"
-            f" the sentences of row {TOY_NAME} of published/sentences.csv, in their order; make the two"
-            " agree"
+            f" the sentences of row {TOY_NAME} of published/sentences.csv, in their order; make"
+            " both agree"
         )
     rows = []
     for index, line in enumerate(published):
