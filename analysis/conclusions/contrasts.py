@@ -21,11 +21,11 @@ printed, or of 0.5 BLEU.
 | reversed | d in the other direction > the reach | abs(d) - the reach > the margin |
 | too close to call | anything else | anything else |
 
-Each call has a p-value: two-sided, of no difference; for an equivalence, that of the tests on d's
-side of the margin. A second column of calls corrects one family, the primary contrasts, by Holm
-(1979): a call that its corrected p-value does not support is too close. The primary contrasts that
-hold or are reversed are decided. If the pooled sd gives a row a reach above MAX_REACH_BITS, all
-rows get a third seed.
+Each call has a p-value: two-sided, of no difference; for an equivalence, of the tests on d's side
+of the margin. A second column of calls corrects one family, the primary contrasts, by Holm (1979):
+a call that its corrected p-value does not support is too close. The primary contrasts that hold or
+are reversed are decided. If the pooled sd gives a row a reach above MAX_REACH_BITS, all rows get a
+third seed.
 
 A post-norm model may fail to start, or start late: until then its cross-attention reads all source
 tokens alike. *Did not start*: the lowest head of every decoder layer has an entropy over log S
@@ -36,7 +36,7 @@ all. If a seed of the control did not start, nothing is called: the scale must b
 *Started late*: the first validation below STARTED_BITS came after 30 % of the updates, or never.
 Late runs count like others, and are marked.
 
-Equation (3) has no horizon, so each run contains its shorter ones: the effect is looked at after
+Equation (3) has no horizon, so each run contains all shorter runs: the effect is looked at after
 60, 80 and 100 % of each system's updates. A row with more updates than its control, as big, is also
 looked at after the control's number of updates. Decision 0012 adds six answers
 (`analysis.conclusions.answers`) and further readings (`analysis.conclusions.readings`); its test of
@@ -99,7 +99,7 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_started(self) -> bool | None:
-        """Whether the cross-attention is of any use; None if that is not known."""
+        """Whether the cross-attention is useful; None if that is not known."""
         if self.lowest_entropy is None or self.bits_lost is None:
             return None
         return self.lowest_entropy <= UNIFORM_ENTROPY or self.bits_lost >= UNIFORM_BITS
@@ -144,7 +144,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """The pooled sds of one test set and metric, each None if no system has two seeds.
 
     `everything` is pooled over all runs, `started` without the runs that failed to start,
-    `punctual` without every system in which a seed failed to start or started late; `unstarted`
+    `punctual` without the systems with a seed that failed to start or started late; `unstarted`
     and `late` name these systems. `largest` has the three systems with the largest sds, over all
     runs.
     """

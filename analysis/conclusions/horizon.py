@@ -70,7 +70,7 @@ def long_runs(frame: Frame) -> dict[str, list[LongRun]]:
             updates = 0 if run.train is None else run.train.updates
             if run.seed is None or updates != HORIZON_UPDATES:
                 continue
-            # The curve of the run that this one continues comes first.
+            # The curve begins with the run that was continued.
             curve = {**curves.get((system, run.seed), {}), **run.bits_by_update}
             found.setdefault(system, {})[run.seed] = LongRun(
                 seed=run.seed, bits=value, bits_by_update=curve, number=number

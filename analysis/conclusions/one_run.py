@@ -48,7 +48,7 @@ class Noise(NamedTuple):
 
 
 def printed_differences() -> list[PrintedDifference]:
-    """Return the rows of Table 3 from which the paper's text concludes something, each minus base.
+    """Return the rows of Table 3 that the paper's text draws a conclusion from, each minus base.
 
     Raises:
         TableError: if a printed cell is not a number.

@@ -51,11 +51,11 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
     `conclusion` is None if the text concludes nothing from the two cells. `printed_effect` is in
     our metric's unit. `row` and `control` are None where a system is not run at this scale, `ours`
-    is None where one of the two has no value. `by_testset` has the same contrast on further test
-    sets and, in BLEU, with another alpha; none of these is called. `at_rates` has the effects, in
-    bits, at other learning rates. Primary contrasts are `answered`, unless a run did not start or
-    the control has one seed; `differing` names the readings that give another direction, and
-    `is_moving` is the test of slopes.
+    is None without a value of both. `by_testset` has the same contrast on further test sets and, in
+    BLEU, with another alpha; none of these is called. `at_rates` has the effects, in bits, at other
+    learning rates. Primary contrasts are `answered`, unless a run did not start or the control has
+    a single seed; `differing` names the readings that give another direction, and `is_moving` is
+    the test of slopes.
     """
 
     conclusion: PublishedConclusion | None
@@ -153,7 +153,7 @@ class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw_contrasts(frame: Frame, rate_probes: RateProbes | None = None) -> Contrasts:
-    """Return every contrast, called by the rule; `rate_probes` are by default the shipped ones."""
+    """Return every contrast, called by the rule; without `rate_probes` the shipped probes count."""
     rate_probes = read_rate_probes(frame.scale) if rate_probes is None else rate_probes
     printed = _printed_contrasts(frame)
     numbers_by_place: dict[tuple[str, str], list[Number]] = {}
@@ -184,7 +184,7 @@ def draw_contrasts(frame: Frame, rate_probes: RateProbes | None = None) -> Contr
 
 
 def _correct(drawn: Sequence[PrintedContrast]) -> list[PrintedContrast]:
-    """Return the contrasts, the primary ones with their calls by Holm's correction."""
+    """Return the contrasts, with calls by Holm's correction for the primary contrasts."""
     family = [contrast.ours for contrast in drawn if contrast.is_primary and contrast.ours]
     corrected = iter(correct_family(family))
     contrasts = []
@@ -200,8 +200,8 @@ def _answer(
     drawn: Sequence[PrintedContrast],
     spread_by_place: Mapping[tuple[str, str], Spread],
 ) -> tuple[tuple[PrintedContrast, ...], Readings | None]:
-    """Return the contrasts, the primary ones with answers, differing readings and slopes; and all
-    readings.
+    """Return all contrasts, with answers, differing readings and slopes for the primary contrasts;
+    and all readings.
     """
     asked = {}
     for contrast in drawn:
@@ -240,7 +240,7 @@ def _system_of(contrast: PrintedContrast) -> str:
 
 
 def _contrasts_by_testset(frame: Frame, contrast: PrintedContrast) -> dict[str, Contrast]:
-    """Return a row's contrasts on further test sets, uncalled; Table 2's rows have none."""
+    """Return a row's contrasts on further test sets, uncalled; empty for Table 2's rows."""
     contrasts: dict[str, Contrast] = {}
     if contrast.table != 3:
         return contrasts

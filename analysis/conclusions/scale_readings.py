@@ -134,7 +134,7 @@ def _started_by_system(frame: Frame, numbers: Numbers) -> RunsBySystem:
 def _values(
     runs: Mapping[str, Sequence[SeedRun]], value_of: Callable[[SeedRun], float | None]
 ) -> dict[str, dict[int, float]]:
-    """Return a quantity by system and seed; none for a system in which a seed lacks a value."""
+    """Return a quantity by system and seed; empty if a seed of the system lacks a value."""
     values = {}
     for system, some in runs.items():
         by_seed = {run.seed: value_of(run) for run in some}

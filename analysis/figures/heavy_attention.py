@@ -135,7 +135,7 @@ def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") ->
     Without heads or without a word, all are returned.
 
     Raises:
-        FigureError: if there is no such head, or if the word does not occur.
+        FigureError: if a head does not exist, or if the word does not occur.
     """
     known = sorted(frame["head"].unique())
     missing = [head for head in heads if head not in known]
@@ -167,7 +167,7 @@ def draw_attention(
     heads are drawn.
 
     Raises:
-        FigureError: as `read_attention`, or if there is no such head or word.
+        FigureError: as `read_attention`, or if a head or the word does not exist.
     """
     frame = select(read_attention(path), heads=heads)
     of_word = frame
@@ -208,7 +208,7 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
         # With a single query, the other words of the sentence are shown in grey.
         others = sides["left"].copy()
         sides["grey"] = others[~others["index"].isin(frame["query_index"])].assign(at=0.0)
-    # The largest weight is always drawn, and never so many that lines hide each other.
+    # The largest weight is always drawn, and at most MAX_LINES lines are.
     drawn = frame.nlargest(MAX_LINES, "weight")
     drawn = drawn[drawn["weight"] >= min(MIN_DRAWN_WEIGHT, float(drawn["weight"].max()))]
     drawn = drawn.assign(start=0.0, end=1.0)

@@ -59,12 +59,12 @@ def attention_weights(
     """Return a layer's weights in a sentence; `source` and `target` are lines of pieces.
 
     Without `target` the decoder reads the model's own translation. `layer` counts from 1; the
-    default is the last layer but one, as the paper shows layer 5 of 6.
+    default is the second last, as the paper shows layer 5 of 6.
 
     Raises:
         CheckpointError: if the model has no multi-head attention.
-        UsageError: if there is no such layer, or if the sentence has more tokens than the model has
-            positions.
+        UsageError: if the layer does not exist, or if the sentence has more tokens than the model
+        has positions.
     """
     stack, name = STACK_AND_NAME[kind]
     model = translator.model

@@ -107,8 +107,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     that may be missing or, if the direction is `raises`, in excess; None without a range. Causes
     have their commands filled in. If no cause costs the amount, `is_amount_matched` is false and
     the nearest causes are listed. `is_low` means below LOW_BLEU, where other causes come first.
-    `taken` says which definition was assumed for a number without one, and how the number reads in
-    the other likely definition.
+    `taken` says which definition was assumed if none is given, and how the number reads in the
+    other likely definition.
     """
 
     question: Question
@@ -139,7 +139,7 @@ def explain(
     system: str,
     folder: Path = PUBLISHED_FOLDER,
 ) -> Explanation:
-    """Return how published numbers explain one BLEU (in percent) of one of the paper's systems.
+    """Return how published numbers explain a BLEU (in percent) of a system of the paper.
 
     Without a `metric` the number is assumed to be in the printed number's definition; `taken` says
     so.
@@ -163,6 +163,7 @@ def explain(
     direction, amount = _find_amount(question, readings)
     causes, is_amount_matched = _find_causes(question, direction, amount, folder)
     near, num_elsewhere = _find_replications(question, folder)
+    taken = "" if question.is_metric_given else _assumption(question, joins, folder)
     return Explanation(
         question=question,
         readings=readings,
@@ -176,7 +177,7 @@ def explain(
         amount=None if amount is None else (float(amount[0]), float(amount[1])),
         is_amount_matched=is_amount_matched,
         is_low=question.bleu < LOW_BLEU,
-        taken="" if question.is_metric_given else _assumption(question, joins, folder),
+        taken=taken,
         causes=[_with_command(cause, question, joins[0]) for cause in causes],
     )
 
@@ -405,13 +406,13 @@ def _find_replications(question: Question, folder: Path) -> tuple[list[NearRepli
 
 
 def _assumption(question: Question, joins: Sequence[CellJoin], folder: Path) -> str:
-    """Return the definition assumed for a number without one, and how it reads as sacreBLEU's."""
+    """Return the assumed definition, and how the number reads if it is sacreBLEU's."""
     other = msgspec.structs.replace(question, metric=OTHER_DEFINITION)
     gaps, _ = _find_gaps(other, folder)
     sentences = [_make_reading(other, join, gaps, folder).sentence for join in joins]
     return (
-        f"No --metric is given: taken as {question.metric}, the definition in which the paper's"
-        f" number is printed. If it is sacreBLEU's, give --metric {OTHER_DEFINITION}:"
+        f"No --metric is given: taken as {question.metric}, the definition of the paper's"
+        f" printed number. If it is sacreBLEU's, give --metric {OTHER_DEFINITION}:"
         f" {' '.join(sentences)}"
     )
 
@@ -431,7 +432,7 @@ def _find_caveats(
         caveats.append(
             "bleu_as_given is assumed to be computed on Moses' tokens with their case, where it"
             " equals bleu_fairseq. Tokens with split hyphens (tokenizer.perl -a: ' @-@ ', as"
-            " fairseq's prepare-wmt14en2de.sh makes them) give values like those of compound split,"
+            " fairseq's prepare-wmt14en2de.sh makes them) give values like compound split's,"
             " 0.7 to 1 higher; lower-cased text is not covered."
         )
     if len(joins) > 1:
@@ -532,7 +533,7 @@ def reading_lines(explanation: Explanation) -> list[str]:
         is_own_definition &= reading.printed_metric in counted_alike(metric)
     lines = [*_aligned(("printed in", "printed", "reads as"), rows, (20, 40, 36)), ""]
     if is_own_definition:
-        text = "The number is in the definition in which the paper's was printed: no gap is needed."
+        text = "The number has the same definition as the printed number: no gap is needed."
         lines += wrapped(text, INDENT)
     elif explanation.gaps:
         heading = (

@@ -2,9 +2,9 @@
 read from a folder.
 
 There are two answers: the verdict on the mean (`aiayn.scoring.verdict`), and whether the printed
-number, itself a single run, could be a further run of this system. The sd is that of the values, or
-a given sd; never an sd of our own runs. Published gaps and the seed noise of public runs are cited
-next to the answers, and enter neither.
+number, itself a single run, could be a further run of this system. The sd is computed from the
+values or given, and never taken from our own runs. Published gaps and the seed noise of public runs
+are cited next to the answers, and enter neither.
 """
 
 import importlib.metadata
@@ -232,8 +232,8 @@ def question_of_folder(
     logs.
 
     Raises:
-        RecordError: if there is no value, or several configurations or definitions.
-        UsageError: if the folder has records of several scales and `scale` is none of them.
+        RecordError: if no value is found, or several configurations or definitions.
+        UsageError: if the folder has records of several scales and not of `scale`.
     """
     scale_folders = [path.resolve() for path in list_folder(folder).scale_folders]
     above_by_scale = {path.name: path.parent for path in scale_folders}

@@ -67,7 +67,7 @@ def find_cell(name: str, cell_by_name: Mapping[str, NamedCell]) -> NamedCell:
     """Return the cell of a name.
 
     Raises:
-        UsageError: if there is no such cell; the error gives similar names.
+        UsageError: if the cell does not exist; the error gives similar names.
     """
     if name not in cell_by_name:
         hint = did_you_mean(name, cell_by_name, "see `aiayn where --list`", most=3)

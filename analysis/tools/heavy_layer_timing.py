@@ -168,11 +168,11 @@ def time_layers(
 ) -> TimedLayers:
     """Time every layer at every size on a device, in fp32, on a CPU with a single thread.
 
-    `stopwatch(call, times)` returns the seconds of `times` calls; by default the seconds for which
-    the device was busy.
+    `stopwatch(call, times)` returns the seconds of `times` calls; by default the seconds that the
+    device was busy.
 
     Raises:
-        LaunchError: if the device is cuda and there is no GPU.
+        LaunchError: if the device is cuda, and no GPU is found.
     """
     device = resolve_device(device)
     name, clock = cpu_name(), "CPU seconds of the process"

@@ -69,7 +69,7 @@ def test_an_answer_follows_from_the_interval_the_printed_effect_and_the_margin(
 
 
 def test_p_values_of_equivalence_are_of_the_nearer_end_of_the_margin() -> None:
-    """A difference on the margin has p 0.5; one further away by the one-sided reach has p 0.95."""
+    """A difference on the margin has p 0.5, and p 0.95 beyond it by the one-sided reach."""
     assert estimate(0.05).p_within(0.05) == pytest.approx(0.5)
     assert estimate(-0.05 - 0.02274).p_within(0.05) == pytest.approx(0.95, abs=1e-3)
     assert estimate(0.05 - 0.02274).p_within(0.05) == pytest.approx(0.05, abs=1e-3)

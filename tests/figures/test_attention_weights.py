@@ -80,7 +80,7 @@ def test_the_layer_before_the_last_is_the_default() -> None:
 
 
 def test_a_planted_copy_head_shows_its_diagonal() -> None:
-    """Head 1 compares positions alone, scaled up: each token attends to itself; head 2 is left as
+    """Head 1 compares only positions, scaled up: each token attends to itself; head 2 is left as
     it is.
     """
     model = make_model(num_layers=1, d_model=16, d_k=16, d_v=16)

@@ -1,5 +1,5 @@
 """`aiayn evaluate` scores a checkpoint that fairseq's own code has trained and saved, by its
-translations alone.
+translations.
 """
 
 import json
@@ -23,7 +23,7 @@ TINY += ["--encoder-ffn-embed-dim", "32", "--decoder-ffn-embed-dim", "32", "--sh
 
 
 def call_fairseq(command: str, *arguments: str) -> None:
-    """Run one of fairseq's own commands in a process of its own; our plugin replaces the compiled
+    """Run a command of fairseq in a process of its own; our plugin replaces the compiled
     batching.
     """
     plugin = ["--user-dir", str(CHECKOUT / "workflow" / "aiayn_fairseq")]

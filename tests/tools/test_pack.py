@@ -1,4 +1,4 @@
-"""What finished runs left, packed: tables follow from the pack alone, byte for byte, and it names
+"""What finished runs left, packed: tables follow from the pack, byte for byte, and it names
 no machine.
 """
 
@@ -38,7 +38,7 @@ def pack(site: Site, output: Path, **changes: object) -> Packed:
 
 
 def render(site: Site, *folders: Path) -> Path:
-    """Render from folders alone; return the folder of the scale."""
+    """Render from only the folders; return the folder of the scale."""
     output = site.results_folder.parent / "again"
     shutil.rmtree(output, ignore_errors=True)
     make_tables_from_logs(list(folders), output, site.config_folder)

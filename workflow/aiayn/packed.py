@@ -36,7 +36,7 @@ def open_unpacked(path: Path) -> BinaryIO:
     """Open a file for reading, unpacked if its first bytes or its name say that it is packed.
 
     Raises:
-        OSError: if there is no such file, or it cannot be read. Reading on may raise any of
+        OSError: if the file does not exist or cannot be read. Reading on may raise any of
             UNPACK_ERRORS.
     """
     content: BinaryIO = path.open("rb")
@@ -66,5 +66,5 @@ def unpacked_sha256(path: Path) -> str:
 
 
 def packed_bytes(content: bytes) -> bytes:
-    """Return content packed by xz, which stores neither time nor name."""
+    """Return content packed by xz, which does not store the time or the file's name."""
     return lzma.compress(content, preset=9 | lzma.PRESET_EXTREME)

@@ -32,7 +32,7 @@ AVERAGED_WORDS = {"yes": "averaged", "no": "one checkpoint", "not_stated": "not 
 
 
 class NoiseLine(NamedTuple):
-    """A line of the table, as it is shown: a source, one of its settings, or a published mean."""
+    """A line of the table, as it is shown: a source, a setting of it, or a published mean."""
 
     source: str
     task: str

@@ -211,8 +211,8 @@ def missing_note(frame: Frame, key: str, named: Sequence[str]) -> tuple[Note, ..
 
 
 def differing_keys(frame: Frame, system: str) -> str:
-    """Return the keys of training and decoding in which a system differs from base, with the
-    system's values.
+    """Return the keys of training and decoding whose values differ from base's, with the system's
+    values.
     """
     spec, base = (frame.system_by_name[name] for name in (system, REFERENCE_SYSTEM))
     texts = []

@@ -35,7 +35,7 @@ class Flags:
         " encoder)",
         default="encoder",
     )
-    layer: int | None = flag("from 1 (default: the last layer but one, as the paper's 5 of 6)", "N")
+    layer: int | None = flag("from 1 (default: the second last, as the paper's 5 of 6)", "N")
     head: list[int] = flag("draw this head, from 1; may be repeated", "N", is_repeated=True)
     word: str = flag("draw lines from this word only, as in Figure 3", default="")
     output: Path | None = flag(

@@ -7,11 +7,11 @@ the paper's number is given as a range in your definition.
 
 Several numbers, a number for each seed: the answer is the verdict by the project's rule
 (docs/tables.md), with the interval and the seeds that would decide, and whether the printed number,
-itself a single run, is in the 95 % prediction interval of your runs. The sd is that of your values,
-or --sd with --sd-df. For the mean of another paper, give --mean, --sd and --num-seeds. --from-logs
-and --results take the numbers from fairseq's logs or from our records. --system may be a published
-replication (revisit_tiny):
-  aiayn explain --bleu 28.1 28.5 27.9 --system big --expect reproduced
+itself a single run, is in the 95 % prediction interval of your runs. The sd is computed from your
+values, or given by --sd with --sd-df. For the mean of another paper, give --mean, --sd and
+--num-seeds. --from-logs and --results take the numbers from fairseq's logs or from our records.
+--system may be a published replication (revisit_tiny): aiayn explain --bleu 28.1 28.5 27.9 --system
+big --expect reproduced
 
 Exit code 0: any verdict. 4: another verdict than --expect names, also NOT COMPARABLE. 1, 2: the
 input is wrong.
@@ -59,7 +59,7 @@ class Flags:
         "for several values: only this edition's number"
     )
     sd: float | None = flag(
-        "the sd over seeds (n - 1) of --mean, or by which several values are judged", "BLEU"
+        "the sd over seeds (n - 1) of --mean, or an sd to judge several values by", "BLEU"
     )
     sd_df: int | None = flag("for several values: degrees of freedom of --sd", "N")
     num_seeds: int | None = flag("for --mean: the number of seeds", "N")

@@ -119,9 +119,7 @@ def _exponent_cells(
     except TableError as error:
         faults.append(f"{layer}, {quantity}: no exponents: {error}.")
         return [text_cell(DASH, "state")] * len(EXPONENTS)
-    cells = []
-    for exponent, half_width in fitted.values():
-        cells.append(text_cell(_exponent_text(exponent, half_width), "ours"))
+    cells = [text_cell(text, "ours") for text in starmap(_exponent_text, fitted.values())]
     return cells + [blank_cell()] * (len(EXPONENTS) - len(cells))
 
 

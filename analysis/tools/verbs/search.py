@@ -3,7 +3,7 @@
 
 RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`), or an averaged
 checkpoint below --results (its record or its .pt). Everything else in the search is as in
-the run's system. Scores are in the definition of BLEU by which the paper's tables are judged. Test
+the run's system. Scores use the definition of BLEU that judges the paper's tables. Test
 sets are not used, and the tables read nothing of what is written here.
 """
 
