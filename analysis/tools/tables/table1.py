@@ -128,10 +128,11 @@ def fit_layer(
 ) -> dict[str, tuple[float, float]]:
     """Return the exponents of a type of layer in `flops` or `seconds`, by `fit_power_law`."""
     variables = VARIABLES_BY_TYPE[layer]
-    points = [{name: float(getattr(timing, name)) for name in variables} for timing in timings]
-    return fit_power_law(
-        variables, points, [float(getattr(timing, quantity)) for timing in timings]
-    )
+    points, values = [], []
+    for timing in timings:
+        points.append({name: float(getattr(timing, name)) for name in variables})
+        values.append(float(getattr(timing, quantity)))
+    return fit_power_law(variables, points, values)
 
 
 def fit_power_law(
