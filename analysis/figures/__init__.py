@@ -5,6 +5,20 @@ A figure is a function from a tidy frame to an Altair chart, without any state:
 `heavy_*.py` import Altair, which is an extra, or torch.
 """
 
+# What `aiayn attention` writes and the figures of attention read: a line for each weight.
+ATTENTION_COLUMNS = (
+    "run",
+    "kind",
+    "layer",
+    "num_layers",
+    "head",
+    "query_index",
+    "query",
+    "key_index",
+    "key",
+    "weight",
+)
+
 # Figures 3 and 4 of the paper: the sentences, and the word of each whose attention they follow.
 PAPER_SENTENCES = {
     "It is in this spirit that a majority of American governments have passed new laws since 2009 making the registration or voting process more difficult.": (  # noqa: E501

@@ -17,6 +17,7 @@ import altair as alt
 import pandas as pd
 
 from aiayn.errors import RecordError
+from analysis.figures import ATTENTION_COLUMNS
 from paper_tables.render.figure import (
     INK,
     PALETTE,
@@ -27,18 +28,6 @@ from paper_tables.render.figure import (
     write_figure,
 )
 
-COLUMNS = (
-    "run",
-    "kind",
-    "layer",
-    "num_layers",
-    "head",
-    "query_index",
-    "query",
-    "key_index",
-    "key",
-    "weight",
-)
 HEAD_COLOURS = (*PALETTE, INK, "#8A8F98")  # 8 heads; further heads repeat the colours
 SUM_TOLERANCE = 1e-3
 MAX_LABELLED = 48  # the most tokens that a column of lines, or a matrix, can name
@@ -64,7 +53,7 @@ def read_attention(path: Path) -> pd.DataFrame:
         raise RecordError(
             f"{path}: not a table of attention weights ({error}); write it again: aiayn attention"
         ) from error
-    missing = [name for name in COLUMNS if name not in frame.columns]
+    missing = [name for name in ATTENTION_COLUMNS if name not in frame.columns]
     if missing:
         raise RecordError(
             f"{path}: lacks {', '.join(missing)}; write it again with `aiayn attention`"

@@ -16,6 +16,7 @@ from aiayn.decode.decode import Translator
 from aiayn.errors import CheckpointError, UsageError
 from aiayn.provenance import replace_on_success
 from aiayn.train.fairseq_args import MAX_POSITIONS
+from analysis.figures import ATTENTION_COLUMNS
 
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
@@ -24,18 +25,6 @@ STACK_AND_NAME = {
     "decoder": ("decoder", "self_attn"),
     "cross": ("decoder", "encoder_attn"),
 }
-COLUMNS = (
-    "run",
-    "kind",
-    "layer",
-    "num_layers",
-    "head",
-    "query_index",
-    "query",
-    "key_index",
-    "key",
-    "weight",
-)
 
 
 class AttentionWeights(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +102,7 @@ def write_weights(weights: AttentionWeights, run: str, path: Path) -> None:
         replace_on_success(path) as partial_path,
         partial_path.open("w", encoding="utf-8", newline="\n") as lines,
     ):
-        lines.write("\t".join(COLUMNS) + "\n")
+        lines.write("\t".join(ATTENTION_COLUMNS) + "\n")
         same = f"{run}\t{weights.kind}\t{weights.layer}\t{weights.num_layers}"
         for (head, query, key), weight in np.ndenumerate(weights.weights_HQK):
             tokens = f"{query}\t{weights.queries[query]}\t{key}\t{weights.keys[key]}"

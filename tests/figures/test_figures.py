@@ -16,6 +16,7 @@ from aiayn.cost import SentenceLengths, model_flops
 from aiayn.errors import AiaynError
 from analysis.conclusions import heavy_forest as forest
 from analysis.conclusions.answers import Answer
+from analysis.figures import ATTENTION_COLUMNS
 from analysis.figures import heavy_attention as attention
 from analysis.figures import heavy_curves as curves
 from analysis.figures import heavy_results as results
@@ -134,7 +135,7 @@ def attention_frame(num_tokens: int = 4, num_heads: int = 2) -> pd.DataFrame:
         for query in range(num_tokens)
         for key in range(num_tokens)
     ]
-    return pd.DataFrame(lines, columns=list(attention.COLUMNS))
+    return pd.DataFrame(lines, columns=list(ATTENTION_COLUMNS))
 
 
 def full_cells(frame: pd.DataFrame) -> list[tuple[float, float]]:
