@@ -45,8 +45,7 @@ SHAPES = alt.Scale(domain=[PRINTED_NAME, OURS_NAME], range=["diamond", "circle"]
 
 # ---- Table 2: BLEU against training cost
 
-# The words between a delimiter and an end, such as " (" and ")".
-EDITION_SUFFIXES = {"neurips2017": "{}NeurIPS{}", "arxiv": "{}arXiv{}"}
+EDITION_NAMES = {"neurips2017": "NeurIPS", "arxiv": "arXiv"}  # "both" has no name
 COST_COLUMNS = ("panel", "label", "source", "bleu", "low", "high", "flops", "flops_of", "num_seeds")
 BY_FOOTNOTE = "footnote 5: seconds x GPUs x sustained rate"
 BY_FORMULA = "model FLOPs: operations a token x tokens"
@@ -90,7 +89,8 @@ def cost_frame(cells: Frame) -> pd.DataFrame:
             if cell.row not in flops_by_row:
                 continue
             label = cell.row if cell.row in ("base", "big") else names[cell.row]
-            label += EDITION_SUFFIXES.get(cell.edition, "").format(" (", ")")
+            if cell.edition in EDITION_NAMES:
+                label += f" ({EDITION_NAMES[cell.edition]})"
             head = (f"{title}, printed", label, PRINTED_NAME, float(cell.value), None, None)
             lines.append((*head, flops_by_row[cell.row], BY_FOOTNOTE, None))
     ours = {}
@@ -245,7 +245,7 @@ def strip_frame(judged: Sequence[PrintedCell], scale: str) -> pd.DataFrame:
 
 
 def _judged_label(cell: PrintedCell) -> str:
-    edition = EDITION_SUFFIXES.get(cell.edition, "").format(", ", "")
+    edition = f", {EDITION_NAMES[cell.edition]}" if cell.edition in EDITION_NAMES else ""
     where = f"Table {cell.table}" if cell.table.isdigit() else "published"
     pair = NAME_BY_PAIR[cell.key.language_pair] if cell.number else ""
     return f"{where} {cell.row.removeprefix('table3_')} {pair}{edition}".strip()
