@@ -104,13 +104,15 @@ def cost_frame(cells: Frame) -> pd.DataFrame:
 
 def _cost_of_ours(cells: Frame, cell: PrintedCell) -> list[tuple[object, ...]]:
     """Return the line of our system; empty without a BLEU or a cost."""
+    if cell.number is None or not cell.number.values:
+        return []
     title = NAME_BY_PAIR[cell.key.language_pair]
     panel, kind = f"{title}, ours at scale {cells.scale} (another axis)", BY_FORMULA
     costs = cells.numbers[cell.key, "model_flops"].values
     measured = cells.numbers[cell.key, "training_flops"].values
     if measured and cells.scale == PAPER_SCALE:
         panel, kind, costs = f"{title}, printed", BY_FOOTNOTE, measured
-    if cell.number is None or not cell.number.values or not costs:
+    if not costs:
         return []
     values = [value for _, value in cell.number.values]
     summary = summarise_seeds(values)
