@@ -469,7 +469,7 @@ def rates(frame: Frame, drawn: Contrasts) -> str:
         cells = (
             f"{at_rates.row[one]:.3f} ({both[one]:+.3f})" if one in both else "" for one in times
         )
-        at_best = f"{at_rates.at_best:+.3f}{', at this rate' if contrast.is_of_rate else ''}"
+        at_best = f"{at_rates.at_best:+.3f}{', at this rate' if contrast.flips_at_best_rate else ''}"
         rows.append((short_name(contrast.row_name), *cells, at_best))
     head = (
         f"bits after {probes.updates:,} updates (minus base)",
@@ -566,7 +566,7 @@ def _averaging(frame: Frame, drawn: Contrasts, pack: Path) -> list[str]:
     ]
     on_last = next(
         (
-            one.beside.get(test.testset)
+            one.by_testset.get(test.testset)
             for one in drawn.contrasts
             if (one.row_name, one.table, one.metric) == ("big", 3, BLEU_METRIC)
         ),

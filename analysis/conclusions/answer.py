@@ -1,5 +1,5 @@
-"""Answers first on the page of a scale: which of the paper's conclusions show, next to the forest
-in bits.
+"""Writes the first part of a scale's page: which of the paper's conclusions hold, and the forest in
+bits.
 """
 
 import html
@@ -20,25 +20,21 @@ ANSWER_FIGURE = "forest_bits"  # once it is drawn
 
 
 def answer_of_scale(frame: Frame, figures: Iterable[DrawnFigure]) -> str:
-    """Return the answer as HTML; a sentence as long as no contrast is measured."""
+    """Return the answer as HTML; only a sentence while no contrast is measured."""
     answers = draw_contrasts(frame).by_answer
     total = len({contrast.row_name for contrasts in answers.values() for contrast in contrasts})
     unmeasured, unanswered = answers.pop(NOT_MEASURED), answers.pop(NOT_ANSWERED)
     if len(unmeasured) == total:
         return '<p class="aside">No conclusion of the paper\'s can be called yet.</p>\n'
     answers |= {NOT_ANSWERED: unanswered} if unanswered else {}
-    cards = [
-        (
-            answer.capitalize(),
-            card_words(f"{len(contrasts)} of {total}", map(_answer_words, contrasts)),
-        )
-        for answer, contrasts in answers.items()
-    ]
+    cards = []
+    for answer, contrasts in answers.items():
+        words = card_words(f"{len(contrasts)} of {total}", map(_answer_words, contrasts))
+        cards.append((answer.capitalize(), words))
     if unmeasured:
         cards.append((NOT_MEASURED.capitalize(), card_words(f"{len(unmeasured)} of {total}", [])))
-    drawn = "".join(
-        render_figure(figure) for figure in figures if figure.name == ANSWER_FIGURE and figure.svg
-    )
+    forests = [figure for figure in figures if figure.name == ANSWER_FIGURE and figure.svg]
+    drawn = "".join(map(render_figure, forests))
     return (
         f"<h2>Which of the paper's conclusions hold at scale {frame.scale}?</h2>\n"
         '<p class="caption">Differences to base in bits a subword on the development set, answered'
@@ -50,7 +46,7 @@ def answer_of_scale(frame: Frame, figures: Iterable[DrawnFigure]) -> str:
 
 
 def _answer_words(contrast: PrintedContrast) -> str:
-    ours = contrast.ours
-    return html.escape(contrast.statement) + (
-        "" if ours is None else f": <b>{ours.difference:+.{BITS_DECIMALS}f}</b>"
-    )
+    words = html.escape(contrast.statement)
+    if contrast.ours is not None:
+        words += f": <b>{contrast.ours.difference:+.{BITS_DECIMALS}f}</b>"
+    return words

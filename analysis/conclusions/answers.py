@@ -1,21 +1,21 @@
 """Answers two questions about each contrast: is there a difference, is it smaller than a margin.
 
-Decision 0012 has the rule. An estimate is a difference with its standard error and degrees of
+The rule is in decision 0012. An estimate is a difference with its standard error and degrees of
 freedom. With the paper's relation and its printed effect, both in bits a subword, the answer is
 
 | answer | if |
 |---|---|
 | as printed, reversed | the 95 % interval excludes 0, with or against the printed sign |
 | differs | the paper prints the two as equal, and the interval excludes 0 |
-| as printed | they are printed as equal, the interval includes 0, the effect is within the margin |
+| as printed | printed as equal, the interval includes 0, the effect is within the margin |
 | absent | the interval includes 0, not the printed effect; the effect is within the margin |
-| too small to tell | the interval includes 0 and the printed effect; the effect is within the margin |
+| too small to tell | the interval includes both; the effect is within the margin |
 | undecided | anything else |
 
 The effect is within the margin if two one-sided t-tests at ALPHA reject an effect of the margin or
 more. The smallest margin that would pass is the larger absolute end of the 90 % interval. It is a
 bound and is never tested.
-"""  # noqa: E501
+"""
 
 import math
 from collections.abc import Mapping
@@ -27,9 +27,8 @@ from scipy import special  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.scoring.verdict import ALPHA, PooledSd, holm_adjusted, tail
 
-MARGIN_OF_ABSENCE = (
-    0.05  # bits a subword; chosen after the runs of decision 0009 were seen (decision 0012)
-)
+# In bits a subword; chosen after the runs of decision 0009 were seen (decision 0012).
+MARGIN_OF_ABSENCE = 0.05
 
 Relation = Literal["above", "below", "equivalent"]
 
@@ -54,8 +53,8 @@ class Direction(StrEnum):
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """A difference between a row and its control, with its standard error and the degrees of
-    freedom of that.
+    """A difference between a row and its control, with its standard error and the error's degrees
+    of freedom.
     """
 
     difference: float
@@ -70,9 +69,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def p_difference(self) -> float:
         """The two-sided p-value of no difference."""
-        return min(
-            1.0, 2 * tail(abs(self.difference), self.standard_error, self.degrees_of_freedom)
-        )
+        p_above = tail(abs(self.difference), self.standard_error, self.degrees_of_freedom)
+        return min(1.0, 2 * p_above)
 
     def p_within(self, margin: float) -> float:
         """Return the p-value of the two one-sided tests: small if the effect is smaller than the
@@ -81,8 +79,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         return tail(margin - abs(self.difference), self.standard_error, self.degrees_of_freedom)
 
     def smallest_margin(self, num_tests: int = 1) -> float:
-        """Return the smallest margin that would pass at ALPHA, or at ALPHA / `num_tests` for that
-        many contrasts.
+        """Return the smallest margin that would pass at ALPHA, corrected for `num_tests`
+        contrasts.
         """
         return abs(self.difference) + self._quantile(1 - ALPHA / num_tests)
 
@@ -103,16 +101,14 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """The answer for a contrast, and the numbers that are shown next to it.
 
-    The `holm_` values are p-values after Holm's correction: of difference and of equivalence, each
-    over the contrasts that were answered together. The smallest margins are in bits; the corrected
-    margin is for that many contrasts.
+    `holm_difference` and `holm_within` are the p-values of difference and of equivalence, each
+    corrected by Holm over the contrasts that were answered together. The smallest margins are in
+    bits; the second is corrected for the number of these contrasts.
     """
 
     answer: Answer
     estimate: Estimate
     is_within_margin: bool
-    p_difference: float
-    p_within: float
     holm_difference: float
     holm_within: float
     smallest_margin: float
@@ -135,21 +131,14 @@ def estimate_difference(
     )
 
 
-def answer_contrast(
-    relation: Relation, printed_effect: float, estimate: Estimate, margin: float = MARGIN_OF_ABSENCE
-) -> Answer:
-    """Return the answer of one contrast; the printed effect and the margin are in the estimate's
-    unit.
-    """
-    is_within = estimate.p_within(margin) < ALPHA
+def answer_contrast(relation: Relation, printed_effect: float, estimate: Estimate) -> Answer:
+    """Return the answer of one contrast; effect and estimate are in bits a subword."""
+    is_within = estimate.p_within(MARGIN_OF_ABSENCE) < ALPHA
     if not estimate.includes(0.0):
         if relation == "equivalent":
             return Answer.DIFFERS
-        return (
-            Answer.AS_PRINTED
-            if (estimate.difference > 0) == (relation == "above")
-            else Answer.REVERSED
-        )
+        is_as_printed = (estimate.difference > 0) == (relation == "above")
+        return Answer.AS_PRINTED if is_as_printed else Answer.REVERSED
     if not is_within:
         return Answer.UNDECIDED
     if relation == "equivalent":
@@ -157,23 +146,21 @@ def answer_contrast(
     return Answer.TOO_SMALL if estimate.includes(printed_effect) else Answer.ABSENT
 
 
-def answer_family(
-    asked: Mapping[str, tuple[Relation, float, Estimate]], margin: float = MARGIN_OF_ABSENCE
-) -> dict[str, Answered]:
-    """Return the answers of contrasts that are corrected together: by name (relation, printed
-    effect, estimate).
+def answer_family(asked: Mapping[str, tuple[Relation, float, Estimate]]) -> dict[str, Answered]:
+    """Return the answers of contrasts that are corrected together.
+
+    `asked` has by name the paper's relation, the printed effect and our estimate.
     """
     estimates = [estimate for _, _, estimate in asked.values()]
+    p_within = [estimate.p_within(MARGIN_OF_ABSENCE) for estimate in estimates]
     holm_difference = holm_adjusted([estimate.p_difference for estimate in estimates])
-    holm_within = holm_adjusted([estimate.p_within(margin) for estimate in estimates])
+    holm_within = holm_adjusted(p_within)
     answers = {}
     for index, (name, (relation, printed_effect, estimate)) in enumerate(asked.items()):
         answers[name] = Answered(
-            answer=answer_contrast(relation, printed_effect, estimate, margin),
+            answer=answer_contrast(relation, printed_effect, estimate),
             estimate=estimate,
-            is_within_margin=estimate.p_within(margin) < ALPHA,
-            p_difference=estimate.p_difference,
-            p_within=estimate.p_within(margin),
+            is_within_margin=p_within[index] < ALPHA,
             holm_difference=holm_difference[index],
             holm_within=holm_within[index],
             smallest_margin=estimate.smallest_margin(),

@@ -1,6 +1,4 @@
-"""Draws Table 3 as a forest: the difference that each variation makes, printed and ours, and how it
-is called.
-"""
+"""Draws Table 3 as a forest: each row's difference to base, printed and ours, with the answer."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,11 +31,8 @@ from paper_tables.render.figure import (
 from paper_tables.tables.table3 import BLEU_METRIC, SYMBOL_BY_COLUMN, group_of
 
 TOO_CLOSE = "too close to call"
-ANSWER_BY_CALL = {
-    Call.HOLDS: "holds",
-    Call.REVERSED: "reversed",
-    Call.TOO_CLOSE: TOO_CLOSE,
-}  # in BLEU
+# Contrasts in BLEU have calls, but no answers.
+ANSWER_BY_CALL = {Call.HOLDS: "holds", Call.REVERSED: "reversed", Call.TOO_CLOSE: TOO_CLOSE}
 NOT_CALLED = "not called"
 MARK_BY_ANSWER = {  # shape, stroke, fill: where the interval includes 0 the mark is hollow
     PRINTED_NAME: ("diamond", PRINTED, PRINTED),
@@ -71,69 +66,58 @@ FOREST_COLUMNS = (
 def forest_frame(cells: Frame, metric: str) -> pd.DataFrame:
     """Return the differences to base of Table 3's rows, printed and ours, in order of print.
 
-    Ours come from the table of conclusions, each with its 95 % interval. A row that is not measured
-    has only its printed difference. `metric` is bits a subword, or BLEU as Table 3 has it.
+    Ours come from the contrasts, each with its 95 % interval. A row that is not measured has only
+    its printed difference. `metric` is bits a subword, or Table 3's BLEU.
     """
     printed = read_table(3)
     rows = list(dict.fromkeys(cell.row for cell in printed))
-    asked = (
-        one for one in draw_contrasts(cells).contrasts if one.metric == metric and one.table == 3
-    )
+    contrasts = [
+        contrast
+        for contrast in draw_contrasts(cells).contrasts
+        if contrast.metric == metric and contrast.table == 3
+    ]
     lines: list[tuple[object, ...]] = []
-    for one in sorted(asked, key=lambda one: rows.index(one.row_name)):
-        row, ours = one.row_name, one.ours
+    for contrast in sorted(contrasts, key=lambda contrast: rows.index(contrast.row_name)):
+        row, ours, effect = contrast.row_name, contrast.ours, contrast.printed_effect
         head = ("" if row == "big" else group_of(row), row, _label_of(row, printed))
-        lines.append(
-            (
-                *head,
-                PRINTED_NAME,
-                PAPER_SCALE,
-                metric,
-                None,
-                one.printed_effect,
-                None,
-                None,
-                "",
-                PRINTED_NAME,
-            )
-        )
+        values = (None, effect, None, None, "", PRINTED_NAME)
+        lines.append((*head, PRINTED_NAME, PAPER_SCALE, metric, *values))
         if ours is not None:
             spread = NO_SD if ours.interval is None else "95 % t-interval by the pooled sd"
-            values = (ours.num_compared, ours.difference, *(ours.interval or (None, None)), spread)
-            answer = (
-                one.answered.answer.value
-                if one.answered
-                else ANSWER_BY_CALL.get(ours.call, NOT_CALLED)
-            )
-            values += (answer,)
-            lines.append((*head, OURS_NAME, cells.scale, metric, *values))
+            low, high = ours.interval or (None, None)
+            answer = ANSWER_BY_CALL.get(ours.call, NOT_CALLED)
+            if contrast.answered:
+                answer = contrast.answered.answer.value
+            our_values = (ours.num_compared, ours.difference, low, high, spread, answer)
+            lines.append((*head, OURS_NAME, cells.scale, metric, *our_values))
     return pd.DataFrame(lines, columns=list(FOREST_COLUMNS)).astype({"num_seeds": "Int64"})
 
 
 def _label_of(row: str, printed: Sequence[PublishedCell]) -> str:
-    """Return the label of a row: the settings printed in it, as the paper leaves blank what is as
-    in base.
+    """Return the label of a row: its printed settings, as the paper prints only those that differ
+    from base.
     """
     if row == "big":
         return "big"
-    settings = [
-        cell.value if cell.span and " " in cell.value else f"{cell.column} {cell.value}"
-        for cell in printed
-        if cell.row == row and cell.column in SYMBOL_BY_COLUMN
-    ]
-    kept = [text for text in settings if len(settings) <= 2 or not text.startswith(("d_k", "d_v"))]
-    text = ", ".join(kept) or row
-    return text if len(text) <= 26 else "learned positions" if "posit" in text else text[:25]
+    settings = []
+    for cell in printed:
+        if cell.row == row and cell.column in SYMBOL_BY_COLUMN:
+            is_sentence = cell.span and " " in cell.value
+            settings.append(cell.value if is_sentence else f"{cell.column} {cell.value}")
+    if len(settings) > 2:  # rows (A): d_k and d_v follow from h
+        settings = [text for text in settings if not text.startswith(("d_k", "d_v"))]
+    text = ", ".join(settings) or row
+    if len(text) <= 26:
+        return text
+    return "learned positions" if "posit" in text else text[:25]
 
 
 def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Return one line a row, groups apart: printed difference as a diamond, ours with its interval
-    and its answer.
+    """Return a line for each row, in groups: the printed difference as a diamond, ours with its
+    interval and its answer.
     """
     metric = str(frame["metric"].iloc[0])
-    edge = (
-        max(float(frame["difference"].abs().max()), 0.1) * 1.3
-    )  # a bar that is longer is cut there
+    edge = max(float(frame["difference"].abs().max()), 0.1) * 1.3  # longer bars are cut there
     scale = alt.Scale(domain=[-edge, edge], nice=False)
     marks = {name: mark for name, mark in MARK_BY_ANSWER.items() if (frame["answer"] == name).any()}
     shapes, strokes, fills = (
@@ -141,10 +125,11 @@ def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
         for kind in zip(*marks.values(), strict=True)
     )
     groups = list(frame.groupby("group", sort=False))
+    unit = "BLEU" if is_bleu(metric) else "bits a subword"
     charts = []
     for index, (group, part) in enumerate(groups):
         is_last = index == len(groups) - 1
-        title = f"difference to base, {'BLEU' if is_bleu(metric) else 'bits a subword'}"
+        title = f"difference to base, {unit}"
         axis = alt.Axis(
             title=title if is_last else None,
             labels=is_last,
@@ -160,13 +145,11 @@ def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
             title=None,
             axis=axis_of_names(LABEL_WIDTH),
         )
-        legend = (
-            alt.Legend(
+        legend = None
+        if index == 0:
+            legend = alt.Legend(
                 title=None, columns=3, columnPadding=4, symbolOpacity=1, symbolStrokeWidth=1.6
             )
-            if index == 0
-            else None
-        )
         answer = (
             alt.Shape("answer:N", scale=shapes, legend=legend),
             alt.Stroke("answer:N", scale=strokes, legend=legend),
@@ -216,7 +199,7 @@ def draw_forest(frame: pd.DataFrame) -> alt.VConcatChart:
 
 
 def describe_forest(frame: pd.DataFrame) -> str:
-    """Describe each row of ours, next to the printed difference."""
+    """Describe our difference of each row, and the printed difference."""
     metric = str(frame["metric"].iloc[0])
     ours = frame[frame["source"] == OURS_NAME]
     words = [

@@ -1,29 +1,28 @@
-"""Compares each printed difference of Table 3 with the seed noise of public trainings at WMT's
-scale.
+"""Compares Table 3's printed differences with the seed noise of public trainings at WMT's scale.
 
-Table 3 has one run a row. At a given noise, two single runs of the same system differ by more than
-t(1 - alpha / 2, df) sd sqrt(2) with chance alpha: the reach of one run against one run. A printed
-difference above the reach is distinguishable from seed noise of that size. This says nothing of
-what the authors knew: their own noise was not published.
+Each row of Table 3 is a single run. At a given noise, two single runs of the same system differ by
+more than t(1 - alpha / 2, df) sd sqrt(2) with chance alpha: the reach of one run against one run. A
+printed difference above the reach is distinguishable from seed noise of that size. The authors' own
+noise was not published, so this says nothing about what they knew.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from scipy import stats
 
-from aiayn.printed import PublishedCell, printed_number, read_table
+from aiayn.printed import printed_number, read_table
 from analysis.conclusions.published import read_conclusions
-from paper_tables.public_seeds import ALGOPERF, MLPERF, seed_noise
+from paper_tables.public_seeds import ALGOPERF, MLPERF, Quantity, seed_noise
 
 ALPHA = 0.05
 PERPLEXITY_COLUMN, BLEU_COLUMN = "ppl_dev", "bleu_dev"
 
 
 class PrintedDifference(NamedTuple):
-    """A row of Table 3 minus base, as printed, and the smallest absolute difference that its
-    rounding allows.
+    """A printed row of Table 3 minus base, and the smallest absolute difference that rounding
+    allows.
     """
 
     row: str
@@ -34,32 +33,33 @@ class PrintedDifference(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """A standard deviation over seeds, in one quantity, with its degrees of freedom and where it
-    comes from.
-    """
+    """A standard deviation over seeds in one quantity; `name` says where it comes from."""
 
     name: str
     sd: float
     degrees_of_freedom: int
 
     def reach(self, num_comparisons: int = 1) -> float:
-        """Return the reach of one run against one run; alpha is divided by the number of
-        comparisons (Bonferroni).
+        """Return the reach of one run against one run, by alpha / `num_comparisons`
+        (Bonferroni).
         """
         quantile = stats.t.ppf(1 - ALPHA / num_comparisons / 2, self.degrees_of_freedom)
         return float(quantile) * self.sd * math.sqrt(2)
 
 
 def printed_differences() -> list[PrintedDifference]:
-    """Return the rows of Table 3 from which the paper's text concludes something, each minus base.
+    """Return the rows of Table 3 that the paper's text draws a conclusion from, each minus base.
 
     Raises:
         TableError: if a printed cell is not a number.
     """
-    conclusions = [conclusion for conclusion in read_conclusions() if conclusion.table == 3]
-    reference_by_row = {conclusion.row: conclusion.reference for conclusion in conclusions}
-    cells = read_table(3)
-    return [_difference(row, reference, cells) for row, reference in reference_by_row.items()]
+    text_by_place = {(cell.row, cell.column): cell.value for cell in read_table(3)}
+    differences = {}
+    for conclusion in read_conclusions():
+        if conclusion.table == 3:
+            row, reference = conclusion.row, conclusion.reference
+            differences[row] = _difference(row, reference, text_by_place)
+    return list(differences.values())
 
 
 def bits_noises() -> list[Noise]:
@@ -74,24 +74,22 @@ def bleu_noises() -> list[Noise]:
     return [*_algoperf_noises("bleu_test"), *mlperf]
 
 
-def _algoperf_noises(quantity: str) -> list[Noise]:
-    noise = seed_noise(ALGOPERF)
-    pooled = noise.pooled("bits_dev") if quantity == "bits_dev" else noise.pooled("bleu_test")
+def _algoperf_noises(quantity: Quantity) -> list[Noise]:
+    pooled = seed_noise(ALGOPERF).pooled(quantity)
     if pooled is None:
         return []
-    # The noisiest of twelve settings is a stress value, no estimate: it is read as if every setting
-    # were as noisy, so it keeps the degrees of freedom of all settings.
+    # The noisiest of twelve settings is a stress value, not an estimate: it supposes that every
+    # setting is as noisy, so it keeps the degrees of freedom of all settings.
     return [
         Noise("AlgoPerf", pooled.sd, pooled.degrees_of_freedom),
         Noise("AlgoPerf's noisiest setting", pooled.largest_sd, pooled.degrees_of_freedom),
     ]
 
 
-def _difference(row: str, reference: str, cells: Iterable[PublishedCell]) -> PrintedDifference:
-    """Return the printed difference of two rows; a value printed as 4.92 may be anything from 4.915
-    to 4.925.
-    """
-    text_by_place = {(cell.row, cell.column): cell.value for cell in cells}
+def _difference(
+    row: str, reference: str, text_by_place: Mapping[tuple[str, str], str]
+) -> PrintedDifference:
+    """Return the printed difference of two rows; a printed 4.92 may be 4.915 to 4.925."""
     row_ppl, reference_ppl = (text_by_place[name, PERPLEXITY_COLUMN] for name in (row, reference))
     row_bleu, reference_bleu = (text_by_place[name, BLEU_COLUMN] for name in (row, reference))
     bits = math.log2(printed_number(row_ppl) / printed_number(reference_ppl))

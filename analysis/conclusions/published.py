@@ -1,18 +1,17 @@
-"""Reads what the paper concludes from pairs of printed cells, and what others found of the same."""
+"""Reads what the paper concludes from pairs of printed cells, and what others found about them."""
 
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from aiayn.printed import PUBLISHED_FOLDER, Edition, Text, read_rows
+from analysis.conclusions.answers import Relation
 
 
 class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the paper concludes from the cells of two rows in one column: how `row`'s number lies to
-    `reference`'s.
+    """A conclusion from two cells of one column: how `row`'s number compares with `reference`'s.
 
-    `sentence` is the paper's own, shortened; `statement` says it of the two rows.
+    `sentence` is the paper's own sentence, shortened; `statement` applies it to the two rows.
     """
 
     name: Text
@@ -24,12 +23,13 @@ class PublishedConclusion(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     reference: Text
     column: Text
     edition: Edition
-    relation: Literal["above", "below", "equivalent"]
+    relation: Relation
 
 
 class PublishedFinding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What others found of what a row of Table 3 varies, who, and where in their text; at other
-    scales than ours.
+    """What others found when they varied what a row of Table 3 varies, at scales of their own.
+
+    `source` names them, `place` the part of their text.
     """
 
     row: Text
@@ -39,16 +39,15 @@ class PublishedFinding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 def read_conclusions(folder: Path = PUBLISHED_FOLDER) -> list[PublishedConclusion]:
-    """Return what sections 5.4, 6.1 and 6.2 conclude from pairs of printed cells, fixed before
-    anything is run.
+    """Return what sections 5.4, 6.1 and 6.2 conclude from pairs of printed cells.
+
+    The list was fixed before any training.
     """
-    return [
-        conclusion for _, conclusion in read_rows(folder / "conclusions.csv", PublishedConclusion)
-    ]
+    rows = read_rows(folder / "conclusions.csv", PublishedConclusion)
+    return [conclusion for _, conclusion in rows]
 
 
 def read_findings(folder: Path = PUBLISHED_FOLDER) -> dict[str, PublishedFinding]:
     """Return what others found, by row of Table 3."""
-    return {
-        finding.row: finding for _, finding in read_rows(folder / "elsewhere.csv", PublishedFinding)
-    }
+    rows = read_rows(folder / "elsewhere.csv", PublishedFinding)
+    return {finding.row: finding for _, finding in rows}

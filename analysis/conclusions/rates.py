@@ -36,8 +36,8 @@ class RateProbe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class RateProbes(msgspec.Struct, frozen=True):
-    """Bits a subword on dev by system and times of the peak, each the mean of its probes, all of so
-    many updates.
+    """Bits a subword on dev by system and times of the peak: means over probes, each of `updates`
+    updates.
     """
 
     updates: int
@@ -45,11 +45,10 @@ class RateProbes(msgspec.Struct, frozen=True):
 
 
 class RateEffects(msgspec.Struct, frozen=True):
-    """Bits of a row and of its control by times of the peak, each at all rates at which it was
-    trained.
+    """Bits of a row and of its control by times of the peak, at every rate they were trained at.
 
-    Those of equation (3), 1.0, are of the tables' own seeds, after as many updates as the probes
-    had.
+    The values at equation (3)'s rate, 1.0, come from the tables' own seeds, after the probes'
+    number of updates.
     """
 
     row: dict[float, float]
@@ -58,27 +57,24 @@ class RateEffects(msgspec.Struct, frozen=True):
     @property
     def by_times_peak(self) -> dict[float, float]:
         """The row minus its control, by times of the peak, where both were trained."""
-        return {
-            times: self.row[times] - self.control[times]
-            for times in sorted(self.row)
-            if times in self.control
-        }
+        common = sorted(self.row.keys() & self.control.keys())
+        return {times: self.row[times] - self.control[times] for times in common}
 
     @property
     def at_best(self) -> float:
-        """The row minus its control, each at the rate at which it is best of all tried."""
+        """The row minus its control, each at the best of the rates that were tried."""
         return min(self.row.values()) - min(self.control.values())
 
     @property
     def changes_sign(self) -> bool:
-        """Whether the effect at equation (3)'s rate has another sign where each side has its best
-        rate.
+        """Whether the effect changes sign when each side uses its best rate instead of equation
+        (3)'s.
         """
         return self.by_times_peak[PRINTED_RATE] * self.at_best < 0
 
 
 def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> RateProbes | None:
-    """Return the probes of a scale; None without a file of them.
+    """Return the probes of a scale; None without a file.
 
     Raises:
         TableError: the file is malformed, a line has the printed rate or a seed of the tables, or
@@ -111,11 +107,10 @@ def read_rate_probes(scale: str, folder: Path = RATES_FOLDER) -> RateProbes | No
 def effects_at_rates(
     row: tuple[str, Sequence[SeedRun]], control: tuple[str, Sequence[SeedRun]], probes: RateProbes
 ) -> RateEffects | None:
-    """Return the effects of a row at each rate at which both sides were trained; None if only one
-    was probed.
+    """Return the effects of a row at each rate at which both sides were trained.
 
-    Each side is a system and its seeds at equation (3)'s rate. A seed without a validation after
-    the probes' number of updates makes the effect unknown.
+    Each side is a system and its seeds at equation (3)'s rate. None if a side was not probed, or if
+    a seed has no validation after the probes' number of updates.
     """
     sides = []
     for system, runs in (row, control):

@@ -1,9 +1,8 @@
-"""Repeats the question of difference with one change at a time: decision 0012's readings of a
-contrast.
+"""Repeats the question of difference with one change at a time: decision 0012's readings.
 
 A quantity has values by system and seed. Each reading gives an estimate for every contrast, row
 minus control, and from it a direction: better, worse, or no difference. A contrast's line names the
-readings whose direction is not that of decision 0009's own estimate. No reading changes an answer.
+readings whose direction differs from decision 0009's own estimate. No reading changes an answer.
 """
 
 import math
@@ -24,9 +23,8 @@ ValuesBySystem = Mapping[str, Mapping[int, float]]  # by system, then by seed
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """One reading of all contrasts: by row, the estimate against the control.
 
-    `holm_by_row` has the corrected p-values of a reading by Holm's correction, else it is None.
-    `note` says in a sentence what the reader must know, `missing` by row why a contrast has no
-    estimate.
+    `holm_by_row` has the p-values of a reading with Holm's correction, else it is None. `missing`
+    says by row why a contrast has no estimate.
     """
 
     kind: Kind
@@ -34,11 +32,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     estimate_by_row: Mapping[str, Estimate]
     less_is_better: bool = True
     holm_by_row: Mapping[str, float] | None = None
-    note: str = ""
     missing: Mapping[str, str] = {}
 
     def direction(self, row: str) -> Direction | None:
-        """Return what the reading says about a row; None if it has no estimate of it."""
+        """Return what the reading says about a row; None without an estimate."""
         estimate = self.estimate_by_row.get(row)
         if estimate is None:
             return None
@@ -55,14 +52,9 @@ def read_pooled(
     control: str,
     *,
     less_is_better: bool = True,
-    note: str = "",
 ) -> Reading:
-    """Return the reading of a quantity as decision 0009 reads it: by an sd pooled over all
-    systems.
-    """
-    pooled = pool_sd(
-        {system: list(some.values()) for system, some in values.items()}, with_bartlett=False
-    )
+    """Return the reading of a quantity by decision 0009's sd, pooled over all systems."""
+    pooled = _pool(values)
     estimates, missing = {}, {}
     for row in rows:
         problem = _problem_of(values, row, control, pooled)
@@ -78,18 +70,16 @@ def read_pooled(
         name=name,
         estimate_by_row=estimates,
         less_is_better=less_is_better,
-        note=note,
         missing=missing,
     )
 
 
 def read_welch(values: ValuesBySystem, rows: Sequence[str], control: str, name: str) -> Reading:
-    """Return the reading by two variances: the control's own, and that pooled over all other
-    systems (Welch).
+    """Return the reading by two variances (Welch): the control's own, and one pooled over all other
+    systems.
     """
-    others = {system: list(some.values()) for system, some in values.items() if system != control}
-    pooled_rows = pool_sd(others, with_bartlett=False)
-    own = pool_sd({control: list(values.get(control, {}).values())}, with_bartlett=False)
+    pooled_rows = _pool({system: some for system, some in values.items() if system != control})
+    own = _pool({control: values.get(control, {})})
     estimates, missing = {}, {}
     for row in rows:
         problem = _problem_of(values, row, control, pooled_rows)
@@ -133,6 +123,12 @@ def differing_readings(readings: Iterable[Reading], row: str, direction: Directi
     return [reading.name for reading in readings if reading.direction(row) not in (None, direction)]
 
 
+def _pool(values: ValuesBySystem) -> PooledSd | None:
+    """Return the sd pooled over some systems, without Bartlett's test."""
+    lists = {system: list(by_seed.values()) for system, by_seed in values.items()}
+    return pool_sd(lists, with_bartlett=False)
+
+
 def _problem_of(values: ValuesBySystem, row: str, control: str, pooled: PooledSd | None) -> str:
     """Return why a row cannot be compared with the control in a quantity, in a sentence; '' if it
     can.
@@ -158,12 +154,10 @@ def _estimate_welch(
 
     `numbers` are the seeds of the row and of the control.
     """
-    parts = (pooled_rows.sd**2 / numbers[0], own.sd**2 / numbers[1])
-    variance = math.fsum(parts)
-    spread = math.fsum(
-        part**2 / pooled.degrees_of_freedom
-        for part, pooled in zip(parts, (pooled_rows, own), strict=True)
-    )
+    row_part, control_part = pooled_rows.sd**2 / numbers[0], own.sd**2 / numbers[1]
+    variance = row_part + control_part
+    spread = row_part**2 / pooled_rows.degrees_of_freedom
+    spread += control_part**2 / own.degrees_of_freedom
     return Estimate(
         difference=difference,
         standard_error=math.sqrt(variance),

@@ -14,45 +14,47 @@ def runs_by_system(frame: Frame, judged: Sequence[Number]) -> dict[str, list[See
     A judged system is represented by its judged number, any other system by its first number of the
     same kind: an averaged model or a last checkpoint, as the judged numbers are.
     """
-    first = judged[0]
+    kind = _kind(judged[0])
     number_by_system: dict[str, Number] = {}
-    for number in (*judged, *(frame.numbers[key, first.metric] for key in frame.keys)):
-        key = number.key
-        is_same_kind = is_averaged(key.average) == is_averaged(first.key.average)
-        if (key.corpus, key.testset) == (first.key.corpus, first.key.testset) and is_same_kind:
-            number_by_system.setdefault(key.system, number)
-    return {
-        system: seed_runs(frame, number)
-        for system, number in number_by_system.items()
-        if number.values
-    }
+    others = [frame.numbers[key, judged[0].metric] for key in frame.keys]
+    for number in (*judged, *others):
+        if _kind(number) == kind:
+            number_by_system.setdefault(number.key.system, number)
+    runs = {system: seed_runs(frame, number) for system, number in number_by_system.items()}
+    return {system: of_system for system, of_system in runs.items() if of_system}
+
+
+def _kind(number: Number) -> tuple[str, str, bool]:
+    """Return what two numbers must share to be pooled: corpus, test set, and averaging or not."""
+    return number.key.corpus, number.key.testset, is_averaged(number.key.average)
 
 
 def seed_runs(frame: Frame, number: Number, numbers: Numbers | None = None) -> list[SeedRun]:
-    """Return the seeds of a number; the record of dev says whether they started, for every test
-    set.
+    """Return the seeds of a number. On every test set, the record of dev says whether they started.
 
-    `numbers` are those that the number comes from, the frame's own unless they are given.
+    `numbers` is the collection that the number comes from, by default the frame's own.
     """
     numbers = frame.numbers if numbers is None else numbers
-    place = (number.key.corpus, number.key.system)
-    of_dev = (key for key, _ in numbers if key.role == "dev" and (key.corpus, key.system) == place)
-    dev = next(of_dev, number.key)
-    entropies, bits_lost = (
-        _values_of(numbers, dev, name) for name in (ENTROPY_METRIC, BITS_LOST_METRIC)
-    )
-    return [
-        SeedRun(
-            value=value,
-            seed=run.seed,
-            lowest_entropy=entropies.get(run.seed),
-            bits_lost=bits_lost.get(run.seed),
-            bits_by_update=run.bits_by_update,
-            updates=run.train.updates,
-        )
-        for run, value in number.values
-        if run.seed is not None and run.train is not None
-    ]
+    dev = number.key
+    for key, _ in numbers:
+        if (key.corpus, key.system, key.role) == (dev.corpus, dev.system, "dev"):
+            dev = key
+            break
+    entropies = _values_of(numbers, dev, ENTROPY_METRIC)
+    bits_lost = _values_of(numbers, dev, BITS_LOST_METRIC)
+    runs = []
+    for run, value in number.values:
+        if run.seed is not None and run.train is not None:
+            seed = SeedRun(
+                value=value,
+                seed=run.seed,
+                lowest_entropy=entropies.get(run.seed),
+                bits_lost=bits_lost.get(run.seed),
+                bits_by_update=run.bits_by_update,
+                updates=run.train.updates,
+            )
+            runs.append(seed)
+    return runs
 
 
 def _values_of(numbers: Numbers, key: CellKey, metric: str) -> Mapping[int, float]:

@@ -1,8 +1,8 @@
-"""Draws every contrast that the paper's text, or a row of Table 3, asks for, from the frame of a
-scale.
+"""Turns the frame of a scale into contrasts: one for each conclusion of the paper's text and for
+each other row of Table 3.
 
 The rule is in `analysis.conclusions.contrasts`, the six answers are in
-`analysis.conclusions.answers`. Table, forest and page show what is drawn here.
+`analysis.conclusions.answers`. The table, the forest and the page show these contrasts.
 """
 
 import math
@@ -11,9 +11,16 @@ from decimal import Decimal
 
 import msgspec
 
+from aiayn.errors import TableError
 from aiayn.printed import METRIC_BY_PAIR, PERPLEXITY_METRIC
 from aiayn.scoring.scores import BITS_METRIC
-from analysis.conclusions.answers import Answer, Answered, answer_family, estimate_difference
+from analysis.conclusions.answers import (
+    Answer,
+    Answered,
+    Relation,
+    answer_family,
+    estimate_difference,
+)
 from analysis.conclusions.contrasts import (
     CALLED,
     Contrast,
@@ -40,15 +47,15 @@ NOT_ANSWERED, NOT_MEASURED = "cannot be answered", "not measured yet"
 
 
 class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A contrast as the paper prints it, as others found it, and ours; `printed_effect` is in our
-    metric's unit.
+    """A contrast as the paper prints it, as others found it, and ours.
 
-    `conclusion` is None if the text concludes nothing from the two cells. Our numbers are None
-    where a row is not run at this scale, `ours` is None where one of the two has no value. `beside`
-    has, by test set, the same contrast on further ones and, in BLEU, with another alpha; none of
-    these is called. `at_rates` is what probes at other learning rates came to, in bits. Primary
-    contrasts are `answered`, unless a run did not start or the control has one seed; `differing`
-    names the readings that give another direction, and `is_moving` is the test of slopes.
+    `conclusion` is None if the text concludes nothing from the two cells. `printed_effect` is in
+    our metric's unit. `row` and `control` are None where a system is not run at this scale, `ours`
+    is None without a value of both. `by_testset` has the same contrast on further test sets and, in
+    BLEU, with another alpha; none of these is called. `at_rates` has the effects, in bits, at other
+    learning rates. Primary contrasts are `answered`, unless a run did not start or the control has
+    a single seed; `differing` names the readings that give another direction, and `is_moving` is
+    the test of slopes.
     """
 
     conclusion: PublishedConclusion | None
@@ -62,7 +69,7 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
     row: Number | None
     control: Number | None
     ours: Contrast | None = None
-    beside: dict[str, Contrast] = {}
+    by_testset: dict[str, Contrast] = {}
     at_rates: RateEffects | None = None
     answered: Answered | None = None
     differing: tuple[str, ...] = ()
@@ -70,40 +77,39 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def statement(self) -> str:
-        """What the paper's text says about the two rows, or the name of the difference if it says
-        nothing.
-        """
+        """What the paper's text says about the two rows, else the name of the difference."""
         return self.name if self.conclusion is None else self.conclusion.statement
 
     @property
     def name(self) -> str:
         """The name of the difference: our systems, or the printed rows where they are not run."""
         row = self.row_name if self.row is None else self.row.key.system
-        return (
-            f"{row} minus {self.control_name if self.control is None else self.control.key.system}"
-        )
+        control = self.control_name if self.control is None else self.control.key.system
+        return f"{row} minus {control}"
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """Ours of the row and of its control, those that are run at this scale."""
+        """Our numbers of the row and of its control, as far as they are run at this scale."""
         return tuple(number for number in (self.row, self.control) if number is not None)
 
     @property
     def place(self) -> tuple[str, str] | None:
-        """The test set and the metric; None if a row is not run."""
-        return (
-            None
-            if self.row is None or self.control is None
-            else (self.row.key.testset, self.metric)
-        )
+        """The test set and the metric; None if a system is not run."""
+        if self.row is None or self.control is None:
+            return None
+        return self.row.key.testset, self.metric
 
     @property
-    def is_of_rate(self) -> bool:
-        """Whether the effect that is called has another sign where each side has the best rate that
-        was tried.
+    def relation(self) -> Relation | None:
+        """What the paper concludes about the row; None if it concludes nothing."""
+        return None if self.conclusion is None else self.conclusion.relation
 
-        At equation (3)'s rate it must have its sign after the probes' updates already: else the
-        updates change it.
+    @property
+    def flips_at_best_rate(self) -> bool:
+        """Whether the effect changes sign when each system uses its best learning rate.
+
+        At equation (3)'s rate the effect must have its final sign after the probes' updates
+        already: else the number of updates, not the rate, explains the change.
         """
         if self.at_rates is None or self.ours is None:
             return False
@@ -116,8 +122,7 @@ class PrintedContrast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
-    """All contrasts of a scale, those in bits first, and the standard deviations by test set and
-    metric.
+    """All contrasts of a scale, those in bits first, and the sds by test set and metric.
 
     `readings` has the further readings of the answered contrasts, by system; None without an
     answer.
@@ -134,8 +139,8 @@ class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def by_answer(self) -> dict[str, list[PrintedContrast]]:
-        """The primary contrasts by each of the six answers; two further lists hold those that have
-        no answer.
+        """The primary contrasts by each of the six answers; two further lists hold those without an
+        answer.
         """
         answers: dict[str, list[PrintedContrast]] = {str(answer): [] for answer in Answer}
         answers |= {NOT_ANSWERED: [], NOT_MEASURED: []}
@@ -148,44 +153,46 @@ class Contrasts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw_contrasts(frame: Frame, rate_probes: RateProbes | None = None) -> Contrasts:
-    """Return every contrast, called by the rule; `rate_probes` are those that are shipped, unless
-    they are given.
-    """
+    """Return every contrast, called by the rule; without `rate_probes` the shipped probes count."""
     rate_probes = read_rate_probes(frame.scale) if rate_probes is None else rate_probes
-    drawn = _printed_contrasts(frame)
-    places = dict.fromkeys(contrast.place for contrast in drawn if contrast.place is not None)
-    runs_by_place = {
-        place: runs_by_system(
-            frame,
-            [
-                number
-                for contrast in drawn
-                if contrast.place == place
-                for number in contrast.numbers
-            ],
-        )
-        for place in places
-    }
-    spread_by_place = {place: measure_spread(runs) for place, runs in runs_by_place.items()}
-    for index, contrast in enumerate(drawn):
+    printed = _printed_contrasts(frame)
+    numbers_by_place: dict[tuple[str, str], list[Number]] = {}
+    for contrast in printed:
         if contrast.place is not None:
-            drawn[index] = msgspec.structs.replace(
-                contrast,
-                ours=_our_contrast(
-                    contrast, runs_by_place[contrast.place], spread_by_place[contrast.place]
-                ),
-                beside=_contrasts_beside(frame, contrast),
-                at_rates=_effects_at_rates(contrast, runs_by_place[contrast.place], rate_probes),
-            )
-    family = {
-        i: contrast.ours
-        for i, contrast in enumerate(drawn)
-        if contrast.is_primary and contrast.ours is not None
-    }
-    for index, ours in zip(family, correct_family(list(family.values())), strict=True):
-        drawn[index] = msgspec.structs.replace(drawn[index], ours=ours)
+            numbers_by_place.setdefault(contrast.place, []).extend(contrast.numbers)
+    runs_by_place, spread_by_place = {}, {}
+    for place, numbers in numbers_by_place.items():
+        runs_by_place[place] = runs_by_system(frame, numbers)
+        spread_by_place[place] = measure_spread(runs_by_place[place])
+    drawn = []
+    for contrast in printed:
+        if contrast.place is None:
+            drawn.append(contrast)
+            continue
+        runs = runs_by_place[contrast.place]
+        own = _our_contrast(contrast, contrast.relation, runs, spread_by_place[contrast.place])
+        measured = msgspec.structs.replace(
+            contrast,
+            ours=own,
+            by_testset=_contrasts_by_testset(frame, contrast),
+            at_rates=_effects_at_rates(contrast, runs, rate_probes),
+        )
+        drawn.append(measured)
+    drawn = _correct(drawn)
     answered, readings = _answer(frame, drawn, spread_by_place)
     return Contrasts(contrasts=answered, spread_by_place=spread_by_place, readings=readings)
+
+
+def _correct(drawn: Sequence[PrintedContrast]) -> list[PrintedContrast]:
+    """Return the contrasts, with calls by Holm's correction for the primary contrasts."""
+    family = [contrast.ours for contrast in drawn if contrast.is_primary and contrast.ours]
+    corrected = iter(correct_family(family))
+    contrasts = []
+    for contrast in drawn:
+        is_in_family = contrast.is_primary and contrast.ours is not None
+        ours = next(corrected) if is_in_family else contrast.ours
+        contrasts.append(msgspec.structs.replace(contrast, ours=ours))
+    return contrasts
 
 
 def _answer(
@@ -193,125 +200,134 @@ def _answer(
     drawn: Sequence[PrintedContrast],
     spread_by_place: Mapping[tuple[str, str], Spread],
 ) -> tuple[tuple[PrintedContrast, ...], Readings | None]:
-    """Return the contrasts with the answers, failing readings and slopes of the primary ones, and
-    all readings.
+    """Return all contrasts, with answers, differing readings and slopes for the primary contrasts;
+    and all readings.
     """
     asked = {}
     for contrast in drawn:
-        ours, conclusion = contrast.ours, contrast.conclusion
-        if not contrast.is_primary or ours is None or conclusion is None or ours.call not in CALLED:
+        ours, place, relation = contrast.ours, contrast.place, contrast.relation
+        if not contrast.is_primary or ours is None or place is None or relation is None:
             continue
-        spread = spread_by_place[contrast.place] if contrast.place else None
-        pooled = None if spread is None else spread.started or spread.everything
-        if pooled is not None:
-            numbers = (ours.num_compared, ours.num_compared_controls)
-            estimate = estimate_difference(ours.difference, pooled, *numbers)
-            asked[contrast.numbers[0].key.system] = (
-                conclusion.relation,
-                contrast.printed_effect,
-                estimate,
-            )
+        spread = spread_by_place[place]
+        pooled = spread.started or spread.everything
+        if pooled is not None and ours.call in CALLED:
+            num_seeds, num_controls = ours.num_compared, ours.num_compared_controls
+            estimate = estimate_difference(ours.difference, pooled, num_seeds, num_controls)
+            asked[_system_of(contrast)] = (relation, contrast.printed_effect, estimate)
     if not asked:
         return tuple(drawn), None
     answers, readings = answer_family(asked), make_readings(frame, list(asked))
     answered = []
     for contrast in drawn:
-        system = contrast.numbers[0].key.system if contrast.numbers else ""
-        own = answers.get(system) if contrast.is_primary else None
-        if own is not None:
-            direction = own.estimate.direction(less_is_better=True)
-            contrast = msgspec.structs.replace(  # noqa: PLW2901
-                contrast,
-                answered=own,
-                differing=tuple(differing_readings(readings.readings, system, direction)),
-                is_moving=readings.moves(system),
-            )
-        answered.append(contrast)
+        system = _system_of(contrast)
+        if not contrast.is_primary or system not in answers:
+            answered.append(contrast)
+            continue
+        direction = answers[system].estimate.direction(less_is_better=True)
+        with_answer = msgspec.structs.replace(
+            contrast,
+            answered=answers[system],
+            differing=tuple(differing_readings(readings.readings, system, direction)),
+            is_moving=readings.moves(system),
+        )
+        answered.append(with_answer)
     return tuple(answered), readings
 
 
-def _contrasts_beside(frame: Frame, asked: PrintedContrast) -> dict[str, Contrast]:
-    """Return a row's contrasts on further test sets, uncalled; of big on Table 2's test set there
-    are none.
-    """
-    beside: dict[str, Contrast] = {}
-    for testset in further_testsets(frame) if asked.table == 3 else ():
-        here = {
-            (key.system, key.average): frame.numbers[key, asked.metric]
-            for key in frame.keys
-            if (key.corpus, key.testset) == (asked.numbers[0].key.corpus, testset)
-        }
-        row, control = (
-            here.get((number.key.system, number.key.average)) for number in asked.numbers
-        )
-        if row is not None and control is not None:
-            runs = runs_by_system(frame, [row, control])
-            on_testset = msgspec.structs.replace(asked, conclusion=None, row=row, control=control)
-            contrast = _our_contrast(on_testset, runs, measure_spread(runs))
-            beside |= {} if contrast is None else {testset: contrast}
-    return beside
+def _system_of(contrast: PrintedContrast) -> str:
+    """Return the system of our row; "" if it is not run."""
+    return contrast.numbers[0].key.system if contrast.numbers else ""
+
+
+def _contrasts_by_testset(frame: Frame, contrast: PrintedContrast) -> dict[str, Contrast]:
+    """Return a row's contrasts on further test sets, uncalled; empty for Table 2's rows."""
+    contrasts: dict[str, Contrast] = {}
+    if contrast.table != 3:
+        return contrasts
+    for testset in further_testsets(frame):
+        numbers = []
+        for number in contrast.numbers:
+            wanted = (number.key.corpus, number.key.system, number.key.average, testset)
+            for key in frame.keys:
+                if (key.corpus, key.system, key.average, key.testset) == wanted:
+                    numbers.append(frame.numbers[key, contrast.metric])
+                    break
+        if len(numbers) < 2:
+            continue
+        runs = runs_by_system(frame, numbers)
+        on_testset = _our_contrast(contrast, None, runs, measure_spread(runs))
+        if on_testset is not None:
+            contrasts[testset] = on_testset
+    return contrasts
 
 
 def _effects_at_rates(
-    asked: PrintedContrast, runs: Mapping[str, list[SeedRun]], rate_probes: RateProbes | None
+    contrast: PrintedContrast, runs: Mapping[str, list[SeedRun]], rate_probes: RateProbes | None
 ) -> RateEffects | None:
-    """Return a row's effects at other learning rates; None in BLEU, and where none was probed."""
-    if asked.metric != BITS_METRIC or rate_probes is None:
+    """Return a row's effects at other learning rates; None in BLEU, and without probes."""
+    if contrast.metric != BITS_METRIC or rate_probes is None:
         return None
-    systems = (number.key.system for number in asked.numbers)
-    row, control = ((system, runs.get(system, [])) for system in systems)
-    return effects_at_rates(row, control, rate_probes)
+    row, control = (number.key.system for number in contrast.numbers)
+    return effects_at_rates((row, runs.get(row, [])), (control, runs.get(control, [])), rate_probes)
 
 
 def _our_contrast(
-    asked: PrintedContrast, runs: Mapping[str, list[SeedRun]], spread: Spread
+    contrast: PrintedContrast,
+    relation: Relation | None,
+    runs: Mapping[str, list[SeedRun]],
+    spread: Spread,
 ) -> Contrast | None:
-    """Return a contrast whose two rows are run here; None if a row has no value."""
-    row_runs, control_runs = (runs.get(number.key.system, []) for number in asked.numbers)
-    relation = None if asked.conclusion is None else asked.conclusion.relation
+    """Return our contrast of two systems that are run here; None if one has no value."""
+    row_runs, control_runs = (runs.get(number.key.system, []) for number in contrast.numbers)
     if not row_runs or not control_runs:
         return None
-    return draw_contrast(
-        relation, row_runs, control_runs, spread, is_in_bits=asked.metric == BITS_METRIC
-    )
+    is_in_bits = contrast.metric == BITS_METRIC
+    return draw_contrast(relation, row_runs, control_runs, spread, is_in_bits=is_in_bits)
 
 
 def _printed_contrasts(frame: Frame) -> list[PrintedContrast]:
     """Return what the paper concludes, then the other rows of Table 3: first all in bits, then in
     BLEU.
     """
-
-    def find_cell(asked: PublishedConclusion, row: str) -> PrintedCell:
-        place, editions = (str(asked.table), row, asked.column), (asked.edition, "both")
-        return next(
-            cell
-            for cell in frame.cells
-            if (cell.table, cell.row, cell.column) == place and cell.edition in editions
-        )
-
-    concluded = [
-        (asked, find_cell(asked, asked.row), find_cell(asked, asked.reference))
-        for asked in read_conclusions()
-    ]
     contrasts = []
     for metric in (PERPLEXITY_METRIC, METRIC_BY_PAIR["en-de"]):
-        is_bits = metric == PERPLEXITY_METRIC
-        called = [pair for pair in concluded if (pair[1].metric == PERPLEXITY_METRIC) == is_bits]
-        column = {
+        rows_of_table3 = set()
+        for conclusion in read_conclusions():
+            row = _find_cell(frame, conclusion, conclusion.row)
+            if (row.metric == PERPLEXITY_METRIC) != (metric == PERPLEXITY_METRIC):
+                continue
+            control = _find_cell(frame, conclusion, conclusion.reference)
+            contrasts.append(_printed_contrast(frame, conclusion, row, control))
+            if row.table == "3":
+                rows_of_table3.add(row.row)
+        cells = {
             cell.row: cell for cell in frame.cells if (cell.table, cell.metric) == ("3", metric)
         }
-        control, named = column.pop(CONTROL), {row.row for _, row, _ in called if row.table == "3"}
-        uncalled = [(None, row, control) for name, row in column.items() if name not in named]
-        contrasts += [_printed_contrast(frame, *pair) for pair in (*called, *uncalled)]
+        for name, cell in cells.items():
+            if name != CONTROL and name not in rows_of_table3:
+                contrasts.append(_printed_contrast(frame, None, cell, cells[CONTROL]))
     return contrasts
+
+
+def _find_cell(frame: Frame, conclusion: PublishedConclusion, row: str) -> PrintedCell:
+    """Return the printed cell of a row in the column that a conclusion is about."""
+    place = (str(conclusion.table), row, conclusion.column)
+    for cell in frame.cells:
+        is_edition = cell.edition in (conclusion.edition, "both")
+        if (cell.table, cell.row, cell.column) == place and is_edition:
+            return cell
+    raise TableError(
+        f"conclusions.csv: {' '.join(place)} is not printed; correct its row or column"
+    )
 
 
 def _printed_contrast(
     frame: Frame, conclusion: PublishedConclusion | None, row: PrintedCell, control: PrintedCell
 ) -> PrintedContrast:
-    values = [Decimal(cell.printed) for cell in (row, control)]
-    is_bits = row.metric == PERPLEXITY_METRIC
-    metric = BITS_METRIC if is_bits else row.metric
+    value, control_value = Decimal(row.printed), Decimal(control.printed)
+    metric, effect = row.metric, float(value - control_value)
+    if row.metric == PERPLEXITY_METRIC:
+        metric, effect = BITS_METRIC, math.log2(value / control_value)
     return PrintedContrast(
         conclusion=conclusion,
         elsewhere=read_findings().get(row.row) if conclusion else None,
@@ -319,10 +335,8 @@ def _printed_contrast(
         metric=metric,
         row_name=row.row,
         control_name=control.row,
-        printed_difference=values[0] - values[1],
-        printed_effect=math.log2(values[0] / values[1])
-        if is_bits
-        else float(values[0] - values[1]),
+        printed_difference=value - control_value,
+        printed_effect=effect,
         row=frame.number(row.key, metric),
         control=frame.number(control.key, metric),
     )
@@ -330,6 +344,5 @@ def _printed_contrast(
 
 def further_testsets(frame: Frame) -> list[str]:
     """Return the further test sets of Table 3's rows, and dev by another alpha."""
-    return list(
-        dict.fromkeys(key.testset for key in frame.keys if key.role in ("further", "alpha"))
-    )
+    testsets = [key.testset for key in frame.keys if key.role in ("further", "alpha")]
+    return list(dict.fromkeys(testsets))

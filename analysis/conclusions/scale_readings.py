@@ -1,9 +1,8 @@
-"""Makes the readings of decision 0012 from the frame of a scale: what each contrast says if it is
-read otherwise.
+"""Makes decision 0012's readings of each contrast from the frame of a scale.
 
-`analysis.conclusions.readings` has the arithmetic. A reading here is a quantity of the pack: bits
-on another test set, BLEU, the mean of the last validations, an earlier or a later update. Every run
-that is known not to have started is left out, as decision 0009 leaves it out.
+`analysis.conclusions.readings` has the arithmetic. A reading here is another quantity: bits on
+another test set, BLEU, the mean of the last validations, an earlier or a later update. As in
+decision 0009, runs that are known not to have started are left out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,12 +35,12 @@ RunsBySystem = dict[str, list[SeedRun]]
 
 
 class Readings(msgspec.Struct, frozen=True, kw_only=True):
-    """All readings of a scale's contrasts, by row, with two special ones: `slopes` and
-    `training_bits`.
+    """All readings of a scale's contrasts, and two special readings: `slopes` and `training_bits`.
 
-    `place_by_name` has the test set and the metric of a reading of other numbers than bits on dev.
-    `slopes` asks whether an effect still moves, with Holm's correction. `training_bits` are
-    exploratory and not tested; their rows have the control's dropout and smoothing.
+    `place_by_name` has the test set and the metric of each reading that takes other numbers than
+    bits on dev. `slopes` asks whether an effect still moves, with Holm's correction.
+    `training_bits` are exploratory and not tested; their rows have the control's dropout and
+    smoothing.
     """
 
     readings: tuple[Reading, ...]
@@ -54,53 +53,43 @@ class Readings(msgspec.Struct, frozen=True, kw_only=True):
         return self.slopes.holm_by_row is not None and self.slopes.holm_by_row.get(row, 1.0) < ALPHA
 
 
-def make_readings(frame: Frame, rows: Sequence[str], control: str = REFERENCE_SYSTEM) -> Readings:
-    """Return the readings of some systems, each against the control, on the En-De corpus of a
-    scale.
-    """
+def make_readings(frame: Frame, rows: Sequence[str]) -> Readings:
+    """Return the readings of some systems, each against base, on the En-De corpus of a scale."""
+    control = REFERENCE_SYSTEM
     runs = _started_by_system(frame, frame.numbers)
     later = _started_by_system(frame, frame.later_numbers)
     bits = _values(runs, lambda run: run.value)
-    pooled, welch = (
-        read_pooled("variance", "", bits, rows, control),
-        read_welch(bits, rows, control, "Welch"),
-    )
+    pooled = read_pooled("variance", "", bits, rows, control)
+    welch = read_welch(bits, rows, control, "Welch")
     readings = [correct_by_holm(pooled, "Holm"), welch, correct_by_holm(welch, "Welch with Holm")]
     readings += leave_seeds_out(bits, rows, control)
-    later_bits = {
-        system: some
-        for system, some in _values(later, lambda run: run.value).items()
-        if system in bits
-    }
+    later_bits = _values(later, lambda run: run.value)
+    later_bits = {system: some for system, some in later_bits.items() if system in bits}
     if later_bits:
         name = f"all seeds ({ADDED_AFTER_A_LOOK})"
         readings.append(read_pooled("seeds", name, merge_seeds(bits, later_bits), rows, control))
     keys = _keys_by_testset(frame)
     place_by_name: dict[str, tuple[str, str]] = {}
-    for testset in keys:
-        if testset != _dev_testset(frame):
-            values = _numbers_on(frame, testset, BITS_METRIC, runs)
-            name = f"bits on {testset}"
-            place_by_name[name] = (testset, BITS_METRIC)
-            readings.append(read_pooled("text", name, values, rows, control))
+    for testset in list(keys)[1:]:  # the first is dev
+        values = _numbers_on(frame, keys[testset], BITS_METRIC, runs)
+        name = f"bits on {testset}"
+        place_by_name[name] = (testset, BITS_METRIC)
+        readings.append(read_pooled("text", name, values, rows, control))
     last = _values(runs, lambda run: run.mean_of_last)
-    readings.append(
-        read_pooled("metric", "mean of the last three validations", last, rows, control)
-    )
+    name = "mean of the last three validations"
+    readings.append(read_pooled("metric", name, last, rows, control))
     for testset in keys:
-        values = _numbers_on(frame, testset, BLEU_METRIC, runs)
+        values = _numbers_on(frame, keys[testset], BLEU_METRIC, runs)
         name = f"BLEU on {testset}"
         place_by_name[name] = (testset, BLEU_METRIC)
         readings.append(read_pooled("metric", name, values, rows, control, less_is_better=False))
     for share in SHARES:
         values = _values(runs, lambda run, share=share: run.bits_at(share))  # type: ignore[misc]
-        readings.append(
-            read_pooled("horizon", f"{share * 100:.0f} % of the updates", values, rows, control)
-        )
+        name = f"{share * 100:.0f} % of the updates"
+        readings.append(read_pooled("horizon", name, values, rows, control))
     readings.append(_reading_at_horizon(frame, rows))
-    slopes = read_pooled(
-        "horizon", "slopes", _values(runs, lambda run: run.slope_at_end), rows, control
-    )
+    late_slopes = _values(runs, lambda run: run.slope_at_end)
+    slopes = read_pooled("horizon", "slopes", late_slopes, rows, control)
     return Readings(
         readings=tuple(reading for reading in readings if reading.estimate_by_row),
         slopes=correct_by_holm(slopes, "slopes"),
@@ -110,7 +99,7 @@ def make_readings(frame: Frame, rows: Sequence[str], control: str = REFERENCE_SY
 
 
 def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
-    """Return the reading at 16,000 updates, of the rows that have a run so long next to base's."""
+    """Return the reading at 16,000 updates, for the rows with such a run next to base's."""
     estimates: dict[str, Estimate] = {}
     for contrast in compare_at_horizon(long_runs(frame)):  # confirmatory seeds come first
         if contrast.system in rows and contrast.estimate is not None:
@@ -119,8 +108,8 @@ def _reading_at_horizon(frame: Frame, rows: Sequence[str]) -> Reading:
 
 
 def _keys_by_testset(frame: Frame) -> dict[str, list[CellKey]]:
-    """Return the cells of last checkpoints of the En-De corpus by test set: dev first, then the
-    further test sets.
+    """Return the last checkpoints' cells of the En-De corpus by test set: dev, then the further
+    test sets.
     """
     corpus = frame.corpus_by_pair["en-de"]
     found: dict[str, list[CellKey]] = {}
@@ -129,10 +118,6 @@ def _keys_by_testset(frame: Frame) -> dict[str, list[CellKey]]:
             if (key.corpus, key.average, key.role) == (corpus, COMPARED_AVERAGE, role):
                 found.setdefault(key.testset, []).append(key)
     return found
-
-
-def _dev_testset(frame: Frame) -> str:
-    return next(iter(_keys_by_testset(frame)), "")
 
 
 def _started_by_system(frame: Frame, numbers: Numbers) -> RunsBySystem:
@@ -149,9 +134,7 @@ def _started_by_system(frame: Frame, numbers: Numbers) -> RunsBySystem:
 def _values(
     runs: Mapping[str, Sequence[SeedRun]], value_of: Callable[[SeedRun], float | None]
 ) -> dict[str, dict[int, float]]:
-    """Return a quantity by system and seed; no values for a system with a seed that has no
-    value.
-    """
+    """Return a quantity by system and seed; empty if a seed of the system lacks a value."""
     values = {}
     for system, some in runs.items():
         by_seed = {run.seed: value_of(run) for run in some}
@@ -160,10 +143,12 @@ def _values(
     return values
 
 
-def _numbers_on(frame: Frame, testset: str, metric: str, runs: RunsBySystem) -> ValuesBySystem:
-    """Return a metric on a test set by system and seed, of the runs that started."""
+def _numbers_on(
+    frame: Frame, keys: Sequence[CellKey], metric: str, runs: RunsBySystem
+) -> ValuesBySystem:
+    """Return a metric of some cells by system and seed, for the runs that started."""
     values = {}
-    for key in _keys_by_testset(frame)[testset]:
+    for key in keys:
         started = {run.seed for run in runs.get(key.system, [])}
         by_seed = frame.numbers[key, metric].value_by_seed
         values[key.system] = {seed: value for seed, value in by_seed.items() if seed in started}
@@ -171,35 +156,35 @@ def _numbers_on(frame: Frame, testset: str, metric: str, runs: RunsBySystem) -> 
 
 
 def _training_bits(frame: Frame, rows: Sequence[str], control: str) -> Reading:
-    """Return the reading of bits on training batches, of the rows whose dropout and smoothing are
-    the control's.
+    """Return the reading of bits on training batches, for the rows with the control's dropout and
+    smoothing.
     """
     corpus = frame.corpus_by_pair["en-de"]
     values: dict[str, dict[int, float]] = {}
     for (run_corpus, system), runs in frame.runs_by_system.items():
-        if run_corpus == corpus and _is_regularised_alike(frame, system, control):
-            found = {
-                run.seed: _mean_of_last_fifth(run)
-                for run in runs
-                if run.train and run.seed is not None
-            }
-            values[system] = {seed: bits for seed, bits in found.items() if bits is not None}
+        if run_corpus != corpus or not _is_regularised_alike(frame, system, control):
+            continue
+        values[system] = {}
+        for run in runs:
+            bits = _mean_of_last_fifth(run)
+            if run.seed is not None and bits is not None:
+                values[system][run.seed] = bits
     comparable = [row for row in rows if values.get(row)]
     return read_pooled("metric", "bits on training batches", values, comparable, control)
 
 
 def _is_regularised_alike(frame: Frame, system: str, control: str) -> bool:
-    specs = [frame.system_by_name.get(name) for name in (system, control)]
-    settings = [(spec.training.p_drop, spec.training.eps_ls) for spec in specs if spec is not None]
-    return len(settings) == len(specs) and settings[0] == settings[1]
+    spec, control_spec = (frame.system_by_name.get(name) for name in (system, control))
+    if spec is None or control_spec is None:
+        return False
+    own, other = spec.training, control_spec.training
+    return (own.p_drop, own.eps_ls) == (other.p_drop, other.eps_ls)
 
 
 def _mean_of_last_fifth(run: Run) -> float | None:
-    """Return the mean of a run's training bits over its last fifth; None without a log."""
-    updates = run.train.updates if run.train else 0
-    late = [
-        bits
-        for update, bits in run.training_bits_by_update.items()
-        if update > TRAINING_SHARE * updates
-    ]
+    """Return the mean of a finished run's training bits over its last fifth; None without a log."""
+    if run.train is None:
+        return None
+    first = TRAINING_SHARE * run.train.updates
+    late = [bits for update, bits in run.training_bits_by_update.items() if update > first]
     return sum(late) / len(late) if late else None

@@ -1,9 +1,23 @@
-"""The figures: curves of trainings, results beside the printed ones, and the paper's own figures.
+"""The figures: curves of trainings, our results and the printed results, the paper's own figures.
 
 A figure is a function from a tidy frame to an Altair chart, without any state:
 `paper_tables/render/figure.py` defines it, `heavy_registry.py` lists all. Only modules called
 `heavy_*.py` import Altair, which is an extra, or torch.
 """
+
+# What `aiayn attention` writes and the figures of attention read: a line for each weight.
+ATTENTION_COLUMNS = (
+    "run",
+    "kind",
+    "layer",
+    "num_layers",
+    "head",
+    "query_index",
+    "query",
+    "key_index",
+    "key",
+    "weight",
+)
 
 # Figures 3 and 4 of the paper: the sentences, and the word of each whose attention they follow.
 PAPER_SENTENCES = {

@@ -1,21 +1,23 @@
-"""Draws Figures 3 to 5: what the heads of one layer attend to, as lines between words and as one
-matrix a head.
+"""Draws Figures 3 to 5: what the heads of a layer attend to, as lines between words and as a matrix
+for each head.
 
-A frame is of one sentence and has a line a weight: run, kind, layer, num_layers, head, query_index,
-query, key_index, key, weight. The weights of a query sum to 1 in each head; `aiayn attention`
-writes them, taken from the model itself.
+A frame holds a sentence, with a line for each weight: run, kind, layer, num_layers, head,
+query_index, query, key_index, key, weight. In each head the weights of a query sum to 1. `aiayn
+attention` takes the weights from the model and writes the frame.
 """
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import pandas as pd
 
 from aiayn.errors import RecordError
+from analysis.figures import ATTENTION_COLUMNS
 from paper_tables.render.figure import (
     INK,
     PALETTE,
@@ -26,29 +28,11 @@ from paper_tables.render.figure import (
     write_figure,
 )
 
-COLUMNS = (
-    "run",
-    "kind",
-    "layer",
-    "num_layers",
-    "head",
-    "query_index",
-    "query",
-    "key_index",
-    "key",
-    "weight",
-)
-HEAD_COLOURS = (
-    *PALETTE,
-    INK,
-    "#8A8F98",
-)  # of 8 heads; further ones repeat them, and the legend numbers all
+HEAD_COLOURS = (*PALETTE, INK, "#8A8F98")  # 8 heads; further heads repeat the colours
 SUM_TOLERANCE = 1e-3
-MAX_LABELLED = 48  # tokens whose words a column of lines, or a matrix, can name
-MAX_SIDE = (
-    60  # cells of a matrix's side: longer sentences are drawn as means over squares of neighbours
-)
-MAX_CELLS = 6000  # of all heads' matrices together, about 500 KB of SVG
+MAX_LABELLED = 48  # the most tokens that a column of lines, or a matrix, can name
+MAX_SIDE = 60  # the most cells on a matrix's side; beyond that, cells are means over neighbours
+MAX_CELLS = 6000  # for all heads' matrices together, about 500 KB of SVG
 MIN_DRAWN_WEIGHT = 0.02
 MAX_LINES = 120
 TOKEN_HEIGHT = 15
@@ -58,9 +42,9 @@ def read_attention(path: Path) -> pd.DataFrame:
     """Return the frame that `aiayn attention` wrote.
 
     Raises:
-        RecordError: if it is no such file.
-        FigureError: if it is of several layers, or a query has a weight below 0 or weights that do
-        not sum to 1.
+        RecordError: if the file is not such a table.
+        FigureError: if it holds several layers, if a weight is below 0, or if the weights of a
+        query do not sum to 1.
     """
     types = dict.fromkeys(("run", "kind", "query", "key"), str) | {"weight": float}
     try:
@@ -69,7 +53,7 @@ def read_attention(path: Path) -> pd.DataFrame:
         raise RecordError(
             f"{path}: not a table of attention weights ({error}); write it again: aiayn attention"
         ) from error
-    missing = [name for name in COLUMNS if name not in frame.columns]
+    missing = [name for name in ATTENTION_COLUMNS if name not in frame.columns]
     if missing:
         raise RecordError(
             f"{path}: lacks {', '.join(missing)}; write it again with `aiayn attention`"
@@ -77,7 +61,8 @@ def read_attention(path: Path) -> pd.DataFrame:
     shown = frame[["run", "kind", "layer"]].drop_duplicates()
     if len(shown) > 1:
         raise FigureError(
-            f"Attention: the table holds {len(shown)} runs, kinds or layers; a figure is of one."
+            f"Attention: the table holds {len(shown)} runs, kinds or layers; a figure shows a"
+            " single layer."
         )
     sums = frame.groupby(["kind", "layer", "head", "query_index"], sort=False)["weight"].agg(
         ["sum", "min"]
@@ -95,26 +80,28 @@ def read_attention(path: Path) -> pd.DataFrame:
 
 
 def positions_of_word(tokens: Sequence[str], word: str) -> list[int]:
-    """Return the indices of the tokens that a word is made of, at its first occurrence; none if it
-    does not occur.
+    """Return the indices of the tokens of a word, at its first occurrence; empty if it does not
+    occur.
 
-    Tokens are words, sentencepiece's pieces (a word begins with U+2581) or subword-nmt's (`@@` goes
-    on). Case and punctuation at the ends are no matter.
+    Tokens are words, sentencepiece's pieces (U+2581 begins a word) or subword-nmt's (`@@` continues
+    a word). Case and punctuation at the ends are ignored.
     """
-    groups: list[tuple[str, list[int]]] = []
+    words: list[str] = []
+    indices_by_word: list[list[int]] = []
     for index, (text, is_inside) in enumerate(_pieces(tokens)):
-        if is_inside and groups:
-            groups[-1] = (groups[-1][0] + text, [*groups[-1][1], index])
+        if is_inside and words:
+            words[-1] += text
+            indices_by_word[-1].append(index)
         else:
-            groups.append((text, [index]))
+            words.append(text)
+            indices_by_word.append([index])
+    bare_words = [text.lower().strip(".,;:!?") for text in words]
     bare = word.lower().strip(".,;:!?")
-    return next((indices for text, indices in groups if text.lower().strip(".,;:!?") == bare), [])
+    return indices_by_word[bare_words.index(bare)] if bare in bare_words else []
 
 
 def _pieces(tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
-    """Yield each token without marks of subwords, and whether it continues a word; fairseq's own
-    (</s>) never does.
-    """
+    """Yield each token without subword marks, and whether it continues a word; </s> never does."""
     tokens, goes_on = list(tokens), False
     has_marks = any(token.startswith("\u2581") for token in tokens)
     for token in tokens:
@@ -125,23 +112,25 @@ def _pieces(tokens: Iterable[str]) -> Iterator[tuple[str, bool]]:
 
 
 def shown_tokens(tokens: Iterable[str]) -> list[str]:
-    """Return tokens for a reader: without marks of subwords, a dot before a token that continues a
+    """Return tokens for a reader: subword marks removed, a dot before a token that continues a
     word.
     """
     return ["\u00b7" * is_inside + text for text, is_inside in _pieces(tokens)]
 
 
 def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") -> pd.DataFrame:
-    """Return the weights of some heads, and of the queries that a word is made of.
+    """Return the weights of the given heads, and of the queries that belong to a word.
+
+    Without heads or without a word, all are returned.
 
     Raises:
-        FigureError: if there is no such head, or the word does not occur.
+        FigureError: if a head does not exist, or if the word does not occur.
     """
     known = sorted(frame["head"].unique())
     missing = [head for head in heads if head not in known]
     if missing:
         raise FigureError(
-            f"--head {missing[0]}: no such head; expected one of heads {known[0]} to {known[-1]}"
+            f"--head {missing[0]}: no such head; expected heads {known[0]} to {known[-1]}"
         )
     if heads:
         frame = frame[frame["head"].isin(heads)]
@@ -160,14 +149,14 @@ def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") ->
 def draw_attention(
     path: Path, formats: Sequence[Format], *, heads: Sequence[int], word: str, needs_word: bool
 ) -> Iterator[str]:
-    """Draw what `aiayn attention` wrote at `path`, beside it; yield the path of each picture, or
-    why there is none.
+    """Draw the file of `aiayn attention` in its folder; yield each picture's path, or why it is
+    missing.
 
-    Lines are drawn of `word` alone if it is given; with `needs_word` it must occur. Without heads
-    all are drawn.
+    With a `word`, only its lines are drawn; with `needs_word` it must occur. Without heads, all
+    heads are drawn.
 
     Raises:
-        FigureError: as `read_attention`, or if there is no such head or word.
+        FigureError: as `read_attention`, or if a head or the word does not exist.
     """
     frame = select(read_attention(path), heads=heads)
     of_word = frame
@@ -179,17 +168,15 @@ def draw_attention(
     for figure, shown in ((ATTENTION_LINES, of_word), (ATTENTION_HEADS, frame)):
         named = replace(figure, name=f"{path.stem}_{figure.name.removeprefix('attention_')}")
         try:
-            yield from (
-                str(one)
-                for one in write_figure(named, shown, path.parent, formats, with_frame=False)
-            )
+            yield from map(str, write_figure(named, shown, path.parent, formats, with_frame=False))
         except FigureError as error:
             yield str(error)
 
 
 def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
-    """Return queries on the left, keys on the right, and a line for each weight: coloured by head,
-    as strong as it is.
+    """Return queries on the left, keys on the right, and a line for each weight.
+
+    A line has the colour of its head, and is stronger for a larger weight.
 
     Raises:
         FigureError: if the sentence is too long to name its tokens.
@@ -206,35 +193,28 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
         words = words.rename(columns={f"{side}_index": "index", side: "token"}).assign(at=at)
         words["token"] = shown_tokens(words.sort_values("index")["token"])
         sides[align] = words
-    if (
-        frame["query_index"].nunique() == 1 and frame["kind"].iloc[0] != "cross"
-    ):  # one word: the others in grey
+    if frame["query_index"].nunique() == 1 and frame["kind"].iloc[0] != "cross":
+        # With a single query, the other words of the sentence are shown in grey.
         others = sides["left"].copy()
         sides["grey"] = others[~others["index"].isin(frame["query_index"])].assign(at=0.0)
-    strongest = frame.nlargest(MAX_LINES, "weight")  # never none, and never a wall of grey
-    drawn = strongest[
-        strongest["weight"] >= min(MIN_DRAWN_WEIGHT, float(strongest["weight"].max()))
-    ]
+    # The largest weight is always drawn, and at most MAX_LINES lines are.
+    drawn = frame.nlargest(MAX_LINES, "weight")
+    drawn = drawn[drawn["weight"] >= min(MIN_DRAWN_WEIGHT, float(drawn["weight"].max()))]
     drawn = drawn.assign(start=0.0, end=1.0)
     heads = sorted(frame["head"].unique())
     domain = [f"head {head}" for head in heads]
-    step = 0.6 / max(
-        len(heads), 4
-    )  # heads end beside each other at a key, so that one does not hide another
+    # Heads end at slightly different heights of a key, so that no line hides another.
+    step = 0.6 / max(len(heads), 4)
     ends = drawn["key_index"] + (drawn["head"].map(heads.index) - (len(heads) - 1) / 2) * step
     drawn = drawn.assign(name=drawn["head"].map(lambda head: f"head {head}"), key_end=ends)
     colours = [HEAD_COLOURS[(head - 1) % len(HEAD_COLOURS)] for head in heads]
     y_scale = alt.Scale(domain=[num_tokens - 0.5, -0.5], nice=False)
     x_scale = alt.Scale(domain=[0, 1], nice=False)
-    x, y = (
-        alt.X("start:Q", scale=x_scale, axis=None),
-        alt.Y("query_index:Q", scale=y_scale, axis=None),
-    )
-    legend = (
-        alt.Legend(title=None, columns=4, symbolType="stroke", symbolOpacity=1)
-        if len(heads) > 1
-        else None
-    )
+    x = alt.X("start:Q", scale=x_scale, axis=None)
+    y = alt.Y("query_index:Q", scale=y_scale, axis=None)
+    legend = None
+    if len(heads) > 1:
+        legend = alt.Legend(title=None, columns=4, symbolType="stroke", symbolOpacity=1)
     largest = float(drawn["weight"].max())
     strength = alt.Opacity(
         "weight:Q", scale=alt.Scale(domain=[0, largest], range=[0.06, 0.95]), legend=None
@@ -255,14 +235,12 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
         )
     )
     layers = [lines]
-    for align, words in sides.items():
-        is_left = align != "left"
+    for side, words in sides.items():
+        text_align: Literal["left", "right"] = "left" if side == "left" else "right"
+        dx = 6 if side == "left" else -6
+        opacity = 0.45 if side == "grey" else 1
         text = alt.Chart(words).mark_text(
-            align="right" if is_left else "left",
-            dx=-6 if is_left else 6,
-            baseline="middle",
-            fontSize=10.5,
-            opacity=0.45 if align == "grey" else 1,
+            align=text_align, dx=dx, baseline="middle", fontSize=10.5, opacity=opacity
         )
         side_x = alt.X("at:Q", scale=x_scale, axis=None)
         layers.append(
@@ -276,8 +254,8 @@ def draw_lines(frame: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
-    """Return a matrix a head: queries downwards, keys to the right, darker where the weight is
-    larger.
+    """Return a matrix for each head: queries downwards, keys to the right, darker for larger
+    weights.
     """
     num_queries, num_keys = (int(frame[f"{side}_index"].max()) + 1 for side in ("query", "key"))
     longest = max(num_queries, num_keys)
@@ -292,28 +270,27 @@ def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
         binned = groups.agg(
             weight=("weight", "mean"), query=("query", "first"), key=("key", "first")
         )
-    binned = binned[binned["weight"] >= MIN_DRAWN_WEIGHT / 2 / cell]  # paler than can be seen
+    binned = binned[binned["weight"] >= MIN_DRAWN_WEIGHT / 2 / cell]  # others are too pale to see
     heads = sorted(frame["head"].unique())
-    num_columns = 1 if len(heads) == 1 else 2
-    is_named = longest <= (MAX_LABELLED if num_columns == 1 else 24)
-    side = (
-        (WIDTH - 40 if is_named else WIDTH)
-        if num_columns == 1
-        else (WIDTH - (110 if is_named else 60)) / 2
-    )
+    # `side` is a matrix's width in pixels: what the labels leave of the figure's width.
+    if len(heads) == 1:
+        num_columns, is_named = 1, longest <= MAX_LABELLED
+        side = float(WIDTH - 40 if is_named else WIDTH)
+        height = side * num_queries / num_keys
+    else:
+        num_columns, is_named = 2, longest <= MAX_LABELLED // 2
+        side = height = (WIDTH - (110 if is_named else 60)) / 2
     charts = []
     for index, head in enumerate(heads):
         part = binned[binned["head"] == head]
         is_left, is_bottom = index % num_columns == 0, index >= len(heads) - num_columns
         colour = HEAD_COLOURS[(head - 1) % len(HEAD_COLOURS)]
         if is_named:
-            # Tokens may repeat: an axis of indices, named by token.
-            axes = {
-                name: _token_axis(frame, name, shows=shows, angle=angle)
-                for name, shows, angle in (("key", is_bottom, -90), ("query", is_left, 0))
-            }
-            x = alt.X("key_index:O", axis=axes["key"], title=None)
-            y = alt.Y("query_index:O", axis=axes["query"], title=None)
+            # Tokens may repeat, so the axes have indices, with the tokens as labels.
+            key_axis = _token_axis(frame, "key", shows=is_bottom, angle=-90)
+            query_axis = _token_axis(frame, "query", shows=is_left, angle=0)
+            x = alt.X("key_index:O", axis=key_axis, title=None)
+            y = alt.Y("query_index:O", axis=query_axis, title=None)
             marks = alt.Chart(part).mark_rect(color=colour, aria=False)
             encoded = marks.encode(x, y)
         else:
@@ -334,19 +311,15 @@ def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
                 .mark_rect(color=colour, aria=False)
                 .encode(x, y, alt.X2("to_key:Q"), alt.Y2("to_query:Q"))
             )
+        largest = 1 if cell == 1 else float(part["weight"].max())
         opacity = alt.Opacity(
-            "weight:Q",
-            scale=alt.Scale(
-                domain=[0, 1 if cell == 1 else float(part["weight"].max())], range=[0, 1]
-            ),
-            legend=None,
+            "weight:Q", scale=alt.Scale(domain=[0, largest], range=[0, 1]), legend=None
         )
         tooltip = ["query:N", "key:N", alt.Tooltip("weight:Q", format=".3f")]
         title = alt.TitleParams(
             f"head {head}", frame="group", fontSize=11, fontWeight="normal", offset=3
         )
         border = alt.ViewBackground(stroke=INK, strokeOpacity=0.25)
-        height = side * (num_queries / num_keys if num_columns == 1 else 1)
         plot = encoded.encode(opacity, tooltip=tooltip)
         charts.append(plot.properties(width=side, height=height, title=title, view=border))
     heading = alt.TitleParams(_heading(frame), anchor="start")
@@ -356,10 +329,7 @@ def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
 def _token_axis(frame: pd.DataFrame, side: str, *, shows: bool, angle: int) -> alt.Axis:
     words = frame.drop_duplicates(f"{side}_index").sort_values(f"{side}_index")
     named = dict(zip(words[f"{side}_index"].astype(int), shown_tokens(words[side]), strict=True))
-    escaped = {
-        index: token.replace("\\", "\\\\").replace("'", "\\'") for index, token in named.items()
-    }
-    table = "{" + ", ".join(f"'{index}': '{token}'" for index, token in escaped.items()) + "}"
+    table = json.dumps(named, ensure_ascii=False)
     return alt.Axis(
         labels=shows,
         ticks=False,
@@ -386,7 +356,7 @@ def _heading(frame: pd.DataFrame) -> str:
 
 
 def describe_attention(frame: pd.DataFrame) -> str:
-    """Return the layer, the sentence, and what each head attends to most."""
+    """Describe the layer, the sentence, and the largest weight of each head."""
     first = frame.iloc[0]
     queries = frame.drop_duplicates("query_index").sort_values("query_index")["query"]
     strongest = frame.loc[frame.groupby("head")["weight"].idxmax()].sort_values("head")
@@ -415,9 +385,9 @@ ATTENTION_HEADS = Figure(
     name="attention_heads",
     title="Attention, head by head",
     caption=(
-        "One matrix a head: queries downwards, keys to the right; full colour is a weight of 1, and"
-        " each row sums to 1. Of long sentences means over squares of neighbours are drawn, full"
-        " colour the largest."
+        "A matrix for each head: queries downwards, keys to the right; full colour is a weight of"
+        " 1, and each row sums to 1. For long sentences, cells are means over squares of"
+        " neighbours, and full colour is the largest mean."
     ),
     draw=draw_heads,
     describe=describe_attention,

@@ -1,5 +1,4 @@
-"""Reads what the heads of a trained model attend to: the weights of equation (1), as the model
-computes them.
+"""Reads the attention weights of a trained model, equation (1), as the model computes them.
 
 Shapes are in the names: H heads, Q queries, K keys, S and T tokens of source and target, B = 1
 sentence.
@@ -17,6 +16,7 @@ from aiayn.decode.decode import Translator
 from aiayn.errors import CheckpointError, UsageError
 from aiayn.provenance import replace_on_success
 from aiayn.train.fairseq_args import MAX_POSITIONS
+from analysis.figures import ATTENTION_COLUMNS
 
 Kind = Literal["encoder", "decoder", "cross"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "cross")
@@ -25,25 +25,13 @@ STACK_AND_NAME = {
     "decoder": ("decoder", "self_attn"),
     "cross": ("decoder", "encoder_attn"),
 }
-COLUMNS = (
-    "run",
-    "kind",
-    "layer",
-    "num_layers",
-    "head",
-    "query_index",
-    "query",
-    "key_index",
-    "key",
-    "weight",
-)
 
 
 class AttentionWeights(msgspec.Struct, frozen=True, kw_only=True):
-    """The weights of one layer, (H, Q, K), and the tokens of both sides. `layer` counts from 1.
+    """The weights of a layer, (H, Q, K), and the tokens of both sides. `layer` counts from 1.
 
-    The decoder's queries are its input, </s> and then the target; those of `cross` are what each
-    position predicts.
+    The decoder's queries are its input, </s> and then the target; the queries of `cross` are the
+    tokens that each position predicts.
     """
 
     kind: Kind
@@ -57,20 +45,20 @@ class AttentionWeights(msgspec.Struct, frozen=True, kw_only=True):
 def attention_weights(
     translator: Translator, source: str, target: str | None, *, kind: Kind, layer: int | None = None
 ) -> AttentionWeights:
-    """Return what a layer's heads attend to in a sentence; `source` and `target` are lines of
-    pieces.
+    """Return a layer's weights in a sentence; `source` and `target` are lines of pieces.
 
-    Without `target` the decoder reads the model's own translation. `layer` counts from 1; without
-    it, it is the one before the last, which is the paper's 5 of 6.
+    Without `target` the decoder reads the model's own translation. `layer` counts from 1; the
+    default is the second last, as the paper shows layer 5 of 6.
 
     Raises:
         CheckpointError: if the model has no multi-head attention.
-        UsageError: if there is no such layer, or the sentence is longer than the model's positions.
+        UsageError: if the layer does not exist, or if the sentence has more tokens than the model
+        has positions.
     """
     stack, name = STACK_AND_NAME[kind]
     model = translator.model
     layers = getattr(getattr(model, stack), "layers", None)
-    if layers is None or not all(hasattr(one, name) for one in layers):
+    if layers is None or not all(hasattr(module, name) for module in layers):
         raise CheckpointError(
             f"{type(model).__name__} has no multi-head attention in its {stack}: no weights to show"
         )
@@ -79,14 +67,11 @@ def attention_weights(
     if not 1 <= layer <= num_layers:
         raise UsageError(f"--layer {layer}: the {stack} has layers 1 to {num_layers}")
     source_S = translator.number(source)
-    target_T = None
-    if kind != "encoder":
-        dictionary = translator.task.target_dictionary
-        target_T = (
-            _translation(translator, source_S)
-            if target is None
-            else dictionary.encode_line(target, add_if_not_exist=False).long()
-        )
+    dictionary, target_T = translator.task.target_dictionary, None
+    if kind != "encoder" and target is not None:
+        target_T = dictionary.encode_line(target, add_if_not_exist=False).long()
+    elif kind != "encoder":
+        target_T = _translation(translator, source_S)
     for ids in (source_S, target_T):
         if ids is not None and len(ids) > MAX_POSITIONS:
             raise UsageError(
@@ -95,11 +80,7 @@ def attention_weights(
             )
     weights_HQK = _observe(translator, layers[layer - 1], name, source_S, target_T)
     sources = [translator.task.source_dictionary[int(number)] for number in source_S]
-    targets = (
-        []
-        if target_T is None
-        else [translator.task.target_dictionary[int(number)] for number in target_T]
-    )
+    targets = [] if target_T is None else [dictionary[int(number)] for number in target_T]
     shifted = [targets[-1], *targets[:-1]] if targets else []
     queries = {"encoder": sources, "decoder": shifted, "cross": targets}[kind]
     return AttentionWeights(
@@ -113,14 +94,15 @@ def attention_weights(
 
 
 def write_weights(weights: AttentionWeights, run: str, path: Path) -> None:
-    """Write the weights as tab-separated text, a line a weight, layer and head counted from 1,
-    tokens from 0.
+    """Write the weights as tab-separated text, a line for each weight.
+
+    Layers and heads are counted from 1, tokens from 0.
     """
     with (
         replace_on_success(path) as partial_path,
         partial_path.open("w", encoding="utf-8", newline="\n") as lines,
     ):
-        lines.write("\t".join(COLUMNS) + "\n")
+        lines.write("\t".join(ATTENTION_COLUMNS) + "\n")
         same = f"{run}\t{weights.kind}\t{weights.layer}\t{weights.num_layers}"
         for (head, query, key), weight in np.ndenumerate(weights.weights_HQK):
             tokens = f"{query}\t{weights.queries[query]}\t{key}\t{weights.keys[key]}"
@@ -128,7 +110,7 @@ def write_weights(weights: AttentionWeights, run: str, path: Path) -> None:
 
 
 def _translation(translator: Translator, source: Tensor) -> Tensor:
-    """Return the model's own translation as ids with end of sentence."""
+    """Return the model's own translation as ids, with the end of sentence."""
     hypothesis = translator.translate([source])[0]
     dictionary = translator.task.target_dictionary
     numbers = [dictionary.index(piece) for piece in hypothesis.pieces]
@@ -138,27 +120,24 @@ def _translation(translator: Translator, source: Tensor) -> Tensor:
 def _observe(
     translator: Translator, layer: Any, name: str, source_S: Tensor, target_T: Tensor | None
 ) -> np.ndarray:
-    """Run the model on the sentence and return the weights of one attention in it, (H, Q, K)."""
+    """Run the model on the sentence, and return the weights of the named attention, (H, Q, K)."""
     seen: list[Tensor] = []
     attention = getattr(layer, name)
     is_ours = hasattr(attention, "score")
-    asked = (
-        {"needs_weights": True} if is_ours else {"need_weights": True, "need_head_weights": True}
-    )
+    flags = ["needs_weights"] if is_ours else ["need_weights", "need_head_weights"]
 
-    def ask(module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        return args, kwargs | asked
+    def request_weights(module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        return args, kwargs | dict.fromkeys(flags, True)
 
-    def look(module: Any, args: Any, output: Any) -> None:
+    def keep_weights(module: Any, args: Any, output: Any) -> None:
         seen.append(output[1])
 
     if hasattr(layer, "ever_training"):
-        layer.ever_training = (
-            True  # else fairseq's encoder takes torch's fused layer, which shows no weights
-        )
+        # Otherwise fairseq's encoder uses torch's fused layer, which returns no weights.
+        layer.ever_training = True
     hooks = [
-        attention.register_forward_pre_hook(ask, with_kwargs=True),
-        attention.register_forward_hook(look),
+        attention.register_forward_pre_hook(request_weights, with_kwargs=True),
+        attention.register_forward_hook(keep_weights),
     ]
     try:
         source_BS = source_S[None].to(translator.device)
@@ -167,9 +146,7 @@ def _observe(
                 source_BS, src_lengths=torch.tensor([len(source_S)]).to(translator.device)
             )
             if target_T is not None:
-                shifted_T = torch.cat(
-                    [target_T[-1:], target_T[:-1]]
-                )  # section 3.1: the outputs, shifted right
+                shifted_T = target_T.roll(1)  # section 3.1: the outputs, shifted right
                 translator.model.decoder(shifted_T[None].to(translator.device), encoder_out=encoded)
     finally:
         for hook in hooks:

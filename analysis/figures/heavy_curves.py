@@ -1,9 +1,9 @@
 """Collects and draws curves of trainings: loss, dev perplexity, learning rate and speed, against
 updates and hours.
 
-A frame of curves has a line a point: run, series (what shares a colour: a system on a corpus, or a
-configuration), seed, measure, update, hours, value. The measures are those of `aiayn.logs.curves`;
-seeds of a series make a band.
+A frame of curves has a line for each point: run, series, seed, measure, update, hours, value. The
+runs of a series (a system on a corpus, or a configuration) share a colour; their seeds make a band.
+`aiayn.logs.curves` defines the measures.
 """
 
 import logging
@@ -38,17 +38,17 @@ from paper_tables.render.figure import (
 
 COLUMNS = ("run", "series", "seed", "measure", "update", "hours", "value")
 NUM_SPANS = 200  # points of a curve: more cannot be distinguished on 350 pixels
-MAX_SERIES = len(PALETTE)  # in colours of their own; further ones are thin and grey
+MAX_SERIES = len(PALETTE)  # further series have no colour of their own: they are thin and grey
 PANEL_HEIGHT = 92
-MAX_LOGS = 100  # of a folder: a chart of more lines shows no more, and reading each takes 20 ms
+MAX_LOGS = (
+    100  # logs of a folder: a chart of more lines is unreadable, and each takes 20 ms to read
+)
 
 logger = logging.getLogger(__name__)
 
 
 class Panel(NamedTuple):
-    """One measure: its heading with its unit, its scale and how its axis writes numbers (d3's
-    format).
-    """
+    """A measure: its heading with its unit, its scale, and the number format of its axis (d3's)."""
 
     measure: str
     title: str
@@ -66,7 +66,7 @@ PANELS = (
 
 
 class Curve(NamedTuple):
-    """The points of one run, and under which name its seeds are shown together."""
+    """The points of a run, and the name under which its seeds are shown together."""
 
     run: str
     series: str
@@ -75,27 +75,25 @@ class Curve(NamedTuple):
 
 
 def curve_frame(curves: Iterable[Curve]) -> pd.DataFrame:
-    """Return the frame of curves, each a mean over spans of updates, the same spans for all, about
-    NUM_SPANS of them.
+    """Return the frame of curves, in their order, each averaged over the same spans of updates.
 
-    Series are in the order in which they are given.
+    There are about NUM_SPANS spans.
     """
     curves = list(curves)
     updates = [point.update for curve in curves for point in curve.points]
     span = max(1, math.ceil(max(updates, default=1) / NUM_SPANS))
-    lines = [
-        (curve.run, curve.series, curve.seed, point.measure, point.update, point.hours, point.value)
-        for curve in curves
-        for point in thin_points(curve.points, span)
-    ]
+    lines = []
+    for curve in curves:
+        for point in thin_points(curve.points, span):
+            values = (point.measure, point.update, point.hours, point.value)
+            lines.append((curve.run, curve.series, curve.seed, *values))
     return pd.DataFrame(lines, columns=list(COLUMNS)).astype(
         {"seed": "Int64", "hours": "float64", "value": "float64"}
     )
 
 
 def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None) -> list[Curve]:
-    """Return the curves of every run of a scale that has begun, finished or not; a run without a
-    log is left out.
+    """Return the curves of every run of a scale that has a log, finished or not.
 
     The logs are where the scale's config and the records say, unless their paths are given.
 
@@ -103,37 +101,29 @@ def curves_of_scale(cells: Frame, path_by_run: Mapping[str, Path] | None = None)
         RecordError: if a log cannot be read.
     """
     if path_by_run is None:
-        paths = {
-            run.state.run: Path(cells.runs_folder) / run.state.run / LOG_NAME
-            for run in cells.runs
-            if run.state.run
-        }
-        paths |= {
-            run.train.run: run.train.log_path
-            for run in cells.runs
-            if run.train and run.train.log_path.exists()
-        }
-        path_by_run = {name: path for name, path in paths.items() if path.exists()}
+        path_by_run = {}
+        for run in cells.runs:
+            path = Path(cells.runs_folder) / run.state.run / LOG_NAME
+            if run.train and run.train.log_path.exists():
+                path = run.train.log_path
+            if run.state.run and path.exists():
+                path_by_run[run.state.run] = path
     has_one_corpus = len({run.corpus for run in cells.runs}) == 1
     curves = []
     for run in cells.runs:
-        name = run.state.run
+        name, series = run.state.run, run.system
+        if not has_one_corpus:
+            series += f", {cells.corpora[run.corpus].language_pair}"
         if name in path_by_run:
-            series = (
-                run.system
-                if has_one_corpus
-                else f"{run.system}, {cells.corpora[run.corpus].language_pair}"
-            )
-            curves += [
-                Curve(name, series, run.seed, points)
-                for _, points in _read(path_by_run[name], None)
-            ]
+            for _, points in _read(path_by_run[name], None):
+                curves.append(Curve(name, series, run.seed, points))
     return curves
 
 
 def curves_of_files(named_paths: Iterable[tuple[str, str, int | None, Path]]) -> list[Curve]:
-    """Return the curves of logs, given as (run, series, seed, path); of several trainings in a
-    file, each is a run.
+    """Return the curves of logs, given as (run, series, seed, path).
+
+    If a file holds several trainings, each is a run.
 
     Raises:
         RecordError: if a log cannot be read, or holds no training.
@@ -154,22 +144,22 @@ def curves_of_files(named_paths: Iterable[tuple[str, str, int | None, Path]]) ->
 def curves_of_folder(
     folder: Path, file_by_path: Mapping[str, LogFile], lines: Sequence[AveragedLine]
 ) -> list[Curve]:
-    """Return the curves of the trainings that tables from logs show; of all trainings if they show
-    none.
+    """Return the curves of the trainings in the tables from logs; of all trainings if the tables
+    show none.
 
-    A run of ours that they do not show has its system's name, any other training its path.
-
-    At most MAX_LOGS files are read; a message gives both numbers if there are more.
+    Outside the tables, our own run has its system's name, and any other training its path. At most
+    MAX_LOGS files are read; if there are more, a message gives both numbers.
 
     Raises:
         RecordError: if a log cannot be read.
     """
     series_by_name: dict[str, tuple[str, int | None]] = {}
-    for line in (line for line in lines if line.has_training_numbers):
+    for line in lines:
+        if not line.has_training_numbers:
+            continue
         scale = "" if line.system.scale == PAPER_SCALE else f" ({line.system.scale})"
-        series = ", ".join(
-            (f"{line.system.system}{scale}", line.language_pair, *line.configuration)
-        )
+        parts = (f"{line.system.system}{scale}", line.language_pair, *line.configuration)
+        series = ", ".join(parts)
         for training in line.trainings:
             seed = training.seed
             series_by_name[training.path] = (series, seed if isinstance(seed, int) else None)
@@ -190,8 +180,9 @@ def curves_of_folder(
 
 
 def _series_of_path(path: str) -> tuple[str, int | None]:
-    """Return the series and the seed of a log by its path, whose last folder is the run's name if
-    it is ours.
+    """Return the series and the seed of a log outside the tables.
+
+    The last folder of its path is the run's name if the run is ours.
     """
     parts = split_run_name(Path(path).parent.name)
     return (f"{parts.system}, {parts.corpus}", parts.seed) if parts else (path, None)
@@ -205,22 +196,19 @@ def _read(path: Path, log_file: LogFile | None) -> list[tuple[TrainingLog, list[
 
 
 def draw_by_hours(frame: pd.DataFrame) -> alt.VConcatChart:
-    """Return the four measures, one below the other, against hours of training, of short trainings
-    minutes.
-    """
+    """Return the four measures, stacked, against hours of training; minutes for short trainings."""
     hours = frame["hours"].dropna()
     if hours.empty or hours.max() <= 0:
         raise FigureError(
             "Curves by hours: the log has no increasing times, neither of lines nor fairseq's wall."
         )
-    is_short = float(hours.max()) < 1.0
-    in_unit = frame.assign(hours=frame["hours"] * (60 if is_short else 1)).dropna(subset=["hours"])
-    unit = "minutes" if is_short else "hours"
+    unit, num_units = ("minutes", 60) if float(hours.max()) < 1.0 else ("hours", 1)
+    in_unit = frame.assign(hours=frame["hours"] * num_units).dropna(subset=["hours"])
     return _draw(in_unit, "hours", f"Time of training ({unit})")
 
 
 def _draw(frame: pd.DataFrame, x: str, x_title: str) -> alt.VConcatChart:
-    """Return the four measures, one below the other, against the column `x`."""
+    """Return the four measures, stacked, against the column `x`."""
     finite = frame[frame["value"].map(math.isfinite) & (frame["measure"] != RESTART)]
     panels = [panel for panel in PANELS if (finite["measure"] == panel.measure).any()]
     if not panels:
@@ -237,6 +225,7 @@ def _draw(frame: pd.DataFrame, x: str, x_title: str) -> alt.VConcatChart:
     colour = _colour(names)
     x_scale = alt.Scale(domain=[0, float(frame[x].max()) or 1.0], nice=False)
     charts = []
+    x_format = "~s" if frame[x].max() >= 10_000 else "~g"
     for index, panel in enumerate(panels):
         is_last = index == len(panels) - 1
         axis = alt.Axis(
@@ -246,10 +235,7 @@ def _draw(frame: pd.DataFrame, x: str, x_title: str) -> alt.VConcatChart:
             grid=False,
             tickCount=6,
             labelFlush=True,
-            labelExpr=(
-                f"datum.value ? format(datum.value, '{'~s' if frame[x].max() >= 10_000 else '~g'}')"
-                " : '0'"
-            ),
+            labelExpr=f"datum.value ? format(datum.value, '{x_format}') : '0'",
         )
         at = alt.X(x, type="quantitative", scale=x_scale, axis=axis)
         layers = _layers(frame, finite, panel, at, colour, is_first=index == 0)
@@ -258,20 +244,18 @@ def _draw(frame: pd.DataFrame, x: str, x_title: str) -> alt.VConcatChart:
         )
         charts.append(alt.layer(*layers).properties(width=WIDTH, height=PANEL_HEIGHT, title=title))
     stacked = alt.vconcat(*charts, spacing=10)
-    return (
-        stacked if len(names) > 1 else stacked.properties(title=names[0])
-    )  # one series has no legend
+    # A single series has no legend, so the title names it.
+    return stacked if len(names) > 1 else stacked.properties(title=names[0])
 
 
 def _colour(names: Sequence[str]) -> alt.Color:
-    """Return the colour of each series: the first few by the palette, further ones grey; no legend
-    for one alone.
+    """Return the colours: the palette's for the first series, grey for further series.
+
+    A single series has no legend.
     """
     coloured = list(names[:MAX_SERIES])
-    scale = alt.Scale(
-        domain=list(names),
-        range=[*PALETTE[: len(coloured)], *([INK] * (len(names) - len(coloured)))],
-    )
+    greys = [INK] * (len(names) - len(coloured))
+    scale = alt.Scale(domain=list(names), range=[*PALETTE[: len(coloured)], *greys])
     legend = None
     if len(names) > 1:
         legend = alt.Legend(
@@ -289,14 +273,13 @@ def _layers(
     *,
     is_first: bool,
 ) -> list[alt.Chart]:
-    """Return one panel: means over seeds and their bands, marks of restarts and of values that are
-    no numbers.
+    """Return a panel: means over seeds with their bands, and marks of restarts and of values that
+    are not numbers.
     """
     points = finite[finite["measure"] == panel.measure]
     if panel.is_log:
         points = points[points["value"] > 0]
-    # Seeds are compared at equal updates; their hours there differ a little, and the mean's are
-    # theirs.
+    # Seeds are compared at equal updates; their hours differ a little there and are averaged.
     means = points.groupby(["series", "update"], sort=False, as_index=False).agg(
         hours=("hours", "mean"),
         value=("value", "mean"),
@@ -339,7 +322,7 @@ def _layers(
             base.mark_line(clip=True).encode(x, y, colour, opacity=opacity, tooltip=tooltip)
         )
     single = means[means.groupby("series")["update"].transform("size") == 1]
-    if not single.empty:  # one update: a point is all there is
+    if not single.empty:  # a line needs two updates, so a single update is a point
         layers.append(
             alt.Chart(single).mark_point(filled=True).encode(x, y, colour, tooltip=tooltip)
         )
@@ -370,7 +353,7 @@ def _restart_marks(restarts: pd.DataFrame, x: alt.X, *, is_first: bool) -> list[
 
 
 def _not_finite_marks(not_finite: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
-    """Return marks, in words, where a curve's values stop being numbers."""
+    """Return a rule and words where a curve's values stop being numbers."""
     base = alt.Chart(not_finite)
     tooltip = ["run:N", "update:Q"]
     rule = base.mark_rule(color=WARNING, strokeWidth=1.5).encode(x, tooltip=tooltip)
@@ -382,9 +365,7 @@ def _not_finite_marks(not_finite: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
 
 
 def describe_curves(frame: pd.DataFrame) -> str:
-    """Return what the curves show, in words: how many runs, how far, and each series' last dev
-    perplexity.
-    """
+    """Describe the curves: the number of runs and updates, and each series' last dev perplexity."""
     runs, updates = frame["run"].nunique(), int(frame["update"].max())
     words = [f"Curves of {runs} run{'s' if runs > 1 else ''} up to update {updates:,}."]
     dev = frame[(frame["measure"] == PERPLEXITY) & frame["value"].map(math.isfinite)]
@@ -405,7 +386,7 @@ def describe_curves(frame: pd.DataFrame) -> str:
 _CAPTION = (
     "Lines are means over seeds, bands reach from the lowest to the highest seed. Training loss is"
     " fairseq's own, with label smoothing; dev perplexity has neither smoothing nor dropout. Dashed"
-    " lines mark restarts; work that a restart repeats is drawn once, as it was done last."
+    " lines mark restarts; work that a restart repeats is drawn only as it was done last."
 )
 CURVES_BY_UPDATE = Figure(
     name="curves_by_update",

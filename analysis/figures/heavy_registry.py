@@ -1,5 +1,5 @@
-"""Lists the figures of a results page and of a page of logs, and the function that makes the frame
-of each.
+"""Lists the figures of a results page and of a page of logs, each with a function that makes its
+frame.
 """
 
 import functools
@@ -26,8 +26,7 @@ NO_ATTENTION = (
 def figures_of_scale(
     cells: Frame, log_path_by_run: Mapping[str, Path] | None, attention_folder: Path | None
 ) -> Iterator[Drawable]:
-    """Yield every figure of a scale; attention, from the files in its folder if there is one, comes
-    last.
+    """Yield every figure of a scale; attention comes last, drawn from the files in its folder.
 
     The logs of its runs are where its config says, unless their paths are given.
     """

@@ -1,7 +1,7 @@
-"""Draws results next to the printed ones: BLEU against training cost, and verdicts.
+"""Draws our results next to the printed results: BLEU against training cost, and verdicts.
 
-The frames are made of the same data as the tables: `ScaleResults`, judged cells and the printed
-values.
+The frames come from the same data as the tables: the frame of a scale, its judged cells, and the
+printed values.
 """
 
 import itertools
@@ -44,8 +44,8 @@ SHAPES = alt.Scale(domain=[PRINTED_NAME, OURS_NAME], range=["diamond", "circle"]
 
 
 # ---- Table 2: BLEU against training cost
-# --------------------------------------------------------------------------
 
+EDITION_NAMES = {"neurips2017": "NeurIPS", "arxiv": "arXiv"}  # "both" has no name
 COST_COLUMNS = ("panel", "label", "source", "bleu", "low", "high", "flops", "flops_of", "num_seeds")
 BY_FOOTNOTE = "footnote 5: seconds x GPUs x sustained rate"
 BY_FORMULA = "model FLOPs: operations a token x tokens"
@@ -53,8 +53,8 @@ BY_FORMULA = "model FLOPs: operations a token x tokens"
 Align = Literal["left", "right", "center"]
 SHIFT_BY_ALIGN: dict[Align, int] = {"left": 7, "right": -7, "center": 0}
 LINE_PIXELS = 11
-# Where a label is drawn: on which side of its dot, and how many lines above it. Printed labels that
-# would overlap on the right of their dots are listed.
+# A label's side of its dot, and the number of lines above it. The listed printed labels would
+# overlap on the right of their dots.
 RIGHT_OF_THE_DOT: tuple[Align, int] = ("left", 0)
 LABEL_PLACES: dict[tuple[str, str], tuple[Align, int]] = {
     ("EN-DE", "ConvS2S Ensemble"): ("right", 0),
@@ -68,84 +68,62 @@ LABEL_PLACES: dict[tuple[str, str], tuple[Align, int]] = {
 
 
 def cost_frame(cells: Frame) -> pd.DataFrame:
-    """Return Table 2's systems with BLEU and training cost, a panel for each language pair, and
-    ours.
+    """Return Table 2's systems and ours with BLEU and training cost, a panel for each language
+    pair.
 
-    Ours are among the printed where they are of the paper's scale and trained on a GPU whose rate
-    is known, so that both numbers are of the printed kind; otherwise in panels of their own, their
-    cost by `aiayn.cost.model_flops`.
+    Our systems share the printed systems' panel at the paper's scale if they were trained on a GPU
+    whose rate is known, because the cost is then computed as printed. Otherwise they have panels of
+    their own, with the cost by `aiayn.cost.model_flops`.
     """
     printed = read_table(2)
     names = {cell.row: cell.value for cell in printed if cell.column == "model"}
     lines: list[tuple[object, ...]] = []
     for pair, title in NAME_BY_PAIR.items():
         suffix = pair.replace("-", "_")
-        for row, name in names.items():
-            costs = [c for c in printed if c.row == row and f"flops_{suffix}" in c.covered_columns]
-            for cell in (
-                c for c in printed if (c.row, c.column) == (row, f"bleu_{suffix}") and costs
-            ):
-                label = row if row in ("base", "big") else name
-                label += {"neurips2017": " (NeurIPS)", "arxiv": " (arXiv)"}.get(cell.edition, "")
-                flops = printed_number(costs[0].value)
-                lines.append(
-                    (
-                        f"{title}, printed",
-                        label,
-                        PRINTED_NAME,
-                        float(cell.value),
-                        None,
-                        None,
-                        flops,
-                        BY_FOOTNOTE,
-                        None,
-                    )
-                )
-    ours = {
-        (cell.key.language_pair, cell.key.system): cell
-        for cell in cells.judged
-        if cell.table == "2"
-    }
+        flops_by_row: dict[str, float] = {}
+        for cell in printed:
+            if f"flops_{suffix}" in cell.covered_columns:
+                flops_by_row.setdefault(cell.row, printed_number(cell.value))
+        bleus = [cell for cell in printed if cell.column == f"bleu_{suffix}"]
+        for cell in sorted(bleus, key=lambda cell: list(names).index(cell.row)):
+            if cell.row not in flops_by_row:
+                continue
+            label = cell.row if cell.row in ("base", "big") else names[cell.row]
+            if cell.edition in EDITION_NAMES:
+                label += f" ({EDITION_NAMES[cell.edition]})"
+            head = (f"{title}, printed", label, PRINTED_NAME, float(cell.value), None, None)
+            lines.append((*head, flops_by_row[cell.row], BY_FOOTNOTE, None))
+    ours = {}
+    for judged in cells.judged:
+        if judged.table == "2":
+            ours[judged.key.language_pair, judged.key.system] = judged
     for judged in ours.values():
         lines += _cost_of_ours(cells, judged)
     return pd.DataFrame(lines, columns=list(COST_COLUMNS)).astype({"num_seeds": "Int64"})
 
 
 def _cost_of_ours(cells: Frame, cell: PrintedCell) -> list[tuple[object, ...]]:
+    """Return the line of our system; empty without a BLEU or a cost."""
     if cell.number is None or not cell.number.values:
         return []
-    values = [value for _, value in cell.number.values]
-    measured, counted = (
-        [value for _, value in cells.numbers[cell.key, metric].values]
-        for metric in ("training_flops", "model_flops")
-    )
     title = NAME_BY_PAIR[cell.key.language_pair]
-    panel, costs, kind = f"{title}, ours at scale {cells.scale} (another axis)", counted, BY_FORMULA
+    panel, kind = f"{title}, ours at scale {cells.scale} (another axis)", BY_FORMULA
+    costs = cells.numbers[cell.key, "model_flops"].values
+    measured = cells.numbers[cell.key, "training_flops"].values
     if measured and cells.scale == PAPER_SCALE:
-        panel, costs, kind = f"{title}, printed", measured, BY_FOOTNOTE
+        panel, kind, costs = f"{title}, printed", BY_FOOTNOTE, measured
     if not costs:
         return []
+    values = [value for _, value in cell.number.values]
     summary = summarise_seeds(values)
     ends = (min(values), max(values)) if len(values) > 1 else (None, None)
-    label = f"{cell.key.system} (ours)"
-    return [
-        (
-            panel,
-            label,
-            OURS_NAME,
-            summary.mean,
-            *ends,
-            math.fsum(costs) / len(costs),
-            kind,
-            summary.num_seeds,
-        )
-    ]
+    cost = math.fsum(value for _, value in costs) / len(costs)
+    head = (panel, f"{cell.key.system} (ours)", OURS_NAME, summary.mean, *ends)
+    return [(*head, cost, kind, summary.num_seeds)]
 
 
 def draw_cost(frame: pd.DataFrame) -> alt.TopLevelMixin:
-    """Return a panel for each language pair, cost on a log axis; panels of ours have axes of their
-    own.
-    """
+    """Return a panel for each language pair, cost on a log axis; our panels have their own axes."""
     charts = []
     for panel, part in frame.groupby("panel", sort=False):
         is_printed = bool((part["source"] == PRINTED_NAME).any())
@@ -203,37 +181,33 @@ def draw_cost(frame: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def _place_labels(part: pd.DataFrame, bleu_of_a_line: float) -> pd.DataFrame:
-    """Return a panel's systems, the highest BLEU first, with the side and the height of each
-    label.
-    """
+    """Return a panel's systems, the highest BLEU first, with each label's side and height."""
     ordered = part.sort_values("bleu", ascending=False, kind="stable")
-    places = [
-        LABEL_PLACES.get((panel.split(",")[0], label), RIGHT_OF_THE_DOT)
-        for panel, label in zip(ordered["panel"], ordered["label"], strict=True)
-    ]
+    aligns, shifts = [], []
+    for panel, label in zip(ordered["panel"], ordered["label"], strict=True):
+        align, line = LABEL_PLACES.get((panel.split(",")[0], label), RIGHT_OF_THE_DOT)
+        aligns.append(align)
+        shifts.append(bleu_of_a_line * line)
     return ordered.assign(
-        label_bleu=ordered["bleu"] + [bleu_of_a_line * line for _, line in places],
-        align=[align for align, _ in places],
+        label_bleu=ordered["bleu"] + shifts,
+        align=aligns,
         is_transformer=ordered["label"].str.startswith(("base", "big")),
     )
 
 
 def describe_cost(frame: pd.DataFrame) -> str:
-    """Return the best BLEU of each panel and what it cost."""
-    panels = [
-        (panel, part, part.sort_values("bleu").iloc[-1])
-        for panel, part in frame.groupby("panel", sort=False)
-    ]
-    words = [
-        f"{panel}: {len(part)} systems, best {best['label']} with {best['bleu']:.2f} BLEU at"
-        f" {best['flops']:.1e} FLOPs."
-        for panel, part, best in panels
-    ]
-    return " ".join(["BLEU against training cost on a log axis.", *words])
+    """Describe the best BLEU of each panel and its cost."""
+    words = ["BLEU against training cost on a log axis."]
+    for panel, part in frame.groupby("panel", sort=False):
+        best = part.sort_values("bleu").iloc[-1]
+        words.append(
+            f"{panel}: {len(part)} systems, best {best['label']} with {best['bleu']:.2f} BLEU at"
+            f" {best['flops']:.1e} FLOPs."
+        )
+    return " ".join(words)
 
 
 # ---- verdicts
-# -----------------------------------------------------------------------------------------------------  # noqa: E501
 
 VERDICT_COLUMNS = (
     "label",
@@ -250,26 +224,20 @@ OUTCOME_COLOURS = {"REPRODUCED": PALETTE[2], "UNDECIDED": PALETTE[4], "NOT REPRO
 
 
 def strip_frame(judged: Sequence[PrintedCell], scale: str) -> pd.DataFrame:
-    """Return the judged cells that a difference was taken of, in order of print.
+    """Return the judged cells with a difference, in the order of print.
 
     Raises:
-        FigureError: if there is none, as at every scale but the paper's unless a replication is
-        run.
+        FigureError: if no cell has a difference, as at every scale except the paper's, unless a
+            replication is run.
     """
-    lines = [
-        (
-            _judged_label(cell),
-            float(cell.printed),
-            cell.verdict.mean,
-            cell.verdict.difference,
-            *(cell.verdict.interval or (None, None)),
-            cell.verdict.num_seeds,
-            cell.verdict.outcome.value,
-            cell.verdict.reason,
-        )
-        for cell in judged
-        if cell.verdict.difference is not None
-    ]
+    lines = []
+    for cell in judged:
+        verdict = cell.verdict
+        if verdict.difference is not None:
+            head = (_judged_label(cell), float(cell.printed), verdict.mean, verdict.difference)
+            ends = verdict.interval or (None, None)
+            outcome = (verdict.num_seeds, verdict.outcome.value, verdict.reason)
+            lines.append((*head, *ends, *outcome))
     if not lines:
         raise FigureError(
             f"Verdicts: no printed value was measured under its own conditions at scale {scale}, so"
@@ -279,16 +247,14 @@ def strip_frame(judged: Sequence[PrintedCell], scale: str) -> pd.DataFrame:
 
 
 def _judged_label(cell: PrintedCell) -> str:
-    edition = {"neurips2017": ", NeurIPS", "arxiv": ", arXiv"}.get(cell.edition, "")
+    edition = f", {EDITION_NAMES[cell.edition]}" if cell.edition in EDITION_NAMES else ""
     where = f"Table {cell.table}" if cell.table.isdigit() else "published"
     pair = NAME_BY_PAIR[cell.key.language_pair] if cell.number else ""
     return f"{where} {cell.row.removeprefix('table3_')} {pair}{edition}".strip()
 
 
 def draw_strip(frame: pd.DataFrame) -> alt.TopLevelMixin:
-    """Return one line a printed value: ours minus printed with its interval, over the margin around
-    the printed.
-    """
+    """Return a line for each printed value: ours minus printed, its interval, and the margin."""
     ends = pd.concat([frame["difference"], frame["low"], frame["high"]]).dropna().abs()
     edge = max(float(ends.max()), 2 * MARGIN_BLEU) * 1.1
     scale = alt.Scale(domain=[-edge, edge], nice=False)
@@ -334,25 +300,24 @@ def draw_strip(frame: pd.DataFrame) -> alt.TopLevelMixin:
 
 
 def describe_strip(frame: pd.DataFrame) -> str:
-    """Return each verdict with its estimate."""
-    words = [
-        f"{line['label']}: printed {line['printed']:g}, ours {line['difference']:+.2f},"
-        f" {line['outcome']}."
-        for line in frame.to_dict("records")
-    ]
-    return " ".join(
-        [f"Verdicts on {len(frame)} printed values, margin {MARGIN_BLEU} BLEU.", *words]
-    )
+    """Describe each verdict with its estimate."""
+    words = [f"Verdicts on {len(frame)} printed values, margin {MARGIN_BLEU} BLEU."]
+    for line in frame.to_dict("records"):
+        words.append(
+            f"{line['label']}: printed {line['printed']:g}, ours {line['difference']:+.2f},"
+            f" {line['outcome']}."
+        )
+    return " ".join(words)
 
 
 BLEU_COST = Figure(
     name="bleu_cost",
     title="BLEU against training cost",
     caption=(
-        "Table 2 in one look: up and to the left is better. Diamonds are printed; Transformers are"
-        " bold. Ours are dots, with the range of their seeds; of another scale, or without a GPU,"
-        " they are in panels of their own and their cost is counted by formula, not estimated from"
-        " time."
+        "Table 2 at a glance: up and to the left is better. Diamonds are printed; Transformers are"
+        " bold. Ours are dots, with the range of their seeds; at another scale, or without a GPU,"
+        " they are in panels of their own and their cost is computed by formula, not estimated"
+        " from time."
     ),
     draw=draw_cost,
     describe=describe_cost,
@@ -362,8 +327,8 @@ VERDICT_STRIP = Figure(
     title="Verdicts",
     caption=(
         "Ours minus printed with the 95 % interval. The grey band is the margin of"
-        f" {MARGIN_BLEU} BLEU around the printed value: an equivalent mean lies within it, a value"
-        " that is not reproduced has its whole interval outside."
+        f" {MARGIN_BLEU} BLEU around the printed value: an equivalent mean is within it; for a"
+        " value that is not reproduced, the whole interval is outside."
     ),
     draw=draw_strip,
     describe=describe_strip,

@@ -1,6 +1,4 @@
-"""Registers the wing `figures`: curves of trainings, results beside the printed ones, and
-attention.
-"""
+"""Registers the wing `figures`: curves of trainings, results next to printed results, attention."""
 
 from aiayn.wings import Wing, WingFigure
 

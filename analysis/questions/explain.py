@@ -1,10 +1,10 @@
-"""Explains a BLEU without any run: the paper's number in its definition, near replications, what to
-check next.
+"""Explains one BLEU without any run: turns a number and its conditions into the paper's number in
+the same definition, the nearest published replications, and what to check next.
 
-One number is never turned into another. The printed number keeps its own definition (section 6.1
-for Table 2, 6.2 for Table 3); beside it is the range that published gaps between the two
-definitions give, and the number in question is compared with that range. Every gap, replication and
-cause carries its source (published/README.md).
+No number is converted into another. The printed number keeps its own definition (section 6.1 for
+Table 2, 6.2 for Table 3). Published gaps between that definition and the question's give a range,
+and the number in question is compared with the range. Every gap, replication and cause carries its
+source (published/README.md).
 """
 
 import re
@@ -41,30 +41,28 @@ from paper_tables.published_data import (
     read_reference_replications,
 )
 
-PRINTED_TESTSET_BY_TESTSET = {
-    "newstest2014_filtered": "newstest2014"
-}  # the same lines, but for 266
-SEED_NOISE = Decimal("0.3")  # cause 12 of causes.csv: two runs of one recipe lie this far apart
+# The filtered set is the full set without 266 lines.
+PRINTED_TESTSET_BY_TESTSET = {"newstest2014_filtered": "newstest2014"}
+SEED_NOISE = Decimal("0.3")  # cause 12 of causes.csv: how far two runs of one recipe differ
 NUM_NEAREST_REPLICATIONS = 5
 NUM_NEAREST_CAUSES = 3
-# below it a number is no shade of the paper's: other questions come first, those of ranks `L`
+# Below it the model is not trained or something is broken: causes of rank `L` come first.
 LOW_BLEU = 17
 LOW_RANK = "L"
-OTHER_DEFINITION = (  # what a number without a definition most often is, if not the paper's
-    "bleu_sacre_13a"
-)
+# The most likely definition of a number without a stated definition, after the paper's.
+OTHER_DEFINITION = "bleu_sacre_13a"
 
 INDENT = "  "
 NOT_STATED = "-"
+NUMBERS = re.compile(r"[+-]*[0-9]+\.?[0-9]*( to [0-9]*\.?[0-9]*)?")
 
 Position = Literal["within", "below", "above", "not comparable"]
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The number in question, in percent; `system` is the row of the paper's table.
+    """The number in question, in percent, and its conditions; `system` is a row of the paper.
 
-    Without a definition given (`is_metric_given`) `metric` is the one in which the paper's number
-    is printed.
+    If the definition is not given (`is_metric_given`), `metric` is the printed number's.
     """
 
     bleu: float
@@ -76,11 +74,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """A printed number in its definition, its range in the question's definition, and the position
-    of the number.
+    """A printed number, its range in the question's definition, and the number's position to it.
 
-    `low` and `high` are None without a published gap; they equal the printed number in its own
-    definition. `distance` is to the nearer end of the range, 0 within it.
+    `low` and `high` are None without a published gap; in the printed number's own definition both
+    equal it. `distance` is to the nearer end of the range, 0 within it.
     """
 
     edition: str
@@ -94,8 +91,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NearReplication(msgspec.Struct, frozen=True, kw_only=True):
-    """A published replication of the same system, test set and definition; `difference` is its
-    value minus ours.
+    """A published replication of the same system, test set and definition.
+
+    `difference` is its value minus the number in question.
     """
 
     replication: ReferenceReplication
@@ -103,13 +101,14 @@ class NearReplication(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer. `amount` is how many BLEU may be missing (or, direction `raises`, too
-    many), least and most.
+    """The whole answer.
 
-    `gaps` make the range, `other_gaps` are shown beside them. Causes have their commands filled in;
-    if none costs the amount, `is_amount_matched` is false and the nearest ones are listed.
-    `is_low`: below 17 BLEU, where other causes come first. `taken` names the definition assumed
-    when none was given, and how the number reads in the other.
+    `gaps` make the range; `other_gaps` are only shown. `amount` is the least and the greatest BLEU
+    that may be missing or, if the direction is `raises`, in excess; None without a range. Causes
+    have their commands filled in. If no cause costs the amount, `is_amount_matched` is false and
+    the nearest causes are listed. `is_low` means below LOW_BLEU, where other causes come first.
+    `taken` says which definition was assumed if none is given, and how the number reads in the
+    other likely definition.
     """
 
     question: Question
@@ -128,6 +127,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     causes: list[PublishedCause]
 
 
+# ---- The answer
+
+
 def explain(
     *,
     bleu: float,
@@ -137,15 +139,15 @@ def explain(
     system: str,
     folder: Path = PUBLISHED_FOLDER,
 ) -> Explanation:
-    """Return how published numbers explain one BLEU (in percent) of one of the paper's systems.
+    """Return how published numbers explain a BLEU (in percent) of a system of the paper.
 
-    Without a `metric` the number is assumed to be in the definition in which the paper's is
-    printed; `taken` notes it.
+    Without a `metric` the number is assumed to be in the printed number's definition; `taken` says
+    so.
 
     Raises:
-        UsageError: a name is unknown (the nearest known one is named), or the value is no BLEU in
-        percent.
-        TableError: a published file is malformed.
+        UsageError: if a name is unknown (the error gives the nearest known name), or if the value
+            is not a BLEU in percent.
+        TableError: if a published file is malformed.
     """
     joins = candidate_joins(metric, testset, language_pair, system, folder)
     question = Question(
@@ -156,71 +158,35 @@ def explain(
         system=joins[0].row,
         is_metric_given=metric is not None,
     )
-    gaps = [gap for gap in read_gaps(folder) if _concerns(gap, question)]
-    counted = [gap for gap in gaps if gap.counts == "yes"]
-    readings = [_reading(question, join, counted, folder) for join in joins]
-    direction, amount = _amount(question, readings)
-    is_low = question.bleu < LOW_BLEU
-    published = read_causes(folder)
-    causes, is_matched = _matching_causes(
-        question, direction, amount, [one for one in published if not one.rank.startswith(LOW_RANK)]
-    )
-    if is_low:
-        low = [one for one in published if one.rank.startswith(LOW_RANK) and _fits(one, question)]
-        low.sort(key=lambda one: _distance(one, amount or (Decimal(0), MAX_BLEU)))
-        causes = low + (causes if is_matched else [])
-    replications = [
-        one
-        for one in read_reference_replications(folder)
-        if (one.system, one.language_pair) == (question.system, language_pair)
-    ]
-    same = counted_alike(question.metric)
-    alike = [one for one in replications if one.testset == testset and one.metric in same]
-    number = Decimal(str(question.bleu))
-    near = [
-        NearReplication(replication=one, difference=float(Decimal(one.value) - number))
-        for one in alike
-    ]
+    gaps, other_gaps = _find_gaps(question, folder)
+    readings = [_make_reading(question, join, gaps, folder) for join in joins]
+    direction, amount = _find_amount(question, readings)
+    causes, is_amount_matched = _find_causes(question, direction, amount, folder)
+    near, num_elsewhere = _find_replications(question, folder)
+    taken = "" if question.is_metric_given else _assumption(question, joins, folder)
     return Explanation(
         question=question,
         readings=readings,
-        gaps=counted,
-        other_gaps=[gap for gap in gaps if gap.counts == "no"],
-        caveats=_caveats(question, joins, counted),
-        replications=sorted(near, key=lambda one: abs(one.difference))[:NUM_NEAREST_REPLICATIONS],
-        num_replications=len(alike),
-        num_replications_elsewhere=len(replications) - len(alike),
+        gaps=gaps,
+        other_gaps=other_gaps,
+        caveats=_find_caveats(question, joins, gaps),
+        replications=near[:NUM_NEAREST_REPLICATIONS],
+        num_replications=len(near),
+        num_replications_elsewhere=num_elsewhere,
         direction=direction,
         amount=None if amount is None else (float(amount[0]), float(amount[1])),
-        is_amount_matched=is_matched,
-        is_low=is_low,
-        taken="" if metric is not None else _taken(question, joins, folder),
+        is_amount_matched=is_amount_matched,
+        is_low=question.bleu < LOW_BLEU,
+        taken=taken,
         causes=[_with_command(cause, question, joins[0]) for cause in causes],
     )
-
-
-def _taken(question: Question, joins: Sequence[CellJoin], folder: Path) -> str:
-    """Return the definition assumed for a number without one, and how it reads if it is sacreBLEU's
-    instead.
-    """
-    other = msgspec.structs.replace(question, metric=OTHER_DEFINITION)
-    gaps = [gap for gap in read_gaps(folder) if gap.counts == "yes" and _concerns(gap, other)]
-    reads = " ".join(_reading(other, join, gaps, folder).sentence for join in joins)
-    return (
-        f"No --metric is given: taken as {question.metric}, the definition in which the paper's"
-        f" number is printed. If it is sacreBLEU's, give --metric {OTHER_DEFINITION}: {reads}"
-    )
-
-
-def _fits(cause: PublishedCause, question: Question) -> bool:
-    return cause.applies_to(question.language_pair, question.system, question.metric)
 
 
 def checked_bleu(bleu: float) -> float:
     """Return a BLEU in percent.
 
     Raises:
-        UsageError: if it is none.
+        UsageError: if the value is a fraction, negative or above 100.
     """
     if 0 < bleu < 1:
         raise UsageError(f"--bleu {bleu:g}: expected BLEU in percent; did you mean {100 * bleu:g}?")
@@ -232,10 +198,10 @@ def checked_bleu(bleu: float) -> float:
 def candidate_joins(
     metric: str | None, testset: str, language_pair: str, system: str, folder: Path
 ) -> list[CellJoin]:
-    """Return the joins of the printed BLEUs of the question, one an edition.
+    """Return the joins of the question's printed BLEUs, an element for each edition.
 
     Raises:
-        UsageError: if a name is unknown; the nearest one is named.
+        UsageError: if a name is unknown; the error gives the nearest known name.
     """
     if metric is not None:
         check_known("--metric", metric, METRICS)
@@ -244,90 +210,104 @@ def candidate_joins(
         raise UsageError(
             f"--metric {metric}: defined for German only; for {language_pair} give bleu_tok_moses"
         )
-    joins = [
-        join
-        for join in read_cells(folder)
-        if join.language_pair == language_pair and join.metric.startswith("bleu")
-    ]
-    printed_testsets = {PAPER_TESTSET_BY_ROLE[join.role] for join in joins}
-    aliases = [
-        name for name, printed in PRINTED_TESTSET_BY_TESTSET.items() if printed in printed_testsets
-    ]
-    check_known("--testset", testset, (*sorted(printed_testsets), *aliases))
-    printed_testset = PRINTED_TESTSET_BY_TESTSET.get(testset, testset)
-    on_testset = [join for join in joins if PAPER_TESTSET_BY_ROLE[join.role] == printed_testset]
-    names = list(dict.fromkeys(name for join in on_testset for name in (join.row, join.system)))
+    joins_by_testset: dict[str, list[CellJoin]] = {}
+    for join in read_cells(folder):
+        if join.language_pair == language_pair and join.metric.startswith("bleu"):
+            joins_by_testset.setdefault(PAPER_TESTSET_BY_ROLE[join.role], []).append(join)
+    known = sorted(joins_by_testset)
+    for alias, printed in PRINTED_TESTSET_BY_TESTSET.items():
+        if printed in joins_by_testset:
+            known.append(alias)
+    check_known("--testset", testset, known)
+    printed_testset = _printed_testset(testset)
+    joins = joins_by_testset[printed_testset]
+    names: dict[str, None] = {}  # keeps the order of the tables
+    for join in joins:
+        names |= {join.row: None, join.system: None}
     where = f" (BLEU printed for {language_pair} on {printed_testset})"
-    check_known("--system", system, names, where)
-    return [join for join in on_testset if system in (join.row, join.system)]
+    check_known("--system", system, list(names), where)
+    return [join for join in joins if system in (join.row, join.system)]
 
 
 def check_known(flag: str, name: str, known: Sequence[str], where: str = "") -> None:
-    """Raise UsageError if a name is not among the known ones; it names the nearest."""
+    """Raise UsageError, with the nearest known name, if a name is not among the known names."""
     if name in known:
         return
-    hint = did_you_mean(name, known, "choose one of these")
+    hint = did_you_mean(name, known, "choose a name of this list")
     raise UsageError(f"{flag} {name}: unknown{where}; expected one of {', '.join(known)}; {hint}")
 
 
-def _concerns(gap: PublishedGap, question: Question) -> bool:
-    """Return whether a gap leads to the question's definition on its lines; full and filtered set
-    differ by less.
+def _printed_testset(testset: str) -> str:
+    return PRINTED_TESTSET_BY_TESTSET.get(testset, testset)
+
+
+def _find_gaps(question: Question, folder: Path) -> tuple[list[PublishedGap], list[PublishedGap]]:
+    """Return the gaps to the question's definition: those that make the range, and the others.
+
+    A gap on the full test set holds for the filtered set too: the two differ by less than gaps do.
     """
-    printed_testsets = [
-        PRINTED_TESTSET_BY_TESTSET.get(name, name) for name in (gap.testset, question.testset)
-    ]
-    is_same_set = printed_testsets[0] == printed_testsets[1]
-    leads_there = gap.definition_to in counted_alike(question.metric)
-    return is_same_set and leads_there and gap.language_pair == question.language_pair
+    gaps: list[PublishedGap] = []
+    other_gaps: list[PublishedGap] = []
+    for gap in read_gaps(folder):
+        is_same_set = _printed_testset(gap.testset) == _printed_testset(question.testset)
+        is_same_pair = gap.language_pair == question.language_pair
+        if is_same_set and is_same_pair and gap.definition_to in counted_alike(question.metric):
+            (gaps if gap.counts == "yes" else other_gaps).append(gap)
+    return gaps, other_gaps
 
 
-def _reading(
+def _make_reading(
     question: Question, join: CellJoin, gaps: Sequence[PublishedGap], folder: Path
 ) -> Reading:
-    """Return the position of the number beside one printed number; the range is rounded outwards to
-    its decimals.
+    """Return the position of the number to one printed number.
+
+    The range is rounded outwards to the printed number's decimals.
     """
     printed = find_printed(join, read_table(join.table, folder)).value
-    number, bleu = Decimal(printed), Decimal(str(question.bleu))
-    unit = Decimal(1).scaleb(int(number.as_tuple().exponent))
-    own, other = f"{bleu} {question.metric}", f"{printed} {join.metric}"
-    position: Position = "not comparable"
-    low = high = distance = None
-    sentence = (
-        f"No published gap leads from the printed {other} to this definition: {own} cannot be"
-        " compared."
-    )
-    if join.metric in counted_alike(question.metric):
-        low = high = number
-        position, distance = _place(
-            bleu, number, number, slack=unit / 2
-        )  # 28.4 means 28.35 to 28.45
-        words = "rounds to" if position == "within" else f"lies {distance} {position}"
-        alike = "the same definition" if question.metric == join.metric else "both count alike"
-        sentence = f"{own} {words} the printed {other}: {alike}."
-    elif gaps:
-        low = (number - max(gap.bounds[1] for gap in gaps)).quantize(unit, ROUND_FLOOR)
-        high = (number - min(gap.bounds[0] for gap in gaps)).quantize(unit, ROUND_CEILING)
-        position, distance = _place(bleu, low, high)
-        words = f"lies {distance} {position}" if distance else "lies within"
-        sentence = (
-            f"{own} {words} the range {low} to {high}, in which the printed {other} reads by"
-            " published gaps."
-        )
-    return Reading(
+    value, bleu = Decimal(printed), Decimal(str(question.bleu))
+    unit = Decimal(1).scaleb(int(value.as_tuple().exponent))
+    ours, theirs = f"{bleu} {question.metric}", f"{printed} {join.metric}"
+    reading = Reading(
         edition=join.edition,
         printed=printed,
         printed_metric=join.metric,
-        low=None if low is None else float(low),
-        high=None if high is None else float(high),
+        low=None,
+        high=None,
+        position="not comparable",
+        distance=None,
+        sentence=(
+            f"No published gap leads from the printed {theirs} to this definition: {ours} cannot be"
+            " compared."
+        ),
+    )
+    if join.metric in counted_alike(question.metric):
+        low = high = value
+        position, distance = _position(bleu, low, high, slack=unit / 2)  # 28.4 is 28.35 to 28.45
+        words = "rounds to" if position == "within" else f"is {distance} {position}"
+        alike = "the same definition" if question.metric == join.metric else "both count alike"
+        sentence = f"{ours} {words} the printed {theirs}: {alike}."
+    elif gaps:
+        low = (value - max(gap.bounds[1] for gap in gaps)).quantize(unit, ROUND_FLOOR)
+        high = (value - min(gap.bounds[0] for gap in gaps)).quantize(unit, ROUND_CEILING)
+        position, distance = _position(bleu, low, high)
+        words = f"is {distance} {position}" if distance else "is within"
+        sentence = (
+            f"{ours} {words} the range {low} to {high}, which published gaps give for the printed"
+            f" {theirs}."
+        )
+    else:
+        return reading
+    return msgspec.structs.replace(
+        reading,
+        low=float(low),
+        high=float(high),
         position=position,
-        distance=None if distance is None else float(distance),
+        distance=float(distance),
         sentence=sentence,
     )
 
 
-def _place(
+def _position(
     bleu: Decimal, low: Decimal, high: Decimal, slack: Decimal = Decimal(0)
 ) -> tuple[Position, Decimal]:
     if bleu < low - slack:
@@ -337,67 +317,107 @@ def _place(
     return "within", Decimal(0)
 
 
-def _amount(
+def _find_amount(
     question: Question, readings: Sequence[Reading]
 ) -> tuple[Literal["lowers", "raises"], tuple[Decimal, Decimal] | None]:
-    """Return how many BLEU may be missing, least and most over all readings; or too many, if it is
-    above them all.
+    """Return the least and the greatest BLEU that may be missing over all readings.
+
+    A number above all ranges has an excess instead (`raises`).
     """
-    bleu = Decimal(str(question.bleu))
-    if any(one.low is None for one in readings):
+    bleu, nothing = Decimal(str(question.bleu)), Decimal(0)
+    if any(reading.low is None for reading in readings):
         return "lowers", None
-    if all(one.position == "within" and one.low == one.high for one in readings):
-        return "lowers", (Decimal(0), Decimal(0))  # the printed number itself, up to its rounding
-    ranges = [(Decimal(str(one.low)), Decimal(str(one.high))) for one in readings]
-    if all(one.position == "above" for one in readings):
-        return "raises", (
-            min(bleu - high for _, high in ranges),
-            max(bleu - low for low, _ in ranges),
-        )
-    least = min(max(low - bleu, Decimal(0)) for low, _ in ranges)
-    return "lowers", (least, max(max(high - bleu, Decimal(0)) for _, high in ranges))
+    if all(reading.position == "within" and reading.low == reading.high for reading in readings):
+        return "lowers", (nothing, nothing)  # the printed number itself, up to its rounding
+    lows = [Decimal(str(reading.low)) for reading in readings]
+    highs = [Decimal(str(reading.high)) for reading in readings]
+    if all(reading.position == "above" for reading in readings):
+        return "raises", (bleu - max(highs), bleu - min(lows))
+    return "lowers", (max(min(lows) - bleu, nothing), max(max(highs) - bleu, nothing))
 
 
-def _matching_causes(
+def _find_causes(
     question: Question,
     direction: str,
     amount: tuple[Decimal, Decimal] | None,
-    causes: Sequence[PublishedCause],
+    folder: Path,
 ) -> tuple[list[PublishedCause], bool]:
-    """Return the causes whose cost matches the amount up to the seed's noise, in their rank; else
-    the nearest ones.
+    """Return the causes of the amount by rank, and whether their costs match it up to SEED_NOISE.
+
+    Without a match the nearest causes are returned. A low number has the causes of rank `L` first.
     """
+    low_causes, causes = [], []
+    for cause in read_causes(folder):
+        if not cause.applies_to(question.language_pair, question.system, question.metric):
+            continue
+        if cause.rank.startswith(LOW_RANK):
+            low_causes.append(cause)
+        elif cause.direction == direction:
+            causes.append(cause)
+    is_matched = True
     if amount is None or amount[1] == 0:
-        return [], True
-    fitting = [cause for cause in causes if cause.direction == direction and _fits(cause, question)]
-    matching = [cause for cause in fitting if _distance(cause, amount) <= SEED_NOISE]
-    if matching:
-        return matching, True
-    return sorted(fitting, key=lambda one: _distance(one, amount))[:NUM_NEAREST_CAUSES], False
+        causes = []
+    else:
+        matching = [cause for cause in causes if _distance(cause, amount) <= SEED_NOISE]
+        is_matched = bool(matching)
+        nearest = sorted(causes, key=lambda cause: _distance(cause, amount))
+        causes = matching or nearest[:NUM_NEAREST_CAUSES]
+    if question.bleu >= LOW_BLEU:
+        return causes, is_matched
+    low_causes.sort(key=lambda cause: _distance(cause, amount or (Decimal(0), MAX_BLEU)))
+    return low_causes + (causes if is_matched else []), is_matched
 
 
 def _distance(cause: PublishedCause, amount: tuple[Decimal, Decimal]) -> Decimal:
-    """Return by how many BLEU a cause's cost misses the amount; 0 if it can be that much."""
+    """Return by how many BLEU a cause's cost misses the amount; 0 if the ranges overlap."""
     low, high = cause.cost
     return max(low - amount[1], amount[0] - high, Decimal(0))
 
 
 def _with_command(cause: PublishedCause, question: Question, join: CellJoin) -> PublishedCause:
-    """Return the cause with its command as it can be pasted, but for files."""
+    """Return the cause with its command filled in: ready to paste, except for names of files."""
+    averages = [average for average, _ in evaluations_of(question.language_pair, join.system)]
     command = cause.command.format(
         corpus=PAPER_CORPUS_BY_LANGUAGE_PAIR[question.language_pair],
         language_pair=question.language_pair,
-        last=max(
-            num_averaged(average)
-            for average, _ in evaluations_of(question.language_pair, join.system)
-        ),
+        last=max(map(num_averaged, averages)),
         system=join.system,
         testset=question.testset,
     )
     return msgspec.structs.replace(cause, command=command)
 
 
-def _caveats(
+def _find_replications(question: Question, folder: Path) -> tuple[list[NearReplication], int]:
+    """Return the comparable replications, the nearest first, and the number of all others."""
+    near, num_elsewhere = [], 0
+    for replication in read_reference_replications(folder):
+        if (replication.system, replication.language_pair) != (
+            question.system,
+            question.language_pair,
+        ):
+            continue
+        is_same_definition = replication.metric in counted_alike(question.metric)
+        if replication.testset == question.testset and is_same_definition:
+            difference = Decimal(replication.value) - Decimal(str(question.bleu))
+            near.append(NearReplication(replication=replication, difference=float(difference)))
+        else:
+            num_elsewhere += 1
+    return sorted(near, key=lambda found: abs(found.difference)), num_elsewhere
+
+
+def _assumption(question: Question, joins: Sequence[CellJoin], folder: Path) -> str:
+    """Return the assumed definition, and how the number reads if it is sacreBLEU's."""
+    other = msgspec.structs.replace(question, metric=OTHER_DEFINITION)
+    gaps, _ = _find_gaps(other, folder)
+    sentences = [_make_reading(other, join, gaps, folder).sentence for join in joins]
+    return (
+        f"No --metric is given: taken as {question.metric}, the definition of the paper's"
+        f" printed number. If it is sacreBLEU's, give --metric {OTHER_DEFINITION}:"
+        f" {' '.join(sentences)}"
+    )
+
+
+def _find_caveats(
     question: Question, joins: Sequence[CellJoin], gaps: Sequence[PublishedGap]
 ) -> list[str]:
     """Return what a reader of the range must know."""
@@ -405,18 +425,18 @@ def _caveats(
     is_own_definition = all(join.metric in counted_alike(question.metric) for join in joins)
     if question.metric == "bleu_fairseq":
         caveats.append(
-            "bleu_fairseq counts as bleu_tok_moses does, but for empty lines: what is published of"
-            " it holds."
+            "bleu_fairseq counts like bleu_tok_moses, except for empty lines: published values of"
+            " either definition can be used."
         )
     if question.metric == "bleu_as_given":
         caveats.append(
-            "bleu_as_given is taken to be of Moses' tokens with their case, of which it is"
-            " bleu_fairseq. Tokens with their hyphens split (tokenizer.perl -a: ' @-@ ', as"
-            " fairseq's prepare-wmt14en2de.sh makes them) read as compound split does, 0.7 to 1"
-            " higher; lower-cased text is not covered."
+            "bleu_as_given is assumed to be computed on Moses' tokens with their case, where it"
+            " equals bleu_fairseq. Tokens with split hyphens (tokenizer.perl -a: ' @-@ ', as"
+            " fairseq's prepare-wmt14en2de.sh makes them) give values like compound split's,"
+            " 0.7 to 1 higher; lower-cased text is not covered."
         )
     if len(joins) > 1:
-        caveats.append("The two editions print different numbers; each is read apart.")
+        caveats.append("The two editions print different numbers; each is compared separately.")
     if question.language_pair == "en-fr":
         caveats.append(
             "For En-Fr no scoring script was published; bleu_tok_moses is the nearest definition."
@@ -424,59 +444,64 @@ def _caveats(
     elif not is_own_definition and len({gap.definition_from for gap in gaps}) > 1:
         caveats.append(
             "Whether the paper's reference had its quotes normalised was not published: gaps with"
-            " and without count."
+            " and without that step count."
         )
     if len({gap.source for gap in gaps}) == 1 and not is_own_definition:
-        caveats.append("The range rests on one source.")
+        caveats.append("The range rests on a single source.")
     if question.testset in PRINTED_TESTSET_BY_TESTSET:
         caveats.append(
-            "The printed number is on all 3,003 lines, this one on the 2,737 of the filtered set."
+            "The printed number is on all 3,003 lines, this number on the 2,737 of the filtered"
+            " set."
         )
     if all(join.role == "dev" for join in joins):
-        caveats.append("Table 3 averages no checkpoints: compare with the last one alone.")
+        caveats.append("Table 3 averages no checkpoints: compare with the last checkpoint only.")
     return caveats
+
+
+# ---- The text of the answer
 
 
 def render_explanation(explanation: Explanation) -> str:
     """Return the whole answer as lines of at most `WIDTH` columns, each ended by LF."""
     question = explanation.question
-    title = (
-        f"{question.bleu:g} {question.metric}: {question.system}, {question.language_pair},"
-        f" {question.testset}"
-    )
-    nearest = (
-        f"3. Published replications nearest to it: {question.system}, same test set and definition"
-    )
+    subject = f"{question.system}, {question.language_pair}, {question.testset}"
+    title = titled(f"{question.bleu:g} {question.metric}: {subject}")
+    sentences = [reading.sentence for reading in explanation.readings]
     return sections(
-        ("", [*titled(title), *wrapped(explanation.taken)]),
-        ("1. How the paper's number reads in this definition", reading_lines(explanation)),
+        ("", [*title, *wrapped(explanation.taken)]),
+        ("1. The paper's number in this definition", reading_lines(explanation)),
+        ("2. Your number compared with it", paragraphs(sentences, INDENT)),
         (
-            "2. Where the number lies",
-            [line for one in explanation.readings for line in wrapped(one.sentence, INDENT)],
+            f"3. Published replications nearest to it: {question.system}, same test set and"
+            " definition",
+            _replication_lines(explanation),
         ),
-        (nearest, _replication_lines(explanation)),
         ("4. What to check next", _cause_lines(explanation)),
         ("", ["For your own run or log, `aiayn doctor RUN` checks these causes one by one."]),
     )
 
 
-def aligned(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]
-) -> list[str]:
-    """Return a table; cells longer than their column's width wrap, columns of numbers are aligned
-    to the right.
-    """
-    numbers = re.compile(r"[+-]*[0-9]+\.?[0-9]*( to [0-9]*\.?[0-9]*)?")
-    right = [
-        index
-        for index, cells in enumerate(zip(*rows, strict=True))
-        if all(map(numbers.fullmatch, cells))
-    ]
-    return table([headings, *rows], right=right, widths=widths, num_headings=1, indent=INDENT)
+def paragraphs(texts: Sequence[str], indent: str = "") -> list[str]:
+    """Return texts as wrapped lines, one paragraph after the other."""
+    lines = []
+    for text in texts:
+        lines += wrapped(text, indent)
+    return lines
 
 
 def _range(low: str, high: str) -> str:
     return low if low == high else f"{low} to {high}"
+
+
+def _aligned(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]
+) -> list[str]:
+    """Return a table: long cells are wrapped, columns of numbers are aligned to the right."""
+    right = []
+    for index in range(len(headings)):
+        if all(NUMBERS.fullmatch(row[index]) for row in rows):
+            right.append(index)
+    return table([headings, *rows], right=right, widths=widths, num_headings=1, indent=INDENT)
 
 
 def _with_sources(
@@ -485,151 +510,127 @@ def _with_sources(
     rows: Sequence[Sequence[str]],
     sources: Sequence[str],
 ) -> list[str]:
-    """Return a table with the number of each row's source in its last column, and below it the
-    sources by number.
+    """Return a table whose last column has the number of each row's source, and the sources below
+    it.
     """
-    number_by_source = {
-        source: index for index, source in enumerate(dict.fromkeys(sources), start=1)
-    }
-    marked = [
-        (*row, f"[{number_by_source[source]}]") for row, source in zip(rows, sources, strict=True)
-    ]
-    lines = aligned((*headings, ""), marked, (*widths, 3))
-    for source, number in number_by_source.items():
+    distinct = list(dict.fromkeys(sources))
+    marked = []
+    for row, source in zip(rows, sources, strict=True):
+        marked.append((*row, f"[{distinct.index(source) + 1}]"))
+    lines = _aligned((*headings, ""), marked, (*widths, 3))
+    for number, source in enumerate(distinct, start=1):
         lines += wrapped(source, f"{INDENT}[{number}] ", f"{INDENT}    ")
     return lines
 
 
 def reading_lines(explanation: Explanation) -> list[str]:
-    """Return how the printed number reads in the question's definition, with the gaps and their
-    sources.
-    """
+    """Return the printed numbers in the question's definition, with the gaps and their sources."""
     metric = explanation.question.metric
-    rows = [
-        (EDITION_WORDS[one.edition], f"{one.printed} {one.printed_metric}", _reads(one, metric))
-        for one in explanation.readings
-    ]
-    lines = aligned(("printed in", "printed", "reads as"), rows, (20, 40, 36))
-    if all(one.printed_metric in counted_alike(metric) for one in explanation.readings):
-        text = "The number is in the definition in which the paper's was printed: no gap is needed."
-        lines += ["", *wrapped(text, INDENT)]
+    rows, is_own_definition = [], True
+    for reading in explanation.readings:
+        printed = f"{reading.printed} {reading.printed_metric}"
+        rows.append((EDITION_WORDS[reading.edition], printed, _range_words(reading, metric)))
+        is_own_definition &= reading.printed_metric in counted_alike(metric)
+    lines = [*_aligned(("printed in", "printed", "reads as"), rows, (20, 40, 36)), ""]
+    if is_own_definition:
+        text = "The number has the same definition as the printed number: no gap is needed."
+        lines += wrapped(text, INDENT)
     elif explanation.gaps:
         heading = (
-            "Gaps that make the range: one output, its value in a paper-style definition minus the"
-            " other's."
+            "Gaps that make the range: for one output, its value in a paper-style definition minus"
+            " its value in the other definition."
         )
-        lines += ["", *_gap_lines(heading, explanation.gaps)]
+        lines += _gap_lines(heading, explanation.gaps)
     else:
-        lines += ["", *wrapped(f"No published gap leads to {metric}, so no range is made.", INDENT)]
+        lines += wrapped(f"No published gap leads to {metric}, so no range is made.", INDENT)
     if explanation.other_gaps:
-        lines += [
-            "",
-            *_gap_lines("Published too, but no range is made from them:", explanation.other_gaps),
-        ]
+        heading = "Published too, but no range is made from them:"
+        lines += ["", *_gap_lines(heading, explanation.other_gaps)]
     if explanation.caveats:
-        lines += ["", *(line for caveat in explanation.caveats for line in wrapped(caveat, INDENT))]
+        lines += ["", *paragraphs(explanation.caveats, INDENT)]
     return lines
 
 
-def _reads(reading: Reading, metric: str) -> str:
-    """Return the range with as many decimals as are printed."""
+def _range_words(reading: Reading, metric: str) -> str:
+    """Return the range with the printed number's decimals."""
     if reading.low is None or reading.high is None:
         return "no published gap"
     decimals = len(reading.printed.partition(".")[2])
     return f"{_range(f'{reading.low:.{decimals}f}', f'{reading.high:.{decimals}f}')} {metric}"
 
 
+def _joined(*texts: str) -> str:
+    """Return the texts that are not empty, joined."""
+    return "; ".join(filter(None, texts))
+
+
 def _gap_lines(heading: str, gaps: Sequence[PublishedGap]) -> list[str]:
-    rows = [
-        (
-            _range(gap.low, gap.high),
-            gap.value_from or NOT_STATED,
-            gap.value_to or NOT_STATED,
-            gap.printed_from,
-            "; ".join(filter(None, (gap.who, gap.note))),
-        )
-        for gap in gaps
-    ]
+    rows = []
+    for gap in gaps:
+        values = (gap.value_from or NOT_STATED, gap.value_to or NOT_STATED)
+        gap_range = _range(gap.low, gap.high)
+        rows.append((gap_range, *values, gap.printed_from, _joined(gap.who, gap.note)))
     headings, widths = ("gap", "from", "to", "'from' is", "who"), (12, 5, 5, 30, 31)
-    return [
-        *wrapped(heading, INDENT),
-        *_with_sources(headings, widths, rows, [gap.source for gap in gaps]),
-    ]
+    sources = [gap.source for gap in gaps]
+    return [*wrapped(heading, INDENT), *_with_sources(headings, widths, rows, sources)]
 
 
 def _replication_lines(explanation: Explanation) -> list[str]:
-    metric = explanation.question.metric
+    metric, testset = explanation.question.metric, explanation.question.testset
     elsewhere = (
         f"{explanation.num_replications_elsewhere} more are in other definitions or on other test"
         " sets."
     )
     if not explanation.replications:
-        return wrapped(
-            f"None is published in {metric} on {explanation.question.testset}. {elsewhere}", INDENT
-        )
-    rows = []
+        return wrapped(f"None is published in {metric} on {testset}. {elsewhere}", INDENT)
+    rows, sources = [], []
     for near in explanation.replications:
-        one = near.replication
-        printed_as = "; ".join(filter(None, (one.definition, one.remarks)))
-        rows.append(
-            (
-                one.value,
-                f"{near.difference:+.2f}",
-                one.who,
-                one.conditions or NOT_STATED,
-                printed_as,
-            )
-        )
+        replication = near.replication
+        difference = f"{near.difference:+.2f}"
+        conditions = replication.conditions or NOT_STATED
+        printed_as = _joined(replication.definition, replication.remarks)
+        rows.append((replication.value, difference, replication.who, conditions, printed_as))
+        sources.append(replication.source)
     headings = ("BLEU", "differs by", "who", "steps, batch, hardware", "as printed; remarks")
-    sources = [near.replication.source for near in explanation.replications]
+    lines = _with_sources(headings, (5, 10, 18, 23, 27), rows, sources)
     shown = f"The nearest {len(rows)} of {explanation.num_replications} in {metric}; {elsewhere}"
-    return [
-        *_with_sources(headings, (5, 10, 18, 23, 27), rows, sources),
-        "",
-        *wrapped(shown, INDENT),
-    ]
+    return [*lines, "", *wrapped(shown, INDENT)]
 
 
 def _cause_lines(explanation: Explanation) -> list[str]:
+    question = explanation.question
     if explanation.amount is None and not explanation.is_low:
         return wrapped(
-            "Without a range no amount is known to be missing. Score the hypotheses in every"
-            " definition: aiayn score --hypotheses FILE --testset"
-            f" {explanation.question.testset} --language-pair {explanation.question.language_pair}",
+            "Without a range it is not known how many BLEU are missing. Score the hypotheses in"
+            f" every definition: aiayn score --hypotheses FILE --testset {question.testset}"
+            f" --language-pair {question.language_pair}",
             INDENT,
         )
     if not explanation.causes:
         return wrapped("Nothing is missing.", INDENT)
+    lines = wrapped(_cause_heading(explanation), INDENT)
+    for cause in explanation.causes:
+        label = f"{INDENT}{cause.rank:<3} {_range(cause.cost_low, cause.cost_high):<11} "
+        body = " " * len(label)
+        lines += ["", *wrapped(cause.cause, label, body)]
+        lines += wrapped(f"seen: {cause.evidence} [{cause.source}]", body)
+        lines += wrapped(f"check: {cause.check}", body)
+        lines += command_lines(cause.command.split(), f"{body}$ ", f"{body}    ")
+    return lines
+
+
+def _cause_heading(explanation: Explanation) -> str:
     if explanation.is_low:
-        lead = (
+        return (
             f"Below {LOW_BLEU} BLEU a model is not trained yet, or something is broken on the way."
-            " Check in this order; each is a published cause, and the first ones may occur"
-            " together:"
+            " Check in this order; each is a published cause, and several may occur together:"
         )
-    else:
-        low, high = (f"{amount:g}" for amount in explanation.amount or (0, 0))
-        lead = f"{_range(low, high)} BLEU "
-        lead += (
-            "may be missing. "
-            if explanation.direction == "lowers"
-            else "more than the paper's number reads. "
+    low, high = (f"{amount:g}" for amount in explanation.amount or (0, 0))
+    heading = f"{_range(low, high)} BLEU"
+    heading += " may be missing." if explanation.direction == "lowers" else " too many."
+    if explanation.is_amount_matched:
+        return (
+            f"{heading} Each of these causes can explain that amount, up to {SEED_NOISE} for the"
+            " seed, in order of rank:"
         )
-        lead += (
-            f"Causes that alone explain that amount, up to {SEED_NOISE} for the seed, in their"
-            " rank:"
-            if explanation.is_amount_matched
-            else "No single published cause explains that; two may add up. The nearest ones:"
-        )
-    return [
-        *wrapped(lead, INDENT),
-        *(line for cause in explanation.causes for line in ("", *_one_cause(cause))),
-    ]
-
-
-def _one_cause(cause: PublishedCause) -> list[str]:
-    label = f"{INDENT}{cause.rank:<3} {_range(cause.cost_low, cause.cost_high):<11} "
-    body = " " * len(label)
-    lines = wrapped(cause.cause, label, body)
-    lines += wrapped(f"seen: {cause.evidence} [{cause.source}]", body)
-    lines += wrapped(f"check: {cause.check}", body)
-    return lines + command_lines(cause.command.split(), f"{body}$ ", f"{body}    ")
+    return f"{heading} No single published cause explains that; two may add up. The nearest causes:"

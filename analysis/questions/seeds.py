@@ -1,10 +1,10 @@
-"""Judges several values of one system, its seeds, by the project's rule: numbers, or what lies in
-files.
+"""Judges several values of one system, its seeds, by the project's rule. The values are given, or
+read from a folder.
 
-Two answers: the verdict on the mean (`aiayn.scoring.verdict`), and whether the printed number,
-itself a single run, could be one more of these runs. The sd is that of the values, or one that the
-caller names; never one of ours. What others published on definitions and on seeds is cited beside
-the answers and enters neither.
+There are two answers: the verdict on the mean (`aiayn.scoring.verdict`), and whether the printed
+number, itself a single run, could be a further run of this system. The sd is computed from the
+values or given, and never taken from our own runs. Published gaps and the seed noise of public runs
+are cited next to the answers, and enter neither.
 """
 
 import importlib.metadata
@@ -21,6 +21,7 @@ from aiayn.printed import (
     PAPER_SCALE,
     PAPER_TESTSET_BY_ROLE,
     PUBLISHED_FOLDER,
+    PublishedReplication,
     find_printed,
     read_cells,
     read_replications,
@@ -47,6 +48,7 @@ from analysis.questions.explain import (
     check_known,
     checked_bleu,
     explain,
+    paragraphs,
     reading_lines,
 )
 from paper_tables.layout import PLUS_MINUS, format_difference, format_interval, format_value
@@ -60,9 +62,7 @@ MAX_SEEDS = 1000
 
 
 class PrintedNumber(msgspec.Struct, frozen=True, kw_only=True):
-    """A printed number, where it is printed, whose it is, and its conditions. `edition` is '' but
-    of the paper's.
-    """
+    """A printed number with its place, system and conditions; only the paper's has an `edition`."""
 
     value: str
     source: str
@@ -75,10 +75,10 @@ class PrintedNumber(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgedNumber(msgspec.Struct, frozen=True):
-    """A printed number, the verdict on it, and whether it could be one more of these runs.
+    """A printed number, the verdict on it, and whether it could be a further run of the system.
 
-    `public_seeds_to_decide` says how many seeds would decide at the seed noise of public trainings,
-    where ours is not known; "" elsewhere.
+    `public_seeds_to_decide` says how many seeds would decide at the seed noise of public trainings;
+    "" where our own noise is known.
     """
 
     printed: PrintedNumber
@@ -88,10 +88,10 @@ class JudgedNumber(msgspec.Struct, frozen=True):
 
 
 class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """Values in percent, one a seed, and their conditions; only records fill `signatures` and
-    `left_out`.
+    """Values in percent, a value for each seed, and their conditions.
 
-    A published mean has no values, only `given_mean`: the mean and the number of seeds.
+    Only records fill `signatures` and `left_out`. A published mean has no values, only
+    `given_mean`: the mean and the number of seeds.
     """
 
     values: tuple[float, ...]
@@ -102,18 +102,15 @@ class SeedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def judged(self) -> tuple[float, ...]:
-        """The values, or as many times the given mean: of either the mean and the number are right,
-        the sd is not.
-        """
-        return (
-            self.values if self.given_mean is None else (self.given_mean[0],) * self.given_mean[1]
-        )
+        """The values; for a given mean, the mean repeated for each seed, whose sd means nothing."""
+        if self.given_mean is None:
+            return self.values
+        mean, num_seeds = self.given_mean
+        return (mean,) * num_seeds
 
 
 class SeedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The answers, the rule with the source of its sd, and what is cited: published gaps, the
-    spread of public runs.
-    """
+    """The verdicts, the rule with its sd's source, the cited gaps and the public seed noise."""
 
     question: SeedQuestion
     rule: dict[str, float | str]
@@ -131,42 +128,31 @@ def printed_numbers(
     metric: str | None = None,
     edition: str | None = None,
 ) -> list[PrintedNumber]:
-    """Return the printed numbers of a system, one an edition: of Table 2, else of Table 3; or of a
-    replication.
+    """Return the printed numbers of a system: of Table 2, else of Table 3, or of a replication.
+
+    If the editions differ, each has a number.
 
     Raises:
-        UsageError: if a name is unknown; the nearest one is named.
+        UsageError: if a name is unknown; the error gives the nearest known name.
     """
     if metric is not None:
         check_known("--metric", metric, METRICS)
-    if one := next((found for found in read_replications() if found.row == system), None):
-        scale = next(
-            name
-            for name in SCALES
-            if system in read_scale(CONFIG_FOLDER / f"{name}.yaml").replications
-        )
-        conditions = Conditions(
-            scale=scale, corpus=one.corpus, testset=one.testset, metric=one.metric
-        )
-        return [
-            PrintedNumber(
-                value=one.value,
-                source=one.paper,
-                edition="",
-                system=one.system,
-                language_pair=one.language_pair,
-                average=one.average,
-                role=one.role,
-                conditions=conditions,
-            )
-        ]
-    is_of_table_2 = any(
+    for replication in read_replications():
+        if replication.row == system:
+            return [_number_of_replication(replication)]
+    is_in_table_2 = any(
         join.table == 2 and system in (join.row, join.system) for join in read_cells()
     )
-    testset = testset or PAPER_TESTSET_BY_ROLE["test" if is_of_table_2 else "dev"]
-    corpus = PAPER_CORPUS_BY_LANGUAGE_PAIR.get(language_pair, "")
-    numbers = [
-        PrintedNumber(
+    testset = testset or PAPER_TESTSET_BY_ROLE["test" if is_in_table_2 else "dev"]
+    numbers = []
+    for join in candidate_joins(metric, testset, language_pair, system, PUBLISHED_FOLDER):
+        conditions = Conditions(
+            scale=PAPER_SCALE,
+            corpus=PAPER_CORPUS_BY_LANGUAGE_PAIR[language_pair],
+            testset=PAPER_TESTSET_BY_ROLE[join.role],
+            metric=join.metric,
+        )
+        number = PrintedNumber(
             value=find_printed(join, read_table(join.table)).value,
             source=f"Table {join.table}",
             edition=join.edition,
@@ -174,16 +160,31 @@ def printed_numbers(
             language_pair=language_pair,
             average=join.average,
             role=join.role,
-            conditions=Conditions(
-                scale=PAPER_SCALE,
-                corpus=corpus,
-                testset=PAPER_TESTSET_BY_ROLE[join.role],
-                metric=join.metric,
-            ),
+            conditions=conditions,
         )
-        for join in candidate_joins(metric, testset, language_pair, system, PUBLISHED_FOLDER)
-    ]
-    return [one for one in numbers if one.edition == edition] or numbers
+        numbers.append(number)
+    return [number for number in numbers if number.edition == edition] or numbers
+
+
+def _number_of_replication(replication: PublishedReplication) -> PrintedNumber:
+    """Return a replication's number under the conditions of the scale that runs it."""
+    configs = {name: read_scale(CONFIG_FOLDER / f"{name}.yaml") for name in SCALES}
+    scales = [name for name, config in configs.items() if replication.row in config.replications]
+    return PrintedNumber(
+        value=replication.value,
+        source=replication.paper,
+        edition="",
+        system=replication.system,
+        language_pair=replication.language_pair,
+        average=replication.average,
+        role=replication.role,
+        conditions=Conditions(
+            scale=scales[0],
+            corpus=replication.corpus,
+            testset=replication.testset,
+            metric=replication.metric,
+        ),
+    )
 
 
 def question_of_values(
@@ -194,14 +195,13 @@ def question_of_values(
     testset: str | None,
     metric: str | None,
 ) -> SeedQuestion:
-    """Return a question under the printed number's conditions, but for those that are named."""
+    """Return a question under the printed number's conditions, except the given conditions."""
     check_known("--scale", scale or PAPER_SCALE, SCALES)
-    named = {"scale": scale, "testset": testset, "metric": metric}
+    given = {"scale": scale, "testset": testset, "metric": metric}
     if scale not in (None, printed.conditions.scale):
-        named |= {"corpus": f"{scale}'s corpus", "testset": testset or "an unnamed test set"}
-    conditions = msgspec.structs.replace(
-        printed.conditions, **{key: text for key, text in named.items() if text}
-    )
+        given |= {"corpus": f"{scale}'s corpus", "testset": testset or "an unnamed test set"}
+    changes = {condition: text for condition, text in given.items() if text}
+    conditions = msgspec.structs.replace(printed.conditions, **changes)
     return SeedQuestion(values=tuple(values), conditions=conditions)
 
 
@@ -214,8 +214,7 @@ def question_of_mean(
     testset: str | None,
     metric: str | None,
 ) -> SeedQuestion:
-    """Return the question of a mean over seeds whose values are not known: their mean and number
-    decide, with the sd.
+    """Return the question of a mean over seeds whose values are not known.
 
     Raises:
         UsageError: if there are fewer than two seeds: one seed has no sd.
@@ -229,107 +228,108 @@ def question_of_mean(
 def question_of_folder(
     folder: Path, printed: PrintedNumber, *, scale: str | None, metric: str | None
 ) -> SeedQuestion:
-    """Return the values that a folder holds of a system: its records of ours, if there are any,
-    else fairseq's logs.
+    """Return a system's values in a folder: from our records, if there are any, else from fairseq's
+    logs.
 
     Raises:
-        RecordError: if there is none, or they are of several configurations or definitions.
-        UsageError: if records of several scales are there and none of them is named.
+        RecordError: if no value is found, or several configurations or definitions.
+        UsageError: if the folder has records of several scales and not of `scale`.
     """
-    listing = list_folder(folder)
-    above_by_scale = {path.resolve().name: path.resolve().parent for path in listing.scale_folders}
+    scale_folders = [path.resolve() for path in list_folder(folder).scale_folders]
+    above_by_scale = {path.name: path.parent for path in scale_folders}
     if not above_by_scale:
         return _question_of_logs(folder, printed, metric)
-    scale = scale or (next(iter(above_by_scale)) if len(above_by_scale) == 1 else None)
+    if scale is None and len(above_by_scale) == 1:
+        (scale,) = above_by_scale
     if scale not in above_by_scale:
         raise UsageError(
-            f"{folder}: records of scale {', '.join(above_by_scale)}; name one of them with --scale"
+            f"{folder}: records of scale {', '.join(above_by_scale)}; choose a scale with --scale"
         )
     recorded = gather_from_records(scale, [above_by_scale[scale]])
     frame, metric = make_frame(recorded.results), metric or printed.conditions.metric
-    is_of_paper = printed.conditions.scale == PAPER_SCALE
-    corpus = (
-        frame.corpus_by_pair[printed.language_pair] if is_of_paper else printed.conditions.corpus
-    )
+    corpus = printed.conditions.corpus
+    if printed.conditions.scale == PAPER_SCALE:
+        corpus = frame.corpus_by_pair[printed.language_pair]
     key = frame.find(printed.language_pair, printed.system, printed.average, printed.role, corpus)
     number = frame.number(key, metric)
     place = f"{folder}: {printed.system} on {corpus}, {printed.average}, {printed.role}"
     if number is None or not number.values:
         raise RecordError(
-            f"{place}: no {metric}; expected one a seed, with its translations; `aiayn score`"
-            " writes it"
+            f"{place}: no {metric}; expected a score for each seed, with its translations; `aiayn"
+            " score` writes it"
         )
     signatures = number.signatures
     if len(signatures) > 1:
         named = " and ".join(signatures)
         raise RecordError(
-            f"{place}: values of unlike definitions, {named}; expected one; score all seeds alike"
+            f"{place}: values of several definitions, {named}; expected a single definition; score"
+            " all seeds alike"
         )
+    left_out = [fault.text for fault in recorded.faults if printed.system in fault.path.parts]
     return SeedQuestion(
         values=tuple(value for _, value in number.values),
         signatures=signatures,
         conditions=Conditions(
             scale=scale, corpus=corpus, testset=number.key.testset, metric=metric
         ),
-        left_out=tuple(
-            fault.text for fault in recorded.faults if printed.system in fault.path.parts
-        ),
+        left_out=tuple(left_out),
     )
 
 
 def _question_of_logs(folder: Path, printed: PrintedNumber, metric: str | None) -> SeedQuestion:
-    """Return the values that logs of fairseq hold of a system, a training each."""
-    wanted, place = (
-        (printed.system, printed.language_pair),
-        f"{folder}: {printed.system}, {printed.role}",
-    )
-    lines = [
-        line
-        for line in averaged_lines(folder)
-        if (line.system.system, line.language_pair) == wanted and line.scored(printed.role)
-    ]
+    """Return a system's values in fairseq's logs, a value for each training."""
+    place = f"{folder}: {printed.system}, {printed.role}"
+    lines = []
+    for line in averaged_lines(folder):
+        is_system = line.system.system == printed.system
+        is_pair = line.language_pair == printed.language_pair
+        if is_system and is_pair and line.scored(printed.role):
+            lines.append(line)
     if not lines:
         raise RecordError(
-            f"{place}: no BLEU in these logs; `aiayn tables --from-logs` lists what each log is of"
+            f"{place}: no BLEU in these logs; `aiayn tables --from-logs` lists the system of each"
+            " log"
         )
     if len(lines) > 1:
         named = " and ".join("; ".join(line.configuration) or "as the row" for line in lines)
         raise RecordError(
-            f"{place}: values of several configurations, {named}; name a folder with one of them"
+            f"{place}: values of several configurations, {named}; give a folder with a single"
+            " configuration"
         )
-    by_definition = lines[0].scored(printed.role)
-    chosen = [(key[0], values) for key, values in by_definition.items() if metric in (None, key[0])]
+    scored = lines[0].scored(printed.role)
+    chosen = [key for key in scored if metric in (None, key[0])]
     if len(chosen) != 1:
-        named = " and ".join(" ".join(filter(None, key)) for key in by_definition)
+        named = " and ".join(" ".join(key).rstrip() for key in scored)
         raise RecordError(
-            f"{place}: values of unlike definitions, {named}; expected one; name it with --metric"
+            f"{place}: values of several definitions, {named}; expected a single definition; choose"
+            " it with --metric"
         )
     conditions = msgspec.structs.replace(
         printed.conditions, metric=chosen[0][0], scale=lines[0].system.scale
     )
-    return SeedQuestion(
-        values=tuple(one.value for one in chosen[0][1] if one.value is not None),
-        conditions=conditions,
-    )
+    values = [score.value for score in scored[chosen[0]] if score.value is not None]
+    return SeedQuestion(values=tuple(values), conditions=conditions)
 
 
 def explain_seeds(
     question: SeedQuestion, numbers: list[PrintedNumber], given: tuple[float, int] | None
 ) -> SeedAnswer:
-    """Judge the values on each printed number; `given` is an sd with its degrees of freedom, None
-    takes the values'.
+    """Judge the values on each printed number.
+
+    `given` is an sd with its degrees of freedom; without it the values' own sd is used.
 
     Raises:
-        UsageError: if a value is no BLEU in percent, or the sd is none.
+        UsageError: if a value is not a BLEU in percent, or the sd cannot be an sd of BLEU.
     """
     bleu = round(statistics.mean(map(checked_bleu, question.judged)), 2)
-    pooled = None
+    pooled, sd_from = None, "these values"
     if given is not None:
         sd, degrees_of_freedom = given
         if not 0 <= sd <= 100 or degrees_of_freedom < 1:
             raise UsageError(
                 f"--sd {sd} --sd-df {degrees_of_freedom}: expected 0 to 100 BLEU, and 1 or more"
             )
+        sd_from = f"given: {sd:g}, {degrees_of_freedom} degrees of freedom"
         pooled = PooledSd(
             sd=sd,
             degrees_of_freedom=degrees_of_freedom,
@@ -348,9 +348,9 @@ def explain_seeds(
         is_of_paper = number.conditions.scale == PAPER_SCALE
         public_seeds = seeds_by_public_noise(verdict) if is_of_paper else ""
         judged.append(JudgedNumber(number, verdict, verdict.is_printed_predicted, public_seeds))
-    conditions, evidence = question.conditions, None
-    is_papers = conditions.scale == PAPER_SCALE
-    if is_papers:
+    conditions, evidence, public_spread = question.conditions, None, ""
+    if conditions.scale == PAPER_SCALE:
+        public_spread = noise_sentence()
         evidence = explain(
             bleu=bleu,
             metric=conditions.metric,
@@ -358,9 +358,6 @@ def explain_seeds(
             system=numbers[0].system,
             language_pair=numbers[0].language_pair,
         )
-    sd_from = (
-        "these values" if given is None else "given: {:g}, {} degrees of freedom".format(*given)
-    )
     return SeedAnswer(
         question=question,
         rule={
@@ -371,93 +368,84 @@ def explain_seeds(
         },
         verdicts=tuple(judged),
         evidence=evidence,
-        public_spread=noise_sentence() if is_papers else "",
+        public_spread=public_spread,
         version=importlib.metadata.version("aiayn"),
     )
 
 
 def render_seeds(answer: SeedAnswer) -> str:
     """Return the whole answer as lines, each ended by LF."""
-    question, conditions, number = (
-        answer.question,
-        answer.question.conditions,
-        len(answer.question.judged),
-    )
-    metric, evidence = conditions.metric, answer.evidence
-    spread = (
-        f", sd {format_value(statistics.stdev(question.values), metric)}"
-        if len(question.values) > 1
-        else ""
-    )
-    mean = format_value(statistics.mean(question.judged), metric)
-    values = " ".join(format_value(value, metric) for value in question.values)
-    if question.given_mean is not None:
-        values = f"a mean of {mean}"
     rule = (
         "Rule: margin {margin_bleu} BLEU, two one-sided t-tests at {alpha}, at least {min_seeds}"
         " seeds, sd: {sd_from}."
-    )
-    is_judged = any(judged.verdict.mean is not None for judged in answer.verdicts)
-    meanings = [text.replace(PLUS_MINUS, "+-") for text in MEANINGS] if is_judged else []
-    sentences = [reading.sentence for reading in evidence.readings] if evidence else []
+    ).format(**answer.rule)
+    meanings: list[str] = []
+    if any(judged.verdict.mean is not None for judged in answer.verdicts):
+        meanings = [text.replace(PLUS_MINUS, "+-") for text in MEANINGS]
+    evidence: list[str] = []
+    if answer.evidence is not None:
+        sentences = [reading.sentence for reading in answer.evidence.readings]
+        evidence = [*reading_lines(answer.evidence), *paragraphs(sentences, INDENT)]
     return sections(
-        (
-            "",
-            [
-                *titled(f"{answer.verdicts[0].printed.system}: {values} {metric}"),
-                (
-                    f"mean {mean}{spread}, n {number}; {conditions.testset} of {conditions.corpus},"
-                    f" scale {conditions.scale}"
-                ),
-                *(f"signature {signature}" for signature in question.signatures),
-                *(line for text in question.left_out for line in wrapped(f"left out: {text}")),
-            ],
-        ),
-        *(("", _answers(judged)) for judged in answer.verdicts),
-        ("", [line for text in (rule.format(**answer.rule), *meanings) for line in wrapped(text)]),
-        (
-            "How the paper's number reads in this definition" if evidence else "",
-            [
-                *(reading_lines(evidence) if evidence else ()),
-                *(line for text in sentences for line in wrapped(text, INDENT)),
-            ],
-        ),
+        ("", _question_lines(answer)),
+        *(("", _answer_lines(judged)) for judged in answer.verdicts),
+        ("", paragraphs([rule, *meanings])),
+        ("The paper's number in this definition", evidence),
         ("", wrapped(answer.public_spread)),
     )
 
 
-def _answers(judged: JudgedNumber) -> list[str]:
-    """Return the printed number, its verdict with the evidence, and whether it could be one more
-    run, as lines.
+def _question_lines(answer: SeedAnswer) -> list[str]:
+    """Return the values, their mean and sd, and their conditions."""
+    question, conditions = answer.question, answer.question.conditions
+    mean = format_value(statistics.mean(question.judged), conditions.metric)
+    values = " ".join(format_value(value, conditions.metric) for value in question.values)
+    spread = ""
+    if question.given_mean is not None:
+        values = f"a mean of {mean}"
+    elif len(question.values) > 1:
+        spread = f", sd {format_value(statistics.stdev(question.values), conditions.metric)}"
+    system = answer.verdicts[0].printed.system
+    lines = titled(f"{system}: {values} {conditions.metric}")
+    lines.append(
+        f"mean {mean}{spread}, n {len(question.judged)}; {conditions.testset} of"
+        f" {conditions.corpus}, scale {conditions.scale}"
+    )
+    lines += [f"signature {signature}" for signature in question.signatures]
+    return lines + paragraphs([f"left out: {text}" for text in question.left_out])
+
+
+def _answer_lines(judged: JudgedNumber) -> list[str]:
+    """Return a printed number, its verdict with the evidence, and whether it could be a further
+    run.
     """
-    verdict, number, metric = judged.verdict, judged.printed, judged.printed.conditions.metric
+    verdict, number = judged.verdict, judged.printed
+    metric = number.conditions.metric
     edition = f", {EDITION_WORDS[number.edition]}" if number.edition else ""
-    printed = f"Printed: {number.value} {metric} ({number.source}{edition})"
+    lines = wrapped(f"Printed: {number.value} {metric} ({number.source}{edition})", "", INDENT)
     texts = [f"{verdict.outcome.value}. {verdict.reason}"]
     if verdict.difference is not None:
-        interval = (
-            f" (95 % interval {format_interval(verdict.interval)})" if verdict.interval else ""
-        )
-        words = [f"Mean minus printed: {format_difference(verdict.difference)}{interval}."]
+        text = f"Mean minus printed: {format_difference(verdict.difference)}"
+        if verdict.interval:
+            text += f" (95 % interval {format_interval(verdict.interval)})"
+        text += "."
         if verdict.p_equivalent is not None and verdict.p_outside is not None:
-            largest = verdict.largest_equivalent_difference
-            words += [
-                f"p equivalent {format_p(verdict.p_equivalent)}, p outside"
+            largest = "none"
+            if verdict.largest_equivalent_difference is not None:
+                largest = format_value(verdict.largest_equivalent_difference, metric)
+            text += (
+                f" p equivalent {format_p(verdict.p_equivalent)}, p outside"
                 f" {format_p(verdict.p_outside)}. Largest difference that these seeds could call"
-                f" equivalent: {'none' if largest is None else format_value(largest, metric)}."
-            ]
+                f" equivalent: {largest}."
+            )
         wanted = verdict.num_seeds_to_decide or judged.public_seeds_to_decide or "not known"
-        words += [f"Seeds that would decide if mean and sd stayed: {wanted}."]
-        texts += [" ".join(words)]
+        texts.append(f"{text} Seeds that would decide if mean and sd stayed: {wanted}.")
     if verdict.prediction_interval is not None and verdict.prediction_half_width is not None:
         limits = (*verdict.prediction_interval, verdict.prediction_half_width)
         low, high, half_width = (format_value(value, metric) for value in limits)
         where = "inside" if judged.is_printed_predicted else "outside"
-        texts += [
-            f"As one run: {judged.printed.value} lies {where} the 95 % prediction interval of one"
-            f" more run, {low} to {high} (+-{half_width})."
-        ]
-    return [
-        *wrapped(printed, "", INDENT),
-        *(line for text in texts for line in wrapped(text, INDENT)),
-    ]
+        texts.append(
+            f"As a single run: {number.value} is {where} the 95 % prediction interval of a further"
+            f" run, {low} to {high} (+-{half_width})."
+        )
+    return lines + paragraphs(texts, INDENT)

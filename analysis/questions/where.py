@@ -1,4 +1,4 @@
-"""Shows where a cell of a table comes from: the sources of its number in the frame of a scale.
+"""Shows where a table's cell comes from: the sources of its number in the frame of a scale.
 
 A cell of ours is `table:row:column`: `table2:base:bleu_en_de`, a row of replications.csv
 (`replications:<row>:value`), or a comparison (`variants:<system>:<column>`,
@@ -25,9 +25,7 @@ METRIC_BY_COMPARED_COLUMN = {
 
 
 class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of ours: the key and metric of its number, and the printed values by edition (none in
-    our own tables).
-    """
+    """A cell of ours: its number's key and metric, and the printed values by edition, if any."""
 
     name: str
     key: CellKey
@@ -36,8 +34,9 @@ class NamedCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CellSources(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of a scale with the sources of its number; `missing` names the trainings without a
-    value, and why.
+    """A cell of a scale with the sources of its number.
+
+    `missing` names the trainings without a value, and the reasons.
     """
 
     cell: NamedCell
@@ -48,9 +47,7 @@ class CellSources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def named_cells(frame: Frame) -> dict[str, NamedCell]:
-    """Return every cell by name, in the order of the tables; values of both editions belong to one
-    cell.
-    """
+    """Return every cell by name, in the order of the tables; both editions are in the same cell."""
     found: dict[str, NamedCell] = {}
     for cell in frame.cells:
         prefix = f"table{cell.table}" if cell.table.isdigit() else cell.table
@@ -70,7 +67,7 @@ def find_cell(name: str, cell_by_name: Mapping[str, NamedCell]) -> NamedCell:
     """Return the cell of a name.
 
     Raises:
-        UsageError: if there is none, with similar names.
+        UsageError: if the cell does not exist; the error gives similar names.
     """
     if name not in cell_by_name:
         hint = did_you_mean(name, cell_by_name, "see `aiayn where --list`", most=3)
@@ -94,17 +91,16 @@ def read_sources(frame: Frame, cell: NamedCell) -> CellSources:
             " config"
         )
     provenance = our_cell(number).provenance
-    seeds_with_value = {run.seed for run, _ in number.values}
+    missing, seeds_with_value = [], {run.seed for run, _ in number.values}
+    for run in frame.runs_by_system[cell.key.corpus, cell.key.system]:
+        if run.seed not in seeds_with_value:
+            missing.append(f"seed {run.seed}: {run.state.reason or 'no value'}")
     return CellSources(
         cell=cell,
         scale=frame.scale,
         signatures=number.signatures,
         sources=provenance.sources if provenance else (),
-        missing=[
-            f"seed {run.seed}: {run.state.reason or 'no value'}"
-            for run in frame.runs_by_system[cell.key.corpus, cell.key.system]
-            if run.seed not in seeds_with_value
-        ],
+        missing=missing,
     )
 
 
@@ -132,7 +128,7 @@ def render_sources(origin: CellSources) -> str:
 
 
 def render_list(cell_by_name: Mapping[str, NamedCell]) -> str:
-    """Return a line a cell: its name, the printed values, and the definition."""
+    """Return a line for each cell: its name, the printed values, and the definition."""
     rows = [(name, _printed(cell), cell.metric) for name, cell in cell_by_name.items()]
     return "\n".join([*table(rows), ""])
 

@@ -5,7 +5,7 @@ from aiayn.wings import Wing, WingTable
 WING = Wing(
     summary="one question about a number",
     verbs={
-        "explain": "explain what a BLEU means beside the paper's, without any run",
+        "explain": "explain what a BLEU means next to the paper's, without any run",
         "where": "show where a cell of a table comes from: runs, digests, commit, commands",
     },
     tables=(

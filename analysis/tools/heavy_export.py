@@ -1,8 +1,8 @@
 """Exports an averaged checkpoint for programs without fairseq, as safetensors and JSON.
 
-An export is a folder of its own, whole or absent: the tensors, the vocabularies as JSON lists in
-order of id, the subword models with which text is split in pieces, and `config.json`, an
-`ExportRecord` that says all that a reader of the tensors must know.
+An export is a new folder, whole or absent. It holds the tensors, the vocabularies as JSON lists in
+order of id, the subword models that split text into pieces, and `config.json`, an `ExportRecord`
+with everything that a reader of the tensors must know.
 """
 
 import json
@@ -32,19 +32,18 @@ from aiayn.train.checkpoints import tensors_sha256
 def export_model(
     finished: FinishedRun, into: Path, *, provenance: Provenance | None = None
 ) -> ExportRecord:
-    """Write a finished run's averaged checkpoint to a new folder and return the record that lies in
-    it.
+    """Write a finished run's averaged checkpoint to a new folder, and return its record.
 
-    Its provenance is that of this process, unless another is given.
+    By default the record has the provenance of this process.
 
     Raises:
         RecordError: if no training record of the run can be read.
         UsageError: if the folder exists.
-        CheckpointError: if the checkpoint is absent, torn or of another data-bin.
-        SpaceError: if the disk cannot hold it; nothing half-written is left.
+        CheckpointError: if the checkpoint is absent, torn or belongs to another data-bin.
+        SpaceError: if the disk is full; nothing half-written is left.
     """
     if into.exists():
-        raise UsageError(f"{into}: exists already; remove it, or name another folder with --output")
+        raise UsageError(f"{into}: exists already; remove it, or give another folder with --output")
     training = finished.training
     if training is None:
         run = finished.checkpoint.run
@@ -62,10 +61,9 @@ def export_model(
         )
         vocabulary_file_by_side = _write_vocabularies(task, folder)
         try:
-            safetensors.torch.save_file(
-                stored, folder / TENSORS_NAME, metadata={"format": "pt"}
-            )  # as readers ask
-        except safetensors.SafetensorError as error:  # what it says of a full disk
+            # Readers expect the format's name.
+            safetensors.torch.save_file(stored, folder / TENSORS_NAME, metadata={"format": "pt"})
+        except safetensors.SafetensorError as error:  # raised if the disk is full
             raise SpaceError(
                 f"{folder / TENSORS_NAME}: {error}; no output is half-written; make room, and"
                 " export again"
@@ -87,12 +85,19 @@ def export_model(
 def _facts(
     finished: FinishedRun, model: Any, task: Any, tensors: dict[str, torch.Tensor]
 ) -> dict[str, Any]:
-    """Return what a record says of the run, its languages, its symbols, and the way from a line of
-    text to pieces.
+    """Return the record's fields on the run, its languages, its symbols, and the steps from text to
+    pieces.
     """
     dictionary, segmented = task.target_dictionary, finished.segmented
     special = (dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.unk())
-    return {
+    steps = {"normalise": "none", "tokenise": "none", "subword_method": None}
+    if segmented is not None:
+        steps = {
+            "normalise": segmented.normalise,
+            "tokenise": segmented.tokenise,
+            "subword_method": segmented.method,
+        }
+    return steps | {
         "run": finished.checkpoint.run,
         "average": finished.checkpoint.average,
         "averaged_updates": finished.checkpoint.averaged_updates,
@@ -103,16 +108,11 @@ def _facts(
         "source_ends_with": dictionary[dictionary.eos()],
         "target_begins_with": dictionary[dictionary.eos()],
         "first_position": first_position(model),
-        "normalise": segmented.normalise if segmented else "none",
-        "tokenise": segmented.tokenise if segmented else "none",
-        "subword_method": segmented.method if segmented else None,
     }
 
 
 def first_position(model: Any) -> int | None:
-    """Return the row of a sentence's first token in the table of positions, None if the model has
-    no such table.
-    """
+    """Return the first token's row in the table of positions; None without such a table."""
     positions = getattr(model.encoder, "embed_positions", None)
     if positions is None:
         return None
@@ -121,7 +121,7 @@ def first_position(model: Any) -> int | None:
 
 
 def _write_vocabularies(task: Any, folder: Path) -> dict[str, str]:
-    """Write the symbols of each side in order of id, those of a joint dictionary once."""
+    """Write each side's symbols in order of id; a joint dictionary is written once."""
     symbols_by_side = {
         "source": task.source_dictionary.symbols,
         "target": task.target_dictionary.symbols,
@@ -138,12 +138,10 @@ def _write_vocabularies(task: Any, folder: Path) -> dict[str, str]:
 
 
 def _copy_subword_models(finished: FinishedRun, folder: Path) -> dict[str, str]:
-    """Copy what splits text in pieces; nothing for a corpus whose text comes in pieces."""
+    """Copy the subword models; a corpus whose text comes in pieces has no model."""
     path_by_language = finished.segmented.model_path_by_language if finished.segmented else {}
-    file_by_language = {
-        language: f"subword_{path.name.removeprefix('subword_')}"
-        for language, path in path_by_language.items()
-    }
-    for language, name in file_by_language.items():
-        shutil.copyfile(path_by_language[language], folder / name)
+    file_by_language = {}
+    for language, path in path_by_language.items():
+        file_by_language[language] = f"subword_{path.name.removeprefix('subword_')}"
+        shutil.copyfile(path, folder / file_by_language[language])
     return file_by_language

@@ -1,9 +1,8 @@
-"""Measures Table 1: seconds and operations of four types of layer against n, d, k and r, on the
-device at hand.
+"""Measures Table 1: seconds and operations of four types of layer against n, d, k and r.
 
-Every size is timed in turn, in several rounds, so that what slows the machine for a while slows all
-of them; the least of the rounds counts, as other work only ever adds time. Operations are counted
-by torch in the call that is timed.
+The sizes are timed in several rounds, so that a slow moment of the machine affects all sizes. The
+minimum over the rounds counts, as other work only adds time. torch counts the operations of the
+timed call.
 
 Shapes are in the names: N = n tokens, D = d, K = k, R = r.
 """
@@ -27,30 +26,25 @@ from analysis.tools.layer_cost import LAYER_TYPES, LayerSize
 from analysis.tools.records import LayerTiming, LayerType, TimedLayers
 
 NUM_ROUNDS = 7
-LEAST_SECONDS = 0.004  # of one timing: a layer that takes less is called several times
+LEAST_SECONDS = 0.004  # duration of a timing: a quicker layer is called several times
 
 
 class Sweep(NamedTuple):
-    """The sizes of one type of layer: from `base` one variable at a time takes other values,
-    geometrically spaced.
-    """
+    """The sizes of a type of layer: one variable at a time differs from `base`."""
 
     base: LayerSize
     values_by_variable: dict[str, tuple[int, ...]]
 
     def sizes(self) -> list[LayerSize]:
-        """Return every size once."""
-        return list(
-            dict.fromkeys(
-                self.base._replace(**{name: value})
-                for name, values in self.values_by_variable.items()
-                for value in values
-            )
-        )
+        """Return the sizes, each once."""
+        sizes: dict[LayerSize, None] = {}
+        for name, values in self.values_by_variable.items():
+            for value in values:
+                sizes[self.base._replace(**{name: value})] = None
+        return list(sizes)
 
 
-# Large enough that products of matrices, not calls, take the time; on a CPU small enough for ten
-# seconds in all.
+# Large enough that matrix products, not calls, take the time; small enough for ten seconds in all.
 CPU_SWEEPS: dict[LayerType, Sweep] = {
     "self_attention": Sweep(
         LayerSize(n=512, d=512), {"n": (256, 362, 512, 724, 1024), "d": (256, 362, 512, 724, 1024)}
@@ -71,7 +65,7 @@ CPU_SWEEPS: dict[LayerType, Sweep] = {
         },
     ),
 }
-# No GPU was at hand to choose these on: large enough by arithmetic, and not tried.
+# Large enough by arithmetic; no GPU was available to try them.
 CUDA_SWEEPS: dict[LayerType, Sweep] = {
     "self_attention": Sweep(
         LayerSize(n=4096, d=2048),
@@ -108,21 +102,20 @@ def self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor) -> Tensor:
 
 
 def restricted_self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor, *, r: int) -> Tensor:
-    """Return what each token reads from the r tokens around it, (N, D); beyond the ends there are
-    keys of zeros.
-    """
-    windows = [
-        functional.pad(one_ND, (0, 0, r // 2, (r - 1) // 2)).unfold(0, r, 1)
-        for one_ND in (k_ND, v_ND)
-    ]
-    k_NDR, v_NDR = windows
+    """Return equation (1) over the r tokens around each token, (N, D); zeros beyond the ends."""
+
+    def windows(x_ND: Tensor) -> Tensor:
+        return functional.pad(x_ND, (0, 0, r // 2, (r - 1) // 2)).unfold(0, r, 1)
+
+    k_NDR, v_NDR = windows(k_ND), windows(v_ND)
     weights_N1R = (torch.bmm(q_ND[:, None], k_NDR) * q_ND.shape[1] ** -0.5).softmax(dim=-1)
     return torch.bmm(weights_N1R, v_NDR.mT)[:, 0]
 
 
 def recurrent(x_ND: Tensor, input_DD: Tensor, state_DD: Tensor) -> Tensor:
-    """Return the states h_t = tanh(x_t W + h_(t-1) U) of a simple recurrence, (N, D); the inputs in
-    one product.
+    """Return the states h_t = tanh(x_t W + h_(t-1) U) of a simple recurrence, (N, D).
+
+    The products with W are computed together.
     """
     from_input_ND = x_ND @ input_DD
     state_1D = torch.zeros_like(x_ND[:1])
@@ -159,7 +152,7 @@ def make_call(layer: LayerType, size: LayerSize, device: str) -> Callable[[], Te
 
 
 def counted_flops(call: Callable[[], Tensor]) -> int:
-    """Return the operations that torch's own counter finds in a call."""
+    """Return the number of operations of a call by torch's own counter."""
     with FlopCounterMode(display=False) as counter:
         call()
     return int(counter.get_total_flops())
@@ -173,23 +166,26 @@ def time_layers(
     num_rounds: int = NUM_ROUNDS,
     stopwatch: Callable[[Callable[[], object], int], float] | None = None,
 ) -> TimedLayers:
-    """Time every layer at every size on a device, in fp32, one thread of a CPU.
+    """Time every layer at every size on a device, in fp32, on a CPU with a single thread.
 
-    `stopwatch(call, times)` returns the seconds of so many calls; by default those that the device
-    was busy with them.
+    `stopwatch(call, times)` returns the seconds of `times` calls; by default the seconds that the
+    device was busy.
 
     Raises:
-        LaunchError: if the device is cuda and there is none.
+        LaunchError: if the device is cuda, and no GPU is found.
     """
     device = resolve_device(device)
-    take = stopwatch or (_cuda_seconds if device == "cuda" else _cpu_seconds)
+    name, clock = cpu_name(), "CPU seconds of the process"
+    take = stopwatch or _cpu_seconds
+    if device == "cuda":
+        name, clock = torch.cuda.get_device_name(), "CUDA events"
+        take = stopwatch or _cuda_seconds
     with _one_thread(), _full_fp32():
-        asked = [
-            (layer, size)
-            for layer in LAYER_TYPES
-            for size in (sweeps or SWEEPS_BY_DEVICE[device])[layer].sizes()
-        ]
-        calls = [make_call(layer, size, device) for layer, size in asked]
+        layers = []
+        for layer in LAYER_TYPES:
+            for size in (sweeps or SWEEPS_BY_DEVICE[device])[layer].sizes():
+                layers.append((layer, size))
+        calls = [make_call(layer, size, device) for layer, size in layers]
         flops = [counted_flops(call) for call in calls]  # also warms up
         times = [max(1, round(LEAST_SECONDS / max(take(call, 1), 1e-6))) for call in calls]
         seconds: list[list[float]] = [[] for _ in calls]
@@ -198,29 +194,30 @@ def time_layers(
             rng.shuffle(order)
             for index in order:
                 seconds[index].append(take(calls[index], times[index]) / times[index])
+    timings = []
+    for (layer, size), count, taken in zip(layers, flops, seconds, strict=True):
+        timing = LayerTiming(
+            layer=layer,
+            **size._asdict(),
+            flops=count,
+            seconds=min(taken),
+            median_seconds=median(taken),
+        )
+        timings.append(timing)
     return TimedLayers(
         device=device,
-        device_name=torch.cuda.get_device_name() if device == "cuda" else cpu_name(),
+        device_name=name,
         dtype="float32",
         num_threads=1,
-        clock="CUDA events" if device == "cuda" else "CPU seconds of the process",
+        clock=clock,
         num_rounds=num_rounds,
         torch_version=str(torch.__version__),
-        timings=[
-            LayerTiming(
-                layer=layer,
-                **size._asdict(),
-                flops=count,
-                seconds=min(taken),
-                median_seconds=median(taken),
-            )
-            for (layer, size), count, taken in zip(asked, flops, seconds, strict=True)
-        ],
+        timings=timings,
     )
 
 
 def _cpu_seconds(call: Callable[[], object], times: int) -> float:
-    """Return the CPU seconds of this process, in which other processes have no part."""
+    """Return the CPU seconds of this process, which do not count other processes."""
     begin = time.process_time()
     for _ in range(times):
         call()
@@ -239,7 +236,7 @@ def _cuda_seconds(call: Callable[[], object], times: int) -> float:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Compute in one thread of the CPU, so that CPU seconds are those of the work."""
+    """Compute in a single thread, so that CPU seconds do not count waiting threads."""
     num_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,8 +1,7 @@
-"""Computes what a layer of Table 1 takes beside operations (section 4): operations in sequence, the
-longest path.
+"""Computes Table 1's sequential operations and maximum path length of a layer (section 4).
 
-Pure: nothing is measured here. A layer maps a sequence of n vectors of width d to another one of
-that shape.
+Nothing is measured here. A layer maps a sequence of n vectors of width d to a sequence of the same
+shape.
 """
 
 from typing import NamedTuple, get_args
@@ -19,8 +18,9 @@ VARIABLES_BY_TYPE: dict[LayerType, tuple[str, ...]] = {
 
 
 class LayerSize(NamedTuple):
-    """Table 1's n, d, k and r: tokens, width, width of a kernel, tokens of a neighbourhood (1:
-    unread).
+    """Table 1's n, d, k and r: tokens, width, width of a kernel, tokens of a neighbourhood.
+
+    A size that a layer does not have is 1.
     """
 
     n: int
@@ -30,23 +30,23 @@ class LayerSize(NamedTuple):
 
 
 def sequential_operations(layer: LayerType, size: LayerSize) -> int:
-    """Return how many steps of a layer must wait for one another: each state of a recurrence for
-    the one before.
+    """Return the number of steps of a layer that must wait for each other.
+
+    In a recurrence each state waits for the previous state.
     """
     return size.n if layer == "recurrent" else 1
 
 
 def maximum_path_length(layer: LayerType, size: LayerSize) -> int:
-    """Return through how many layers, or steps of a recurrence, a signal goes from the first token
-    to the last.
+    """Return the number of layers, or steps of a recurrence, from the first token to the last.
 
-    A kernel reaches from a token to the k - 1 before it, and each layer is dilated k times as much
-    as the one below (the paper's O(log_k(n))); a neighbourhood is centred and reaches r / 2 tokens,
-    rounded down (O(n / r)).
+    A kernel reaches from a token to the k - 1 tokens before it, and each layer is dilated k times
+    as much as the layer below (the paper's O(log_k(n))). A neighbourhood is centred and reaches
+    r / 2 tokens, rounded down (O(n / r)).
 
     Raises:
         ValueError: if a layer reaches no other token, so that no number of layers connects the two
-        ends.
+            ends.
     """
     distance = size.n - 1
     if layer == "self_attention" or distance == 0:

@@ -1,10 +1,9 @@
-"""Packs a scale's finished runs into a small folder: records, logs, translations, their tables and
-figures.
+"""Packs a scale's finished runs into a small folder: records, logs, translations, tables, figures.
 
-The folder is laid out as `results/<scale>/` is, with `runs/<run>/` for logs and attempts, texts
-packed by xz. The same runs give the same bytes: no time of packing, and neither hosts nor the
-folders of this machine, are written. Runs of the pack before that are no longer here stay in it: a
-table may be trained on several machines.
+The folder is laid out like `results/<scale>/`, with `runs/<run>/` for logs and attempts; texts are
+packed by xz. The same runs give the same bytes: the time of packing, hosts and this machine's
+folders are not written. Runs of an earlier pack that are missing here stay in the pack, as a table
+may be trained on several machines.
 """
 
 import re
@@ -64,17 +63,17 @@ from paper_tables.scale_results import (
     text_fault,
 )
 
-NOTICE_NAME = "NOTICE"  # beside a shipped model: where its text is from, and its terms
+NOTICE_NAME = "NOTICE"  # shipped with a model: the origin of its text, and the terms
 NO_MODELS: Mapping[str, Callable[[Path], object]] = MappingProxyType({})
-FIGURES = ("forest_bleu", "forest_bits", "bleu_cost")  # of those of a page: what came out
+FIGURES = ("forest_bleu", "forest_bits", "bleu_cost")  # the figures that show results
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):
-    """The packed folder; `num_asked` trainings were requested, `missing` gives the states of those
-    not packed.
+    """The packed folder.
 
-    `num_kept` of the `num_runs` were in the pack before, and are not in the results; `left_out`
-    names the trainings of the pack before that are not in this one, and why.
+    `num_asked` trainings were requested; `missing` has the states of the trainings that were not
+    packed. `num_kept` of the `num_runs` come from the earlier pack, as the results lack them.
+    `left_out` names the trainings of the earlier pack that the new pack lacks, and the reasons.
     """
 
     folder: Path
@@ -98,20 +97,20 @@ def pack_scale(
 ) -> Packed:
     """Pack the finished runs of a scale into `<output_folder>/<scale>/`.
 
-    Of a pack that is there, what the results lack is kept: runs that are of the config's spec and
-    of the same data. `export_by_run` has what writes a run's model, as safetensors, to a new
-    folder. Models of the pack that is there are kept with their runs.
+    Runs of an earlier pack that the results lack are kept, with their models, if they have the
+    config's spec and the same data. `export_by_run` has functions that write a run's model, as
+    safetensors, to a new folder.
 
     Raises:
-        RecordError: if nothing is finished, a log or attempts are missing, scores are not of the
-            translations beside them, a model is of no packed run or its corpus has no NOTICE, or
-            the folder would be larger than `max_bytes`; then nothing is changed.
-        StateError: if there is a folder of that name that is not such a pack.
+        RecordError: if nothing is finished, if a log or attempts are missing, if scores belong to
+            other translations, if a model belongs to no packed run or its corpus has no NOTICE, or
+            if the folder would be larger than `max_bytes`. Nothing is changed then.
+        StateError: if a folder of that name exists and is not a pack.
     """
     target = output_folder / scale.scale
     if target.exists() and not (target / REQUEST_NAME).exists():
         raise StateError(
-            f"{target}: exists and has no {REQUEST_NAME}, so it is not a pack; name another"
+            f"{target}: exists and has no {REQUEST_NAME}, so it is not a pack; give another"
             " --output"
         )
     results = gather_results(scale, results_folder, so_far=True, config_folder=config_folder)
@@ -147,35 +146,40 @@ def pack_scale(
 
 
 def _kept(results: ScaleResults, earlier_folder: Path) -> dict[TrainingKey, TrainRecord]:
-    """Return the trainings of an earlier pack that the results lack, if they are of the same spec
-    and data.
+    """Return an earlier pack's trainings that the results lack, if they have the same spec and
+    data.
     """
     scale = results.experiment.scale.scale
-    lacking = [key for key in results.state_by_key if key not in results.train_by_key]
-    found = read_trainings(
-        lacking, earlier_folder, scale, runs_folder=earlier_folder / scale / RUNS_NAME, so_far=True
+    runs_folder = earlier_folder / scale / RUNS_NAME
+    earlier = read_trainings(
+        _missing(results), earlier_folder, scale, runs_folder=runs_folder, so_far=True
     )
-    return {
-        key: train
-        for key, train in found.items()
-        if is_trained_as(train, results.experiment.system_by_name[train.system].training)
-        and _has_same_data(results, earlier_folder, train.corpus)
-    }
+    kept = {}
+    for key, train in earlier.items():
+        spec = results.experiment.system_by_name[train.system].training
+        if is_trained_as(train, spec) and _has_same_data(results, earlier_folder, train.corpus):
+            kept[key] = train
+    return kept
+
+
+def _missing(results: ScaleResults) -> list[TrainingKey]:
+    """Return the requested trainings that are not finished."""
+    return [key for key in results.state_by_key if key not in results.train_by_key]
 
 
 def _has_same_data(results: ScaleResults, earlier_folder: Path, corpus: str) -> bool:
-    """Return whether an earlier pack is of the data-bin that the results have, or of the only
-    one.
+    """Return whether an earlier pack used the results' data-bin; true if the results have no
+    data-bin.
     """
     path = corpus_record(earlier_folder, results.experiment.scale.scale, "binarize", corpus)
+    if not path.exists():
+        return False
     binarized = results.binarized_by_corpus.get(corpus)
-    return path.exists() and (
-        binarized is None or read_record(path, BinarizedCorpus).digest == binarized.digest
-    )
+    return binarized is None or read_record(path, BinarizedCorpus).digest == binarized.digest
 
 
 def _add_figures(folder: Path, again_folder: Path, config_folder: Path) -> None:
-    """Add the figures, as SVG and numbers, that the packed files give by themselves."""
+    """Add the figures, as SVG and numbers, drawn from the packed files only."""
     make_tables_from_logs([folder], again_folder, config_folder)
     (folder / FIGURES_FOLDER).mkdir()
     for name in FIGURES:
@@ -187,28 +191,31 @@ def _add_figures(folder: Path, again_folder: Path, config_folder: Path) -> None:
 def _summary(
     results: ScaleResults, folder: Path, target: Path, num_kept: int, num_translations: int
 ) -> Packed:
-    missing = [key for key in results.state_by_key if key not in results.train_by_key]
+    missing = [f"{_name(key)}: {results.state_by_key[key].status}" for key in _missing(results)]
     return Packed(
         folder=target,
         num_runs=len(results.train_by_key),
         num_kept=num_kept,
         num_asked=len(results.state_by_key),
         num_translations=num_translations,
-        num_bytes=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
-        missing=tuple(f"{_name(key)}: {results.state_by_key[key].status}" for key in missing),
+        num_bytes=sum(path.stat().st_size for path in _files(folder)),
+        missing=tuple(missing),
         left_out=tuple(_left_out(results, folder, target)),
     )
 
 
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
 def _left_out(results: ScaleResults, folder: Path, earlier: Path) -> Iterator[str]:
-    """Yield the trainings of an earlier pack that the new one lacks, and why."""
+    """Yield the trainings of an earlier pack that the new pack lacks, and the reasons."""
     for path in sorted(earlier.glob("train/*/*/seed*.json")):
         if not (folder / path.relative_to(earlier)).exists():
             key = (path.parts[-3], path.parts[-2], int(path.stem.removeprefix("seed")))
             is_asked = key in results.state_by_key
-            yield (
-                f"{_name(key)}: {'of another spec or other data' if is_asked else 'not asked for'}"
-            )
+            reason = "another spec or other data" if is_asked else "not asked for"
+            yield f"{_name(key)}: {reason}"
 
 
 def _name(key: TrainingKey) -> str:
@@ -219,23 +226,20 @@ def _name(key: TrainingKey) -> str:
 def _check_size(packed: Packed, folder: Path, max_bytes: int) -> None:
     if packed.num_bytes <= max_bytes:
         return
-    largest = sorted(
-        (path for path in folder.rglob("*") if path.is_file()),
-        key=lambda path: -path.stat().st_size,
-    )[:3]
-    named = ", ".join(
-        f"{path.relative_to(folder)} {path.stat().st_size / 1e6:.2f} MB" for path in largest
-    )
+    largest = sorted(_files(folder), key=lambda path: -path.stat().st_size)[:3]
+    sizes = [f"{path.relative_to(folder)} {path.stat().st_size / 1e6:.2f} MB" for path in largest]
     raise RecordError(
         f"{packed.folder}: {packed.num_bytes / 1e6:.2f} MB, expected {max_bytes / 1e6:.2f} MB at"
-        f" most; the largest: {named}; ask for fewer runs, or raise --max-mb. Nothing was changed"
+        f" most; the largest: {', '.join(sizes)}; ask for fewer runs, or raise --max-mb. Nothing"
+        " was changed"
     )
 
 
 @dataclass
 class _Packer:
-    """Writes the files behind the results of a scale below `<folder>/<scale>/`, `kept` runs from
-    the earlier pack.
+    """Writes the files behind a scale's results to `<folder>/<scale>/`.
+
+    Runs in `kept` are taken from the earlier pack.
     """
 
     results: ScaleResults
@@ -246,7 +250,7 @@ class _Packer:
     num_translations: int = 0
 
     def __post_init__(self) -> None:
-        """Note the scale, and what of this machine is left out of texts."""
+        """Set the scale's name and runs, and the names of this machine that texts must not keep."""
         self.scale = self.results.experiment.scale.scale
         self.runs_folder = Path(self.results.experiment.scale.runs_folder)
         self._replacements = _replacements([self.results_folder, self.runs_folder])
@@ -258,7 +262,7 @@ class _Packer:
         path.parent.mkdir(parents=True)
         path.write_bytes(msgspec.json.format(msgspec.json.encode(request), indent=1) + b"\n")
         for corpus in self.results.experiment.corpora:
-            # Of the same data the records that the earlier pack's runs were made from.
+            # With the same data, the records that the earlier pack's runs were made from stay.
             is_kept = _has_same_data(self.results, self.earlier_folder, corpus)
             folders = (
                 (self.earlier_folder, self.results_folder) if is_kept else (self.results_folder,)
@@ -272,12 +276,10 @@ class _Packer:
             )
         for stage in present_stages():
             self._copy(scale_record(Path(), self.scale, stage.verb), load(stage.record), *folders)
+        earlier_runs_folder = self.earlier_folder / self.scale / RUNS_NAME
         for key, train in self.results.train_by_key.items():
             is_kept = key in self.kept
-            self._pack_run(
-                self.earlier_folder / self.scale / RUNS_NAME if is_kept else self.runs_folder,
-                train.run,
-            )
+            self._pack_run(earlier_runs_folder if is_kept else self.runs_folder, train.run)
             self._copy(train_record(Path(), self.scale, *key), TrainRecord, self._folder_of(key))
         for evaluation in self.results.experiment.evaluations:
             if training_key(evaluation) in self.results.train_by_key:
@@ -286,13 +288,13 @@ class _Packer:
     def pack_models(
         self, export_by_run: Mapping[str, Callable[[Path], object]], notices_folder: Path
     ) -> None:
-        """Write the models that are asked for, each with its corpus's NOTICE; copy those of the
-        earlier pack's runs.
+        """Write the requested models, each with its corpus's NOTICE; copy the earlier pack's
+        models.
         """
         corpus_by_run = {train.run: train.corpus for train in self.results.train_by_key.values()}
         for run in sorted(set(export_by_run) - set(corpus_by_run)):
             raise RecordError(
-                f"{run}: no run of this pack, so its model is not packed; name one that the config"
+                f"{run}: not in this pack, so its model is not packed; give a run that the config"
                 " asks for"
             )
         for run, corpus in sorted(corpus_by_run.items()):
@@ -302,8 +304,8 @@ class _Packer:
                 notice_path = notices_folder / f"{corpus}.{NOTICE_NAME}"
                 if not notice_path.exists():
                     raise RecordError(
-                        f"{notice_path}: no such file; write where the text is from and its terms,"
-                        " then pack"
+                        f"{notice_path}: no such file; write the origin of the text and its terms"
+                        " there, then pack"
                     )
                 export_by_run[run](self.folder / inside)
                 self._copy(inside / EXPORT_RECORD_NAME, ExportRecord, self.folder)
@@ -312,17 +314,19 @@ class _Packer:
                 shutil.copytree(earlier, self.folder / inside)
 
     def _folder_of(self, key: TrainingKey) -> Path:
-        """Return where the records of a training lie."""
+        """Return the folder of a training's records."""
         return self.earlier_folder if key in self.kept else self.results_folder
 
     def _copy(self, inside: Path, record_type: type[Record], *folders: Path, run: str = "") -> bool:
-        """Copy a record, of the first folder that has it, without this machine's names.
+        """Copy a record from the first folder that has it, without this machine's names.
 
-        Return whether it was there, and is of the run if one is given.
+        Return whether it was found and, if `run` is given, belongs to that run.
         """
-        path = next((folder / inside for folder in folders if (folder / inside).exists()), None)
-        record = None if path is None else read_record(path, record_type)
-        if path is None or (run and getattr(record, "run", "") != run):
+        paths = [folder / inside for folder in folders if (folder / inside).exists()]
+        if not paths:
+            return False
+        path = paths[0]
+        if run not in ("", getattr(read_record(path, record_type), "run", "")):
             return False
         values = msgspec.json.decode(
             self._neutral(path.read_text(encoding="utf-8")), type=dict[str, Any]
@@ -338,11 +342,11 @@ class _Packer:
         log_path = find_packed(source / LOG_NAME)
         if log_path is None or not (source / ATTEMPTS_NAME).exists():
             missing = source / (LOG_NAME if log_path is None else ATTEMPTS_NAME)
-            next_step = (
-                "set `runs_folder` to the folder above the run's (--config runs_folder=...)"
-                if runs_folder == self.runs_folder
-                else "restore it in the earlier pack, or delete the run's record there"
-            )
+            next_step = "restore it in the earlier pack, or delete the run's record there"
+            if runs_folder == self.runs_folder:
+                next_step = (
+                    "set `runs_folder` to the folder above the run's (--config runs_folder=...)"
+                )
             raise RecordError(
                 f"{missing}: no such file; {run} is not packed without it; {next_step}"
             )
@@ -351,13 +355,10 @@ class _Packer:
             RunFolder(target).append_event(self._neutral_event(event))
         text = self._neutral(_read_unpacked(log_path).decode("utf-8", errors="surrogateescape"))
         elsewhere = set(re.findall(rf"(/[^\s'\",=]+)/[^/\s'\"]+/{re.escape(run)}/", text))
-        if (
-            elsewhere
-        ):  # it was trained in another folder than it lies in; later records may name that, too
-            self._replacements += [
-                one for folder in sorted(elsewhere) for one in _replacements_of(folder, ".")
-            ]
-            text = self._neutral(text)
+        # A run that was moved names its former folder; later records may name it, too.
+        for folder in sorted(elsewhere):
+            self._replacements += _replacements_of(folder, ".")
+        text = self._neutral(text)
         (target / f"{LOG_NAME}.xz").write_bytes(
             packed_bytes(text.encode("utf-8", errors="surrogateescape"))
         )
@@ -365,12 +366,8 @@ class _Packer:
     def _pack_evaluation(self, evaluation: Evaluation) -> None:
         key = training_key(evaluation)
         folder, run = self._folder_of(key), self.results.train_by_key[key].run
-        self._copy(
-            average_record(Path(), self.scale, *key, evaluation.average),
-            CheckpointRecord,
-            folder,
-            run=run,
-        )
+        average = average_record(Path(), self.scale, *key, evaluation.average)
+        self._copy(average, CheckpointRecord, folder, run=run)
         decoded, scored, perplexity = (
             evaluation_record(Path(), self.scale, verb, evaluation)
             for verb in ("decode", "score", "perplexity")
@@ -389,13 +386,13 @@ class _Packer:
             self.num_translations += 1
 
     def _neutral(self, text: str) -> str:
-        """Return text, of a record or a log, without the folders of this machine."""
+        """Return a record's or a log's text without this machine's folders."""
         for pattern, replacement in self._replacements:
             text = pattern.sub(replacement, text)
         return text
 
     def _neutral_event(self, event: Event) -> Event:
-        """Return an event without host, and without the last lines of a log that is packed
+        """Return an event without its host, and without the last lines of the log, which is packed
         whole.
         """
         if isinstance(event, Started):
@@ -420,23 +417,17 @@ def _read_unpacked(path: Path) -> bytes:
 
 
 def _replacements(folders: Iterable[Path]) -> list[tuple[re.Pattern[str], str]]:
-    """Return replacements of this machine's mirror and folders: nothing for the mirror, working
-    folder and checkout.
+    """Return the replacements of this machine's mirror and folders.
+
+    The mirror, the working folder and the checkout are removed; `folders` and the home folder keep
+    a short name. Longer paths come first, as a shorter path may be their beginning.
     """
-    name_by_folder = {
-        str(folder.absolute()): folder.name for folder in folders if folder.is_absolute()
-    }
+    name_by_folder = {str(folder): folder.name for folder in folders if folder.is_absolute()}
     name_by_folder |= {str(Path.home()): "~", str(CHECKOUT): ".", str(Path.cwd()): "."}
-    folders_by_length = sorted(name_by_folder, key=len, reverse=True)
-    mirror = (re.compile(r"(?<=--mirror=)[^\s'\"]+"), "")
-    return [
-        mirror,
-        *(
-            one
-            for folder in folders_by_length
-            for one in _replacements_of(folder, name_by_folder[folder])
-        ),
-    ]
+    replacements = [(re.compile(r"(?<=--mirror=)[^\s'\"]+"), "")]
+    for folder in sorted(name_by_folder, key=len, reverse=True):
+        replacements += _replacements_of(folder, name_by_folder[folder])
+    return replacements
 
 
 def _replacements_of(folder: str, name: str) -> list[tuple[re.Pattern[str], str]]:

@@ -1,7 +1,7 @@
-"""Makes the README of a folder of measured runs: what was run, when, on what, at which commit, and
-what came of it.
+"""Makes the README of a folder of measured runs: the runs with date, hardware and commit, and their
+tables.
 
-It follows from records alone, not from the time or the checkout that renders it.
+The README follows from the records only, not from the time or the checkout of its rendering.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,49 +19,76 @@ from paper_tables.scale_results import REQUEST_NAME, RecordedResults
 
 README_NAME = "README.md"
 SHOWN_TABLES = ("table2", "table3", "conclusions", "replications")  # in full; the others are named
-HOURS = 3600.0
+SECONDS_OF_HOUR = 3600.0
+RUN_COLUMNS = (
+    "corpus",
+    "system",
+    "seed",
+    "updates",
+    "hours",
+    "attempts",
+    "ended",
+    "hardware",
+    "commit",
+)
+FILES = f"""## Files
+
+Laid out like `results/<scale>/`; texts are packed by xz, and neither hosts nor their paths are named.
+
+- `{REQUEST_NAME}`: the config: which systems and seeds were requested.
+- `runs/<run>/`: the training's own log, as fairseq printed it, and its attempts.
+- `train/<corpus>/<system>/seed<k>.json`: the record of the training.
+- `decode/`, `score/`, `perplexity/`, each `<corpus>/<system>/seed<k>/<average>/<testset>.json`: the record, and for decode the translations in the same folder. Scores are used if the translations have the digest that they name.
+- `average/<corpus>/<system>/seed<k>/<average>.json`: which updates were averaged, and the tensors' digest.
+- `fetch/`, `clean/`, `segment/`, `binarize/`, each `<corpus>/{RECORD_NAME}`: digests of the text, what was dropped and why, subwords, vocabulary sizes.
+- `scores.tsv`, `summary.tsv`, `verdicts.tsv`, `tables/`: the results that follow from these files.
+"""  # noqa: E501
 
 
 def write_tables_of_pack(recorded: RecordedResults, folder: Path) -> None:
-    """Write what follows from a pack's files: frames, tables, and the README of them."""
+    """Write the frames, the tables and the README that follow from a pack's files."""
     tables = make_recorded_tables(recorded, make_frame(recorded.results), folder)
     write_text(render_readme(recorded, tables), folder / README_NAME)
 
 
 def render_readme(recorded: RecordedResults, tables: Sequence[Table]) -> str:
-    """Return the README of one scale; `tables` lie beside it in tables/."""
+    """Return the README of a scale; `tables` are in tables/ in the same folder."""
     scale = recorded.results.experiment.scale.scale
-    shown = [
-        render_markdown(table) for name in SHOWN_TABLES for table in tables if table.name == name
-    ]
+    shown = [table for table in tables if table.name in SHOWN_TABLES]
+    shown.sort(key=lambda table: SHOWN_TABLES.index(table.name))
     parts = [
         _head(scale, num_runs=len(recorded.results.train_by_key)),
         _runs(recorded),
-        _not_there(recorded),
-        *shown,
+        _missing(recorded),
+        *map(render_markdown, shown),
         _further(tables),
         _testsets(recorded),
-        _files(),
+        FILES,
     ]
-    return "\n".join(part for part in parts if part)
+    return "\n".join(filter(None, parts))
 
 
 def _head(scale: str, num_runs: int) -> str:
-    smaller = (
-        "Another corpus and smaller systems than the paper's: no number here reproduces one of the"
-        f" paper's; the mark {MARK_BY_SCALE[scale]} says so."
-    )
+    trainings = f"{num_runs} finished {'training' if num_runs == 1 else 'trainings'}"
     lines = [
         f"# Measured: scale {scale}",
         "",
         (
-            f"{num_runs} finished training{'' if num_runs == 1 else 's'}: logs, translations,"
-            " records, and the tables that follow from them. Generated from these files; no cell"
-            " is typed by hand."
+            f"{trainings}: logs, translations, records, and the tables that follow from them."
+            " Generated from these files; no cell is typed by hand."
         ),
-        *([] if scale == PAPER_SCALE else ["", smaller]),
+    ]
+    if scale != PAPER_SCALE:
+        lines += [
+            "",
+            (
+                "Another corpus and smaller systems than the paper's: no number here reproduces a"
+                f" number of the paper; the mark {MARK_BY_SCALE[scale]} says so."
+            ),
+        ]
+    lines += [
         "",
-        "Rendered again from the files of this folder, with the core dependencies alone:",
+        "The core dependencies are enough to make the tables again from this folder:",
         "",
         "```",
         f"aiayn tables --from-logs paper_tables/measured/{scale} --output again",
@@ -77,39 +104,24 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def _runs(recorded: RecordedResults) -> str:
-    trains = [train for _, train in sorted(recorded.results.train_by_key.items())]
-    rows = [
-        (
+    rows, hours = [], 0.0
+    for _, train in sorted(recorded.results.train_by_key.items()):
+        hours += train.wall_seconds / SECONDS_OF_HOUR
+        row = (
             train.corpus,
             train.system,
             str(train.seed),
             f"{train.updates:,}",
-            f"{train.wall_seconds / HOURS:.2f}",
+            f"{train.wall_seconds / SECONDS_OF_HOUR:.2f}",
             str(train.num_attempts),
             train.provenance.created[:10],
             _hardware(train),
             f"`{commit_words(train.provenance)}`",
         )
-        for train in trains
-    ]
-    header = (
-        "corpus",
-        "system",
-        "seed",
-        "updates",
-        "hours",
-        "attempts",
-        "ended",
-        "hardware",
-        "commit",
-    )
-    hours = sum(train.wall_seconds for train in trains) / HOURS
-    return (
-        "\n".join(
-            ["## Runs", "", *_table(header, rows), "", f"{hours:.2f} hours of training in all."]
-        )
-        + "\n"
-    )
+        rows.append(row)
+    lines = ["## Runs", "", *_table(RUN_COLUMNS, rows), ""]
+    lines.append(f"{hours:.2f} hours of training in all.")
+    return "\n".join(lines) + "\n"
 
 
 def _hardware(train: TrainRecord) -> str:
@@ -120,8 +132,8 @@ def _hardware(train: TrainRecord) -> str:
     return f"{hardware.cpu or 'CPU'}, {threads} thread{'s' if threads > 1 else ''}"
 
 
-def _not_there(recorded: RecordedResults) -> str:
-    """Return what was requested and is missing, by system."""
+def _missing(recorded: RecordedResults) -> str:
+    """Return the requested trainings that are missing, by system."""
     seeds_by_system: dict[tuple[str, str], list[int]] = {}
     for corpus, system, seed in recorded.results.state_by_key:
         if (corpus, system, seed) not in recorded.results.train_by_key:
@@ -132,7 +144,7 @@ def _not_there(recorded: RecordedResults) -> str:
         f"- {corpus} {system}, seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
         for (corpus, system), seeds in seeds_by_system.items()
     ]
-    return "\n".join(["Asked for and not there:", "", *items]) + "\n"
+    return "\n".join(["Requested and missing:", "", *items]) + "\n"
 
 
 def _further(tables: Sequence[Table]) -> str:
@@ -144,29 +156,21 @@ def _further(tables: Sequence[Table]) -> str:
 
 
 def _testsets(recorded: RecordedResults) -> str:
-    """Return the test sets: lines, the digest of the references as scored, and where they are
-    public.
-    """
+    """Return the test sets: number of lines, digest of the scored references, public location."""
     experiment = recorded.results.experiment
-    evaluated = {(e.corpus, e.testset) for e in experiment.evaluations}
+    evaluated = {(evaluation.corpus, evaluation.testset) for evaluation in experiment.evaluations}
     rows = []
     for name, corpus in experiment.corpora.items():
-        paths = [
-            corpus_record(folder, experiment.scale.scale, "fetch", name)
-            for folder in dict.fromkeys(recorded.folder_by_key.values())
-        ]
-        path = next((path for path in paths if path.exists()), None)
-        raw = None if path is None else read_record(path, RawCorpus)
+        raw = None
+        for folder in dict.fromkeys(recorded.folder_by_key.values()):
+            path = corpus_record(folder, experiment.scale.scale, "fetch", name)
+            if raw is None and path.exists():
+                raw = read_record(path, RawCorpus)
         for testset in corpus.testsets:
             if (name, testset) in evaluated:
-                rows.append(
-                    (
-                        name,
-                        testset,
-                        *_references(raw, corpus, testset),
-                        _public_place(corpus, testset),
-                    )
-                )
+                num_lines, digest = _references(raw, corpus, testset)
+                location = _public_location(corpus, testset)
+                rows.append((name, testset, num_lines, digest, location))
     if not rows:
         return ""
     header = ("corpus", "test set", "lines", "sha256 of the references", "where they are public")
@@ -181,40 +185,9 @@ def _references(raw: RawCorpus | None, corpus: CorpusSpec, testset: str) -> tupl
     return f"{pair.num_lines:,}", f"`{pair.sha256_by_language[corpus.target_language]}`"
 
 
-def _public_place(corpus: CorpusSpec, testset: str) -> str:
-    """Return where a test set's references are public, or how they are made."""
+def _public_location(corpus: CorpusSpec, testset: str) -> str:
+    """Return the public location of a test set's references, or how they are made."""
     source = corpus.source
     if isinstance(source, ParallelSource) and testset in source.file_by_split:
         return f"{source.public_url}/{source.file_by_split[testset][corpus.target_language].path}"
     return f"`aiayn fetch --corpus {corpus.name}` makes or fetches them"
-
-
-def _files() -> str:
-    lines = [
-        "## Files",
-        "",
-        (
-            "Laid out as `results/<scale>/` is, texts packed by xz; neither hosts nor their paths"
-            " are named."
-        ),
-        "",
-        f"- `{REQUEST_NAME}`: the config: which systems and seeds were asked for.",
-        "- `runs/<run>/`: the training's own log, as fairseq printed it, and its attempts.",
-        "- `train/<corpus>/<system>/seed<k>.json`: the record of the training.",
-        (
-            "- `decode/`, `score/`, `perplexity/`, each"
-            " `<corpus>/<system>/seed<k>/<average>/<testset>.json`: the record, and of decode the"
-            " translations beside it. Scores are taken if the translations have the digest they"
-            " name."
-        ),
-        (
-            "- `average/<corpus>/<system>/seed<k>/<average>.json`: which updates were averaged, and"
-            " the tensors' digest."
-        ),
-        (
-            f"- `fetch/`, `clean/`, `segment/`, `binarize/`, each `<corpus>/{RECORD_NAME}`: digests"
-            " of the text, what was dropped and why, subwords, vocabulary sizes."
-        ),
-        "- `scores.tsv`, `summary.tsv`, `verdicts.tsv`, `tables/`: what follows from all that.",
-    ]
-    return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""The record of rule measure: the layers of Table 1, timed."""
+"""Defines the record of rule measure: the timed layers of Table 1."""
 
 from typing import Literal
 
@@ -6,17 +6,16 @@ import msgspec
 
 from aiayn.records import Record
 
-STAGE_VERSION = 3  # as those of `aiayn.stages`
-LayerType = Literal[
-    "self_attention", "recurrent", "convolutional", "self_attention_restricted"
-]  # rows of Table 1
+STAGE_VERSION = 3  # see `aiayn.stages`
+# The rows of Table 1.
+LayerType = Literal["self_attention", "recurrent", "convolutional", "self_attention_restricted"]
 
 
 class LayerTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One layer of Table 1 at one size: operations as counted by torch, seconds forward, the least
-    of all rounds.
+    """A layer of Table 1 at one size: torch's count of operations, and seconds of a forward pass.
 
-    `n`, `d`, `k` and `r` are Table 1's; what a type of layer does not have is 1.
+    `seconds` is the minimum over the rounds. `n`, `d`, `k` and `r` are Table 1's; a size that a
+    type of layer does not have is 1.
     """
 
     layer: LayerType
@@ -30,7 +29,7 @@ class LayerTiming(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class TimedLayers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Layers of Table 1 timed on one device; `clock` says what the seconds are of."""
+    """Layers of Table 1 timed on a device; `clock` says what the seconds measure."""
 
     device: str
     device_name: str
@@ -43,7 +42,7 @@ class TimedLayers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def signature(self) -> str:
-        """All that could change the seconds."""
+        """Everything that could change the seconds."""
         return (
             f"device:{self.device}|{self.device_name}|dtype:{self.dtype}|threads:{self.num_threads}|batch:1|"
             f"pass:forward|clock:{self.clock}|rounds:{self.num_rounds}|torch:{self.torch_version}"

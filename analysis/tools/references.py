@@ -1,4 +1,4 @@
-"""Reads the references of a test set below a results folder."""
+"""Reads the references of a test set in a results folder."""
 
 from pathlib import Path
 
@@ -10,14 +10,13 @@ from aiayn.spec.system import read_corpus
 
 
 def read_references(results_folder: Path, scale: str, corpus_name: str, testset: str) -> list[str]:
-    """Return the references of a corpus's test set, detokenised where the corpus came in pieces.
+    """Return the references of a corpus's test set, detokenised if the corpus came in pieces.
 
     Raises:
-        RecordError: if the record of fetch is not there.
+        RecordError: if the record of fetch is missing.
     """
     raw = read_record(corpus_record(results_folder, scale, "fetch", corpus_name), RawCorpus)
     corpus = read_corpus(corpus_name)
     path = raw.pair_by_split[testset].path_by_language[corpus.target_language]
-    if not corpus.is_segmented:
-        return list(read_lines(path))
-    return [detokenise(line, corpus) for line in read_lines(path)]
+    lines = list(read_lines(path))
+    return [detokenise(line, corpus) for line in lines] if corpus.is_segmented else lines

@@ -1,15 +1,13 @@
-"""Registers the wing `tools`: more uses of a trained run, and Table 1's layers timed."""
+"""Registers the wing `tools`: further uses of a trained run, and timings of Table 1's layers."""
 
 from aiayn.wings import Wing, WingStage, WingTable
 
 WING = Wing(
-    summary="what a run is used for besides",
+    summary="further uses of a trained run",
     verbs={
         "evaluate": "translate a test set with any fairseq model, and score it",
         "search": "try beam sizes and length penalties on the development set (section 6.1)",
-        "pack": (
-            "pack what finished runs left, small enough to ship, with the tables of these files"
-        ),
+        "pack": ("pack the files of finished runs, small enough to ship, with their tables"),
         "export": "export a run's averaged model to safetensors",
         "measure": "time the layers of Table 1, without a training",
     },

@@ -69,7 +69,7 @@ def test_an_answer_follows_from_the_interval_the_printed_effect_and_the_margin(
 
 
 def test_p_values_of_equivalence_are_of_the_nearer_end_of_the_margin() -> None:
-    """A difference on the margin has p 0.5; one further away by the one-sided reach has p 0.95."""
+    """A difference on the margin has p 0.5, and p 0.95 beyond it by the one-sided reach."""
     assert estimate(0.05).p_within(0.05) == pytest.approx(0.5)
     assert estimate(-0.05 - 0.02274).p_within(0.05) == pytest.approx(0.95, abs=1e-3)
     assert estimate(0.05 - 0.02274).p_within(0.05) == pytest.approx(0.05, abs=1e-3)
@@ -83,9 +83,9 @@ def test_holm_runs_over_the_differences_and_over_the_equivalences_apart() -> Non
     }
     found = answer_family(asked)
     edge = found["at the edge"]
-    assert edge.holm_difference == pytest.approx(2 * edge.p_difference)
-    assert found["far"].holm_difference == pytest.approx(3 * found["far"].p_difference)
-    assert found["near"].holm_within == pytest.approx(3 * found["near"].p_within)
+    assert edge.holm_difference == pytest.approx(2 * edge.estimate.p_difference)
+    assert found["far"].holm_difference == pytest.approx(3 * found["far"].estimate.p_difference)
+    assert found["near"].holm_within == pytest.approx(3 * found["near"].estimate.p_within(0.05))
     assert (edge.answer, edge.is_within_margin) == (Answer.AS_PRINTED, False)
     assert (edge.has_difference_by_holm, found["near"].has_difference_by_holm) == (True, False)
     assert edge.corrected_smallest_margin == edge.estimate.smallest_margin(3)

@@ -196,7 +196,7 @@ def test_further_test_sets_stand_beside_uncalled_and_a_change_of_sign_is_marked(
     assert table is not None
     row = next(one for one in laid_out.rows_of(compact(table)) if one["system"] == "table3_c_n2")
     assert (row["bits_demo_test"], row["bleu_demo_test"]) == ("3.050 (n=1)", "22.00 (n=1)")
-    assert "brevity_demo_test" not in row  # of records that have none
+    assert "brevity_demo_test" not in row  # the records have no brevity penalty
     assert (row["bleu_demo_dev-alpha1.4"], row["brevity_demo_dev-alpha1.4"]) == (
         "28.00 (n=1)",
         "0.88 (n=1)",

@@ -1,4 +1,4 @@
-"""Probes at other learning rates: which effects are those of the rate alone."""
+"""Probes at other learning rates: which effects come only from the rate."""
 
 from pathlib import Path
 

@@ -34,7 +34,7 @@ def frame() -> Frame:
 
 
 def printed_by_row(column: str) -> dict[str, float]:
-    """Return a column of Table 3 with the csv module alone."""
+    """Return a column of Table 3 with only the csv module."""
     with (PUBLISHED_FOLDER / "table3.csv").open(encoding="utf-8", newline="") as lines:
         return {
             line["row"]: float(line["value"])
@@ -44,7 +44,7 @@ def printed_by_row(column: str) -> dict[str, float]:
 
 
 def algoperf_sd(column: str) -> tuple[float, int]:
-    """Return AlgoPerf's pooled sd and degrees of freedom with the csv and statistics modules alone."""
+    """Return AlgoPerf's pooled sd and degrees of freedom with only the csv and statistics modules."""
     values: dict[tuple[str, str], list[float]] = defaultdict(list)
     with (PUBLISHED_FOLDER / "public_seeds.csv").open(encoding="utf-8", newline="") as lines:
         for line in csv.DictReader(lines):

@@ -12,8 +12,9 @@ import torch
 
 from aiayn.__main__ import main
 from aiayn.errors import CheckpointError, UsageError
+from analysis.figures import ATTENTION_COLUMNS
 from analysis.figures import heavy_attention as figure
-from analysis.figures.heavy_attention_weights import COLUMNS, KINDS, attention_weights
+from analysis.figures.heavy_attention_weights import KINDS, attention_weights
 from tests.engine.models import make_model, make_task, randomise
 
 pytestmark = pytest.mark.figures  # the verb draws
@@ -80,7 +81,7 @@ def test_the_layer_before_the_last_is_the_default() -> None:
 
 
 def test_a_planted_copy_head_shows_its_diagonal() -> None:
-    """Head 1 compares positions alone, scaled up: each token attends to itself; head 2 is left as
+    """Head 1 compares only positions, scaled up: each token attends to itself; head 2 is left as
     it is.
     """
     model = make_model(num_layers=1, d_model=16, d_k=16, d_v=16)
@@ -151,7 +152,7 @@ def test_the_verb_writes_weights_and_figures(
         assert [path.suffix for path in paths] == [".tsv", ".svg", ".svg"]
         assert paths[0].parent == results / "demo" / "attention" / "uninterrupted"
         frame = figure.read_attention(paths[0])
-        assert tuple(frame.columns) == COLUMNS == figure.COLUMNS
+        assert tuple(frame.columns) == ATTENTION_COLUMNS
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ ARGUMENTS = (
 
 
 def inner(minute: int, update: int, loss: float | str = 4.0, speed: float = 1000.0) -> str:
-    """Return a line of statistics within an epoch, printed so many minutes after ten."""
+    """Return a line of statistics within an epoch, printed some minutes after ten."""
     return (
         f'2026-01-01 10:{minute:02}:00 | INFO | train_inner | {{"epoch": 1, "update": 0.1, "loss":'
         f' "{loss}", "nll_loss": "{loss}", "wps": "{speed}", "num_updates": "{update}", "lr":'

@@ -16,6 +16,7 @@ from aiayn.cost import SentenceLengths, model_flops
 from aiayn.errors import AiaynError
 from analysis.conclusions import heavy_forest as forest
 from analysis.conclusions.answers import Answer
+from analysis.figures import ATTENTION_COLUMNS
 from analysis.figures import heavy_attention as attention
 from analysis.figures import heavy_curves as curves
 from analysis.figures import heavy_results as results
@@ -61,7 +62,7 @@ def drawn(figure: Figure, frame: pd.DataFrame) -> list[str]:
 
 
 def curve_frame() -> pd.DataFrame:
-    """Return two seeds of base over three updates, with a restart, and one of big."""
+    """Return two seeds of base over three updates, with a restart, and a seed of big."""
     lines: list[tuple[object, ...]] = []
     for run, series, seed, shift in (
         ("a", "base", 1, 0.0),
@@ -81,7 +82,7 @@ def curve_frame() -> pd.DataFrame:
 
 
 def forest_frame() -> pd.DataFrame:
-    """Return two rows of Table 3, one of them run."""
+    """Return a row of Table 3 that is run, and a row that is not run."""
     metric, printed = "bleu_tok_compound_split", ("", "printed")
     lines = [
         ("(A)", "table3_a_h1", "h 1", "printed", "paper", metric, None, -0.9, None, None, *printed),
@@ -105,7 +106,7 @@ def forest_frame() -> pd.DataFrame:
 
 
 def strip_frame() -> pd.DataFrame:
-    """Return a reproduced value and one that is not."""
+    """Return a reproduced value and a value that is not reproduced."""
     lines = [
         ("Table 2 base", 27.3, 27.25, -0.05, -0.2, 0.1, 3, "REPRODUCED", "Equivalent."),
         ("Table 2 big", 28.4, 27.3, -1.1, -1.3, -0.9, 3, "NOT REPRODUCED", "Outside."),
@@ -134,7 +135,7 @@ def attention_frame(num_tokens: int = 4, num_heads: int = 2) -> pd.DataFrame:
         for query in range(num_tokens)
         for key in range(num_tokens)
     ]
-    return pd.DataFrame(lines, columns=list(attention.COLUMNS))
+    return pd.DataFrame(lines, columns=list(ATTENTION_COLUMNS))
 
 
 def full_cells(frame: pd.DataFrame) -> list[tuple[float, float]]:
@@ -329,7 +330,9 @@ def results_of(
 
 
 def test_a_forest_has_the_differences_and_reaches_of_the_conclusions(tmp_path: Path) -> None:
-    """Also of a row with fewer seeds than base; without a system of two seeds there is no interval."""
+    """Also of a row with fewer seeds than base; without a system of two seeds the interval is
+    missing.
+    """
     for seeds, name in (([1, 2, 3], "three"), ([1], "one")):
         site = make_site(tmp_path / name, seeds=seeds, ablation_seeds=[1])
         write_everything(site)

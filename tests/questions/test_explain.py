@@ -49,7 +49,7 @@ def commands_of(explanation: Explanation) -> list[str]:
 
 
 def check_command(command: str) -> None:
-    """Fail unless a command is one of this project's verbs with flags that its own parser takes."""
+    """Fail unless a command is a verb of this project with flags that its parser accepts."""
     program, verb, *flags = shlex.split(command)
     assert program == "aiayn"
     assert verb in verbs()

@@ -154,7 +154,7 @@ def test_foreign_logs_are_asked_the_same(
     [
         ({"warm_up": 8000}, "base", "values of several configurations, as the row and warmup_steps 8,000"),
         ({"score": "BLEU = {value} 58.6/33.4/21.5/14.4 (BP = 1.000 ratio = 1.031 hyp_len = 66501 ref_len = 64512)"},
-         "base", "values of unlike definitions, bleu_as_given and bleu_sacre_on_tokens"),
+         "base", "values of several definitions, bleu_as_given and bleu_sacre_on_tokens"),
         ({}, "big", "no BLEU in these logs"),
         ({}, "revisit_tiny", "no BLEU in these logs"),
     ],

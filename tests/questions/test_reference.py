@@ -1,6 +1,4 @@
-"""Gaps, replications and causes are those that were published; ours stands beside the same
-definition only.
-"""
+"""Gaps, replications and causes are as published; our value is shown in the same definition."""
 
 import string
 from decimal import Decimal
@@ -117,7 +115,7 @@ def test_at_another_scale_there_is_nothing_of_ours(tmp_path: Path) -> None:
     table = table_of(site)
     assert {row["ours"] for row in rows_of(table)} == {""}
     assert [note.text for note in table.notes] == [
-        "Scale demo has none of these test sets, so nothing of ours stands beside them."
+        "Scale demo does not use these test sets: our column is empty."
     ]
     assert table.signatures == ()
 

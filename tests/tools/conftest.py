@@ -1,4 +1,4 @@
-"""Trainings of the tests of the engine, which those of the wing `tools` read."""
+"""Makes the fixtures of the engine's tests available to the tests of the wing `tools`."""
 
 from tests.engine.conftest import _few_validations, data, finished, results, segmented
 

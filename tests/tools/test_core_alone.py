@@ -1,4 +1,4 @@
-"""`aiayn tables --from-logs` with the core dependencies of pyproject.toml alone, by a hook that
+"""`aiayn tables --from-logs` with only the core dependencies of pyproject.toml, by a hook that
 refuses all others.
 
 Neither torch nor fairseq, submitit or Snakemake can be imported, and no checkpoint and no GPU is

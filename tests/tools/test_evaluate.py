@@ -1,5 +1,5 @@
 """`aiayn evaluate` scores a checkpoint that fairseq's own code has trained and saved, by its
-translations alone.
+translations.
 """
 
 import json
@@ -23,7 +23,7 @@ TINY += ["--encoder-ffn-embed-dim", "32", "--decoder-ffn-embed-dim", "32", "--sh
 
 
 def call_fairseq(command: str, *arguments: str) -> None:
-    """Run one of fairseq's own commands in a process of its own; our plugin replaces the compiled
+    """Run a command of fairseq in a process of its own; our plugin replaces the compiled
     batching.
     """
     plugin = ["--user-dir", str(CHECKOUT / "workflow" / "aiayn_fairseq")]
@@ -124,9 +124,8 @@ def test_the_translations_are_fairseqs_own_and_are_scored(
     assert output.read_text(encoding="utf-8").splitlines() == [
         theirs[index] for index in range(len(theirs))
     ]
-    main(
-        ["score", "--hypotheses", str(output), "--references", str(references), "--json", "--force"]
-    )
+    sides = ["--hypotheses", str(output), "--references", str(references)]
+    assert main(["score", *sides, "--json", "--no-warning"]) == 0
     by_file = {score["metric"]: score["value"] for score in json.loads(capsys.readouterr().out)}
     assert {line.split()[0]: line.split()[1] for line in printed.splitlines()} == {
         metric: f"{value:.2f}" for metric, value in by_file.items()
@@ -189,4 +188,4 @@ def test_bad_input_is_refused(
     assert evaluate(torn, data, "--references", str(references)) == 1
     assert str(torn) in capsys.readouterr().err
     assert evaluate(checkpoint, data, "--references", str(references), "--split", "nothing") == 1
-    assert "name a split of this data-bin" in capsys.readouterr().err
+    assert "give a split of this data-bin" in capsys.readouterr().err

@@ -150,7 +150,7 @@ def test_the_one_matrix_of_three_is_stored_once(exported: Path, learnt: TrainRec
 def test_loaded_again_it_translates_alike(
     exported: Path, run: FinishedRun, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Equal to the last bit, and from the folder alone: no checkpoint and no data-bin is opened."""
+    """Equal to the last bit, and only from the folder: no checkpoint and no data-bin is opened."""
     monkeypatch.setattr(
         aiayn.decode.decode,
         "load_average",
@@ -190,8 +190,8 @@ def test_every_system_comes_back_as_it_was(
 
 
 def test_the_examples_lines_read_it_without_us(exported: Path, learnt: TrainRecord) -> None:
-    """The lines that `aiayn export --help` prints run as they stand, and load nothing of fairseq or
-    of ours.
+    """The lines that `aiayn export --help` prints run unchanged, and load no code of fairseq or of
+    ours.
     """
     lines = analysis.tools.verbs.export.EXAMPLE.split("Plain PyTorch then reads it:\n")[1].split(
         "\n\n"
@@ -231,7 +231,7 @@ def tie_to_nothing(folder: Path) -> None:
 
 
 def repeat_symbol(folder: Path) -> None:
-    """Write a symbol twice, which would move all that follow by one."""
+    """Write a symbol twice, which would shift all later ids."""
     path = folder / "shared_vocabulary.json"
     symbols = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps([*symbols[:-1], symbols[5]]), encoding="utf-8")
@@ -270,7 +270,7 @@ def test_a_folder_that_is_no_export_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_exists_is_left_alone(tmp_path: Path, run: FinishedRun) -> None:
     (tmp_path / "mine").mkdir()
-    with pytest.raises(UsageError, match="exists already; remove it, or name another folder"):
+    with pytest.raises(UsageError, match="exists already; remove it, or give another folder"):
         export_model(run, into=tmp_path / "mine")
     assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
 
@@ -309,7 +309,7 @@ def test_a_disk_that_cannot_hold_the_tensors_is_named(
 def results(
     tmp_path: Path, learnt: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText
 ) -> Path:
-    """Return a results folder in which the run is the demo's base: GNMT's penalty and
+    """Return a results folder with the run as the demo's base: GNMT's penalty and
     tensor2tensor's stop.
     """
     write_results(tmp_path / "results", learnt, data, segmented)

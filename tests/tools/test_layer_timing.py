@@ -126,7 +126,7 @@ def test_a_recurrence_makes_one_step_a_token_after_another_and_the_others_one() 
 
 
 class Dilated(nn.Module):
-    """Convolutions of ones over earlier tokens, each dilated k times as much as the one before;
+    """Convolutions of ones over earlier tokens, each dilated k times as much as the previous layer;
     counts its calls.
     """
 
@@ -179,8 +179,8 @@ def test_derived_path_lengths_are_those_that_a_gradient_takes(n: int, width: int
 
 
 def test_the_least_of_the_rounds_counts_and_all_sizes_take_turns() -> None:
-    """A stopwatch by which every call takes its operations in nanoseconds, and every third timing
-    ten times as long.
+    """A stopwatch that counts a nanosecond for each operation, and ten times as much in every third
+    timing.
     """
     timed: list[Callable[[], object]] = []
     turns = itertools.count()

@@ -1,4 +1,4 @@
-"""The tutorial's eight sentences: ours beside its author's, seed by seed, and nothing claimed that
+"""The tutorial's eight sentences: ours next to its author's, seed by seed, and nothing claimed that
 was not seen.
 """
 
@@ -50,7 +50,7 @@ LINES_BY_SEED = {
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """Return a demo that asks for the tutorial alone, nothing run yet."""
+    """Return a demo that asks only for the tutorial, nothing run yet."""
     system = read_system("seed_waynestalk", "demo")
     monkeypatch.setitem(records_factory.TRAINING_BY_SYSTEM, system.name, system.training)
     made = make_site(

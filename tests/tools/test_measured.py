@@ -1,8 +1,8 @@
 """Every folder of paper_tables/measured: its tables follow from its own files, byte for byte, and
 it is small.
 
-The same is held of a pack made here, so that there is always one; `test_core_alone` renders one
-without torch.
+A pack that is made here is checked too, so that the tests always have a pack; `test_core_alone`
+renders one without torch.
 """
 
 import json
@@ -39,7 +39,7 @@ MAX_PAGE_BYTES = 12 * 1024
 CHECKOUT = Path(__file__).resolve().parents[2]
 MEASURED_FOLDER = CHECKOUT / "paper_tables" / "measured"
 SHIPPED = sorted(path.parent.name for path in MEASURED_FOLDER.glob("*/asked.json"))
-# Those of groups beside ours, too: of a former scale, or of others.
+# Packs of other groups count, too: of a former scale, or of other people.
 ALL_PACKS = sorted(
     path.parent.relative_to(MEASURED_FOLDER).as_posix()
     for path in MEASURED_FOLDER.rglob("asked.json")
@@ -50,7 +50,7 @@ HOME = re.compile(rb"(?<![\w.])/(?:home|root|Users)/")
 
 @pytest.fixture(scope="module", params=["made here", *ALL_PACKS])
 def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of measured runs: one that is made here, or a shipped one."""
+    """Return a folder of measured runs: made here, or shipped."""
     if request.param != "made here":
         return MEASURED_FOLDER / str(request.param)
     folder = tmp_path_factory.mktemp("measured")
@@ -75,7 +75,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def again(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return what is made of the folder alone."""
+    """Return the files made from only the folder."""
     output = tmp_path_factory.mktemp("again")
     assert make_tables_from_logs([measured], output).faults == ()
     return output / measured.name

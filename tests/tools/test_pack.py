@@ -1,4 +1,4 @@
-"""What finished runs left, packed: tables follow from the pack alone, byte for byte, and it names
+"""What finished runs left, packed: tables follow from the pack, byte for byte, and it names
 no machine.
 """
 
@@ -38,7 +38,7 @@ def pack(site: Site, output: Path, **changes: object) -> Packed:
 
 
 def render(site: Site, *folders: Path) -> Path:
-    """Render from folders alone; return the folder of the scale."""
+    """Render from only the folders; return the folder of the scale."""
     output = site.results_folder.parent / "again"
     shutil.rmtree(output, ignore_errors=True)
     make_tables_from_logs(list(folders), output, site.config_folder)
@@ -122,7 +122,7 @@ def test_a_run_of_another_spec_or_of_other_data_does_not_stay_in_the_pack(
         rewrite(path, training_json=json.dumps(training | {"updates": training["updates"] + 1}))
     packed = pack(site, tmp_path / "measured")
     assert (packed.num_kept, packed.missing) == (0, ("demo_en_de base seed 2: missing",))
-    assert packed.left_out == ("demo_en_de base seed 2: of another spec or other data",)
+    assert packed.left_out == ("demo_en_de base seed 2: another spec or other data",)
     assert not (packed.folder / "train/demo_en_de/base/seed2.json").exists()
 
 

@@ -22,14 +22,14 @@ from tests.engine.tiny_spec import CORPUS
 
 @pytest.fixture(autouse=True, scope="module")
 def _raw_text(results: Path) -> None:
-    """Put the corpus's text beside the other results."""
+    """Put the corpus's text next to the other results."""
     raw_path = corpus_record(results, "demo", "fetch", CORPUS.name)
     write_record(fetch_corpus(CORPUS, mirror=None, record_path=raw_path), raw_path)
 
 
 @pytest.fixture(autouse=True)
 def _tiny_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the tests' corpus be one that the project has."""
+    """Make the tests' corpus known to the project."""
 
     def read_corpus(name: str) -> CorpusSpec:
         assert name == CORPUS.name

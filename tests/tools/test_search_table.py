@@ -150,6 +150,7 @@ def test_values_of_two_definitions_are_never_put_in_one_table(render: object) ->
     mixed = msgspec.structs.replace(TABLE, cells=[other, *TABLE.cells[1:]])
     assert common_signature(TABLE).startswith("nrefs:1|tok:13a|beam:ROW")
     with pytest.raises(
-        ScoreError, match=r"0123abcd: 2 definitions in one table: .*intl.*; expected one; score all"
+        ScoreError,
+        match=r"0123abcd: 2 definitions in one table: .*intl.*; expected a single definition",
     ):
         render(mixed)  # type: ignore[operator]

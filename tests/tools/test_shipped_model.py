@@ -152,7 +152,7 @@ def test_a_packed_model_names_no_host_and_stays_in_later_packs(
     run = run_of("demo_en_de", "base", 1)
     notice_path = site.config_folder / "corpora" / "demo_en_de.NOTICE"
     with pytest.raises(
-        RecordError, match=r"demo_en_de\.NOTICE: no such file; write where the text is from"
+        RecordError, match=r"demo_en_de\.NOTICE: no such file; write the origin of the text"
     ):
         pack(site, tmp_path / "pack", run, shipped=shipped)
     assert not (tmp_path / "pack" / "demo").exists()
@@ -172,5 +172,5 @@ def test_a_packed_model_names_no_host_and_stays_in_later_packs(
 
 
 def test_a_model_of_no_packed_run_is_refused(site: Site, tmp_path: Path, shipped: Path) -> None:
-    with pytest.raises(RecordError, match=f"{RUN}: no run of this pack"):
+    with pytest.raises(RecordError, match=f"{RUN}: not in this pack"):
         pack(site, tmp_path / "pack", RUN, shipped=shipped)

@@ -1,4 +1,4 @@
-"""The tour: every cell runs on records alone, on a pack as the project ships it, and says what
+"""The tour: every cell runs with only records, on a pack as the project ships it, and says what
 needs a model.
 """
 

@@ -7,7 +7,7 @@ from analysis.tools.records import LayerTiming, LayerType, TimedLayers
 
 
 def layer_flops(layer: LayerType, size: LayerSize) -> int:
-    """Return the operations of one layer of Table 1 forward, of products of matrices alone.
+    """Return the operations of a layer of Table 1 forward, counting only matrix products.
 
     Self-attention is equation (1) itself, queries by keys and weights by values; the projections
     before and after it are none of Table 1's O(n^2 d). A recurrent layer multiplies both its input
@@ -24,9 +24,7 @@ def layer_flops(layer: LayerType, size: LayerSize) -> int:
 
 
 def timed_layers() -> TimedLayers:
-    """Return timings in which seconds are operations at 1e10 a second, but for every second size,
-    10 % slower.
-    """
+    """Return timings at 1e10 operations a second; every second size is 10 % slower."""
     timings = []
     for layer, variables in VARIABLES_BY_TYPE.items():
         base = LayerSize(n=64, d=64, k=5 if "k" in variables else 1, r=8 if "r" in variables else 1)

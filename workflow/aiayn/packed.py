@@ -1,6 +1,4 @@
-"""Reads files that may be packed by gzip or xz, and packs so that the same content gives the same
-bytes.
-"""
+"""Reads files that may be packed by gzip or xz; packs the same content into the same bytes."""
 
 import gzip
 import hashlib
@@ -11,16 +9,10 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 PACKED_SUFFIXES = (".gz", ".xz")
-_FIRST_BYTES = {
-    ".gz": b"\x1f\x8b",
-    ".xz": b"\xfd7zXZ\x00",
-}  # RFC 1952, section 2.3.1; the .xz format, section 2.1.1.1
-UNPACK_ERRORS = (
-    EOFError,
-    gzip.BadGzipFile,
-    lzma.LZMAError,
-    zlib.error,
-)  # a packed file that is cut or damaged
+# RFC 1952, section 2.3.1; the .xz format, section 2.1.1.1
+_FIRST_BYTES = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00"}
+# What reading a cut or damaged packed file raises.
+UNPACK_ERRORS = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 _BLOCK_BYTES = 1 << 20
 
 
@@ -30,31 +22,38 @@ def unpacked_name(name: str) -> str:
 
 
 def find_packed(path: Path) -> Path | None:
-    """Return where a file lies: at its path, or packed beside it; None if it is not there."""
-    paths = (path, *(path.with_name(path.name + suffix) for suffix in PACKED_SUFFIXES))
-    return next((candidate for candidate in paths if candidate.is_file()), None)
+    """Return a file's path, or the path of its packed form in the same folder; None if both are
+    missing.
+    """
+    for suffix in ("", *PACKED_SUFFIXES):
+        candidate = path.with_name(path.name + suffix)
+        if candidate.is_file():
+            return candidate
+    return None
 
 
 def open_unpacked(path: Path) -> BinaryIO:
     """Open a file for reading, unpacked if its first bytes or its name say that it is packed.
 
     Raises:
-        OSError: if there is no such file, or it cannot be read. Reading on may raise one of
-        UNPACK_ERRORS.
+        OSError: if the file does not exist or cannot be read. Reading on may raise any of
+            UNPACK_ERRORS.
     """
     content: BinaryIO = path.open("rb")
     if not content.seekable():  # a pipe can be read once only: `<(cut ...)`
         with content:
             content = io.BytesIO(content.read())
-    first_bytes = content.read(max(map(len, _FIRST_BYTES.values())))
+    first_bytes = content.read(6)  # the length of the longer signature
     content.seek(0)
-    packed = (
-        suffix for suffix, expected in _FIRST_BYTES.items() if first_bytes.startswith(expected)
-    )
-    suffix = next(packed, path.suffix.lower())
+    suffix = path.suffix.lower()
+    for packed_suffix, expected in _FIRST_BYTES.items():
+        if first_bytes.startswith(expected):
+            suffix = packed_suffix
     if suffix == ".gz":
         return cast(BinaryIO, gzip.open(content, "rb"))
-    return cast(BinaryIO, lzma.open(content, "rb")) if suffix == ".xz" else content
+    if suffix == ".xz":
+        return cast(BinaryIO, lzma.open(content, "rb"))
+    return content
 
 
 def unpacked_sha256(path: Path) -> str:
@@ -67,5 +66,5 @@ def unpacked_sha256(path: Path) -> str:
 
 
 def packed_bytes(content: bytes) -> bytes:
-    """Return content packed by xz, which notes neither time nor name."""
+    """Return content packed by xz, which does not store the time or the file's name."""
     return lzma.compress(content, preset=9 | lzma.PRESET_EXTREME)

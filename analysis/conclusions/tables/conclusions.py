@@ -1,19 +1,17 @@
-"""Lays out what the paper concludes from two printed cells, and which of it our systems show: table
-`conclusions`.
+"""Lays out table `conclusions`: what the paper concludes from pairs of printed cells, and which of
+these conclusions our systems show.
 
 The rules are in `analysis.conclusions.answers` and `analysis.conclusions.contrasts`, and in the
 notes of the table.
 """
 
-import functools
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from aiayn.scoring.scores import BITS_METRIC
 from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
 from aiayn.scoring.verdict import ALPHA, MARGIN_BLEU, PooledSd
-from analysis.conclusions.answers import MARGIN_OF_ABSENCE, Answer
+from analysis.conclusions.answers import MARGIN_OF_ABSENCE, Answer, Answered
 from analysis.conclusions.contrasts import (
     DECIDED,
     LATE_SHARE,
@@ -39,6 +37,7 @@ from paper_tables.frame import Frame
 from paper_tables.layout import (
     BITS_DECIMALS,
     BLEU_DECIMALS,
+    PLUS_MINUS,
     Aside,
     Cell,
     Field,
@@ -117,81 +116,38 @@ RATES_NOTE = (
 def lay_out_conclusions(frame: Frame, rate_probes: RateProbes | None = None) -> Table:
     """Return one row a contrast: those in bits a subword, then those in BLEU."""
     drawn = draw_contrasts(frame, rate_probes)
-    rates_note = [RATES_NOTE] if any(contrast.at_rates for contrast in drawn.contrasts) else []
-
-    def sentence(contrast: PrintedContrast) -> str:
-        return (
-            NOTHING_CONCLUDED
-            if contrast.conclusion is None
-            else f"{contrast.conclusion.section}: {contrast.conclusion.sentence}"
-        )
-
-    def elsewhere(contrast: PrintedContrast) -> str:
-        finding = contrast.elsewhere
-        return "" if finding is None else f"{finding.finding} ({finding.source}, {finding.place})"
-
-    def printed_bits(contrast: PrintedContrast) -> str:
-        return (
-            _shown(contrast, contrast.printed_effect, "+") if contrast.metric == BITS_METRIC else ""
-        )
-
-    def aside(contrast: PrintedContrast) -> Aside | None:
-        return (
-            Aside(f"{contrast.row_name} minus {contrast.control_name} ({contrast.metric})", NOT_RUN)
-            if not contrast.place
-            else None
-        )
-
-    fields: tuple[Field[PrintedContrast], ...] = (
+    notes = [*_spread_notes(frame, drawn), *RULE_NOTES]
+    if any(contrast.at_rates for contrast in drawn.contrasts):
+        notes.append(RATES_NOTE)
+    fields: list[Field[PrintedContrast]] = [
         label_field("statement", "of the rows", lambda contrast: contrast.statement),
         label_field("metric", "metric", lambda contrast: contrast.metric),
         printed_field("printed", "printed", lambda contrast: f"{contrast.printed_difference:+}"),
-        printed_field("printed_bits", "printed, in bits", printed_bits),
+        printed_field("printed_bits", "printed, in bits", _printed_bits),
         label_field("expected", "concluded", _expected),
         our_field("ours", "ours", _difference_cell),
-        our_field(
-            "reach",
-            "reach",
-            lambda contrast: _words(contrast, lambda ours: _shown(contrast, ours.reach)),
-        ),
+        _words_field("reach", "reach", lambda contrast, ours: _shown(contrast, ours.reach)),
         our_field("answer", "answer", _answer_cell),
-        our_field("answer_holm", "difference by Holm", _holm_cell),
-        our_field("within", f"within {MARGIN_OF_ABSENCE} bits", _within_cell),
-        our_field("smallest_margin", "smallest margin, plain and corrected", _smallest_margin_cell),
-        our_field(
-            "differing",
-            "other readings",
-            lambda contrast: _shown_words("; ".join(contrast.differing)),
+        _answer_field("answer_holm", "difference by Holm", _holm_words),
+        _answer_field("within", f"within {MARGIN_OF_ABSENCE} bits", _within_words),
+        _answer_field(
+            "smallest_margin", "smallest margin, plain and corrected", _smallest_margin_words
+        ),
+        _answer_field(
+            "differing", "other readings", lambda contrast, _: "; ".join(contrast.differing)
         ),
         our_field("call", "call", _call_cell),
-        our_field(
-            "call_holm",
-            "call by Holm",
-            lambda contrast: _words(contrast, lambda ours: ours.corrected or ""),
-        ),
-        our_field(
-            "call_with_all",
-            "call with all runs",
-            lambda contrast: _words(contrast, lambda ours: ours.with_all or ""),
-        ),
-        our_field(
-            "effects",
-            f"at {SHARES_WORDS} % of updates",
-            lambda contrast: _words(contrast, _effects),
-        ),
-        *(
-            our_field(
-                f"on_{testset}", heading_of(testset), functools.partial(_beside_cell, testset)
-            )
-            for testset in further_testsets(frame)
-        ),
-        our_field("at_rates", "at other rates", _at_rates_cell),
-        our_field("starts", "starts", lambda contrast: _words(contrast, _starts)),
-        our_field("same_seeds", "as seen by the same seeds", _same_seeds_cell),
+        _words_field("call_holm", "call by Holm", lambda _, ours: ours.corrected or ""),
+        _words_field("call_with_all", "call with all runs", lambda _, ours: ours.with_all or ""),
+        _words_field("effects", f"at {SHARES_WORDS} % of updates", _effects),
+        *(_testset_field(testset) for testset in further_testsets(frame)),
+        _words_field("at_rates", "at other rates", _at_rates_words),
+        _words_field("starts", "starts", _starts),
+        _words_field("same_seeds", "as seen by the same seeds", _same_seeds_words),
         label_field("rows", "difference", lambda contrast: contrast.name),
-        label_field("sentence", "section: sentence", sentence),
-        label_field("elsewhere", "elsewhere", elsewhere),
-    )
+        label_field("sentence", "section: sentence", _sentence),
+        label_field("elsewhere", "elsewhere", _elsewhere),
+    ]
     table = Table(
         name="conclusions",
         title="What holds?",
@@ -203,18 +159,38 @@ def lay_out_conclusions(frame: Frame, rate_probes: RateProbes | None = None) -> 
             f" {summarise(drawn)}"
         ),
         columns=columns_of(fields),
-        rows=rows_of(fields, drawn.contrasts, aside=aside),
-        notes=(
-            *_spread_notes(frame, drawn),
-            *(Note("", text) for text in (*RULE_NOTES, *rates_note)),
-        ),
+        rows=rows_of(fields, drawn.contrasts, aside=_aside),
+        notes=tuple(Note("", text) for text in notes),
     )
     return complete(frame, table, has_states=False)
 
 
+def _words_field(
+    name: str, heading: str, words_of: Callable[[PrintedContrast, Contrast], str]
+) -> Field[PrintedContrast]:
+    """Return a field of words about our contrast; blank without a contrast, or without words."""
+
+    def cell(contrast: PrintedContrast) -> Cell:
+        words = "" if contrast.ours is None else words_of(contrast, contrast.ours)
+        return text_cell(words, "ours") if words else blank_cell()
+
+    return our_field(name, heading, cell)
+
+
+def _answer_field(
+    name: str, heading: str, words_of: Callable[[PrintedContrast, Answered], str]
+) -> Field[PrintedContrast]:
+    """Return a field of words about the answer; blank for a contrast without an answer."""
+
+    def words(contrast: PrintedContrast, ours: Contrast) -> str:
+        return "" if contrast.answered is None else words_of(contrast, contrast.answered)
+
+    return _words_field(name, heading, words)
+
+
 def summarise(drawn: Contrasts) -> str:
-    """Return how many primary contrasts have which answer and which call, and which are not to be
-    relied on.
+    """Return how many primary contrasts have which answer and which call, and which are moving,
+    late or not started.
     """
     ours_by_row = {
         contrast.row_name: contrast.ours for contrast in drawn.primary if contrast.ours is not None
@@ -223,27 +199,49 @@ def summarise(drawn: Contrasts) -> str:
         f"{len(contrasts)} {answer}" for answer, contrasts in drawn.by_answer.items() if contrasts
     ]
     moving = [contrast.row_name for contrast in drawn.primary if contrast.is_moving]
-
-    def decided(calls: Counter[Call | None]) -> str:
-        return (
-            f"{sum(calls[call] for call in DECIDED)} ({calls[Call.HOLDS]} hold here,"
-            f" {calls[Call.REVERSED]} reversed)"
-        )
-
-    def named(is_so: Callable[[Contrast], bool]) -> str:
-        return ", ".join(row for row, ours in ours_by_row.items() if is_so(ours)) or "none"
-
+    late = [row for row, ours in ours_by_row.items() if ours.num_late]
+    unstarted = [row for row, ours in ours_by_row.items() if ours.num_unstarted]
+    plain = _decided_words(ours.call for ours in ours_by_row.values())
+    corrected = _decided_words(ours.corrected for ours in ours_by_row.values())
     return (
         f"Answers for {len(drawn.primary)} contrasts in bits a subword: {', '.join(counts)}. Calls,"
-        f" decided: {decided(Counter(ours.call for ours in ours_by_row.values()))}, by Holm's"
-        f" correction {decided(Counter(ours.corrected for ours in ours_by_row.values()))}. Still"
-        f" moving: {', '.join(moving) or 'none'}. Late: {named(lambda ours: ours.num_late > 0)}."
-        f" Did not start: {named(lambda ours: ours.num_unstarted > 0)}."
+        f" decided: {plain}, by Holm's correction {corrected}. Still moving:"
+        f" {', '.join(moving) or 'none'}. Late: {', '.join(late) or 'none'}. Did not start:"
+        f" {', '.join(unstarted) or 'none'}."
     )
 
 
-def _shown_words(text: str) -> Cell:
-    return text_cell(text, "ours") if text else blank_cell()
+def _decided_words(calls: Iterable[Call | None]) -> str:
+    calls = list(calls)
+    num_held, num_reversed = calls.count(Call.HOLDS), calls.count(Call.REVERSED)
+    return f"{num_held + num_reversed} ({num_held} hold here, {num_reversed} reversed)"
+
+
+def _aside(contrast: PrintedContrast) -> Aside | None:
+    if contrast.place is not None:
+        return None
+    name = f"{contrast.row_name} minus {contrast.control_name} ({contrast.metric})"
+    return Aside(name, NOT_RUN)
+
+
+def _sentence(contrast: PrintedContrast) -> str:
+    if contrast.conclusion is None:
+        return NOTHING_CONCLUDED
+    return f"{contrast.conclusion.section}: {contrast.conclusion.sentence}"
+
+
+def _elsewhere(contrast: PrintedContrast) -> str:
+    finding = contrast.elsewhere
+    return "" if finding is None else f"{finding.finding} ({finding.source}, {finding.place})"
+
+
+def _printed_bits(contrast: PrintedContrast) -> str:
+    is_in_bits = contrast.metric == BITS_METRIC
+    return _shown(contrast, contrast.printed_effect, "+") if is_in_bits else ""
+
+
+def _expected(contrast: PrintedContrast) -> str:
+    return "" if contrast.relation is None else OUTCOME_WORDS[contrast.relation]
 
 
 def _answer_cell(contrast: PrintedContrast) -> Cell:
@@ -257,159 +255,140 @@ def _answer_cell(contrast: PrintedContrast) -> Cell:
     return text_cell(text, "state" if answer is Answer.UNDECIDED else "ours")
 
 
-def _holm_cell(contrast: PrintedContrast) -> Cell:
-    if contrast.answered is None:
-        return blank_cell()
-    word = "yes" if contrast.answered.has_difference_by_holm else "no"
-    return text_cell(f"{word} (p {contrast.answered.holm_difference:.2g})", "ours")
+def _holm_words(contrast: PrintedContrast, answered: Answered) -> str:
+    word = "yes" if answered.has_difference_by_holm else "no"
+    return f"{word} (p {answered.holm_difference:.2g})"
 
 
-def _within_cell(contrast: PrintedContrast) -> Cell:
-    """Return whether the effect is within the margin, and the p-value of that after Holm's
-    correction.
-    """
-    if contrast.answered is None:
-        return blank_cell()
-    word = "yes" if contrast.answered.is_within_margin else "no"
-    return text_cell(f"{word} (p by Holm {contrast.answered.holm_within:.2g})", "ours")
+def _within_words(contrast: PrintedContrast, answered: Answered) -> str:
+    """Return whether the effect is within the margin, and the p-value after Holm's correction."""
+    word = "yes" if answered.is_within_margin else "no"
+    return f"{word} (p by Holm {answered.holm_within:.2g})"
 
 
-def _smallest_margin_cell(contrast: PrintedContrast) -> Cell:
-    if contrast.answered is None:
-        return blank_cell()
-    margins = (contrast.answered.smallest_margin, contrast.answered.corrected_smallest_margin)
-    return text_cell("; ".join(_shown(contrast, margin) for margin in margins), "ours")
-
-
-def _expected(contrast: PrintedContrast) -> str:
-    return "" if contrast.conclusion is None else OUTCOME_WORDS[contrast.conclusion.relation]
+def _smallest_margin_words(contrast: PrintedContrast, answered: Answered) -> str:
+    corrected = _shown(contrast, answered.corrected_smallest_margin)
+    return f"{_shown(contrast, answered.smallest_margin)}; {corrected}"
 
 
 def _shown(contrast: PrintedContrast, value: float | None, sign: str = "") -> str:
     """Return a value in the contrast's metric; bits have a decimal more than BLEU."""
-    return (
-        ""
-        if value is None
-        else f"{value:{sign}.{BITS_DECIMALS if contrast.metric == BITS_METRIC else BLEU_DECIMALS}f}"
-    )
-
-
-def _words(contrast: PrintedContrast, words_of: Callable[[Contrast], str]) -> Cell:
-    """Return a cell of words on our contrast; blank without a contrast, or without words."""
-    text = "" if contrast.ours is None else words_of(contrast.ours)
-    return text_cell(text, "ours") if text else blank_cell()
+    decimals = BITS_DECIMALS if contrast.metric == BITS_METRIC else BLEU_DECIMALS
+    return "" if value is None else f"{value:{sign}.{decimals}f}"
 
 
 def _difference_cell(contrast: PrintedContrast) -> Cell:
-    ours, marks = contrast.ours, contrast.row.marks if contrast.row else ()
-    if ours is None or contrast.row is None or contrast.control is None:
-        return replace(
-            text_cell("not run" if contrast.place is None else "not measured", "state", *marks),
-            shows=contrast.numbers,
-        )
-    interval = (
-        ""
-        if ours.interval is None
-        else f"{' to '.join(_shown(contrast, end, '+') for end in ours.interval)}; "
-    )
+    """Return our difference with its interval and the numbers of seeds."""
+    ours, row, control = contrast.ours, contrast.row, contrast.control
+    marks = row.marks if row else ()
+    if ours is None or row is None or control is None:
+        state = "not run" if contrast.place is None else "not measured"
+        return replace(text_cell(state, "state", *marks), shows=contrast.numbers)
+    interval = ""
+    if ours.interval is not None:
+        low, high = ours.interval
+        interval = f"{_shown(contrast, low, '+')} to {_shown(contrast, high, '+')}; "
     numbers = f"n={ours.num_compared} and {ours.num_compared_controls}"
     text = f"{_shown(contrast, ours.difference, '+')} ({interval}{numbers})"
-    return replace(
-        text_cell(text, "ours", *marks),
-        provenance=difference_provenance(contrast.row, contrast.control),
-        shows=contrast.numbers,
-    )
+    provenance = difference_provenance(row, control)
+    return replace(text_cell(text, "ours", *marks), provenance=provenance, shows=contrast.numbers)
 
 
 def _call_cell(contrast: PrintedContrast) -> Cell:
-    """Return the call, with what weakens it: a printed effect below the reach, or an effect of this
-    rate only.
+    """Return the call, with what weakens it: a printed effect below the reach, or another sign at
+    the best rates.
     """
-    if contrast.ours is None:
+    ours = contrast.ours
+    if ours is None:
         return blank_cell()
-    ours, text = contrast.ours, str(contrast.ours.call)
+    text = str(ours.call)
     if ours.call is Call.NOT_STARTED:
         text += f" ({ours.num_unstarted} of {ours.num_seeds})"
     elif ours.call is Call.CONTROL_NOT_STARTED:
-        text += (
-            f" ({ours.num_unstarted_controls} of {ours.num_control_seeds}): choose the scale anew"
-        )
+        numbers = f"{ours.num_unstarted_controls} of {ours.num_control_seeds}"
+        text += f" ({numbers}): choose the scale anew"
     elif ours.call is Call.TOO_CLOSE and ours.reach is not None:
-        size, what = abs(contrast.printed_effect), "printed effect"
-        if _expected(contrast) == OUTCOME_WORDS["equivalent"]:
-            size, what = MARGIN_BITS if contrast.metric == BITS_METRIC else MARGIN_BLEU, "margin"
-        text += f"; the {what} is {'above' if size > ours.reach else 'below'} the reach"
-    text += "; at this rate" if contrast.is_of_rate else ""
+        name, size = "printed effect", abs(contrast.printed_effect)
+        if contrast.relation == "equivalent":
+            name = "margin"
+            size = MARGIN_BITS if contrast.metric == BITS_METRIC else MARGIN_BLEU
+        text += f"; the {name} is {'above' if size > ours.reach else 'below'} the reach"
+    if contrast.flips_at_best_rate:
+        text += "; at this rate"
     return text_cell(text, "ours" if ours.call in DECIDED else "state")
 
 
-def _beside_cell(testset: str, contrast: PrintedContrast) -> Cell:
-    """Return the difference on a further test set or with another alpha, and whether its sign is
-    another.
+def _testset_field(testset: str) -> Field[PrintedContrast]:
+    """Return the field of a further test set, or of another alpha: the difference, its reach, and
+    whether its sign changes.
     """
-    beside = contrast.beside.get(testset)
-    if beside is None or contrast.ours is None:
-        return blank_cell()
-    reach = "" if beside.reach is None else f" \N{PLUS-MINUS SIGN} {_shown(contrast, beside.reach)}"
-    changes = "; sign changes" if beside.difference * contrast.ours.difference < 0 else ""
-    return text_cell(f"{_shown(contrast, beside.difference, '+')}{reach}{changes}", "ours")
+
+    def words(contrast: PrintedContrast, ours: Contrast) -> str:
+        further = contrast.by_testset.get(testset)
+        if further is None:
+            return ""
+        text = _shown(contrast, further.difference, "+")
+        if further.reach is not None:
+            text += f" {PLUS_MINUS} {_shown(contrast, further.reach)}"
+        if further.difference * ours.difference < 0:
+            text += "; sign changes"
+        return text
+
+    return _words_field(f"on_{testset}", heading_of(testset), words)
 
 
-def _at_rates_cell(contrast: PrintedContrast) -> Cell:
+def _at_rates_words(contrast: PrintedContrast, ours: Contrast) -> str:
     """Return the difference at each rate that was probed, and where each side has its best rate."""
     if contrast.at_rates is None:
-        return blank_cell()
-    at_each = [
-        f"{_shown(contrast, bits, '+')} at {times:g} x"
-        for times, bits in contrast.at_rates.by_times_peak.items()
+        return ""
+    effects = contrast.at_rates.by_times_peak
+    texts = [f"{_shown(contrast, bits, '+')} at {times:g} x" for times, bits in effects.items()]
+    at_best = _shown(contrast, contrast.at_rates.at_best, "+")
+    return f"{', '.join(texts)}; each at its best {at_best}"
+
+
+def _effects(contrast: PrintedContrast, ours: Contrast) -> str:
+    if set(ours.effects) == {None}:
+        return ""
+    text = ", ".join(_shown(contrast, effect, "+") or "not known" for effect in ours.effects)
+    if ours.effect_at_control_updates is not None:
+        early = _shown(contrast, ours.effect_at_control_updates, "+")
+        text += f"; {early} at the control's last update"
+    return text
+
+
+def _starts(contrast: PrintedContrast, ours: Contrast) -> str:
+    """Return how many of the row's seeds did not start, or late; "" if all started in time."""
+    number_by_state = {
+        "did not start": ours.num_unstarted,
+        "late": ours.num_late,
+        "not known if it started": ours.num_unknown,
+    }
+    texts = [
+        f"{state} ({number} of {ours.num_seeds})"
+        for state, number in number_by_state.items()
+        if number
     ]
-    return text_cell(
-        f"{', '.join(at_each)}; each at its best"
-        f" {_shown(contrast, contrast.at_rates.at_best, '+')}",
-        "ours",
-    )
+    return "; ".join(texts)
 
 
-def _effects(ours: Contrast) -> str:
-    shown = [
-        "not known" if effect is None else f"{effect:+.{BITS_DECIMALS}f}" for effect in ours.effects
-    ]
-    early = ours.effect_at_control_updates
-    text = ", ".join(shown) + (
-        "" if early is None else f"; {early:+.{BITS_DECIMALS}f} at the control's last update"
-    )
-    return "" if set(ours.effects) == {None} else text
+def _same_seeds_words(contrast: PrintedContrast, ours: Contrast) -> str:
+    """Return for how many of the common seeds the difference has the paper's direction.
 
-
-def _starts(ours: Contrast) -> str:
-    """Return what is to be said of how the row's seeds started; nothing if all did, and in time."""
-    numbers = (ours.num_unstarted, ours.num_late, ours.num_unknown)
-    words = ("did not start", "late", "not known if it started")
-    return "; ".join(
-        f"{word} ({n} of {ours.num_seeds})" for n, word in zip(numbers, words, strict=True) if n
-    )
-
-
-def _same_seeds_cell(contrast: PrintedContrast) -> Cell:
-    """Return how many of the seeds that both rows have lie in the paper's direction: they share the
-    order of data.
+    Runs of one seed share the order of their training data.
     """
-    expected = _expected(contrast)
-    if contrast.row is None or contrast.control is None or expected not in ("higher", "lower"):
-        return blank_cell()
-    values, control_values = contrast.row.value_by_seed, contrast.control.value_by_seed
-    differences = [
-        value - control_values[seed] for seed, value in values.items() if seed in control_values
-    ]
-    held = sum(
-        difference > 0 if expected == "higher" else difference < 0 for difference in differences
-    )
-    return text_cell(f"{held} of {len(differences)}", "ours") if differences else blank_cell()
+    if contrast.relation not in ("above", "below"):
+        return ""
+    row, control = (number.value_by_seed for number in contrast.numbers)
+    common = row.keys() & control.keys()
+    sign = 1 if contrast.relation == "above" else -1
+    num_held = sum(sign * (row[seed] - control[seed]) > 0 for seed in common)
+    return f"{num_held} of {len(common)}" if common else ""
 
 
-def _spread_notes(frame: Frame, drawn: Contrasts) -> list[Note]:
-    """Return, of each test set and metric, the sd that was used, the largest, and what unstarted
-    and late runs do.
+def _spread_notes(frame: Frame, drawn: Contrasts) -> list[str]:
+    """Return a note for each test set and metric: the sd that was used, the largest sds, and the
+    effect of late runs and of runs that did not start.
     """
     notes = []
     for (testset, metric), spread in drawn.spread_by_place.items():
@@ -418,49 +397,43 @@ def _spread_notes(frame: Frame, drawn: Contrasts) -> list[Note]:
             continue
         largest = ", ".join(f"{system} {sd:.3f}" for system, sd in spread.largest)
         text = f"sd of {metric} on {testset}: {_sd_words(pooled)}; the largest: {largest}."
-        text += _third_seed_words(frame, pooled) if metric == BITS_METRIC else ""
+        if metric == BITS_METRIC:
+            text += _third_seed_words(frame, pooled)
         if spread.unstarted:
-            text += (
-                f" Did not start: {', '.join(spread.unstarted)}; with all runs"
-                f" {_sd_words(spread.everything)}."
-            )
+            names, sd = ", ".join(spread.unstarted), _sd_words(spread.everything)
+            text += f" Did not start: {names}; with all runs {sd}."
         if spread.late:
             text += f" Late: {', '.join(spread.late)}."
         if spread.late or spread.unstarted:
             text += f" Without these systems {_sd_words(spread.punctual)}."
-        notes.append(Note("", text))
+        notes.append(text)
     return notes
 
 
 def _third_seed_words(frame: Frame, pooled: PooledSd) -> str:
-    """Return what a row's seeds reach by the sd alone, and whether by the rule all rows get a
-    third.
+    """Return a row's reach by the sd and the numbers of seeds, and whether all rows get another
+    seed.
     """
     num_seeds, num_controls = frame.num_row_seeds, frame.num_base_seeds
     if not num_seeds or not num_controls:
         return ""
     reach = reach_of(pooled, num_seeds, num_controls)
-    is_enough = reach <= MAX_REACH_BITS
-    seeds = f"{num_seeds} seed{'s' if num_seeds > 1 else ''} of a row beside {num_controls} of base"
-    missing = any(
-        run.corpus == frame.corpus_by_pair["en-de"] and run.train is None for run in frame.runs
-    )
-    return (
-        f" By it {seeds} reach {reach:.3f} bits, {'not ' if is_enough else ''}above"
-        f" {MAX_REACH_BITS:.2f}:"
-        f" {'no further seed of the rows is' if is_enough else f'seed {num_seeds + 1} of all rows is'} asked"  # noqa: E501
-        f" for{' so far; it is decided when all are in' if missing else ''}."
-    )
+    seeds = f"{num_seeds} {'seeds' if num_seeds > 1 else 'seed'} of a row"
+    verdict = f"above {MAX_REACH_BITS:.2f}: seed {num_seeds + 1} of all rows is asked for"
+    if reach <= MAX_REACH_BITS:
+        verdict = f"not above {MAX_REACH_BITS:.2f}: no further seed of the rows is asked for"
+    corpus = frame.corpus_by_pair["en-de"]
+    if any(run.corpus == corpus and run.train is None for run in frame.runs):
+        verdict += " so far; it is decided when all are in"
+    return f" By it {seeds} beside {num_controls} of base reach {reach:.3f} bits, {verdict}."
 
 
 def _sd_words(pooled: PooledSd | None) -> str:
     if pooled is None:
         return "not known, as no other has two seeds"
-    degrees = (
-        f"{pooled.degrees_of_freedom} degree{'' if pooled.degrees_of_freedom == 1 else 's'} of"
-        " freedom"
-    )
+    degrees = "degree" if pooled.degrees_of_freedom == 1 else "degrees"
+    systems = "system" if pooled.num_systems == 1 else "systems"
     return (
-        f"{pooled.sd:.3f} ({degrees},"
-        f" {pooled.num_systems} system{'' if pooled.num_systems == 1 else 's'})"
+        f"{pooled.sd:.3f} ({pooled.degrees_of_freedom} {degrees} of freedom,"
+        f" {pooled.num_systems} {systems})"
     )

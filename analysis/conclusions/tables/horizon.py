@@ -1,5 +1,5 @@
-"""Lays out table `horizon`: bigger models and base at 16,000 updates, next to the predictions of
-decision 0012.
+"""Lays out table `horizon`: bigger models and base at 16,000 updates, next to decision 0012's
+predictions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,9 @@ def lay_out_horizon(frame: Frame) -> Table | None:
     contrasts = compare_at_horizon(runs)
     if not contrasts:
         return None
-    updates = sorted({update for contrast in contrasts for update in contrast.difference_by_update})
+    updates: set[int] = set()
+    for contrast in contrasts:
+        updates |= contrast.difference_by_update.keys()
     fields: list[Field[HorizonContrast]] = [
         label_field("row", "row minus base", lambda contrast: contrast.system),
         label_field("kind", "kind", lambda contrast: contrast.kind),
@@ -61,7 +63,7 @@ def lay_out_horizon(frame: Frame) -> Table | None:
         our_field("outlives", "excludes 0", _outlives_cell),
         our_field("best", "best validation", lambda contrast: _bits_cell(contrast.best_difference)),
     ]
-    fields += [_update_field(update) for update in updates]
+    fields += [_update_field(update) for update in sorted(updates)]
     table = Table(
         name="horizon",
         title="Longer trainings",
@@ -71,18 +73,14 @@ def lay_out_horizon(frame: Frame) -> Table | None:
         ),
         columns=columns_of(fields),
         rows=rows_of(fields, contrasts, "ours"),
-        notes=(
-            *(Note("", text) for text in NOTES),
-            *(Note("", text) for text in _missing_words(runs)),
-        ),
+        notes=tuple(Note("", text) for text in (*NOTES, *_missing_words(runs))),
     )
     return complete(frame, table, has_states=False)
 
 
 def _seeds_words(contrast: HorizonContrast) -> str:
-    return "; ".join(
-        ", ".join(map(str, seeds)) for seeds in (contrast.seeds, contrast.control_seeds)
-    )
+    seeds = ", ".join(map(str, contrast.seeds))
+    return f"{seeds}; {', '.join(map(str, contrast.control_seeds))}"
 
 
 def _bits_cell(value: float) -> Cell:
@@ -92,19 +90,18 @@ def _bits_cell(value: float) -> Cell:
 def _estimate_cell(contrast: HorizonContrast) -> Cell:
     if contrast.estimate is None:
         return replace(_bits_cell(contrast.difference), shows=contrast.numbers)
-    ends = (
-        contrast.difference - contrast.estimate.reach,
-        contrast.difference + contrast.estimate.reach,
-    )
-    interval = " to ".join(f"{end:+.{BITS_DECIMALS}f}" for end in ends)
+    reach = contrast.estimate.reach
+    low, high = contrast.difference - reach, contrast.difference + reach
+    interval = f"{low:+.{BITS_DECIMALS}f} to {high:+.{BITS_DECIMALS}f}"
     text = f"{contrast.difference:+.{BITS_DECIMALS}f} ({interval})"
-    marks = contrast.numbers[0].marks if contrast.numbers else ()
-    provenance = (
-        difference_provenance(contrast.numbers[0], contrast.numbers[1])
-        if len(contrast.numbers) > 1
-        else None
+    if len(contrast.numbers) < 2:
+        return replace(text_cell(text, "ours"), shows=contrast.numbers)
+    row, control = contrast.numbers
+    return replace(
+        text_cell(text, "ours", *row.marks),
+        provenance=difference_provenance(row, control),
+        shows=contrast.numbers,
     )
-    return replace(text_cell(text, "ours", *marks), provenance=provenance, shows=contrast.numbers)
 
 
 def _outlives_cell(contrast: HorizonContrast) -> Cell:
@@ -122,9 +119,7 @@ def _update_field(update: int) -> Field[HorizonContrast]:
 
 
 def _missing_words(runs_by_system: Mapping[str, Sequence[LongRun]]) -> list[str]:
-    """Return a sentence that names the seeds of decision 0012 that do not reach the horizon; none
-    if all do.
-    """
+    """Return a sentence on the seeds of decision 0012 that do not reach the horizon, if any."""
     missing = []
     for system, seeds in CONFIRMATORY_SEEDS.items():
         finished = {run.seed for run in runs_by_system.get(system, [])}

@@ -1,5 +1,5 @@
-"""Lays out each printed difference of Table 3 next to the reach of one run against one run at
-public seed noises.
+"""Lays out table `one_run`: Table 3's printed differences next to the reach of one run against one
+run.
 """
 
 from collections.abc import Sequence
@@ -41,14 +41,16 @@ def lay_out_one_run(frame: Frame) -> Table:
             lambda difference: f"{difference.smallest_bits:.{BITS_DECIMALS}f}",
         ),
     ]
-    fields += [_bits_field(noise, len(differences)) for noise in bits_noises()]
+    fields += [_noise_field(noise, "bits", len(differences)) for noise in bits_noises()]
     fields += [
         printed_field("bleu", "printed, BLEU", lambda difference: f"{difference.bleu:+.1f}"),
         printed_field(
             "smallest_bleu", "at least", lambda difference: f"{difference.smallest_bleu:.1f}"
         ),
     ]
-    fields += [_bleu_field(noise, len(differences)) for noise in bleu_noises()]
+    fields += [_noise_field(noise, "BLEU", len(differences)) for noise in bleu_noises()]
+    reaches = [_reach_sentence(noise, "bits", differences) for noise in bits_noises()]
+    reaches += [_reach_sentence(noise, "BLEU", differences) for noise in bleu_noises()]
     return Table(
         name="one_run",
         title="Table 3's one run a row, next to seed noise",
@@ -65,8 +67,7 @@ def lay_out_one_run(frame: Frame) -> Table:
             f"{len(differences)} printed differences of Table 3, compared with public seed noise"
         ),
         notes=(
-            *(Note("", _reach_sentence(noise, "bits", differences)) for noise in bits_noises()),
-            *(Note("", _reach_sentence(noise, "BLEU", differences)) for noise in bleu_noises()),
+            *(Note("", sentence) for sentence in reaches),
             Note(
                 "",
                 "The public trainings differ from the paper's: AlgoPerf translates De-En with"
@@ -79,24 +80,18 @@ def lay_out_one_run(frame: Frame) -> Table:
     )
 
 
-def _bits_field(noise: Noise, num_comparisons: int) -> Field[PrintedDifference]:
-    name, heading = _names(noise, "bits")
-    return label_field(
-        name, heading, lambda line: answer(line.smallest_bits, noise, num_comparisons)
-    )
-
-
-def _bleu_field(noise: Noise, num_comparisons: int) -> Field[PrintedDifference]:
-    name, heading = _names(noise, "BLEU")
-    return label_field(
-        name, heading, lambda line: answer(line.smallest_bleu, noise, num_comparisons)
-    )
-
-
-def _names(noise: Noise, quantity: str) -> tuple[str, str]:
-    """Return the name and the heading of a noise's column."""
+def _noise_field(noise: Noise, quantity: str, num_comparisons: int) -> Field[PrintedDifference]:
+    """Return the column of a noise: whether a row's difference is above its reach."""
     name = noise.name.lower().replace("'s ", "_").replace(" ", "_")
-    return f"{name}_{quantity.lower()}", f"{noise.name}, {quantity}"
+    return label_field(
+        f"{name}_{quantity.lower()}",
+        f"{noise.name}, {quantity}",
+        lambda line: answer(_smallest(line, quantity), noise, num_comparisons),
+    )
+
+
+def _smallest(line: PrintedDifference, quantity: str) -> float:
+    return line.smallest_bits if quantity == "bits" else line.smallest_bleu
 
 
 def answer(smallest: float, noise: Noise, num_comparisons: int) -> str:
@@ -108,9 +103,7 @@ def answer(smallest: float, noise: Noise, num_comparisons: int) -> str:
 
 def _reach_sentence(noise: Noise, quantity: str, differences: Sequence[PrintedDifference]) -> str:
     """Return the reach of a noise in words, and how many printed differences are above it."""
-    sizes = [
-        line.smallest_bits if quantity == "bits" else line.smallest_bleu for line in differences
-    ]
+    sizes = [_smallest(line, quantity) for line in differences]
     plain, corrected = noise.reach(), noise.reach(len(sizes))
     num_plain = sum(size > plain for size in sizes)
     num_corrected = sum(size > corrected for size in sizes)

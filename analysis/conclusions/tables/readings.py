@@ -1,9 +1,8 @@
-"""Lays out the readings of decision 0012, a row a reading and a column a contrast: table
-`readings`.
-"""
+"""Lays out table `readings`: decision 0012's readings, a row a reading and a column a contrast."""
 
-from collections.abc import Mapping
 from dataclasses import replace
+
+import msgspec
 
 from aiayn.scoring.scores import BITS_METRIC
 from analysis.conclusions.readings import Kind, Reading
@@ -66,28 +65,26 @@ def lay_out_readings(frame: Frame) -> Table | None:
     drawn = draw_contrasts(frame)
     if drawn.readings is None:
         return None
-    answered = {
-        contrast.numbers[0].key.system: contrast for contrast in drawn.primary if contrast.answered
-    }
+    answered = [contrast for contrast in drawn.primary if contrast.answered]
     all_readings = drawn.readings
     readings = list(all_readings.readings)
     if all_readings.training_bits.estimate_by_row:
         readings.append(all_readings.training_bits)
+
+    def num_other(reading: Reading) -> str:
+        if reading is all_readings.training_bits:
+            return "not counted"
+        return str(sum(reading.name in contrast.differing for contrast in answered))
+
     fields: list[Field[Reading]] = [
         label_field("kind", "what is changed", lambda reading: KIND_WORDS[reading.kind]),
         label_field("reading", "reading", lambda reading: reading.name),
-        label_field(
-            "num_other",
-            "with another direction",
-            lambda reading: _num_other(reading, all_readings, answered),
-        ),
+        label_field("num_other", "with another direction", num_other),
     ]
-    fields += [
-        _contrast_field(frame, system, contrast, all_readings)
-        for system, contrast in answered.items()
-    ]
-    has_later = any(ADDED_AFTER_A_LOOK in reading.name for reading in readings)
-    notes = [*NOTES, *([ADDED_NOTE] if has_later else [])]
+    fields += [_contrast_field(frame, contrast, all_readings) for contrast in answered]
+    notes = list(NOTES)
+    if any(ADDED_AFTER_A_LOOK in reading.name for reading in readings):
+        notes.append(ADDED_NOTE)
     notes += [*_missing_notes(readings), *_dirty_notes(frame)]
     table = Table(
         name="readings",
@@ -103,12 +100,26 @@ def lay_out_readings(frame: Frame) -> Table | None:
     return complete(frame, table, has_states=False)
 
 
-def _contrast_field(
-    frame: Frame, system: str, contrast: PrintedContrast, readings: Readings
-) -> Field[Reading]:
+def _contrast_field(frame: Frame, contrast: PrintedContrast, readings: Readings) -> Field[Reading]:
+    """Return the column of a contrast: the difference and its reach; a star where the reading gives
+    another direction.
+    """
+    system = contrast.numbers[0].key.system
+
     def cell(reading: Reading) -> Cell:
-        return _estimate_cell(
-            reading, system, contrast, _numbers_of(frame, contrast, readings, reading.name)
+        estimate = reading.estimate_by_row.get(system)
+        if estimate is None:
+            return blank_cell()
+        decimals = BITS_DECIMALS if reading.less_is_better else BLEU_DECIMALS
+        difference, reach = f"{estimate.difference:+.{decimals}f}", f"{estimate.reach:.{decimals}f}"
+        star = f" {OTHER}" if reading.name in contrast.differing else ""
+        row, control = _numbers_of(frame, contrast, readings, reading.name)
+        return replace(
+            text_cell(
+                f"{difference} {PLUS_MINUS} {reach}{star}", "ours", *contrast.numbers[0].marks
+            ),
+            provenance=difference_provenance(row, control),
+            shows=(row, control),
         )
 
     return our_field(system, contrast.statement, cell)
@@ -118,49 +129,17 @@ def _numbers_of(
     frame: Frame, contrast: PrintedContrast, readings: Readings, name: str
 ) -> tuple[Number, ...]:
     """Return the numbers behind a reading, row and control: bits on dev, or the same runs on
-    another set or in BLEU.
+    another test set or in BLEU.
     """
     if name not in readings.place_by_name:
         return contrast.numbers
     testset, metric = readings.place_by_name[name]
-    number_by_system = {
-        (key.corpus, key.system, key.average): number
-        for (key, number_metric), number in frame.numbers.items()
-        if (key.testset, number_metric) == (testset, metric)
-    }
-    keys = [
-        (number.key.corpus, number.key.system, number.key.average) for number in contrast.numbers
-    ]
-    return tuple(number_by_system[key] for key in keys)
-
-
-def _estimate_cell(
-    reading: Reading, system: str, contrast: PrintedContrast, numbers: tuple[Number, ...]
-) -> Cell:
-    """Return the difference and its reach; a star where the reading gives another direction."""
-    estimate = reading.estimate_by_row.get(system)
-    if estimate is None:
-        return blank_cell()
-    decimals = BITS_DECIMALS if reading.less_is_better else BLEU_DECIMALS
-    star = f" {OTHER}" if reading.name in contrast.differing else ""
-    text = f"{estimate.difference:+.{decimals}f} {PLUS_MINUS} {estimate.reach:.{decimals}f}{star}"
-    marks = contrast.row.marks if contrast.row else ()
-    return replace(
-        text_cell(text, "ours", *marks),
-        provenance=difference_provenance(numbers[0], numbers[1]),
-        shows=numbers,
-    )
-
-
-def _num_other(
-    reading: Reading, readings: Readings, answered: Mapping[str, PrintedContrast]
-) -> str:
-    """Return how many contrasts a reading gives another direction; training bits are not
-    counted.
-    """
-    if reading is readings.training_bits:
-        return "not counted"
-    return str(sum(reading.name in contrast.differing for contrast in answered.values()))
+    numbers = []
+    for number in contrast.numbers:
+        role = number.key.role if number.key.testset == testset else "further"
+        key = msgspec.structs.replace(number.key, testset=testset, role=role)
+        numbers.append(frame.numbers[key, metric])
+    return tuple(numbers)
 
 
 def _missing_notes(readings: list[Reading]) -> list[str]:
@@ -174,26 +153,21 @@ def _missing_notes(readings: list[Reading]) -> list[str]:
 
 
 def _dirty_notes(frame: Frame) -> list[str]:
-    """Return a sentence on evaluations from a changed working tree: whose, and how far record and
-    log differ.
+    """Return a sentence on evaluations from a changed working tree: the trainings, and how far
+    record and log differ.
     """
     trainings = list(dict.fromkeys((key.system, seed) for key, seed in frame.dirty_evaluations))
     if not trainings:
         return []
     differences = []
     for (key, metric), number in frame.numbers.items():
-        if metric == BITS_METRIC and key.role == "dev":
-            differences += [
-                abs(run.value - run.bits_by_update[run.updates])
-                for run in seed_runs(frame, number)
-                if (key.system, run.seed) in trainings and run.updates in run.bits_by_update
-            ]
-    agreement = (
-        f"; on dev record and log differ by at most {max(differences):.4f} bits"
-        if differences
-        else ""
-    )
-    names = ", ".join(f"{system} seed {seed}" for system, seed in trainings)
-    return [
-        f"Evaluated from a changed working tree (`is_dirty` in the records): {names}{agreement}."
-    ]
+        if metric != BITS_METRIC or key.role != "dev":
+            continue
+        for run in seed_runs(frame, number):
+            if (key.system, run.seed) in trainings and run.updates in run.bits_by_update:
+                differences.append(abs(run.value - run.bits_by_update[run.updates]))
+    text = "Evaluated from a changed working tree (`is_dirty` in the records): "
+    text += ", ".join(f"{system} seed {seed}" for system, seed in trainings)
+    if differences:
+        text += f"; on dev record and log differ by at most {max(differences):.4f} bits"
+    return [f"{text}."]

@@ -32,9 +32,7 @@ AVERAGED_WORDS = {"yes": "averaged", "no": "one checkpoint", "not_stated": "not 
 
 
 class NoiseLine(NamedTuple):
-    """A line of the table: a source as a whole, one of its settings, or a published mean. Texts are
-    as shown.
-    """
+    """A line of the table, as it is shown: a source, a setting of it, or a published mean."""
 
     source: str
     task: str
@@ -48,9 +46,7 @@ class NoiseLine(NamedTuple):
 
 
 def lay_out_seed_noise(frame: Frame) -> Table:
-    """Return a line for each source, AlgoPerf's settings, and published means; no number of ours is
-    in it.
-    """
+    """Return a line for each source, AlgoPerf's settings, and published means; none are ours."""
     fields: tuple[Field[NoiseLine], ...] = (
         label_field("source", "source", lambda line: line.source),
         label_field("task", "task", lambda line: line.task),
@@ -130,18 +126,19 @@ def _source_line(noise: SeedNoise) -> NoiseLine:
 
 def _setting_line(source: str, name: str, runs: list[PublicSeed]) -> NoiseLine:
     """Return the line of one setting, whose runs differ in the seed only."""
-    alone = SeedNoise(source, {name: runs})
-    bits, bleu = alone.pooled("bits_dev"), alone.pooled("bleu_test")
+    noise = SeedNoise(source, {name: runs})
+    bits, bleu = noise.pooled("bits_dev"), noise.pooled("bleu_test")
+    first = runs[0]
     return NoiseLine(
         source=source,
-        task=runs[0].task,
-        setting=f"{runs[0].system}, {runs[0].setting}",
+        task=first.task,
+        setting=f"{first.system}, {first.setting}",
         num_runs=len(runs),
         degrees_of_freedom=len(runs) - 1,
-        sd_bits=f"{bits.sd:.{NOISE_DECIMALS}f}" if bits else "",
-        sd_bleu=f"{bleu.sd:.{BLEU_DECIMALS}f}" if bleu else "",
-        definition=runs[0].definition,
-        averaged=AVERAGED_WORDS[runs[0].averaged],
+        sd_bits=_sd_words(bits, NOISE_DECIMALS),
+        sd_bleu=_sd_words(bleu, BLEU_DECIMALS),
+        definition=first.definition,
+        averaged=AVERAGED_WORDS[first.averaged],
     )
 
 
@@ -158,6 +155,10 @@ def _mean_line(mean: PublicSeed) -> NoiseLine:
         definition=mean.definition,
         averaged=AVERAGED_WORDS[mean.averaged],
     )
+
+
+def _sd_words(pooled: PooledSd | None, decimals: int) -> str:
+    return f"{pooled.sd:.{decimals}f}" if pooled else ""
 
 
 def _with_range(pooled: PooledSd | None, decimals: int) -> str:

@@ -1,4 +1,4 @@
-"""Lays out every system on every test set that it was evaluated on: bits, BLEU and its brevity
+"""Lays out table `testsets`: every system on each of its test sets, with bits, BLEU and brevity
 penalty.
 """
 
@@ -13,12 +13,11 @@ from paper_tables.layout import SEEDS_WORDS, Aside, Cell, Column, Row, Table, la
 from paper_tables.tables.ours import complete, our_cell
 
 NOT_SCORED = "Not scored yet"
+HEADING_BY_NAME = {"bits": "bits a subword", "bleu": "BLEU", "brevity": "brevity penalty"}
 
 
 def lay_out_testsets(frame: Frame) -> Table | None:
-    """Return a row for each corpus, system and average; None unless the scale asks for further
-    evaluations of rows.
-    """
+    """Return a row for each corpus, system and average; None unless rows have further test sets."""
     if not further_testsets(frame):
         return None
     by_row: dict[tuple[str, str, str], dict[str, CellKey]] = {}
@@ -26,33 +25,22 @@ def lay_out_testsets(frame: Frame) -> Table | None:
         by_row.setdefault((key.corpus, key.system, key.average), {}).setdefault(key.testset, key)
     columns = [Column(name, name, side="label") for name in ("corpus", "system", "average")]
     for testset in dict.fromkeys(key.testset for key in frame.keys):
-        names = (
-            ("bleu", "brevity")
-            if split_alpha(testset)[1] is not None
-            else ("bits", "bleu", "brevity")
-        )
-        headings = {"bits": "bits a subword", "bleu": "BLEU", "brevity": "brevity penalty"}
-        columns += [
-            Column(f"{name}_{testset}", headings[name], heading_of(testset), "ours")
-            for name in names
-        ]
+        for name, heading in HEADING_BY_NAME.items():
+            # A search with another alpha has no perplexity of its own.
+            if name != "bits" or split_alpha(testset)[1] is None:
+                columns.append(Column(f"{name}_{testset}", heading, heading_of(testset), "ours"))
     rows = []
-    for names, keys in by_row.items():
-        cells: dict[str, Cell] = dict(
-            zip(("corpus", "system", "average"), map(label, names), strict=True)
-        )
-        for testset, key in keys.items():
-            cells |= {f"{name}_{testset}": cell for name, cell in _cells(frame, key).items()}
+    for (corpus, system, average), key_by_testset in by_row.items():
+        cells = {"corpus": label(corpus), "system": label(system), "average": label(average)}
+        for testset, key in key_by_testset.items():
+            for name, cell in _cells(frame, key).items():
+                cells[f"{name}_{testset}"] = cell
+        keys = key_by_testset.values()
         is_scored = any(
-            number.signatures for (key, _), number in frame.numbers.items() if key in keys.values()
+            number.signatures for (key, _), number in frame.numbers.items() if key in keys
         )
-        rows.append(
-            Row(
-                row_by_column(columns, cells),
-                "ours",
-                None if is_scored else Aside(" ".join(names), NOT_SCORED),
-            )
-        )
+        aside = None if is_scored else Aside(f"{corpus} {system} {average}", NOT_SCORED)
+        rows.append(Row(row_by_column(columns, cells), "ours", aside))
     return complete(
         frame,
         Table(
@@ -60,9 +48,9 @@ def lay_out_testsets(frame: Frame) -> Table | None:
             title="Every test set",
             caption=(
                 f"Each system on each of its test sets, bits a subword and BLEU: {SEEDS_WORDS}."
-                " BLEU as Tables 2 and 3 have it, of other publications' text as given there. The"
+                " BLEU as in Tables 2 and 3; for other publications' text, on their tokens. The"
                 " brevity penalty is the factor by which too short translations lose, 1 where they"
-                " are not short; not known of scores of earlier versions."
+                " are not short; it is not known for scores of earlier versions."
             ),
             columns=tuple(columns),
             rows=tuple(rows),
@@ -71,19 +59,19 @@ def lay_out_testsets(frame: Frame) -> Table | None:
 
 
 def heading_of(testset: str) -> str:
-    """Return how a test set is headed; one by another search says so."""
+    """Return the heading of a test set, with alpha if the search had another alpha."""
     name, alpha = split_alpha(testset)
     return name if alpha is None else f"{name}, alpha {alpha:g}"
 
 
 def _cells(frame: Frame, key: CellKey) -> dict[str, Cell]:
-    metrics = (METRIC_BY_PAIR.get(key.language_pair, ""), "bleu_as_given")
-    metric = next(
-        (one for one in metrics if (number := frame.number(key, one)) and number.values), metrics[0]
-    )
-    cells = {"bits": our_cell(frame.number(key, BITS_METRIC))} if key.has_perplexity else {}
-    cells["bleu"] = our_cell(frame.number(key, metric))
-    cells["brevity"] = replace(
-        our_cell(frame.number(key, brevity_metric(metric))), shows=()
-    )  # as the BLEU's
+    metric = METRIC_BY_PAIR.get(key.language_pair, "")
+    number, as_given = frame.number(key, metric), frame.number(key, "bleu_as_given")
+    if not (number and number.values) and as_given and as_given.values:
+        metric, number = "bleu_as_given", as_given
+    brevity = our_cell(frame.number(key, brevity_metric(metric)))
+    # The brevity penalty adds no signature or note to the BLEU's.
+    cells = {"bleu": our_cell(number), "brevity": replace(brevity, shows=())}
+    if key.has_perplexity:
+        cells["bits"] = our_cell(frame.number(key, BITS_METRIC))
     return cells

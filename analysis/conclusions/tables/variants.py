@@ -1,8 +1,7 @@
-"""Lays out comparisons with base: variants of the paper's model in other code, and recurrence and
-convolution.
+"""Lays out comparisons with base: table `variants` and table `architectures`.
 
-Variants are laid out as Table 3; architectures with BLEU beside seconds, at equal size and equal
-tokens.
+Variants, the paper's model as other code has it, are shown as in Table 3. Architectures, recurrence
+and convolution, are shown with BLEU and seconds, at equal size and equal tokens.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +44,7 @@ DIFFERENCE_WORDS = (
 
 
 class Compared(NamedTuple):
-    """What is ours of a system, beside that of base, the reference."""
+    """Our results of one system, with the difference to base, the reference."""
 
     frame: Frame
     key: CellKey
@@ -60,10 +59,10 @@ class Compared(NamedTuple):
         return our_cell(self.frame.numbers[self.key, metric])
 
     def difference(self, metric: str) -> Cell:
-        """Return the difference to base over common seeds: `+0.30 +- 0.12 (n=3)`, or each of two,
-        or of one.
+        """Return the difference to base over common seeds: `+0.30 +- 0.12 (n=3)`.
 
-        No common seed has a dash; base itself is left blank.
+        One or two differences are listed as they are. Without a common seed the cell is a dash;
+        base's own is blank.
         """
         if self.key == self.reference:
             return blank_cell()
@@ -78,35 +77,46 @@ class Compared(NamedTuple):
 
 
 NAME: Field[Compared] = Field(
-    Column("system", "", side="label"), lambda one: replace(one.ours(one.key.system), kind="label")
+    Column("system", "", side="label"),
+    lambda compared: replace(compared.ours(compared.key.system), kind="label"),
 )
 PARAMETERS: Field[Compared] = our_field(
-    "params", "params x10^6", lambda one: one.metric("num_parameters")
+    "params", "params x10^6", lambda compared: compared.metric("num_parameters")
 )
-STEPS: Field[Compared] = our_field("train_steps", "train steps", lambda one: one.metric("steps"))
+STEPS: Field[Compared] = our_field(
+    "train_steps", "train steps", lambda compared: compared.metric("steps")
+)
 QUALITY: tuple[Field[Compared], ...] = (
-    our_field("bleu_dev", "BLEU (dev)", lambda one: one.metric(BLEU_METRIC)),
-    our_field("bleu_dev_difference", "BLEU difference", lambda one: one.difference(BLEU_METRIC)),
-    our_field("bleu_dev_sacre", "sacreBLEU 13a (dev)", lambda one: one.metric(SACRE_METRIC)),
+    our_field("bleu_dev", "BLEU (dev)", lambda compared: compared.metric(BLEU_METRIC)),
+    our_field(
+        "bleu_dev_difference", "BLEU difference", lambda compared: compared.difference(BLEU_METRIC)
+    ),
+    our_field(
+        "bleu_dev_sacre", "sacreBLEU 13a (dev)", lambda compared: compared.metric(SACRE_METRIC)
+    ),
 )
 PERPLEXITY: Field[Compared] = our_field(
-    "ppl_dev", "PPL (dev)", lambda one: one.metric(PERPLEXITY_METRIC)
+    "ppl_dev", "PPL (dev)", lambda compared: compared.metric(PERPLEXITY_METRIC)
 )
 
 
 def lay_out_variants(frame: Frame) -> Table:
-    """Return the table: base, then a row for each variant that the scale names, in its order."""
+    """Return table `variants`: base, then a row for each variant of the scale's config, in its
+    order.
+    """
     fields: tuple[Field[Compared], ...] = (
         NAME,
         our_field(
             "unlike_base",
             "unlike base in",
-            lambda one: one.ours(differing_keys(frame, one.key.system)),
+            lambda compared: compared.ours(differing_keys(frame, compared.key.system)),
         ),
         STEPS,
         PERPLEXITY,
         our_field(
-            "ppl_dev_difference", "PPL difference", lambda one: one.difference(PERPLEXITY_METRIC)
+            "ppl_dev_difference",
+            "PPL difference",
+            lambda compared: compared.difference(PERPLEXITY_METRIC),
         ),
         *QUALITY,
         PARAMETERS,
@@ -115,10 +125,10 @@ def lay_out_variants(frame: Frame) -> Table:
         name="variants",
         title="Variants",
         caption=(
-            "The paper's model as others read it, EN-DE, on the dev set without averaging, as the"
-            f" rows of Table 3. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC}, and beside it in"
-            f" {SACRE_METRIC}; perplexity per subword. {DIFFERENCE_WORDS} Of twenty such intervals"
-            " one is expected to miss zero by chance alone."
+            "The paper's model as others read it, EN-DE, on the dev set without averaging, like"
+            f" the rows of Table 3. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC} and in"
+            f" {SACRE_METRIC}; perplexity per subword. {DIFFERENCE_WORDS} By chance, about one"
+            " interval in twenty misses zero."
         ),
         columns=columns_of(fields),
         rows=rows_of(fields, compared_with_base(frame, frame.variants), "ours"),
@@ -128,33 +138,32 @@ def lay_out_variants(frame: Frame) -> Table:
 
 
 def lay_out_architectures(frame: Frame) -> Table:
-    """Return the table: base, then a row for each architecture that the scale names."""
-    compared = compared_with_base(frame, frame.architectures)
-    runs_by_system = {one.key.system: frame.trained(one.key) for one in compared}
+    """Return table `architectures`: base, then a row for each architecture that is configured."""
+    all_compared = compared_with_base(frame, frame.architectures)
+    runs_by_system = {compared.key.system: frame.trained(compared.key) for compared in all_compared}
     target_by_seed = common_targets(runs_by_system)
 
-    def architecture(one: Compared) -> Cell:
-        spec = frame.system_by_name[one.key.system].training
-        return one.ours(
+    def architecture(compared: Compared) -> Cell:
+        spec = frame.system_by_name[compared.key.system].training
+        return compared.ours(
             f"{spec.architecture}, N {spec.num_layers}, d_model {spec.d_model}, d_ff {spec.d_ff}"
         )
 
-    def on(one: Compared) -> Cell:
-        return _words_or_dash(
-            one, "; ".join(sorted({run.hardware for run in runs_by_system[one.key.system]}))
-        )
+    def hardware(compared: Compared) -> Cell:
+        names = {run.hardware for run in runs_by_system[compared.key.system]}
+        return _words_or_dash(compared, "; ".join(sorted(names)))
 
-    def reached(one: Compared) -> Cell:
-        return _words_or_dash(one, _reached_words(frame, one.key, target_by_seed))
+    def reached(compared: Compared) -> Cell:
+        return _words_or_dash(compared, _reached_words(frame, compared.key, target_by_seed))
 
     fields: tuple[Field[Compared], ...] = (
         NAME,
         our_field("architecture", "architecture", architecture),
         PARAMETERS,
         STEPS,
-        our_field("target_tokens", "target tokens", lambda one: one.metric("tokens")),
-        our_field("seconds", "training seconds", lambda one: one.metric("wall_seconds")),
-        our_field("hardware", "on", on),
+        our_field("target_tokens", "target tokens", lambda compared: compared.metric("tokens")),
+        our_field("seconds", "training seconds", lambda compared: compared.metric("wall_seconds")),
+        our_field("hardware", "on", hardware),
         PERPLEXITY,
         *QUALITY,
         our_field("seconds_to_reach", "seconds to reach", reached),
@@ -165,13 +174,13 @@ def lay_out_architectures(frame: Frame) -> Table:
         caption=(
             "Attention, recurrence and convolution of nearly one size (parameters), on the same"
             " batches for as many updates, EN-DE, on the dev set without averaging: quality"
-            f" against time. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC}, and beside it in"
+            f" against time. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC} and in"
             f" {SACRE_METRIC}. {DIFFERENCE_WORDS} Seconds are wall time of all attempts, start and"
             " validations included. Seconds to reach: until the first validation with a perplexity"
             " that every system here reached, taken as that share of the training's seconds."
         ),
         columns=columns_of(fields),
-        rows=rows_of(fields, compared, "ours"),
+        rows=rows_of(fields, all_compared, "ours"),
         notes=(
             *missing_note(frame, "architectures", frame.architectures),
             *_notes(runs_by_system, target_by_seed),
@@ -181,21 +190,18 @@ def lay_out_architectures(frame: Frame) -> Table:
 
 
 def compared_with_base(frame: Frame, systems: Sequence[str]) -> list[Compared]:
-    """Return base, and then each system that the scale runs; none if it names none."""
-    names = dict.fromkeys([REFERENCE_SYSTEM, *systems]) if systems else ()
-    keys = [frame.compared(name) for name in names]
-    is_run = [(key, "steps") in frame.numbers for key in keys]
-    return [
-        Compared(frame, key, keys[0])
-        for key, is_one in zip(keys, is_run, strict=True)
-        if is_one and is_run[0]
-    ]
+    """Return base and then each of the systems that the scale runs; nothing without systems, or if
+    base is not run.
+    """
+    base = frame.compared(REFERENCE_SYSTEM)
+    if not systems or (base, "steps") not in frame.numbers:
+        return []
+    keys = dict.fromkeys([base, *map(frame.compared, systems)])
+    return [Compared(frame, key, base) for key in keys if (key, "steps") in frame.numbers]
 
 
 def missing_note(frame: Frame, key: str, named: Sequence[str]) -> tuple[Note, ...]:
-    """Return a note that names the systems that exist, but that the scale does not train under
-    `key`.
-    """
+    """Return a note on the systems that exist, but that `key` of the config does not name."""
     missing = [name for name in frame.known[key] if name not in named]
     text = (
         f"Not run at scale {frame.scale}, as `{key}` of its config does not name them:"
@@ -205,105 +211,80 @@ def missing_note(frame: Frame, key: str, named: Sequence[str]) -> tuple[Note, ..
 
 
 def differing_keys(frame: Frame, system: str) -> str:
-    """Return the keys of training and decoding in which a system differs from base, each with its
-    own value.
+    """Return the keys of training and decoding whose values differ from base's, with the system's
+    values.
     """
     spec, base = (frame.system_by_name[name] for name in (system, REFERENCE_SYSTEM))
     texts = []
     for part, base_part in ((spec.training, base.training), (spec.decoding, base.decoding)):
-        value_by_key, base_value_by_key = (
-            msgspec.structs.asdict(part),
-            msgspec.structs.asdict(base_part),
-        )
-        texts += [
-            f"{key} {'null' if value is None else msgspec.to_builtins(value)}"
-            for key, value in value_by_key.items()
-            if value != base_value_by_key[key]
-        ]
+        for key, value in msgspec.structs.asdict(part).items():
+            if value != getattr(base_part, key):
+                texts.append(f"{key} {'null' if value is None else msgspec.to_builtins(value)}")
     return ", ".join(texts)
 
 
 def common_targets(runs_by_system: Mapping[str, Sequence[Run]]) -> dict[int, float]:
-    """Return by seed the lowest dev bits a subword that every system reached while training, by
-    their own logs.
+    """Return by seed the lowest dev bits a subword that every system reached, by its own log.
 
-    Seeds that a system has no finished training or no log of are left out.
+    A seed is left out if a system has no finished training of it, or no log.
     """
     lowest_by_seed: dict[int, list[float]] = {}
     for runs in runs_by_system.values():
         for run in runs:
             if run.seed is not None and run.bits_by_update:
                 lowest_by_seed.setdefault(run.seed, []).append(min(run.bits_by_update.values()))
-    num_systems = len(runs_by_system)
-    return {
-        seed: max(lowest)
-        for seed, lowest in sorted(lowest_by_seed.items())
-        if len(lowest) == num_systems
-    }
+    targets = {}
+    for seed, lowest in sorted(lowest_by_seed.items()):
+        if len(lowest) == len(runs_by_system):
+            targets[seed] = max(lowest)
+    return targets
 
 
 def seconds_to_reach(run: Run, target: float) -> float | None:
     """Return the seconds until a training's first validation of at most `target` bits; None if it
-    has none.
+    was not reached.
     """
     update = next((update for update, bits in run.bits_by_update.items() if bits <= target), None)
-    return (
-        None
-        if update is None or run.train is None
-        else run.train.wall_seconds * update / run.train.updates
-    )
+    if update is None or run.train is None:
+        return None
+    return run.train.wall_seconds * update / run.train.updates
 
 
 def _reached_words(frame: Frame, key: CellKey, target_by_seed: Mapping[int, float]) -> str:
-    """Return over seeds the seconds until the common target; nothing where none reached it."""
-    asked = frame.runs_by_system[key.corpus, key.system]
-    reached = [
-        seconds_to_reach(run, target)
-        for run in asked
-        for seed, target in target_by_seed.items()
-        if run.seed == seed
-    ]
-    seconds = [value for value in reached if value is not None]
-    return format_seeds(seconds, "wall_seconds", len(asked)) if seconds else ""
+    """Return the seconds until the common target over seeds; "" if no seed reached it."""
+    runs = frame.runs_by_system[key.corpus, key.system]
+    seconds = []
+    for run in runs:
+        target = None if run.seed is None else target_by_seed.get(run.seed)
+        value = None if target is None else seconds_to_reach(run, target)
+        if value is not None:
+            seconds.append(value)
+    return format_seeds(seconds, "wall_seconds", len(runs)) if seconds else ""
 
 
-def _words_or_dash(one: Compared, words: str) -> Cell:
-    return one.ours(words) if words else replace(one.ours(DASH), kind="state")
+def _words_or_dash(compared: Compared, words: str) -> Cell:
+    return compared.ours(words) if words else replace(compared.ours(DASH), kind="state")
 
 
 def _notes(
     runs_by_system: Mapping[str, Sequence[Run]], target_by_seed: Mapping[int, float]
 ) -> list[Note]:
-    """Return the notes: the perplexity that all reached; seconds of different machines are not
-    comparable.
-    """
-    notes = []
+    """Return notes on the perplexity that all systems reached, and on comparing the seconds."""
+    texts = []
     if target_by_seed:
         targets = "; ".join(
             f"seed {seed}: {format_value(2**target, PERPLEXITY_METRIC)}"
             for seed, target in target_by_seed.items()
         )
-        notes.append(
-            Note(
-                "",
-                "Perplexity that every system reached in training, by fairseq's own log:"
-                f" {targets}.",
-            )
+        texts.append(
+            f"Perplexity that every system reached in training, by fairseq's own log: {targets}."
         )
     elif any(runs_by_system.values()):
-        notes.append(
-            Note(
-                "",
-                "Seconds to reach need finished trainings of every system with a common seed, and"
-                " logs.",
-            )
+        texts.append(
+            "Seconds to reach need finished trainings of every system with a common seed, and logs."
         )
     if len({run.hardware for runs in runs_by_system.values() for run in runs}) > 1:
-        notes.append(
-            Note(
-                "",
-                "Not all of these trainings ran on one kind of machine: their seconds do not"
-                " compare.",
-            )
+        texts.append(
+            "Not all of these trainings ran on one kind of machine: their seconds do not compare."
         )
-    return notes
+    return [Note("", text) for text in texts]

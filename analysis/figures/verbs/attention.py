@@ -1,10 +1,10 @@
 """Draw what the heads of a trained run attend to in a sentence (Figures 3 to 5 of the paper), and
 write the weights.
 
-RUN is a run's name or any unique beginning of it (default: the newest finished run), or that of a
-shipped model. Without --sentence the paper's two sentences are taken. The weights are the model's
-own, of one layer and all its heads. The command writes <name>.tsv, one line a weight, and, with the
-extra `figures`, lines between words, coloured by head, and a matrix a head.
+RUN is the name of a run or of a shipped model, or any unique beginning of it (default: the newest
+finished run). Without --sentence the paper's two sentences are used. The weights are the model's
+own, for all heads of a layer. The command writes <name>.tsv, a line for each weight, and, with the
+extra `figures`, lines between words, coloured by head, and a matrix for each head.
 
   aiayn attention demo_en_de-base-seed1 --sentence 'The dog sees the cat.' --kind cross --layer 2
   --head 1 --head 3
@@ -31,13 +31,13 @@ class Flags:
         "for decoder and cross: a translation (default: the model's own)", "TEXT"
     )
     kind: Literal["encoder", "decoder", "cross"] = flag(
-        "whose attention: encoder, decoder (masked), or cross, the decoder's over the source"
-        " (default: encoder)",
+        "encoder, decoder (masked), or cross, the decoder's attention to the source (default:"
+        " encoder)",
         default="encoder",
     )
-    layer: int | None = flag("from 1 (default: the one before the last, the paper's 5 of 6)", "N")
+    layer: int | None = flag("from 1 (default: the second last, as the paper's 5 of 6)", "N")
     head: list[int] = flag("draw this head, from 1; may be repeated", "N", is_repeated=True)
-    word: str = flag("draw lines from this word alone, as Figure 3 does", default="")
+    word: str = flag("draw lines from this word only, as in Figure 3", default="")
     output: Path | None = flag(
         "where to write (default: results/<scale>/attention/<run>)", "FOLDER"
     )
@@ -46,7 +46,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Write the weights and draw them; print the path of everything written."""
+    """Write the weights and draw them; print the path of each file."""
     from aiayn.decode.decode import Translator
     from aiayn.train.device import resolve_device
     from analysis.figures import PAPER_SENTENCES
@@ -73,18 +73,18 @@ def run(args: Flags) -> None:
         device=resolve_device(args.device),
     )
     split = text_splitter(finished, data.source_language)
-    target = (
-        None if args.target is None else text_splitter(finished, data.target_language)(args.target)
-    )
+    target = None
+    if args.target is not None:
+        target = text_splitter(finished, data.target_language)(args.target)
     output_folder = args.output or args.results / finished.scale / "attention" / run_name
     sentences = list(PAPER_SENTENCES) if args.sentence is None else [args.sentence]
     for number, sentence in enumerate(sentences, start=1):
         weights = attention_weights(
             translator, split(sentence), target, kind=args.kind, layer=args.layer
         )
-        name = f"{weights.kind}_layer{weights.layer}" + (
-            f"_figure{number + 2}" if args.sentence is None else ""
-        )
+        name = f"{weights.kind}_layer{weights.layer}"
+        if args.sentence is None:
+            name += f"_figure{number + 2}"
         path = output_folder / f"{name}.tsv"
         write_weights(weights, run_name, path)
         print(path)

@@ -1,6 +1,6 @@
 """Draw the curves of runs, live or done: loss, dev perplexity, learning rate and tokens per second.
 
-Each RUN is a run's name, any unique beginning of it, its folder (packed ones too, as in
+Each RUN is a run's name, any unique beginning of it, its folder (also in a pack, as in
 paper_tables/measured), or the path of any fairseq log. Runs that differ only in their seed are
 drawn as a mean and a band. The command writes curves_by_update and curves_by_hours, and the numbers
 of each as TSV.
@@ -44,21 +44,22 @@ def run(args: Flags) -> None:
     from paper_tables.render.figure import FigureError, write_figure
 
     named: list[tuple[str, str, int | None, Path]] = []
-    for asked in args.runs:
-        path = Path(asked)
+    for name in args.runs:
+        path = Path(name)
         if path.is_file():
-            named.append((asked, asked, None, path))
+            named.append((name, name, None, path))
             continue
-        folder = path if path.is_dir() else find_run_folder(args.runs_folder, asked)
+        folder = path if path.is_dir() else find_run_folder(args.runs_folder, name)
         log_path = find_packed(folder / LOG_NAME)
         if log_path is None:
             raise StateError(
                 f"{folder}: holds no {LOG_NAME}, packed or not; name a run's folder, or a log"
                 " itself"
             )
-        parts = split_run_name(folder.name)
-        series = f"{parts.system}, {parts.corpus}" if parts else folder.name
-        named.append((folder.name, series, parts.seed if parts else None, log_path))
+        series, seed = folder.name, None
+        if parts := split_run_name(folder.name):
+            series, seed = f"{parts.system}, {parts.corpus}", parts.seed
+        named.append((folder.name, series, seed, log_path))
     frame = curve_frame(curves_of_files(named))
     output_folder = args.output or Path("results") / "plots" / Path(named[0][0]).name
     reasons = []

@@ -1,6 +1,8 @@
-"""Lays out what others published for the paper's systems on WMT14, beside ours where the two can be
-compared.
+"""Lays out table `reference_replications`: what others published for the paper's systems on WMT14,
+with our values where the two can be compared.
 """
+
+import operator
 
 from aiayn.printed import PAPER_TESTSET_BY_ROLE, evaluations_of, read_cells
 from paper_tables.frame import Frame
@@ -23,31 +25,32 @@ OTHER_DEFINITION = "other"
 
 
 def lay_out_reference(frame: Frame) -> Table:
-    """Return one row a published replication, comparable ones together, the highest value first.
+    """Return a row for each published replication; comparable rows together, highest value first.
 
-    Ours is beside one only on the same test set and in the same definition; values are never
+    Our value is shown only on the same test set and in the same definition. No values are
     subtracted here.
     """
     replications = sorted(read_reference_replications(), key=_order)
     fields: tuple[Field[ReferenceReplication], ...] = (
-        label_field("who", "who", lambda one: one.who),
-        label_field("system", "system", lambda one: one.system),
-        label_field("language_pair", "languages", lambda one: one.language_pair),
-        label_field("testset", "test set", lambda one: one.testset),
-        label_field("metric", "definition", lambda one: one.metric),
-        printed_field("printed", "printed", lambda one: one.value),
-        our_field("ours", "ours", lambda one: _our_cell(frame, one)),
-        label_field("definition", "as printed", lambda one: one.definition),
-        label_field("conditions", "steps, batch, hardware", lambda one: one.conditions),
-        label_field("remarks", "remarks", lambda one: one.remarks),
-        label_field("source", "source", lambda one: one.source),
+        *_words_fields(
+            who="who",
+            system="system",
+            language_pair="languages",
+            testset="test set",
+            metric="definition",
+        ),
+        printed_field("printed", "printed", lambda replication: replication.value),
+        our_field("ours", "ours", lambda replication: _our_cell(frame, replication)),
+        *_words_fields(
+            definition="as printed",
+            conditions="steps, batch, hardware",
+            remarks="remarks",
+            source="source",
+        ),
     )
     rows = rows_of(fields, replications)
-    is_alone = not any(cell.shows for row in rows for cell in row.cells)
-    scale = frame.scale
-    note = Note(
-        "", f"Scale {scale} has none of these test sets, so nothing of ours stands beside them."
-    )
+    has_ours = any(cell.shows for row in rows for cell in row.cells)
+    note = Note("", f"Scale {frame.scale} does not use these test sets: our column is empty.")
     table = Table(
         name="reference_replications",
         title="Reference replications",
@@ -59,41 +62,44 @@ def lay_out_reference(frame: Frame) -> Table:
         columns=columns_of(fields),
         rows=rows,
         summary=f"{len(replications)} numbers that others published for base and big on WMT14",
-        notes=(note,) if is_alone else (),
+        notes=() if has_ours else (note,),
     )
     return complete(frame, table, has_precisions=False, has_states=False)
 
 
-def _order(one: ReferenceReplication) -> tuple[str, str, str, bool, str, float]:
-    return (
-        one.language_pair,
-        one.system,
-        one.testset,
-        one.metric == OTHER_DEFINITION,  # last: they are not even known to be like each other
-        one.metric,
-        -float(one.value),
-    )
-
-
-def _our_cell(frame: Frame, one: ReferenceReplication) -> Cell:
-    """Return ours of the same system on the same test set; blank if it is not at this scale, or not
-    comparable.
-    """
-    role = next(
-        (role for role, testset in PAPER_TESTSET_BY_ROLE.items() if testset == one.testset), None
-    )
-    if role is None or one.metric == OTHER_DEFINITION:
-        return blank_cell()
-    pair = one.language_pair
-    system = next(
-        join.system for join in read_cells() if (join.row, join.language_pair) == (one.system, pair)
-    )
-    averages = [
-        average
-        for average, evaluated_role in evaluations_of(pair, system)
-        if evaluated_role == role
+def _words_fields(**heading_by_name: str) -> list[Field[ReferenceReplication]]:
+    """Return columns with the replication's own words, by the names of its fields."""
+    return [
+        label_field(name, heading, operator.attrgetter(name))
+        for name, heading in heading_by_name.items()
     ]
-    if not averages:
+
+
+def _order(replication: ReferenceReplication) -> tuple[str, str, str, bool, str, float]:
+    return (
+        replication.language_pair,
+        replication.system,
+        replication.testset,
+        replication.metric == OTHER_DEFINITION,  # last: these may differ among themselves
+        replication.metric,
+        -float(replication.value),
+    )
+
+
+def _our_cell(frame: Frame, replication: ReferenceReplication) -> Cell:
+    """Return our value of the same system on the same test set; blank if it is not evaluated at
+    this scale, or not comparable.
+    """
+    if replication.metric == OTHER_DEFINITION:
         return blank_cell()
-    key = frame.find(pair, system, averages[-1], role)
-    return our_cell(frame.number(key, one.metric)) if key.testset == one.testset else blank_cell()
+    pair = replication.language_pair
+    for join in read_cells():
+        if (join.row, join.language_pair) == (replication.system, pair):
+            break
+    cell = blank_cell()
+    for average, role in evaluations_of(pair, join.system):
+        if PAPER_TESTSET_BY_ROLE.get(role) == replication.testset:
+            key = frame.find(pair, join.system, average, role)
+            if key.testset == replication.testset:
+                cell = our_cell(frame.number(key, replication.metric))
+    return cell

@@ -1,20 +1,20 @@
-"""Explain what a BLEU means beside the paper's: one number by published ones, several (seeds) by a
-verdict.
+"""Explain what a BLEU means next to the paper's: a single number by published numbers, several
+seeds by a verdict.
 
-One number: the paper's number in its definition, published numbers near it, what to check. The
-answer comes from published numbers alone, each with its source. No number is converted: the paper's
-is given as a range in your definition.
+A single number: the answer is the paper's number in its definition, published numbers near it, and
+what to check next. It uses only published numbers, each with its source. No number is converted:
+the paper's number is given as a range in your definition.
 
-Several numbers, one a seed: the verdict by the project's rule (docs/tables.md), with the interval
-and the seeds that would decide; and whether the printed number, itself a single run, lies in the 95
-% prediction interval of yours. The sd is that of your values, or --sd with --sd-df. For a mean that
-another paper prints, give --mean, --sd and --num-seeds. --from-logs and --results ask the same of
-files: of records of ours, or of fairseq's logs. --system may be a published replication
-(revisit_tiny):
-  aiayn explain --bleu 28.1 28.5 27.9 --system big --expect reproduced
+Several numbers, a number for each seed: the answer is the verdict by the project's rule
+(docs/tables.md), with the interval and the seeds that would decide, and whether the printed number,
+itself a single run, is in the 95 % prediction interval of your runs. The sd is computed from your
+values, or given by --sd with --sd-df. For the mean of another paper, give --mean, --sd and
+--num-seeds. --from-logs and --results take the numbers from fairseq's logs or from our records.
+--system may be a published replication (revisit_tiny): aiayn explain --bleu 28.1 28.5 27.9 --system
+big --expect reproduced
 
-Exit code 0: any verdict. 4: another verdict than --expect names; so NOT COMPARABLE. 1, 2: the
-input.
+Exit code 0: any verdict. 4: another verdict than --expect names, also NOT COMPARABLE. 1, 2: the
+input is wrong.
 """
 
 from pathlib import Path
@@ -33,37 +33,36 @@ DEFAULT_TESTSET = "newstest2014"
 
 class Flags:
     bleu: list[float] | None = flag(
-        "your number, such as 26.9; or one a seed", "PERCENT", excludes="source"
+        "your number, such as 26.9, or a number for each seed", "PERCENT", excludes="source"
     )
     from_logs: Path | None = flag(
-        "a folder of logs or of records, such as one of paper_tables/measured",
+        "a folder of logs or of records, such as paper_tables/measured/multi30k",
         "FOLDER",
         excludes="source",
     )
-    results: Path | None = flag("a results folder of ours", "FOLDER", excludes="source")
+    results: Path | None = flag("our results folder", "FOLDER", excludes="source")
     mean: float | None = flag(
         "the mean of several seeds, with --sd and --num-seeds", "PERCENT", excludes="source"
     )
     system: str = flag("base, big, a row of Table 3, or a published replication")
     metric: str | None = flag(
-        "its definition, as `aiayn score` names it (default: the one in which the paper's is"
-        " printed)"
+        "its definition, as `aiayn score` names it (default: the printed number's definition)"
     )
     testset: str | None = flag(
-        "its test set (default: newstest2014, all 3,003 lines; of Table 3's rows newstest2013)"
+        "its test set (default: newstest2014, all 3,003 lines; newstest2013 for seeds of Table 3)"
     )
     language_pair: str = flag("en-de or en-fr (default: en-de)", default="en-de")
     scale: str | None = flag(
-        "of several values: demo, multi30k or paper (default: paper, or the files' own)"
+        "for several values: demo, multi30k or paper (default: paper, or the files' own)"
     )
     edition: Literal["neurips2017", "arxiv"] | None = flag(
-        "of several values: one edition's number alone"
+        "for several values: only this edition's number"
     )
     sd: float | None = flag(
-        "the sd over seeds (n - 1): of --mean; or to judge several values with", "BLEU"
+        "the sd over seeds (n - 1) of --mean, or an sd to judge several values by", "BLEU"
     )
-    sd_df: int | None = flag("degrees of freedom of --sd, of several values", "N")
-    num_seeds: int | None = flag("of --mean: the number of seeds", "N")
+    sd_df: int | None = flag("for several values: degrees of freedom of --sd", "N")
+    num_seeds: int | None = flag("for --mean: the number of seeds", "N")
     expect: Literal["reproduced", "not-reproduced"] | None = flag(
         "exit with 4 on any other verdict"
     )
@@ -77,8 +76,8 @@ def run(args: Flags) -> int:
             if getattr(args, name) is not None:
                 shown = f"--{name.replace('_', '-')} {getattr(args, name)}"
                 raise UsageError(
-                    f"{shown}: --bleu has one value, on which there is no verdict; expected one a"
-                    " seed"
+                    f"{shown}: --bleu has a single value, which cannot be judged; give a value for"
+                    " each seed"
                 )
         explanation = explain(
             bleu=args.bleu[0],
@@ -89,7 +88,7 @@ def run(args: Flags) -> int:
         )
         print(json_text(explanation) if args.json else render_explanation(explanation), end="")
         return 0
-    # One number is answered without what these import: pandas and scipy.
+    # A single number is answered without pandas and scipy, which this module imports.
     from analysis.questions.seeds import (
         explain_seeds,
         printed_numbers,
@@ -103,12 +102,12 @@ def run(args: Flags) -> int:
         args.sd is None or args.num_seeds is None or args.sd_df is not None
     ):
         raise UsageError(
-            "--mean: expected --sd and --num-seeds beside it, without --sd-df: the sd is of the"
-            " same seeds"
+            "--mean: expected also --sd and --num-seeds, without --sd-df: the sd is over the same"
+            " seeds"
         )
     if args.mean is None and args.num_seeds is not None:
         raise UsageError(
-            f"--num-seeds {args.num_seeds}: expected with --mean; elsewhere the values are counted"
+            f"--num-seeds {args.num_seeds}: expected with --mean; otherwise values are counted"
         )
     if args.mean is None and (args.sd is None) != (args.sd_df is None):
         raise UsageError(
@@ -131,13 +130,11 @@ def run(args: Flags) -> int:
     else:
         question = question_of_values(args.bleu or [], numbers[0], **named)
     if args.expect is not None and (len(question.judged) == 1 or len(numbers) > 1):
-        why = "one value, on which there is no verdict; expected one a seed"
+        reason = "a single value cannot be judged; give a value for each seed"
         if len(numbers) > 1:
-            why = (
-                "the editions print different numbers; add --edition"
-                f" ({', '.join(one.edition for one in numbers)})"
-            )
-        raise UsageError(f"--expect {args.expect}: {why}")
+            editions = ", ".join(number.edition for number in numbers)
+            reason = f"the editions print different numbers; add --edition ({editions})"
+        raise UsageError(f"--expect {args.expect}: {reason}")
     degrees_of_freedom = args.sd_df if args.num_seeds is None else args.num_seeds - 1
     given = None if args.sd is None or degrees_of_freedom is None else (args.sd, degrees_of_freedom)
     answer = explain_seeds(question, numbers, given)

@@ -1,11 +1,14 @@
-"""Lays out Table 1: complexity, sequential operations and path lengths as printed, beside measured
-and derived ones.
+"""Lays out Table 1: complexity, sequential operations and path lengths as printed, with our
+measured exponents and derived numbers.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import starmap
 
 import numpy as np
+import pandas as pd
 from scipy.special import stdtrit  # type: ignore[import-untyped, unused-ignore]
 
 from aiayn.errors import TableError
@@ -49,18 +52,16 @@ MEASURED = (
 
 def lay_out_table1(frame: Frame) -> Table:
     """Return Table 1 of a scale."""
-    return lay_out_layers(
-        frame.record_by_stage["measure"].layers if "measure" in frame.record_by_stage else None
-    )
+    record = frame.record_by_stage.get("measure")
+    return lay_out_layers(None if record is None else record.layers)
 
 
 def lay_out_layers(layers: TimedLayers | None) -> Table:
-    """Return Table 1 with what was measured of its layers, if it was."""
+    """Return Table 1; `layers` are the timed layers, if they were measured."""
     printed = {(cell.row, cell.column): cell.value for cell in read_table(1)}
-    timings = {
-        layer: [one for one in layers.timings if one.layer == layer] if layers else []
-        for layer in LAYER_TYPES
-    }
+    timings: dict[LayerType, list[LayerTiming]] = {layer: [] for layer in LAYER_TYPES}
+    for timing in layers.timings if layers else []:
+        timings[timing.layer].append(timing)
     columns = (
         Column("layer_type", "Layer Type", side="label"),
         Column("complexity_per_layer", "printed", "Complexity per Layer"),
@@ -83,19 +84,20 @@ def lay_out_layers(layers: TimedLayers | None) -> Table:
         cells.append(text_cell(printed[layer, "maximum_path_length"], "formula"))
         cells.append(text_cell(str(maximum_path_length(layer, DERIVED_AT)), "ours"))
         rows.append(Row(tuple(cells)))
-    num_points = sum(map(len, timings.values()))
-    return Table(
+    table = Table(
         name="table1",
         title="Table 1",
-        caption=CAPTION + (MEASURED.format(num_points=num_points) if layers else ""),
+        caption=CAPTION,
         columns=columns,
         rows=tuple(rows),
         notes=tuple(Note("", text) for text in (*_notes(layers, timings), *faults)),
-        signatures=(
-            (("seconds of layers", "measured without a training", layers.signature),)
-            if layers
-            else ()
-        ),
+    )
+    if layers is None:
+        return table
+    return replace(
+        table,
+        caption=CAPTION + MEASURED.format(num_points=len(layers.timings)),
+        signatures=(("seconds of layers", "measured without a training", layers.signature),),
     )
 
 
@@ -109,9 +111,7 @@ def _exponent_columns(quantity: str, group: str) -> Iterator[Column]:
 def _exponent_cells(
     layer: LayerType, quantity: str, timings: list[LayerTiming], faults: list[str]
 ) -> list[Cell]:
-    """Return the exponents of n, d and k or r; dashes, and a note why, where they cannot be
-    fitted.
-    """
+    """Return the exponents of n, d and k or r; dashes, and a fault, where they cannot be fitted."""
     if not timings:
         return [blank_cell()] * len(EXPONENTS)
     try:
@@ -119,33 +119,33 @@ def _exponent_cells(
     except TableError as error:
         faults.append(f"{layer}, {quantity}: no exponents: {error}.")
         return [text_cell(DASH, "state")] * len(EXPONENTS)
-    cells = [text_cell(_exponent_text(*one), "ours") for one in fitted.values()]
+    cells = [text_cell(text, "ours") for text in starmap(_exponent_text, fitted.values())]
     return cells + [blank_cell()] * (len(EXPONENTS) - len(cells))
 
 
 def fit_layer(
     layer: LayerType, quantity: str, timings: list[LayerTiming]
 ) -> dict[str, tuple[float, float]]:
-    """Return the exponents of one type of layer in `flops` or `seconds`, as `fit_power_law`
-    does.
-    """
+    """Return the exponents of a type of layer in `flops` or `seconds`, by `fit_power_law`."""
     variables = VARIABLES_BY_TYPE[layer]
-    points = [{name: float(getattr(one, name)) for name in variables} for one in timings]
-    return fit_power_law(variables, points, [float(getattr(one, quantity)) for one in timings])
+    points, values = [], []
+    for timing in timings:
+        points.append({name: float(getattr(timing, name)) for name in variables})
+        values.append(float(getattr(timing, quantity)))
+    return fit_power_law(variables, points, values)
 
 
 def fit_power_law(
     variables: Sequence[str], points: Sequence[Mapping[str, float]], values: Sequence[float]
 ) -> dict[str, tuple[float, float]]:
-    """Return by variable its exponent a in values = c n^a d^b ..., and half the width of its 95 %
-    t-interval.
+    """Fit values = c n^a d^b ...; return by variable its exponent and half of the 95 % t-interval.
 
-    It is the least-squares fit of the logarithms; one value belongs to each point. The interval
-    covers all residuals: noise, and any deviation from a power law.
+    The fit is by least squares of the logarithms, with a value for each point. The interval covers
+    all residuals: noise, and any deviation from a power law.
 
     Raises:
-        TableError: if the points do not determine the exponents: too few, a variable that is
-            constant or collinear, or a value that is not above 0.
+        TableError: if the points do not determine the exponents: there are too few, a variable is
+            constant or collinear, or a value is not above 0.
     """
     num_unknowns = len(variables) + 1
     if len(points) <= num_unknowns:
@@ -158,10 +158,9 @@ def fit_power_law(
             raise TableError(
                 f"{dict(point)} has the value {value}; expected numbers above 0; measure it again"
             )
-    logarithms = np.log([[point[name] for name in variables] for point in points])
-    design = np.column_stack(
-        [np.ones(len(points)), logarithms - logarithms.mean(axis=0)]
-    )  # centred: exponents stay
+    logarithms = np.log(pd.DataFrame(list(points))[list(variables)].to_numpy())
+    # Centred variables leave the exponents as they are, and keep the matrix well conditioned.
+    design = np.column_stack([np.ones(len(points)), logarithms - logarithms.mean(axis=0)])
     if np.linalg.matrix_rank(design) < num_unknowns:
         raise TableError(
             f"the sizes do not separate the exponents of {', '.join(variables)}; vary one size at a"
@@ -178,7 +177,7 @@ def fit_power_law(
 
 
 def _exponent_text(exponent: float, half_width: float) -> str:
-    """Return `1.98 +- 0.06`; an interval that rounds to 0 is left out."""
+    """Return `1.98 +- 0.06`; an interval that rounds to 0 is omitted."""
     spread = f"{half_width:.2f}"
     return f"{exponent:.2f}" if float(spread) == 0 else f"{exponent:.2f} {PLUS_MINUS} {spread}"
 
@@ -193,6 +192,7 @@ def _notes(layers: TimedLayers | None, timings: dict[LayerType, list[LayerTiming
     )
     if layers is None:
         return [f"Nothing was measured here: {COMMAND}", derived]
+    measured = [(layer, of_layer) for layer, of_layer in timings.items() if of_layer]
     return [
         (
             "Timed: equation (1) with one head and without its projections; h_t = tanh(x_t W +"
@@ -202,11 +202,11 @@ def _notes(layers: TimedLayers | None, timings: dict[LayerType, list[LayerTiming
         (
             "Operations are counted by torch in the call that is timed: multiplications of"
             " matrices, two operations each. Their exponents are exact. Those of seconds are lower"
-            " where small products use the device less well, and where one step waits for another;"
-            " the interval is of a fit to all sizes of a row, so it holds this curvature beside the"
-            " noise."
+            " where small products use the device less well, and where a step waits for another;"
+            " the interval comes from a fit to all sizes of a row, so it covers this curvature as"
+            " well as the noise."
         ),
-        f"Sizes: {'; '.join(_ranges(layer, ones) for layer, ones in timings.items() if ones)}.",
+        f"Sizes: {'; '.join(starmap(_ranges, measured))}.",
         derived,
     ]
 
@@ -215,7 +215,7 @@ def _ranges(layer: LayerType, timings: list[LayerTiming]) -> str:
     """Return the sizes of a row and the seconds from the quickest to the slowest."""
     ranges = []
     for name in VARIABLES_BY_TYPE[layer]:
-        values = [getattr(one, name) for one in timings]
+        values = [getattr(timing, name) for timing in timings]
         ranges.append(f"{name} {min(values):,} to {max(values):,}")
-    milliseconds = [1000 * one.seconds for one in timings]
+    milliseconds = [1000 * timing.seconds for timing in timings]
     return f"{layer} {', '.join(ranges)}: {min(milliseconds):.3g} to {max(milliseconds):.3g} ms"

@@ -1,8 +1,8 @@
-"""Lays out the six pairs of a tutorial: each of its eight sentences, what its author got, what our
-seeds produced.
+"""Lays out table `toy_en_es`: a tutorial's eight test sentences with its author's translations and
+ours.
 
-The tutorial prints no number, so nothing is judged: a translation is the same as another, word for
-word, or it is not.
+The tutorial prints no number, so nothing is judged: two translations are equal word for word, or
+they differ.
 """
 
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ OWN_REFERENCE_MARK = "*"
 
 
 def lay_out_toy(frame: Frame) -> Table | None:
-    """Return the table of the eight sentences, in the tutorial's order; None for a scale that does
-    not name its row.
+    """Return the table of the eight sentences, in the tutorial's order; None if the scale does not
+    run its system.
 
     Raises:
         TableError: if the corpus file and sentences.csv do not hold the same test sentences.
@@ -42,20 +42,19 @@ def lay_out_toy(frame: Frame) -> Table | None:
     if run.key not in frame.translations:
         return None
     runs, translations = frame.runs_by_system[run.corpus, run.system], frame.translations[run.key]
-    pair_by_sentence, trained = _pairs(frame, run)
-    if list(pair_by_sentence) != [one.sentence for one in published]:
+    reference_by_sentence, trained = _pairs(frame, run)
+    if list(reference_by_sentence) != [line.sentence for line in published]:
         raise TableError(
-            f"corpus {run.corpus}, test set {run.testset}: {list(pair_by_sentence)}; expected the"
-            f" sentences of row {TOY_NAME} of published/sentences.csv, in their order; make the two"
-            " agree"
+            f"corpus {run.corpus}, test set {run.testset}: {list(reference_by_sentence)}; expected"
+            f" the sentences of row {TOY_NAME} of published/sentences.csv, in their order; make"
+            " both agree"
         )
-    rows = tuple(
-        _row(frame, index, one, pair_by_sentence[one.sentence], one.sentence in trained)
-        for index, one in enumerate(published)
-    )
-    signatures = {
-        ("search", f"{run.testset} ({run.corpus})", one.signature) for one in translations.values()
-    }
+    rows = []
+    for index, line in enumerate(published):
+        reference = reference_by_sentence[line.sentence]
+        rows.append(_row(frame, index, line, reference, line.sentence in trained))
+    place = f"{run.testset} ({run.corpus})"
+    signatures = {("search", place, output.signature) for output in translations.values()}
     return Table(
         name=TOY_NAME,
         title="Six pairs by heart",
@@ -66,7 +65,7 @@ def lay_out_toy(frame: Frame) -> Table | None:
             " model."
         ),
         columns=_columns(runs),
-        rows=rows,
+        rows=tuple(rows),
         notes=(*_notes(frame, run), *state_notes(frame, {(run.corpus, run.system)})),
         signatures=tuple(sorted(signatures)),
     )
@@ -79,7 +78,7 @@ def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
         Column("reference", "reference"),
         Column("reported", "reported", "the author's"),
         Column("program_output", "program, run again", "the author's"),
-        *(Column(f"seed{one.seed}", f"seed {one.seed}", "ours", "ours") for one in runs),
+        *(Column(f"seed{run.seed}", f"seed {run.seed}", "ours", "ours") for run in runs),
         Column("same_as_authors", "as the author's", "seeds that read the same", "ours"),
         Column("same_as_reference", "as the reference", "seeds that read the same", "ours"),
     )
@@ -109,7 +108,7 @@ def _row(
     is_trained: bool,
 ) -> Row:
     mark, translations = MARK_BY_SCALE[frame.scale], frame.translations[published.key]
-    lines = [one.lines[sentence_index] for one in translations.values()]
+    lines = [output.lines[sentence_index] for output in translations.values()]
     quantity = (
         f"translation by {published.system}, {published.corpus}, {published.testset},"
         f" {published.average}"
@@ -129,20 +128,16 @@ def _row(
             return text_cell(DASH, "state", mark)
         return text_cell(f"{lines.count(expected)} of {len(lines)}", "ours", mark)
 
+    marks = () if is_trained else (OWN_REFERENCE_MARK,)
+    reported = text_cell(NOT_TO_BE_HAD, "state")
+    if published.reported:
+        reported = text_cell(published.reported)
     return Row(
         (
             text_cell(published.sentence, "label"),
             text_cell("yes" if is_trained else "no", "label"),
-            (
-                text_cell(reference)
-                if is_trained
-                else text_cell(reference, "printed", OWN_REFERENCE_MARK)
-            ),
-            (
-                text_cell(published.reported)
-                if published.reported
-                else text_cell(NOT_TO_BE_HAD, "state")
-            ),
+            text_cell(reference, "printed", *marks),
+            reported,
             text_cell(published.program_output),
             *(seed_cell(run) for run in frame.runs_by_system[published.corpus, published.system]),
             count_cell(published.reported or published.program_output),

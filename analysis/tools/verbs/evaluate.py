@@ -1,10 +1,10 @@
 """Score any fairseq model on a test set: translate a split of its data-bin, and print every
 definition of BLEU.
 
-The checkpoint is of any translation model that fairseq-train has saved, such as `--arch
-transformer`. It is unpickled, which may run code: use one only from people you trust. The data-bin
-is the one that fairseq-preprocess made for the model: its dictionaries, and the split to translate.
-The search is the paper's (section 6.1), unless flags change it. Subword pieces (`@@ `, U+2581) are
+The checkpoint may be any translation model saved by fairseq-train, such as `--arch transformer`. It
+is unpickled, which may run code: use only checkpoints from people you trust. The data-bin is the
+folder that fairseq-preprocess made for the model: its dictionaries, and the split to translate. The
+search is the paper's (section 6.1), unless flags change it. Subword pieces (`@@ `, U+2581) are
 joined. --detokenise turns tokens into plain text, which the definitions need; --as-given keeps
 tokens on both sides.
 """
@@ -30,7 +30,7 @@ EXAMPLE = (
 
 
 class Flags:
-    checkpoint: Path = flag("what fairseq-train has saved", "FILE")
+    checkpoint: Path = flag("a checkpoint of fairseq-train", "FILE")
     data: Path = flag("the model's data-bin", "FOLDER")
     split: str = flag("the split of the data-bin to translate (default: test)", default="test")
     testset: str | None = flag("its public name: newstest2014, any of sacreBLEU's, ...")
@@ -52,11 +52,11 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Translate, write the translations if asked to, and print the scores.
+    """Translate, write the translations to --output if it is given, and print the scores.
 
     Raises:
-        UsageError: if neither a public test set nor references are named.
-        CheckpointError: if the checkpoint is torn, or not of this data-bin.
+        UsageError: if neither a public test set nor references are given.
+        CheckpointError: if the checkpoint is torn, or belongs to another data-bin.
         ScoreError: if translations and references differ in number or kind.
     """
     from aiayn.decode.decode import Translator, decode_split, decoding_signature
@@ -64,12 +64,11 @@ def run(args: Flags) -> None:
 
     target_language = target_language_of(args.language_pair)
     if args.references is not None:
-        references, testset = (
-            read_output(args.references).lines,
-            args.testset or args.references.name,
-        )
+        references = read_output(args.references).lines
+        testset = args.testset or args.references.name
     elif args.testset is not None:
-        references, testset = public_references(args.testset, args.language_pair), args.testset
+        testset = args.testset
+        references = public_references(testset, args.language_pair)
     else:
         raise UsageError(
             "no references; give --testset NAME of a public test set, or --references FILE"
@@ -82,12 +81,12 @@ def run(args: Flags) -> None:
         hypotheses, _ = decode_split(translator, args.split)
     except FileNotFoundError as error:
         raise CorpusError(
-            f"{args.data}: {error}; name a split of this data-bin with --split"
+            f"{args.data}: {error}; give a split of this data-bin with --split"
         ) from error
     symbols = translator.task.target_dictionary.symbols
-    join = (
-        join_pieces if any("\u2581" in symbol for symbol in symbols) else remove_marks
-    )  # sentencepiece's mark, or @@
+    # sentencepiece marks pieces by U+2581, subword-nmt by @@.
+    has_pieces = any("\u2581" in symbol for symbol in symbols)
+    join = join_pieces if has_pieces else remove_marks
     lines = [join(" ".join(hypothesis.pieces)).strip() for hypothesis in hypotheses]
     if args.output is not None:
         with replace_on_success(args.output) as partial_path:
@@ -97,18 +96,14 @@ def run(args: Flags) -> None:
     if len(lines) != len(references):
         raise ScoreError(
             f"{args.data}, split {args.split}: {len(lines)} lines, the references have"
-            f" {len(references)}; name the --split, --testset or --references that belong together"
+            f" {len(references)}; give a --split, --testset or --references that belong together"
         )
-    sides, treatment = (
-        {"hyp": lines, "ref": references},
-        Treatment(args.as_given, False, args.detokenise),
-    )
+    sides = {"hyp": lines, "ref": references}
+    treatment = Treatment(args.as_given, False, args.detokenise)
     mismatch = find_form_mismatch(sides, treatment)
     if mismatch is not None and not args.force:
-        words, advice = (
-            mismatch.words_by_name,
-            " or ".join(" ".join(flags) for flags in mismatch.flags),
-        )
+        words = mismatch.words_by_name
+        advice = " or ".join(map(" ".join, mismatch.flags))
         raise ScoreError(
             f"not scored: translations are {words['hyp']}, references {words['ref']}; add"
             f" {advice} (or write translations with --output FILE for `aiayn score --hypotheses"

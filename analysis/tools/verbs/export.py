@@ -1,7 +1,7 @@
 """Export a run's averaged model for use without fairseq.
 
 RUN is a run's name or any unique beginning of it (default: the newest finished run). The command
-creates FOLDER. It holds the tensors, the vocabularies in order of id, the subword models, and a
+creates FOLDER, which holds the tensors, the vocabularies in order of id, the subword models, and a
 JSON file with the system, its search, special symbols, tied matrices, run and provenance.
 
 --format safetensors: model.safetensors and config.json, for every system. Tied matrices are stored

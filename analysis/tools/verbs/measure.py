@@ -1,6 +1,6 @@
 """Time the layers of Table 1 at several sizes, without a corpus or a training; it takes seconds.
 
-The table `table1` shows the exponents of n, d, k and r in the layers' seconds beside the printed
+The table `table1` shows the exponents of n, d, k and r in the layers' seconds next to the printed
 O().
 """
 

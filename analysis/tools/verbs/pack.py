@@ -1,17 +1,16 @@
-"""Pack what the finished runs of a scale left, small enough to be shipped, and render the tables
-that follow from it.
+"""Pack the files of a scale's finished runs, small enough to be shipped, with their tables.
 
-Into <output>/<scale>/ go the records, logs, attempts and translations of every finished run that
-the config asks for, the tables, three figures (with the extra `figures`), and a README.md with the
-tables, when, on which hardware and at which commit. `aiayn tables --from-logs` makes tables and
-figures again from that folder alone. The same runs give the same bytes. References are not packed:
-their digest and public place are named. What is not finished is named and omitted. A pack that is
-there is replaced; its runs that are not here any more, trained elsewhere or since deleted, stay if
-the config asks for them and they are of the same spec and data. Those that leave it are named.
+The folder <output>/<scale>/ gets the records, logs, attempts and translations of every finished run
+that the config asks for, the tables, three figures (with the extra `figures`), and a README.md with
+the tables, dates, hardware and commits. `aiayn tables --from-logs` makes tables and figures again
+from this folder. The same runs give the same bytes. References are not packed: their digest and
+public location are named. Unfinished runs are named and omitted. An existing pack is replaced. Its
+runs that are missing here, because they were trained elsewhere or deleted, stay if the config asks
+for them and they have the same spec and data. Runs that leave the pack are named.
 
 --model RUN also ships that run's averaged model, as `aiayn export --format safetensors` writes it,
 in models/<run>/, with the NOTICE of its corpus (workflow/config/corpora/<corpus>.NOTICE): `aiayn
-translate RUN` then needs no training. Later packs keep it.
+translate RUN` then needs no training. Later packs keep the model.
 """
 
 from functools import partial
@@ -31,18 +30,18 @@ class Flags:
     config: list[str] = CONFIG
     results: Path = RESULTS
     output: Path = flag(
-        "where the scale's folder is made, or replaced (default: paper_tables/measured)",
+        "where the scale's folder is written or replaced (default: paper_tables/measured)",
         "FOLDER",
         default=Path("paper_tables/measured"),
     )
     model: list[str] = flag(
-        "ship this run's averaged model, too; may be repeated", "RUN", is_repeated=True
+        "also ship this run's averaged model; may be repeated", "RUN", is_repeated=True
     )
     max_mb: float = flag(f"refuse to write more (default: {MAX_MB:g})", "MB", default=MAX_MB)
 
 
 def run(args: Flags) -> None:
-    """Pack, and print what was packed and what is missing."""
+    """Pack the runs, and print what was packed and what is missing."""
     scale = read_changed_scale(args.configfile, args.config)
     if args.model:
         from analysis.tools.heavy_export import export_model  # needs torch
@@ -55,7 +54,7 @@ def run(args: Flags) -> None:
     packed = pack_scale(
         scale, args.results, args.output, max_bytes=max_bytes, export_by_run=export_by_run
     )
-    kept = f" ({packed.num_kept} kept from the pack before)" if packed.num_kept else ""
+    kept = f" ({packed.num_kept} kept from the earlier pack)" if packed.num_kept else ""
     print(
         f"{packed.folder}: {packed.num_runs} of {packed.num_asked} trainings{kept},"
         f" {packed.num_translations} translations, {packed.num_bytes / 1e6:.2f} MB"
@@ -63,4 +62,4 @@ def run(args: Flags) -> None:
     for name in packed.missing:
         print(f"missing: {name}")
     for name in packed.left_out:
-        print(f"left out, though in the pack before: {name}")
+        print(f"left out, though in the earlier pack: {name}")

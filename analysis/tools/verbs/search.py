@@ -1,10 +1,10 @@
-"""Score beam sizes and length penalties on the development set, which is how the paper chose its
-own (section 6.1).
+"""Score beam sizes and length penalties on the development set, as the paper chose its own (section
+6.1).
 
 RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`), or an averaged
-checkpoint below --results (its record or its .pt). Everything else of the search is as in the run's
-system. Scores are in the definition of BLEU in which the paper's tables are judged. Test sets are
-not used, and nothing is written that the tables read.
+checkpoint below --results (its record or its .pt). Everything else in the search is as in
+the run's system. Scores use the definition of BLEU that judges the paper's tables. Test
+sets are not used, and the tables read nothing of what is written here.
 """
 
 import time
@@ -44,7 +44,7 @@ class Flags:
     )
     length_penalty_form: Literal["len", "gnmt"] | None = LENGTH_PENALTY_FORM
     stop: Literal["fairseq", "tensor2tensor"] | None = STOP
-    metric: str | None = flag("as `aiayn score` names it (default: the one of the paper's tables)")
+    metric: str | None = flag("as `aiayn score` names it (default: the paper's tables' metric)")
     output_folder: Path | None = flag("also write the table here (.md, .csv)", "FOLDER")
     results: Path = RESULTS
     average: str | None = AVERAGE
@@ -70,7 +70,7 @@ def run(args: Flags) -> None:
 
 
 def _search(args: Flags, finished: FinishedRun) -> SearchTable:
-    """Decode and score the dev set once a search."""
+    """Decode and score the dev set once for each search."""
     from aiayn.decode.decode import Translator, decoding_signature, load_source_lines
     from aiayn.train.device import limit_threads, resolve_device
 

@@ -1,4 +1,4 @@
-"""The flags that change a search, and the search that they change."""
+"""Defines the flags that change a search, and applies them."""
 
 import msgspec
 
@@ -10,8 +10,10 @@ STOP = flag("stopping rule (default: the system's own)")
 
 
 def changed_search(decoding: DecodingSpec, args: object) -> DecodingSpec:
-    """Return a system's search with what the flags of the same names set."""
-    named = {key: getattr(args, key, None) for key in DecodingSpec.__struct_fields__}
-    return msgspec.structs.replace(
-        decoding, **{key: value for key, value in named.items() if value is not None}
-    )
+    """Return a system's search with the values of the flags that have the names of its fields."""
+    changes = {}
+    for name in DecodingSpec.__struct_fields__:
+        value = getattr(args, name, None)
+        if value is not None:
+            changes[name] = value
+    return msgspec.structs.replace(decoding, **changes)
