@@ -57,10 +57,8 @@ MAX_DIFFERENCE = 0.05  # BLEU; a value printed to one decimal lies within it
 UNKNOWN_WORDS = ("<unk>", "\u2047")  # fairseq's, and what sentencepiece prints for it
 MAX_UNKNOWN = 0.01  # of words, more than in the references
 SAME_LENGTH, OTHER_LENGTH = 0.01, 0.02
-MIN_SENTENCE, MAX_COPIED = (
-    4,
-    0.05,
-)  # words from which a line is a sentence, and not a name; share of such lines
+MIN_SENTENCE = 4  # words; a shorter line may be a name, which is rightly copied
+MAX_COPIED = 0.05  # of the sentences
 
 
 def check_pieces(case: Case) -> Answer:
