@@ -14,7 +14,6 @@ from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.logs.findings import Cost
 from aiayn.scoring.score import score_hypotheses
 from aiayn.terminal import WIDTH
-from analysis.doctor.costs import published_system
 from analysis.doctor.text import words_of_cost
 from tests.doctor.fixtures import assemble
 from tests.doctor.folders import OTHER, PLAIN, TOKENS, in_pieces, write_generation, write_pair
@@ -85,14 +84,13 @@ def test_tokens_beside_plain_references_cost_what_detokenising_gives_back(
 ) -> None:
     found = findings(write_pair(tmp_path / "a", TOKENS), capsys)
     (title,) = found
-    assert title == "One side is tokens, the other is not"
+    assert title == "The score rises by a repair of the text: tokens detokenised (Moses)"
     metric = "bleu_tok_compound_split"
     lost = value_of(metric, OTHER, PLAIN) - value_of(metric, TOKENS, PLAIN)
     (cost,) = found[title]["costs"]
     assert lost > 1
     assert cost["low"] == cost["high"] == pytest.approx(lost)
-    turned = findings(write_pair(tmp_path / "b", OTHER, TOKEN_REFERENCES), capsys)
-    assert turned[title]["evidence"][0]["path"].endswith("ref.de")
+    assert list(findings(write_pair(tmp_path / "b", OTHER, TOKEN_REFERENCES), capsys)) == [title]
 
 
 def test_plain_text_raises_no_alarm_nor_do_tokens_in_both_texts(
@@ -146,9 +144,6 @@ def test_a_generate_log_in_pieces_is_judged_by_its_own_line_and_by_its_lines_joi
         (cost,) = found["Translations are left in pieces"]["costs"]
         assert cost["low"] == pytest.approx(joined_value - logged, abs=0.01)
         assert f"{logged:.2f}" in cost["source"]
-        assert (
-            f"gen.out:{len((folder / 'gen.out').read_text().splitlines())} has " in cost["source"]
-        )
 
 
 def test_a_cost_is_shown_with_its_direction_and_source() -> None:
@@ -158,11 +153,3 @@ def test_a_cost_is_shown_with_its_direction_and_source() -> None:
     )
     assert words_of_cost(Cost(low=10.0, source="t2t")) == "10.0 to all BLEU: t2t"
     assert words_of_cost(Cost(words="not known")) == "not known"
-
-
-def test_published_costs_are_those_of_the_nearest_published_system() -> None:
-    assert [published_system(name) for name in ("base", "table3_c_n2", "big_enfr")] == [
-        "base",
-        "base",
-        "big",
-    ]
