@@ -342,9 +342,15 @@ def check_definition(case: Case) -> Answer:
                 )
         elif output.metric not in ("", printed) and case.claim.is_papers_corpus:
             evidence = fact(output.path, "definition of the score", output.metric, printed)
-            values = {"metric": output.metric, "printed": printed}
-            what = f"definition {output.metric}"
-            findings.append(make_finding("other-definition", [evidence], what=what, **values))
+            findings.append(
+                make_finding(
+                    "other-definition",
+                    [evidence],
+                    what=f"definition {output.metric}",
+                    metric=output.metric,
+                    printed=printed,
+                )
+            )
         elif output.metric:
             seen.append(f"as the printed number: {printed}")
     missing = "no reported scores with references to score again"
@@ -392,9 +398,12 @@ def _case_or_name(
     evidence = [*lower, *wrong]
     if len(lower) == 1:
         text = plain(output, case.claim.corpus)
-        sides = [[line.lower() for line in side] for side in (text.lines, text.references or ())]
+        lines = [line.lower() for line in text.lines]
+        references = [line.lower() for line in text.references or ()]
         metrics = (AS_GIVEN,) if text.is_tokens else PREFERRED_METRICS
-        costs = _measured_cost(case, output, *sides, metrics) if output.references else ()
+        costs = (
+            _measured_cost(case, output, lines, references, metrics) if output.references else ()
+        )
         side = "Translations are" if lower[0].path == output.path else "The references are"
         return make_finding("lower-cased", evidence, costs=costs, side=side)
     if not any("case" in item.what for item in evidence):

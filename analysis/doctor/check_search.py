@@ -105,7 +105,7 @@ def check_search(case: Case) -> Answer:
         return Answer(missing=NO_TRANSLATIONS)
     wrong: dict[str, Evidence] = {}
     cut: list[Evidence] = []
-    seen = []
+    seen: list[str] = []
     for output in case.translations:
         cut += _cut_lines(output)
         if output.search is not None:
@@ -175,12 +175,11 @@ def _wrong_search(search: Search, expected: DecodingSpec) -> Iterator[Evidence]:
                 for number in (value, getattr(expected, key))
             )
             yield fact(search.place, key, here, there)
-    here, there = (
-        (limit.max_length_per_source_token, limit.max_extra_tokens) for limit in (search, expected)
-    )
-    if None not in here and here not in (FAIRSEQ_LIMIT, there):
-        limits = [f"{factor:g} x source + {extra}" for factor, extra in (here, there)]
-        yield fact(search.place, "max_length", *limits)
+    limit = (search.max_length_per_source_token, search.max_extra_tokens)
+    expected_limit = (expected.max_length_per_source_token, expected.max_extra_tokens)
+    if None not in limit and limit not in (FAIRSEQ_LIMIT, expected_limit):
+        texts = [f"{factor:g} x source + {extra}" for factor, extra in (limit, expected_limit)]
+        yield fact(search.place, "max_length", texts[0], texts[1])
 
 
 def _cut_lines(translation: Translation) -> Iterator[Evidence]:

@@ -91,10 +91,14 @@ def check_model(case: Case) -> Answer:
 def _model_finding(judgement: Judgement, followers: Sequence[Judgement]) -> Finding:
     value = judgement.value
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    name, what = NAME_BY_QUANTITY.get(judgement.quantity, "model"), judgement.quantity
+    if isinstance(value, str) and " and " in value:
+        # Encoder and decoder differ: no cost was published for a change of one of them.
+        name, what = "model", f"{judgement.quantity} of one side"
     return make_finding(
-        NAME_BY_QUANTITY.get(judgement.quantity, "model"),
+        name,
         [evidence_of(one) for one in (judgement, *followers)],
-        what=judgement.quantity,
+        what=what,
         amount=float(value) if is_number else None,  # type: ignore[arg-type]
         words=judgement.words or judgement.quantity,
         flags=judgement.fix or judgement.reason,

@@ -430,7 +430,7 @@ def _translation_from_records(
         max_length_per_source_token=float(limit[1]) if limit else None,
         max_extra_tokens=int(limit[2]) if limit else None,
     )
-    averaged_path, averaged_updates = "", ()
+    averaged_path, averaged_updates = "", list[int]()
     for checkpoint_path, checkpoint in checkpoints:
         if checkpoint.average == record.average:
             averaged_path, averaged_updates = str(checkpoint_path), checkpoint.averaged_updates

@@ -324,8 +324,10 @@ def _with_likelihoods(
     proportion.
     """
     is_known = missing is not None and missing.is_known
+    is_reached = False
     rest = 100.0
     if missing is not None:
+        is_reached = missing.is_known and missing.high <= 0
         causes = [finding for finding, _ in pairs if finding.costs and not finding.is_symptom]
         measured = sum(max(0.0, finding.costs[0].low or 0.0) for finding in causes)
         rest = max(0.0, missing.high - measured)
@@ -356,7 +358,7 @@ def _with_likelihoods(
             costs = (_cost(known, (min(max(known.low, 0.0), high), high)),)
         else:
             likelihood, costs = "unlikely", (_cost(known, (0.0, 0.0)),)
-        if is_known and missing.high <= 0 and likelihood in ("likely", "possible", "unknown"):
+        if is_reached and likelihood in ("likely", "possible", "unknown"):
             likelihood = "unlikely"
             costs = (Cost(low=0.0, high=0.0, words="nothing is missing", source=GIVEN_SCORE),)
         findings.append(msgspec.structs.replace(finding, costs=costs, likelihood=likelihood))

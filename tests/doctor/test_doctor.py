@@ -153,3 +153,21 @@ def test_a_cost_is_shown_with_its_direction_and_source() -> None:
     )
     assert words_of_cost(Cost(low=10.0, source="t2t")) == "10.0 to all BLEU: t2t"
     assert words_of_cost(Cost(words="not known")) == "not known"
+
+
+def test_another_test_set_and_pair_rank_before_every_cost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (
+        "Namespace(beam=4, lenpen=0.6, gen_subset='test', path='avg5.pt', remove_bpe='@@ ')",
+        "| [de] dictionary: 8848 types",
+        "| [en] dictionary: 6632 types",
+        "| Translated 6750 sentences (100000 tokens) in 5.0s",
+        "| Generate test with beam=4: BLEU4 = 35.44, 58.3/32.1/20.0/12.9 (BP=1.000, ratio=1.000,"
+        " syslen=120000, reflen=120000)",
+    )
+    (tmp_path / "gen.out").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    main(["doctor", str(tmp_path), *WMT14])
+    diagnosis = json.loads(capsys.readouterr().out)
+    assert [one["check"] for one in diagnosis["findings"]][:1] == ["testset"]
+    assert diagnosis["missing"] is None

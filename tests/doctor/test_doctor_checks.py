@@ -191,6 +191,15 @@ def test_a_finding_names_its_quantity_and_its_size(clean: Case) -> None:
     assert {one.what for one in many} == {"num_heads", "d_ff"}  # d_k and d_v follow from the heads
 
 
+def test_a_change_of_the_encoder_alone_has_no_published_cost(clean: Case) -> None:
+    (finding,) = check_model(with_symbols(clean, norm_order="pre and post")).findings
+    assert (finding.title, finding.what, finding.published_rank) == (
+        "Another model or optimizer: norm order",
+        "norm_order of one side",
+        "",
+    )
+
+
 def test_a_harmless_difference_is_named_and_is_no_finding(clean: Case) -> None:
     answer = check_model(with_symbols(clean, adam_epsilon=1e-8))
     assert answer.findings == ()
