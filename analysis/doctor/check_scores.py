@@ -41,7 +41,7 @@ from paper_tables.compare.decoding import TEST_PAIRS
 from paper_tables.compare.training import DEV_PAIRS
 
 AS_GIVEN = "bleu_as_given"
-# The definition in which a cost is measured on the lines: the first one that was scored.
+# A cost is measured on the lines in the first of these definitions that was computed.
 PREFERRED_METRICS = (
     "bleu_tok_compound_split",
     "bleu_tok_moses",
@@ -392,7 +392,7 @@ def _case_or_name(
     """Return the finding on lower-cased text or a wrong name. Lower case on one side lowers BLEU,
     on both sides it raises BLEU.
 
-    The cost is that of case on these lines. Lower-cased lines scored without case estimate the
+    The cost of case is measured on these lines. Lower-cased lines scored without case estimate the
     score with case, up to errors of case.
     """
     evidence = [*lower, *wrong]

@@ -1,14 +1,14 @@
-"""Finds the evidence of a training: log, data-bin, translations, references and scores; of a run of
-ours, or any.
+"""Collects the evidence on a training into a `Case`: log, data-bin, translations, references and
+scores, either from the records of one of our runs or from any folder.
 
-Of a run of ours its records name the files and what was decoded, averaged and scored. The spec that
-it was trained with (`training_json`) is not read: the expected values are those of the system's own
-file.
+The records of our run name its files and say what was decoded, averaged and scored. The spec in its
+training record (`training_json`) is not read, because the expected values come from the system's
+own file.
 
-In any other folder the content of a file decides what it is. Translations are those of
-`fairseq-generate` (S-, T-, H-, D- lines, put into the order of the source), records of ours with
-the files beside them, or two plain files: hypotheses and references by their names, or named by the
-caller. A sacreBLEU score saved as JSON is taken for what was reported.
+In any other folder the content of a file decides how it is read. Translations come from a log of
+`fairseq-generate` (S-, T-, H- and D- lines, put into the order of the source), from our records, or
+from two plain files. The plain files are recognised by their names, or the caller gives them. A
+sacreBLEU score saved as JSON counts as a reported score.
 """
 
 import json
@@ -80,7 +80,7 @@ def list_runs(results_folder: Path) -> list[tuple[Path, TrainRecord]]:
 
 
 def scale_of(results_folder: Path, train_path: Path) -> str:
-    """Return the scale below whose folder a run's record lies."""
+    """Return the scale of a run: the name of the folder that holds its record."""
     return train_path.relative_to(results_folder).parts[0]
 
 
@@ -184,14 +184,14 @@ def collect_folder(
         details = f" ({'; '.join(shown[:MAX_NOTES])})" if shown else ""
         raise RecordError(
             f"{folder}: no training log, no data-bin of {claim.corpus.language_pair} and no"
-            " translations; expected one of them at least; name the folder that has"
+            " translations; expected at least one of these; name the folder that has"
             f" them{details}"
         )
     return case
 
 
 def _not_read(logs: LoggedFolder, left_out: Sequence[LeftOut]) -> Iterator[str]:
-    """Yield a sentence for each file that could not be read, or is a log of another program."""
+    """Yield a sentence for each file that could not be read or is the log of another program."""
     for path, log_file in logs.file_by_path.items():
         refusal = log_file.refusal
         if refusal is not None:
@@ -302,8 +302,8 @@ def _records(
 
 
 def _is_scored(generation: LoggedGeneration) -> bool:
-    """Return whether a log of fairseq-generate holds translations or a score; validations are no
-    translations.
+    """Return whether a log of fairseq-generate holds translations or a score; a validation of a
+    training does not count.
     """
     log = generation.log
     is_validation = log.bleu is not None and log.bleu.name == VALIDATION_BLEU
@@ -351,15 +351,15 @@ def _generated(
 
 
 def _numbered_lines(line_by_number: dict[int, str], numbers: list[int]) -> tuple[str, ...] | None:
-    """Return the lines of these numbers, None unless each has one."""
+    """Return the lines with these numbers in their order; None if a line is missing."""
     if not numbers or not line_by_number.keys() >= set(numbers):
         return None
     return tuple(line_by_number[number] for number in numbers)
 
 
 def _sacrebleu_scores(folder: Path) -> Iterator[Reported]:
-    """Yield the scores that sacreBLEU wrote as JSON; those whose definition is none of ours keep
-    their own name.
+    """Yield the scores that sacreBLEU wrote as JSON. A score in a definition that this project does
+    not have keeps sacreBLEU's name.
     """
     for path in sorted(folder.rglob("*.json")):
         try:
@@ -383,7 +383,7 @@ def read_lines(path: Path, *, may_be_blank: bool = False) -> tuple[str, ...]:
     `aiayn.scoring.outputs.system_output`).
 
     Raises:
-        ScoreError: if it is empty, torn, binary or no UTF-8.
+        ScoreError: if the file is empty, truncated, binary or not UTF-8.
     """
     return tuple(read_output(path, may_be_blank=may_be_blank).lines)
 
@@ -475,5 +475,5 @@ def split_of(corpus: CorpusSpec, testset: str) -> str:
 
 
 def role_of(corpus: CorpusSpec, testset: str) -> str:
-    """Return the role of a test set in its corpus: dev, test, or '' for a further one."""
+    """Return the role of a test set in its corpus: dev or test, '' for any other."""
     return next((role for role in ("dev", "test") if corpus.testset_of(role) == testset), "")

@@ -42,10 +42,10 @@ Size = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)
 
 
 class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A difference of a size from `at_least` to `at_most` ('': any size), on one of `corpora`, and
-    its measured cost.
+    """The measured cost of a difference, of a size from `at_least` to `at_most` ('': any size), on
+    the listed `corpora`.
 
-    `what` and the size are those of `Finding`; `rank` is the rank in causes.csv, '' without any.
+    `what` and the size have the terms of `Finding`; `rank` is the rank in causes.csv or ''.
     """
 
     what: Text
@@ -194,8 +194,8 @@ def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def _missing(diagnosis: Diagnosis) -> Missing | None:
-    """Return what the score lacks to the printed number, the higher one of two editions; None if
-    no number is printed for the system and corpus.
+    """Return the BLEU that is missing to the printed number; None if no number is printed for the
+    system and corpus. If two editions print different numbers, the higher number counts.
 
     A score in another definition than the printed number's also lacks what that definition costs:
     the definition is a cause.
@@ -260,8 +260,8 @@ def _known_cost(
 
 
 def _definition_costs(metric: str, corpus: str) -> list[KnownCost]:
-    """Return by how much a definition reads below that of the printed number: each published gap on
-    newstest2014.
+    """Return each published gap on newstest2014 between the printed number's definition and this
+    definition, which reads lower.
     """
     key = (PAPER_CORPORA.get(corpus), _FAIRSEQ_GAP.get(metric, metric), "newstest2014", "yes")
     if METRIC_BY_PAIR.get(key[0] or "") == key[1]:
