@@ -1,5 +1,5 @@
-"""Folders that `aiayn doctor` is asked about: a run of a results folder, logs of others,
-translations in each form.
+"""Writes folders for `aiayn doctor`: a run of a results folder, logs from elsewhere, translations in
+each form.
 """
 
 import json

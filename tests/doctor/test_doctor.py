@@ -119,7 +119,7 @@ def test_a_form_that_was_measured_adds_no_published_gain(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["doctor", str(write_pair(tmp_path / "a", TOKENS)), *WMT14])
-    # Of 48 lines nothing is held against the number that is printed for 3,003.
+    # The score of 48 lines is not compared with the number that is printed for 3,003 lines.
     assert json.loads(capsys.readouterr().out)["missing"] is None
 
 
