@@ -1,12 +1,12 @@
-"""Estimates from a data-bin alone which share of its training pairs is misaligned: source and
-target of two sentences.
+"""Estimates, from a data-bin only, the share of misaligned training pairs: pairs whose source and
+target are two different sentences.
 
-Co-occurrences of symbols are counted on one sample of pairs. Each pair of a second sample is then
-compared with some target sentences of nearly its own length from other pairs: which explains the
-source best? The target of a true pair wins. The target of a misaligned pair is a random draw like
-any decoy, so its rank among them is uniform. The share of misaligned pairs is therefore twice the
-share of pairs that rank in the worse half (the estimator of null hypotheses of Storey 2002, with
-lambda 1/2).
+Co-occurrences of symbols are counted on one sample of pairs. The source of each pair of a second
+sample is then compared with its own target and with some targets of nearly the same length from
+other pairs (decoys): which target explains the source best? The target of a true pair wins. The
+target of a misaligned pair is a random draw like any decoy, so its rank among the decoys is
+uniform. The share of misaligned pairs is therefore twice the share of pairs that rank in the worse
+half (the estimator of null hypotheses of Storey 2002, with lambda 1/2).
 
 The two samples share no pair: two rare symbols that co-occur once would otherwise count as a
 translation.
@@ -26,7 +26,7 @@ from analysis.doctor.data_bin import UNKNOWN, Side
 
 NUM_COUNTED = 40_000  # pairs that are counted at most; half of them if there are fewer
 NUM_COMPARED = 4_000  # pairs that are compared at most
-MIN_COMPARED = 400  # below it there is no estimate
+MIN_COMPARED = 400  # fewer pairs allow no estimate
 MIN_OCCURRENCES = (
     8  # of a symbol on average, in what is counted: with 2 to 4, clean newstests look misaligned
 )
@@ -55,9 +55,7 @@ class Alignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def estimate_misaligned(source: Side, target: Side, rng: np.random.Generator) -> Alignment | None:
-    """Return the estimate for two sides of one split; None if the pairs are too few, or their words
-    too rare.
-    """
+    """Return the estimate for the sides of a split; None for too few pairs or too rare words."""
     num_pairs = min(len(source), len(target))
     num_counted = min(NUM_COUNTED, num_pairs // 2)
     num_compared = min(NUM_COMPARED, num_pairs - num_counted)
@@ -88,7 +86,9 @@ def estimate_misaligned(source: Side, target: Side, rng: np.random.Generator) ->
 
 
 def alarm_rate(num_compared: int, share: float) -> float:
-    """Return how often a corpus of which `share` is misaligned raises the alarm (binomial)."""
+    """Return the probability that a corpus with this share of misaligned pairs raises the alarm
+    (binomial).
+    """
     return float(stats.binom.sf(math.floor(MAX_SHARE / 2 * num_compared), num_compared, share / 2))
 
 
@@ -127,7 +127,7 @@ def translation_hints(source: Matrix, target: Matrix) -> Matrix:
 
 
 def _best_hints(words: npt.NDArray[np.int64], hints: Matrix) -> Scores:
-    """Return each target symbol's strongest hint by any of a source's words, 0 without one."""
+    """Return each target symbol's strongest hint from any word of a source, 0 without a hint."""
     best = np.zeros(hints.shape[1])
     for word in np.unique(words):
         if UNKNOWN <= word < hints.shape[0]:

@@ -1,6 +1,4 @@
-"""Checks the data: numbers of pairs, vocabulary, and whether source and target of training pairs
-are aligned.
-"""
+"""Checks the data: numbers of pairs, vocabulary, and whether training pairs are translations."""
 
 import re
 from collections.abc import Iterator
@@ -70,8 +68,8 @@ def check_data(case: Case) -> Answer:
 
 
 def _counts(case: Case) -> dict[str, int]:
-    """Return the pairs by split; the data-bin's count where both are there. train, train1, ... are
-    one corpus.
+    """Return the number of pairs by split, from the data-bin if there is one, else from the log.
+    The splits train, train1, ... are one corpus.
     """
     logged = case.log.num_pairs_by_split if case.log else {}
     counts: dict[str, int] = {}
@@ -92,7 +90,7 @@ def _expected_pairs(claim: Claim) -> int | None:
 
 
 def _language_pair(case: Case) -> Iterator[Evidence]:
-    """Yield if source and target of the log are not the corpus's."""
+    """Yield evidence if the log has another source or target language than the corpus."""
     log = case.log
     if log is None or case.training is None:
         return
@@ -141,8 +139,8 @@ def _wrong_counts(case: Case) -> Iterator[Evidence]:
 
 
 def check_vocabulary(case: Case) -> Answer:
-    """Check the dictionary: joint if the corpus has one vocabulary, of its size, with all symbols
-    of the text.
+    """Check the dictionary: joint if the corpus has one vocabulary, of the right size, with all
+    symbols of the text.
     """
     if other := _other_dictionary(case):
         return Answer(findings=(make_finding("other-dictionary", [other]),))
@@ -224,8 +222,8 @@ def _wrong_size(case: Case) -> Iterator[Evidence]:
 
 
 def _not_of_text(data: DataBin) -> Iterator[Evidence]:
-    """Check a sample of lines for `<unk>` and ends of sentences: their lack was the costliest
-    published fault.
+    """Check a sample of lines for `<unk>` and for ends of sentences. A vocabulary without the end
+    of sentence was the costliest published fault.
     """
     for side in data.sides_by_split["train"]:
         step = max(1, len(side) // NUM_LINES_LOOKED_AT)

@@ -1,8 +1,7 @@
 """Checks the settings of a training: the judgements of `paper_tables.compare`, as findings with
 their published costs.
 
-The judgements are those by which `aiayn tables --from-logs` fills or sets apart a row, in the same
-words.
+`aiayn tables --from-logs` fills or sets apart a row by the same judgements, in the same words.
 """
 
 import math
@@ -54,7 +53,7 @@ def training_judgements(case: Case) -> tuple[Judgement, ...]:
 
 
 def expected_tokens(case: Case) -> float | None:
-    """Return the target tokens that the spec's batches hold of the data-bin's text; None without a
+    """Return the target tokens of a full update of the spec on the data-bin's text; None without a
     data-bin.
 
     A batch is filled up to the spec's number of positions on its longer side.
@@ -91,10 +90,14 @@ def check_model(case: Case) -> Answer:
 def _model_finding(judgement: Judgement, followers: Sequence[Judgement]) -> Finding:
     value = judgement.value
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    name, what = NAME_BY_QUANTITY.get(judgement.quantity, "model"), judgement.quantity
+    if isinstance(value, str) and " and " in value:
+        # Encoder and decoder differ: published costs are for a change of both.
+        name, what = "model", f"{judgement.quantity} of one side"
     return make_finding(
-        NAME_BY_QUANTITY.get(judgement.quantity, "model"),
+        name,
         [evidence_of(one) for one in (judgement, *followers)],
-        what=judgement.quantity,
+        what=what,
         amount=float(value) if is_number else None,  # type: ignore[arg-type]
         words=judgement.words or judgement.quantity,
         flags=judgement.fix or judgement.reason,
@@ -116,8 +119,8 @@ def _seen(judged: Sequence[Judgement]) -> Answer:
 
 
 def check_batch(case: Case) -> Answer:
-    """Compare batch, learning rate and updates with the spec's: one question, and none without the
-    number of GPUs.
+    """Compare batch, learning rate and updates with the spec's, together. Without the number of
+    GPUs they cannot be judged.
     """
     if case.training is None:
         return Answer(missing=NO_LOG)
@@ -135,7 +138,7 @@ def check_batch(case: Case) -> Answer:
     findings += _updates_finding(case, updates)
     if findings:
         return Answer(findings=tuple(findings))
-    # As many tokens in fewer, larger updates are neither too few nor too many.
+    # The same number of tokens in fewer, larger updates is not a difference.
     return _seen([one if one not in updates else _as_seen(one) for one in judged])
 
 
@@ -180,8 +183,8 @@ def _tokens_ratio(case: Case) -> float | None:
 
 
 def _rate_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding]:
-    """Yield one finding for all that differs in the rate; costs were published of the peak or the
-    warm-up only.
+    """Yield one finding for all differences of the rate; costs were published only for the peak and
+    the warm-up.
     """
     if not wrong:
         return
@@ -209,8 +212,8 @@ def _rate_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding]:
 
 
 class PublishedRate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A peak rate at its warm-up and target tokens an update, and its result; '' where that is not
-    known.
+    """A published peak rate with its warm-up and target tokens an update ('' if not stated), and
+    the result.
     """
 
     system: Literal["base", "big"]
@@ -230,8 +233,8 @@ class PublishedRate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def _published_rates(case: Case) -> list[PublishedRate]:
-    """Return the published rates of such a system at known tokens an update, the nearest pair
-    first.
+    """Return the published rates for this kind of system, warm-up and corpus; first those with the
+    same rate and the nearest number of tokens an update.
     """
     if case.training is None or not case.claim.is_papers_corpus:
         return []
@@ -256,8 +259,8 @@ def _published_rates(case: Case) -> list[PublishedRate]:
 
 
 def _known_pair(case: Case, pairs: Sequence[PublishedRate]) -> Iterator[Cost]:
-    """Yield a cost of 0 if the rate reached the paper's BLEU at about these tokens, with all its
-    published results.
+    """Yield a cost of 0 if a published run reached the paper's BLEU with this rate at about as many
+    tokens an update; the source lists all such runs.
     """
     if case.training is None or not pairs:
         return

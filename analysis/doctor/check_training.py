@@ -1,4 +1,4 @@
-"""Checks how a training went, from its log: whether it diverged, and whether its decoder began to
+"""Checks the course of a training in its log: whether it diverged, and whether its decoder began to
 read the source.
 """
 
@@ -14,8 +14,8 @@ from analysis.doctor.types import Answer, Attending, Case, fact, make_finding
 
 NO_VALIDATION = "the log has no validation"
 # A training that fell apart: perplexity in training above 1,000 after its best validation, or a
-# validation that ends this much (in bits a subword) above its best. Both stood so in the published
-# cases (fairseq #515, #1331).
+# validation that ends this much (in bits a subword) above its best. The published cases had both
+# (fairseq #515, #1331).
 DIVERGED_TRAIN_BITS, DIVERGED_DEV_BITS = 10.0, 2.0
 # A decoder that never began to read the source: by a record, each head's entropy over log S and the
 # bits lost without attention (decision 0009, `aiayn.scoring.start`); by a curve, a plateau: the
@@ -85,8 +85,8 @@ def check_divergence(case: Case) -> Answer:
 
 
 def check_start(case: Case) -> Answer:
-    """Check that the decoder began to read the source: by its attention where a record has it, else
-    by its curve.
+    """Check that the decoder began to read the source: by its attention if a record states it, else
+    by the validation curve.
 
     A training with normalisation after each sub-layer may stay for good at what its target language
     alone tells: its loss falls and is flat, no gradient is unusual, and its translations have
@@ -157,8 +157,8 @@ def _start_by_curve(case: Case, training: LoggedTraining, log: TrainingLog) -> A
 
 
 def _sign_of_start(log: TrainingLog, known: Sequence[tuple[int, float, int]], best: float) -> str:
-    """Return what shows that a training on a plateau reads its source for all that; '' if nothing
-    does.
+    """Return the sign that a training on a plateau reads its source nevertheless; '' without such a
+    sign.
     """
     bleu = max((one.bleu for one in log.validations if one.bleu is not None), default=0.0)
     if bleu > MAX_UNSTARTED_BLEU:

@@ -1,14 +1,14 @@
-"""Finds the evidence of a training: log, data-bin, translations, references and scores; of a run of
-ours, or any.
+"""Collects the evidence on a training into a `Case`: log, data-bin, translations, references and
+scores, either from the records of one of our runs or from any folder.
 
-Of a run of ours its records name the files and what was decoded, averaged and scored. The spec that
-it was trained with (`training_json`) is not read: the expected values are those of the system's own
-file.
+The records of our run name its files and say what was decoded, averaged and scored. The spec in its
+training record (`training_json`) is not read, because the expected values come from the system's
+own file.
 
-In any other folder the content of a file decides what it is. Translations are those of
-`fairseq-generate` (S-, T-, H-, D- lines, put into the order of the source), records of ours with
-the files beside them, or two plain files: hypotheses and references by their names, or named by the
-caller. A sacreBLEU score saved as JSON is taken for what was reported.
+In any other folder the content of a file decides how it is read. Translations come from a log of
+`fairseq-generate` (S-, T-, H- and D- lines, put into the order of the source), from our records, or
+from two plain files. The plain files are recognised by their names, or the caller gives them. A
+sacreBLEU score saved as JSON counts as a reported score.
 """
 
 import json
@@ -34,10 +34,7 @@ from aiayn.logs.reader import OTHER_TOOLKIT, read_log
 from aiayn.logs.types import TrainingLog
 from aiayn.packed import find_packed
 from aiayn.paths import (
-    Evaluation,
-    average_record,
     corpus_record,
-    evaluation_record,
     num_averaged,
     split_alpha,
 )
@@ -83,7 +80,7 @@ def list_runs(results_folder: Path) -> list[tuple[Path, TrainRecord]]:
 
 
 def scale_of(results_folder: Path, train_path: Path) -> str:
-    """Return the scale below whose folder a run's record lies."""
+    """Return the scale of a run: the name of the folder that holds its record."""
     return train_path.relative_to(results_folder).parts[0]
 
 
@@ -91,88 +88,61 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
     """Return the evidence of a run.
 
     Raises:
-        RecordError, CorpusError: if a file that is there is malformed.
+        RecordError, CorpusError: if a file that is there is malformed, or belongs to another run.
     """
-    binarized_path = corpus_record(results_folder, claim.scale, "binarize", train.corpus)
+    scale_folder = results_folder / claim.scale
+    evaluated = f"{train.corpus}/{train.system}/seed{train.seed}"
     data = None
+    binarized_path = corpus_record(results_folder, claim.scale, "binarize", train.corpus)
     if binarized_path.exists():
         folder = read_record(binarized_path, BinarizedCorpus).folder
         if folder.is_dir():
             data = DataBin(folder, claim.corpus.source_language, claim.corpus.target_language)
-    log_path = find_packed(train.log_path)
-    return Case(
-        claim=claim,
-        training=None if log_path is None else read_training(log_path),
-        data=data,
-        translations=tuple(_translations_of_run(results_folder, train, claim)),
-        scorer=scorer,
-        attending=_attending(
-            results_folder,
-            f"{claim.scale}/perplexity/{train.corpus}/{train.system}/seed{train.seed}/last*/*.json",
-        ),
-    )
-
-
-def _attending(folder: Path, pattern: str) -> Attending | None:
-    """Return what the first perplexity record that has it states of cross-attention."""
-    for path, record in _records(folder, PerplexityRecord, pattern):
-        if record.cross_attention_entropy and record.bits_lost_uniform is not None:
-            return Attending(
-                str(path),
-                tuple(map(tuple, record.cross_attention_entropy)),
-                record.bits_lost_uniform,
-            )
-    return None
-
-
-def _translations_of_run(
-    results_folder: Path, train: TrainRecord, claim: Claim
-) -> Iterator[Translation]:
-    pattern = f"{claim.scale}/decode/{train.corpus}/{train.system}/seed{train.seed}/last*/*.json"
-    paths = sorted(
-        results_folder.glob(pattern), key=lambda path: (-num_averaged(path.parent.name), path.name)
-    )
-    for path in paths:
-        if (
-            split_alpha(path.stem)[1] is not None
-        ):  # of a search that is not the system's, on purpose
-            continue
+    decoded = []
+    for path in sorted(scale_folder.glob(f"decode/{evaluated}/last*/*.json")):
         record = read_record(path, Hypotheses)
         if record.run != train.run:
             raise RecordError(
                 f"{path}: of run {record.run}, expected {train.run}; rerun `decode`, or name"
                 " that run"
             )
-        references_path, references = _references(results_folder, claim, record.testset)
-        evaluation = Evaluation(
-            corpus=train.corpus,
-            system=train.system,
-            seed=train.seed,
-            average=record.average,
-            testset=record.testset,
-            role=role_of(claim.corpus, record.testset),
-            language_pair=claim.corpus.language_pair,
+        # A name with another length penalty is a search that differs on purpose.
+        if split_alpha(path.stem)[1] is None:
+            decoded.append((path, record))
+    decoded.sort(key=lambda placed: -num_averaged(placed[1].average))
+    translations = [
+        _translation_from_records(
+            claim.corpus,
+            placed,
+            list(_records(scale_folder, CheckpointRecord, f"average/{evaluated}/*.json")),
+            list(_records(scale_folder, ScoreRecords, f"score/{evaluated}/last*/*.json")),
+            *_references(results_folder, claim, placed[1].testset),
         )
-        scored_path = evaluation_record(results_folder, claim.scale, "score", evaluation)
-        averaged_path = average_record(
-            results_folder, claim.scale, train.corpus, train.system, train.seed, record.average
-        )
-        averaged = (
-            (averaged_path, read_record(averaged_path, CheckpointRecord))
-            if averaged_path.exists()
-            else None
-        )
-        scored = (
-            (scored_path, read_record(scored_path, ScoreRecords)) if scored_path.exists() else None
-        )
-        yield _translation_from_records(
-            claim.corpus, (path, record), averaged, scored, references_path, references
-        )
+        for placed in decoded
+    ]
+    log_path = find_packed(train.log_path)
+    return Case(
+        claim=claim,
+        training=None if log_path is None else read_training(log_path),
+        data=data,
+        translations=tuple(translations),
+        scorer=scorer,
+        attending=_attending(scale_folder, f"perplexity/{evaluated}/last*/*.json"),
+    )
+
+
+def _attending(folder: Path, pattern: str) -> Attending | None:
+    """Return the cross-attention statistics of the first perplexity record that has them."""
+    for path, record in _records(folder, PerplexityRecord, pattern):
+        if record.cross_attention_entropy and record.bits_lost_uniform is not None:
+            entropies = tuple(map(tuple, record.cross_attention_entropy))
+            return Attending(str(path), entropies, record.bits_lost_uniform)
+    return None
 
 
 def _references(
     results_folder: Path, claim: Claim, testset: str
-) -> tuple[Path | None, list[str] | None]:
+) -> tuple[Path | None, Sequence[str] | None]:
     """Return the references as `score` takes them: raw lines, or joined where the corpus came in
     pieces.
     """
@@ -184,7 +154,7 @@ def _references(
     if path is None or not path.exists():
         return None, None
     lines = read_lines(path)
-    return path, [joined(line) for line in lines] if claim.corpus.is_segmented else list(lines)
+    return path, [joined(line) for line in lines] if claim.corpus.is_segmented else lines
 
 
 def collect_folder(
@@ -210,17 +180,18 @@ def collect_folder(
         claim, _training(folder, logs), _data(folder, claim), translations, scorer, attending, notes
     )
     if case.training is None and case.data is None and not translations:
-        found = "; ".join(notes[:MAX_NOTES])
+        shown = notes or [f"{path} holds nothing of fairseq" for path in listing.log_paths]
+        details = f" ({'; '.join(shown[:MAX_NOTES])})" if shown else ""
         raise RecordError(
             f"{folder}: no training log, no data-bin of {claim.corpus.language_pair} and no"
-            " translations; expected one of them at least; name the folder that has"
-            f" them{f' ({found})' if found else ''}"
+            " translations; expected at least one of these; name the folder that has"
+            f" them{details}"
         )
     return case
 
 
 def _not_read(logs: LoggedFolder, left_out: Sequence[LeftOut]) -> Iterator[str]:
-    """Yield a sentence for each file that could not be read, or is a log of another program."""
+    """Yield a sentence for each file that could not be read or is the log of another program."""
     for path, log_file in logs.file_by_path.items():
         refusal = log_file.refusal
         if refusal is not None:
@@ -272,7 +243,13 @@ def _translations(
     references_path: Path | None,
 ) -> Iterator[Translation]:
     given_path = references_path or _plain_file(folder, _REFERENCES)
-    records = list(_translations_of_records(folder, claim, given_path))
+    references = read_lines(given_path) if given_path else None
+    checkpoints = list(_records(folder, CheckpointRecord))
+    scores = list(_records(folder, ScoreRecords))
+    records = [
+        _translation_from_records(claim.corpus, placed, checkpoints, scores, given_path, references)
+        for placed in _records(folder, Hypotheses)
+    ]
     generations = [
         _generated(folder, one, claim, None) for one in logs.generations if _is_scored(one)
     ]
@@ -296,7 +273,7 @@ def _translations(
         split=split_of(claim.corpus, testset),
         role="test",
         references_path=str(given_path or ""),
-        references=read_lines(given_path) if given_path else None,
+        references=references,
         reported=tuple(_sacrebleu_scores(folder)),
     )
 
@@ -308,27 +285,6 @@ def _plain_file(folder: Path, name: re.Pattern[str]) -> Path | None:
         if path.is_file() and path.suffix in _PLAIN_SUFFIXES
     ]
     return next((path for path in paths if name.match(path.name)), None)
-
-
-def _translations_of_records(
-    folder: Path, claim: Claim, references_path: Path | None
-) -> Iterator[Translation]:
-    """Yield the test sets that records of ours below the folder name; references are those of a
-    plain file, if any.
-    """
-    checkpoints, scores = (
-        list(_records(folder, CheckpointRecord)),
-        list(_records(folder, ScoreRecords)),
-    )
-    references = read_lines(references_path) if references_path else None
-    for path, record in _records(folder, Hypotheses):
-        averaged = next(
-            (placed for placed in checkpoints if placed[1].average == record.average), None
-        )
-        scored = next((placed for placed in scores if placed[1].testset == record.testset), None)
-        yield _translation_from_records(
-            claim.corpus, (path, record), averaged, scored, references_path, references
-        )
 
 
 def _records(
@@ -346,8 +302,8 @@ def _records(
 
 
 def _is_scored(generation: LoggedGeneration) -> bool:
-    """Return whether a log of fairseq-generate holds translations or a score; validations are no
-    translations.
+    """Return whether a log of fairseq-generate holds translations or a score; a validation of a
+    training does not count.
     """
     log = generation.log
     is_validation = log.bleu is not None and log.bleu.name == VALIDATION_BLEU
@@ -395,15 +351,15 @@ def _generated(
 
 
 def _numbered_lines(line_by_number: dict[int, str], numbers: list[int]) -> tuple[str, ...] | None:
-    """Return the lines of these numbers, None unless each has one."""
+    """Return the lines with these numbers in their order; None if a line is missing."""
     if not numbers or not line_by_number.keys() >= set(numbers):
         return None
     return tuple(line_by_number[number] for number in numbers)
 
 
 def _sacrebleu_scores(folder: Path) -> Iterator[Reported]:
-    """Yield the scores that sacreBLEU wrote as JSON; those whose definition is none of ours keep
-    their own name.
+    """Yield the scores that sacreBLEU wrote as JSON. A score in a definition that this project does
+    not have keeps sacreBLEU's name.
     """
     for path in sorted(folder.rglob("*.json")):
         try:
@@ -427,7 +383,7 @@ def read_lines(path: Path, *, may_be_blank: bool = False) -> tuple[str, ...]:
     `aiayn.scoring.outputs.system_output`).
 
     Raises:
-        ScoreError: if it is empty, torn, binary or no UTF-8.
+        ScoreError: if the file is empty, truncated, binary or not UTF-8.
     """
     return tuple(read_output(path, may_be_blank=may_be_blank).lines)
 
@@ -454,12 +410,14 @@ def read_training(path: Path) -> LoggedTraining:
 def _translation_from_records(
     corpus: CorpusSpec,
     placed: tuple[Path, Hypotheses],
-    averaged: tuple[Path, CheckpointRecord] | None,
-    scored: tuple[Path, ScoreRecords] | None,
+    checkpoints: Sequence[tuple[Path, CheckpointRecord]],
+    scores: Sequence[tuple[Path, ScoreRecords]],
     references_path: Path | None,
     references: Sequence[str] | None,
 ) -> Translation:
-    """Return a translated test set from its records and the files beside them."""
+    """Return a translated test set from its record, the files named there, and the records of its
+    checkpoint and scores among those given.
+    """
     path, record = placed
     text_path = find_packed(record.path) or record.path
     limit = _MAX_LENGTH.search(record.signature)
@@ -472,28 +430,33 @@ def _translation_from_records(
         max_length_per_source_token=float(limit[1]) if limit else None,
         max_extra_tokens=int(limit[2]) if limit else None,
     )
-    reported = (
-        []
-        if scored is None
-        else [
-            Reported(str(scored[0]), one.metric, one.value, one.signature)
-            for one in scored[1].scores
-        ]
-    )
+    averaged_path, averaged_updates = "", list[int]()
+    for checkpoint_path, checkpoint in checkpoints:
+        if checkpoint.average == record.average:
+            averaged_path, averaged_updates = str(checkpoint_path), checkpoint.averaged_updates
+    # The scores of several averages of one test set are in folders named after the averages.
+    same = [
+        scored
+        for scored in scores
+        if scored[1].testset == record.testset
+        and scored[0].parent.name.removeprefix(record.average)[:4] != "last"
+    ]
+    reported = [
+        Reported(str(score_path), score.metric, score.value, score.signature)
+        for score_path, scored in same[:1]
+        for score in scored.scores
+    ]
+    has_pieces = record.pieces_path.is_file()
     return Translation(
         path=str(text_path),
         lines=read_lines(text_path, may_be_blank=True),
-        pieces=(
-            read_lines(record.pieces_path, may_be_blank=True)
-            if record.pieces_path.is_file()
-            else None
-        ),
+        pieces=read_lines(record.pieces_path, may_be_blank=True) if has_pieces else None,
         testset=record.testset,
         split=split_of(corpus, record.testset),
         role=role_of(corpus, record.testset),
         average=record.average,
-        averaged_path="" if averaged is None else str(averaged[0]),
-        averaged_updates=() if averaged is None else tuple(averaged[1].averaged_updates),
+        averaged_path=averaged_path,
+        averaged_updates=tuple(averaged_updates),
         search=search,
         references_path=str(references_path or ""),
         references=None if references is None else tuple(references),
@@ -512,5 +475,5 @@ def split_of(corpus: CorpusSpec, testset: str) -> str:
 
 
 def role_of(corpus: CorpusSpec, testset: str) -> str:
-    """Return the role of a test set in its corpus: dev, test, or '' for a further one."""
+    """Return the role of a test set in its corpus: dev or test, '' for any other."""
     return next((role for role in ("dev", "test") if corpus.testset_of(role) == testset), "")

@@ -1,9 +1,9 @@
-"""Reads any fairseq data-bin with numpy alone: dictionaries, lengths of lines, and their symbols.
+"""Reads any fairseq data-bin with numpy only: dictionaries, lengths of lines, and their symbols.
 
-The format is that of fairseq's `MMapIndexedDataset` (0.9 and later, data/indexed_dataset.py):
+The format is fairseq's `MMapIndexedDataset` (0.9 and later, data/indexed_dataset.py):
 `<split>.<source>-<target>.<language>.idx` holds a magic word, a version, a code of the width of a
 symbol's number, the number of lines, each line's length and each line's first byte in the `.bin`
-beside it. Only the lines that a caller requests are read from the disk.
+file with the same name. Only the lines that a caller requests are read from the disk.
 """
 
 import hashlib
@@ -27,8 +27,8 @@ _DTYPE_BY_CODE = {1: "<u1", 2: "<i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2", 9:
 
 
 class Dictionary(msgspec.Struct, frozen=True, kw_only=True):
-    """A `dict.<language>.txt`: its symbols by number, the four special ones first, and the digest
-    of its bytes.
+    """A `dict.<language>.txt`: its symbols by number, the four special symbols first, and the
+    digest of its bytes.
     """
 
     path: str
@@ -43,7 +43,7 @@ class Side:
         """Read the index at `<prefix>.idx`.
 
         Raises:
-            CorpusError: if it is of another format, or torn.
+            CorpusError: if the index has another format or is truncated.
         """
         self.path = prefix.with_name(f"{prefix.name}.idx")
         header = self.path.open("rb").read(_HEADER_BYTES)
@@ -103,8 +103,8 @@ class Side:
 
 
 class DataBin:
-    """A folder of `dict.<language>.txt` and the (source, target) sides of each split, by fairseq's
-    name of it.
+    """A data-bin: its dictionaries, and the (source, target) sides of each split by fairseq's name
+    of the split.
     """
 
     def __init__(self, folder: Path, source_language: str, target_language: str) -> None:
@@ -132,8 +132,8 @@ class DataBin:
 
     @property
     def target_share(self) -> float | None:
-        """The target symbols of the training text over those of the longer side of each pair; None
-        of an empty text.
+        """The target symbols of the training text over the symbols of the longer side of each pair;
+        None for an empty text.
         """
         source, target = (side.lengths for side in self.sides_by_split["train"])
         longer = (

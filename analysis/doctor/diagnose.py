@@ -1,5 +1,5 @@
-"""Runs every check, in the order of the ranked causes. Findings keep that order until costs rank
-them.
+"""Turns a `Case` into a `Diagnosis`: runs every check in the order of the ranked causes. Findings
+keep that order until `costs` ranks them.
 """
 
 import functools
@@ -13,7 +13,7 @@ from analysis.doctor.plain import as_text
 from analysis.doctor.types import WORDS_BY_CHECK, Answer, Case, Diagnosis
 from paper_tables.compare.judgement import DECODING_GROUPS, TRAINING_GROUPS, unjudged
 
-# A check is the function `check_<its key>` of one of these modules.
+# The check with a key is the function `check_<key>` in one of these modules.
 _FUNCTIONS = (
     vars(check_data)
     | vars(check_scores)
@@ -58,10 +58,9 @@ def diagnose(case: Case) -> Diagnosis:
 
 
 def not_judged(case: Case) -> tuple[str, ...]:
-    """Return the quantities that BLEU requires and that nothing in the evidence states, or not
-    whole.
+    """Return the quantities that a BLEU requires and that the evidence does not state in full.
 
-    A data-bin states pairs and dictionaries; records of ours state search and average.
+    A data-bin states pairs and dictionaries; our records state search and average.
     """
     training = unjudged(check_settings.training_judgements(case), TRAINING_GROUPS)
     if case.data is not None:
@@ -83,10 +82,10 @@ def not_judged(case: Case) -> tuple[str, ...]:
 
 
 def _scores(case: Case) -> dict[str, tuple[float, str]]:
-    """Return the BLEU of each role with its definition: in that of the printed numbers, reported or
-    scored here.
+    """Return the BLEU of each role with its definition.
 
-    Where neither is to be had, it is the last that was reported.
+    The BLEU is reported or computed here in the definition of the printed numbers. If neither is
+    possible, it is the last score that was reported.
     """
     metric = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
     scores: dict[str, tuple[float, str]] = {}
@@ -106,10 +105,10 @@ def _scores(case: Case) -> dict[str, tuple[float, str]]:
 
 
 def without_lone_symptoms(outcomes: tuple[Answer, ...]) -> tuple[Answer, ...]:
-    """Return answers in which a symptom without a cause is only noted, not a finding.
+    """Return the outcomes; if there are only symptoms, these are noted but not findings.
 
-    Lengths of good translations were published for WMT14 alone; elsewhere a short training makes
-    short lines.
+    Lengths of good translations were published only for WMT14. On other corpora a short training
+    makes short lines.
     """
     if any(not finding.is_symptom for outcome in outcomes for finding in outcome.findings):
         return outcomes

@@ -24,7 +24,7 @@ def list_run_names(results_folder: Path) -> list[str]:
     """Return the finished runs below a results folder, the newest last.
 
     Raises:
-        RecordError: if there is none.
+        RecordError: if there are no finished runs.
     """
     names = [train.run for _, train in list_runs(results_folder)]
     if not names:
@@ -72,7 +72,7 @@ def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: 
     """Return the system, scale and corpus that a run claims to be.
 
     Raises:
-        ConfigError: if there is no such scale, system or corpus.
+        ConfigError: if the scale, system or corpus does not exist.
     """
     spec = overridden(read_system(system, scale), overrides)
     corpus = read_corpus(corpus_name)

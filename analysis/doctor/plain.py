@@ -1,5 +1,5 @@
-"""Brings translations and references into one form: pieces joined, tokens detokenised; compares
-them without blanks.
+"""Brings translations and references into one form: pieces joined, tokens detokenised. Two
+functions reduce a line to what is left of it in every form.
 """
 
 import functools
@@ -26,8 +26,8 @@ _ESCAPES = (
 
 
 class Plain(msgspec.Struct, frozen=True):
-    """Translations and references in one form: no pieces; tokens only if both are of one kind
-    (`is_tokens`).
+    """Translations and references without pieces. `is_tokens` says that both sides are tokens of
+    the same kind; otherwise both are text.
     """
 
     lines: tuple[str, ...]
@@ -41,8 +41,8 @@ def plain(output: Translation, corpus: CorpusSpec) -> Plain:
 
 
 def as_text(output: Translation, corpus: CorpusSpec) -> Plain:
-    """Return translations and references as scored; tokens detokenised, as printed definitions
-    begin with text.
+    """Return translations and references as they were scored, but tokens detokenised, because the
+    definitions of printed numbers begin with text.
     """
     read = plain(output, corpus)
     if not read.is_tokens or read.references is None:
@@ -68,8 +68,8 @@ def _plain(lines: tuple[str, ...], references: tuple[str, ...] | None, language:
 
 
 def letters(line: str) -> str:
-    """Return a line without any white space, Moses' escapes undone: equal for a line raw, tokenised
-    and in pieces.
+    """Return a line without white space and Moses' escapes: the same text for a raw line, its
+    tokens and its pieces.
     """
     for escaped, plain in _ESCAPES:
         line = line.replace(escaped, plain)
@@ -77,7 +77,7 @@ def letters(line: str) -> str:
 
 
 def only_letters(line: str) -> str:
-    """Return a line's letters and digits alone, without case: equal however its punctuation was
-    normalised.
+    """Return only the letters and digits of a line, without case: the same text however its
+    punctuation was normalised.
     """
     return re.sub(r"[\W_]+", "", line).casefold()

@@ -1,5 +1,5 @@
-"""The types of the doctor: the claim, the evidence of a run, the outcome of each check; and the
-list of checks.
+"""Types of the doctor: the claim, the evidence, the outcome of each check, the diagnosis; and the
+list of checks with the texts of their findings.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,8 +22,8 @@ Scorer = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The system that a run claims to be; `averages_by_role` are those of the paper's tables, empty
-    without any.
+    """The system that a run claims to be. `averages_by_role` holds the averages of checkpoints that
+    the paper's tables use for the test set of a role; it is empty if no table has the system.
     """
 
     name: str
@@ -36,14 +36,12 @@ class Claim(msgspec.Struct, frozen=True):
 
     @property
     def is_papers_corpus(self) -> bool:
-        """Whether the corpus is WMT14's; the paper's counts hold for no other (section 5.1)."""
+        """Whether the corpus is WMT14; the paper's counts hold only for it (section 5.1)."""
         return self.corpus.name.startswith("wmt14_")
 
 
 class Search(msgspec.Struct, frozen=True):
-    """The known settings of the search; `place` is the file, or the line of it, that states
-    them.
-    """
+    """The known settings of the search, and the file or line that states them (`place`)."""
 
     place: str
     beam_size: int | None = None
@@ -55,9 +53,7 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class Reported(msgspec.Struct, frozen=True):
-    """A score that was reported: value in percent, signature ('' for none), and the file that holds
-    it.
-    """
+    """A reported score: its value in percent, its signature ('' without one), and its file."""
 
     place: str
     metric: str
@@ -66,14 +62,14 @@ class Reported(msgspec.Struct, frozen=True):
 
 
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
-    """One translated test set. `split` is the data-bin's name of it, `average` as `last5`; '' and
-    None: not known.
+    """One translated test set; '' and None mean that a value is not known.
 
-    `averaged_updates` are those of the averaged checkpoints, by the record at `averaged_path` ('':
-    not recorded). `pieces` are the lines as they left the model; `references` those of the score;
-    both are as found; `plain.plain` normalises them. `logged` is the BLEU line of the generate log
-    at `path`; `lines` are empty if it holds no more. `metric` is the definition of its score,
-    `generation` the log as `paper_tables.compare` needs it.
+    `split` is the name of the test set in the data-bin, `average` a name such as `last5`.
+    `averaged_updates` are the updates of the averaged checkpoints, from the record at
+    `averaged_path`. `pieces` are the lines as they left the model, `references` the references of
+    the score; both are as found, and `plain.plain` normalises them. `logged` is the BLEU line of
+    the generate log at `path`, `metric` the definition of that BLEU, and `generation` the log as
+    `paper_tables.compare` needs it. `lines` are empty for a log without sentences.
     """
 
     path: str
@@ -96,7 +92,7 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def can_be_scored(self) -> bool:
-        """Whether there are lines, and as many references."""
+        """Whether there are lines and the same number of references."""
         return (
             bool(self.lines)
             and self.references is not None
@@ -105,10 +101,10 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attending(msgspec.Struct, frozen=True):
-    """What the decoder reads of the source, by a record of `perplexity`: see `PerplexityRecord`.
+    """Statistics of cross-attention from a record of `perplexity`, see `PerplexityRecord`.
 
-    `entropies` are of each decoder layer and head, 1 where it reads all of a source alike;
-    `bits_lost` what a subword loses if all do.
+    `entropies` has one value for each decoder layer and head, 1 if the head reads all words of a
+    source alike. `bits_lost` is the loss of a subword in bits if all heads did so.
     """
 
     place: str
@@ -117,7 +113,7 @@ class Attending(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct, frozen=True):
-    """The evidence; what is None or empty is absent. `notes` name the files that could not be
+    """The evidence on a claim; None or empty means absent. `notes` name the files that could not be
     read.
     """
 
@@ -131,7 +127,7 @@ class Case(msgspec.Struct, frozen=True):
 
     @property
     def log(self) -> TrainingLog | None:
-        """The training's log, None without one."""
+        """The training's log, None if there is no training."""
         return self.training.log if self.training else None
 
     @property
@@ -141,10 +137,10 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
-    """The BLEU missing to the printed number, at most `high`; negative if none is. `words` name the
-    number.
+    """The BLEU that is missing to the printed number, at most `high`; negative if the score is
+    above it. `words` name the number.
 
-    `is_known` is false where no score was given: then at most the whole printed number is missing.
+    `is_known` is false if no score was given. At most the whole printed number is missing then.
     """
 
     low: float
@@ -154,10 +150,8 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a check: findings; or, in `seen`, what was as expected; or, in `missing`, why
-    it could not run.
-
-    `check` is set by `diagnose`.
+    """The outcome of a check: its findings, or what was as expected (`seen`), or why the check
+    could not be made (`missing`). `diagnose` sets `check`.
     """
 
     check: str = ""
@@ -192,7 +186,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     not_judged: tuple[str, ...] = ()
 
 
-# Each check and what it is about, in the order in which they are made: that of the ranked causes.
+# The checks with their subjects, in the order of the ranked causes (causes.csv).
 WORDS_BY_CHECK = {
     "data": "numbers of pairs",
     "vocabulary": "joint vocabulary, of this text",
@@ -212,8 +206,8 @@ WORDS_BY_CHECK = {
 
 
 class KnownFinding(msgspec.Struct, frozen=True):
-    """What a finding says: its check, the cost's rank in published/costs.csv and `what`, templates
-    of title and fix.
+    """A row of findings.csv: the check, the cost's rank and `what` in published/costs.csv, and the
+    templates of title and fix.
     """
 
     name: str
@@ -241,8 +235,8 @@ def make_finding(
     is_symptom: bool = False,
     **values: Any,
 ) -> Finding:
-    """Return the finding of a name in findings.csv; `rank` and `what` are by default those that
-    stand there.
+    """Return the finding with a name in findings.csv; `rank` and `what` replace the values of that
+    file.
     """
     known = KNOWN_FINDINGS[name]
     return Finding(
@@ -279,9 +273,7 @@ def evidence_of(judgement: Judgement) -> Evidence:
 
 
 def outcome_of(findings: Sequence[Finding], seen: Sequence[str], missing: str) -> Answer:
-    """Return a check's outcome: its findings; without any what was `seen`; without that, too, what
-    is `missing`.
-    """
+    """Return the outcome of a check: its findings, else what was seen, else what is missing."""
     if findings:
         return Answer(findings=tuple(findings))
     return Answer(seen="; ".join(seen)) if any(seen) else Answer(missing=missing)

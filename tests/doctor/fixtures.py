@@ -2,9 +2,9 @@
 other folder.
 
 `fixtures/clean` is whole: log, data-bin (packed), records, translations, references. A fault's
-folder holds what differs from it. Nothing in a fixture is of the machine on which it was made. Of
-Multi30k, whose text is not ours to give away, the symbols are replaced by their numbers, and no
-test set is kept.
+folder holds the files that differ. A fixture does not name the machine on which it was made. The
+text of Multi30k may not be redistributed, so its fixture has numbers in place of symbols and no
+test set.
 """
 
 import io
@@ -85,8 +85,8 @@ def packed(data_bin_folder: Path) -> bytes:
 
 
 def assemble(name: str, folder: Path, fixtures_folder: Path = FIXTURES_FOLDER) -> Path:
-    """Make the folder that a fixture stands for: the clean one's files, the fault's own over them,
-    data unpacked.
+    """Write the folder of a fixture: the files of `clean`, then the fault's own files, with the
+    data-bin unpacked.
     """
     folder.mkdir(parents=True)
     layers = (

@@ -1,8 +1,9 @@
-"""Folders that `aiayn doctor` is asked about: a run of a results folder, logs of others,
-translations in each form.
+"""Writes folders for `aiayn doctor`: a run of a results folder, logs from elsewhere, translations in
+each form.
 """
 
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -146,7 +147,15 @@ def write_folders() -> None:
     for folder in ("log", "log and score", "two logs"):
         Path(folder).mkdir()
         shutil.copyfile(LOGS / "fairseq06_big_enfr.log", Path(folder) / "train.log")
-    shutil.copyfile(LOGS / "fairseq06_big_enfr.log", Path("two logs") / "second.log")
+    log = (LOGS / "fairseq06_big_enfr.log").read_text(encoding="utf-8")
+    other_seed = re.sub(r"seed=\d+", "seed=2", log)
+    assert other_seed != log
+    Path("two logs/second.log").write_text(other_seed, encoding="utf-8")
+    write_lines(
+        Path("own trainer/train.log"),
+        '{"epoch": 1, "train_loss": 5.1, "valid_bleu": 5.1, "num_updates": 10000}',
+        '{"epoch": 2, "train_loss": 4.4, "valid_bleu": 20.1, "num_updates": 20000}',
+    )
     write_lines(Path("log and score/gen.out"), f"| Generate test with beam=5: {above}")
     text = [f"Das ist die Zeile {number} von vielen." for number in range(40)]
     write_lines(Path("plain/output.de"), *text)

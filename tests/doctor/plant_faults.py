@@ -22,7 +22,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--folder", type=Path, default=Path("runs/doctor-faults"), help="where the trainings lie"
+        "--folder", type=Path, default=Path("runs/doctor-faults"), help="folder of the trainings"
     )
     parser.add_argument(
         "--multi30k", type=Path, nargs=2, metavar=("LOG", "DATA_BIN"), help="of a base of Multi30k"

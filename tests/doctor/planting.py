@@ -75,7 +75,7 @@ class Planted:
         )
 
     def make_data(self) -> None:
-        """Make the data-bin; for misaligned pairs, of text in which some were misaligned."""
+        """Make the data-bin; the fault `misaligned_pairs` first misaligns pairs of the raw text."""
         records = DATA_RECORDS
         corpus = ("--corpus", "demo_en_de")
         self.aiayn("fetch", *corpus, "--record", records["fetch"])
@@ -188,8 +188,8 @@ def sort_lines(path: Path) -> None:
 
 
 def lower_case(record: Any) -> None:
-    """Put each lower-cased score under the name of the one that keeps the case, as who scores with
-    -lc does.
+    """Store each lower-cased score under the name of the score that keeps the case, as happens when
+    somebody scores with -lc.
     """
     score_by_metric = {score["metric"]: score for score in record["scores"]}
     for lower, plain in LOWER_CASED.items():
@@ -199,11 +199,11 @@ def lower_case(record: Any) -> None:
 
 
 def apply_edit(edit: Edit, folder: Path) -> None:
-    """Replace text that stands once in a file below a folder."""
+    """Replace a text that occurs once in a file below a folder."""
     path = folder / edit.path
     text = path.read_text(encoding="utf-8")
     assert text.count(edit.old) == 1, (
-        f"{path}: {edit.old!r} stands there {text.count(edit.old)} times; expected once"
+        f"{path}: {edit.old!r} occurs {text.count(edit.old)} times; expected once"
     )
     path.write_text(text.replace(edit.old, edit.new), encoding="utf-8", newline="\n")
 

@@ -14,7 +14,6 @@ from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.logs.findings import Cost
 from aiayn.scoring.score import score_hypotheses
 from aiayn.terminal import WIDTH
-from analysis.doctor.costs import published_system
 from analysis.doctor.text import words_of_cost
 from tests.doctor.fixtures import assemble
 from tests.doctor.folders import OTHER, PLAIN, TOKENS, in_pieces, write_generation, write_pair
@@ -85,14 +84,13 @@ def test_tokens_beside_plain_references_cost_what_detokenising_gives_back(
 ) -> None:
     found = findings(write_pair(tmp_path / "a", TOKENS), capsys)
     (title,) = found
-    assert title == "One side is tokens, the other is not"
+    assert title == "The score rises by a repair of the text: tokens detokenised (Moses)"
     metric = "bleu_tok_compound_split"
     lost = value_of(metric, OTHER, PLAIN) - value_of(metric, TOKENS, PLAIN)
     (cost,) = found[title]["costs"]
     assert lost > 1
     assert cost["low"] == cost["high"] == pytest.approx(lost)
-    turned = findings(write_pair(tmp_path / "b", OTHER, TOKEN_REFERENCES), capsys)
-    assert turned[title]["evidence"][0]["path"].endswith("ref.de")
+    assert list(findings(write_pair(tmp_path / "b", OTHER, TOKEN_REFERENCES), capsys)) == [title]
 
 
 def test_plain_text_raises_no_alarm_nor_do_tokens_in_both_texts(
@@ -121,7 +119,7 @@ def test_a_form_that_was_measured_adds_no_published_gain(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["doctor", str(write_pair(tmp_path / "a", TOKENS)), *WMT14])
-    # Of 48 lines nothing is held against the number that is printed for 3,003.
+    # The score of 48 lines is not compared with the number that is printed for 3,003 lines.
     assert json.loads(capsys.readouterr().out)["missing"] is None
 
 
@@ -146,9 +144,6 @@ def test_a_generate_log_in_pieces_is_judged_by_its_own_line_and_by_its_lines_joi
         (cost,) = found["Translations are left in pieces"]["costs"]
         assert cost["low"] == pytest.approx(joined_value - logged, abs=0.01)
         assert f"{logged:.2f}" in cost["source"]
-        assert (
-            f"gen.out:{len((folder / 'gen.out').read_text().splitlines())} has " in cost["source"]
-        )
 
 
 def test_a_cost_is_shown_with_its_direction_and_source() -> None:
@@ -160,9 +155,19 @@ def test_a_cost_is_shown_with_its_direction_and_source() -> None:
     assert words_of_cost(Cost(words="not known")) == "not known"
 
 
-def test_published_costs_are_those_of_the_nearest_published_system() -> None:
-    assert [published_system(name) for name in ("base", "table3_c_n2", "big_enfr")] == [
-        "base",
-        "base",
-        "big",
-    ]
+def test_another_test_set_and_pair_rank_before_every_cost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (
+        "Namespace(beam=4, lenpen=0.6, gen_subset='test', path='avg5.pt', remove_bpe='@@ ')",
+        "| [de] dictionary: 8848 types",
+        "| [en] dictionary: 6632 types",
+        "| Translated 6750 sentences (100000 tokens) in 5.0s",
+        "| Generate test with beam=4: BLEU4 = 35.44, 58.3/32.1/20.0/12.9 (BP=1.000, ratio=1.000,"
+        " syslen=120000, reflen=120000)",
+    )
+    (tmp_path / "gen.out").write_text("\n".join([*lines, ""]), encoding="utf-8")
+    main(["doctor", str(tmp_path), *WMT14])
+    diagnosis = json.loads(capsys.readouterr().out)
+    assert [one["check"] for one in diagnosis["findings"]][:1] == ["testset"]
+    assert diagnosis["missing"] is None

@@ -131,7 +131,7 @@ def test_the_stated_rates_are_those_of_the_binomial() -> None:
 
 
 def test_draws_raise_the_alarm_as_often_as_stated(tmp_path: Path) -> None:
-    """8 draws of a clean corpus, and of one with 15 % of 1,600 pairs misaligned: never, and always."""
+    """No draw of 8 from a clean corpus alarms; each draw from 1,600 pairs with 15 % misaligned does."""
     for share, expected in ((0.0, 0), (0.15, 8)):
         source, target = write_translations(tmp_path, share, 1600, np.random.default_rng(5))
         estimates = [

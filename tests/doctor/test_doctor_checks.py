@@ -191,6 +191,15 @@ def test_a_finding_names_its_quantity_and_its_size(clean: Case) -> None:
     assert {one.what for one in many} == {"num_heads", "d_ff"}  # d_k and d_v follow from the heads
 
 
+def test_a_change_of_the_encoder_alone_has_no_published_cost(clean: Case) -> None:
+    (finding,) = check_model(with_symbols(clean, norm_order="pre and post")).findings
+    assert (finding.title, finding.what, finding.published_rank) == (
+        "Another model or optimizer: norm order",
+        "norm_order of one side",
+        "",
+    )
+
+
 def test_a_harmless_difference_is_named_and_is_no_finding(clean: Case) -> None:
     answer = check_model(with_symbols(clean, adam_epsilon=1e-8))
     assert answer.findings == ()
@@ -209,7 +218,7 @@ def test_a_log_without_its_gpus_has_no_batch_rate_and_updates(clean: Case) -> No
 
 
 def test_a_training_is_whole_that_its_own_patience_ended(clean: Case) -> None:
-    """Of the system's `patience_epochs`; neither cut before it nor stopped by another patience."""
+    """The training stopped early by the system's own `patience_epochs`, not by another patience."""
     patient = replace(clean.claim, training=replace(clean.claim.training, patience_epochs=10))
     short = {"last_update": 350, "is_stopped_early": True, "arguments": {"patience": 10}}
 
@@ -301,7 +310,7 @@ def test_a_bleu_near_one_is_told_apart_by_what_the_translations_are(clean: Case)
     generated = {
         "lines": ANIMALS[::-1],
         "source_lines": ANIMALS,
-    }  # its H- and T- lines have one number
+    }  # its H- and T- lines have the same number
     for case, changes, title in (
         (clean, {"lines": ANIMALS[::-1]}, "Translations and references are in different orders"),
         (clean, {"lines": ANIMALS[:1] * len(ANIMALS)}, "Translations repeat themselves: "),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.doctor.costs import PLANTED_COSTS
+from analysis.doctor.costs import read_costs
 from tests.doctor.faults import CLEAN, FAULTS, MULTI30K, Fault
 from tests.doctor.fixtures import assemble
 from tests.doctor.table import TABLE_PATH, Answer, render_table
@@ -78,5 +78,9 @@ def test_planted_costs_are_those_of_the_fixtures() -> None:
     losses = {
         (one.cause, one.words): clean - (answer_of(one.name).bleu or 0.0) for one in with_numbers
     }
-    planted = {(one.what, one.fault): one.loss for one in PLANTED_COSTS}
+    planted = {}
+    for cost in read_costs():
+        if cost.certainty == "planted":
+            sign = 1 if cost.direction == "lowers" else -1
+            planted[cost.what, cost.evidence] = sign * float(cost.cost_low)
     assert losses == pytest.approx(planted, abs=0.05)

@@ -1,5 +1,5 @@
-"""A training that never began to read its source is found, by its record or its curve; one that did
-never is.
+"""A training that never began to read its source is found by its record or its curve; a training
+that did is never found.
 
 `fixtures/curves.csv` has the validation curves (update:bits) of trainings of Multi30k, and which
 decoders attend. The thresholds were fixed on every second of them.

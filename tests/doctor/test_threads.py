@@ -40,8 +40,8 @@ def of_settings(
 ) -> Diagnosis:
     """Return the differences from the system of the paper that is nearest.
 
-    A corpus that the paper does not have is compared with the settings of En-De, and has none of
-    their costs.
+    A corpus that the paper does not have is compared with the settings of En-De, but not with the
+    costs of En-De.
     """
     claimed_corpus = corpus if corpus in PAPER_CORPORA else "wmt14_en_de"
     claim = make_claim("thread", "paper", settings.system, claimed_corpus, Overrides())

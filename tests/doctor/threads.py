@@ -166,24 +166,6 @@ def bleu_line(
     )
 
 
-def of_two_lengths() -> Settings:
-    """Return fairseq-generate's two scores of one output whose references have two lengths."""
-    lines = (bleu_line(2, 33.39, 0.966, 67_656, 70_005), bleu_line(3, 30.27, 0.914, 67_696, 73_759))
-    search = Search("thread", beam_size=4, length_penalty_alpha=1.0)
-    first, second = (
-        Translation(
-            path="thread",
-            testset="newstest2014",
-            role="test",
-            search=search,
-            metric="bleu_fairseq",
-            logged=line,
-        )
-        for line in lines
-    )
-    return Settings("base", None, (first, second))
-
-
 CASES = (
     ThreadCase(
         "A1", "tensor2tensor #444", "confirmed", (Expected("tokens_per_update", 1.0, 1.0),), corpus="wmt14_en_fr",
@@ -288,10 +270,6 @@ CASES = (
         "F8", "fairseq #2593, #2860; sacrebleu #178", "confirmed", (Expected("definition bleu_sacre_13a", 1.8, 2.9),),
         settings=settings("big_enfr", None, average=20, beam_size=4, length_penalty_alpha=0.6, metric="bleu_sacre_13a"),
         corpus="wmt14_en_fr", bleu=32.3,
-    ),
-    ThreadCase(
-        "F10", "lemmonation/abnet #3", "measured", (Expected("reference_order"),), corpus="other",
-        settings=of_two_lengths(),
     ),
     ThreadCase(
         "G1", "THUMT #71", "confirmed", (Expected("updates"),), corpus="other",
