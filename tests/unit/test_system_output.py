@@ -257,3 +257,11 @@ def test_published_text_raises_no_alarm_beside_other_text_and_every_form_of_it_d
         [line.lower() for line in lines],
     ):
         assert find_form_mismatch({"hyp": changed, "ref": lines}, Treatment()) is not None
+
+
+def test_json_lines_of_a_trainer_are_no_translations(tmp_path: Path) -> None:
+    metrics = write(tmp_path / "metrics.jsonl", ['{"epoch": 3, "valid_bleu": 25.1}'] * 3)
+    with pytest.raises(ScoreError, match="metrics.jsonl:1: JSON lines of a trainer"):
+        read_output(metrics)
+    text = write(tmp_path / "text.jsonl", ['{"step": 3, "translation": "Ein Satz ."}'] * 3)
+    assert len(read_output(text).lines) == 3

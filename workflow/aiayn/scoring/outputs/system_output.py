@@ -19,6 +19,7 @@ Plain text: 451 outputs of WMT 2021 and 2023 in 15 languages beside their refere
 """  # noqa: E501
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -175,7 +176,26 @@ def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
     lines = text.removesuffix("\n").split("\n")
     if any(line.startswith(("H-", "D-")) and _SENTENCE.match(line) for line in lines):
         return generated_output(lines, str(path))._replace(sha256=sha256)
+    _refuse_trainer_json(path, lines)
     return SystemOutput(str(path), lines, "lines", sha256=sha256)
+
+
+def _refuse_trainer_json(path: Path, lines: Sequence[str]) -> None:
+    """Refuse the JSON lines of a trainer: an epoch or a step with numbers, and no text.
+
+    Raises:
+        ScoreError: if the first line is one.
+    """
+    try:
+        value = json.loads(lines[0])
+    except ValueError:
+        return
+    is_metric = isinstance(value, dict) and bool({"epoch", "step", "num_updates"} & value.keys())
+    if is_metric and not any(re.search("[^\\W\\d_]{2}", str(text)) for text in value.values()):
+        raise ScoreError(
+            f"{path}:1: JSON lines of a trainer, numbers without text; expected one translation a"
+            " line; give the output of its decoder"
+        )
 
 
 def read_text(
