@@ -309,7 +309,7 @@ def _updates_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding
     """
     if not wrong or case.training is None or _is_stopped_by_patience(case):
         return
-    (judgement,), log, training = wrong, case.training.log, case.claim.training
+    (judgement,), training = wrong, case.claim.training
     ratio, tokens_ratio = judgement.ratio or 0.0, _tokens_ratio(case)
     both = (ratio, ratio if tokens_ratio is None else ratio * tokens_ratio)
     is_short, is_long = max(both) < MIN_UPDATES_RATIO, min(both) > MAX_UPDATES_RATIO

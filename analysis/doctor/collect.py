@@ -64,6 +64,7 @@ from analysis.doctor.types import (
     Search,
     Translation,
 )
+from paper_tables.logs.tables import file_problems
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
@@ -210,7 +211,12 @@ def collect_folder(
         claim, _training(folder, logs), _data(folder, claim), translations, scorer, attending, notes
     )
     if case.training is None and case.data is None and not translations:
-        found = "; ".join(notes[:MAX_NOTES])
+        others = [
+            f"{path}: {file_problems(path, log_file)[0]}"
+            for path, log_file in logs.file_by_path.items()
+            if log_file.refusal is None and not log_file.entries
+        ]
+        found = "; ".join([*(note.removesuffix(".") for note in notes), *others][:MAX_NOTES])
         raise RecordError(
             f"{folder}: no training log, no data-bin of {claim.corpus.language_pair} and no"
             " translations; expected one of them at least; name the folder that has"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.logs.listing import list_logs
+from aiayn.logs.listing import list_folder
 from aiayn.logs.reader import read_log
 from aiayn.logs.types import GenerationLog, TrainingLog
 from paper_tables.compare.lines import JudgedFolder, JudgedGeneration, JudgedTraining
@@ -120,7 +120,7 @@ def test_a_training_that_translates_before_its_end_has_ended(tmp_path: Path) -> 
 def test_of_our_run_only_its_train_log_is_read(tmp_path: Path) -> None:
     names = ("train.log", "attempts.jsonl", "rank0.lock", "submitit/1_0_log.out")
     folder = write(tmp_path, {"a.log": ONE.text()} | {f"ours/{name}": "" for name in names})
-    assert list_logs(folder) == ["a.log", "ours/train.log"]
+    assert list_folder(folder).log_paths == ["a.log", "ours/train.log"]
 
 
 def test_an_unreadable_file_is_named_and_the_others_are_read(

@@ -79,7 +79,7 @@ def read_log(path: Path) -> LogFile:
 def _refuse_other_program(reader: "_Reader") -> Refusal | None:
     """Return the refusal of a file that MLPerf's programs or another trainer wrote, else None.
 
-    NVIDIA's submissions to MLPerf print fairseq's lines as well, but of another task: such a file is
+    NVIDIA's submissions to MLPerf also print fairseq's lines, for another task, so such a file is
     refused whatever else it holds.
     """
     if reader.mlperf_line:
@@ -226,7 +226,7 @@ class _Reader:
             self._read_event(number, line)
 
     def _is_fairseq(self, number: int, line: bytes) -> bool:
-        """Return whether statistics are fairseq's: those below a start line, and those of its form.
+        """Return whether statistics are fairseq's: below a start line, or in fairseq's form.
 
         The first JSON line of another trainer is noted.
         """

@@ -181,10 +181,10 @@ def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
 
 
 def _refuse_trainer_json(path: Path, lines: Sequence[str]) -> None:
-    """Refuse the JSON lines of a trainer: an epoch or a step with numbers, and no text.
+    """Refuse JSON lines of a trainer: an epoch or a step with numbers, and no text.
 
     Raises:
-        ScoreError: if the first line is one.
+        ScoreError: if the first line is a JSON line of a trainer.
     """
     try:
         value = json.loads(lines[0])
@@ -245,9 +245,9 @@ def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
     missing = sorted(set(range(max(chosen, default=-1) + 1)) - set(chosen))
     if missing:
         raise ScoreError(
-            f"{place}: a fairseq-generate log that lacks the hypotheses of"
-            f" {len(missing)} sentences, the first H-{missing[0]}; expected every sentence; is it"
-            " cut, or of one shard, or were long sentences skipped?"
+            f"{place}: a fairseq-generate log without the hypotheses of {len(missing)} of"
+            f" {max(chosen) + 1} sentences, the first H-{missing[0]}; expected every sentence; is"
+            " it cut, or of one shard, or were long sentences skipped?"
         )
     references = (
         [targets[number] for number in sorted(chosen)] if chosen.keys() <= targets.keys() else None
