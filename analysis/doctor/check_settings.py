@@ -115,7 +115,10 @@ def _seen(judged: Sequence[Judgement]) -> Answer:
         )
         return Answer(missing="; ".join([f"not stated: {', '.join(unstated)}", *reasons]))
     harmless = [f"harmless: {one.statement}" for one in judged if one.verdict == "harmless"]
-    return Answer(seen="; ".join([f"{len(judged)} quantities as in the spec", *harmless]))
+    explained = [one.statement for one in judged if one.verdict == "equal" and one.reason]
+    return Answer(
+        seen="; ".join([f"{len(judged)} quantities as in the spec", *explained, *harmless])
+    )
 
 
 def check_batch(case: Case) -> Answer:
@@ -139,10 +142,18 @@ def check_batch(case: Case) -> Answer:
     if findings:
         return Answer(findings=tuple(findings))
     # The same number of tokens in fewer, larger updates is not a difference.
-    return _seen([one if one not in updates else _as_seen(one) for one in judged])
+    return _seen([one if one not in updates else _as_seen(one, case) for one in judged])
 
 
-def _as_seen(judgement: Judgement) -> Judgement:
+def _as_seen(judgement: Judgement, case: Case) -> Judgement:
+    if _is_stopped_by_patience(case):
+        return msgspec.structs.replace(
+            judgement,
+            verdict="equal",
+            expected=f"at most {judgement.expected}",
+            reason=f"the spec's patience of {case.claim.training.patience_epochs} epochs ended it",
+            source="",
+        )
     is_near = (
         judgement.ratio is not None and MIN_UPDATES_RATIO <= judgement.ratio <= MAX_UPDATES_RATIO
     )
@@ -282,6 +293,15 @@ def _known_pair(case: Case, pairs: Sequence[PublishedRate]) -> Iterator[Cost]:
         yield Cost(low=0.0, high=0.0, source="; ".join(words), certainty="confirmed")
 
 
+def _is_stopped_by_patience(case: Case) -> bool:
+    """Return whether the training was ended by the patience that the spec has."""
+    patience = case.claim.training.patience_epochs
+    if case.training is None or not patience:
+        return False
+    log = case.training.log
+    return log.is_stopped_early and log.arguments.get("patience") == patience
+
+
 def _updates_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding]:
     """Yield a finding if a training had too few or too many updates, by their number and by their
     tokens.
@@ -290,12 +310,9 @@ def _updates_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding
     small batch. A training that stopped early is whole if it is the spec's own patience that ended
     it.
     """
-    if not wrong or case.training is None:
+    if not wrong or case.training is None or _is_stopped_by_patience(case):
         return
-    (judgement,), log, training = wrong, case.training.log, case.claim.training
-    patience = training.patience_epochs
-    if patience and log.is_stopped_early and log.arguments.get("patience") == patience:
-        return
+    (judgement,), training = wrong, case.claim.training
     ratio, tokens_ratio = judgement.ratio or 0.0, _tokens_ratio(case)
     both = (ratio, ratio if tokens_ratio is None else ratio * tokens_ratio)
     is_short, is_long = max(both) < MIN_UPDATES_RATIO, min(both) > MAX_UPDATES_RATIO

@@ -61,6 +61,7 @@ from analysis.doctor.types import (
     Search,
     Translation,
 )
+from paper_tables.logs.tables import file_problems
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
@@ -180,7 +181,14 @@ def collect_folder(
         claim, _training(folder, logs), _data(folder, claim), translations, scorer, attending, notes
     )
     if case.training is None and case.data is None and not translations:
-        shown = notes or [f"{path} holds nothing of fairseq" for path in listing.log_paths]
+        others = [
+            f"{path}: {file_problems(path, log_file)[0]}"
+            for path, log_file in logs.file_by_path.items()
+            if log_file.refusal is None and not log_file.entries
+        ]
+        shown = [*(note.removesuffix(".") for note in notes), *others]
+        if not shown:
+            shown = [f"{path} holds nothing of fairseq" for path in listing.log_paths]
         details = f" ({'; '.join(shown[:MAX_NOTES])})" if shown else ""
         raise RecordError(
             f"{folder}: no training log, no data-bin of {claim.corpus.language_pair} and no"

@@ -135,7 +135,7 @@ def judge_folder(logs: LoggedFolder, systems: Sequence[PaperSystem]) -> JudgedFo
                 match=match,
                 judgements=compare_training(training, match.system) if match.system else (),
                 generations=tuple(generations),
-                findings=training_findings(training),
+                findings=tuple(training_findings(training)),
             )
         )
     others = [
@@ -150,7 +150,7 @@ def _judged_generation(
     generation: LoggedGeneration, language_pair: str, system: PaperSystem | None
 ) -> JudgedGeneration:
     judgements = compare_generation(generation, language_pair, system) if system else ()
-    findings = generation_findings(generation, 0)
+    findings = tuple(generation_findings(generation))
     return JudgedGeneration(generation=generation, judgements=judgements, findings=findings)
 
 

@@ -229,6 +229,8 @@ def test_a_training_is_whole_that_its_own_patience_ended(clean: Case) -> None:
     assert found(patient, is_stopped_early=False) == ["Trained for 50% of the updates"]
     assert found(patient, arguments={"patience": 3}) == ["Trained for 50% of the updates"]
     assert found(clean.claim) == ["Trained for 50% of the updates"]
+    outcome = check_batch(replace(with_log(clean, **short), claim=patient))
+    assert outcome.seen.endswith(": equal (the spec's patience of 10 epochs ended it)")
 
 
 def test_updates_count_with_their_tokens(clean: Case) -> None:

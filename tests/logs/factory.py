@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from aiayn.logs.evidence import join_logs
-from aiayn.logs.listing import list_logs
+from aiayn.logs.listing import list_folder
 from aiayn.logs.reader import read_log
 from aiayn.logs.types import LogFile
 from paper_tables.compare.lines import JudgedFolder, judge_folder
@@ -350,4 +350,4 @@ def judged(folder: Path, systems: Sequence[PaperSystem]) -> JudgedFolder:
 
 def read_folder(folder: Path) -> dict[str, LogFile]:
     """Return what each log below a folder holds, by its path there."""
-    return {path: read_log(folder / path) for path in list_logs(folder)}
+    return {path: read_log(folder / path) for path in list_folder(folder).log_paths}

@@ -270,7 +270,7 @@ BREAKS: dict[str, tuple[Scene, Callable[[str], str], *tuple[str, ...]]] = {
     ),
     "known-training": (
         CLEAN._replace(generation=CLEAN.generation.changed(path="elsewhere/averaged.pt")), str,
-        "generation.log: elsewhere/averaged.pt: cannot tell which training produced this checkpoint: no logs here",
+        "generation.log: elsewhere/averaged.pt: cannot tell which training produced this checkpoint: no log here",
     ),
     "models": (
         CLEAN._replace(generation=CLEAN.generation.changed(path="checkpoints/base/a.pt:checkpoints/base/b.pt")), str,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.logs.evidence import metric_of_generation
-from aiayn.logs.listing import list_logs
+from aiayn.logs.listing import list_folder
 from aiayn.logs.reader import read_log
 from aiayn.logs.types import GenerationLog, TrainingLog
 from paper_tables.compare.decoding import compare_generation
@@ -32,7 +32,7 @@ def judged() -> JudgedFolder:
 
 
 def test_every_fixture_is_read() -> None:
-    assert (list_logs(FOLDER), len(NAMES)) == (NAMES, 8)
+    assert (list_folder(FOLDER).log_paths, len(NAMES)) == (NAMES, 8)
     assert all(read_log(FOLDER / name).entries for name in NAMES)
 
 

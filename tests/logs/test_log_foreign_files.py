@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.logs.listing import list_logs
+from aiayn.logs.listing import list_folder
 from aiayn.logs.reader import read_log
 from aiayn.logs.types import GenerationLog, TrainingLog
 from paper_tables.compare.lines import JudgedFolder, JudgedGeneration, JudgedTraining
@@ -120,7 +120,7 @@ def test_a_training_that_translates_before_its_end_has_ended(tmp_path: Path) -> 
 def test_of_our_run_only_its_train_log_is_read(tmp_path: Path) -> None:
     names = ("train.log", "attempts.jsonl", "rank0.lock", "submitit/1_0_log.out")
     folder = write(tmp_path, {"a.log": ONE.text()} | {f"ours/{name}": "" for name in names})
-    assert list_logs(folder) == ["a.log", "ours/train.log"]
+    assert list_folder(folder).log_paths == ["a.log", "ours/train.log"]
 
 
 def test_an_unreadable_file_is_named_and_the_others_are_read(
@@ -323,3 +323,33 @@ def test_a_training_resumed_from_a_folder_that_was_moved_is_this_training(tmp_pa
     assert (
         "beginning" not in found["whole.log"]
     )  # it stands above, up to the update that was loaded
+
+
+START, REST = TrainingText().text().split("\n", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (f'{START}\n:::MLLOG {{"key": "run_start"}}\n{REST}', 2, "a result file of MLPerf"),
+        (f"{START}\n:::MLPv0.5.0 transformer 1541635936 run_start\n{REST}", 2, "of MLPerf"),
+        ('{"epoch": 3, "train_loss": 4.1, "valid_bleu": 25.1, "num_updates": 30000}\n', 1, "JSON"),
+        ('started\n{"epoch": 1, "update": 12, "loss": 4.1, "num_updates": 12}\n', 2, "JSON"),
+        ('{"step": 100, "loss": 4.1, "lr": 0.0003}\n', 1, "JSON lines of another trainer"),
+    ],
+)
+def test_the_file_of_another_program_is_refused_by_its_line_and_the_others_go_on(
+    tmp_path: Path, text: str, line: int, words: str
+) -> None:
+    (tmp_path / "other.log").write_text(text, encoding="utf-8")
+    write(tmp_path, {"good.log": ONE.text()})
+    refusal = read_log(tmp_path / "other.log").refusal
+    assert refusal is not None
+    assert (refusal.line, words in refusal.text) == (line, True)
+    assert list(rows_of_logs(tmp_path)) == ["good.log", "other.log"]
+    assert [one.path for one in judged(tmp_path).trainings] == ["good.log"]
+
+
+def test_a_line_of_mlperf_is_what_refuses_the_file(tmp_path: Path) -> None:
+    write(tmp_path, {"result.log": ONE.text()})
+    assert len(read_log(tmp_path / "result.log").entries) == 1

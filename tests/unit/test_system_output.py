@@ -141,7 +141,7 @@ def test_a_generate_log_is_read_in_the_order_of_the_source(
     )
     assert values == {"bleu_as_given": pytest.approx(expected.value)}
     with pytest.raises(
-        ScoreError, match=r"that lacks the hypotheses of 1 sentences, the first H-7"
+        ScoreError, match=r"without the hypotheses of 1 of 30 sentences, the first H-7"
     ):
         read_output(
             write(
@@ -257,3 +257,11 @@ def test_published_text_raises_no_alarm_beside_other_text_and_every_form_of_it_d
         [line.lower() for line in lines],
     ):
         assert find_form_mismatch({"hyp": changed, "ref": lines}, Treatment()) is not None
+
+
+def test_json_lines_of_a_trainer_are_no_translations(tmp_path: Path) -> None:
+    metrics = write(tmp_path / "metrics.jsonl", ['{"epoch": 3, "valid_bleu": 25.1}'] * 3)
+    with pytest.raises(ScoreError, match=r"metrics\.jsonl:1: JSON lines of a trainer"):
+        read_output(metrics)
+    text = write(tmp_path / "text.jsonl", ['{"step": 3, "translation": "Ein Satz ."}'] * 3)
+    assert len(read_output(text).lines) == 3

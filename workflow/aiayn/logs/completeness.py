@@ -57,13 +57,11 @@ def broken(
     return Finding(check=name, title=text, evidence=(evidence,), fix=fix, severity=check.severity)
 
 
-def training_findings(training: LoggedTraining) -> tuple[Finding, ...]:
-    """Return the checks that the log of a training fails."""
-    return (
-        *_check_completeness(training.log),
-        *_check_languages(training),
-        *_check_making(training),
-    )
+def training_findings(training: LoggedTraining) -> Iterator[Finding]:
+    """Yield the checks that the log of a training fails."""
+    yield from _check_completeness(training.log)
+    yield from _check_languages(training)
+    yield from _check_making(training)
 
 
 def _check_completeness(log: TrainingLog) -> Iterator[Finding]:
@@ -190,14 +188,8 @@ def _missing_validations(training: TrainingLog) -> list[int]:
     return sorted({update for update in due if update not in updates})
 
 
-def generation_findings(generation: LoggedGeneration, num_trainings: int) -> tuple[Finding, ...]:
-    """Return the checks that the log of a translation fails; `num_trainings` saved into its
-    checkpoint's folder.
-    """
-    return tuple(_check_generation(generation, num_trainings))
-
-
-def _check_generation(generation: LoggedGeneration, num_trainings: int) -> Iterator[Finding]:
+def generation_findings(generation: LoggedGeneration) -> Iterator[Finding]:
+    """Yield the checks that the log of a translation fails."""
     log = generation.log
     if log.bleu is None:
         yield broken("bleu-line", line=log.last_line)
@@ -205,7 +197,7 @@ def _check_generation(generation: LoggedGeneration, num_trainings: int) -> Itera
         yield broken("whole-generation", line=log.truncated_line)
     if not generation.training_path:
         model = log.model_path or "a checkpoint that is not named"
-        yield broken("known-training", model=model, number=num_trainings or "no")
+        yield broken("known-training", model=model)
     if (
         log.num_hypotheses
         and log.num_sentences is not None

@@ -90,11 +90,6 @@ def list_folder(folder: Path) -> Listing:
     return _Walk(folder).listing()
 
 
-def list_logs(folder: Path) -> list[str]:
-    """Return the paths, below a folder, of all files that may be logs, as `list_folder` does."""
-    return list_folder(folder).log_paths
-
-
 class _Walk:
     """One walk through a folder, with what it finds."""
 

@@ -44,6 +44,8 @@ _LENGTHS = re.compile(rb"(?:syslen|hyp_len) ?= ?(\d{1,15}),? (?:reflen|ref_len) 
 _LOADING = re.compile(rb"loading model\(s\) from (\S+)")
 _PIECE = re.compile(PIECE_PATTERN.encode())
 MIN_PIECE_SHARE = 0.05  # of the hypotheses
+_MLPERF = b":::ML"  # begins each line of MLPerf's logging, in all of its versions
+_JSON_METRIC = re.compile(rb'^\s*\{.*"(?:epoch|step|iter|iteration|global_step)": ?\d.*\}\s*$')
 OTHER_TOOLKIT = "another toolkit"  # whose start line is a Namespace as well
 MAX_ARGUMENT_LINES = 200  # over which a terminal may have wrapped them
 MAX_ARGUMENT_BYTES = 1 << 18
@@ -63,6 +65,8 @@ def read_log(path: Path) -> LogFile:
     reader.finish(text.num_lines, text.cut_piece)
     if text.fault is not None:
         return LogFile(num_lines=text.num_lines, entries=(), refusal=text.fault)
+    if (refusal := _refuse_other_program(reader)) is not None:
+        return LogFile(num_lines=text.num_lines, entries=(), refusal=refusal)
     return LogFile(
         num_lines=text.num_lines,
         entries=tuple(sorted(reader.entries, key=lambda entry: entry.first_line)),
@@ -70,6 +74,27 @@ def read_log(path: Path) -> LogFile:
         not_utf8_line=text.not_utf8_line,
         other_programs=tuple(reader.other_programs),
     )
+
+
+def _refuse_other_program(reader: "_Reader") -> Refusal | None:
+    """Return the refusal of a file that MLPerf's programs or another trainer wrote, else None.
+
+    NVIDIA's submissions to MLPerf also print fairseq's lines, for another task, so such a file is
+    refused whatever else it holds.
+    """
+    if reader.mlperf_line:
+        return Refusal(
+            line=reader.mlperf_line,
+            text="a result file of MLPerf, which is not read",
+            next_step="published BLEU of its runs is in paper_tables/published/public_seeds.csv",
+        )
+    if reader.json_line and not reader.entries:
+        return Refusal(
+            line=reader.json_line,
+            text="JSON lines of another trainer, not a log of fairseq",
+            next_step="give its translations to `aiayn score`, and its BLEU to `aiayn explain`",
+        )
+    return None
 
 
 def has_generation_event(line: bytes) -> bool:
@@ -164,6 +189,8 @@ class _Reader:
     def __init__(self) -> None:
         self.entries: list[LogEntry] = []
         self.refusal: Refusal | None = None
+        self.mlperf_line = 0  # the first line of MLPerf's logging, 0 without any
+        self.json_line = 0  # the first JSON line of another trainer, 0 without any
         self._parts: list[Part] = []
         self._generation: Generation | None = None
         self._generations: list[Generation] = []
@@ -181,11 +208,12 @@ class _Reader:
         ):  # most lines: statistics within an epoch
             if self._pending:
                 self._close_pending(is_forced=True)
-            self._part(number, line).read_inner(number, line)
+            if self._is_fairseq(number, line):
+                self._part(number, line).read_inner(number, line)
         elif self._pending:
             self._read_pending(number, line)
         elif b"num_updates" in line or b'{"epoch"' in line or b" valid on '" in line:
-            if self._parts or parse_statistics(line) is not None:  # else another trainer's
+            if self._is_fairseq(number, line):
                 self._part(number, line).read_statistics(number, line)
         elif line[1:2] == b"-" and _SENTENCE.match(line):
             generation = self._generation
@@ -197,6 +225,20 @@ class _Reader:
         ):  # else a line of the printed model
             self._read_event(number, line)
 
+    def _is_fairseq(self, number: int, line: bytes) -> bool:
+        """Return whether statistics are fairseq's: below a start line, or in fairseq's form.
+
+        The first JSON line of another trainer is noted.
+        """
+        if self._parts or parse_statistics(line) is not None:
+            return True
+        self._note_json(number, line)
+        return False
+
+    def _note_json(self, number: int, line: bytes) -> None:
+        if not self.json_line and not self._parts and _JSON_METRIC.search(line):
+            self.json_line = number
+
     def _part(self, number: int, line: bytes) -> Part:
         """Return the part that statistics belong to; a new one without arguments if none has
         begun.
@@ -207,6 +249,10 @@ class _Reader:
         return self._parts[-1]
 
     def _read_event(self, number: int, line: bytes) -> None:
+        if line.startswith(_MLPERF):
+            self.mlperf_line = self.mlperf_line or number
+        elif line.startswith(b"{"):
+            self._note_json(number, line)
         if b"Namespace(" in line or b"{'_name': None, 'common'" in line:
             self._pending, self._pending_line = [line], number
             self._close_pending(is_forced=False)

@@ -19,6 +19,7 @@ Plain text: 451 outputs of WMT 2021 and 2023 in 15 languages beside their refere
 """  # noqa: E501
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -175,7 +176,26 @@ def read_output(path: Path, *, may_be_blank: bool = False) -> SystemOutput:
     lines = text.removesuffix("\n").split("\n")
     if any(line.startswith(("H-", "D-")) and _SENTENCE.match(line) for line in lines):
         return generated_output(lines, str(path))._replace(sha256=sha256)
+    _refuse_trainer_json(path, lines)
     return SystemOutput(str(path), lines, "lines", sha256=sha256)
+
+
+def _refuse_trainer_json(path: Path, lines: Sequence[str]) -> None:
+    """Refuse JSON lines of a trainer: an epoch or a step with numbers, and no text.
+
+    Raises:
+        ScoreError: if the first line is a JSON line of a trainer.
+    """
+    try:
+        value = json.loads(lines[0])
+    except ValueError:
+        return
+    is_metric = isinstance(value, dict) and bool({"epoch", "step", "num_updates"} & value.keys())
+    if is_metric and not any(re.search("[^\\W\\d_]{2}", str(text)) for text in value.values()):
+        raise ScoreError(
+            f"{path}:1: JSON lines of a trainer, numbers without text; expected one translation a"
+            " line; give the output of its decoder"
+        )
 
 
 def read_text(
@@ -225,9 +245,9 @@ def generated_output(lines: Sequence[str], place: str) -> SystemOutput:
     missing = sorted(set(range(max(chosen, default=-1) + 1)) - set(chosen))
     if missing:
         raise ScoreError(
-            f"{place}: a fairseq-generate log that lacks the hypotheses of"
-            f" {len(missing)} sentences, the first H-{missing[0]}; expected every sentence; is it"
-            " cut, or of one shard, or were long sentences skipped?"
+            f"{place}: a fairseq-generate log without the hypotheses of {len(missing)} of"
+            f" {max(chosen) + 1} sentences, the first H-{missing[0]}; expected every sentence; is"
+            " it cut, or of one shard, or were long sentences skipped?"
         )
     references = (
         [targets[number] for number in sorted(chosen)] if chosen.keys() <= targets.keys() else None
