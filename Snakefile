@@ -7,6 +7,9 @@
 The order of the includes is the order of the data flow; workflow/README.md has the table of stages.
 """
 
+import logging
+import time
+
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER
 from aiayn.wings import asked_stages
 from snakemake.utils import min_version
@@ -41,3 +44,29 @@ rule data:
     """All data-bins of the scale, without training."""
     input:
         [corpus_path("binarize", corpus) for corpus in CORPORA],
+
+
+BEGIN_SECONDS = time.monotonic()
+
+
+def is_for_terminal(record):
+    """Whether a record of Snakemake's log is shown: every warning and error, each tenth of the steps."""
+    if getattr(record, "event", None) == "progress":
+        return record.done * 10 // record.total > (record.done - 1) * 10 // record.total
+    return record.levelno != logging.INFO
+
+
+# On this machine the stages print what they do, and Snakemake's own log of thousands of lines stays
+# in its file. `--verbose` and `--printshellcmds` ask for all of it; the Slurm profile keeps it, too,
+# because only this log names the jobs of its CPU rules.
+onstart:
+    print(f"Snakemake's log: {', '.join(log)}", flush=True)
+    settings = workflow.output_settings
+    if workflow.local_exec and not (settings.verbose or settings.printshellcmds):
+        for handler in logger.handlers:
+            if handler.name == "DefaultStreamHandler":
+                handler.addFilter(is_for_terminal)
+
+
+onsuccess:
+    print(f"finished in {time.monotonic() - BEGIN_SECONDS:.0f} s")

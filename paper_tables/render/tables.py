@@ -3,6 +3,7 @@ tables`).
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -36,11 +37,17 @@ ONLY_ON_THE_PAGE = ("verdicts", "runs")  # all other tables are files, too
 ALWAYS_OF_RECORDS = ("table2", "table3")  # also if they hold no number of ours yet
 
 
+class Rendered(NamedTuple):
+    """The page of a scale, and the tables on it."""
+
+    report_path: Path
+    tables: list[Table]
+
+
 def make_tables(
     scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_folder: Path = CONFIG_FOLDER
-) -> Path:
-    """Write everything below `results_folder/<scale>/`, or its `so-far/`; return the path of the
-    report.
+) -> Rendered:
+    """Write everything below `results_folder/<scale>/`, or its `so-far/`.
 
     Raises:
         TableError: naming the first missing record, unless `so_far`.
@@ -58,8 +65,9 @@ def make_tables(
     figures_folder = folder / FIGURES_FOLDER
     figures = draw_figures("scale_figures", figures_folder, frame, None, attention_folder)
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
-    write_text(render_report(frame, tables, origin, figures), folder / REPORT_NAME)
-    return folder / REPORT_NAME
+    report_path = folder / REPORT_NAME
+    write_text(render_report(frame, tables, origin, figures), report_path)
+    return Rendered(report_path, tables)
 
 
 def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) -> list[Table]:

@@ -60,7 +60,7 @@ def text_path(site: Site, evaluation: Evaluation) -> Path:
 def test_tables_from_records_are_the_pipelines_cell_by_cell(site: Site) -> None:
     pipeline = make_tables(
         site.scale, site.results_folder, so_far=False, config_folder=site.config_folder
-    ).parent
+    ).report_path.parent
     made, output = make(
         site, site.results_folder, Path(site.scale.runs_folder), site.results_folder / "demo"
     )

@@ -24,6 +24,7 @@ from aiayn.cli.flags import CONFIG, RESULTS, flag
 from aiayn.errors import UsageError
 from aiayn.spec.system import convert_scale
 from paper_tables.logs.pages import make_tables_from_logs
+from paper_tables.render.render import render_text
 from paper_tables.render.tables import make_tables
 
 EXAMPLE = "aiayn tables --so-far --configfile workflow/config/demo.yaml"
@@ -51,7 +52,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Render everything and print where the page is."""
+    """Render everything; print Table 2 of a scale, then the path of the page."""
     if args.from_logs is not None:
         if args.so_far:
             raise UsageError(
@@ -84,4 +85,6 @@ def run(args: Flags) -> None:
         scale = read_changed_scale(args.configfile, args.config)
     else:
         scale = convert_scale(args.config_json or {}, "--config-json")
-    print(make_tables(scale, args.results, so_far=args.so_far))
+    rendered = make_tables(scale, args.results, so_far=args.so_far)
+    table2 = next(table for table in rendered.tables if table.name == "table2")
+    print(render_text(table2), rendered.report_path, sep="\n")

@@ -37,6 +37,7 @@ from aiayn.runs.run_folder import (
     RunFolder,
     SubmittedJob,
 )
+from aiayn.runs.status_text import format_duration
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import NotedSignal, TrainingRequest
 
@@ -103,8 +104,12 @@ def drive(
             )
             driver.train_to_the_end()
     # Not copied byte by byte: its paths are relative to the record's folder.
-    write_record(read_train_record(folder.done_path, folder.path.parent), record_path)
-    logger.info(f"{request.run}: done, record {record_path}")
+    record = read_train_record(folder.done_path, folder.path.parent)
+    write_record(record, record_path)
+    tail = read_log_tail(folder.log_path)
+    loss = "" if tail is None or tail.loss_bits is None else f", loss {tail.loss_bits:.2f} bits"
+    duration = format_duration(record.wall_seconds)
+    print(f"{request.run}: {record.updates:,} updates in {duration}{loss}; record {record_path}")
 
 
 @contextlib.contextmanager
