@@ -37,9 +37,10 @@ def render_report(
     tables: Sequence[Table],
     origin: Origin,
     figures: Sequence[DrawnFigure] | None = None,
+    preface: str = "",
 ) -> str:
-    """Return the page; without `figures` it has tables alone, and the command that installs what
-    draws them.
+    """Return the page; without `figures` it has only tables, and the command that installs the
+    packages that draw them. `preface` is HTML that follows the page's first paragraph.
     """
     scale = frame.scale
     popovers = Popovers()
@@ -57,7 +58,7 @@ def render_report(
         "The paper's printed tables, and our numbers beside them on a tinted ground. A number of"
         " ours opens where it comes from: run, commit, seed, hardware, signature."
     )
-    opening = f'<p class="lead">{lead}</p>\n{_banners(scale, origin)}'
+    opening = f'<p class="lead">{lead}</p>\n{preface}{_banners(scale, origin)}'
     return render_page(
         title, opening, answer + render_cards(cards), tables, figures, origin, popovers
     )
