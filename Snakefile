@@ -50,8 +50,8 @@ BEGIN_SECONDS = time.monotonic()
 
 
 def is_for_terminal(record):
-    """Whether a record of Snakemake's log is shown: every warning and error, each tenth of the steps."""
-    if getattr(record, "event", None) == "progress":
+    """Return whether to show a record of Snakemake's log: warnings, errors, each tenth of the steps."""
+    if getattr(record, "event", None) == "progress" and record.done < record.total:
         return record.done * 10 // record.total > (record.done - 1) * 10 // record.total
     return record.levelno != logging.INFO
 
