@@ -75,7 +75,7 @@ def make_tables_from_logs(
             pages.append(folder / REPORT_NAME)
         else:
             preface = (
-                f'<p>The logs and what each fills: <a href="{page.name}">the list of logs</a>.</p>\n'
+                f'<p>What each log fills: <a href="{page.name}">the list of logs</a>.</p>\n'
                 f"{render_faults(recorded.faults)}"
             )
             text = render_report(frame, tables, origin, figures, preface)

@@ -14,7 +14,7 @@ SECONDS_BETWEEN_LOGGED = 30.0
 
 
 class _Stream:
-    """Standard error for tqdm: whole lines in a log, and no error if the reader (`| tee`) has ended.
+    """Standard error for tqdm: whole lines in a log; no error if its reader (`| tee`) has ended.
 
     A log omits the bar that tqdm draws before anything is done; its rate is `?`.
     """

@@ -34,7 +34,7 @@ rule average:
             --train {input.train:q} \
             --last {params.last:q} \
             --runs-folder {resources.runs_folder:q} \
-            --record {output.record:q} > {log:q} 2>&1
+            --record {output.record:q} >{log:q} 2>&1
         """
 
 
@@ -67,7 +67,7 @@ rule decode:
             --binarized {input.binarized:q} \
             --testset {wildcards.testset:q} \
             --threads {threads:q} \
-            --record {output.record:q} > {log:q} 2>&1
+            --record {output.record:q} >{log:q} 2>&1
         """
 
 
@@ -94,7 +94,7 @@ rule perplexity:
             --binarized {input.binarized:q} \
             --testset {wildcards.testset:q} \
             --threads {threads:q} \
-            --record {output.record:q} > {log:q} 2>&1
+            --record {output.record:q} >{log:q} 2>&1
         """
 
 
@@ -118,7 +118,7 @@ rule score:
         aiayn score \
             --decoded {input.decoded:q} \
             --raw {input.raw:q} \
-            --record {output.record:q} > {log:q} 2>&1
+            --record {output.record:q} >{log:q} 2>&1
         """
 
 
@@ -145,5 +145,5 @@ rule baselines:
             --binarized {input.binarized:q} \
             --raw {input.raw:q} \
             --testset {wildcards.testset:q} \
-            --record {output.record:q} > {log:q} 2>&1
+            --record {output.record:q} >{log:q} 2>&1
         """

@@ -63,5 +63,5 @@ rule tables:
         """
         aiayn tables \
             --config-json {resources.config_json:q} \
-            --results {params.results:q} 2> {log:q}
+            --results {params.results:q} 2>{log:q}
         """

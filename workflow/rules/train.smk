@@ -60,5 +60,5 @@ rule train:
             --num-ranks {resources.num_ranks:q} \
             --threads-per-rank {threads:q} {params.overrides:q} \
             {resources.long_runs:q} \
-            --record {output.record:q} 2> {log:q}
+            --record {output.record:q} 2>{log:q}
         """
