@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             exit_code = _run(arguments)
-        except ConfigError as error:  # of a wing, before any verb runs
+        except ConfigError as error:  # raised for a wing, before any verb runs
             print(f"aiayn: {error}", file=sys.stderr)
             exit_code = error.exit_code
         finally:

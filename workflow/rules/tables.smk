@@ -1,7 +1,8 @@
 """From all records of a scale to the paper's tables and one page.
 
 reads: results/<scale>/{train,score,perplexity,baselines,measure}/...
-writes: results/<scale>/{scores,summary,verdicts}.tsv, results/<scale>/{tables,figures}/, results/<scale>/report.html
+writes: results/<scale>/{scores,summary,verdicts}.tsv, results/<scale>/{tables,figures}/,
+    results/<scale>/report.html
 
 `snakemake --report FILE` shows what is marked `report(...)`, with the captions of workflow/report/.
 """

@@ -1,13 +1,13 @@
-"""Render the paper's tables with our numbers beside the printed ones, from records or from logs
-alone.
+"""Render the paper's tables with printed numbers and ours side by side, from records or from
+logs only.
 
-With --configfile, the records below results/<scale>/ are read; all must exist. With --so-far, those
-that exist are rendered into results/<scale>/so-far/, and missing, running and failed runs are
-named. --so-far changes no file of snakemake and may run beside it.
+With --configfile, the records below results/<scale>/ are read; all must exist. With --so-far, the
+records that exist are rendered into results/<scale>/so-far/, and missing, running and failed runs
+are named. --so-far changes no file of snakemake and may run beside it.
 
 With --from-logs, the tables are rendered from folders and their subfolders: no config, checkpoints,
 torch or fairseq are needed. Runs of ours (results/, or a folder of paper_tables/measured/) fill the
-tables of their scale, in <output>/<scale>/, as those of the pipeline; a score counts only if its
+tables of their scale, in <output>/<scale>/, as in the pipeline; a score counts only if its
 translations are there. Any other log of fairseq 0.9 to 0.12 (training logs in the formats simple,
 tqdm and json, the output of fairseq-generate; plain, .gz or .xz) finds its row by its
 hyper-parameters; a log that fills no cell is listed with the reason. Examples:

@@ -235,12 +235,12 @@ class _Driver:
         """Raise if no job may follow the one that just ended unfinished; `new_events` are what it
         appended.
 
-        It is one of `num_without_progress` jobs in turn that ended without a new checkpoint; 0 if
-        it made one. None follows a cancelled job. After preemption, time limit or the loss of a
-        node one does, whether or not the job could save. A job that saved on TERM and that its
-        launcher no longer knows was most likely cancelled, and so was a job of this machine that
-        saved on any signal. Where a rank recorded an error, the next job would repeat it, also if
-        rank 0 was killed before it could.
+        `num_without_progress` jobs in turn have ended without a new checkpoint, this job included;
+        it is 0 if this job made a checkpoint. No job follows a cancelled job. After preemption, the
+        time limit or the loss of a node another job follows, whether or not the last job could
+        save. A job that saved on TERM and that its launcher no longer knows was most likely
+        cancelled, and so was a job of this machine that saved on any signal. Where a rank recorded
+        an error, the next job would repeat it, also if rank 0 was killed before it could.
 
         Raises:
             RunError: if it failed, or was stopped or cancelled, or the next would most likely end
@@ -286,7 +286,7 @@ class _Driver:
         none is alive.
 
         Raises:
-            LaunchError: if there is no such queue here, or it refuses the job.
+            LaunchError: if this machine does not have the queue, or the queue refuses the job.
             RunError, KeyboardInterrupt: on a signal, at once, while a remote job continues.
         """
         job: str | None = None

@@ -1,4 +1,4 @@
-"""Defines what a driver needs of the place where jobs run, and names the launchers; each is
+"""Defines the protocol by which a driver starts and watches jobs, and names the launchers; each is
 imported when it is used.
 
 Another executor is a package next to `launch/slurm` with three files (its launcher, its queue, what
@@ -98,7 +98,7 @@ def make_launcher(name: str, request: TrainingRequest, cluster: ClusterSpec | No
     """Return the launcher of a name, for the jobs of one training.
 
     Raises:
-        LaunchError: if there is none.
+        LaunchError: if the name is unknown.
     """
     if name not in LAUNCHERS:
         raise LaunchError(f"launcher {name!r}: expected one of {', '.join(LAUNCHERS)}")

@@ -59,7 +59,7 @@ class _Cancellation:
         if not status.is_alive:
             reason = f", {status.reason}" if status.reason else ""
             raise StateError(
-                f"{self._run}: nothing to end, it neither runs nor waits; it is"
+                f"{self._run}: nothing to end: the run neither trains nor waits, it is"
                 f" {status.state}{reason}"
             )
         is_in_queue = queue is not None and self._has_own_jobs(queue)
@@ -123,7 +123,7 @@ class _Cancellation:
             others = ", ".join(f"{job.job} ({job.script})" for job in alive if job.job not in own)
             raise StateError(
                 f"{self._run}: {queue.title} jobs {others} have the same name, but train in another"
-                f" folder; end this one by its number: {queue.cancel_command(jobs=own)}"
+                f" folder; end the job of this run by its number: {queue.cancel_command(jobs=own)}"
             )
         return bool(own)
 
@@ -145,7 +145,7 @@ class _Cancellation:
         if process is None:
             reason = "rank 0 has only just begun; nothing was done, repeat the command"
             if self._is_unlocked():
-                reason = "no job yet, its driver is about to submit one; end the driver with Ctrl-C"
+                reason = "no job yet: its driver is about to submit it; end the driver with Ctrl-C"
             raise StateError(f"{self._run}: {reason}")
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGTERM)

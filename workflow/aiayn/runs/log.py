@@ -43,8 +43,8 @@ class LogTail(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of the newest attempt, from the end of a log.
 
     `update`, `loss_bits` (as fairseq prints it: label-smoothed, base 2) and the speeds, without
-    pauses for validation, are of the newest statistics; all are None if this attempt has none yet.
-    `modified` is when the log last grew (UTC).
+    pauses for validation, are from the newest statistics; all are None before the first statistics
+    of this attempt. `modified` is when the log last grew (UTC).
     """
 
     lines: list[str]

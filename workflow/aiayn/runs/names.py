@@ -42,7 +42,7 @@ def meant_runs(run: str, names: Iterable[str]) -> list[str]:
 
 
 def match_run(run: str, names: Iterable[str], *, place: str, unknown: str) -> str:
-    """Return the one name that `run` is or begins, by `meant_runs`.
+    """Return the only name that `run` equals or begins (see `meant_runs`).
 
     `place` is the folder that messages name; `unknown` is their text for a name that no run has.
 

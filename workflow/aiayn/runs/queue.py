@@ -85,7 +85,7 @@ class JobQueue(Protocol):
         ...
 
     def cancel(self, name: str) -> None:
-        """End this user's jobs of a name; no such job is no error.
+        """End this user's jobs of a name; it is not an error if there are none.
 
         Raises:
             QueueError: if the queue's command is missing or fails.

@@ -106,8 +106,8 @@ class RunFolder:
             return False
 
     def newest_update(self) -> int:
-        """Return the update of the newest full checkpoint, which the next attempt resumes from; 0
-        without one.
+        """Return the update of the newest full checkpoint, from which the next attempt resumes,
+        or 0 if there is no checkpoint.
         """
         names = [
             path.stem.removeprefix("full_") for path in self.checkpoints_path.glob("full_*.pt")
@@ -253,13 +253,12 @@ class RunFolder:
     # Rank 0's heartbeat.
 
     def heartbeat_ns(self) -> int | None:
-        """Return when rank 0 last touched its lock, in ns of its machine's clock; None without
-        one.
+        """Return when rank 0 last touched its lock, in ns of its machine's clock, or None if
+        there is no lock.
         """
         try:
-            with self.lock_path.open(
-                "rb"
-            ) as lock:  # to open it refreshes a network file system's cache
+            # Opening the file refreshes the cache of a network file system.
+            with self.lock_path.open("rb") as lock:
                 return os.fstat(lock.fileno()).st_mtime_ns
         except FileNotFoundError:
             return None
@@ -267,8 +266,8 @@ class RunFolder:
     def is_heartbeat_advancing(
         self, seconds: float, clock: Clock = MACHINE_CLOCK, check: Callable[[], None] = lambda: None
     ) -> bool:
-        """Return whether rank 0 touches its lock within so many seconds, by this machine's clock
-        alone.
+        """Return whether rank 0 touches its lock within `seconds`, measured by this machine's
+        clock only.
 
         `check` is called while waiting, and may raise to end the wait.
         """

@@ -18,8 +18,8 @@ from aiayn.runs.queue import Ending, QueuedJob, QueueError
 _FORMAT = "%A|%T|%N|%L|%j|%r|%o"  # the path last: it may contain any character
 _NUM_FIELDS = 1 + _FORMAT.count("|")
 TIMEOUT_SECONDS = 20.0
-# A job in one of these states has ended. In any other it continues, Slurm may start it again, or
-# its processes are still ending: an unknown state does not mean that a job has ended.
+# A job in these states has ended. In any other state, also an unknown state, it may continue: Slurm
+# may start the job again, or its processes are still ending.
 _ENDING_BY_STATE: dict[str, Ending] = {
     **dict.fromkeys(
         ("BOOT_FAIL", "DEADLINE", "NODE_FAIL", "PREEMPTED", "REVOKED", "TIMEOUT"), "other"
@@ -33,7 +33,8 @@ _HELD_STATES = ("REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD")
 _WAITING_STATES = (*_HELD_STATES, "PENDING", "REQUEUED", "REQUEUE_FED", "CONFIGURING")
 _LAUNCH_FAILED = "launch_failed_requeued_held"
 _CLUSTER_FILE = "in the cluster's file"
-# The first match counts. A limit per job never passes; one of all jobs of an account or QoS may.
+# The first match counts. A job waits for ever for a limit per job; a limit on all jobs of an
+# account or QoS may pass.
 _ADVICE_BY_REASON = {
     r"PartitionTimeLimit": (
         f"it requests more time than its partition has: lower time_limit_minutes {_CLUSTER_FILE}"
@@ -113,7 +114,7 @@ class SlurmQueue:
         ]
 
     def cancel(self, name: str) -> None:
-        """End this user's jobs of a name, waiting or running; no such job is no error.
+        """End this user's jobs of a name, waiting or running; it is not an error if there are none.
 
         Raises:
             SlurmError: if scancel is missing or fails.
