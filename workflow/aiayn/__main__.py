@@ -155,9 +155,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _explain_refusal(verb: str, arguments: Sequence[str]) -> str:
-    """Return why a verb or one of its flags does not exist, or "" if argparse can read the command
-    line.
-    """
+    """Return why a verb or a flag does not exist, or "" if argparse can read the command line."""
     # The core is asked first, so that its verbs work although a wing is broken.
     if verb not in CORE_VERBS and verb not in verbs():
         hint = did_you_mean(verb, verbs(), f"expected one of {', '.join(verbs())}")

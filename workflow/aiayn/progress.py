@@ -1,6 +1,6 @@
 """Shows the progress of a long step on standard error.
 
-A terminal has one line, which is rewritten. A log has two lines a minute, and a last line.
+A terminal shows a single line, which is rewritten. A log gets two lines a minute and a last line.
 """
 
 import contextlib

@@ -15,7 +15,7 @@ from aiayn.spec.system import PLACE
 
 
 rule tables:
-    """Render the paper's tables and figures with ours beside them."""
+    """Render the paper's tables and figures with our numbers."""
     localrule: True
     input:
         [str(path) for path in EXPERIMENT.records(RESULTS)],

@@ -46,9 +46,8 @@ def run(args: Flags) -> None:
         else read_record(args.text, ParallelText)
     )
     encoder_by_language: dict[str, Encoder]
-    if (
-        args.segmented is None
-    ):  # others' segmentations are joint ones: one encoder for both, one dictionary
+    if args.segmented is None:
+        # Others have segmented both languages jointly: one encoder and one dictionary for both.
         encoder_by_language = dict.fromkeys(
             (spec.source_language, spec.target_language), WordEncoder()
         )

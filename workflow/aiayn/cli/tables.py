@@ -3,7 +3,7 @@ logs only.
 
 With --configfile, the records below results/<scale>/ are read; all must exist. With --so-far, the
 records that exist are rendered into results/<scale>/so-far/, and missing, running and failed runs
-are named. --so-far changes no file of snakemake and may run beside it.
+are named. --so-far changes no file of snakemake and may run at the same time.
 
 With --from-logs, the tables are rendered from folders and their subfolders: no config, checkpoints,
 torch or fairseq are needed. Runs of ours (results/, or a folder of paper_tables/measured/) fill the

@@ -82,7 +82,7 @@ def text_joiner(finished: FinishedRun) -> Callable[[str], str]:
 
 
 def _blocks(num_lines: int) -> Iterator[list[str]]:
-    """Yield the lines of standard input, split at LF alone, in lists of at most `num_lines`."""
+    """Yield the lines of standard input, split only at LF, in lists of at most `num_lines`."""
     block: list[str] = []
     for line_number, line in enumerate(iter(sys.stdin.buffer.readline, b""), start=1):
         try:

@@ -1,7 +1,7 @@
 """Drives one training: submits, waits, shows progress, resumes after a lost job, and copies the
 finished run's record.
 
-It imports no torch, and knows its launcher by the protocol alone. A run is done when rank 0 has
+It does not import torch, and uses only the protocol `Launcher`. A run is done when rank 0 has
 written `<run folder>/done.json`; all other events are in attempts.jsonl; only the launcher's queue
 says whether a job is in it. A driver that is killed leaves its job running; the next driver waits
 for that job.
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 MAX_JOBS_WITHOUT_PROGRESS = 3
 SHOWN_LINES = 15  # of a failed run's log
 GRACE_SECONDS = 15.0  # after a submission without an answer
-FILE_DELAY_SECONDS = 5.0  # for the file system alone, when the queue shows that the job has ended
+FILE_DELAY_SECONDS = 5.0  # for the file system, after the queue has shown that the job ended
 # for done.json after the end of a run's last attempt: an NFS client remembers absent files
 RECORD_SECONDS = 120.0
 RESUBMIT_SECONDS = 60.0  # between two attempts to submit
@@ -232,8 +232,8 @@ class _Driver:
     def _require_that_a_job_may_follow(
         self, new_events: list[Event], end: JobEnd, num_without_progress: int
     ) -> None:
-        """Raise if no job may follow the one that just ended unfinished; `new_events` are what it
-        appended.
+        """Raise if no job may follow the job that just ended before the run was done;
+        `new_events` are the events that it appended.
 
         `num_without_progress` jobs in turn have ended without a new checkpoint, this job included;
         it is 0 if this job made a checkpoint. No job follows a cancelled job. After preemption, the

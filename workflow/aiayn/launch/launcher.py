@@ -30,8 +30,8 @@ CLUSTER_LAUNCHERS = tuple(_QUEUES)  # these submit to the queue of a cluster, wh
 class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a job ended: `ending` is `unknown` if its launcher does not know it (any more).
 
-    `words` say it in the launcher's own words. `failure` is a reason by which the next job would
-    fail likewise, and `advice` what to change if this job lacked something.
+    `words` describe the end as the launcher reports it. `failure` is a reason for which the next
+    job would fail, too; `advice` says what to change if this job lacked something.
     """
 
     job: str
@@ -88,7 +88,7 @@ class Launcher(JobQueue, Protocol):
         return JobEnd(job=job)
 
     def limit_reached(self, num_jobs: int) -> str:
-        """Return which maximum so many jobs of a training have reached, '' if another may
+        """Return which maximum `num_jobs` jobs of a training have reached; '' if another job may
         follow.
         """
         return ""

@@ -47,7 +47,7 @@ def match_run(run: str, names: Iterable[str], *, place: str, unknown: str) -> st
     `place` is the folder that messages name; `unknown` is their text for a name that no run has.
 
     Raises:
-        RecordError: if there is none, or more than one (or two of the same name); it lists the
+        RecordError: if no run or several runs match, or two have the same name; it lists the
         candidates.
     """
     known = sorted(names)

@@ -232,7 +232,7 @@ def _progress(
         "update": saved if last is None else max(last.update, saved),
         "updates": updates,
     }
-    # Until fairseq has begun this attempt, the log's end is of the attempt before.
+    # Until fairseq has begun this attempt, the log ends with lines of the attempt before.
     if (
         log is None
         or state != "running"
@@ -251,10 +251,10 @@ def _progress(
 def _last_error(
     folder: RunFolder, state: State, reason: str, known: "Evidence", log: LogTail | None
 ) -> dict[str, Any]:
-    """Return the newest failure with its log: the present state's, else that of the newest attempt
+    """Return the newest failure with its log: from the present state, else from the newest attempt
     that failed.
 
-    Of a job that has begun no attempt, the log is what it printed.
+    The log of a job that has begun no attempt is the output of the job.
     """
     failures = [
         event
@@ -316,8 +316,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         """Why an attempt on another machine may still be running, '' if it is not: its last
         activity was recent.
 
-        Its lock cannot be seen from here if the file system does not share locks between machines,
-        or has none.
+        Its lock cannot be seen from here if the file system has no locks, or does not share them
+        between machines.
         """
         last = self.events[-1] if self.events else None
         if (
@@ -402,7 +402,7 @@ def judge_state(known: Evidence) -> tuple[State, str]:
 
 
 def _judge_alive(known: Evidence, shown: QueuedJob) -> tuple[State, str]:
-    """Return the state of a run by its job in the queue, a running one if there is one."""
+    """Return the state of a run from its job in the queue; a running job comes before others."""
     if shown.state == "running":
         return "running", shown.reason
     reason = shown.reason + (", waits for a person" if shown.is_stuck else "")

@@ -122,7 +122,7 @@ class SlurmQueue:
         run_slurm(["scancel", f"--user={os.geteuid()}", f"--name={name}"])
 
     def cancel_command(self, *, name: str = "", jobs: tuple[str, ...] = ()) -> str:
-        """Return the command by which a user cancels the jobs of a name, or these."""
+        """Return the command that cancels the jobs of a name, or jobs by their numbers."""
         return f"scancel --name={name}" if name else f"scancel {' '.join(jobs)}"
 
 
@@ -157,9 +157,9 @@ def is_held_by_slurm(queued: QueuedJob) -> bool:
 
 
 def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run one of Slurm's commands, with `text` as its input, and return its output.
+    """Run a command of Slurm's with `text` as its input, and return its output.
 
-    The variables by which a user filters squeue are removed: they could hide a job.
+    A user's variables that filter the output of squeue are removed: they could hide a job.
 
     Raises:
         SlurmError: if it is missing, does not end, or fails.
@@ -191,10 +191,11 @@ def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedPro
 
 
 def waiting_advice(queued: QueuedJob, alive: Sequence[QueuedJob]) -> str:
-    """Return what the user can do for a job that may wait for ever, '' for one that will start by
+    """Return what the user can do for a job that may wait for ever; '' if the job will start by
     itself.
 
-    `alive` are the alive jobs, of every folder: Slurm runs one of a name at a time (singleton).
+    `alive` are the alive jobs of every folder. Slurm runs jobs of the same name one after another
+    (singleton).
     """
     if queued.is_stuck:
         return f"it waits for you: `scontrol release {queued.job}`"
