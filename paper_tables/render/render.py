@@ -121,7 +121,12 @@ def render_text(laid_out: Table) -> str:
     """
     rows = [row for row in laid_out.rows if any(cell.kind == "ours" for cell in row.cells)]
     names = [f"{column.group} {column.heading}".strip() for column in laid_out.columns]
-    lines = [[name, *texts] for name, *texts in zip(names, *map(_flat_texts, rows), strict=True)]
+    lines = [[name] for name in names]
+    for row in rows:
+        # A printed cost that spans both languages is repeated.
+        cells = (cell for cell in row.cells for _ in range(cell.num_columns))
+        for line, cell in zip(lines, cells, strict=True):
+            line.append(plain_text(cell))
     lines[0][0] = laid_out.title
     marks = {mark for row in rows for cell in row.cells for mark in cell.marks}
     notes = [(f"[{note.mark}]", note.text) for note in laid_out.notes if note.mark in marks]
