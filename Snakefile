@@ -1,11 +1,17 @@
 """Attention Is All You Need, from corpus to paper table.
 
-    snakemake --profile profiles/local --configfile workflow/config/demo.yaml     minutes on two CPU cores
-    snakemake --profile profiles/local --configfile workflow/config/multi30k.yaml hours
-    snakemake                                                                     the paper itself (days, GPUs)
+    # minutes on two CPU cores
+    snakemake --profile profiles/local --configfile workflow/config/demo.yaml
+    # hours
+    snakemake --profile profiles/local --configfile workflow/config/multi30k.yaml
+    # the paper itself: days, on GPUs
+    snakemake
 
 The order of the includes is the order of the data flow; workflow/README.md has the table of stages.
 """
+
+import logging
+import time
 
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER
 from aiayn.wings import asked_stages
@@ -14,8 +20,8 @@ from snakemake.utils import min_version
 min_version("9.0")
 
 
-# Absolute, because a relative one would be looked up in --directory, and not of `workflow.basedir`, which is the folder
-# of the file that snakemake was given: this one's, or workflow/.
+# An absolute path, because a relative path would be looked up in --directory. `workflow.basedir` is
+# not used: it is the folder of the file that snakemake was given, which may be workflow/.
 configfile: str(CONFIG_FOLDER / "paper.yaml")
 
 
@@ -41,3 +47,32 @@ rule data:
     """All data-bins of the scale, without training."""
     input:
         [corpus_path("binarize", corpus) for corpus in CORPORA],
+
+
+BEGIN_SECONDS = time.monotonic()
+
+
+def is_for_terminal(record):
+    """Return whether the terminal shows a record of Snakemake's log.
+
+    It shows warnings and errors, and how many steps are done at each tenth of them.
+    """
+    if getattr(record, "event", None) == "progress" and record.done < record.total:
+        return record.done * 10 // record.total > (record.done - 1) * 10 // record.total
+    return record.levelno != logging.INFO
+
+
+# On this machine the stages print what they do, and Snakemake's own log of thousands of lines stays
+# in its file. `--verbose` and `--printshellcmds` ask for all of it. With the Slurm profile all of it
+# is shown, too, because only this log names the jobs of the CPU rules.
+onstart:
+    print(f"Snakemake's log: {', '.join(log)}", flush=True)
+    settings = workflow.output_settings
+    if workflow.local_exec and not (settings.verbose or settings.printshellcmds):
+        for handler in logger.handlers:
+            if handler.name == "DefaultStreamHandler":
+                handler.addFilter(is_for_terminal)
+
+
+onsuccess:
+    print(f"finished in {time.monotonic() - BEGIN_SECONDS:.0f} s")

@@ -114,7 +114,7 @@ class Pipeline:
         """Return what a dry run would make: each record's path below results/<scale>, and `tables`."""
         finished = self.run("--dry-run", "--printshellcmds", *arguments)
         assert finished.returncode == 0, finished.stdout
-        commands = re.findall(r"^ *(aiayn .*?) 2>&1 \| tee ", finished.stdout, flags=re.MULTILINE)
+        commands = re.findall(r"^ *(aiayn .*?) (?:2>|>)", finished.stdout, flags=re.MULTILINE)
         names = [name_of(shlex.split(command)[1:]) for command in commands]
         assert len(set(names)) == len(names), "a record is made twice"
         assert bool(names) != (NOTHING_TO_DO in finished.stdout), finished.stdout

@@ -81,8 +81,8 @@ def make_environment(dry_run: bool) -> bool:
 
 
 def install_torch(given_url: str, dry_run: bool) -> None:
-    """Install torch: from `given_url` if there is one; without a GPU its CPU build, where that can
-    be had.
+    """Install torch from `given_url`, if given; otherwise, on a machine without a GPU, install the
+    CPU build if its index can be reached.
     """
     is_other = given_url != "" and not (
         TORCH_INDEX.exists() and TORCH_INDEX.read_text() == given_url
@@ -139,8 +139,8 @@ def own_torch_index() -> tuple[str, str]:
         rf"torch-{pinned_version('torch')}(\+|%2B)cpu-{tag}-{tag}-\w+_{platform.machine()}\.whl",
         page,
     ):
-        return "", f"as {CPU_INDEX_URL} has none for this machine"
-    return CPU_INDEX_URL, "as there is no NVIDIA GPU"
+        return "", f"because {CPU_INDEX_URL} has no build for this machine"
+    return CPU_INDEX_URL, "because this machine has no NVIDIA GPU"
 
 
 def install_fairseq(dry_run: bool) -> None:

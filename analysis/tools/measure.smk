@@ -23,5 +23,5 @@ rule measure:
     shell:
         """
         aiayn measure \
-            --record {output.record:q} 2>&1 | tee -i {log:q}
+            --record {output.record:q} >{log:q} 2>&1
         """

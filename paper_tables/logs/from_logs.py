@@ -53,6 +53,7 @@ TRAINING_COLUMNS = (
     "value",
 )
 MAX_LINES = 6  # that the first look names
+LOGS_PAGE_NAME = "logs.html"  # the page of the logs, if report.html is the page of a scale
 FINDING_COLUMNS = ("path", "rule", "severity", "line", "message", "next_step")
 
 
@@ -77,7 +78,8 @@ def make_page_of_logs(
     records.
 
     Returns:
-        The path of the page, and one sentence for each file that could not be read.
+        The path of the page (`logs.html` if all numbers are of the records of one scale, whose page
+        is then `report.html`), and one sentence for each file that could not be read.
 
     Raises:
         RecordError: if a folder cannot be read.
@@ -132,10 +134,16 @@ def make_page_of_logs(
     figures = draw_figures(
         "logs_figures", output_folder / FIGURES_FOLDER, root, file_by_path, lines
     )
-    write_text(
-        _render_page(read, judged, lines, tables, figures, not_read), output_folder / REPORT_NAME
-    )
-    return output_folder / REPORT_NAME, not_read
+    # Runs of one scale, and no number that comes from a log alone: the scale's page answers first.
+    is_first_page = len(read.recorded_by_scale) != 1 or bool(lines or judged.others)
+    page_path = output_folder / (REPORT_NAME if is_first_page else LOGS_PAGE_NAME)
+    scale_pages = {
+        scale: f"{scale}/{REPORT_NAME}" if is_first_page else REPORT_NAME
+        for scale in read.recorded_by_scale
+    }
+    text = _render_page(read, scale_pages, judged, lines, tables, figures, not_read)
+    write_text(text, page_path)
+    return page_path, not_read
 
 
 def _read_files(folders: Sequence[Path]) -> tuple[Path, dict[str, LogFile], list[LeftOut]]:
@@ -268,8 +276,14 @@ def _rows_of(
             yield path, judged.quantity, severity, judged.line or "", judged.statement, judged.fix
 
 
+def render_faults(faults: Iterable[RecordFault]) -> str:
+    """Return a banner for each record that is left out."""
+    return "".join(f'<p class="banner">{html.escape(fault.text)}</p>\n' for fault in faults)
+
+
 def _render_page(
     read: Read,
+    scale_pages: Mapping[str, str],
     judged: JudgedFolder,
     lines: Sequence[AveragedLine],
     tables: Sequence[Table],
@@ -281,7 +295,7 @@ def _render_page(
     """
     num_averaged = sum(len(line.trainings) for line in lines if line.has_training_numbers)
     pages = [
-        f'<a href="{scale}/{REPORT_NAME}">Scale {scale}:'
+        f'<a href="{scale_pages[scale]}">Scale {scale}:'
         f" {len(recorded.results.train_by_key):,} runs with records</a>"
         for scale, recorded in read.recorded_by_scale.items()
     ]
@@ -326,10 +340,6 @@ def _render_page(
         "Every number below is from a log; the table of logs lists what each is, what it fills,"
         " what not and why."
     )
-    banners = "".join(
-        f'<p class="banner">{html.escape(text)}</p>\n'
-        for text in (fault.text for fault in read.faults)
-    )
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
-    opening = f'<p class="lead">{lead}</p>\n{banners}'
+    opening = f'<p class="lead">{lead}</p>\n{render_faults(read.faults)}'
     return render_page(title, opening, render_cards(cards), tables, figures, origin, Popovers())

@@ -16,7 +16,7 @@ from aiayn.paths import is_scale_folder
 from aiayn.provenance import commit_label, utc_now
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
-from paper_tables.logs.from_logs import Read, make_page_of_logs
+from paper_tables.logs.from_logs import Read, make_page_of_logs, render_faults
 from paper_tables.make_frame import make_frame
 from paper_tables.render.draw import draw_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
@@ -26,9 +26,7 @@ from paper_tables.scale_results import RecordFault, gather_from_records
 
 
 class Made(NamedTuple):
-    """The pages that were written, that of other logs first; records left out of the tables; files
-    not read.
-    """
+    """The pages, in the order of reading; records left out of the tables; files not read."""
 
     pages: tuple[Path, ...]
     faults: tuple[RecordFault, ...]
@@ -40,6 +38,10 @@ def make_tables_from_logs(
 ) -> Made:
     """Write the tables of each scale below `<output_folder>/<scale>/`, and those of other logs
     below `output_folder`.
+
+    `report.html` of the output folder is the page of the scale if all numbers are of the records of
+    one scale, and the list of logs is then `logs.html`. Otherwise `report.html` is the page of the
+    logs, and each scale has a `report.html` in its own folder.
 
     Raises:
         RecordError: if there is no such folder, or a record is torn.
@@ -68,8 +70,19 @@ def make_tables_from_logs(
         figures = draw_figures(
             "scale_figures", folder / FIGURES_FOLDER, frame, log_path_by_run, no_attention
         )
-        write_text(render_report(frame, tables, origin, figures), folder / REPORT_NAME)
-        pages.append(folder / REPORT_NAME)
+        if page.name == REPORT_NAME:
+            write_text(render_report(frame, tables, origin, figures), folder / REPORT_NAME)
+            pages.append(folder / REPORT_NAME)
+        else:
+            preface = (
+                f'<p>What each log fills: <a href="{page.name}">the list of logs</a>.</p>\n'
+                f"{render_faults(recorded.faults)}"
+            )
+            text = render_report(frame, tables, origin, figures, preface)
+            # The files of the figures stay in the folder of the scale.
+            text = text.replace(f'href="{FIGURES_FOLDER}/', f'href="{scale}/{FIGURES_FOLDER}/')
+            write_text(text, output_folder / REPORT_NAME)
+            pages = [output_folder / REPORT_NAME, page]
     return Made(tuple(pages), tuple(read.faults), not_read)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from html import escape
 from itertools import groupby
 
+from aiayn.terminal import entries, table
 from paper_tables.latex import render_latex
 from paper_tables.layout import (
     GREEK,
@@ -93,6 +94,25 @@ def render_csv(table: Table) -> str:
         explained = "; ".join(f"[{mark}] {text_by_mark.get(mark, '')}".strip() for mark in marks)
         writer.writerow([*_flat_texts(row), explained])
     return stream.getvalue()
+
+
+def render_text(laid_out: Table) -> str:
+    """Return the rows with a number of ours for a terminal: a row a column, a column a line.
+
+    Table 2 has too many columns for the width of a terminal, and few of its rows are ours.
+    """
+    rows = [row for row in laid_out.rows if any(cell.kind == "ours" for cell in row.cells)]
+    names = [f"{column.group} {column.heading}".strip() for column in laid_out.columns]
+    lines = [[name] for name in names]
+    for row in rows:
+        # A printed cost that spans both languages is repeated.
+        cells = (cell for cell in row.cells for _ in range(cell.num_columns))
+        for line, cell in zip(lines, cells, strict=True):
+            line.append(plain_text(cell))
+    lines[0][0] = laid_out.title
+    marks = {mark for row in rows for cell in row.cells for mark in cell.marks}
+    notes = [(f"[{note.mark}]", note.text) for note in laid_out.notes if note.mark in marks]
+    return "\n".join([*table(lines, num_headings=1), *entries(notes)]) + "\n"
 
 
 class Popovers:

@@ -38,8 +38,12 @@ def render_report(
     tables: Sequence[Table],
     origin: Origin,
     figures: Sequence[DrawnFigure] | None = None,
+    preface: str = "",
 ) -> str:
-    """Return the page; if `figures` is None, it names the command that installs their extra."""
+    """Return the page; if `figures` is None, it names the command that installs their extra.
+
+    `preface` is HTML that follows the first paragraph of the page.
+    """
     scale = frame.scale
     popovers = Popovers()
     title = f"Attention Is All You Need: printed and ours, scale {scale}"
@@ -56,7 +60,7 @@ def render_report(
         "The paper's printed tables, with our numbers next to them on a tinted ground. Click a"
         " number of ours to see its origin: run, commit, seed, hardware, signature."
     )
-    opening = f'<p class="lead">{lead}</p>\n{_banners(scale, origin)}'
+    opening = f'<p class="lead">{lead}</p>\n{preface}{_banners(scale, origin)}'
     return render_page(
         title, opening, answer + render_cards(cards), tables, figures, origin, popovers
     )

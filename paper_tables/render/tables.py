@@ -1,6 +1,7 @@
 """Turns the records of a scale into its files: three TSVs, tables, figures and report.html."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -26,11 +27,17 @@ ATTENTION_FOLDER = "attention"  # below results/<scale>/, where `aiayn attention
 ONLY_ON_THE_PAGE = ("verdicts", "runs")  # all other tables are files, too
 
 
+class Rendered(NamedTuple):
+    """The page of a scale, and the tables on it."""
+
+    report_path: Path
+    tables: list[Table]
+
+
 def make_tables(
     scale: ScaleSpec, results_folder: Path, *, so_far: bool, config_folder: Path = CONFIG_FOLDER
-) -> Path:
-    """Write everything below `results_folder/<scale>/`, or its `so-far/`; return the path of the
-    report.
+) -> Rendered:
+    """Write everything below `results_folder/<scale>/`, or its `so-far/`.
 
     Raises:
         TableError: naming the first missing record, unless `so_far`.
@@ -48,8 +55,9 @@ def make_tables(
     figures_folder = folder / FIGURES_FOLDER
     figures = draw_figures("scale_figures", figures_folder, frame, None, attention_folder)
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=so_far)
-    write_text(render_report(frame, tables, origin, figures), folder / REPORT_NAME)
-    return folder / REPORT_NAME
+    report_path = folder / REPORT_NAME
+    write_text(render_report(frame, tables, origin, figures), report_path)
+    return Rendered(report_path, tables)
 
 
 def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) -> list[Table]:

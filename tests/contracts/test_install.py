@@ -383,7 +383,10 @@ def cpu_index(script: ModuleType) -> Iterator[Index]:
 def test_torchs_cpu_build_is_taken_unless_a_gpu_slurm_or_an_own_index_is_there(
     script: ModuleType, cpu_index: Index
 ) -> None:
-    assert own_torch_index(script, cpu_index.url) == (cpu_index.url, "as there is no NVIDIA GPU")
+    assert own_torch_index(script, cpu_index.url) == (
+        cpu_index.url,
+        "because this machine has no NVIDIA GPU",
+    )
     settings = ":env:.extra-index-url='https://example.org'\nglobal.find-links='/opt'"
     assert own_torch_index(script, cpu_index.url, settings=settings)[0] == cpu_index.url
     cpu_index.asked.clear()
@@ -398,7 +401,7 @@ def test_torchs_cpu_build_is_taken_unless_a_gpu_slurm_or_an_own_index_is_there(
     cpu_index.answer = lambda path: PORTAL
     assert own_torch_index(script, cpu_index.url) == (
         "",
-        f"as {cpu_index.url} has none for this machine",
+        f"because {cpu_index.url} has no build for this machine",
     )
 
 

@@ -19,9 +19,9 @@ LOCAL_RULES = {
     "all",
     "data",
 }  # a driver, a download, a page; and targets without a command
-# Whatever else profiles/default set would override what --profile says; `config` anywhere would be
+# Any other key of profiles/default would override what --profile says; `config` anywhere would be
 # lost as a whole as soon as a command line has a --config.
-TRIGGERS = {"rerun-triggers"}
+OF_DEFAULT = {"rerun-triggers", "show-failed-logs"}
 RULE = re.compile(r"^rule (\w+):\n((?:(?: .*)?\n)*)", flags=re.MULTILINE)
 
 
@@ -66,14 +66,14 @@ def test_no_folder_at_the_root_is_taken_for_a_default_profile() -> None:
     assert not (CHECKOUT / "default").exists()
 
 
-def test_the_default_profile_holds_triggers_alone() -> None:
-    assert set(read_profile("default")) == TRIGGERS
+def test_the_default_profile_holds_what_no_other_profile_changes() -> None:
+    assert set(read_profile("default")) == OF_DEFAULT
     assert "code" not in read_profile("default")["rerun-triggers"]
 
 
 @pytest.mark.parametrize("name", ["local", "slurm"])
 def test_no_profile_holds_config_or_triggers(name: str) -> None:
-    assert {"config", "configfile", *TRIGGERS} & set(read_profile(name)) == set()
+    assert {"config", "configfile", *OF_DEFAULT} & set(read_profile(name)) == set()
 
 
 def test_a_pause_of_slurm_is_got_over_only_by_all_of_these() -> None:
@@ -141,7 +141,7 @@ def test_a_dry_run_of_the_slurm_profile_launches_trainings_on_slurm(pipeline: Pi
     assert "Using profiles slurm and workflow specific profile profiles/default" in finished.stdout
     calls = [
         shlex.split(call)
-        for call in re.findall(r"^ *(aiayn .*?) 2>&1 \| tee ", finished.stdout, re.MULTILINE)
+        for call in re.findall(r"^ *(aiayn .*?) (?:2>|>)", finished.stdout, re.MULTILINE)
     ]
     launchers = [call[call.index("--launcher") + 1] for call in calls if call[1] == "train"]
     assert launchers == ["slurm"] * 12

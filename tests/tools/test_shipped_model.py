@@ -108,7 +108,7 @@ def test_a_record_without_a_subword_model_is_refused(shipped: Path, tmp_path: Pa
 
 
 def test_another_average_than_the_shipped_is_refused(shipped: Path, tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="shipped is last2 alone, not last1"):
+    with pytest.raises(RecordError, match="only last2 is shipped, not last1"):
         find_finished(tmp_path / "none", RUN, "last1")
     assert find_finished(tmp_path / "none", RUN, "last2").scale == "demo"
 

@@ -76,7 +76,7 @@ CASES = {
         "squeue does not answer; nothing was done", is_slurm=True, flag="down"
     ),
     "a job of another copy of the project beside it": Case(
-        "end this one by its number: scancel 22", host="", is_slurm=True, queue=OTHERS, lock=""
+        "end the job of this run by its number: scancel 22", host="", is_slurm=True, queue=OTHERS, lock=""
     ),
     "a job that squeue has lost ends as a local one": Case(code=0, is_slurm=True),
     "a job that squeue has lost, elsewhere": Case(

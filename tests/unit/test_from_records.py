@@ -58,12 +58,12 @@ def text_path(site: Site, evaluation: Evaluation) -> Path:
 def test_tables_from_records_are_the_pipelines_cell_by_cell(site: Site) -> None:
     pipeline = make_tables(
         site.scale, site.results_folder, so_far=False, config_folder=site.config_folder
-    ).parent
+    ).report_path.parent
     made, output = make(
         site, site.results_folder, Path(site.scale.runs_folder), site.results_folder / "demo"
     )
     assert made.faults == ()
-    assert made.pages == (output / "report.html", output / "demo" / "report.html")
+    assert made.pages == (output / "report.html", output / "logs.html")
     conclusions = [
         table.name for table in wing_tables() if table.name == "conclusions"
     ]  # none without its wing
@@ -73,6 +73,10 @@ def test_tables_from_records_are_the_pipelines_cell_by_cell(site: Site) -> None:
             assert (output / "demo" / "tables" / file).read_bytes() == (
                 pipeline / "tables" / file
             ).read_bytes(), file
+    page = (output / "report.html").read_text(encoding="utf-8")
+    assert "printed and ours, scale demo" in page
+    assert '<a href="logs.html">' in page
+    assert '<a href="report.html">' in (output / "logs.html").read_text(encoding="utf-8")
     for name in ("scores.tsv", "summary.tsv", "verdicts.tsv"):
         assert (output / "demo" / name).read_bytes() == (pipeline / name).read_bytes()
     assert dev_row(output, "base")["bleu_dev"].startswith("70.1")
@@ -220,9 +224,10 @@ def test_a_foreign_log_beside_runs_of_ours_has_tables_of_its_own(
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "a.log.gz").write_bytes(gzip.compress(TrainingText().text().encode()))
     output = tmp_path / "out"
-    make_tables_from_logs(
+    made = make_tables_from_logs(
         [site.results_folder, tmp_path / "others"], output
     )  # by the paper's own systems
+    assert made.pages == (output / "report.html", output / "demo" / "report.html")
     assert "logs: base" in (output / "tables" / "table3.md").read_text(encoding="utf-8")
     assert "logs: base" not in (output / "demo" / "tables" / "table3.md").read_text(
         encoding="utf-8"
@@ -242,7 +247,7 @@ def test_the_verb_takes_several_folders_and_names_what_is_left_out(
         == 0
     )
     printed = capsys.readouterr()
-    assert printed.out == f"{output / 'report.html'}\n{output / 'demo' / 'report.html'}\n"
+    assert printed.out == f"{output / 'report.html'}\n{output / 'logs.html'}\n"
     assert "cannot be checked" in printed.err
 
 

@@ -90,3 +90,22 @@ def test_another_pipe_that_breaks_is_an_error_with_words(
     monkeypatch.setattr("aiayn.cli.status.run", break_pipe)
     assert main(["status"]) == 1
     assert capsys.readouterr().err.startswith("aiayn status: : Broken pipe;")
+
+
+@pytest.mark.parametrize(
+    ("verb", "hint"),
+    [("trian", "did you mean 'train'?"), ("xyz", f"expected one of {', '.join(verbs())}")],
+)
+def test_an_unknown_verb_is_answered_with_the_nearest_known(
+    verb: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([verb]) == 2
+    assert capsys.readouterr().err == f"aiayn: no verb {verb!r}; {hint}\n"
+
+
+def test_an_unknown_system_is_answered_with_the_nearest_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = "train --scale demo --corpus demo_en_de --system bsae --seed 1 --dry-run"
+    assert main([*command.split(), "--launcher", "slurm", "--cluster", "cpu"]) == 1
+    assert capsys.readouterr().err.endswith("bsae.yaml: no such file; did you mean 'base'?\n")

@@ -20,7 +20,7 @@ from tests.records_factory import Site, make_site, write_attempt, write_everythi
 def make(site: Site, *, so_far: bool) -> Path:
     return make_tables(
         site.scale, site.results_folder, so_far=so_far, config_folder=site.config_folder
-    )
+    ).report_path
 
 
 def names_below(folder: Path) -> set[str]:
@@ -138,7 +138,9 @@ def test_the_verb_takes_snakemakes_merged_config(
     monkeypatch.chdir(tmp_path)
     config = msgspec.to_builtins(make_site(tmp_path, runs_folder="runs").scale)
     assert main(["tables", "--so-far", "--config-json", json.dumps(config)]) == 0
-    assert capsys.readouterr().out == "results/demo/so-far/report.html\n"
+    *table2, page_path = capsys.readouterr().out.splitlines()
+    assert page_path == "results/demo/so-far/report.html"
+    assert table2[0].split() == ["Table", "2"]  # without any result no row is ours
 
 
 def test_a_resolved_device_does_not_make_a_training_outdated(tmp_path: Path) -> None:

@@ -29,4 +29,5 @@ def finished_demo(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     finished = make_pipeline(tmp_path_factory.mktemp("finished"))
     outcome = finished.run()
     assert outcome.returncode == 0, outcome.stdout
+    (finished.fake_folder / "terminal.txt").write_text(outcome.stdout, encoding="utf-8")
     return finished

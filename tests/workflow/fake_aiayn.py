@@ -69,6 +69,10 @@ def main(arguments: list[str]) -> int:
     if is_named_by("FAKE_AIAYN_FAILS", paths):
         print("aiayn train: the run failed: out of memory", file=sys.stderr)
         return EXIT_RUN_FAILED
+    if arguments[0] in ("fetch", "clean", "segment", "binarize", "train", "tables"):
+        print(f"{arguments[0]}: {paths[0]} is made")
+    else:  # the rule keeps this off the terminal
+        print(f"{arguments[0]}: unseen")
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
         ready_path = folder / "ready" / path

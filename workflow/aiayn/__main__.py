@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from aiayn.cli.flags import add_flags
-from aiayn.errors import AiaynError, ConfigError
+from aiayn.errors import AiaynError, ConfigError, did_you_mean
 from aiayn.removed import explain_removed_flag, explain_removed_verb
 from aiayn.wings import module_of_verb, present_wings
 
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             exit_code = _run(arguments)
-        except ConfigError as error:  # of a wing, before any verb runs
+        except ConfigError as error:  # raised for a wing, before any verb runs
             print(f"aiayn: {error}", file=sys.stderr)
             exit_code = error.exit_code
         finally:
@@ -102,9 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         if not _is_unread():
             raise
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # for what is left to be flushed
+        # Python flushes the rest of the output at its end, into this file.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_code or EXIT_UNREAD
     return exit_code
 
@@ -130,15 +129,13 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(refusal, file=sys.stderr)
         return 2
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    logging.getLogger("fairseq").setLevel(
-        logging.WARNING
-    )  # its progress belongs in a training's log
+    # fairseq's progress belongs in a training's log.
+    logging.getLogger("fairseq").setLevel(logging.WARNING)
     parsed = build_parser(verb).parse_args(arguments[1:])
     try:
         _check_checkout()
-        exit_code: int | None = parsed.run_verb(
-            parsed
-        )  # a verb whose answer is an exit code returns it
+        # Most verbs return None; `doctor`, for example, answers by its exit code.
+        exit_code: int | None = parsed.run_verb(parsed)
     except AiaynError as error:
         print(f"aiayn {verb}: {error}", file=sys.stderr)
         return error.exit_code
@@ -158,20 +155,17 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _explain_refusal(verb: str, arguments: Sequence[str]) -> str:
-    """Return why a verb or one of its flags does not exist, or "" if argparse can read the command
-    line.
-    """
-    if (
-        verb not in CORE_VERBS and verb not in verbs()
-    ):  # a verb of the core works although a wing is broken
-        unknown = f"no verb {verb!r}; expected one of {', '.join(verbs())}"
-        return f"aiayn: {explain_removed_verb(verb) or unknown}"
+    """Return why a verb or a flag does not exist, or "" if argparse can read the command line."""
+    # The core is asked first, so that its verbs work although a wing is broken.
+    if verb not in CORE_VERBS and verb not in verbs():
+        hint = did_you_mean(verb, verbs(), f"expected one of {', '.join(verbs())}")
+        return f"aiayn: {explain_removed_verb(verb) or f'no verb {verb!r}; {hint}'}"
     removed = explain_removed_flag(verb, arguments)
     return f"aiayn {verb}: {removed}" if removed else ""
 
 
 def _check_checkout() -> None:
-    """Raise if this is a copy without what lies beside the code in the checkout."""
+    """Raise if this is a copy of the code without the other folders of the checkout."""
     from aiayn.spec.system import CONFIG_FOLDER
 
     if not CONFIG_FOLDER.is_dir():

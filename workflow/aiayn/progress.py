@@ -1,5 +1,6 @@
-"""Shows the progress of a long step on standard error: rewritten on a terminal, two lines a minute
-in a log.
+"""Shows the progress of a long step on standard error.
+
+A terminal shows a single line, which is rewritten. A log gets two lines a minute and a last line.
 """
 
 import contextlib
@@ -13,8 +14,9 @@ SECONDS_BETWEEN_LOGGED = 30.0
 
 
 class _Stream:
-    """Standard error for tqdm: whole lines in a log, and no error when its reader (`| tee`) has
-    ended.
+    """Standard error for tqdm: whole lines in a log; no error if its reader (`| tee`) has ended.
+
+    A log omits the bar that tqdm draws before anything is done; its rate is `?`.
     """
 
     def __init__(self) -> None:
@@ -23,9 +25,10 @@ class _Stream:
     def write(self, text: str) -> None:
         """Print a line, or rewrite it on a terminal."""
         with contextlib.suppress(OSError):
-            sys.stderr.write(
-                text if self._is_terminal else f"{line}\n" if (line := text.strip()) else ""
-            )
+            if self._is_terminal:
+                sys.stderr.write(text)
+            elif text.strip() and "?" not in text:
+                sys.stderr.write(f"{text.strip()}\n")
 
     def flush(self) -> None:
         """Flush standard error."""
@@ -36,10 +39,11 @@ class _Stream:
 def progress_bar(
     what: str, total: int | None, unit: str, *, initial: int = 0, is_scaled: bool = True
 ) -> "tqdm[Any]":
-    """Return tqdm's bar of `total` units (None: unknown); `initial` units were done before, and
-    count for no rate.
+    """Return tqdm's bar of `total` units (None: unknown).
+
+    `initial` units were done before this process began, so the rate does not count them.
     """
-    from tqdm import tqdm  # here, as processes that work on chunks show none
+    from tqdm import tqdm  # imported here, because processes that work on chunks show no bar
 
     tqdm.monitor_interval = 0  # no thread in a process that may fork
     is_terminal = sys.stderr.isatty()

@@ -19,7 +19,7 @@ REMOVED = {
     "has_claims:": "set has_layer_timing, which times the layers of Table 1; the statements are in docs/claims.md",  # noqa: E501
     "measure --seed": "layers are always timed on the same random vectors; omit it",
     "pack --check": "make its tables again by `aiayn tables --from-logs FOLDER`, and compare them byte for byte",  # noqa: E501
-    "recipes": "the recipes stand side by side in docs/wmt14.md",
+    "recipes": "docs/wmt14.md compares the recipes",
     "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501
     "tables --log-cache": "logs are read anew each time, and nothing of them is kept; omit it",
     "unlock": "after a killed snakemake paste the lines of docs/cluster.md, section 'After a killed snakemake'",  # noqa: E501

@@ -72,7 +72,7 @@ def wrapped(text: str, first: str = "", then: str | None = None) -> list[str]:
 
 
 def entries(pairs: Sequence[tuple[str, str]], indent: str = "") -> list[str]:
-    """Return names, and beside them their texts, wrapped; an entry without text is omitted."""
+    """Return names with their texts, wrapped, in a second column; omit entries without text."""
     width = max((len(name) for name, text in pairs if text), default=0) + 2
     then = indent + " " * width
     return [

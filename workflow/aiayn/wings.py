@@ -105,7 +105,7 @@ def present_wings() -> dict[str, Wing]:
 def find_wings(folder: Path) -> dict[str, Wing]:
     """Return the wings below a folder, which is the package `analysis`.
 
-    A folder without Python files, as byte code leaves it behind, is no wing.
+    A folder without Python files does not count as a wing: byte code may remain of a deleted wing.
 
     Raises:
         ConfigError: if a folder has Python files but no `wing.py`, a `wing.py` cannot be read, or
@@ -128,8 +128,8 @@ def find_wings(folder: Path) -> dict[str, Wing]:
             if slot in owner_by_slot:
                 raise ConfigError(
                     f"{folder / owner_by_slot[slot]} and {folder / name}: both register {slot},"
-                    f" expected one wing; remove it from one {FILE_NAME}, or delete one of the"
-                    " folders"
+                    f" expected one wing; remove it from a {FILE_NAME}, or delete a"
+                    " folder"
                 )
             owner_by_slot[slot] = name
     return wings

@@ -16,9 +16,10 @@ from aiayn.stages import STAGE_VERSIONS
 from snakemake.exceptions import WorkflowError
 
 RESULTS = Path("results")
-# Relative to the working directory, because a changed path of an input is a change: a moved checkout repeats nothing.
+# Relative to the working directory, so that inputs keep their paths in a moved checkout.
 INPUTS = Path(relpath(CONFIG_FOLDER))
-try:  # all of the config is read here, once, and a fault in it ends with its message alone
+# The whole config is read here, once; a fault in it ends with its message, without a traceback.
+try:
     SCALE = convert_scale(config, origin="the config given to snakemake")
     EXPERIMENT = read_experiment(SCALE)
     read_cluster(SCALE.cluster)  # `train` reads it again, but hours later
@@ -26,9 +27,8 @@ except AiaynError as error:
     raise WorkflowError(str(error)) from None
 CORPORA, SYSTEMS = EXPERIMENT.corpora, EXPERIMENT.system_by_name
 STAGE = RESULTS / SCALE.scale
-ASKED_TESTSETS = {
-    one.testset for one in EXPERIMENT.evaluations
-}  # val-alpha1.4 too: val by another search
+# Also val-alpha1.4, which is val translated with another search.
+ASKED_TESTSETS = {evaluation.testset for evaluation in EXPERIMENT.evaluations}
 
 
 wildcard_constraints:
@@ -53,17 +53,26 @@ def corpus_path(verb, corpus):
 
 
 def system_path(wildcards):
-    """Return a system's file; rules take it as `ancient`, and its parsed values as a digest in `params`."""
+    """Return a system's file.
+
+    Rules take it as `ancient`; a digest of its parsed values is in `params`.
+    """
     return str(INPUTS / "systems" / SCALE.scale / f"{wildcards.system}.yaml")
 
 
 def override_flags(wildcards):
-    """Return flags for the values that the scale changes; an unchanged value is no flag, so it repeats no training."""
+    """Return flags for the values that the scale changes.
+
+    An unchanged value has no flag, so that it repeats no training.
+    """
     return SCALE.overrides.flags(read_system(wildcards.system, SCALE.scale).training)
 
 
 def beginning_record(wildcards):
-    """Return the record of the training that a system continues, with the same seed; an empty list for most systems."""
+    """Return the record of the training that a system continues, with the same seed.
+
+    Most systems begin at update 0: the list is empty.
+    """
     system = SYSTEMS[wildcards.system].begins_from
     if system is None:
         return []
@@ -73,19 +82,19 @@ def beginning_record(wildcards):
 
 
 def corpus_digest(wildcards):
-    """Return the digest of a corpus's parsed values: a comment edited changes nothing, a value does."""
+    """Return the digest of a corpus's parsed values; editing a comment does not change it."""
     return spec_digest(CORPORA[wildcards.corpus])
 
 
 def text_record(wildcards):
-    """Return the record of the text that binarize reads: clean's, or fetch's where the text comes in pieces."""
+    """Return the record of the text for binarize: clean's, or fetch's if the text is in pieces."""
     return corpus_path(
         "fetch" if CORPORA[wildcards.corpus].is_segmented else "clean", wildcards.corpus
     )
 
 
 def segment_record(wildcards):
-    """Return segment's record as a list, which is empty where the text comes in pieces."""
+    """Return segment's record in a list, which is empty if the text comes in pieces."""
     return (
         [] if CORPORA[wildcards.corpus].is_segmented else [corpus_path("segment", wildcards.corpus)]
     )

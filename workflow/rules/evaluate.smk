@@ -1,4 +1,4 @@
-"""From a training to its numbers: average, decode, perplexity, score; and the baselines beside them.
+"""From a training to its numbers: average, decode, perplexity, score; and the baselines.
 
 reads: results/<scale>/{train,binarize,fetch,segment}/...
 writes: results/<scale>/average/<corpus>/<system>/seed<k>/<average>.{json,pt},
@@ -10,7 +10,7 @@ EVALUATION = "{corpus}/{system}/seed{seed}/{average}/{testset}"
 
 
 rule average:
-    """Average the checkpoints {wildcards.average} of {wildcards.system}, seed {wildcards.seed} (section 6.1)."""
+    """Average the last checkpoints of a training (section 6.1)."""
     input:
         train=STAGE / "train/{corpus}/{system}/seed{seed}.json",
     output:
@@ -19,7 +19,7 @@ rule average:
     params:
         last=lambda wildcards: wildcards.average.removeprefix("last"),
         stage_version=STAGE_VERSIONS["average"],
-    # Where the run lies now is no matter of science: a change repeats nothing.
+    # The folder of the runs does not change results, so a change of it repeats no job.
     resources:
         runs_folder=SCALE.runs_folder,
     log:
@@ -34,12 +34,12 @@ rule average:
             --train {input.train:q} \
             --last {params.last:q} \
             --runs-folder {resources.runs_folder:q} \
-            --record {output.record:q} 2>&1 | tee -i {log:q}
+            --record {output.record:q} >{log:q} 2>&1
         """
 
 
 rule decode:
-    """Translate {wildcards.testset} with {wildcards.system}, seed {wildcards.seed}, {wildcards.average}."""
+    """Translate a test set with an average of a training."""
     input:
         binarized=STAGE / "binarize/{corpus}/record.json",
         checkpoint=STAGE / "average/{corpus}/{system}/seed{seed}/{average}.json",
@@ -67,12 +67,12 @@ rule decode:
             --binarized {input.binarized:q} \
             --testset {wildcards.testset:q} \
             --threads {threads:q} \
-            --record {output.record:q} 2>&1 | tee -i {log:q}
+            --record {output.record:q} >{log:q} 2>&1
         """
 
 
 rule perplexity:
-    """Measure the perplexity of {wildcards.system}, seed {wildcards.seed}, on {wildcards.testset} (Table 3)."""
+    """Measure the perplexity of an average of a training on a test set (Table 3)."""
     input:
         binarized=STAGE / "binarize/{corpus}/record.json",
         checkpoint=STAGE / "average/{corpus}/{system}/seed{seed}/{average}.json",
@@ -94,12 +94,12 @@ rule perplexity:
             --binarized {input.binarized:q} \
             --testset {wildcards.testset:q} \
             --threads {threads:q} \
-            --record {output.record:q} 2>&1 | tee -i {log:q}
+            --record {output.record:q} >{log:q} 2>&1
         """
 
 
 rule score:
-    """Score {wildcards.system}, seed {wildcards.seed}, on {wildcards.testset}, under every definition that applies."""
+    """Score the translations of a test set under every definition of BLEU that applies."""
     input:
         decoded=STAGE / "decode" / f"{EVALUATION}.json",
         raw=STAGE / "fetch/{corpus}/record.json",
@@ -118,7 +118,7 @@ rule score:
         aiayn score \
             --decoded {input.decoded:q} \
             --raw {input.raw:q} \
-            --record {output.record:q} 2>&1 | tee -i {log:q}
+            --record {output.record:q} >{log:q} 2>&1
         """
 
 
@@ -145,5 +145,5 @@ rule baselines:
             --binarized {input.binarized:q} \
             --raw {input.raw:q} \
             --testset {wildcards.testset:q} \
-            --record {output.record:q} 2>&1 | tee -i {log:q}
+            --record {output.record:q} >{log:q} 2>&1
         """

@@ -1,7 +1,8 @@
 """From a corpus's public place to fairseq's data-bin.
 
 reads: workflow/config/corpora/<corpus>.yaml, the network or a mirror
-writes: results/<scale>/{fetch,clean,segment,binarize}/<corpus>/record.json, and the text or data-bin beside it
+writes: results/<scale>/{fetch,clean,segment,binarize}/<corpus>/record.json; next to it the text or
+    data-bin
 """
 
 
@@ -33,7 +34,7 @@ rule fetch:
 
 
 rule clean:
-    """Prepare the text of {wildcards.corpus} as its file says, and drop training pairs; test sets lose none."""
+    """Prepare text as the corpus file says and drop training pairs; test sets stay complete."""
     input:
         raw=STAGE / "fetch/{corpus}/record.json",
     output:

@@ -1,7 +1,8 @@
 """From all records of a scale to the paper's tables and one page.
 
 reads: results/<scale>/{train,score,perplexity,baselines,measure}/...
-writes: results/<scale>/{scores,summary,verdicts}.tsv, results/<scale>/{tables,figures}/, results/<scale>/report.html
+writes: results/<scale>/{scores,summary,verdicts}.tsv, results/<scale>/{tables,figures}/,
+    results/<scale>/report.html
 
 `snakemake --report FILE` shows what is marked `report(...)`, with the captions of workflow/report/.
 """
@@ -14,7 +15,7 @@ from aiayn.spec.system import PLACE
 
 
 rule tables:
-    """Render the paper's tables and figures with ours beside them."""
+    """Render the paper's tables and figures with our numbers."""
     localrule: True
     input:
         [str(path) for path in EXPERIMENT.records(RESULTS)],
@@ -63,5 +64,5 @@ rule tables:
         """
         aiayn tables \
             --config-json {resources.config_json:q} \
-            --results {params.results:q} 2>&1 | tee -i {log:q}
+            --results {params.results:q} 2>{log:q}
         """

@@ -1,7 +1,10 @@
-"""One training a (corpus, system, seed): a driver that submits it, waits, and copies its record when it is done.
+"""From a data-bin to a training for each corpus, system and seed.
+
+Each job is a driver: it submits the training, waits, and copies the record when it is done.
 
 reads: results/<scale>/binarize/<corpus>/record.json, workflow/config/systems/<scale>/<system>.yaml
-writes: results/<scale>/train/<corpus>/<system>/seed<k>.json; checkpoints, log and attempts.jsonl in the runs folder
+writes: results/<scale>/train/<corpus>/<system>/seed<k>.json; checkpoints, log and attempts.jsonl in
+    the runs folder
 """
 
 
@@ -29,8 +32,8 @@ rule train:
         stage_version=STAGE_VERSIONS["train"],
         training_digest=lambda wildcards: spec_digest(SYSTEMS[wildcards.system].training),
     threads: 1
-    # Where and whether a training runs is no matter of science: a change of these repeats nothing.
-    # With slurm the cluster's file decides how many ranks there are.
+    # These decide where and whether a training runs, not its result: a change repeats no training.
+    # With slurm the cluster's file sets the number of ranks.
     resources:
         cluster_file=SCALE.cluster,  # the Slurm plugin reads `cluster` as sbatch's --clusters
         launcher="local",
@@ -60,5 +63,5 @@ rule train:
             --num-ranks {resources.num_ranks:q} \
             --threads-per-rank {threads:q} {params.overrides:q} \
             {resources.long_runs:q} \
-            --record {output.record:q} 2>&1 | tee -i {log:q}
+            --record {output.record:q} 2>{log:q}
         """

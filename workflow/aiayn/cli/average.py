@@ -1,5 +1,5 @@
-"""Average the last N model-only checkpoints of a finished training (section 6.1: base 5, big 20)
-into one.
+"""Average the last N model-only checkpoints of a finished training (section 6.1: base 5, big
+20).
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ class Flags:
         "FOLDER",
         default=Path("runs"),
     )
-    record: Path = flag("the record to write; the checkpoint goes beside it (.pt)")
+    record: Path = flag("the record to write; the checkpoint is written next to it (.pt)")
 
 
 def run(args: Flags) -> None:

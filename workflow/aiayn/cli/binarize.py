@@ -1,4 +1,4 @@
-"""Turn text into fairseq's data-bin, the folder `data-bin/` beside the record.
+"""Turn text into fairseq's data-bin, the folder `data-bin/` next to the record.
 
 Text in words needs the record of its subword models (--segmented). Text that others have segmented
 already (`segmented` in the corpus file) does not: give the record of fetch as --text.
@@ -24,7 +24,7 @@ class Flags:
     corpus: str = CORPUS
     text: Path = flag("what clean wrote (fetch, for segmented text)", "RECORD")
     segmented: Path | None = flag("what segment wrote; not for segmented text", "RECORD")
-    record: Path = flag("the record to write; data-bin/ goes beside it")
+    record: Path = flag("the record to write; data-bin/ is written next to it")
     num_processes: int = flag(
         "processes that encode text (default: 1)", "N", parse=positive, default=1
     )
@@ -46,9 +46,8 @@ def run(args: Flags) -> None:
         else read_record(args.text, ParallelText)
     )
     encoder_by_language: dict[str, Encoder]
-    if (
-        args.segmented is None
-    ):  # others' segmentations are joint ones: one encoder for both, one dictionary
+    if args.segmented is None:
+        # Others have segmented both languages jointly: one encoder and one dictionary for both.
         encoder_by_language = dict.fromkeys(
             (spec.source_language, spec.target_language), WordEncoder()
         )

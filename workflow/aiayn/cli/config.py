@@ -13,7 +13,7 @@ def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
     """Return a scale's config, its keys replaced by `KEY=VALUE` texts, values read as YAML.
 
     Raises:
-        UsageError: if a change is no KEY=VALUE.
+        UsageError: if a change is not of the form KEY=VALUE.
         ConfigError: naming the file, if a key or value is wrong.
     """
     if not changes:
@@ -25,7 +25,7 @@ def read_changed_scale(path: Path, changes: Sequence[str]) -> ScaleSpec:
             value = yaml.safe_load(text)
         except yaml.YAMLError as error:
             raise UsageError(
-                f"--config {change}: {text!r} is no YAML value ({error}); quote it"
+                f"--config {change}: {text!r} is not a YAML value ({error}); quote it"
             ) from error
         if not equals or not key:
             raise UsageError(

@@ -1,8 +1,8 @@
 """Translate a test set with an averaged checkpoint, by beam search as in the system's `decoding`
 (section 6.1).
 
-Writes beside the record: detokenised translations (.txt), the same as subword pieces (.pieces.txt),
-and the log-probability of each line (.logprob.txt).
+Writes next to the record: detokenised translations (.txt), the same as subword pieces
+(.pieces.txt), and the log-probability of each line (.logprob.txt).
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ class Flags:
     testset: str = flag(
         "a test set of the corpus; val-alpha1.4 is val with 1.4 for the system's alpha"
     )
-    record: Path = flag("the record to write; translations go beside it")
+    record: Path = flag("the record to write; translations are written next to it")
     device: Device = DEVICE
     threads: int = THREADS
 

@@ -1,6 +1,6 @@
 """Get the text of a corpus: generate it, or download it and verify its checksum.
 
-Writes `<split>.<language>` beside the record. Environment: http_proxy, https_proxy and no_proxy
+Writes `<split>.<language>` next to the record. Environment: http_proxy, https_proxy and no_proxy
 name a proxy. SACREBLEU names the folder in which sacreBLEU keeps public test sets (default:
 ~/.sacrebleu); archives there are used offline.
 """

@@ -91,7 +91,7 @@ def whole_number(text: str, *, least: int = 0) -> int:
     """Return a flag's whole number.
 
     Raises:
-        ArgumentTypeError: if it is none, or below the least.
+        ArgumentTypeError: if the text is not a whole number, or the number is below `least`.
     """
     if not text.isdecimal() or int(text) < least:
         raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of {least} or more")
@@ -115,7 +115,7 @@ LANGUAGE_PAIR = flag("any pair that sacreBLEU has (default: en-de)", "XX-YY", de
 BINARIZED = flag("record of binarize", "RECORD")
 CHECKPOINT = flag("record of average", "RECORD")
 RECORD = flag("the record to write")
-TEXT_RECORD = flag("the record to write; the text goes beside it")
+TEXT_RECORD = flag("the record to write; the text is written next to it")
 CONFIGFILE = flag("the scale's config file", "FILE")
 CONFIG = flag("replace values of the config, as for snakemake", "KEY=VALUE")
 CLUSTER = flag("a file of workflow/config/clusters (default: the config's)", "NAME")
@@ -134,5 +134,5 @@ ARCHIVES_FOLDER = flag(
 
 
 def choose_archives(named: Path | None) -> Path:
-    """Return the folder of archives: that of the flag, else the environment's, else the default."""
+    """Return the folder of archives: from the flag, else from the environment, else the default."""
     return named or Path(os.environ.get(ARCHIVES_VARIABLE) or "results/archives")

@@ -34,7 +34,7 @@ def run(args: Flags) -> None:
     logger = logging.getLogger(__name__)
 
     def note(text: str) -> None:
-        if args.raw:  # standard output holds the file alone
+        if args.raw:  # standard output has only the lines of the file
             logger.info(text)
         else:
             print(in_words(text), flush=args.follow)

@@ -55,14 +55,14 @@ class Flags:
     hypotheses: Path | None = flag("translations, one a line", "FILE", heading="any translations")
     testset: str | None = flag(
         "newstest2013, newstest2014 (full), newstest2014_filtered, any of sacreBLEU's (wmt17, ...),"
-        " or, beside --references, a name of your own",
+        " or, with --references, any name",
     )
     references: Path | None = flag("references to use instead of the public ones", "FILE")
     language_pair: str = LANGUAGE_PAIR
     join_pieces: bool = flag("join subword pieces (`@@ `, U+2581) on the side that has them")
     detokenise: bool = flag("detokenise (Moses) the side that is tokens, to plain text")
     as_given: bool = flag("translations and references are tokens already: do not tokenise them")
-    lowercase: bool = flag("lower-case both sides; print the definitions without case (_lc) alone")
+    lowercase: bool = flag("lower-case both sides; print only the definitions without case (_lc)")
     repair: list[str] | None = flag(
         "repairs to make before scoring, as an earlier call names them", "NAME"
     )
@@ -156,7 +156,7 @@ def _score_files(args: Flags, hypotheses_path: Path) -> list[ScoreRecord]:
         repaired = repair_sides(repairs, output.lines, references, target_language)
         if repaired is None:
             raise ScoreError(
-                f"--repair {' '.join(repairs)}: one of these changes nothing here; omit it"
+                f"--repair {' '.join(repairs)}: at least one changes nothing here; omit it"
             )
         sides = {"hyp": list(repaired.hypotheses), "ref": list(repaired.references)}
     helpful = None

@@ -17,7 +17,7 @@ EXAMPLE = (
 class Flags:
     corpus: str = CORPUS
     text: Path = flag("what clean wrote", "RECORD")
-    record: Path = flag("the record to write; the models go beside it")
+    record: Path = flag("the record to write; the models are written next to it")
 
 
 def run(args: Flags) -> None:

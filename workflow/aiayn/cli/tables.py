@@ -1,13 +1,13 @@
-"""Render the paper's tables with our numbers beside the printed ones, from records or from logs
-alone.
+"""Render the paper's tables with printed numbers and ours side by side, from records or from
+logs only.
 
-With --configfile, the records below results/<scale>/ are read; all must exist. With --so-far, those
-that exist are rendered into results/<scale>/so-far/, and missing, running and failed runs are
-named. --so-far changes no file of snakemake and may run beside it.
+With --configfile, the records below results/<scale>/ are read; all must exist. With --so-far, the
+records that exist are rendered into results/<scale>/so-far/, and missing, running and failed runs
+are named. --so-far changes no file of snakemake and may run at the same time.
 
 With --from-logs, the tables are rendered from folders and their subfolders: no config, checkpoints,
 torch or fairseq are needed. Runs of ours (results/, or a folder of paper_tables/measured/) fill the
-tables of their scale, in <output>/<scale>/, as those of the pipeline; a score counts only if its
+tables of their scale, in <output>/<scale>/, as in the pipeline; a score counts only if its
 translations are there. Any other log of fairseq 0.9 to 0.12 (training logs in the formats simple,
 tqdm and json, the output of fairseq-generate; plain, .gz or .xz) finds its row by its
 hyper-parameters; a log that fills no cell is listed with the reason. Examples:
@@ -24,6 +24,7 @@ from aiayn.cli.flags import CONFIG, RESULTS, flag
 from aiayn.errors import UsageError
 from aiayn.spec.system import convert_scale
 from paper_tables.logs.pages import make_tables_from_logs
+from paper_tables.render.render import render_text
 from paper_tables.render.tables import make_tables
 
 EXAMPLE = "aiayn tables --so-far --configfile workflow/config/demo.yaml"
@@ -51,7 +52,7 @@ class Flags:
 
 
 def run(args: Flags) -> None:
-    """Render everything and print where the page is."""
+    """Render everything; print Table 2 of a scale, then the path of the page."""
     if args.from_logs is not None:
         if args.so_far:
             raise UsageError(
@@ -84,4 +85,6 @@ def run(args: Flags) -> None:
         scale = read_changed_scale(args.configfile, args.config)
     else:
         scale = convert_scale(args.config_json or {}, "--config-json")
-    print(make_tables(scale, args.results, so_far=args.so_far))
+    rendered = make_tables(scale, args.results, so_far=args.so_far)
+    table2 = next(table for table in rendered.tables if table.name == "table2")
+    print(render_text(table2), rendered.report_path, sep="\n")

@@ -3,9 +3,9 @@ running already.
 
 The run is `<runs folder>/<corpus>-<system>-seed<k>-<digest8>/`: checkpoints, fairseq's JSON log,
 attempts.jsonl. Ctrl-C saves and ends; the same command resumes. On a cluster the job continues
-without this command, and the same command attaches to it again. --dry-run needs neither --binarized
-nor --record: in place of the 8 digits that the data decides it prints DIGEST in the run's name.
-Exit code 3: the run failed or was cancelled; there is no record.
+without this command, and the same command attaches to it again. --dry-run works without
+--binarized and --record; it prints DIGEST for the 8 digits of the run's name that the data decides.
+Exit code 3: the run failed or was cancelled, and no record was written.
 """
 
 import shlex

@@ -1,11 +1,11 @@
 """Translate sentences from standard input, one a line, with a trained run. Prints score, tab,
 translation.
 
-RUN is a run's name or any unique beginning of it (default: the newest finished run). A name that no
-run below --results has is sought among the models shipped in paper_tables/measured, which need no
-training. The score is the one of beam search: log-probability (nats) divided by the length penalty;
-nearer to 0 is better. Input and output are plain text. The exception is a corpus that was segmented
-by others: there, type its subword pieces; the output is its tokens.
+RUN is a run's name or any unique beginning of it (default: the newest finished run). If no run
+below --results has the name, it is looked up among the models shipped in paper_tables/measured,
+which need no training. The score is beam search's: log-probability (nats) divided by the length
+penalty; nearer to 0 is better. Input and output are plain text. The exception is a corpus that was
+segmented by others: there, type its subword pieces; the output is its tokens.
 """
 
 import sys
@@ -82,7 +82,7 @@ def text_joiner(finished: FinishedRun) -> Callable[[str], str]:
 
 
 def _blocks(num_lines: int) -> Iterator[list[str]]:
-    """Yield the lines of standard input, split at LF alone, in lists of at most `num_lines`."""
+    """Yield the lines of standard input, split only at LF, in lists of at most `num_lines`."""
     block: list[str] = []
     for line_number, line in enumerate(iter(sys.stdin.buffer.readline, b""), start=1):
         try:

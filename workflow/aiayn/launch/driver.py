@@ -1,7 +1,7 @@
 """Drives one training: submits, waits, shows progress, resumes after a lost job, and copies the
 finished run's record.
 
-It imports no torch, and knows its launcher by the protocol alone. A run is done when rank 0 has
+It does not import torch, and uses only the protocol `Launcher`. A run is done when rank 0 has
 written `<run folder>/done.json`; all other events are in attempts.jsonl; only the launcher's queue
 says whether a job is in it. A driver that is killed leaves its job running; the next driver waits
 for that job.
@@ -37,6 +37,7 @@ from aiayn.runs.run_folder import (
     RunFolder,
     SubmittedJob,
 )
+from aiayn.runs.status_text import format_duration
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.train.request import NotedSignal, TrainingRequest
 
@@ -47,7 +48,7 @@ logger = logging.getLogger(__name__)
 MAX_JOBS_WITHOUT_PROGRESS = 3
 SHOWN_LINES = 15  # of a failed run's log
 GRACE_SECONDS = 15.0  # after a submission without an answer
-FILE_DELAY_SECONDS = 5.0  # for the file system alone, when the queue shows that the job has ended
+FILE_DELAY_SECONDS = 5.0  # for the file system, after the queue has shown that the job ended
 # for done.json after the end of a run's last attempt: an NFS client remembers absent files
 RECORD_SECONDS = 120.0
 RESUBMIT_SECONDS = 60.0  # between two attempts to submit
@@ -103,8 +104,12 @@ def drive(
             )
             driver.train_to_the_end()
     # Not copied byte by byte: its paths are relative to the record's folder.
-    write_record(read_train_record(folder.done_path, folder.path.parent), record_path)
-    logger.info(f"{request.run}: done, record {record_path}")
+    record = read_train_record(folder.done_path, folder.path.parent)
+    write_record(record, record_path)
+    tail = read_log_tail(folder.log_path)
+    loss = "" if tail is None or tail.loss_bits is None else f", loss {tail.loss_bits:.2f} bits"
+    duration = format_duration(record.wall_seconds)
+    print(f"{request.run}: {record.updates:,} updates in {duration}{loss}; record {record_path}")
 
 
 @contextlib.contextmanager
@@ -227,15 +232,15 @@ class _Driver:
     def _require_that_a_job_may_follow(
         self, new_events: list[Event], end: JobEnd, num_without_progress: int
     ) -> None:
-        """Raise if no job may follow the one that just ended unfinished; `new_events` are what it
-        appended.
+        """Raise if no job may follow the job that just ended before the run was done;
+        `new_events` are the events that it appended.
 
-        It is one of `num_without_progress` jobs in turn that ended without a new checkpoint; 0 if
-        it made one. None follows a cancelled job. After preemption, time limit or the loss of a
-        node one does, whether or not the job could save. A job that saved on TERM and that its
-        launcher no longer knows was most likely cancelled, and so was a job of this machine that
-        saved on any signal. Where a rank recorded an error, the next job would repeat it, also if
-        rank 0 was killed before it could.
+        `num_without_progress` jobs in turn have ended without a new checkpoint, this job included;
+        it is 0 if this job made a checkpoint. No job follows a cancelled job. After preemption, the
+        time limit or the loss of a node another job follows, whether or not the last job could
+        save. A job that saved on TERM and that its launcher no longer knows was most likely
+        cancelled, and so was a job of this machine that saved on any signal. Where a rank recorded
+        an error, the next job would repeat it, also if rank 0 was killed before it could.
 
         Raises:
             RunError: if it failed, or was stopped or cancelled, or the next would most likely end
@@ -281,7 +286,7 @@ class _Driver:
         none is alive.
 
         Raises:
-            LaunchError: if there is no such queue here, or it refuses the job.
+            LaunchError: if this machine does not have the queue, or the queue refuses the job.
             RunError, KeyboardInterrupt: on a signal, at once, while a remote job continues.
         """
         job: str | None = None

@@ -1,4 +1,4 @@
-"""Defines what a driver needs of the place where jobs run, and names the launchers; each is
+"""Defines the protocol by which a driver starts and watches jobs, and names the launchers; each is
 imported when it is used.
 
 Another executor is a package next to `launch/slurm` with three files (its launcher, its queue, what
@@ -30,8 +30,8 @@ CLUSTER_LAUNCHERS = tuple(_QUEUES)  # these submit to the queue of a cluster, wh
 class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a job ended: `ending` is `unknown` if its launcher does not know it (any more).
 
-    `words` say it in the launcher's own words. `failure` is a reason by which the next job would
-    fail likewise, and `advice` what to change if this job lacked something.
+    `words` describe the end as the launcher reports it. `failure` is a reason for which the next
+    job would fail, too; `advice` says what to change if this job lacked something.
     """
 
     job: str
@@ -88,7 +88,7 @@ class Launcher(JobQueue, Protocol):
         return JobEnd(job=job)
 
     def limit_reached(self, num_jobs: int) -> str:
-        """Return which maximum so many jobs of a training have reached, '' if another may
+        """Return which maximum `num_jobs` jobs of a training have reached; '' if another job may
         follow.
         """
         return ""
@@ -98,7 +98,7 @@ def make_launcher(name: str, request: TrainingRequest, cluster: ClusterSpec | No
     """Return the launcher of a name, for the jobs of one training.
 
     Raises:
-        LaunchError: if there is none.
+        LaunchError: if the name is unknown.
     """
     if name not in LAUNCHERS:
         raise LaunchError(f"launcher {name!r}: expected one of {', '.join(LAUNCHERS)}")

@@ -83,7 +83,7 @@ class LocalLauncher(Launcher):
         return str(self._job.job_id)
 
     def find(self, name: str | None = None) -> list[QueuedJob]:
-        """Return the job of this driver, running or ended; or that of an earlier driver, if it
+        """Return the job of this driver, running or ended, or the job of an earlier driver if it
         trains the run.
         """
         run = self._folder.run
@@ -115,7 +115,7 @@ class LocalLauncher(Launcher):
             process.send_signal(signal.SIGTERM)
 
     def cancel_command(self, *, name: str = "", jobs: tuple[str, ...] = ()) -> str:
-        """Return the command by which a user ends a run's jobs."""
+        """Return the command that ends a run's jobs."""
         return f"aiayn cancel {name or self._folder.run}"
 
 
@@ -134,8 +134,8 @@ class DebugLauncher(LocalLauncher):
         """
         if request.num_ranks > 1:
             raise LaunchError(
-                f"{request.run}: {request.num_ranks} ranks, but `debug` has one process; use"
-                " `local`"
+                f"{request.run}: {request.num_ranks} ranks, but `debug` runs a single process;"
+                " use `local`"
             )
         return super().submit(request, code_folder)
 

@@ -20,8 +20,9 @@ from aiayn.runs.run_folder import RunFolder
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """The run that a GPU trains; a process number alone may be used again, a process's start is
-    not.
+    """The run that a GPU trains.
+
+    The system may use a process number again, so the time at which the process began is noted, too.
     """
 
     run_folder: str
@@ -38,7 +39,7 @@ def take_gpus(gpus: Sequence[Gpu], num_gpus: int, folder: RunFolder) -> list[Gpu
     """Take GPUs for a run, and return them.
 
     Raises:
-        LaunchError: if there are not so many.
+        LaunchError: if the machine has fewer GPUs.
         SubmissionError: if too few of them are free now.
     """
     if num_gpus > len(gpus):

@@ -20,8 +20,8 @@ ATTEMPTS_NAME = "attempts.jsonl"
 DONE_NAME = "done.json"
 LOG_NAME = "train.log"
 CHECKPOINTS_NAME = "checkpoints"
-CODE_FOLDER_NAME = "code"  # beside the runs: copies of the code that their jobs run
-DRIVER_LOCK_NAME = "driver.lock"  # held by the one driver that may submit for the run
+CODE_FOLDER_NAME = "code"  # next to the runs: copies of the code that their jobs run
+DRIVER_LOCK_NAME = "driver.lock"  # held by the only driver that may submit for the run
 RANK_LOCK_NAME = "rank0.lock"
 LOST_REASON = "ended without a record: killed, or its machine went down"
 # What a rank prints before NCCL's watchdog aborts it; no error of Python follows.
@@ -172,11 +172,11 @@ def seconds_between(begin: str, end: str) -> float:
 
 
 def read_json_lines(path: Path, type_: type[_Value] | Any, noun: str) -> list[_Value]:
-    """Return the value of each line, checked against a type; none if there is no file.
+    """Return the value of each line, checked against a type; an absent file has no values.
 
     Raises:
-        RecordError: naming file and line, if any line but a torn last one is no such value; `noun`
-        says what it is.
+        RecordError: naming file and line, if a line is not such a value. A torn last line is
+        ignored. `noun` names the value in the message.
     """
     if not path.exists():
         return []

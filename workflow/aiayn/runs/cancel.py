@@ -26,7 +26,7 @@ def cancel_run(
     """End a run, wait until its processes have ended, and return what was saved and how to resume.
 
     Raises:
-        StateError: if it neither runs nor waits, its state is unknown, or a signal cannot reach it
+        StateError: if it does not run or wait, its state is unknown, or a signal cannot reach it
         from here.
         LaunchError: if the queue does not take the request.
         RunError: if it has not ended in time.
@@ -58,10 +58,7 @@ class _Cancellation:
             )
         if not status.is_alive:
             reason = f", {status.reason}" if status.reason else ""
-            raise StateError(
-                f"{self._run}: nothing to end, it neither runs nor waits; it is"
-                f" {status.state}{reason}"
-            )
+            raise StateError(f"{self._run}: nothing to end: the run is {status.state}{reason}")
         is_in_queue = queue is not None and self._has_own_jobs(queue)
         if queue is not None and is_in_queue:
             queue.cancel(self._run)
@@ -123,7 +120,7 @@ class _Cancellation:
             others = ", ".join(f"{job.job} ({job.script})" for job in alive if job.job not in own)
             raise StateError(
                 f"{self._run}: {queue.title} jobs {others} have the same name, but train in another"
-                f" folder; end this one by its number: {queue.cancel_command(jobs=own)}"
+                f" folder; end the job of this run by its number: {queue.cancel_command(jobs=own)}"
             )
         return bool(own)
 
@@ -145,7 +142,7 @@ class _Cancellation:
         if process is None:
             reason = "rank 0 has only just begun; nothing was done, repeat the command"
             if self._is_unlocked():
-                reason = "no job yet, its driver is about to submit one; end the driver with Ctrl-C"
+                reason = "no job yet: its driver is about to submit it; end the driver with Ctrl-C"
             raise StateError(f"{self._run}: {reason}")
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGTERM)
@@ -161,7 +158,7 @@ class _Cancellation:
 
 
 def _comes_true(condition: Callable[[], bool], seconds: float, poll_seconds: float) -> bool:
-    """Return whether a condition comes true within so many seconds."""
+    """Return whether a condition becomes true within `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The clock of code that waits; a test passes one on which waiting takes no time."""
+"""Defines the clock of code that waits; a test passes a clock on which waiting takes no time."""
 
 import time
 from collections.abc import Callable

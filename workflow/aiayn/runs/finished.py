@@ -30,12 +30,12 @@ from aiayn.spec.system import DecodingSpec, TrainingSpec, read_system
 
 
 class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's averaged checkpoint, data-bin, subwords (none for text that came in pieces) and
-    search.
+    """A run's averaged checkpoint, data-bin, subwords and settings of the search.
 
-    `training` is what its record says, which a system file edited since cannot change; None if that
-    is of another run, or of another version. Of a shipped model the checkpoint is the file of its
-    tensors, `data` has folder, corpus and languages alone, and `decoding` is its record's.
+    `segmented` is None for text that came in pieces. `training` comes from the run's record, so a
+    later edit of the system's file does not change it; it is None if the record belongs to another
+    run or to another version. For a shipped model, the checkpoint is the file of its tensors,
+    `data` has only folder, corpus and languages, and `decoding` comes from the model's record.
     """
 
     scale: str
@@ -47,13 +47,13 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_finished(results_folder: Path, run: str | None, average: str | None) -> FinishedRun:
-    """Return the run whose name begins with `run`, or the newest; and its longest average, unless
-    one is named.
+    """Return the run whose name begins with `run`, or the newest run, with `average`, or with the
+    average of most checkpoints.
 
-    A name that no run of the results has is sought among the shipped models.
+    If no run of the results has the name, look for it among the shipped models.
 
     Raises:
-        RecordError: if there is none, or more than one; the message lists the candidates.
+        RecordError: if no run or several runs match; the message lists the candidates.
         CheckpointError: if a shipped model lacks a file.
     """
     paths = sorted(
@@ -65,7 +65,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
     shipped = {path.parent.name: path.parent for path in shipped_paths}
     is_known = run is not None and bool(meant_runs(run, names))
     if run is not None and not is_known and meant_runs(run, shipped):
-        name = match_run(run, shipped, place=str(SHIPPED_FOLDER), unknown="is no shipped model")
+        name = match_run(run, shipped, place=str(SHIPPED_FOLDER), unknown="is not a shipped model")
         return _read_shipped(shipped[name], average)
     listed = "" if is_known else "".join(f"\n  {name} (shipped)" for name in sorted(shipped))
     if run is None and not placed_records:
@@ -110,7 +110,7 @@ def _read_shipped(folder: Path, average: str | None) -> FinishedRun:
     record = read_record(folder / EXPORT_RECORD_NAME, ExportRecord)
     if average not in (None, record.average):
         raise RecordError(
-            f"{folder}: shipped is {record.average} alone, not {average}; train the run for other"
+            f"{folder}: only {record.average} is shipped, not {average}; train the run for other"
             " averages"
         )
     path_by_language = {

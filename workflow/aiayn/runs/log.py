@@ -43,8 +43,8 @@ class LogTail(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of the newest attempt, from the end of a log.
 
     `update`, `loss_bits` (as fairseq prints it: label-smoothed, base 2) and the speeds, without
-    pauses for validation, are of the newest statistics; all are None if this attempt has none yet.
-    `modified` is when the log last grew (UTC).
+    pauses for validation, are from the newest statistics; all are None before the first statistics
+    of this attempt. `modified` is when the log last grew (UTC).
     """
 
     lines: list[str]
@@ -89,8 +89,8 @@ def read_max_update(path: Path) -> int | None:
 
 
 class FileEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The last whole lines of a file, and after them, from byte `torn_at` on, one that is not
-    complete, or ''.
+    """The last whole lines of a file, and the incomplete line that follows them from byte
+    `torn_at` on, or ''.
     """
 
     lines: list[str]
@@ -117,8 +117,8 @@ def read_end(path: Path, num_lines: int) -> FileEnd:
 
 
 def last_lines(path: Path, num_lines: int) -> list[str]:
-    """Return the last lines of a file that are not empty, with a torn last one; none without the
-    file.
+    """Return the last lines of a file that are not empty, also an incomplete last line; an absent
+    file has no lines.
     """
     try:
         end = read_end(path, num_lines)

@@ -21,8 +21,8 @@ MAX_MESSAGE_CHARACTERS = 300  # fairseq prints all its settings in one line of 8
 
 
 def show_end(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) -> Iterator[str]:
-    """Yield the last lines of a run's log, packed or not; before its training has one, of what the
-    newest job printed.
+    """Yield the last lines of a run's log, packed or not; until its training has a log, yield the
+    last lines that the newest job printed.
 
     `note` gets the name of any file but the log. A later job without an attempt, whose prologue or
     import failed, has written nothing to the log: `note` gets the last lines of its output.

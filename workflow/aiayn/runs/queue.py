@@ -1,5 +1,6 @@
-"""Defines the jobs of a queue, and the protocol by which runs list and cancel them; the queues are
-`aiayn.launch`'s.
+"""Defines the jobs of a queue, and the protocol by which runs list and cancel them.
+
+`aiayn.launch` has the queues.
 """
 
 from collections.abc import Mapping
@@ -85,7 +86,7 @@ class JobQueue(Protocol):
         ...
 
     def cancel(self, name: str) -> None:
-        """End this user's jobs of a name; no such job is no error.
+        """End this user's jobs of a name; it is not an error if there are none.
 
         Raises:
             QueueError: if the queue's command is missing or fails.
@@ -93,7 +94,7 @@ class JobQueue(Protocol):
         ...
 
     def cancel_command(self, *, name: str = "", jobs: tuple[str, ...] = ()) -> str:
-        """Return the command by which a user cancels the jobs of a name, or these."""
+        """Return the command that cancels the jobs of a name, or jobs by their numbers."""
         ...
 
 

@@ -1,13 +1,13 @@
-"""The folder of one run: its attempts, jobs, errors of ranks, log, heartbeat and record, each in a
-file of its own.
+"""Defines the folder of a run: attempts, jobs, errors of ranks, log, heartbeat and record, each in
+its own file.
 
 `attempts.jsonl` is written by rank 0 (and by a driver that closes what rank 0 left open),
-`jobs.jsonl` by the driver that holds the driver's lock; both are append-only. They are no declared
-outputs, because Snakemake deletes the outputs of a failed rule. `rank0.lock` is held by rank 0
-while it is running, contains its process number and is touched every HEARTBEAT_SECONDS. `done.json`
-is the record that ends the training. Of a job that failed in an import, its output is the only
-trace. When a rank's process ends, the others only see a closed connection; so a rank records its
-error before it ends, in `rank5.error`; a rank without such a file was killed.
+`jobs.jsonl` by the driver that holds the driver's lock; both are append-only. The rules do not
+declare these files as outputs, because Snakemake deletes the outputs of a failed rule. `rank0.lock`
+is held by rank 0 while it is running, contains its process number and is touched every
+HEARTBEAT_SECONDS. `done.json` is the record that ends the training. A job that failed in an import
+leaves only its output. When a rank's process ends, the others only see a closed connection; so a
+rank records its error before it ends, in `rank5.error`; a rank without such a file was killed.
 """
 
 import datetime
@@ -50,8 +50,7 @@ LOG_TAIL_LINES = 40
 HEARTBEAT_SECONDS = 4.0
 HEARTBEAT_WAIT_SECONDS = 3 * HEARTBEAT_SECONDS  # enough to see a running rank 0
 # Without a heartbeat for so long rank 0 has ended, even if its lock is held or cannot be seen:
-# fifteen heartbeats, so that neither a slow file system nor cached file attributes look like an
-# end.
+# fifteen heartbeats, so that a slow file system or cached file attributes do not look like an end.
 HEARTBEAT_TIMEOUT_SECONDS = 60.0
 HEARTBEAT_POLL_SECONDS = 0.1
 _NUM_LINES_OF_ABORT = 400  # the watchdog's words, and traces of the process's threads after them
@@ -106,8 +105,8 @@ class RunFolder:
             return False
 
     def newest_update(self) -> int:
-        """Return the update of the newest full checkpoint, which the next attempt resumes from; 0
-        without one.
+        """Return the update of the newest full checkpoint, from which the next attempt resumes,
+        or 0 if there is no checkpoint.
         """
         names = [
             path.stem.removeprefix("full_") for path in self.checkpoints_path.glob("full_*.pt")
@@ -253,13 +252,12 @@ class RunFolder:
     # Rank 0's heartbeat.
 
     def heartbeat_ns(self) -> int | None:
-        """Return when rank 0 last touched its lock, in ns of its machine's clock; None without
-        one.
+        """Return when rank 0 last touched its lock, in ns of its machine's clock, or None if
+        there is no lock.
         """
         try:
-            with self.lock_path.open(
-                "rb"
-            ) as lock:  # to open it refreshes a network file system's cache
+            # Opening the file refreshes the cache of a network file system.
+            with self.lock_path.open("rb") as lock:
                 return os.fstat(lock.fileno()).st_mtime_ns
         except FileNotFoundError:
             return None
@@ -267,8 +265,8 @@ class RunFolder:
     def is_heartbeat_advancing(
         self, seconds: float, clock: Clock = MACHINE_CLOCK, check: Callable[[], None] = lambda: None
     ) -> bool:
-        """Return whether rank 0 touches its lock within so many seconds, by this machine's clock
-        alone.
+        """Return whether rank 0 touches its lock within `seconds`, measured by this machine's
+        clock only.
 
         `check` is called while waiting, and may raise to end the wait.
         """

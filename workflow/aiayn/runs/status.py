@@ -44,14 +44,14 @@ _FRESH_SECONDS = (
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a run; what is not known is None or ''.
+    """The state of a run; a value that is not known is None or ''.
 
-    `reason` says why a run waits, ended or is damaged. `update` is the newest known of `updates`,
-    `saved_update` that of the checkpoint from which it would resume. `loss_bits` is as fairseq
-    prints it (label-smoothed, base 2). Tokens a second are the newest statistics' while it trains,
-    those of the whole run once it is done. `gpu_hours` and `wall_hours` are summed over attempts.
-    `last_error` is the reason of the newest attempt that failed or was lost, `log_tail` the last
-    lines of its log.
+    `reason` says why a run waits, ended or is damaged. `update` is the last update made that is
+    known, out of `updates`; `saved_update` is the update of the checkpoint from which it would
+    resume. `loss_bits` is as fairseq prints it (label-smoothed, base 2). The tokens a second are
+    from the newest statistics while the run trains, and an average over the run once it is done.
+    `gpu_hours` and `wall_hours` are summed over attempts. `last_error` is the reason of the newest
+    attempt that failed or was lost, `log_tail` the last lines of its log.
     """
 
     run: str
@@ -85,7 +85,7 @@ def list_run_folders(runs_folder: Path) -> list[Path]:
     """Return the folders of all runs, by name.
 
     Raises:
-        RecordError: if there is no such folder.
+        RecordError: if the folder does not exist.
     """
     if not runs_folder.is_dir():
         raise RecordError(
@@ -101,7 +101,7 @@ def find_run_folder(runs_folder: Path, run: str) -> Path:
     """Return the folder of the run whose name is `run` or begins with it.
 
     Raises:
-        RecordError: if there is none, or more than one.
+        RecordError: if no run or several runs match.
     """
     names = [folder.name for folder in list_run_folders(runs_folder)]
     return runs_folder / match_run(run, names, place=str(runs_folder), unknown="is no run")
@@ -147,15 +147,15 @@ def _status_of(
     """Return the state of a run.
 
     Raises:
-        RecordError: if one of its files is damaged, or it has none.
+        RecordError: if a file of the run is damaged, or the folder has no files of a run.
     """
     events, log = folder.events(), read_log_tail(folder.log_path)
     done = read_record(folder.done_path, TrainRecord) if folder.is_done() else None
     has_driver, has_rank = is_held(folder.driver_lock_path), is_held(folder.lock_path)
     if not (events or jobs or done or has_driver or folder.driver_lock_path.exists()):
         raise RecordError(
-            f"{folder}: no attempt and no job in it; if it is no run, move it out of the runs"
-            " folder"
+            f"{folder}: no attempt and no job in it; if this is not a run, move the folder out of"
+            " the runs folder"
         )
     beat_ns = folder.heartbeat_ns()
     beat = (
@@ -232,7 +232,7 @@ def _progress(
         "update": saved if last is None else max(last.update, saved),
         "updates": updates,
     }
-    # Until fairseq has begun this attempt, the log's end is of the attempt before.
+    # Until fairseq has begun this attempt, the log ends with lines of the attempt before.
     if (
         log is None
         or state != "running"
@@ -251,10 +251,10 @@ def _progress(
 def _last_error(
     folder: RunFolder, state: State, reason: str, known: "Evidence", log: LogTail | None
 ) -> dict[str, Any]:
-    """Return the newest failure with its log: the present state's, else that of the newest attempt
+    """Return the newest failure with its log: from the present state, else from the newest attempt
     that failed.
 
-    Of a job that has begun no attempt, the log is what it printed.
+    The log of a job that has begun no attempt is the output of the job.
     """
     failures = [
         event
@@ -316,8 +316,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         """Why an attempt on another machine may still be running, '' if it is not: its last
         activity was recent.
 
-        Its lock cannot be seen from here if the file system does not share locks between machines,
-        or has none.
+        Its lock cannot be seen from here if the file system has no locks, or does not share them
+        between machines.
         """
         last = self.events[-1] if self.events else None
         if (
@@ -335,8 +335,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge_state(known: Evidence) -> tuple[State, str]:
-    """Return the state of a run that is not done, and why: by its queue if it has one, its locks,
-    then its events.
+    """Return the state of a run that is not done, and the reason.
+
+    The queue of its launcher (if the launcher has a queue) comes first, then the locks, then the
+    events.
 
     A queue that does not answer does not mean that a job has ended. Ended jobs are shown for a
     while; a controller that is killed forgets the jobs of its last seconds, which continue.
@@ -400,7 +402,7 @@ def judge_state(known: Evidence) -> tuple[State, str]:
 
 
 def _judge_alive(known: Evidence, shown: QueuedJob) -> tuple[State, str]:
-    """Return the state of a run by its job in the queue, a running one if there is one."""
+    """Return the state of a run from its job in the queue; a running job comes before others."""
     if shown.state == "running":
         return "running", shown.reason
     reason = shown.reason + (", waits for a person" if shown.is_stuck else "")

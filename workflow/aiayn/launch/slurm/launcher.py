@@ -161,7 +161,7 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
         cpus_per_task=cluster.cpus_per_rank,
         time=cluster.time_limit_minutes,
         signal_delay_s=cluster.signal_seconds,
-        # Slurm's own guard against two jobs of one run, from whichever machine
+        # Slurm itself runs only one job of a run at a time, from whichever machine it was submitted
         dependency="singleton",
         stderr_to_stdout=True,
         setup=_setup_lines(request, cluster, code_folder),
@@ -209,8 +209,8 @@ def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Pa
 
 @contextlib.contextmanager
 def without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
-    """Hide from sbatch the variables that would overrule a cluster's file, or are of this process's
-    own job.
+    """Hide from sbatch the variables that would overrule a cluster's file, or that describe the job
+    in which this process runs.
     """
     kept = _SLURMS_OWN_NAMES | {
         f"SBATCH_{name.upper()}"

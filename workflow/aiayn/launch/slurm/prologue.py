@@ -1,10 +1,10 @@
 """Turns the prologue of a cluster's file into bash: a line that fails ends the job and leaves a
 note for the driver.
 
-Each line is run by `eval` in the job's own shell: what it exports or defines stays, and its syntax
-errors are its own. It counts by its exit code, as bash has it: of `a; b` that of `b`, and `export
-A=$(command)` succeeds whatever the command does. A line that ends the shell itself, as `exit` or
-`${SCRATCH:?}`, leaves no note, but its words in the log.
+`eval` runs each line in the job's own shell, so that its exports and definitions stay, and a syntax
+error is reported for its line. A line fails by bash's exit code: `a; b` fails if `b` fails, and
+`export A=$(command)` succeeds whatever the command does. A line that ends the shell itself, such as
+`exit` or `${SCRATCH:?}`, leaves no note, only its message in the log.
 """
 
 import shlex
@@ -23,7 +23,7 @@ the cluster's file, or add '|| true' if it may fail: $4" | tee "$2" >&2
 
 
 def prologue_lines(cluster: ClusterSpec, notes_folder: Path) -> list[str]:
-    """Return the bash lines that run a cluster's prologue in a job; none for an empty one."""
+    """Return the bash lines that run a cluster's prologue in a job, [] for an empty prologue."""
     if not cluster.prologue:
         return []
     name, note = (

@@ -18,8 +18,8 @@ from aiayn.runs.queue import Ending, QueuedJob, QueueError
 _FORMAT = "%A|%T|%N|%L|%j|%r|%o"  # the path last: it may contain any character
 _NUM_FIELDS = 1 + _FORMAT.count("|")
 TIMEOUT_SECONDS = 20.0
-# A job in one of these states has ended. In any other it continues, Slurm may start it again, or
-# its processes are still ending: an unknown state does not mean that a job has ended.
+# A job in these states has ended. In any other state, also an unknown state, it may continue: Slurm
+# may start the job again, or its processes are still ending.
 _ENDING_BY_STATE: dict[str, Ending] = {
     **dict.fromkeys(
         ("BOOT_FAIL", "DEADLINE", "NODE_FAIL", "PREEMPTED", "REVOKED", "TIMEOUT"), "other"
@@ -33,7 +33,8 @@ _HELD_STATES = ("REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD")
 _WAITING_STATES = (*_HELD_STATES, "PENDING", "REQUEUED", "REQUEUE_FED", "CONFIGURING")
 _LAUNCH_FAILED = "launch_failed_requeued_held"
 _CLUSTER_FILE = "in the cluster's file"
-# The first match counts. A limit per job never passes; one of all jobs of an account or QoS may.
+# The first match counts. A job waits for ever for a limit per job; a limit on all jobs of an
+# account or QoS may pass.
 _ADVICE_BY_REASON = {
     r"PartitionTimeLimit": (
         f"it requests more time than its partition has: lower time_limit_minutes {_CLUSTER_FILE}"
@@ -113,7 +114,7 @@ class SlurmQueue:
         ]
 
     def cancel(self, name: str) -> None:
-        """End this user's jobs of a name, waiting or running; no such job is no error.
+        """End this user's jobs of a name, waiting or running; it is not an error if there are none.
 
         Raises:
             SlurmError: if scancel is missing or fails.
@@ -121,7 +122,7 @@ class SlurmQueue:
         run_slurm(["scancel", f"--user={os.geteuid()}", f"--name={name}"])
 
     def cancel_command(self, *, name: str = "", jobs: tuple[str, ...] = ()) -> str:
-        """Return the command by which a user cancels the jobs of a name, or these."""
+        """Return the command that cancels the jobs of a name, or jobs by their numbers."""
         return f"scancel --name={name}" if name else f"scancel {' '.join(jobs)}"
 
 
@@ -156,9 +157,9 @@ def is_held_by_slurm(queued: QueuedJob) -> bool:
 
 
 def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run one of Slurm's commands, with `text` as its input, and return its output.
+    """Run a command of Slurm's with `text` as its input, and return its output.
 
-    The variables by which a user filters squeue are removed: they could hide a job.
+    A user's variables that filter the output of squeue are removed: they could hide a job.
 
     Raises:
         SlurmError: if it is missing, does not end, or fails.
@@ -190,10 +191,11 @@ def run_slurm(command: Sequence[str], text: str = "") -> subprocess.CompletedPro
 
 
 def waiting_advice(queued: QueuedJob, alive: Sequence[QueuedJob]) -> str:
-    """Return what the user can do for a job that may wait for ever, '' for one that will start by
+    """Return what the user can do for a job that may wait for ever; '' if the job will start by
     itself.
 
-    `alive` are the alive jobs, of every folder: Slurm runs one of a name at a time (singleton).
+    `alive` are the alive jobs of every folder. Slurm runs jobs of the same name one after another
+    (singleton).
     """
     if queued.is_stuck:
         return f"it waits for you: `scontrol release {queued.job}`"
