@@ -6,8 +6,10 @@
 2. `install_batching`: fairseq cuts batches in a compiled function, which an installation without a
    compiler lacks. It also drops the last batch unless its number of sentences is a multiple of 8:
    the longest ones would never be trained on, validated on or decoded.
-3. `training_config`: hydra warns six times of the way in which fairseq calls it, in every command.
-4. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it),
+3. `install_gradients`: fairseq sums the gradients of several ranks with two copies for each
+   parameter; `train/gradients.py` sums them in one buffer.
+4. `training_config`: hydra warns six times of the way in which fairseq calls it, in every command.
+5. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it),
    does not fsync, and writes the optimiser's state into each checkpoint. Ours is
    `train/checkpoints.py`. It also has no way to stop at a signal: our wrapper looks after each
    update whether it was asked to.
@@ -119,6 +121,15 @@ def _batch_ends(
 
 def _rounded_down(size: int, multiple: int) -> int:
     return size - size % multiple if size > multiple else size
+
+
+def install_gradients() -> None:
+    """Let fairseq's `legacy_ddp` sum gradients by `FlatGradients`; safe to call twice."""
+    from fairseq.models import distributed_fairseq_model
+
+    from aiayn.train.gradients import FlatGradients
+
+    distributed_fairseq_model.LegacyDistributedDataParallel = FlatGradients
 
 
 def training_config(flags: list[str]) -> Any:
