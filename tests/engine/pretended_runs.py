@@ -75,10 +75,9 @@ def make_trainer(system: str, num_ranks: int, folder: Path) -> Any:
     """Return fairseq's trainer of a paper's system, on the pretended GPU; its weights have no
     numbers.
     """
+    import fairseq_cli.train
     from fairseq import tasks
     from fairseq.logging import metrics
-    from fairseq.trainer import Trainer
-
     from aiayn.spec.system import read_system
     from aiayn.train import compat
     from aiayn.train.device import prepare_device
@@ -102,7 +101,7 @@ def make_trainer(system: str, num_ranks: int, folder: Path) -> Any:
     with torch.device("meta"):
         model = task.build_model(cfg.model)
     prepare_device("cuda")
-    return Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
+    return fairseq_cli.train.Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
 
 
 def count_steps(

@@ -204,7 +204,7 @@ def validate_and_save_at(
 ) -> list[tuple[int, float | None]]:
     """Return what is saved when fairseq's loop has made an update; models are due at 10 and 20."""
     saved: list[tuple[int, float | None]] = []
-    trainer = SimpleNamespace(get_num_updates=lambda: update)
+    trainer = SimpleNamespace(get_num_updates=lambda: update, share_log=lambda: None)
 
     def fairseqs_own(*arguments: Any) -> tuple[list[float | None], bool]:
         if should_stop:  # fairseq saves by itself at the last update

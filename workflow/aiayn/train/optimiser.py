@@ -41,15 +41,20 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
         """Return the gradient's norm, on the CPU: fairseq asks whether it is finite before each
         update.
 
-        With one rank this is an update's only wait for the GPU; with several, fairseq waits for its
-        log's sums, too (`plan/kernels.csv`). It keeps weights that are not numbers from being made
-        and saved.
+        With one rank this is an update's only wait for the GPU; with several, the vote after an
+        update waits, too (`plan/kernels.csv`). It keeps weights that are not numbers from being
+        made and saved.
         """
         gradients = [parameter.grad for parameter in self.params if parameter.grad is not None]
         if not gradients or gradients[0].is_cpu or aggregate_norm_fn is not None:
             norm: torch.Tensor = super().clip_grad_norm(max_norm, aggregate_norm_fn)
             return norm
         return clip_on_device(list(self.params), max_norm).cpu()
+
+    def multiply_grads(self, c: Any) -> None:
+        """Multiply the gradients, unless by 1: `FlatGradients` may have divided them already."""
+        if torch.is_tensor(c) or c != 1.0:
+            super().multiply_grads(c)
 
     @property
     def optimizer_config(self) -> dict[str, Any]:

@@ -6,4 +6,4 @@ __all__ = ["compat", "criterion", "fairseq_model", "optimiser", "task"]
 
 compat.install()
 compat.install_batching()
-compat.install_gradients()
+compat.install_ranks()
