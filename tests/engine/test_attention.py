@@ -3,15 +3,22 @@ by hand.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from aiayn.model import transformer
-from aiayn.model.attention import MultiHeadAttention, additive_mask, causal_mask, chosen_kernels
+from aiayn.model.attention import (
+    MultiHeadAttention,
+    additive_mask,
+    causal_mask,
+    chosen_kernels,
+    joint_projections,
+)
 from tests.engine.models import PAD, make_batch, make_model
 
 KINDS = ["scaled", "unscaled", "sqrt_d_model", "temperature", "additive"]
@@ -267,3 +274,21 @@ def test_the_whole_models_weights_are_given_on_request() -> None:
     assert [[part.shape for part in layer] for layer in extra["weights"]] == [
         [(3, 2, 6, 6), (3, 2, 6, 7)]
     ] * 2
+
+
+@pytest.mark.parametrize("has_biases", [False, True])
+def test_projections_of_one_input_are_one_product(has_biases: bool) -> None:
+    """Values and gradients, with widths of queries, keys and values that differ."""
+    generator = torch.Generator().manual_seed(1)
+    projections = [nn.Linear(6, width, bias=has_biases, dtype=torch.float64) for width in (8, 8, 4)]
+    x_BKM = torch.randn(2, 5, 6, generator=generator, dtype=torch.float64, requires_grad=True)
+    parameters = [x_BKM, *(p for projection in projections for p in projection.parameters())]
+
+    def gradients(outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        loss = torch.stack([(rank + 1) * (y**2).sum() for rank, y in enumerate(outputs)]).sum()
+        return torch.autograd.grad(loss, parameters)
+
+    joint = joint_projections(x_BKM, projections)
+    separate = [projection(x_BKM) for projection in projections]
+    torch.testing.assert_close(list(joint), separate, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(gradients(joint), gradients(separate), rtol=1e-12, atol=1e-12)

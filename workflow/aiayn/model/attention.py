@@ -87,6 +87,15 @@ def compute_dtype(device_type: str, dtype: torch.dtype) -> torch.dtype:
     return dtype
 
 
+def joint_projections(x_BKM: Tensor, projections: list[nn.Linear]) -> tuple[Tensor, ...]:
+    """Return the outputs of several projections of one input, computed as one product."""
+    weight_PM = torch.cat([projection.weight for projection in projections])
+    has_biases = projections[0].bias is not None
+    bias_P = torch.cat([projection.bias for projection in projections]) if has_biases else None
+    outputs_BKP = functional.linear(x_BKM, weight_PM, bias_P)
+    return torch.split(outputs_BKP, [projection.out_features for projection in projections], dim=-1)
+
+
 class MultiHeadAttention(nn.Module):
     """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), with d_k and
     d_v free (3.2.2).
@@ -145,9 +154,9 @@ class MultiHeadAttention(nn.Module):
         """
         if padding_mask_BK is not None:
             additive_mask_B11K = additive_mask(padding_mask_BK, query_BQM.dtype)
-        q_BHQD = self._split(self.q_proj(query_BQM), self.d_k)
-        k_BHKD = self._split(self.k_proj(memory_BKM), self.d_k)
-        v_BHKE = self._split(self.v_proj(memory_BKM), self.d_v)
+        queries, keys, values = self._project(query_BQM, memory_BKM)
+        q_BHQD, k_BHKD = self._split(queries, self.d_k), self._split(keys, self.d_k)
+        v_BHKE = self._split(values, self.d_v)
         is_open = (
             needs_weights or self.score == "additive"
         )  # else by torch's fused kernels, which hold no weights
@@ -172,6 +181,24 @@ class MultiHeadAttention(nn.Module):
                 scale=self.scale,
             )
         return self.out_proj(read_BHQE.transpose(1, 2).flatten(2)), weights_BHQK
+
+    def _project(self, query_BQM: Tensor, memory_BKM: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values, their heads side by side.
+
+        On a GPU, projections of the same input are one product: for small batches the time of a
+        training is the number of its kernels. On a CPU, which would copy the weights for nothing,
+        each is a product of its own.
+        """
+        keys_and_values = [self.k_proj, self.v_proj]
+        if not query_BQM.is_cuda:
+            keys, values = (projection(memory_BKM) for projection in keys_and_values)
+            return self.q_proj(query_BQM), keys, values
+        if query_BQM is memory_BKM:
+            queries, keys, values = joint_projections(query_BQM, [self.q_proj, *keys_and_values])
+        else:
+            queries = self.q_proj(query_BQM)
+            keys, values = joint_projections(memory_BKM, keys_and_values)
+        return queries, keys, values
 
     def _split(self, heads_BKP: Tensor, width: int) -> Tensor:
         """Cut (B, K, H * width) into heads (B, H, K, width)."""
