@@ -206,11 +206,12 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     `updates` are optimiser steps done. `tokens` are target tokens with end of sentence, without
     padding, over the whole training. `models` are the model-only checkpoints kept, oldest first.
     `tensors_sha256` is the digest of the last model's sorted tensors. `energy` is None without a
-    GPU. `kernels` names the kernels by which torch computed masked and causal attention on a GPU;
-    '' on a CPU. `prediction` is that of its newest attempt; None where the machine was not known
-    beforehand. The shipped pack's first 36 records have none. `beginning` is None unless the
-    training continues a shorter training; seconds and energy are then those since that update,
-    while `tokens` and `updates` count from the first update.
+    GPU. `kernels` names the kernels by which torch computed masked and causal attention on a GPU,
+    and how many batches the batches of an update were joined to; '' on a CPU. `prediction` is that
+    of its newest attempt; None where the machine was not known beforehand. The shipped pack's first
+    36 records have none. `beginning` is None unless the training continues a shorter training;
+    seconds and energy are then those since that update, while `tokens` and `updates` count from the
+    first update.
     """
 
     run: str

@@ -1,12 +1,13 @@
-"""Makes fairseq's trainer wait less often for GPUs when a training has several ranks.
+"""Lets fairseq's trainer start fewer kernels on GPUs, and wait for them less often.
 
-fairseq sums the log of all ranks after every update, and reads each sum. Each reading waits for the
-GPU. Here every rank keeps its own log until it is needed: at a log line, at a checkpoint, at the
-end of an epoch or when the training stops. Then one sum covers all updates since the last one, and
-the updates are logged one by one, with the values that fairseq would have logged. The same sum
-carries each rank's norms of the gradients, which must be equal.
+The batches of an update are joined by `train/grouping.py`. With several ranks, fairseq sums the log
+of all ranks after every update, and reads each sum. Each reading waits for the GPU. Here every rank
+keeps its own log until it is needed: at a log line, at a checkpoint, at the end of an epoch or when
+the training stops. Then one sum covers all updates since the previous sum, and each update is
+logged with the values that fairseq would have logged. The same sum carries each rank's norms of the
+gradients, which must be equal.
 
-On CPUs, and with one rank, this is fairseq's own trainer.
+On CPUs this is fairseq's own trainer.
 """
 
 from typing import Any
@@ -17,8 +18,11 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from torch import Tensor
 
+from aiayn.train.fairseq_model import AiaynTransformer
+from aiayn.train.grouping import GroupLimits, choose_groups, group_limits, shape_of
+
 LOCAL_LOG_DEVICES = {"cuda"}  # a CPU does not wait for itself
-NORM_TOLERANCE = 1e-6  # relative; that of fairseq's own comparison
+NORM_TOLERANCE = 1e-6  # relative, as in fairseq's own comparison
 
 
 class AiaynTrainer(Trainer):  # type: ignore[misc]
@@ -28,6 +32,38 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         super().__init__(*arguments, **named)
         self._unshared: list[tuple[dict[str, Any], Tensor]] = []  # own log and norm, by update
         self._is_first = True
+        self._group_limits = self._find_group_limits()
+
+    def _find_group_limits(self) -> GroupLimits | None:
+        """Return the limits of joined batches; None where batches are not joined.
+
+        Batch normalisation computes with each batch's own mean. fairseq's models are left as they
+        are: an LSTM wants its sentences sorted.
+        """
+        cfg, model = self.cfg.model, self.get_model()
+        if not (self.cuda and isinstance(model, AiaynTransformer) and cfg.norm != "batch"):
+            return None
+        return group_limits(
+            precision=self.task.cfg.precision,
+            num_parameters=sum(parameter.numel() for parameter in model.parameters()),
+            num_layers=cfg.num_layers,
+            d_model=cfg.d_model,
+            d_ff=cfg.d_ff,
+            memory_bytes=torch.cuda.get_device_properties(self.device).total_memory,
+        )
+
+    def train_step(self, samples: list[dict[str, Any]], raise_oom: bool = False) -> Any:
+        """Make an update with the sentences of `samples`, on a GPU in joined batches.
+
+        An update with a dummy batch, at the end of an epoch on several ranks, stays as it is.
+        """
+        if self._group_limits is not None and len(samples) > 1 and all(samples):
+            groups = choose_groups([shape_of(sample) for sample in samples], self._group_limits)
+            samples = [
+                self.task.join_batches([samples[index] for index in group]) for group in groups
+            ]
+            self.task.num_updates_by_groups[len(groups)] += 1
+        return super().train_step(samples, raise_oom)
 
     @property
     def keeps_local_log(self) -> bool:
@@ -134,6 +170,6 @@ def _require_equal_norms(norms_UR: Tensor, first_update: int, num_updates: int) 
         raise FloatingPointError(
             f"update {first_update + index}: the ranks' norms of the summed gradients differ:"
             f" {norms}; expected equal norms to {NORM_TOLERANCE:g}; noticed after {num_updates}"
-            " updates, before a checkpoint was written: a GPU computes wrongly, or the GPUs are of"
-            " different kinds; leave that node out and start the training again"
+            " updates, before a checkpoint was written: a GPU computes wrongly, or the GPUs differ;"
+            " leave that node out and start the training again"
         )

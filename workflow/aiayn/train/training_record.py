@@ -92,10 +92,26 @@ def make_record(
         tensors_sha256=tensors_sha256(tensors),
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
         energy=total_energy([summary.energy, energy]),
-        kernels=_attention_kernels(request.training) if started.device == "cuda" else "",
+        kernels=(
+            _describe_kernels(request.training, state.get("num_updates_by_groups", {}))
+            if started.device == "cuda"
+            else ""
+        ),
         prediction=request.prediction,
         beginning=request.beginning,
     )
+
+
+def _describe_kernels(training: TrainingSpec, num_updates_by_groups: dict[int, int]) -> str:
+    """Return the kernels of attention, and into how many batches the batches of updates were
+    joined.
+    """
+    counts = ", ".join(
+        f"{num_groups} ({num_updates} updates)"
+        for num_groups, num_updates in sorted(num_updates_by_groups.items())
+    )
+    joined = f"{training.batches_per_update} batches joined to {counts}" if counts else ""
+    return "; ".join(filter(None, [_attention_kernels(training), joined]))
 
 
 def _attention_kernels(training: TrainingSpec) -> str:
