@@ -42,7 +42,7 @@ def additive_mask(padding_mask_BK: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def causal_mask(num_queries: int, *, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the additive mask by which query i sees the keys up to i (section 3.2.3), (Q, Q)."""
+    """Return the additive mask that hides keys after query i (section 3.2.3), (Q, Q)."""
     return torch.full((num_queries, num_queries), -torch.inf, dtype=dtype, device=device).triu(1)
 
 
@@ -79,9 +79,7 @@ def chosen_kernels(
 
 
 def compute_dtype(device_type: str, dtype: torch.dtype) -> torch.dtype:
-    """Return the type in which matrices are multiplied: autocast's where that is enabled, else
-    `dtype`.
-    """
+    """Return the type that matrices are multiplied in: autocast's if it is enabled, else `dtype`."""
     if torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type):
         return torch.get_autocast_dtype(device_type)
     return dtype
@@ -101,8 +99,8 @@ class MultiHeadAttention(nn.Module):
     d_v free (3.2.2).
 
     Parameters are named as in fairseq's transformer: q_proj (H * D, M), k_proj, v_proj (H * E, M),
-    out_proj (M, H * E). `score: temperature` has one learned number, begun at sqrt(d_k); `score:
-    additive` one vector of D a head, and is v.tanh(q + k) with q and k the projections (Bahdanau et
+    out_proj (M, H * E). `score: temperature` has a learned number, which begins at sqrt(d_k).
+    `score: additive` has a vector of D a head, and is v.tanh(q + k) with q and k the projections (Bahdanau et
     al. 2015, without their bias).
     """
 

@@ -9,7 +9,7 @@
 3. `install_ranks`: fairseq sums the gradients of several ranks with two copies for each
    parameter, and waits for each sum of its log; `train/gradients.py` and `train/trainer.py` need
    less.
-4. `training_config`: hydra warns six times of the way in which fairseq calls it, in every command.
+4. `training_config`: hydra warns six times about how fairseq calls it, in every command.
 5. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it),
    does not fsync, and writes the optimiser's state into each checkpoint. Ours is
    `train/checkpoints.py`. It also has no way to stop at a signal: our wrapper looks after each
@@ -66,7 +66,7 @@ def batch_by_size(
 
     Args:
         indices: the sentences.
-        num_tokens_fn: number of tokens of one of them; asked only if `num_tokens_vec` is missing.
+        num_tokens_fn: number of tokens of a sentence; called only if `num_tokens_vec` is missing.
         num_tokens_vec: number of tokens of each of `indices`.
         max_tokens: limit of padded tokens in a batch; None, 0 or less for none.
         max_sentences: limit of sentences in a batch; None, 0 or less for none.
@@ -167,7 +167,7 @@ def install_saving(
     import fairseq.checkpoint_utils
     import fairseq_cli.train
 
-    # A second training in the same process must wrap fairseq's own, not the first one's wrapper.
+    # A second training in the same process must wrap fairseq's own function, not our wrapper.
     original = getattr(
         fairseq_cli.train.validate_and_save, "__wrapped__", fairseq_cli.train.validate_and_save
     )

@@ -1,7 +1,6 @@
-"""Translates the paper's symbols to fairseq's flags. It imports neither torch nor fairseq.
+"""Translates the paper's symbols to fairseq's flags. Loads neither torch nor fairseq.
 
-The flags are those of `fairseq-train` on a command line; `aiayn train` passes exactly these to
-fairseq.
+`aiayn train` passes these flags to fairseq unchanged; `fairseq-train` takes the same flags.
 """
 
 from pathlib import Path
@@ -34,9 +33,7 @@ class TrainingData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def training_data(data: BinarizedCorpus) -> TrainingData:
-    """Return what fairseq must know of a data-bin; it is joint if both languages have one
-    dictionary.
-    """
+    """Describe a data-bin for fairseq; it is joint if both languages share a dictionary."""
     return TrainingData(
         folder=str(data.folder.absolute()),
         source_language=data.source_language,
@@ -46,7 +43,7 @@ def training_data(data: BinarizedCorpus) -> TrainingData:
 
 
 def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 1) -> None:
-    """Refuse what the engine cannot train, or not on so many ranks, rather than approximate it.
+    """Refuse a training that the engine cannot do exactly, or not on this number of ranks.
 
     Raises:
         ConfigError: naming the system, the value and what the engine can do.
@@ -55,7 +52,7 @@ def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 
         raise ConfigError(
             f"{system}: patience_epochs {training.patience_epochs} with save_interval_updates"
             f" {training.save_interval_updates}: patience counts at ends of epochs, where nothing"
-            " is then saved; set one of them to null"
+            " is then saved; set either to null"
         )
     if training.batches_per_update % num_ranks and num_ranks % training.batches_per_update:
         raise ConfigError(
@@ -165,7 +162,7 @@ def _fairseq_transformer_flags(training: TrainingSpec, *, is_joint: bool) -> lis
 
 
 def _lstm_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
-    """Return those of fairseq's encoder and decoder of LSTMs with attention (Luong et al. 2015)."""
+    """Return the flags of fairseq's LSTMs with attention (Luong et al. 2015)."""
     flags = [
         "--arch",
         "lstm",
@@ -188,8 +185,8 @@ def _lstm_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
 
 
 def _fconv_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
-    """Return those of fairseq's convolutions (ConvS2S, Gehring et al. 2017), kernel 3; the source
-    is never tied.
+    """Return the flags of fairseq's convolutions (ConvS2S, Gehring et al. 2017), with kernel 3; the
+    source is never tied.
     """
     flags = [
         "--arch",
@@ -238,7 +235,7 @@ def _optimiser_flags(training: TrainingSpec) -> list[str]:
         flags += ["--adam-eps", str(training.adam_epsilon)]
     flags += ["--label-smoothing", str(training.eps_ls), "--clip-norm", str(training.clip_norm)]
     if training.schedule == "equation_3":
-        # The schedule ignores --lr, but fairseq wants one; it would stop at a rate of 0.
+        # The schedule ignores --lr, but fairseq requires it, and would stop at a rate of 0.
         flags += [
             "--lr-scheduler",
             "equation_3",
@@ -264,8 +261,8 @@ def _batch_flags(training: TrainingSpec, *, num_ranks: int, device: str) -> list
     """Return the flags that make an update of `batches_per_update` batches, over as many ranks as
     there are.
 
-    Of more ranks than batches several share each batch, as
-    `AiaynTranslationTask.get_batch_iterator` does it. A GPU has its batches made, and moved to
+    If there are more ranks than batches, several ranks share each batch
+    (`AiaynTranslationTask.get_batch_iterator`). A GPU has its batches made, and moved to
     pinned memory, ahead of time by other processes; the batches are the same.
     """
     ranks_per_batch = max(1, num_ranks // training.batches_per_update)
@@ -308,7 +305,7 @@ def _saving_flags(training: TrainingSpec) -> list[str]:
 
 
 def log_interval(training: TrainingSpec) -> int:
-    """Return how many updates lie between two lines of statistics: a hundred lines a run, but one a
-    hundred updates.
+    """Return the number of updates for each line of statistics: about a hundred lines a run, and at
+    least a line for every hundred updates.
     """
     return max(1, min(100, training.updates // 100))

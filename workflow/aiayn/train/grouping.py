@@ -1,11 +1,11 @@
-"""Joins an update's batches into fewer and larger ones, for GPUs.
+"""Joins an update's batches into fewer and larger batches, for GPUs.
 
 On one GPU an update is several batches, whose gradients add up. Each batch starts about a thousand
 kernels, and a small batch ends before the host has started them. Larger batches start fewer
 kernels, but the batches of an update have sentences of different lengths, so a joined batch has
 more padding. The groups with the least predicted time are a compromise.
 
-Without dropout, loss and gradient are those of the separate batches, except for rounding. Dropout
+Without dropout, the separate batches give the same loss and gradient, except for rounding. Dropout
 draws other numbers for other groups.
 
 Places are the tokens of a padded batch: number of sentences times (source length + target length).
@@ -84,7 +84,7 @@ def choose_groups(shapes: Sequence[BatchShape], limits: GroupLimits) -> list[lis
     """Return the groups with the least predicted time, as indices of batches.
 
     The batches are sorted by length, and only neighbours are joined. A group of several batches
-    has at most `max_places`; a batch that is larger stays alone.
+    has at most `max_places`; a larger batch stays separate.
     """
     order = sorted(
         range(len(shapes)), key=lambda i: shapes[i].source_length + shapes[i].target_length
@@ -103,7 +103,7 @@ def choose_groups(shapes: Sequence[BatchShape], limits: GroupLimits) -> list[lis
 
 
 def shape_of(sample: dict[str, Any]) -> BatchShape:
-    """Return the shape of one of fairseq's batches."""
+    """Return the shape of a fairseq batch."""
     num_sentences, source_length = sample["net_input"]["src_tokens"].shape
     return BatchShape(num_sentences, source_length, sample["target"].shape[1])
 

@@ -58,7 +58,7 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
 
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Return Adam's arguments, which stand above those found in a checkpoint."""
+        """Return Adam's arguments, which replace the arguments in a checkpoint."""
         lr = self.cfg.lr if isinstance(self.cfg.lr, float) else self.cfg.lr[0]
         betas = (self.cfg.adam_beta_1, self.cfg.adam_beta_2)
         return {
@@ -95,7 +95,7 @@ class Equation3(FairseqLRScheduler):  # type: ignore[misc]
     """Section 5.3's schedule; update n is made at the rate of step n.
 
     fairseq's inverse_sqrt asks for the rate with the number of updates already *done*, one too few:
-    its first update is at rate 0. The logged `lr` of a line is therefore that of the next step.
+    its first update is at rate 0. Therefore a log line's `lr` belongs to the next step.
     """
 
     def __init__(self, cfg: Equation3Config, optimizer: Any) -> None:
@@ -103,7 +103,7 @@ class Equation3(FairseqLRScheduler):  # type: ignore[misc]
         self.step_update(0)
 
     def step_update(self, num_updates: int) -> float:
-        """Set the rate of the update that follows `num_updates` done ones, and return it."""
+        """Set the rate of the update after `num_updates` updates, and return it."""
         rate = learning_rate(
             num_updates + 1, d_model=self.cfg.schedule_d_model, warmup_steps=self.cfg.warmup_updates
         )
@@ -111,5 +111,5 @@ class Equation3(FairseqLRScheduler):  # type: ignore[misc]
         return rate
 
     def step(self, epoch: int, val_loss: float | None = None) -> float:
-        """Leave the rate alone at an epoch's end."""
+        """Keep the rate at an epoch's end."""
         return float(self.optimizer.get_lr())

@@ -38,7 +38,7 @@ def _memory_required() -> Iterator[None]:
         yield
     except (
         RuntimeError
-    ) as error:  # torch.OutOfMemoryError is one; others of CUDA have only the words
+    ) as error:  # torch.OutOfMemoryError, or an error of CUDA with only these words
         if not isinstance(error, torch.OutOfMemoryError) and OUT_OF_MEMORY not in str(error):
             raise
         raise RuntimeError(
@@ -80,7 +80,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         torch.backends.cudnn.allow_tf32 = cfg.precision == "tf32"
 
     def _computing(self, device_type: str) -> AbstractContextManager[Any]:
-        """Return a context in which matrices are multiplied in the spec's precision."""
+        """Return a context that multiplies matrices in the spec's precision."""
         return torch.autocast(
             device_type, dtype=torch.bfloat16, enabled=self.cfg.precision == "bf16"
         )
@@ -90,9 +90,9 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     ) -> Any:
         """Return the batches of one rank, for training and validation alike.
 
-        With `ranks_per_batch` k, each run of k ranks shares the batches that one rank has with
-        `num_shards` / k ranks: an update is the same sentences on any number of ranks. A part
-        without a sentence is fairseq's dummy batch, of weight 0.
+        With `ranks_per_batch` k, k neighbouring ranks share the batches of one rank out of
+        `num_shards` / k: an update has the same sentences on any number of ranks. A part without
+        a sentence becomes fairseq's dummy batch, which has weight 0.
         """
         num_parts = self.cfg.ranks_per_batch
         if num_shards % num_parts:  # decoding

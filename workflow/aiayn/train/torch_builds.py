@@ -79,8 +79,8 @@ def has_kernels(capability: Capability, architectures: Iterable[str]) -> bool:
 
 
 def refuse_gpu(gpu: str, capability: Capability) -> str:
-    """Return the sentence on a GPU for which the installed torch has no kernels, with the build
-    that has them.
+    """Return the message for a GPU without kernels in the installed torch, with the build that has
+    them.
     """
     words = (
         f"{gpu} (compute capability {capability[0]}.{capability[1]}): the installed torch has no"
