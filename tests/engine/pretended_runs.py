@@ -150,7 +150,7 @@ def count_steps(
 
 
 def plant(bug: str) -> contextlib.AbstractContextManager[Any]:
-    """Return a context in which the product has a bug that no test on a CPU sees."""
+    """Return a context that plants a bug in the product, invisible to tests on a CPU."""
     from aiayn.model import attention, transformer
 
     if bug == "the loss counts its tokens":
@@ -184,8 +184,8 @@ def count_all_steps() -> list[StepCounts]:
 
 
 def run_steps() -> dict[str, Any]:
-    """Return the counts of all steps, where the last one waits, and what base in bf16 shows with
-    each planted bug.
+    """Return the counts of all steps, the waits of the last step, and the counts of base in
+    bf16 with each planted bug.
     """
     counts = count_all_steps()
     waits = dict(GPU.waits)

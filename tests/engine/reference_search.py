@@ -19,7 +19,7 @@ the maximal length. Lengths are fairseq's: at most `max_len_a` * source length (
 counted) + `max_len_b` tokens and then an end of sentence, which every hypothesis of that length
 gets, at the price that the model asks. tensor2tensor drops these, unless none has ended before.
 
-Each step is computed from the whole prefix, by the model's forward path alone: nothing is cached.
+Each step is computed from the whole prefix, only by the model's forward path: nothing is cached.
 """
 
 import itertools

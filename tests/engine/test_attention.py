@@ -197,7 +197,7 @@ def test_d_v_need_not_be_d_k_and_the_width_comes_back() -> None:
 def test_fused_kernels_attend_and_learn_as_equation_1_also_where_d_k_is_not_d_v(
     d_k: int, d_v: int, is_causal: bool, is_padded: bool
 ) -> None:
-    """The rows (B) of Table 3 have a smaller d_k than d_v, for which torch takes other kernels."""
+    """The rows (B) of Table 3 have a smaller d_k than d_v, which needs other kernels of torch."""
     attention = make_attention(d_k=d_k, d_v=d_v).double()
     x, direction = torch.randn(2, 2, 5, 6, dtype=torch.float64).unbind()
     x.requires_grad_()
@@ -232,8 +232,8 @@ def logits_at(model: torch.nn.Module, batch: dict[str, Tensor]) -> Tensor:
 
 @pytest.mark.parametrize("attention", KINDS)
 def test_a_later_target_token_changes_nothing_before_it(attention: str) -> None:
-    """The masked decoder with its input moved on by one: token i is predicted from those before it
-    alone (3.1).
+    """The masked decoder with its shifted input: token i is predicted only from the tokens
+    before it (3.1).
     """
     model, batch = make_model(attention=attention), make_batch()
     before = logits_at(model, batch)

@@ -136,7 +136,7 @@ def test_every_shape_of_our_transformer_decodes_as_with_the_generators(
 @every_stop
 @pytest.mark.parametrize("beam_size", range(1, 9))
 def test_every_beam_size_finds_what_the_generators_find(beam_size: int, stop: str) -> None:
-    """A vocabulary of more than one block of symbols, and not of whole ones; 100 sentences."""
+    """The vocabulary is larger than a block of symbols, and not a multiple of it; 100 sentences."""
     dictionary = make_dictionary(150)
     task = make_task(dictionary)
     for seed in range(2):
@@ -148,9 +148,7 @@ def test_every_beam_size_finds_what_the_generators_find(beam_size: int, stop: st
 
 
 def build(name: str, folder: Path) -> Any:
-    """Return a model of one of fairseq's architectures, with noise on its parameters, and its
-    dictionary.
-    """
+    """Return a model of a fairseq architecture, with noise on its parameters, and its dictionary."""
     training = msgspec.structs.replace(TINY, **CHANGES[name])
     flags = train_flags(
         training,

@@ -71,7 +71,7 @@ def batches_of(num_tokens: list[int], **limits: Any) -> list[list[int]]:
 def slow_batches_of(
     num_tokens: list[int], max_tokens: int | None, max_sentences: int | None, multiple: int
 ) -> list[list[int]]:
-    """Return them by the rule alone: as many as fit, rounded down to a multiple if there are that
+    """Return the batches by the rule: as many as fit, rounded down to a multiple if there are that
     many.
     """
     batches, begin = [], 0
@@ -159,8 +159,8 @@ def test_a_sentence_longer_than_a_batch_and_fixed_shapes_are_refused() -> None:
 def after_imports(imports: str) -> tuple[set[str], str]:
     """Return the modules that a new process has after imports, and what these wrote to stderr.
 
-    Also as the first time: Python 3.12 and later warn when they compile a file of fairseq's without
-    a cached one.
+    Also as the first time: Python 3.12 and later warn when they compile a file of fairseq that
+    is not cached.
     """
     script = (
         f"import sys, {imports}\ncompile('r = \"\\\\d\"',"

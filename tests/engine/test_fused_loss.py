@@ -1,6 +1,4 @@
-"""The fused loss is label smoothing as section 5.4 has it, and its gradients are those of torch's
-own.
-"""
+"""The fused loss is the label smoothing of section 5.4, and its gradients equal torch's."""
 
 import math
 

@@ -52,7 +52,9 @@ def make(
 def hypotheses_of(
     generator: Any, tables: Sequence[str], lengths: Sequence[int]
 ) -> list[list[tuple[Prefix, float]]]:
-    """Run a generator; each hypothesis must end, and its score be that of its own positions."""
+    """Run a generator; each hypothesis must end, and its score must be the sum over its own
+    positions.
+    """
     found = generator.generate([], make_sample(DICTIONARY, tables, lengths))
     for hypothesis in itertools.chain(*found):
         assert hypothesis["tokens"][-1] == DICTIONARY.eos()
@@ -75,7 +77,8 @@ def hypotheses_of(
 def differences(
     found: list[tuple[Prefix, float]], expected: list[tuple[Prefix, float]]
 ) -> list[str]:
-    """Return where the first hypotheses are not the expected ones; an empty list of them differs
+    """Return where the first hypotheses differ from the expected hypotheses; an empty list of
+    them differs
     too.
     """
     if not found:

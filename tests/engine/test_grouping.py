@@ -163,7 +163,7 @@ def draw_updates(
 
 
 def measure_places(num_groups: int, **changes: Any) -> float:
-    """Return the places of updates whose batches are joined to so many groups, relative to their
+    """Return the places of updates with batches joined to `num_groups` groups, relative to
     separate batches.
     """
     joined = separate = 0

@@ -1,5 +1,5 @@
-"""The code for GPUs on a pretended one: what a training step asks of it, and that numbers are the
-CPU's.
+"""Runs the code for GPUs on a pretended GPU: it counts a training step, and computes the CPU's
+numbers.
 
 After a change that is meant to change the counts: python -m tests.engine.pretended_runs kernels
 """

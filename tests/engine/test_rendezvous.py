@@ -104,7 +104,7 @@ def test_a_rank_does_not_join_another_jobs_training(free_ports: list[int]) -> No
 def test_ranks_that_do_not_come_are_named_and_noted_for_the_driver(
     tmp_path: Path, free_ports: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before any attempt has begun there is no other way to tell the driver."""
+    """The driver cannot be told in another way before an attempt has begun."""
     monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 0.3)
     with pytest.raises(
         LaunchError, match=re.escape(f"rank 0 has no store at 127.0.0.1, ports {free_ports}")

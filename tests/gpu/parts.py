@@ -240,8 +240,8 @@ def state_sha256(full_path: Path) -> str:
 
 
 def measure_resume(work: Work) -> Iterator[Row]:
-    """Yield whether a training that was stopped and resumed has the tensors of one that was not, in
-    each precision.
+    """Yield, for each precision, whether a stopped and resumed training has the tensors of an
+    undisturbed training.
 
     FlashAttention's backward pass adds in no fixed order unless torch is told to be deterministic:
     bf16 has both.
@@ -311,7 +311,7 @@ def measure_precision(work: Work) -> Iterator[Row]:
 
 
 def measure_step(work: Work) -> Iterator[Row]:
-    """Yield the step of base and big, ours beside stock fairseq's: 25k + 25k tokens on a GPU."""
+    """Yield steps of base and big, by our code and by stock fairseq: 25k + 25k tokens on a GPU."""
     scale = "paper" if work.is_cuda else "multi30k"
     goal = {"base": 0.30, "big": 0.35}
     cases = [

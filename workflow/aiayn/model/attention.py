@@ -79,7 +79,7 @@ def chosen_kernels(
 
 
 def compute_dtype(device_type: str, dtype: torch.dtype) -> torch.dtype:
-    """Return the type that matrices are multiplied in: autocast's if it is enabled, else `dtype`."""
+    """Return the type of matrix products: autocast's if it is enabled, else `dtype`."""
     if torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type):
         return torch.get_autocast_dtype(device_type)
     return dtype
@@ -100,7 +100,8 @@ class MultiHeadAttention(nn.Module):
 
     Parameters are named as in fairseq's transformer: q_proj (H * D, M), k_proj, v_proj (H * E, M),
     out_proj (M, H * E). `score: temperature` has a learned number, which begins at sqrt(d_k).
-    `score: additive` has a vector of D a head, and is v.tanh(q + k) with q and k the projections (Bahdanau et
+    `score: additive` has a vector of D a head, and is v.tanh(q + k), with projections q and k
+    (Bahdanau et
     al. 2015, without their bias).
     """
 

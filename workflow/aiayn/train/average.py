@@ -38,7 +38,7 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
             sums = {name: torch.zeros(shapes[name], dtype=torch.float64) for name in firsts}
         if {name: tensor.shape for name, tensor in model.items()} != shapes:
             raise CheckpointError(
-                "the checkpoints to average belong to different models; name checkpoints of one training"
+                "the checkpoints belong to different models; name checkpoints of one training"
             )
         for name, total in sums.items():
             total.add_(model[name])

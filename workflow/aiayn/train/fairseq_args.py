@@ -52,7 +52,7 @@ def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 
         raise ConfigError(
             f"{system}: patience_epochs {training.patience_epochs} with save_interval_updates"
             f" {training.save_interval_updates}: patience counts at ends of epochs, where nothing"
-            " is then saved; set either to null"
+            " is then saved; set one of them to null"
         )
     if training.batches_per_update % num_ranks and num_ranks % training.batches_per_update:
         raise ConfigError(
