@@ -126,7 +126,7 @@ def test_batches_follow_the_rule_in_any_order_of_lengths(order: str, multiple: i
         num_tokens = rng.integers(1, longest + 1, size=500)
         if order != "none":
             num_tokens = np.sort(num_tokens)
-        if order == "nearly sorted":  # as the longer side of pairs sorted by the other one
+        if order == "nearly sorted":  # the longer sides of pairs sorted by the shorter
             num_tokens = np.maximum(num_tokens, rng.integers(1, longest + 1, size=500) * 2 // 3)
         lengths = num_tokens.tolist()[:: -1 if order == "descending" else 1]
         for max_tokens in (longest, longest + 7, 25 * longest, None):

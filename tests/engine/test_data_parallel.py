@@ -262,7 +262,7 @@ def test_the_node_check_makes_the_first_reduction_and_reports_its_error(
     def broken(
         collective: Callable[..., Any], *arguments: Any, group: Any = None, **named: Any
     ) -> Any:
-        if group is None:  # of the devices, not the one for control
+        if group is None:  # the group of the devices, not the control group
             raise RuntimeError(NO_SHARED_MEMORY)
         return collective(*arguments, group=group, **named)
 

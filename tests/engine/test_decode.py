@@ -180,7 +180,7 @@ def test_a_data_bin_comes_back_in_the_order_of_its_lines(
 def other_data_bin(
     folder: Path, data: BinarizedCorpus, *, num_symbols_changed: int, num_symbols_more: int
 ) -> Path:
-    """Return a data-bin of words that are the symbols of another's dictionary, but for a few."""
+    """Return a data-bin whose words are the symbols of another dictionary, except a few."""
     symbols = [line.split(" ")[0] for line in read_lines(Path(data.folder) / "dict.en.txt")]
     symbols[:num_symbols_changed] = [f"other{index}" for index in range(num_symbols_changed)]
     symbols += [f"more{index}" for index in range(num_symbols_more)]

@@ -31,7 +31,7 @@ def make_case(num_symbols: int = 11) -> tuple[Tensor, Tensor, Tensor]:
 
 def test_two_symbols_by_hand() -> None:
     """Logits (1, 0) twice over, eps 0.2 of two symbols: 0.8 on the reference and 0.2 / 1 on the
-    other one.
+    other symbol.
     """
     loss, nll = label_smoothed_nll(
         torch.tensor([[[1.0]]]),

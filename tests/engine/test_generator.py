@@ -137,7 +137,7 @@ def test_tensor2tensors_stop_comes_when_nothing_can_win() -> None:
     """With alpha 0 scores are log p: the unfinished 0.288 is below both that have ended, and a
     third step is not made.
 
-    With alpha 1 four steps are. At each the model is asked about both beams.
+    With alpha 1 four steps are. At each step the model computes both beams.
     """
     for alpha, num_steps in ((0.0, 2), (1.0, 4)):
         generator = make(slow_starter, stop="tensor2tensor", alpha=alpha, beam_size=2, max_len_b=5)

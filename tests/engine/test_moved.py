@@ -254,7 +254,7 @@ def test_plan_answers(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_training_that_is_done_is_not_made_again(
     there: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its name holds digests, of the data among them: they are those of the first place."""
+    """Its name holds digests, of the data among them: they belong to the first place."""
     command = [
         "--binarized",
         DATA.format("binarize"),

@@ -282,8 +282,8 @@ def test_a_rank_that_is_alone_needs_no_group() -> None:
 
 
 def test_a_system_error_of_nccl_is_of_this_node_unless_it_names_a_peer() -> None:
-    """NCCL says it of a missing interface or a small /dev/shm, too; what it saw last stands behind
-    it.
+    """NCCL says it of a missing interface or a small /dev/shm, too; the last connection error
+    follows.
     """
     local = (
         "ncclSystemError: System call failed.\nLast error:\nError while creating a segment in"

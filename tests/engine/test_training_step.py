@@ -76,7 +76,7 @@ ORACLE_NAME_BY_MODULE = {
 
 
 def make_pairs(seed: int = 1) -> Pairs:
-    """Return random sentence pairs; symbols below 4 are fairseq's special ones."""
+    """Return random sentence pairs; symbols below 4 are fairseq's special symbols."""
     rng = np.random.default_rng(seed)
 
     def sentence(num_tokens: int) -> list[int]:

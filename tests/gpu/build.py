@@ -31,7 +31,7 @@ PACKAGES = (
 BUILT_HERE = (
     "antlr4-python3-runtime",
     "fairseq-fixed",
-)  # there is no wheel of one; of the other one with extensions
+)  # there is no common wheel; of the other one with extensions
 SOURCES = (
     "workflow/aiayn",
     "workflow/aiayn_fairseq",

@@ -28,7 +28,7 @@ from aiayn.records import BinarizedCorpus, read_record
 from aiayn.spec.system import read_corpus, read_system
 from aiayn.train import (
     plugin,
-)  # before anything else of fairseq, of which it imports what is needed alone
+)  # before fairseq's other modules: it lets fairseq import only what is needed
 from aiayn.train.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256
 from aiayn.train.fairseq_args import training_data
 from aiayn.train.request import StopFlag, TrainingRequest
@@ -429,7 +429,7 @@ def measure_decode(work: Work) -> Iterator[Row]:
 
 
 def measure_memory(work: Work) -> Iterator[Row]:
-    """Yield the peak memory of a step of ours beside what `aiayn plan` estimates."""
+    """Yield the peak memory of a step of ours next to what `aiayn plan` estimates."""
     from aiayn.cost import num_parameters
     from analysis.price.history import device_memory_bytes
 

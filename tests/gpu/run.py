@@ -38,7 +38,7 @@ def main() -> int:
     )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument(
-        "--seconds", type=float, default=TOTAL_SECONDS, help="end after so many seconds"
+        "--seconds", type=float, default=TOTAL_SECONDS, help="end after this many seconds"
     )
     parser.add_argument(
         "--out", type=Path, default=KIT, help="folder of the results (default: beside this file)"

@@ -170,8 +170,10 @@ class MultiHeadAttention(nn.Module):
         if is_open:
             read_BHQE, weights_BHQK = self._attend_openly(q_BHQD, k_BHKD, v_BHKE, mask)
         else:
+            if self.score == "temperature":
+                q_BHQD = q_BHQD / self.temperature
             read_BHQE = functional.scaled_dot_product_attention(
-                q_BHQD / self.temperature if self.score == "temperature" else q_BHQD,
+                q_BHQD,
                 k_BHKD,
                 v_BHKE,
                 attn_mask=mask,

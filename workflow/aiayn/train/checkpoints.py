@@ -273,10 +273,8 @@ def _why_not_loaded(path: Path, error: Exception) -> str:
         f" ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
     )
     is_ours = _NAME.fullmatch(path.name) is not None
-    return (
-        f"{what};"
-        f" {'delete it, then rerun its stage' if is_ours else 'copy it again, or run again what wrote it'}"  # noqa: E501
-    )
+    next_step = "delete it, then rerun its stage"
+    return f"{what}; {next_step if is_ours else 'copy it again, or run again what wrote it'}"
 
 
 def model_only_state(

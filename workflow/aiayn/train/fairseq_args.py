@@ -102,6 +102,9 @@ def model_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
 
 
 def _our_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
+    shared = "none"
+    if training.tied_embeddings:
+        shared = "all" if is_joint else "decoder"
     values = {
         "num_layers": training.num_layers,
         "d_model": training.d_model,
@@ -120,9 +123,7 @@ def _our_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
         "p_drop": training.p_drop,
         "p_drop_attention": training.p_drop_attention,
         "p_drop_ffn": training.p_drop_ffn,
-        "share_embeddings": (
-            ("all" if is_joint else "decoder") if training.tied_embeddings else "none"
-        ),
+        "share_embeddings": shared,
     }
     flags = ["--arch", "aiayn_transformer"]
     for name, value in values.items():
@@ -290,13 +291,8 @@ def _saving_flags(training: TrainingSpec) -> list[str]:
     updates.
     """
     is_by_epoch = training.save_interval_updates is None
-    never = str(10**9)
-    flags = [
-        "--save-interval",
-        "1" if is_by_epoch else never,
-        "--validate-interval",
-        "1" if is_by_epoch else never,
-    ]
+    num_epochs = "1" if is_by_epoch else str(10**9)  # never
+    flags = ["--save-interval", num_epochs, "--validate-interval", num_epochs]
     if not is_by_epoch:
         flags += ["--validate-interval-updates", str(max(1, training.updates // NUM_VALIDATIONS))]
     if training.patience_epochs is not None:

@@ -59,9 +59,9 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         """
         if self._group_limits is not None and len(samples) > 1 and all(samples):
             groups = choose_groups([shape_of(sample) for sample in samples], self._group_limits)
-            samples = [
-                self.task.join_batches([samples[index] for index in group]) for group in groups
-            ]
+            batches, samples = samples, []
+            for group in groups:
+                samples.append(self.task.join_batches([batches[index] for index in group]))
             self.task.num_updates_by_groups[len(groups)] += 1
         return super().train_step(samples, raise_oom)
 
@@ -88,10 +88,9 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
             )
         self.model.module.sample_size = sample_size
         weight = 0 if ignore else 1
-        own = {
-            name: weight * sum(output[name] for output in logging_outputs)
-            for name in logging_outputs[0]
-        }
+        own = {}
+        for name in logging_outputs[0]:
+            own[name] = weight * sum(output[name] for output in logging_outputs)
         # fairseq multiplies the gradients by the number of ranks over this sample size, that is by
         # 1: `FlatGradients` has already divided them.
         world_size = float(self.data_parallel_world_size)
@@ -128,7 +127,9 @@ class AiaynTrainer(Trainer):  # type: ignore[misc]
         world_size = self.data_parallel_world_size
         own_norms = torch.zeros(len(updates), world_size, dtype=torch.float64)
         own_norms[:, self.data_parallel_rank] = torch.stack([norm for _, norm in updates])
-        values = [value for own, _ in updates for value in own.values()]
+        values: list[Any] = []
+        for own, _ in updates:
+            values += own.values()
         on_device = [value for value in values if torch.is_tensor(value)]
         numbers = [value for value in values if not torch.is_tensor(value)]
         sums = torch.cat([own_norms.flatten(), torch.tensor(numbers, dtype=torch.float64)])

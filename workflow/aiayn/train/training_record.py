@@ -66,6 +66,9 @@ def make_record(
     tensors = load_checkpoint(models[-1], is_checked=True)["model"]
     summary = summarise_attempts(request.folder.events(), until=until)
     provenance = gather_provenance(command=request.command)
+    kernels = ""
+    if started.device == "cuda":
+        kernels = _describe_kernels(request.training, state.get("num_updates_by_groups", {}))
     return TrainRecord(
         provenance=msgspec.structs.replace(provenance, input_sha256_by_path=sha256_by_path),
         run=request.run,
@@ -92,11 +95,7 @@ def make_record(
         tensors_sha256=tensors_sha256(tensors),
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
         energy=total_energy([summary.energy, energy]),
-        kernels=(
-            _describe_kernels(request.training, state.get("num_updates_by_groups", {}))
-            if started.device == "cuda"
-            else ""
-        ),
+        kernels=kernels,
         prediction=request.prediction,
         beginning=request.beginning,
     )
