@@ -8,6 +8,7 @@ python -m tests.engine.pretended_runs kernels           writes workflow/aiayn/pl
 import argparse
 import contextlib
 import csv
+import itertools
 import json
 import logging
 import signal
@@ -175,12 +176,10 @@ BUGS = ("the loss counts its tokens", "the mask is made on the CPU", "cuDNN comp
 
 def count_all_steps() -> list[StepCounts]:
     """Return the rows of kernels.csv."""
-    return [
-        step
-        for system in SYSTEMS
-        for num_ranks in NUM_RANKS
-        for step in count_steps(system, num_ranks)
-    ]
+    counts: list[StepCounts] = []
+    for system, num_ranks in itertools.product(SYSTEMS, NUM_RANKS):
+        counts += count_steps(system, num_ranks)
+    return counts
 
 
 def run_steps() -> dict[str, Any]:

@@ -282,7 +282,7 @@ def test_projections_of_one_input_are_one_product(has_biases: bool) -> None:
     generator = torch.Generator().manual_seed(1)
     projections = [nn.Linear(6, width, bias=has_biases, dtype=torch.float64) for width in (8, 8, 4)]
     x_BKM = torch.randn(2, 5, 6, generator=generator, dtype=torch.float64, requires_grad=True)
-    parameters = [x_BKM, *(p for projection in projections for p in projection.parameters())]
+    parameters = [x_BKM, *nn.ModuleList(projections).parameters()]
 
     def gradients(outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         loss = torch.stack([(rank + 1) * (y**2).sum() for rank, y in enumerate(outputs)]).sum()
