@@ -3,6 +3,7 @@
 `aiayn train` passes these flags to fairseq unchanged; `fairseq-train` takes the same flags.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -102,7 +103,7 @@ def train_flags(
     return [*flags, "--cpu"] if device == "cpu" else flags
 
 
-def _flags_of(value_by_name: dict[str, object]) -> list[str]:
+def _flags_of(value_by_name: Mapping[str, object]) -> list[str]:
     """Return flags with values, in the order of the dictionary."""
     flags = []
     for name, value in value_by_name.items():
