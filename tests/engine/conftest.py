@@ -43,7 +43,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) ->
 def finished_by_two_batches(
     tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus
 ) -> TrainRecord:
-    """Return the record of one whose updates are each of two batches."""
+    """Return the record of a finished training with two batches an update."""
     return train(
         make_request(tmp_path_factory.mktemp("runs") / "by_two_batches", data, **TWO_BATCHES)
     )
@@ -56,7 +56,7 @@ def results(
     data: BinarizedCorpus,
     segmented: SegmentedText,
 ) -> Path:
-    """Return a results folder in which the finished training is the demo's base, averaged over its
+    """Return a results folder with the finished training as the demo's base, averaged over its
     last two models.
     """
     folder = tmp_path_factory.mktemp("results")

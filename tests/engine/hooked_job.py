@@ -75,7 +75,7 @@ class Signal(Hook, frozen=True, kw_only=True):
 
 
 class SignalRank0(Signal, frozen=True, kw_only=True):
-    """Of a local job's ranks only the first gets the signal."""
+    """Only the first rank of a local job gets the signal."""
 
     def act(self) -> None:
         """Send it, or not."""
@@ -150,7 +150,7 @@ AnyHook = Signal | Fault | Wait | KillInSave | KillAtEnd
 
 
 class HookedJob(TrainingJob):
-    """A job to which the hook happens."""
+    """A training job with a hook installed."""
 
     def __init__(self, request: TrainingRequest, hook: Hook) -> None:
         super().__init__(request)
@@ -170,9 +170,9 @@ def next_jobs(*hooks: Hook) -> Callable[[TrainingRequest], TrainingJob]:
 
 @contextlib.contextmanager
 def hooked(*hooks: Hook) -> Iterator[None]:
-    """Let the next jobs submitted be hooked, one by one."""
-    # A job looks for modules in the copy of its code and in PYTHONPATH alone; this one is none of
-    # the code.
+    """Install a hook in each of the next jobs that are submitted."""
+    # A job looks for modules only in the copy of its code and in PYTHONPATH; this module is not
+    # in the copy.
     path = os.pathsep.join([str(CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])])
     with (
         mock.patch("aiayn.launch.local.TrainingJob", next_jobs(*hooks)),

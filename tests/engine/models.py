@@ -21,7 +21,7 @@ SMALL: dict[str, Any] = {
 
 
 def make_dictionary(num_symbols: int = NUM_SYMBOLS) -> Dictionary:
-    """Return a dictionary of so many symbols, the special ones included."""
+    """Return a dictionary of `num_symbols` symbols, with the special symbols."""
     dictionary = Dictionary()
     for index in range(num_symbols - len(dictionary)):
         dictionary.add_symbol(f"s{index}")
@@ -90,7 +90,7 @@ def make_batch(
 
 
 def logits_of(model: Any, batch: dict[str, Tensor]) -> Tensor:
-    """Return a model's logits at the target tokens that are no padding, (N, V)."""
+    """Return a model's logits at the target tokens without padding, (N, V)."""
     logits: Tensor = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])[
         0
     ]

@@ -46,7 +46,7 @@ KERNELS_BY_OPERATOR = {
     aten._scaled_dot_product_efficient_attention_backward: 3,
     aten._scaled_dot_product_flash_attention_for_cpu_backward: 3,
 }  # fmt: skip
-# A kernel for a list of tensors takes about so many tensors, and so many chunks of 65,536 numbers.
+# The largest number of tensors, and of chunks of 65,536 numbers, in a kernel for lists of tensors.
 TENSORS_PER_KERNEL, CHUNKS_PER_KERNEL, CHUNK = 55, 320, 65_536
 # The host needs the result, or its shape, before it continues.
 WAITING = {
@@ -187,7 +187,7 @@ class Gpu:
     """The device: it runs every operator on what its tensors hold, and counts what that is on a
     GPU.
 
-    `has_numbers` chooses what tensors hold: real numbers, or shapes alone.
+    `has_numbers` chooses what tensors hold: real numbers, or only shapes.
     """
 
     def __init__(self) -> None:
@@ -381,7 +381,7 @@ def choose_kernel(
     is_causal: bool = False,
     **options: Any,
 ) -> int:
-    """Return the number of the kernel by which torch computes an attention on an H100.
+    """Return the number of torch's kernel for an attention on an H100.
 
     torch's own choice, of `sdp_utils.cpp`, is compiled into builds for CUDA only.
     """
@@ -452,7 +452,7 @@ def _prepare_mask(mask: Tensor, query: Tensor, kernel: int) -> Tensor:
 
 
 def pretend_torch_cuda(num_gpus: int = 1) -> None:
-    """Let torch.cuda's functions answer as on a node with so many H100, for the rest of this
+    """Let torch.cuda's functions answer as on a node with `num_gpus` H100, for the rest of this
     process.
     """
     properties = SimpleNamespace(
@@ -509,8 +509,8 @@ _move = torch.nn.Module.to
 
 
 def _move_with_ties(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
-    """Move a module; a parameter with two names stays one, as where a GPU's data replaces the
-    parameter's.
+    """Move a module; a parameter with two names stays shared, as on a real GPU, where only the
+    data is replaced.
     """
     places = collections.defaultdict(list)
     for owner in module.modules():
@@ -525,7 +525,9 @@ def _move_with_ties(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch
 
 @contextlib.contextmanager
 def pretended_ranks(world_size: int) -> Iterator[None]:
-    """Play rank 0 of so many over NCCL in the block: a collective is a kernel that changes nothing."""
+    """Play rank 0 of `world_size` ranks over NCCL in the block: a collective is a kernel that
+    changes nothing.
+    """
     if world_size == 1:
         yield
         return

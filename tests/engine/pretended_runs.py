@@ -8,6 +8,7 @@ python -m tests.engine.pretended_runs kernels           writes workflow/aiayn/pl
 import argparse
 import contextlib
 import csv
+import itertools
 import json
 import logging
 import signal
@@ -29,9 +30,10 @@ __all__ = ["plugin"]
 CSV_PATH = Path(__file__).resolve().parents[2] / "workflow/aiayn/plan/kernels.csv"
 SYSTEMS = ("base", "big", "table3_a_h1", "table3_b_dk16")
 PRECISIONS = ("fp32", "tf32", "bf16")
-NUM_RANKS = (1, 8)
+NUM_RANKS = (1, 4, 8)
 VOCABULARY_SIZE = 37_000
 TOKENS_PER_RANK = 3_250  # 25,000 of a batch over 8 GPUs, with padding
+TOKENS_OF_ALL = 25_000  # a whole update in one batch
 LONGEST = 45
 PAD, END = 1, 2
 
@@ -53,10 +55,10 @@ class StepCounts(msgspec.Struct, frozen=True, kw_only=True):
     attention: str
 
 
-def make_sample(seed: int) -> dict[str, Any]:
+def make_sample(seed: int, num_tokens: int = TOKENS_PER_RANK) -> dict[str, Any]:
     """Return a batch with padding on both sides, as fairseq's dataset makes it."""
     generator = torch.Generator().manual_seed(seed)
-    num_sentences = TOKENS_PER_RANK // LONGEST
+    num_sentences = num_tokens // LONGEST
     lengths = torch.randint(LONGEST // 3, LONGEST + 1, (2, num_sentences), generator=generator)
     lengths[:, 0] = LONGEST
     ids = torch.randint(4, VOCABULARY_SIZE, (2, num_sentences, LONGEST), generator=generator)
@@ -75,9 +77,9 @@ def make_trainer(system: str, num_ranks: int, folder: Path) -> Any:
     """Return fairseq's trainer of a paper's system, on the pretended GPU; its weights have no
     numbers.
     """
+    import fairseq_cli.train
     from fairseq import tasks
     from fairseq.logging import metrics
-    from fairseq.trainer import Trainer
 
     from aiayn.spec.system import read_system
     from aiayn.train import compat
@@ -102,11 +104,14 @@ def make_trainer(system: str, num_ranks: int, folder: Path) -> Any:
     with torch.device("meta"):
         model = task.build_model(cfg.model)
     prepare_device("cuda")
-    return Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
+    return fairseq_cli.train.Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
 
 
 def count_steps(
-    system: str, num_ranks: int, precisions: tuple[str, ...] = PRECISIONS
+    system: str,
+    num_ranks: int,
+    precisions: tuple[str, ...] = PRECISIONS,
+    num_tokens: int = TOKENS_PER_RANK,
 ) -> Iterator[StepCounts]:
     """Yield the counts of one update of a batch a rank, in each precision, with the vote that
     follows it.
@@ -131,7 +136,7 @@ def count_steps(
         for precision in precisions:
             trainer.task.cfg.precision = precision
             GPU.forget()
-            trainer.train_step([make_sample(1)])
+            trainer.train_step([make_sample(1, num_tokens)])
             any_rank_stopped(StopFlag(), rank)
             yield StepCounts(
                 system=system,
@@ -146,7 +151,7 @@ def count_steps(
 
 
 def plant(bug: str) -> contextlib.AbstractContextManager[Any]:
-    """Return a context in which the product has a bug that no test on a CPU sees."""
+    """Return a context that plants a bug in the product, invisible to tests on a CPU."""
     from aiayn.model import attention, transformer
 
     if bug == "the loss counts its tokens":
@@ -171,17 +176,15 @@ BUGS = ("the loss counts its tokens", "the mask is made on the CPU", "cuDNN comp
 
 def count_all_steps() -> list[StepCounts]:
     """Return the rows of kernels.csv."""
-    return [
-        step
-        for system in SYSTEMS
-        for num_ranks in NUM_RANKS
-        for step in count_steps(system, num_ranks)
-    ]
+    counts: list[StepCounts] = []
+    for system, num_ranks in itertools.product(SYSTEMS, NUM_RANKS):
+        counts += count_steps(system, num_ranks)
+    return counts
 
 
 def run_steps() -> dict[str, Any]:
-    """Return the counts of all steps, where the last one waits, and what base in bf16 shows with
-    each planted bug.
+    """Return the counts of all steps, the waits of the last step, and the counts of base in
+    bf16 with each planted bug.
     """
     counts = count_all_steps()
     waits = dict(GPU.waits)
@@ -193,10 +196,12 @@ def run_steps() -> dict[str, Any]:
                 (with_bug[bug],) = count_steps("base", 1, ("bf16",))
             except RuntimeError as error:
                 with_bug[bug] = str(error)
-    return {"counts": counts, "waits": waits, "with_bug": with_bug}
+    (large,) = count_steps("base", 1, ("bf16",), TOKENS_OF_ALL)
+    return {"counts": counts, "waits": waits, "with_bug": with_bug, "large": large}
 
 
 UPDATES, STOPPED_AT, NUM_LINES = 12, 7, 24
+BATCHES_PER_UPDATE = 2  # joined to one on the GPU, because the model is small
 UPDATES_OF_TRANSLATOR, WARMUP_STEPS = 160, 100  # after fewer, all translations are one sentence
 
 
@@ -302,6 +307,8 @@ def run_training(folder: Path, binarized_path: Path) -> dict[str, Any]:
             "updates": UPDATES,
             "save_interval_updates": 100,
             "warmup_steps": WARMUP_STEPS,
+            "batches_per_update": BATCHES_PER_UPDATE,
+            "max_tokens_per_batch": system.training.max_tokens_per_batch // BATCHES_PER_UPDATE,
         } | changes
         training = msgspec.structs.replace(system.training, **changes)
         (folder / name).mkdir(parents=True)

@@ -19,7 +19,7 @@ the maximal length. Lengths are fairseq's: at most `max_len_a` * source length (
 counted) + `max_len_b` tokens and then an end of sentence, which every hypothesis of that length
 gets, at the price that the model asks. tensor2tensor drops these, unless none has ended before.
 
-Each step is computed from the whole prefix, by the model's forward path alone: nothing is cached.
+Each step is computed from the whole prefix, only by the model's forward path: nothing is cached.
 """
 
 import itertools
@@ -42,7 +42,7 @@ LENGTH_PENALTY_FORMS, SEARCH_STOPS = ("len", "gnmt"), ("fairseq", "tensor2tensor
 
 
 class _WholePrefix(nn.Module):
-    """A model as fairseq's generator calls one whose decoder has no incremental state."""
+    """A model without incremental state, with the interface that fairseq's generator calls."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class EndingsFirst(BeamSearch):  # type: ignore[misc]
     step, one a beam, so it is enough to move these to the front; the others stay in the order of
     their log-probability.
 
-    In the names, B is a sentence, C one of its candidates.
+    In the names, B is a sentence and C a candidate.
     """
 
     needs_src_lengths = True  # asks fairseq for `set_src_lengths` before each step

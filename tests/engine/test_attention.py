@@ -3,15 +3,22 @@ by hand.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from aiayn.model import transformer
-from aiayn.model.attention import MultiHeadAttention, additive_mask, causal_mask, chosen_kernels
+from aiayn.model.attention import (
+    MultiHeadAttention,
+    additive_mask,
+    causal_mask,
+    chosen_kernels,
+    joint_projections,
+)
 from tests.engine.models import PAD, make_batch, make_model
 
 KINDS = ["scaled", "unscaled", "sqrt_d_model", "temperature", "additive"]
@@ -190,7 +197,7 @@ def test_d_v_need_not_be_d_k_and_the_width_comes_back() -> None:
 def test_fused_kernels_attend_and_learn_as_equation_1_also_where_d_k_is_not_d_v(
     d_k: int, d_v: int, is_causal: bool, is_padded: bool
 ) -> None:
-    """The rows (B) of Table 3 have a smaller d_k than d_v, for which torch takes other kernels."""
+    """The rows (B) of Table 3 have a smaller d_k than d_v, which needs other kernels of torch."""
     attention = make_attention(d_k=d_k, d_v=d_v).double()
     x, direction = torch.randn(2, 2, 5, 6, dtype=torch.float64).unbind()
     x.requires_grad_()
@@ -225,8 +232,8 @@ def logits_at(model: torch.nn.Module, batch: dict[str, Tensor]) -> Tensor:
 
 @pytest.mark.parametrize("attention", KINDS)
 def test_a_later_target_token_changes_nothing_before_it(attention: str) -> None:
-    """The masked decoder with its input moved on by one: token i is predicted from those before it
-    alone (3.1).
+    """The masked decoder with its shifted input: token i is predicted only from the tokens
+    before it (3.1).
     """
     model, batch = make_model(attention=attention), make_batch()
     before = logits_at(model, batch)
@@ -267,3 +274,21 @@ def test_the_whole_models_weights_are_given_on_request() -> None:
     assert [[part.shape for part in layer] for layer in extra["weights"]] == [
         [(3, 2, 6, 6), (3, 2, 6, 7)]
     ] * 2
+
+
+@pytest.mark.parametrize("has_biases", [False, True])
+def test_projections_of_one_input_are_one_product(has_biases: bool) -> None:
+    """Values and gradients, with widths of queries, keys and values that differ."""
+    generator = torch.Generator().manual_seed(1)
+    projections = [nn.Linear(6, width, bias=has_biases, dtype=torch.float64) for width in (8, 8, 4)]
+    x_BKM = torch.randn(2, 5, 6, generator=generator, dtype=torch.float64, requires_grad=True)
+    parameters = [x_BKM, *nn.ModuleList(projections).parameters()]
+
+    def gradients(outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        loss = torch.stack([(rank + 1) * (y**2).sum() for rank, y in enumerate(outputs)]).sum()
+        return torch.autograd.grad(loss, parameters)
+
+    joint = joint_projections(x_BKM, projections)
+    separate = [projection(x_BKM) for projection in projections]
+    torch.testing.assert_close(list(joint), separate, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(gradients(joint), gradients(separate), rtol=1e-12, atol=1e-12)

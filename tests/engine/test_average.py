@@ -46,9 +46,7 @@ def test_different_models_are_refused() -> None:
         {"v": torch.zeros(2)},
         {"w": torch.zeros(2), "v": torch.zeros(1)},
     ):
-        with pytest.raises(
-            CheckpointError, match="the checkpoints to average are of different models"
-        ):
+        with pytest.raises(CheckpointError, match="the checkpoints belong to different models"):
             average_tensors([{"w": torch.zeros(2)}, other])
 
 
@@ -131,7 +129,7 @@ def test_the_command_writes_record_and_checkpoint(
 
 
 def test_averaging_does_not_import_fairseq(tmp_path: Path) -> None:
-    """It takes seconds, in every one of a benchmark's averages."""
+    """Each average of a benchmark would need seconds for it."""
     save_whole({"model": {"w": torch.ones(1)}}, tmp_path / "model.pt")
     program = (
         "import sys; from pathlib import Path; import aiayn.train.average as average; "

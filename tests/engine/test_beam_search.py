@@ -48,8 +48,8 @@ from tests.engine.test_parameter_counts import CHANGES, TINY, write_dictionaries
 from tests.engine.tiny_spec import DECODING
 
 DICTIONARY = make_dictionary()
-# The empty sentence, of its end alone; short ones, several of a length; and one far longer than the
-# others.
+# The empty sentence, which is only its end; short sentences, several of the same length; and
+# one far longer than the others.
 LENGTHS = (1, 2, 2, 3, 5, 5, 5, 8, 13, 30)
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -136,7 +136,7 @@ def test_every_shape_of_our_transformer_decodes_as_with_the_generators(
 @every_stop
 @pytest.mark.parametrize("beam_size", range(1, 9))
 def test_every_beam_size_finds_what_the_generators_find(beam_size: int, stop: str) -> None:
-    """A vocabulary of more than one block of symbols, and not of whole ones; 100 sentences."""
+    """The vocabulary is larger than a block of symbols, and not a multiple of it; 100 sentences."""
     dictionary = make_dictionary(150)
     task = make_task(dictionary)
     for seed in range(2):
@@ -148,9 +148,7 @@ def test_every_beam_size_finds_what_the_generators_find(beam_size: int, stop: st
 
 
 def build(name: str, folder: Path) -> Any:
-    """Return a model of one of fairseq's architectures, with noise on its parameters, and its
-    dictionary.
-    """
+    """Return a model of a fairseq architecture, with noise on its parameters, and its dictionary."""
     training = msgspec.structs.replace(TINY, **CHANGES[name])
     flags = train_flags(
         training,
@@ -225,7 +223,9 @@ def test_how_often_the_device_is_asked_and_when_sentences_leave_changes_nothing(
 
 @every_stop
 def test_a_step_waits_for_nothing_on_the_device(stop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long the translations: only whether there is padding is asked, once a batch."""
+    """With translations of any length, the host only reads, once a batch, whether there is
+    padding.
+    """
     monkeypatch.setattr(beam_search, "STEPS_BETWEEN_LOOKS", {"cpu": 1000})
     num_waits = []
     for max_extra_tokens in (1, 30):
@@ -254,7 +254,9 @@ def search_table(next_symbol: NextSymbol, tables: str = "a", **changes: Any) -> 
 
 
 def test_the_penalty_by_hand() -> None:
-    """7 tokens: (12 / 6)^1 = 2, and 2^0.6 = 1.5157; alpha 0 is no penalty; 1 token costs nothing."""
+    """7 tokens: (12 / 6)^1 = 2, and 2^0.6 = 1.5157; alpha 0 means no penalty; 1 token costs
+    nothing.
+    """
 
     def penalty(alpha: float, num_tokens: int) -> float:
         return length_penalty(
@@ -405,7 +407,7 @@ def test_padding_is_never_chosen_and_only_tensor2tensors_search_may_say_nothing(
 def test_a_beam_of_which_two_candidates_each_are_not_in_the_vocabulary_is_refused(
     stop: str,
 ) -> None:
-    """Of 23 symbols one is padding: 22 candidates are two each for 11 beams."""
+    """One of the 23 symbols is padding: 22 candidates are two each for 11 beams."""
     decoding = searched_as(stop=stop, beam_size=11)
     model, sources = random_model(1), make_sources((2, 4))
     assert (

@@ -1,5 +1,5 @@
-"""A training that continues a shorter training of the same seed has the tensors of one that was
-never divided.
+"""A training that continues a shorter training of the same seed has the tensors of an undivided
+training.
 """
 
 import shutil
@@ -69,7 +69,7 @@ def test_another_seed_or_model_is_refused(
 
 
 def named_like(data: BinarizedCorpus, updates: int) -> str:
-    """Return the name of the tiny system's run with so many updates."""
+    """Return the name of the tiny system's run with `updates` updates."""
     return run_name(
         corpus=data.corpus,
         system="tiny",

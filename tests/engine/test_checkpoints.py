@@ -197,7 +197,7 @@ def test_models_are_due_counted_back_from_the_last_update() -> None:
 
 
 def test_a_finished_run_keeps_n_models_and_one_full_checkpoint(finished: TrainRecord) -> None:
-    """Of 10, 20, 30 and 40 the last three, evenly spaced, and the last update among them."""
+    """The last three of 10, 20, 30 and 40: evenly spaced, with the last update."""
     run_folder = Path(finished.run_folder)
     assert updates_kept(run_folder, "model") == [20, 30, 40]
     assert updates_kept(run_folder, "full") == [40]

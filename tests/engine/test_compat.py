@@ -71,7 +71,7 @@ def batches_of(num_tokens: list[int], **limits: Any) -> list[list[int]]:
 def slow_batches_of(
     num_tokens: list[int], max_tokens: int | None, max_sentences: int | None, multiple: int
 ) -> list[list[int]]:
-    """Return them by the rule alone: as many as fit, rounded down to a multiple if there are that
+    """Return the batches by the rule: as many as fit, rounded down to a multiple if there are that
     many.
     """
     batches, begin = [], 0
@@ -126,7 +126,7 @@ def test_batches_follow_the_rule_in_any_order_of_lengths(order: str, multiple: i
         num_tokens = rng.integers(1, longest + 1, size=500)
         if order != "none":
             num_tokens = np.sort(num_tokens)
-        if order == "nearly sorted":  # as the longer side of pairs sorted by the other one
+        if order == "nearly sorted":  # the longer sides of pairs sorted by the shorter
             num_tokens = np.maximum(num_tokens, rng.integers(1, longest + 1, size=500) * 2 // 3)
         lengths = num_tokens.tolist()[:: -1 if order == "descending" else 1]
         for max_tokens in (longest, longest + 7, 25 * longest, None):
@@ -159,8 +159,8 @@ def test_a_sentence_longer_than_a_batch_and_fixed_shapes_are_refused() -> None:
 def after_imports(imports: str) -> tuple[set[str], str]:
     """Return the modules that a new process has after imports, and what these wrote to stderr.
 
-    Also as the first time: Python 3.12 and later warn when they compile a file of fairseq's without
-    a cached one.
+    Also as the first time: Python 3.12 and later warn when they compile a file of fairseq that
+    is not cached.
     """
     script = (
         f"import sys, {imports}\ncompile('r = \"\\\\d\"',"
@@ -204,7 +204,7 @@ def validate_and_save_at(
 ) -> list[tuple[int, float | None]]:
     """Return what is saved when fairseq's loop has made an update; models are due at 10 and 20."""
     saved: list[tuple[int, float | None]] = []
-    trainer = SimpleNamespace(get_num_updates=lambda: update)
+    trainer = SimpleNamespace(get_num_updates=lambda: update, share_log=lambda: None)
 
     def fairseqs_own(*arguments: Any) -> tuple[list[float | None], bool]:
         if should_stop:  # fairseq saves by itself at the last update

@@ -117,7 +117,7 @@ EIGHTH = {"max_tokens_per_batch": 2000, "batches_per_update": 1, "p_drop": 0.0, 
 
 @pytest.fixture(scope="module")
 def one_rank(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> TrainRecord:
-    """Return the record of one rank's training without dropout, whose updates are of one batch."""
+    """Return the record of a training with one rank, without dropout, with one batch an update."""
     return train(make_request(tmp_path_factory.mktemp("runs") / "one_rank", data, **EIGHTH))
 
 
@@ -126,12 +126,12 @@ def one_rank(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) ->
 def test_more_ranks_than_batches_share_each_batch(
     num_ranks: int, tmp_path: Path, data: BinarizedCorpus, one_rank: TrainRecord
 ) -> None:
-    """The same sentences in every update of the one rank, and all that is printed of them the same;
-    an epoch is 13.
+    """Every update has the same sentences as with one rank, and prints the same; an epoch has
+    13 updates.
 
-    An update of three sentences gives the fourth rank none. The weights differ by the order of
-    summation alone, but for the keys' biases: softmax takes no notice of them, so that their
-    gradient is rounding alone, which Adam enlarges.
+    An update of three sentences gives the fourth rank none. The weights differ only by the
+    order of summation, except the keys' biases: softmax does not depend on them, so their
+    gradient is only rounding, which Adam enlarges.
     """
     request = make_request(tmp_path / "shared", data, num_ranks=num_ranks, **EIGHTH)
     assert set(train_ranks(request)) == {0}
@@ -199,7 +199,7 @@ def test_a_rank_that_fails_is_named_by_rank_0(tmp_path: Path, data: BinarizedCor
 def test_stopped_in_a_local_job_and_resumed_they_end_with_the_same_tensors(
     run_folder: Path, data: BinarizedCorpus, undisturbed: TrainRecord
 ) -> None:
-    """The signal comes to rank 0 alone, at 13; both end there."""
+    """Only rank 0 gets the signal, at update 13; both ranks end there."""
     request = make_request(run_folder, data, num_ranks=2, **TWO_BATCHES)
     with (
         hooked(SignalRank0(update=13)),
@@ -262,7 +262,7 @@ def test_the_node_check_makes_the_first_reduction_and_reports_its_error(
     def broken(
         collective: Callable[..., Any], *arguments: Any, group: Any = None, **named: Any
     ) -> Any:
-        if group is None:  # of the devices, not the one for control
+        if group is None:  # the group of the devices, not the control group
             raise RuntimeError(NO_SHARED_MEMORY)
         return collective(*arguments, group=group, **named)
 

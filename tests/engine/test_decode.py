@@ -121,8 +121,8 @@ ODD_LINES = [
 def test_there_is_one_hypothesis_a_line_whatever_it_holds(
     average: CheckpointRecord, data: BinarizedCorpus
 ) -> None:
-    """Nothing, 1,500 tokens, unknown characters; and the line beside them does not change what a
-    line becomes.
+    """Nothing, 1,500 tokens, unknown characters; and the other lines of its batch do not change
+    a line's translation.
     """
     short = msgspec.structs.replace(DECODING, max_length_per_source_token=0.0)
     translator = Translator(Path(average.path), Path(data.folder), short, device="cpu")
@@ -159,7 +159,7 @@ def test_the_size_of_batches_does_not_matter(
 
 
 def test_a_hypothesis_is_limited_by_its_own_line(translator: Translator) -> None:
-    """At most 10 more than the line's tokens with its end, however long the line beside it; this
+    """At most 10 more tokens than the line has with its end, however long the other lines are; this
     model never ends.
     """
     short, long = (translator.number("\u2581the " * num_pieces) for num_pieces in (2, 30))
@@ -180,7 +180,7 @@ def test_a_data_bin_comes_back_in_the_order_of_its_lines(
 def other_data_bin(
     folder: Path, data: BinarizedCorpus, *, num_symbols_changed: int, num_symbols_more: int
 ) -> Path:
-    """Return a data-bin of words that are the symbols of another's dictionary, but for a few."""
+    """Return a data-bin whose words are the symbols of another dictionary, except a few."""
     symbols = [line.split(" ")[0] for line in read_lines(Path(data.folder) / "dict.en.txt")]
     symbols[:num_symbols_changed] = [f"other{index}" for index in range(num_symbols_changed)]
     symbols += [f"more{index}" for index in range(num_symbols_more)]
@@ -216,7 +216,7 @@ def test_a_data_bin_of_a_larger_vocabulary_is_refused(
 def test_a_data_bin_of_as_many_other_symbols_is_refused(
     tmp_path: Path, average: CheckpointRecord, data: BinarizedCorpus
 ) -> None:
-    """It would decode, and every word would be another one's."""
+    """It would decode, and every word would be wrong."""
     folder = other_data_bin(tmp_path / "other", data, num_symbols_changed=1, num_symbols_more=0)
     with pytest.raises(
         CheckpointError, match=r"as many as the data-bin has, but the dictionaries in .* trained on"

@@ -40,7 +40,7 @@ TOO_OLD = "The NVIDIA driver on your system is too old (found version 12040)."
 
 
 def request_of_gpus(gpus_per_node: int, device: str = "auto") -> TrainingRequest:
-    """Return a request of so many GPUs a node."""
+    """Return a request for `gpus_per_node` GPUs a node."""
     training = msgspec.structs.replace(TRAINING, device=device)
     return msgspec.structs.replace(
         make_request(Path("run")), gpus_per_node=gpus_per_node, training=training
@@ -50,7 +50,8 @@ def request_of_gpus(gpus_per_node: int, device: str = "auto") -> TrainingRequest
 def see_gpus(
     monkeypatch: pytest.MonkeyPatch, num_gpus: int, *, by_nvml: int, error: Exception | None = None
 ) -> None:
-    """Let torch see so many once CUDA has begun, or fail then; before that it counts what NVML
+    """Let torch see `num_gpus` GPUs after CUDA's initialisation, or fail then; before that it
+    counts what NVML
     tells.
     """
     has_begun: list[bool] = []
@@ -116,7 +117,7 @@ def test_a_rank_asks_its_own_gpu_for_the_precision(
     precision: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also one that hardware.yaml does not know; rank 3's GPU may be another than rank 0's."""
+    """Also a GPU that hardware.yaml does not know; rank 3's GPU may be another than rank 0's."""
     monkeypatch.setattr(
         torch.cuda, "get_device_name", lambda index: name if index == 3 else "NVIDIA H100"
     )
@@ -164,7 +165,7 @@ def test_a_rank_alone_among_8_gpus_starts_no_process_for_each(
 
 @pytest.fixture
 def in_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Let a job believe that it is rank 0 of one of Slurm's, on the node n1; what it sets in the
+    """Let a job believe that it is rank 0 of a Slurm job on the node n1; what it sets in the
     environment goes.
     """
     environment = SimpleNamespace(

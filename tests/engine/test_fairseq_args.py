@@ -26,7 +26,7 @@ DATA = TrainingData(folder="data-bin", source_language="en", target_language="de
 
 
 def value_of(flags: list[str], flag: str) -> str:
-    """Return what follows a flag that stands there once."""
+    """Return what follows a flag that occurs once."""
     assert flags.count(flag) == 1
     return flags[flags.index(flag) + 1]
 

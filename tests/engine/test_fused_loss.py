@@ -1,6 +1,4 @@
-"""The fused loss is label smoothing as section 5.4 has it, and its gradients are those of torch's
-own.
-"""
+"""The fused loss is the label smoothing of section 5.4, and its gradients equal torch's."""
 
 import math
 
@@ -33,7 +31,7 @@ def make_case(num_symbols: int = 11) -> tuple[Tensor, Tensor, Tensor]:
 
 def test_two_symbols_by_hand() -> None:
     """Logits (1, 0) twice over, eps 0.2 of two symbols: 0.8 on the reference and 0.2 / 1 on the
-    other one.
+    other symbol.
     """
     loss, nll = label_smoothed_nll(
         torch.tensor([[[1.0]]]),

@@ -52,7 +52,9 @@ def make(
 def hypotheses_of(
     generator: Any, tables: Sequence[str], lengths: Sequence[int]
 ) -> list[list[tuple[Prefix, float]]]:
-    """Run a generator; each hypothesis must end, and its score be that of its own positions."""
+    """Run a generator; each hypothesis must end, and its score must be the sum over its own
+    positions.
+    """
     found = generator.generate([], make_sample(DICTIONARY, tables, lengths))
     for hypothesis in itertools.chain(*found):
         assert hypothesis["tokens"][-1] == DICTIONARY.eos()
@@ -75,7 +77,8 @@ def hypotheses_of(
 def differences(
     found: list[tuple[Prefix, float]], expected: list[tuple[Prefix, float]]
 ) -> list[str]:
-    """Return where the first hypotheses are not the expected ones; an empty list of them differs
+    """Return where the first hypotheses differ from the expected hypotheses; an empty list of
+    them differs
     too.
     """
     if not found:
@@ -134,7 +137,7 @@ def test_tensor2tensors_stop_comes_when_nothing_can_win() -> None:
     """With alpha 0 scores are log p: the unfinished 0.288 is below both that have ended, and a
     third step is not made.
 
-    With alpha 1 four steps are. At each the model is asked about both beams.
+    With alpha 1 four steps are. At each step the model computes both beams.
     """
     for alpha, num_steps in ((0.0, 2), (1.0, 4)):
         generator = make(slow_starter, stop="tensor2tensor", alpha=alpha, beam_size=2, max_len_b=5)

@@ -1,5 +1,5 @@
-"""The parts of the GPU kit run on a CPU, so that a change that breaks one is seen before the kit
-meets a GPU.
+"""Runs the parts of the GPU kit on a CPU, so that a broken part is noticed before the kit is
+used on a GPU.
 
 `make test-gpu-kit` tests the kit as a folder, with its wheels and without a network.
 """

@@ -21,7 +21,7 @@ FORMS: list[dict[str, Any]] = [
 
 
 def step(model: Any, batch: dict[str, Any], num_tokens: int | None) -> tuple[Tensor, Tensor]:
-    """Return the smoothed loss and all gradients, in one."""
+    """Return the smoothed loss and all gradients as one list."""
     model.zero_grad()
     loss, _ = model(
         batch["src_tokens"],

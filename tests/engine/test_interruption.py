@@ -75,7 +75,7 @@ def start_driver(folder: Path, data: BinarizedCorpus) -> "subprocess.Popen[str]"
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
-    """Wait until something is so, but not for ever."""
+    """Wait until a condition holds, but not for ever."""
     deadline = time.monotonic() + LONGEST_WAIT_SECONDS
     while not is_so():
         assert time.monotonic() < deadline
@@ -88,7 +88,7 @@ def printed_by_driver(folder: Path) -> str:
 
 
 def run_folder_of(folder: Path) -> Path:
-    """Return the one run's folder."""
+    """Return the folder of the only run."""
     (run_folder,) = (
         path
         for path in (folder / "runs").iterdir()

@@ -37,7 +37,7 @@ class RateKeeper:
 
 @pytest.fixture(autouse=True)
 def any_optimizer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let fairseq's schedules take the stand-in for an optimizer."""
+    """Let fairseq's schedules accept the stand-in as an optimizer."""
     monkeypatch.setattr(
         "fairseq.optim.lr_scheduler.fairseq_lr_scheduler.FairseqOptimizer", RateKeeper
     )

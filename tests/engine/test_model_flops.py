@@ -47,14 +47,14 @@ def _product_in_place(total: Any, left: Any, right: Any, **_: Any) -> int:
 
 
 def _convolution(words: Any, kernel: Any, *_: Any, out_shape: Any, **__: Any) -> int:
-    """Return those of a convolution over (time, batch, channels) with a kernel (width, inputs,
-    outputs).
+    """Return the FLOPs of a convolution over (time, batch, channels) with a kernel (width,
+    inputs, outputs).
     """
     return 2 * out_shape[0] * out_shape[1] * kernel[0] * kernel[1] * kernel[2]
 
 
 def _convolution_backward(gradient: Any, words: Any, kernel: Any, *_: Any, **__: Any) -> int:
-    """Return those of the gradients in the words and in the kernel."""
+    """Return the FLOPs of the gradients of input and kernel."""
     return 2 * 2 * gradient[0] * gradient[1] * kernel[0] * kernel[1] * kernel[2]
 
 

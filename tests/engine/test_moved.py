@@ -107,7 +107,7 @@ def make_demo(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder in which the demo was made. It is gone; `kept` beside it is what is copied."""
+    """Return the demo's folder. It is gone; `kept` beside it is what is copied."""
     folder, here = tmp_path_factory.mktemp("cluster") / "first", Path.cwd()
     folder.mkdir()
     os.chdir(folder)
@@ -121,7 +121,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def moved(first: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder to which results and runs were copied with their times."""
+    """Return the folder with the copied results and runs, which kept their times."""
     return Path(
         shutil.copytree(first.with_name("kept"), tmp_path_factory.mktemp("laptop") / "second")
     )
@@ -254,7 +254,7 @@ def test_plan_answers(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_training_that_is_done_is_not_made_again(
     there: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its name holds digests, of the data among them: they are those of the first place."""
+    """Its name holds digests, of the data among them: they belong to the first place."""
     command = [
         "--binarized",
         DATA.format("binarize"),

@@ -35,7 +35,7 @@ def say_from_ranks(
     """Return each rank's LaunchError, '' for none, of work done by forks of this process that
     joined by gloo.
 
-    Of a RuntimeError whether it is another rank's loss; nothing of a rank that is to be killed.
+    Whether a RuntimeError is another rank's loss; nothing of a rank that is to be killed.
     """
     port = free_port()
 
@@ -53,9 +53,7 @@ def say_from_ranks(
             said = ""
         except LaunchError as error:
             said = str(error)
-        except (
-            RuntimeError
-        ) as error:  # also where the killed rank was done with joining before this one
+        except RuntimeError as error:  # also if the killed rank had joined before this rank
             said = f"lost: {is_peer_loss(error)}"
         finally:
             (folder / f"said{index}").write_text(said, encoding="utf-8")

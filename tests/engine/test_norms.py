@@ -1,4 +1,4 @@
-"""The three normalisations, and where they stand."""
+"""The three normalisations, and their places in a layer."""
 
 import pytest
 import torch

@@ -70,8 +70,8 @@ def test_tf32_is_switched_on_for_products_of_matrices_alone_when_asked_for(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It has no effect without a GPU, which is why it is refused there; that it is asked for can be
-    seen.
+    """It has no effect without a GPU, which is why it is refused there; the request itself is
+    visible.
     """
     monkeypatch.setattr("aiayn.train.train.require_precision", lambda *_: None)
     request = make_request(

@@ -1,5 +1,5 @@
-"""The code for GPUs on a pretended one: what a training step asks of it, and that numbers are the
-CPU's.
+"""Runs the code for GPUs on a pretended GPU: it counts a training step, and computes the CPU's
+numbers.
 
 After a change that is meant to change the counts: python -m tests.engine.pretended_runs kernels
 """
@@ -63,6 +63,18 @@ def test_on_one_gpu_an_update_waits_once(steps: dict[str, Any]) -> None:
     assert {step["waits_per_update"] for step in steps["counts"] if step["num_ranks"] == 1} == {1}
 
 
+def test_base_in_bf16_needs_few_kernels_and_waits(steps: dict[str, Any]) -> None:
+    """What is aimed at: 1,250 kernels for a small batch, 1,350 for a batch of 25,000 tokens a side."""
+    base = [
+        step for step in read_csv(CSV_PATH) if (step.system, step.precision) == ("base", "bf16")
+    ]
+    large = msgspec.convert(steps["large"], StepCounts)
+    for step, limit in [*((step, 1250) for step in base), (large, 1350)]:
+        assert step.kernels_per_batch + step.kernels_per_update <= limit
+        assert step.waits_per_update <= (1 if step.num_ranks == 1 else 6)
+    assert [step.num_ranks for step in base] == [1, 4, 8]
+
+
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_noticed(bug: str, steps: dict[str, Any]) -> None:
     sound = next(
@@ -117,10 +129,14 @@ def test_cudnn_is_off_at_every_attention(training: dict[str, Any]) -> None:
         assert num_with_cudnn == 0
 
 
-def test_the_record_names_the_kernels_of_attention(training: dict[str, Any]) -> None:
+def test_the_record_names_the_kernels_of_attention_and_joined_batches(
+    training: dict[str, Any],
+) -> None:
     kernels = {name: training[name]["record"]["kernels"] for name in ("gpu", "whole", "cpu")}
+    kernels["resumed"] = training["resumed"]["record"]["kernels"]
     assert kernels == {
-        "gpu": "masked: efficient, causal: efficient",
-        "whole": "masked: efficient, causal: flash",
+        "gpu": "masked: efficient, causal: efficient; 2 batches joined to 1 (12 updates)",
+        "whole": "masked: efficient, causal: flash; 2 batches joined to 1 (12 updates)",
+        "resumed": "masked: efficient, causal: flash; 2 batches joined to 1 (12 updates)",
         "cpu": "",
     }

@@ -1,7 +1,8 @@
-"""Each command of README.md is pasted into a shell, beside one small finished training of the demo.
+"""Pastes each command of README.md into a shell, next to a small finished training of the demo.
 
-What would take long, or needs what a test lacks, is tried in part; the table below says how. Words
-in capitals stand for something of the reader's: `EXAMPLE_BY_WORD` has one where the finished
+What would take long, or needs what a test lacks, is tried in part; the table below says how.
+Words in capitals are placeholders for the reader's own values: `EXAMPLE_BY_WORD` has one where
+the finished
 training is one, and the rest are only parsed (`tests/contracts/test_readme.py`, which has the pages
 of docs/ too).
 """
@@ -30,9 +31,7 @@ CORPUS, SYSTEM = "demo_en_de", "base"
 
 
 def commands_of_the_readme() -> list[str]:
-    """Return every line of a block and every code span that is a command, without what stands for
-    something else.
-    """
+    """Return every line of a block and every code span that is a command, without placeholders."""
     text = read("README.md")
     lines = [
         line.partition(" # ")[0].strip()

@@ -104,7 +104,7 @@ def test_a_rank_does_not_join_another_jobs_training(free_ports: list[int]) -> No
 def test_ranks_that_do_not_come_are_named_and_noted_for_the_driver(
     tmp_path: Path, free_ports: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before any attempt has begun there is no other way to tell the driver."""
+    """The driver cannot be told in another way before an attempt has begun."""
     monkeypatch.setattr(aiayn.train.rendezvous, "JOIN_SECONDS", 0.3)
     with pytest.raises(
         LaunchError, match=re.escape(f"rank 0 has no store at 127.0.0.1, ports {free_ports}")
@@ -282,8 +282,8 @@ def test_a_rank_that_is_alone_needs_no_group() -> None:
 
 
 def test_a_system_error_of_nccl_is_of_this_node_unless_it_names_a_peer() -> None:
-    """NCCL says it of a missing interface or a small /dev/shm, too; what it saw last stands behind
-    it.
+    """NCCL says it of a missing interface or a small /dev/shm, too; the last connection error
+    follows.
     """
     local = (
         "ncclSystemError: System call failed.\nLast error:\nError while creating a segment in"

@@ -1,6 +1,4 @@
-"""A training that was interrupted in any way ends with the same tensors, bit for bit, as one that
-never was.
-"""
+"""An interrupted training ends with the tensors of an undisturbed training, bit for bit."""
 
 import shutil
 import signal
@@ -47,7 +45,7 @@ def test_killed_three_times_once_inside_a_write_it_ends_with_the_same_tensors(
     """Killed at 7 before any checkpoint, at 25 (in epoch 2), and while 30's is written; 13 updates
     are an epoch.
 
-    First driver and job die together, in one process; the last time a local job alone, which its
+    First driver and job die together, in one process; the last time only a local job, which its
     driver resumes.
     """
     request = make_request(run_folder, data)
@@ -71,11 +69,11 @@ def test_killed_three_times_once_inside_a_write_it_ends_with_the_same_tensors(
 def test_stopped_in_mid_epoch_it_ends_with_the_same_tensors(
     run_folder: Path, data: BinarizedCorpus, finished_by_two_batches: TrainRecord
 ) -> None:
-    """In epoch 2, by TERM; each update is of two batches."""
+    """In epoch 2, by TERM; each update has two batches."""
     request = make_request(run_folder, data, **TWO_BATCHES)
     stop_at(23, request)
     assert updates_kept(run_folder, "full") == [20, 23]
-    assert updates_kept(run_folder, "model") == [10, 20]  # 23 is none of the evenly spaced ones
+    assert updates_kept(run_folder, "model") == [10, 20]  # 23 is not an evenly spaced update
     assert not record_path_of(request).exists()
     record = train(request)
     assert starts(run_folder) == [0, 23]

@@ -57,7 +57,7 @@ def attention_mended(query: Tensor, key: Tensor, value: Tensor, dropout: float =
 
 
 def ours_of(fused: FusedAttention) -> MultiHeadAttention:
-    """Return our attention with the parameters of a fused one."""
+    """Return our attention with the parameters of a fused attention."""
     ours = MultiHeadAttention(
         d_model=WIDTH, num_heads=HEADS, d_k=4, d_v=4, score="scaled", has_biases=True, p_drop=0.0
     )

@@ -1,4 +1,4 @@
-"""The product's training step against an independent one, written from the paper
+"""Compares the product's training step with an independent step, written from the paper
 (tests/oracle/training_step.py).
 
 Both start from the same weights and make 20 updates with one batch of sentences of different
@@ -76,7 +76,7 @@ ORACLE_NAME_BY_MODULE = {
 
 
 def make_pairs(seed: int = 1) -> Pairs:
-    """Return random sentence pairs; symbols below 4 are fairseq's special ones."""
+    """Return random sentence pairs; symbols below 4 are fairseq's special symbols."""
     rng = np.random.default_rng(seed)
 
     def sentence(num_tokens: int) -> list[int]:
@@ -131,7 +131,7 @@ def train_product(trainer: Trainer, pairs: Pairs) -> None:
 
 
 def oracle_name(name: str) -> str:
-    """Return the oracle's name of one of the product's parameters."""
+    """Return the oracle's name for a parameter of the product."""
     if name in TIED:
         return "embedding"
     stack, _, layer_index, *modules, kind = name.split(".")

@@ -23,7 +23,7 @@ def translate(lines: bytes, *arguments: str, monkeypatch: pytest.MonkeyPatch) ->
 def test_each_line_becomes_a_score_and_a_line(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Split at line feeds alone, an empty line and a last one without line feed among them; more
+    """Split only at line feeds, with an empty line and without a line feed at the end; more
     than one block.
     """
     monkeypatch.setattr(aiayn.cli.translate, "LINES_AT_ONCE", 2)

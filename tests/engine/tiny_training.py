@@ -28,7 +28,9 @@ LEARNT = {"d_model": 32, "d_ff": 64, "d_k": 16, "d_v": 16, "warmup_steps": 50, "
 
 
 def make_request(run_folder: Path, data: BinarizedCorpus, **changes: Any) -> TrainingRequest:
-    """Return a request to train in a folder; `changes` are of the request, or else of its training."""
+    """Return a request to train in a folder; `changes` go to fields of the request, or else of
+    its training.
+    """
     own = {
         name: changes.pop(name)
         for name in list(changes)
@@ -62,7 +64,7 @@ def train(request: TrainingRequest, *, launcher: str = "debug") -> TrainRecord:
 def write_results(
     folder: Path, finished: TrainRecord, data: BinarizedCorpus, segmented: SegmentedText
 ) -> None:
-    """Write a results folder in which a finished training is the demo's base, averaged over its
+    """Write a results folder with a finished training as the demo's base, averaged over its
     last two models.
     """
     train_of_base = msgspec.structs.replace(finished, system="base")

@@ -3,7 +3,7 @@
     make gpu-kit                                    build/gpu-kit, for Python 3.12
     python -m tests.gpu.build FOLDER --python 3.11  for another
 
-In it: wheels of what the project needs beside torch, numpy, sacrebleu and sentencepiece; the
+In it: wheels of what the project needs except torch, numpy, sacrebleu and sentencepiece; the
 project itself; the demo's data-bin, and Multi30k's where AIAYN_MIRROR names a mirror that has it;
 and `run.py`, whose docstring says the rest.
 """
@@ -31,7 +31,7 @@ PACKAGES = (
 BUILT_HERE = (
     "antlr4-python3-runtime",
     "fairseq-fixed",
-)  # there is no wheel of one; of the other one with extensions
+)  # there is no common wheel; of the other one with extensions
 SOURCES = (
     "workflow/aiayn",
     "workflow/aiayn_fairseq",

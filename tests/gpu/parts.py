@@ -28,7 +28,7 @@ from aiayn.records import BinarizedCorpus, read_record
 from aiayn.spec.system import read_corpus, read_system
 from aiayn.train import (
     plugin,
-)  # before anything else of fairseq, of which it imports what is needed alone
+)  # before fairseq's other modules: it lets fairseq import only what is needed
 from aiayn.train.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256
 from aiayn.train.fairseq_args import training_data
 from aiayn.train.request import StopFlag, TrainingRequest
@@ -240,8 +240,8 @@ def state_sha256(full_path: Path) -> str:
 
 
 def measure_resume(work: Work) -> Iterator[Row]:
-    """Yield whether a training that was stopped and resumed has the tensors of one that was not, in
-    each precision.
+    """Yield, for each precision, whether a stopped and resumed training has the tensors of an
+    undisturbed training.
 
     FlashAttention's backward pass adds in no fixed order unless torch is told to be deterministic:
     bf16 has both.
@@ -311,7 +311,7 @@ def measure_precision(work: Work) -> Iterator[Row]:
 
 
 def measure_step(work: Work) -> Iterator[Row]:
-    """Yield the step of base and big, ours beside stock fairseq's: 25k + 25k tokens on a GPU."""
+    """Yield steps of base and big, by our code and by stock fairseq: 25k + 25k tokens on a GPU."""
     scale = "paper" if work.is_cuda else "multi30k"
     goal = {"base": 0.30, "big": 0.35}
     cases = [
@@ -429,7 +429,7 @@ def measure_decode(work: Work) -> Iterator[Row]:
 
 
 def measure_memory(work: Work) -> Iterator[Row]:
-    """Yield the peak memory of a step of ours beside what `aiayn plan` estimates."""
+    """Yield the peak memory of a step of ours next to what `aiayn plan` estimates."""
     from aiayn.cost import num_parameters
     from analysis.price.history import device_memory_bytes
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 KIT = Path(__file__).resolve().parent
 TOTAL_SECONDS = 535.0
-# They follow each other as here; the last ones are not run when the time is over.
+# They follow each other as here; when the time is over, the last parts are not run.
 PARTS = (
     "machine", "parity", "synchronisations", "resume", "precision", "step", "decode", "memory", "nvml", "pipeline",
 )  # fmt: skip
@@ -38,7 +38,7 @@ def main() -> int:
     )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument(
-        "--seconds", type=float, default=TOTAL_SECONDS, help="end after so many seconds"
+        "--seconds", type=float, default=TOTAL_SECONDS, help="end after this many seconds"
     )
     parser.add_argument(
         "--out", type=Path, default=KIT, help="folder of the results (default: beside this file)"
@@ -78,7 +78,7 @@ def main() -> int:
 
 
 def unpack(wheels: Path, site: Path) -> None:
-    """Unpack wheels, each of which is a zip archive."""
+    """Unpack wheels, which are zip archives."""
     names = sorted(wheel.name for wheel in wheels.glob("*.whl"))
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     kinds = (f"-{tag}-", "-abi3-", "-py3-", "-py2.py3-")

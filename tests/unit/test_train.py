@@ -97,7 +97,7 @@ def test_beginning_anew_sets_the_earlier_run_aside(driven: DrivenRun) -> None:
 
 
 def test_beginning_anew_under_a_living_job_is_refused(driven: DrivenRun) -> None:
-    """Also under one whose lock is not seen here, if it has a heartbeat."""
+    """Also if the other training's lock is invisible here, but its heartbeat advances."""
     with (
         training_process(driven.folder),
         pytest.raises(LaunchError, match="this run; end it before `--fresh`"),

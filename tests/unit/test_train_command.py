@@ -23,7 +23,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[TrainingRequest]:
 
 @pytest.fixture
 def data_path(tmp_path: Path) -> Path:
-    """Return the record of a data-bin that holds dictionaries alone."""
+    """Return the record of a data-bin that holds only dictionaries."""
     return data_record(tmp_path, "demo_en_de")
 
 
@@ -71,7 +71,7 @@ def test_a_cluster_decides_how_many_ranks_and_threads_there_are(
     here, there = requests
     assert (here.num_ranks, here.threads_per_rank) == (2, 3)
     assert (there.num_ranks, there.threads_per_rank) == (8, 4)
-    assert here.run == there.run  # where it trains is no part of what it is
+    assert here.run == there.run  # the place of a training does not identify it
     assert checked == [None, "plain"]
 
 
@@ -120,7 +120,7 @@ def test_the_file_for_sbatch_is_printed_before_the_data_is_made(
 def test_more_ranks_than_an_update_has_batches_share_them_and_others_are_refused(
     data_path: Path, requests: list[TrainingRequest], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The demo's updates are of one batch; the paper's of eight."""
+    """The demo's updates have one batch; the paper's of eight."""
     assert train(data_path, "base", "--num-ranks", "8") == 0
     assert requests[0].num_ranks == 8
     assert train(data_path, "base", "--scale", "paper", "--num-ranks", "3") == 1

@@ -192,7 +192,8 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     `updates` counts optimiser steps. `tokens` counts target tokens with end of sentence, without
     padding, over the whole training. `models` are the model-only checkpoints, oldest first.
     `tensors_sha256` is the digest of the last model's sorted tensors. `energy` is None without a
-    GPU. `kernels` names torch's kernels for masked and causal attention on a GPU; '' on a CPU.
+    GPU. `kernels` names torch's kernels for masked and causal attention on a GPU, and how the
+    batches of an update were joined; '' on a CPU.
     `prediction` was made by the newest attempt; it is None if the machine was not known beforehand,
     and in the shipped pack's first 36 records. `beginning` is None unless the training continues a
     shorter training; then seconds and energy count from that update on, while `tokens` and

@@ -1,4 +1,4 @@
 """The paper's model (section 3) and its loss, in plain PyTorch.
 
-May import torch alone.
+May import only torch.
 """

@@ -42,7 +42,7 @@ def additive_mask(padding_mask_BK: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def causal_mask(num_queries: int, *, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return the additive mask by which query i sees the keys up to i (section 3.2.3), (Q, Q)."""
+    """Return the additive mask that hides keys after query i (section 3.2.3), (Q, Q)."""
     return torch.full((num_queries, num_queries), -torch.inf, dtype=dtype, device=device).triu(1)
 
 
@@ -79,12 +79,19 @@ def chosen_kernels(
 
 
 def compute_dtype(device_type: str, dtype: torch.dtype) -> torch.dtype:
-    """Return the type in which matrices are multiplied: autocast's where that is enabled, else
-    `dtype`.
-    """
+    """Return the type of matrix products: autocast's if it is enabled, else `dtype`."""
     if torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type):
         return torch.get_autocast_dtype(device_type)
     return dtype
+
+
+def joint_projections(x_BKM: Tensor, projections: list[nn.Linear]) -> tuple[Tensor, ...]:
+    """Return the outputs of several projections of one input, computed as one product."""
+    weight_PM = torch.cat([projection.weight for projection in projections])
+    has_biases = projections[0].bias is not None
+    bias_P = torch.cat([projection.bias for projection in projections]) if has_biases else None
+    outputs_BKP = functional.linear(x_BKM, weight_PM, bias_P)
+    return torch.split(outputs_BKP, [projection.out_features for projection in projections], dim=-1)
 
 
 class MultiHeadAttention(nn.Module):
@@ -92,8 +99,9 @@ class MultiHeadAttention(nn.Module):
     d_v free (3.2.2).
 
     Parameters are named as in fairseq's transformer: q_proj (H * D, M), k_proj, v_proj (H * E, M),
-    out_proj (M, H * E). `score: temperature` has one learned number, begun at sqrt(d_k); `score:
-    additive` one vector of D a head, and is v.tanh(q + k) with q and k the projections (Bahdanau et
+    out_proj (M, H * E). `score: temperature` has a learned number, which begins at sqrt(d_k).
+    `score: additive` has a vector of D a head, and is v.tanh(q + k), with projections q and k
+    (Bahdanau et
     al. 2015, without their bias).
     """
 
@@ -145,9 +153,9 @@ class MultiHeadAttention(nn.Module):
         """
         if padding_mask_BK is not None:
             additive_mask_B11K = additive_mask(padding_mask_BK, query_BQM.dtype)
-        q_BHQD = self._split(self.q_proj(query_BQM), self.d_k)
-        k_BHKD = self._split(self.k_proj(memory_BKM), self.d_k)
-        v_BHKE = self._split(self.v_proj(memory_BKM), self.d_v)
+        queries, keys, values = self._project(query_BQM, memory_BKM)
+        q_BHQD, k_BHKD = self._split(queries, self.d_k), self._split(keys, self.d_k)
+        v_BHKE = self._split(values, self.d_v)
         is_open = (
             needs_weights or self.score == "additive"
         )  # else by torch's fused kernels, which hold no weights
@@ -162,8 +170,10 @@ class MultiHeadAttention(nn.Module):
         if is_open:
             read_BHQE, weights_BHQK = self._attend_openly(q_BHQD, k_BHKD, v_BHKE, mask)
         else:
+            if self.score == "temperature":
+                q_BHQD = q_BHQD / self.temperature
             read_BHQE = functional.scaled_dot_product_attention(
-                q_BHQD / self.temperature if self.score == "temperature" else q_BHQD,
+                q_BHQD,
                 k_BHKD,
                 v_BHKE,
                 attn_mask=mask,
@@ -172,6 +182,24 @@ class MultiHeadAttention(nn.Module):
                 scale=self.scale,
             )
         return self.out_proj(read_BHQE.transpose(1, 2).flatten(2)), weights_BHQK
+
+    def _project(self, query_BQM: Tensor, memory_BKM: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values, their heads side by side.
+
+        On a GPU, projections of the same input are one product: for small batches the time of a
+        training is the number of its kernels. On a CPU, which would copy the weights for nothing,
+        each is a product of its own.
+        """
+        keys_and_values = [self.k_proj, self.v_proj]
+        if not query_BQM.is_cuda:
+            keys, values = (projection(memory_BKM) for projection in keys_and_values)
+            return self.q_proj(query_BQM), keys, values
+        if query_BQM is memory_BKM:
+            queries, keys, values = joint_projections(query_BQM, [self.q_proj, *keys_and_values])
+        else:
+            queries = self.q_proj(query_BQM)
+            keys, values = joint_projections(memory_BKM, keys_and_values)
+        return queries, keys, values
 
     def _split(self, heads_BKP: Tensor, width: int) -> Tensor:
         """Cut (B, K, H * width) into heads (B, H, K, width)."""

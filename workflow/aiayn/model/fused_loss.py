@@ -1,7 +1,6 @@
-"""The output projection and the label-smoothed loss (sections 3.4 and 5.4) in one, a few tokens at
-a time.
+"""Computes output projection and label-smoothed loss (sections 3.4, 5.4) a few tokens at a time.
 
-All logits of 25,000 tokens over 37,000 symbols are 3.7 GB, of which a loss makes several copies.
+All logits of 25,000 tokens over 37,000 symbols are 3.7 GB, and a loss makes several copies of them.
 Here each chunk's logits are turned into its gradients at once. torch's own `linear_cross_entropy`
 does so too, but not with label smoothing.
 
@@ -55,8 +54,8 @@ def label_smoothed_nll(
 
 
 class _FusedLoss(torch.autograd.Function):
-    """The loss with its gradients, which are made on the way and multiplied by the incoming one in
-    backward.
+    """The loss, whose gradients are computed in the forward pass; the backward pass multiplies them
+    by the incoming gradient.
     """
 
     @staticmethod

@@ -19,9 +19,9 @@ def initialise(model: nn.Module, kind: str) -> None:
     """Initialise everything but embeddings and learned positions.
 
     `tensor2tensor` (v1.0.4, `transformer_base`): Glorot uniform and biases 0, over the matrices as
-    it fuses them: self-attention's W^Q, W^K and W^V are one, of the memory's only W^K and W^V.
-    `torch_nn`: that of torch.nn.TransformerEncoderLayer. `xavier`: Glorot uniform on every matrix,
-    embeddings included, biases as torch.nn.Linear has them.
+    it fuses them: self-attention's W^Q, W^K and W^V are one, of the memory only W^K and W^V.
+    `torch_nn`: the initialisation of torch.nn.TransformerEncoderLayer. `xavier`: Glorot uniform on
+    every matrix, also embeddings; biases are those that torch.nn.Linear makes.
     """
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):

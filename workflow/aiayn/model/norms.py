@@ -13,8 +13,8 @@ RUNNING_FRACTION = 0.1  # of the newest batch in the running mean and variance; 
 
 
 class LayerNorm(nn.LayerNorm):
-    """Layer normalisation (Ba et al. 2016): over the M features of a token, epsilon beside the
-    variance.
+    """Layer normalisation (Ba et al. 2016): over the M features of a token; epsilon is added to
+    the variance.
     """
 
     def forward(self, x_BTM: Tensor, padding_mask_BT: Tensor | None = None) -> Tensor:
@@ -44,7 +44,7 @@ class StdLayerNorm(nn.Module):
 class BatchNorm(nn.Module):
     """Batch normalisation: of each feature, over the tokens of the batch that are not padding.
 
-    In training it leaves running statistics, with which it is evaluated. On several ranks each has
+    Training keeps running statistics, which evaluation uses. On several ranks each has
     its own; rank 0's are saved.
     """
 

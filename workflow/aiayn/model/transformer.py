@@ -75,7 +75,7 @@ class _Stack(nn.Module):
         layer: type[nn.Module],
         padding_index: int,
     ) -> None:
-        nn.Module.__init__(self)  # by name, as subclasses may have other bases beside
+        nn.Module.__init__(self)  # by name, as subclasses may have further bases
         self.padding_index = padding_index
         self.embed_tokens = embed_tokens
         self.embed_scale = math.sqrt(cfg.d_model)  # section 3.4
@@ -140,9 +140,7 @@ class Encoder(_Stack):
 
 
 class Decoder(_Stack):
-    """The decoder (section 3.1, right of Figure 1); its input is the target, shifted right by
-    one.
-    """
+    """The decoder (section 3.1, right of Figure 1); its input is the target, shifted right."""
 
     def __init__(
         self,

@@ -17,8 +17,7 @@ from types import ModuleType
 # For fairseq's authors: backslashes in its source.
 warnings.filterwarnings("ignore", category=SyntaxWarning, module=r".*[/\\]fairseq[/\\]")
 
-# Of the packages that import each of their modules: the modules that are wanted, and what those
-# import themselves.
+# By package that imports each of its modules: the modules that are wanted; these may import others.
 WANTED_MODULES = {
     "fairseq.criterions": {"cross_entropy", "label_smoothed_cross_entropy"},
     "fairseq.model_parallel.criterions": set[str](),

@@ -20,8 +20,7 @@ from aiayn.train.checkpoints import (
 def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     """Return the mean of each tensor, summed in float64; `models` are read one at a time.
 
-    Tied matrices stay tied: a tensor that shares its storage with an earlier one of the first model
-    shares its mean.
+    Tied matrices stay tied: tensors that share a storage in the first model share a mean.
 
     Raises:
         CheckpointError: if the models do not have the same tensors.
@@ -39,7 +38,7 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
             sums = {name: torch.zeros(shapes[name], dtype=torch.float64) for name in firsts}
         if {name: tensor.shape for name, tensor in model.items()} != shapes:
             raise CheckpointError(
-                "the checkpoints to average are of different models; name those of one training"
+                "the checkpoints belong to different models; name checkpoints of one training"
             )
         for name, total in sums.items():
             total.add_(model[name])
@@ -52,7 +51,7 @@ def average_tensors(models: Iterable[dict[str, torch.Tensor]]) -> dict[str, torc
 
 
 def first_names(model: dict[str, torch.Tensor]) -> dict[str, str]:
-    """Return for each tensor the first name of its storage: tied matrices have one name."""
+    """Return for each tensor the first name of its storage: tied matrices get the same name."""
     first_name_by_storage: dict[tuple[int, torch.Size], str] = {}
     return {
         name: first_name_by_storage.setdefault((tensor.data_ptr(), tensor.shape), name)
@@ -64,7 +63,7 @@ def average_checkpoints(train: TrainRecord, *, last: int, into: Path) -> Checkpo
     """Average the last `last` models of a training into one checkpoint and return its record.
 
     Raises:
-        CheckpointError: if the training kept fewer, or one of them is absent or torn.
+        CheckpointError: if the training kept fewer models, or a model is absent or torn.
     """
     if not 1 <= last <= len(train.models):
         kept = [model.update for model in train.models]

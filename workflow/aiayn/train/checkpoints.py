@@ -1,9 +1,8 @@
-"""Writes, reads and prunes the checkpoints of a training: the last n model-only ones and two full
-ones.
+"""Writes, reads and prunes a training's checkpoints: the last n models and two full checkpoints.
 
 Each is whole or absent. `model_00001500.pt` holds only the model (a quarter of a GB for base),
 `full_00001500.pt` also the optimiser and the progress position in the data, to resume from.
-Averages are of model-only ones. The number is the update.
+Averages are made of models. The number in a name is the update.
 
 Training waits while its state is copied; a thread then writes the copy.
 """
@@ -79,11 +78,11 @@ class CheckpointKeeper:
         return interval is not None and (self.updates - num_updates) % interval == 0
 
     def save(self, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
-        """Copy the state, and let a thread write it: the model-only checkpoint where it is due,
-        then the full one.
+        """Copy the state, and let a thread write it: the model where it is due, then the full
+        checkpoint.
 
         Raises:
-            SpaceError, OSError: as `save_whole`, of the write before this one.
+            SpaceError, OSError: if the previous write failed, as in `save_whole`.
         """
         trainer.consolidate_optimizer()
         if not trainer.should_save_checkpoint_on_current_rank:
@@ -129,8 +128,8 @@ class CheckpointKeeper:
 
     @contextlib.contextmanager
     def closed_at_end(self) -> Iterator[None]:
-        """Wait for the last write at the end of the block, and raise its error unless the block
-        raises one.
+        """Wait for the last write at the end of the block; an error of the block outweighs the
+        write's error.
         """
         try:
             yield
@@ -224,9 +223,7 @@ def remove_partial_files(folder: Path) -> None:
 
 
 def newest_whole_full(folder: Path) -> tuple[Path | None, list[Path]]:
-    """Return the newest full checkpoint that is whole, and the torn ones, which are renamed to
-    `*.torn`.
-    """
+    """Return the newest whole full checkpoint, and the torn checkpoints, renamed to `*.torn`."""
     torn: list[Path] = []
     for path in reversed(list_checkpoints(folder, "full")):
         if is_whole(path):
@@ -276,10 +273,8 @@ def _why_not_loaded(path: Path, error: Exception) -> str:
         f" ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
     )
     is_ours = _NAME.fullmatch(path.name) is not None
-    return (
-        f"{what};"
-        f" {'delete it, then rerun its stage' if is_ours else 'copy it again, or run again what wrote it'}"  # noqa: E501
-    )
+    next_step = "delete it, then rerun its stage"
+    return f"{what}; {next_step if is_ours else 'copy it again, or run again what wrote it'}"
 
 
 def model_only_state(
@@ -288,7 +283,7 @@ def model_only_state(
     """Return what fairseq's own commands need to load a model, without the state to train it
     further.
 
-    `dictionaries` are those of `dictionary_sha256s`.
+    `dictionaries` are the result of `dictionary_sha256s`.
     """
     history = {
         "criterion_name": "",
@@ -351,7 +346,7 @@ class StateCopier:
     def copy(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return a copy that shares nothing with `state` and is valid until the next call.
 
-        Tensors that share a storage (tied matrices) share one in the copy, too.
+        Tensors that share a storage (tied matrices) share it in the copy, too.
         """
         tensors = list(_tensors_of(state))
         storages = {

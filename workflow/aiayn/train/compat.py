@@ -6,8 +6,11 @@
 2. `install_batching`: fairseq cuts batches in a compiled function, which an installation without a
    compiler lacks. It also drops the last batch unless its number of sentences is a multiple of 8:
    the longest ones would never be trained on, validated on or decoded.
-3. `training_config`: hydra warns six times of the way in which fairseq calls it, in every command.
-4. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it),
+3. `install_ranks`: fairseq sums the gradients of several ranks with two copies for each
+   parameter, and waits for each sum of its log; `train/gradients.py` and `train/trainer.py` need
+   less.
+4. `training_config`: hydra warns six times about how fairseq calls it, in every command.
+5. `install_saving`: fairseq copies `checkpoint_last.pt` in place (a kill leaves 0 bytes of it),
    does not fsync, and writes the optimiser's state into each checkpoint. Ours is
    `train/checkpoints.py`. It also has no way to stop at a signal: our wrapper looks after each
    update whether it was asked to.
@@ -63,7 +66,7 @@ def batch_by_size(
 
     Args:
         indices: the sentences.
-        num_tokens_fn: number of tokens of one of them; asked only if `num_tokens_vec` is missing.
+        num_tokens_fn: number of tokens of a sentence; called only if `num_tokens_vec` is missing.
         num_tokens_vec: number of tokens of each of `indices`.
         max_tokens: limit of padded tokens in a batch; None, 0 or less for none.
         max_sentences: limit of sentences in a batch; None, 0 or less for none.
@@ -121,6 +124,18 @@ def _rounded_down(size: int, multiple: int) -> int:
     return size - size % multiple if size > multiple else size
 
 
+def install_ranks() -> None:
+    """Let fairseq train several ranks by `FlatGradients` and `AiaynTrainer`; safe to call twice."""
+    import fairseq_cli.train
+    from fairseq.models import distributed_fairseq_model
+
+    from aiayn.train.gradients import FlatGradients
+    from aiayn.train.trainer import AiaynTrainer
+
+    fairseq_cli.train.Trainer = AiaynTrainer
+    distributed_fairseq_model.LegacyDistributedDataParallel = FlatGradients
+
+
 def training_config(flags: list[str]) -> Any:
     """Return fairseq's config of the flags of `fairseq-train`."""
     import fairseq.options
@@ -144,18 +159,21 @@ def install_saving(
     """Give fairseq's training loop our saving.
 
     `save(trainer, epoch_itr, valid_loss)` replaces fairseq's. After each update,
-    `is_due(num_updates)` asks for a save beyond those at an epoch's end; `stop_is_requested()` (all
-    ranks must answer alike) for a save and the end of training, by raising `stop`.
+    `is_due(num_updates)` asks for a save beyond those at an epoch's end;
+    `stop_is_requested()` (all ranks must answer alike) asks for a save and the end of training, by
+    raising `stop`. A checkpoint counts the tokens of all ranks, so the ranks share their logs
+    before it.
     """
     import fairseq.checkpoint_utils
     import fairseq_cli.train
 
-    # A second training in the same process must wrap fairseq's own, not the first one's wrapper.
+    # A second training in the same process must wrap fairseq's own function, not our wrapper.
     original = getattr(
         fairseq_cli.train.validate_and_save, "__wrapped__", fairseq_cli.train.validate_and_save
     )
 
     def save_checkpoint(cfg: Any, trainer: Any, epoch_itr: Any, valid_loss: float | None) -> None:
+        trainer.share_log()
         save(trainer, epoch_itr, valid_loss)
 
     @functools.wraps(original)
@@ -167,6 +185,8 @@ def install_saving(
         valid_subsets: list[str],
         end_of_epoch: bool,
     ) -> tuple[list[float | None], bool]:
+        if end_of_epoch:  # fairseq prints the epoch's means, even where it saves nothing
+            trainer.share_log()
         valid_losses, should_stop = original(
             cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
         )
@@ -174,7 +194,7 @@ def install_saving(
             return valid_losses, should_stop
         is_stopping = stop_is_requested()
         if is_stopping or is_due(trainer.get_num_updates()):
-            save(trainer, epoch_itr, valid_losses[0])
+            save_checkpoint(cfg, trainer, epoch_itr, valid_losses[0])
         if is_stopping:
             raise stop
         return valid_losses, should_stop

@@ -1,4 +1,4 @@
-"""Our criterion: fairseq's label-smoothed one, its loss computed within the model
+"""Registers our criterion: fairseq's label smoothing, with the loss computed within the model
 (`model/fused_loss.py`).
 """
 

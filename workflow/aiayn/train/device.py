@@ -16,7 +16,7 @@ from aiayn.train.torch_builds import advise_build, has_kernels, refuse_gpu
 
 
 def available_device(device: str) -> str:
-    """Return `cpu` or `cuda`, whichever a training with this `device` would use here."""
+    """Return the device, `cpu` or `cuda`, that a training with this `device` would use here."""
     return "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
 
 

@@ -21,9 +21,7 @@ NOT_INSTALLED = "nvidia-ml-py is not installed, a part of the extra [train]"
 
 
 class EnergyTally:
-    """What a training drew as far as it is known; on rank 0 of all nodes, on the others nothing is
-    asked of it.
-    """
+    """The energy of a training, as far as it is known; complete on rank 0 only."""
 
     energy: Energy | None = None
 
@@ -37,7 +35,7 @@ class EnergyMeter:
         self._begin = read_millijoules(uuids)
 
     def stop(self) -> Energy:
-        """Return the energy that they drew since; without a counter, the reason."""
+        """Return the energy since the meter was made; without a counter, the reason."""
         end = read_millijoules(self._uuids)
         for counter in (self._begin, end):
             if isinstance(counter, str):
@@ -75,7 +73,7 @@ def gpu_uuids(request: TrainingRequest, device: str) -> list[str]:
     """Return the GPUs of this node that the training's ranks use, as NVML names them; none on a
     CPU.
 
-    Each rank has the GPU of its index on the node, and a run on this machine alone has one node.
+    Each rank has the GPU of its index on the node. A run without a cluster has one node.
     """
     if device == "cpu":
         return []
@@ -87,10 +85,10 @@ def gpu_uuids(request: TrainingRequest, device: str) -> list[str]:
 def metered(
     tally: EnergyTally, request: TrainingRequest, rank: Rank, group: RankGroup, device: str
 ) -> Iterator[None]:
-    """Meter the block; at its end rank 0 has in `tally` what all nodes drew.
+    """Meter the block; at its end, rank 0's `tally` holds the energy of all nodes.
 
-    After an error, which other ranks may also have had, it has its own node alone. A signal to stop
-    is no error.
+    After an error it holds only its own node's energy, because other ranks may have failed, too. A
+    signal to stop does not count as an error.
     """
     uuids = gpu_uuids(request, device) if rank.local_rank == 0 else []
     meter, has_failed = EnergyMeter(uuids) if uuids else None, False
@@ -103,7 +101,7 @@ def metered(
         tally.energy = meter.stop() if meter else None
         if not has_failed:
             texts = [msgspec.json.encode(tally.energy).decode()]
-            with contextlib.suppress(RuntimeError):  # a rank may be gone: then this node's alone
+            with contextlib.suppress(RuntimeError):  # a rank may be gone
                 texts = group.gather(texts[0], within_seconds=GATHER_SECONDS)
             tally.energy = total_energy(
                 msgspec.json.decode(text, type=Energy | None) for text in texts

@@ -1,9 +1,9 @@
-"""Translates the paper's symbols to fairseq's flags. It imports neither torch nor fairseq.
+"""Translates the paper's symbols to fairseq's flags. Loads neither torch nor fairseq.
 
-The flags are those of `fairseq-train` on a command line; `aiayn train` passes exactly these to
-fairseq.
+`aiayn train` passes these flags to fairseq unchanged; `fairseq-train` takes the same flags.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -34,9 +34,7 @@ class TrainingData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def training_data(data: BinarizedCorpus) -> TrainingData:
-    """Return what fairseq must know of a data-bin; it is joint if both languages have one
-    dictionary.
-    """
+    """Describe a data-bin for fairseq; it is joint if both languages share a dictionary."""
     return TrainingData(
         folder=str(data.folder.absolute()),
         source_language=data.source_language,
@@ -46,7 +44,7 @@ def training_data(data: BinarizedCorpus) -> TrainingData:
 
 
 def refuse_untrainable(system: str, training: TrainingSpec, *, num_ranks: int = 1) -> None:
-    """Refuse what the engine cannot train, or not on so many ranks, rather than approximate it.
+    """Refuse a training that the engine cannot do exactly, or not on this number of ranks.
 
     Raises:
         ConfigError: naming the system, the value and what the engine can do.
@@ -82,14 +80,35 @@ def train_flags(
         ConfigError: as `refuse_untrainable`.
     """
     refuse_untrainable("this system", training, num_ranks=num_ranks)
-    flags = [data.folder, "--user-dir", str(USER_FOLDER), "--task", "aiayn_translation"]
-    flags += ["--source-lang", data.source_language, "--target-lang", data.target_language]
-    flags += ["--precision", training.precision]
+    flags = [data.folder]
+    flags += _flags_of(
+        {
+            "user-dir": USER_FOLDER,
+            "task": "aiayn_translation",
+            "source-lang": data.source_language,
+            "target-lang": data.target_language,
+            "precision": training.precision,
+        }
+    )
     flags += model_flags(training, is_joint=data.is_joint) + _optimiser_flags(training)
     flags += _batch_flags(training, num_ranks=num_ranks, device=device) + _saving_flags(training)
-    flags += ["--save-dir", save_folder, "--seed", str(seed)]
-    flags += ["--log-format", "json", "--log-interval", str(log_interval(training))]
+    flags += _flags_of(
+        {
+            "save-dir": save_folder,
+            "seed": seed,
+            "log-format": "json",
+            "log-interval": log_interval(training),
+        }
+    )
     return [*flags, "--cpu"] if device == "cpu" else flags
+
+
+def _flags_of(value_by_name: Mapping[str, object]) -> list[str]:
+    """Return flags with values, in the order of the dictionary."""
+    flags = []
+    for name, value in value_by_name.items():
+        flags += [f"--{name}", str(value)]
+    return flags
 
 
 def model_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
@@ -105,6 +124,9 @@ def model_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
 
 
 def _our_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
+    shared = "none"
+    if training.tied_embeddings:
+        shared = "all" if is_joint else "decoder"
     values = {
         "num_layers": training.num_layers,
         "d_model": training.d_model,
@@ -123,149 +145,125 @@ def _our_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
         "p_drop": training.p_drop,
         "p_drop_attention": training.p_drop_attention,
         "p_drop_ffn": training.p_drop_ffn,
-        "share_embeddings": (
-            ("all" if is_joint else "decoder") if training.tied_embeddings else "none"
-        ),
+        "share_embeddings": shared,
     }
     flags = ["--arch", "aiayn_transformer"]
-    for name, value in values.items():
-        flags += [f"--{name.replace('_', '-')}", str(value)]
+    flags += _flags_of({name.replace("_", "-"): value for name, value in values.items()})
     return flags + (["--attention-biases"] if training.attention_biases else [])
 
 
 def _fairseq_transformer_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
     flags = ["--arch", "transformer"]
     for side in ("encoder", "decoder"):
-        flags += [
-            f"--{side}-layers",
-            str(training.num_layers),
-            f"--{side}-embed-dim",
-            str(training.d_model),
-        ]
-        flags += [f"--{side}-ffn-embed-dim", str(training.d_ff)]
-        flags += [f"--{side}-attention-heads", str(training.num_heads)]
+        flags += _flags_of(
+            {
+                f"{side}-layers": training.num_layers,
+                f"{side}-embed-dim": training.d_model,
+                f"{side}-ffn-embed-dim": training.d_ff,
+                f"{side}-attention-heads": training.num_heads,
+            }
+        )
         flags += [f"--{side}-learned-pos"] if training.positions == "learned" else []
         flags += [f"--{side}-normalize-before"] if training.norm_order == "pre" else []
-    flags += [
-        "--dropout",
-        str(training.p_drop),
-        "--attention-dropout",
-        str(training.p_drop_attention),
-    ]
-    flags += ["--activation-dropout", str(training.p_drop_ffn)]
-    if training.tied_embeddings:
-        flags += ["--share-all-embeddings"] if is_joint else ["--share-decoder-input-output-embed"]
-    return [
-        *flags,
-        "--max-source-positions",
-        str(MAX_POSITIONS),
-        "--max-target-positions",
-        str(MAX_POSITIONS),
-    ]
+    dropouts = {
+        "dropout": training.p_drop,
+        "attention-dropout": training.p_drop_attention,
+        "activation-dropout": training.p_drop_ffn,
+    }
+    flags += _flags_of(dropouts)
+    return flags + _tying_flags(training, is_joint=is_joint) + _flags_of(_POSITION_LIMITS)
 
 
 def _lstm_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
-    """Return those of fairseq's encoder and decoder of LSTMs with attention (Luong et al. 2015)."""
-    flags = [
-        "--arch",
-        "lstm",
-        "--dropout",
-        str(training.p_drop),
-        "--decoder-out-embed-dim",
-        str(training.d_model),
-    ]
+    """Return the flags of fairseq's LSTMs with attention (Luong et al. 2015)."""
+    flags = ["--arch", "lstm", *_output_flags(training)]
     for side in ("encoder", "decoder"):
-        flags += [
-            f"--{side}-layers",
-            str(training.num_layers),
-            f"--{side}-embed-dim",
-            str(training.d_model),
-        ]
-        flags += [f"--{side}-hidden-size", str(training.d_ff)]
-    if training.tied_embeddings:
-        flags += ["--share-all-embeddings"] if is_joint else ["--share-decoder-input-output-embed"]
-    return flags
+        flags += _flags_of(
+            {
+                f"{side}-layers": training.num_layers,
+                f"{side}-embed-dim": training.d_model,
+                f"{side}-hidden-size": training.d_ff,
+            }
+        )
+    return flags + _tying_flags(training, is_joint=is_joint)
 
 
 def _fconv_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
-    """Return those of fairseq's convolutions (ConvS2S, Gehring et al. 2017), kernel 3; the source
-    is never tied.
+    """Return the flags of fairseq's convolutions (ConvS2S, Gehring et al. 2017), with kernel 3; the
+    source is never tied.
     """
-    flags = [
-        "--arch",
-        "fconv",
-        "--dropout",
-        str(training.p_drop),
-        "--decoder-out-embed-dim",
-        str(training.d_model),
-    ]
+    flags = ["--arch", "fconv", *_output_flags(training)]
+    layers = f"[({training.d_ff}, 3)] * {training.num_layers}"
     for side in ("encoder", "decoder"):
-        flags += [f"--{side}-embed-dim", str(training.d_model)]
-        flags += [f"--{side}-layers", f"[({training.d_ff}, 3)] * {training.num_layers}"]
+        flags += _flags_of({f"{side}-embed-dim": training.d_model, f"{side}-layers": layers})
     flags += ["--share-input-output-embed"] if training.tied_embeddings else []
-    return [
-        *flags,
-        "--max-source-positions",
-        str(MAX_POSITIONS),
-        "--max-target-positions",
-        str(MAX_POSITIONS),
-    ]
+    return flags + _flags_of(_POSITION_LIMITS)
+
+
+_POSITION_LIMITS: dict[str, object] = {
+    "max-source-positions": MAX_POSITIONS,
+    "max-target-positions": MAX_POSITIONS,
+}
+
+
+def _output_flags(training: TrainingSpec) -> list[str]:
+    return _flags_of({"dropout": training.p_drop, "decoder-out-embed-dim": training.d_model})
+
+
+def _tying_flags(training: TrainingSpec, *, is_joint: bool) -> list[str]:
+    if not training.tied_embeddings:
+        return []
+    return ["--share-all-embeddings"] if is_joint else ["--share-decoder-input-output-embed"]
 
 
 def _optimiser_flags(training: TrainingSpec) -> list[str]:
     """Return the flags of section 5.3 (Adam, schedule) and 5.4 (label smoothing); fairseq's models
     keep fairseq's.
     """
+    values: dict[str, object]
     if training.architecture == "transformer":
-        flags = ["--criterion", "aiayn_label_smoothing", "--optimizer", "aiayn_adam"]
-        flags += [
-            "--adam-beta-1",
-            str(training.adam_beta_1),
-            "--adam-beta-2",
-            str(training.adam_beta_2),
-        ]
-        flags += ["--adam-epsilon", str(training.adam_epsilon)]
+        values = {
+            "criterion": "aiayn_label_smoothing",
+            "optimizer": "aiayn_adam",
+            "adam-beta-1": training.adam_beta_1,
+            "adam-beta-2": training.adam_beta_2,
+            "adam-epsilon": training.adam_epsilon,
+        }
     else:
-        flags = [
-            "--criterion",
-            "label_smoothed_cross_entropy",
-            "--optimizer",
-            "adam",
-            "--weight-decay",
-            "0.0",
-        ]
-        flags += ["--adam-betas", f"({training.adam_beta_1}, {training.adam_beta_2})"]
-        flags += ["--adam-eps", str(training.adam_epsilon)]
-    flags += ["--label-smoothing", str(training.eps_ls), "--clip-norm", str(training.clip_norm)]
+        values = {
+            "criterion": "label_smoothed_cross_entropy",
+            "optimizer": "adam",
+            "weight-decay": 0.0,
+            "adam-betas": f"({training.adam_beta_1}, {training.adam_beta_2})",
+            "adam-eps": training.adam_epsilon,
+        }
+    values |= {"label-smoothing": training.eps_ls, "clip-norm": training.clip_norm}
     if training.schedule == "equation_3":
-        # The schedule ignores --lr, but fairseq wants one; it would stop at a rate of 0.
-        flags += [
-            "--lr-scheduler",
-            "equation_3",
-            "--schedule-d-model",
-            str(training.d_model),
-            "--lr",
-            "1.0",
-        ]
-        return [*flags, "--warmup-updates", str(training.warmup_steps)]
-    flags += ["--lr", str(training.peak_learning_rate)]
-    if training.schedule == "constant":
-        return [*flags, "--lr-scheduler", "fixed"]
-    flags += [
-        "--lr-scheduler",
-        "inverse_sqrt",
-        "--warmup-init-lr",
-        str(training.initial_learning_rate),
-    ]
-    return [*flags, "--warmup-updates", str(training.warmup_steps)]
+        # The schedule ignores --lr, but fairseq requires it, and would stop at a rate of 0.
+        values |= {
+            "lr-scheduler": "equation_3",
+            "schedule-d-model": training.d_model,
+            "lr": 1.0,
+            "warmup-updates": training.warmup_steps,
+        }
+    elif training.schedule == "constant":
+        values |= {"lr": training.peak_learning_rate, "lr-scheduler": "fixed"}
+    else:
+        values |= {
+            "lr": training.peak_learning_rate,
+            "lr-scheduler": "inverse_sqrt",
+            "warmup-init-lr": training.initial_learning_rate,
+            "warmup-updates": training.warmup_steps,
+        }
+    return _flags_of(values)
 
 
 def _batch_flags(training: TrainingSpec, *, num_ranks: int, device: str) -> list[str]:
     """Return the flags that make an update of `batches_per_update` batches, over as many ranks as
     there are.
 
-    Of more ranks than batches several share each batch, as
-    `AiaynTranslationTask.get_batch_iterator` does it. A GPU has its batches made, and moved to
+    If there are more ranks than batches, several ranks share each batch
+    (`AiaynTranslationTask.get_batch_iterator`). A GPU has its batches made, and moved to
     pinned memory, ahead of time by other processes; the batches are the same.
     """
     ranks_per_batch = max(1, num_ranks // training.batches_per_update)
@@ -293,13 +291,8 @@ def _saving_flags(training: TrainingSpec) -> list[str]:
     updates.
     """
     is_by_epoch = training.save_interval_updates is None
-    never = str(10**9)
-    flags = [
-        "--save-interval",
-        "1" if is_by_epoch else never,
-        "--validate-interval",
-        "1" if is_by_epoch else never,
-    ]
+    num_epochs = "1" if is_by_epoch else str(10**9)  # never
+    flags = ["--save-interval", num_epochs, "--validate-interval", num_epochs]
     if not is_by_epoch:
         flags += ["--validate-interval-updates", str(max(1, training.updates // NUM_VALIDATIONS))]
     if training.patience_epochs is not None:
@@ -308,7 +301,7 @@ def _saving_flags(training: TrainingSpec) -> list[str]:
 
 
 def log_interval(training: TrainingSpec) -> int:
-    """Return how many updates lie between two lines of statistics: a hundred lines a run, but one a
-    hundred updates.
+    """Return the number of updates for each line of statistics: about a hundred lines a run, and at
+    least a line for every hundred updates.
     """
     return max(1, min(100, training.updates // 100))

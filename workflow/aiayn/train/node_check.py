@@ -27,7 +27,7 @@ CUDA_TIMEOUT_SECONDS = 120.0  # NCCL's communicator is made in it, by the first 
 SUM_FRACTION = (
     2 / 3
 )  # of the second half's time, for the all-reduce; the rest is for the reports of it
-# Rank 0, which alone can name the missing ranks, times out so much earlier than the others.
+# Rank 0 times out this much earlier, because only rank 0 can name the missing ranks.
 _LEAD_SECONDS = 5.0
 NUM_REDUCED = 1 << 18  # 1 MiB of fp32
 TOLERANCE = (
@@ -44,17 +44,17 @@ def check_node(group: RankGroup, device: str, *, timeout_seconds: float | None =
     """Check this rank's device (`cpu` or `cuda`), and all ranks' sum.
 
     `timeout_seconds` are by default the device's. Each rank reports to all others after each half,
-    so that every rank's error names every bad one; rank 0 names a rank that does not report.
+    so that every rank's error names all bad ranks; rank 0 names a rank that does not report.
 
     Raises:
         LaunchError: naming host, rank and device of each that is bad or does not report, what was
             found, what was expected, and the next step.
-        RuntimeError: one of `is_peer_loss`, if another rank's process has ended: that says nothing
-        of its node.
+        RuntimeError: an `is_peer_loss` error, if another rank's process has ended, which says
+            nothing about its node.
     """
     if timeout_seconds is None:
         timeout_seconds = CUDA_TIMEOUT_SECONDS if device == "cuda" else TIMEOUT_SECONDS
-    # Nodes of a cluster have the same wheel: what it lacks is no fault of a node.
+    # Nodes of a cluster have the same wheel: a missing kernel is not the fault of a node.
     problem = missing_kernels(group.rank.local_rank) if device == "cuda" else ""
     problem = problem or _problem_of(
         lambda: _check_layer(device), "a forward and backward step of a small layer"
@@ -69,7 +69,7 @@ def check_node(group: RankGroup, device: str, *, timeout_seconds: float | None =
 
 
 def _require_sound(group: RankGroup, device: str, problem: str, *, within_seconds: float) -> None:
-    """Gather the problems of all ranks, and raise if there is one."""
+    """Gather the problems of all ranks, and raise if any rank has a problem."""
     rank = group.rank
     where = device if device == "cpu" else f"{device}:{rank.local_rank}"
     own = f"{group.name(rank.rank)} ({where}): {problem}" if problem else ""

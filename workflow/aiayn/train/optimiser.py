@@ -41,9 +41,9 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
         """Return the gradient's norm, on the CPU: fairseq asks whether it is finite before each
         update.
 
-        With one rank this is an update's only wait for the GPU; with several, fairseq waits for its
-        log's sums, too (`plan/kernels.csv`). It keeps weights that are not numbers from being made
-        and saved.
+        With one rank this is an update's only wait for the GPU; with several, the vote after an
+        update waits, too (`plan/kernels.csv`). It keeps weights that are not numbers from being
+        made and saved.
         """
         gradients = [parameter.grad for parameter in self.params if parameter.grad is not None]
         if not gradients or gradients[0].is_cpu or aggregate_norm_fn is not None:
@@ -51,9 +51,14 @@ class AiaynAdam(FairseqOptimizer):  # type: ignore[misc]
             return norm
         return clip_on_device(list(self.params), max_norm).cpu()
 
+    def multiply_grads(self, c: Any) -> None:
+        """Multiply the gradients, unless by 1: `FlatGradients` may have divided them already."""
+        if torch.is_tensor(c) or c != 1.0:
+            super().multiply_grads(c)
+
     @property
     def optimizer_config(self) -> dict[str, Any]:
-        """Return Adam's arguments, which stand above those found in a checkpoint."""
+        """Return Adam's arguments, which replace the arguments in a checkpoint."""
         lr = self.cfg.lr if isinstance(self.cfg.lr, float) else self.cfg.lr[0]
         betas = (self.cfg.adam_beta_1, self.cfg.adam_beta_2)
         return {
@@ -90,7 +95,7 @@ class Equation3(FairseqLRScheduler):  # type: ignore[misc]
     """Section 5.3's schedule; update n is made at the rate of step n.
 
     fairseq's inverse_sqrt asks for the rate with the number of updates already *done*, one too few:
-    its first update is at rate 0. The logged `lr` of a line is therefore that of the next step.
+    its first update is at rate 0. Therefore a log line's `lr` belongs to the next step.
     """
 
     def __init__(self, cfg: Equation3Config, optimizer: Any) -> None:
@@ -98,7 +103,7 @@ class Equation3(FairseqLRScheduler):  # type: ignore[misc]
         self.step_update(0)
 
     def step_update(self, num_updates: int) -> float:
-        """Set the rate of the update that follows `num_updates` done ones, and return it."""
+        """Set the rate of the update after `num_updates` updates, and return it."""
         rate = learning_rate(
             num_updates + 1, d_model=self.cfg.schedule_d_model, warmup_steps=self.cfg.warmup_updates
         )
@@ -106,5 +111,5 @@ class Equation3(FairseqLRScheduler):  # type: ignore[misc]
         return rate
 
     def step(self, epoch: int, val_loss: float | None = None) -> float:
-        """Leave the rate alone at an epoch's end."""
+        """Keep the rate at an epoch's end."""
         return float(self.optimizer.get_lr())

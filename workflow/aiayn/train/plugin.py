@@ -6,3 +6,4 @@ __all__ = ["compat", "criterion", "fairseq_model", "optimiser", "task"]
 
 compat.install()
 compat.install_batching()
+compat.install_ranks()

@@ -20,9 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class BusyRunError(LaunchError):
-    """Another process trains this run: this one has not failed, and the other one records the
-    outcome.
-    """
+    """Another process trains this run and records the outcome; this process has not failed."""
 
 
 @contextlib.contextmanager
@@ -42,7 +40,7 @@ def rank_lock(folder: RunFolder) -> Iterator[None]:
     the lock itself.
 
     Between hosts the lock is not enough: an NFS server may keep the lock of a crashed host until
-    that host is back, and a lock that one host keeps for itself excludes no other. There the
+    that host is back, and a lock that is local to one host does not exclude the others. There the
     heartbeat decides, by its time-out.
 
     Raises:

@@ -78,11 +78,11 @@ class RankGroup:
         return f"rank {index} of {self.rank.world_size} on {self.hosts[index]}"
 
     def broadcast_start(self, start: Start | None = None) -> Start:
-        """Return rank 0's `start` on every rank; a collective, to which the other ranks pass None.
+        """Return rank 0's `start` on every rank; the other ranks pass None. This is a collective.
 
         Raises:
             LaunchError: if rank 0 broadcasts none within START_SECONDS.
-            RuntimeError: one of `is_peer_loss`, if rank 0's process has ended.
+            RuntimeError: an `is_peer_loss` error, if rank 0's process has ended.
         """
         if self._control is None:
             assert start is not None, "rank 0 passes one"
@@ -109,7 +109,7 @@ class RankGroup:
 
         Raises:
             MissingRankError: on rank 0, naming all that did not take part.
-            RuntimeError: one of `is_peer_loss`, if another rank's process has ended; on the other
+            RuntimeError: an `is_peer_loss` error, if another rank's process has ended; on the other
                 ranks also if the barrier failed on rank 0.
         """
         if self._control is None:
@@ -169,8 +169,8 @@ def any_rank_stopped(stop: StopFlag, rank: Rank) -> bool:
     """Return on all ranks alike whether to stop after this update; then the flag's `agreed` is the
     signal.
 
-    Of several ranks' signals it is that of the highest weight. They all-reduce one number after
-    each update, which takes milliseconds: tests/benchmarks/RESULTS.md.
+    If several ranks have a signal, the signal of the highest weight counts. The ranks all-reduce
+    one number after each update, which takes milliseconds: tests/benchmarks/RESULTS.md.
     """
     agreed = stop.signal_number
     if rank.world_size > 1:

@@ -26,7 +26,7 @@ NUM_PORTS_TRIED = 8
 # may boot late. After a rank has failed, a cluster's launcher ends the others earlier.
 JOIN_SECONDS = 300.0
 _LOWEST_PORT, _NUM_PORTS = 20000, 12000  # below those that Linux gives to outgoing connections
-# Primes, so that the next job is neither a restart of this one nor in its list.
+# Primes, so that the next job's number neither equals a restart's number nor is in its list.
 _STEP_OF_RESTART, _STEP_OF_LIST = 1009, 1511
 _PROBE_SECONDS = 3.0
 _JOB_KEY, _HOST_KEY = "aiayn/job", "aiayn/host"

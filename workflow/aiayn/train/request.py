@@ -24,8 +24,8 @@ from aiayn.train.fairseq_args import TrainingData
 class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """All that a job needs to train a run.
 
-    `training`, `seed` and the data-bin decide its tensors. On a cluster `num_earlier_jobs` of this
-    training ran before this one, of at most `max_num_jobs`; each of its nodes must have
+    `training`, `seed` and the data-bin decide its tensors. On a cluster, `num_earlier_jobs` of this
+    training ran before this job, and at most `max_num_jobs` may run; each node must have
     `gpus_per_node`, and the job must run the code in `code_folder`, unless that is None.
     `prediction` goes into its record, and so does `beginning`, which is None unless the training
     continues a shorter training, of the system `begins_from`, from the checkpoint at
@@ -61,7 +61,7 @@ class TrainingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotedSignal:
-    """The first of its signals that this process got."""
+    """The first signal, out of `numbers`, that this process received."""
 
     numbers: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -87,14 +87,14 @@ class StopFlag(NotedSignal):
     after each update.
 
     A cluster sends USR2 when the time is nearly up, and another job resumes; the other signals end
-    the run, also if a USR2 follows. `agreed` is the signal by which all ranks stop.
+    the run, also if a USR2 follows. `agreed` is the signal that all ranks stop at.
     """
 
     numbers = (*NotedSignal.numbers, signal.SIGUSR2)
     agreed: signal.Signals | None = None
 
     def wait_for_signal(self, seconds: float) -> signal.Signals | None:
-        """Return the signal, as soon as there is one, at most after so many seconds."""
+        """Wait for a signal for at most `seconds`, and return it; None without a signal."""
         deadline = time.monotonic() + seconds
         while self.signal_number is None and time.monotonic() < deadline:
             time.sleep(0.01)

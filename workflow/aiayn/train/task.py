@@ -2,7 +2,8 @@
 among ranks.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,8 @@ import fairseq_cli.train
 import torch
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from aiayn.train import grouping
 
 OUT_OF_MEMORY = "out of memory"  # what fairseq's trainer looks for in an error
 
@@ -35,7 +38,7 @@ def _memory_required() -> Iterator[None]:
         yield
     except (
         RuntimeError
-    ) as error:  # torch.OutOfMemoryError is one; others of CUDA have only the words
+    ) as error:  # torch.OutOfMemoryError, or an error of CUDA with only these words
         if not isinstance(error, torch.OutOfMemoryError) and OUT_OF_MEMORY not in str(error):
             raise
         raise RuntimeError(
@@ -64,18 +67,20 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     """fairseq's translation task, with the state that fairseq forgets when it resumes.
 
     `num_target_tokens` counts target tokens trained on, end of sentence included, over all ranks
-    and attempts. Early stopping (`--patience`) counts in attributes of a function, which a restart
-    resets.
+    and attempts. `num_updates_by_groups` counts the updates whose batches were joined, on a GPU, by
+    the number of joined batches. Early stopping (`--patience`) counts in attributes of a function,
+    which a restart resets.
     """
 
     def __init__(self, cfg: AiaynTranslationConfig, src_dict: Any, tgt_dict: Any) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
         self.num_target_tokens = 0
+        self.num_updates_by_groups = Counter[int]()
         torch.backends.cuda.matmul.allow_tf32 = cfg.precision == "tf32"
         torch.backends.cudnn.allow_tf32 = cfg.precision == "tf32"
 
     def _computing(self, device_type: str) -> AbstractContextManager[Any]:
-        """Return a context in which matrices are multiplied in the spec's precision."""
+        """Return a context that multiplies matrices in the spec's precision."""
         return torch.autocast(
             device_type, dtype=torch.bfloat16, enabled=self.cfg.precision == "bf16"
         )
@@ -85,9 +90,9 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
     ) -> Any:
         """Return the batches of one rank, for training and validation alike.
 
-        With `ranks_per_batch` k, each run of k ranks shares the batches that one rank has with
-        `num_shards` / k ranks: an update is the same sentences on any number of ranks. A part
-        without a sentence is fairseq's dummy batch, of weight 0.
+        With `ranks_per_batch` k, k neighbouring ranks share the batches of one rank out of
+        `num_shards` / k: an update has the same sentences on any number of ranks. A part without
+        a sentence becomes fairseq's dummy batch, which has weight 0.
         """
         num_parts = self.cfg.ranks_per_batch
         if num_shards % num_parts:  # decoding
@@ -103,6 +108,16 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
                 batch[part::num_parts] for batch in whole(*order)
             ]
         return batches
+
+    def join_batches(self, samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return one batch with the sentences of several."""
+        if len(samples) == 1:
+            return samples[0]
+        return grouping.join_batches(
+            samples,
+            padding_index=self.source_dictionary.pad(),
+            is_left_padded=self.cfg.left_pad_source,
+        )
 
     def train_step(
         self,
@@ -153,15 +168,18 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         name.
         """
         stopping = fairseq_cli.train.should_stop_early
-        state = {
+        state: dict[str, Any] = {
             "num_target_tokens": self.num_target_tokens,
             "best_valid_loss": stopping.best,
             "num_validations_without_improvement": stopping.num_runs,
         }
+        if self.num_updates_by_groups:
+            state["num_updates_by_groups"] = dict(self.num_updates_by_groups)
         return {type(self).__name__: state}
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
         """Restore the state that `get_checkpoint_dict` returned."""
         self.num_target_tokens = state["num_target_tokens"]
+        self.num_updates_by_groups = Counter(state.get("num_updates_by_groups", {}))
         fairseq_cli.train.should_stop_early.best = state["best_valid_loss"]
         fairseq_cli.train.should_stop_early.num_runs = state["num_validations_without_improvement"]

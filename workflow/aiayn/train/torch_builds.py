@@ -45,8 +45,8 @@ CAPABILITY_BY_GPU: dict[str, Capability] = {
 
 
 def installed_build(version: str | None = None) -> CudaBuild | None:
-    """Return the build of the installed torch, or of a `version`; None for a CPU build, and one
-    that is not known.
+    """Return the build of the installed torch, or of a `version`; None for a CPU build and for
+    an unknown build.
 
     The package index's build for Linux has no suffix: it is the newest.
     """
@@ -79,8 +79,8 @@ def has_kernels(capability: Capability, architectures: Iterable[str]) -> bool:
 
 
 def refuse_gpu(gpu: str, capability: Capability) -> str:
-    """Return the sentence on a GPU for which the installed torch has no kernels, with the build
-    that has them.
+    """Return the message for a GPU without kernels in the installed torch, with the build that has
+    them.
     """
     words = (
         f"{gpu} (compute capability {capability[0]}.{capability[1]}): the installed torch has no"

@@ -307,7 +307,7 @@ def _log_added(path: Path) -> Iterator[None]:
     root.setLevel(logging.INFO)  # for fairseq's statistics, the source of progress
     logging.getLogger("fairseq").setLevel(
         logging.INFO
-    )  # a driver, in which `debug` trains, sets a higher level
+    )  # the driver, which trains with `debug`, sets a higher level
     try:
         yield
     except Exception:
@@ -325,7 +325,7 @@ def is_lost_loader(error: BaseException) -> bool:
 
 
 def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
-    """Return whether the checkpoint is the last one: fairseq would train one update more."""
+    """Return whether training is complete; fairseq would make another update after the last."""
     if full_path is None:
         return False
     if update_of(full_path) >= request.training.updates:

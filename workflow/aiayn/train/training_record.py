@@ -66,6 +66,9 @@ def make_record(
     tensors = load_checkpoint(models[-1], is_checked=True)["model"]
     summary = summarise_attempts(request.folder.events(), until=until)
     provenance = gather_provenance(command=request.command)
+    kernels = ""
+    if started.device == "cuda":
+        kernels = _describe_kernels(request.training, state.get("num_updates_by_groups", {}))
     return TrainRecord(
         provenance=msgspec.structs.replace(provenance, input_sha256_by_path=sha256_by_path),
         run=request.run,
@@ -92,15 +95,27 @@ def make_record(
         tensors_sha256=tensors_sha256(tensors),
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
         energy=total_energy([summary.energy, energy]),
-        kernels=_attention_kernels(request.training) if started.device == "cuda" else "",
+        kernels=kernels,
         prediction=request.prediction,
         beginning=request.beginning,
     )
 
 
+def _describe_kernels(training: TrainingSpec, num_updates_by_groups: dict[int, int]) -> str:
+    """Return the kernels of attention, and into how many batches the batches of updates were
+    joined.
+    """
+    counts = ", ".join(
+        f"{num_groups} ({num_updates} updates)"
+        for num_groups, num_updates in sorted(num_updates_by_groups.items())
+    )
+    joined = f"{training.batches_per_update} batches joined to {counts}" if counts else ""
+    return "; ".join(filter(None, [_attention_kernels(training), joined]))
+
+
 def _attention_kernels(training: TrainingSpec) -> str:
-    """Return the kernels of a GPU's attention; '' where the model's attention is not ours, or is no
-    torch kernel's.
+    """Return the kernels of a GPU's attention; '' if the model's attention is not ours, or is not
+    computed by a kernel of torch.
     """
     if training.architecture != "transformer" or training.attention == "additive":
         return ""

@@ -1,0 +1,54 @@
+"""Sums the gradients of all ranks in one flat buffer, in place of fairseq's `legacy_ddp`.
+
+fairseq copies each gradient into its buffer and back: two kernels for each of base's 253
+parameters. Here one operation for lists of tensors fills the buffer, and afterwards the gradients
+are views of it. The sums are equal to fairseq's to the bit: the order of the parameters, the
+division before the sum and the size of the buffer are the same.
+
+With `sample_size` set, the number of target tokens that this rank's gradients belong to travels in
+the buffer's last element, and the sums are divided by all ranks' number on the device.
+"""
+
+from typing import Any
+
+import torch
+from fairseq.distributed import utils
+from fairseq.distributed.legacy_distributed_data_parallel import LegacyDistributedDataParallel
+from torch import Tensor
+
+
+class FlatGradients(LegacyDistributedDataParallel):  # type: ignore[misc]
+    """A model on several ranks; `all_reduce_grads` sums the gradients after the backward pass."""
+
+    def __init__(self, module: torch.nn.Module, process_group: Any, buffer_size: int = 0) -> None:
+        super().__init__(module, process_group)  # `buffer_size` is fairseq's; the buffer is whole
+        self.buffer: Any = None
+        self._parameters_summed = [p for p in module.parameters() if p.requires_grad]
+        self.sample_size: float | None = None
+        self._views: list[Tensor] = []  # of the buffer, one for each parameter
+
+    def all_reduce_grads(self) -> None:
+        """Replace each parameter's gradient by the mean of all ranks' gradients.
+
+        With `sample_size`, by the sum of all ranks' gradients for each target token.
+        """
+        parameters = self._parameters_summed
+        if self.accumulate_grads:
+            return
+        if self.buffer is None:
+            sizes = [p.numel() for p in parameters]
+            num_extra = 0 if self.sample_size is None else 1
+            self.buffer = parameters[0].new_empty(sum(sizes) + num_extra)
+            pieces = self.buffer[: sum(sizes)].split(sizes)
+            self._views = [piece.view_as(p) for piece, p in zip(pieces, parameters, strict=True)]
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad.detach() for p in parameters]
+        torch._foreach_copy_(self._views, gradients)
+        self.buffer.div_(self.world_size)
+        if self.sample_size is not None:
+            self.buffer[-1:].fill_(self.sample_size / self.world_size)
+        utils.all_reduce(self.buffer, self.process_group)
+        if self.sample_size is not None:
+            # A product, as fairseq's: with two ranks the gradients are equal to the bit.
+            self.buffer.mul_(self.buffer[-1].double().reciprocal())
+        for parameter, view in zip(parameters, self._views, strict=True):
+            parameter.grad = view

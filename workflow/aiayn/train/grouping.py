@@ -1,0 +1,148 @@
+"""Joins an update's batches into fewer and larger batches, for GPUs.
+
+On one GPU an update is several batches, whose gradients add up. Each batch starts about a thousand
+kernels, and a small batch ends before the host has started them. Larger batches start fewer
+kernels, but the batches of an update have sentences of different lengths, so a joined batch has
+more padding. The groups with the least predicted time are a compromise.
+
+Without dropout, the separate batches give the same loss and gradient, except for rounding. Dropout
+draws other numbers for other groups.
+
+Places are the tokens of a padded batch: number of sentences times (source length + target length).
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from aiayn.spec.training import Precision
+
+# Predicted for an H100, not timed: about 1,130 kernels a batch (760 without bf16's casts,
+# `plan/kernels.csv`), and what a kernel costs beyond its arithmetic.
+KERNELS_PER_BATCH: dict[Precision, int] = {"fp32": 760, "tf32": 760, "bf16": 1130}
+SECONDS_PER_KERNEL = 4e-6
+FLOPS_PER_SECOND: dict[Precision, float] = {"fp32": 38e12, "tf32": 180e12, "bf16": 180e12}
+FLOPS_PER_PARAMETER = 3  # a place: half of the six for a pair of tokens in encoder and decoder
+
+# Numbers that a place keeps for the backward pass in each layer, in multiples of d_model and d_ff.
+KEPT_PER_D_MODEL, KEPT_PER_D_FF = 13, 2
+BYTES_PER_NUMBER = 4  # bf16 keeps half as much, but copies of the weights, too
+MEMORY_FRACTION = 0.5  # of a card's memory, because the estimate is rough
+BYTES_PER_PARAMETER = 16  # the weight, its gradient and Adam's two moments
+RESERVED_BYTES = 3 << 30  # CUDA's context, the library of products, and a chunk of the logits
+
+
+class BatchShape(NamedTuple):
+    """The size of a padded batch."""
+
+    num_sentences: int
+    source_length: int
+    target_length: int
+
+
+class GroupLimits(NamedTuple):
+    """What a batch costs beyond its places, in places, and how many places fit into memory."""
+
+    launch_places: float
+    max_places: float
+
+
+def group_limits(
+    *,
+    precision: Precision,
+    num_parameters: int,
+    num_layers: int,
+    d_model: int,
+    d_ff: int,
+    memory_bytes: int,
+) -> GroupLimits:
+    """Return the limits for a model on a card with `memory_bytes`."""
+    seconds_per_place = FLOPS_PER_PARAMETER * num_parameters / FLOPS_PER_SECOND[precision]
+    launch_seconds = KERNELS_PER_BATCH[precision] * SECONDS_PER_KERNEL
+    numbers_per_place = num_layers * (KEPT_PER_D_MODEL * d_model + KEPT_PER_D_FF * d_ff)
+    free_bytes = (
+        MEMORY_FRACTION * memory_bytes - RESERVED_BYTES - BYTES_PER_PARAMETER * num_parameters
+    )
+    return GroupLimits(
+        launch_places=launch_seconds / seconds_per_place,
+        max_places=free_bytes / (numbers_per_place * BYTES_PER_NUMBER),
+    )
+
+
+def count_places(shapes: Sequence[BatchShape]) -> int:
+    """Return the places of the batch that joins batches of these shapes."""
+    longest_pair = max(shape.source_length for shape in shapes) + max(
+        shape.target_length for shape in shapes
+    )
+    return sum(shape.num_sentences for shape in shapes) * longest_pair
+
+
+def choose_groups(shapes: Sequence[BatchShape], limits: GroupLimits) -> list[list[int]]:
+    """Return the groups with the least predicted time, as indices of batches.
+
+    The batches are sorted by length, and only neighbours are joined. A group of several batches
+    has at most `max_places`; a larger batch stays separate.
+    """
+    order = sorted(
+        range(len(shapes)), key=lambda i: shapes[i].source_length + shapes[i].target_length
+    )
+    # The cheapest groups of the first n batches, for each n: their cost in places, and their ends.
+    best: list[tuple[float, list[int]]] = [(0.0, [])]
+    for end in range(1, len(order) + 1):
+        candidates = []
+        for begin, (cost, ends) in enumerate(best):
+            num_places = count_places([shapes[index] for index in order[begin:end]])
+            if end - begin == 1 or num_places <= limits.max_places:
+                candidates.append((cost + limits.launch_places + num_places, [*ends, end]))
+        best.append(min(candidates))
+    ends = best[-1][1]
+    return [order[begin:end] for begin, end in itertools.pairwise([0, *ends])]
+
+
+def shape_of(sample: dict[str, Any]) -> BatchShape:
+    """Return the shape of a fairseq batch."""
+    num_sentences, source_length = sample["net_input"]["src_tokens"].shape
+    return BatchShape(num_sentences, source_length, sample["target"].shape[1])
+
+
+def join_batches(
+    samples: Sequence[dict[str, Any]], *, padding_index: int, is_left_padded: bool
+) -> dict[str, Any]:
+    """Return one batch with the sentences of fairseq's batches; sources may be padded left."""
+    inputs = [sample["net_input"] for sample in samples]
+
+    def join(tensors: list[Tensor], *, is_left: bool = False) -> Tensor:
+        return _join_rows(tensors, padding_index, is_left=is_left)
+
+    return {
+        "id": torch.cat([sample["id"] for sample in samples]),
+        "nsentences": sum(sample["nsentences"] for sample in samples),
+        "ntokens": sum(sample["ntokens"] for sample in samples),
+        "target": join([sample["target"] for sample in samples]),
+        "net_input": {
+            "src_tokens": join([part["src_tokens"] for part in inputs], is_left=is_left_padded),
+            "src_lengths": torch.cat([part["src_lengths"] for part in inputs]),
+            "prev_output_tokens": join([part["prev_output_tokens"] for part in inputs]),
+        },
+    }
+
+
+def _join_rows(tensors: list[Tensor], padding_index: int, *, is_left: bool) -> Tensor:
+    """Stack the rows of matrices, padded to the widest, in pinned memory if the parts are."""
+    widest = max(tensor.shape[1] for tensor in tensors)
+    joined = torch.full(
+        (sum(len(tensor) for tensor in tensors), widest),
+        padding_index,
+        dtype=tensors[0].dtype,
+        pin_memory=tensors[0].is_pinned(),
+    )
+    first = 0
+    for tensor in tensors:
+        rows, width = joined[first : first + len(tensor)], tensor.shape[1]
+        columns = slice(widest - width, None) if is_left else slice(0, width)
+        rows[:, columns] = tensor
+        first += len(tensor)
+    return joined
