@@ -19,7 +19,7 @@ from aiayn.cost import (
     target_tokens_per_full_update,
 )
 from aiayn.experiment import Experiment
-from aiayn.plan.machine import Machine
+from aiayn.plan.machine import Machine, machine_of_gpus
 from aiayn.plan.prediction import Speed, run_disk_bytes
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.system import Overrides, overridden
@@ -38,6 +38,7 @@ from analysis.price.history import (
 from analysis.price.limits import exceeded_limit, why_unsupported
 
 DECODING_FLOPS_PER_SECOND = 3.0e10  # assumption: what one CPU core reaches in beam search
+NUM_NODE_GPUS = 8  # of the node on which numbers of GPUs a training are compared
 UNKNOWN_TEST_PAIRS = 3000  # assumption, about newstest's, where a corpus's file does not say
 
 
@@ -108,16 +109,20 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedPrecision(msgspec.Struct, frozen=True, kw_only=True):
-    """All trainings in one precision: `speeds` are of one training each, in the plan's order;
-    `cost` is of all seeds.
+    """All trainings in one precision: each entry of `speeds` counts for one training, in the plan's
+    order; `cost` is the sum over all seeds.
 
-    `refusal` says why there are none on this machine, '' if there are.
+    `hours_by_gpus` answers how many GPUs a training should have. It has the hours until all
+    trainings are done on the GPUs of one node, by the number of GPUs a training, and is empty on
+    CPUs, or if 8 GPUs cannot share an update. `refusal` says why this machine cannot train in the
+    precision, '' if it can.
     """
 
     precision: Precision
     refusal: str
     speeds: list[Speed]
     cost: Cost
+    hours_by_gpus: dict[int, float]
 
 
 class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,7 +220,7 @@ def make_plan(
         num_jobs_by_rule=count_jobs(experiment),
         trainings=trainings,
         precisions=[
-            _plan_precision(precision, experiment, seeds_of, machine, history)
+            _plan_precision(precision, experiment, seeds_of, machine, history, hardware)
             for precision in PRECISIONS
         ],
         corpora=list(corpora.values()),
@@ -326,6 +331,7 @@ def _plan_precision(
     seeds_of: Mapping[tuple[str, str], list[int]],
     machine: Machine,
     history: History,
+    hardware: HardwareSpec,
 ) -> PlannedPrecision:
     """Return what all trainings would take if each were in this precision."""
     reason = machine.precision_refusal(precision)
@@ -344,9 +350,35 @@ def _plan_precision(
         len(seeds) * speed.hours
         for seeds, speed in zip(seeds_of.values(), speeds, strict=not reason)
     )
-    return PlannedPrecision(
-        precision=precision, refusal=reason, speeds=speeds, cost=cost_of(hours, machine)
+    hours_by_gpus = {}
+    can_share = all(
+        experiment.system_by_name[system].training.batches_per_update % NUM_NODE_GPUS == 0
+        for _, system in seeds_of
     )
+    if machine.gpu and not reason and can_share:
+        for num_gpus in (NUM_NODE_GPUS, 1):
+            resized = machine_of_gpus(machine.gpu, num_gpus, 1, hardware, machine.chosen_by)
+            hours_of_trainings = []
+            for (corpus, system), seeds in seeds_of.items():
+                training = overridden(experiment.system_by_name[system], changed).training
+                speed = history.speed_of(training, corpus, system, resized)
+                hours_of_trainings += [speed.hours] * len(seeds)
+            hours_by_gpus[num_gpus] = hours_on_node(hours_of_trainings, NUM_NODE_GPUS // num_gpus)
+    return PlannedPrecision(
+        precision=precision,
+        refusal=reason,
+        speeds=speeds,
+        cost=cost_of(hours, machine),
+        hours_by_gpus=hours_by_gpus,
+    )
+
+
+def hours_on_node(hours_of_trainings: Sequence[float], num_places: int) -> float:
+    """Return when the last training ends if so many run at a time, the longest ones first."""
+    ends = [0.0] * num_places
+    for hours in sorted(hours_of_trainings, reverse=True):
+        ends[ends.index(min(ends))] += hours
+    return max(ends)
 
 
 def _hours_left(trainings: Sequence[Row]) -> dict[str, float]:

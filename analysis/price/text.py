@@ -10,12 +10,22 @@ from typing import NamedTuple
 
 from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
 from aiayn.plan.machine import Machine
-from aiayn.plan.prediction import HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS
+from aiayn.plan.prediction import (
+    CPU_SHARE,
+    FP32_PRODUCT_SHARE,
+    HOST_SECONDS_PER_KERNEL,
+    HOST_SECONDS_PER_WAIT,
+    LINK_SHARE,
+    MEMORY_SHARE,
+    TENSOR_CORE_SHARE,
+    Bounds,
+    Speed,
+)
 from aiayn.spec.hardware import CPU, WHO_HAS_TENSOR_CORES, SourcedValue
 from aiayn.terminal import command_lines, entries, listed, sections, table, titled, wrapped
 from analysis.price.data import PlannedCorpus
 from analysis.price.machines import PRICE_FLAG
-from analysis.price.plan import Plan, Row
+from analysis.price.plan import NUM_NODE_GPUS, Plan, Row
 from analysis.price.system_plan import SystemPlan
 
 INDENT = "  "
@@ -59,6 +69,18 @@ def duration(hours: float) -> str:
     return f"{60 * hours:.2g} min" if 60 * hours >= 1 else f"{3600 * hours:.2g} s"
 
 
+def hours_range(speed: Speed) -> str:
+    """Return the hours of a training from least to most, in one unit."""
+    least, most = duration(speed.least_hours), duration(speed.most_hours)
+    if least == most:
+        return most
+    unit = most.split(" ")[1]
+    per_hour = {"h": 1, "min": 60, "s": 3600}[unit]
+    ends = (per_hour * speed.least_hours, per_hour * speed.most_hours)
+    decimals = 1 if ends[1] < 20 else 0
+    return f"{ends[0]:,.{decimals}f}-{ends[1]:,.{decimals}f} {unit}"
+
+
 def power_of_ten(value: float, decimals: int = 1) -> str:
     """Return a cost as the paper prints it: 3.3e18."""
     mantissa, exponent = f"{value:.{decimals}e}".split("e")
@@ -89,13 +111,13 @@ def columns(machine: Machine) -> list[Column]:
         Column(("", "corpus"), lambda rows: rows[0].corpus, is_summed=False),
         Column(("", "seeds"), lambda rows: str(sum(len(row.seeds) for row in rows))),
         Column(("updates", "a run"), lambda rows: f"{rows[0].updates:,}", is_summed=False),
-        Column(("time", "a run"), lambda rows: duration(rows[0].hours), is_summed=False),
+        Column(("time", "a run"), lambda rows: hours_range(rows[0].speed), is_summed=False),
         Column(FROM, lambda rows: NAME_BY_BASIS[rows[0].speed.basis], is_summed=False),
         Column((f"{device}-h", "in all"), lambda rows: number(_total(rows, "device_hours"))),
         *(money if is_gpu else []),
         Column(("disk GB", "in all"), lambda rows: gigabytes(sum(row.disk_bytes for row in rows))),
         Column(
-            ("memory", f"{'GPU' if is_gpu else 'node'} GB"),
+            ("GB a", "GPU" if is_gpu else "node"),
             lambda rows: gigabytes(max((getattr(row, memory) for row in rows), default=0)),
         ),
     ]
@@ -122,6 +144,7 @@ def render_plan(plan: Plan) -> str:
         ("", table(rows, right=right, num_headings=2, num_totals=1)),
         ("", _trained_lines(plan)),
         ("", _precision_lines(plan)),
+        ("", _sharing_lines(plan)),
         ("", entries(_summary(plan))),
         ("Stands on", entries(_bases(plan), INDENT)),
         ("To look at", listed(_warnings(plan))),
@@ -172,7 +195,7 @@ def _precision_lines(plan: Plan) -> list[str]:
         sums = {-1: in_words, -2: number(cost.device_hours), -3: number(cost.dollars)}
         sums[-4] = number(cost.kilowatt_hours)
         values = {
-            index: sums.get(index) or duration(planned.speeds[index].hours)
+            index: sums.get(index) or hours_range(planned.speeds[index])
             for index in names
             if planned.speeds
         }
@@ -187,6 +210,24 @@ def _precision_lines(plan: Plan) -> list[str]:
         *table([heading, *zip(*cells, strict=True)], right=range(1, len(heading)), num_headings=1),
         *wrapped(text),
     ]
+
+
+def _sharing_lines(plan: Plan) -> list[str]:
+    """Return when all trainings are done on one node, by the number of GPUs a training."""
+    compared = [planned for planned in plan.precisions if planned.hours_by_gpus]
+    if not compared or not plan.trainings:
+        return []
+    heading = f"all trainings on a node of {NUM_NODE_GPUS} {plan.machine.gpu}"
+    rows = [(heading, *(planned.precision for planned in compared))]
+    for num_gpus in compared[0].hours_by_gpus:
+        what = "GPU" if num_gpus == 1 else "GPUs"
+        name = f"{NUM_NODE_GPUS // num_gpus} at a time, {num_gpus} {what} each"
+        rows.append((name, *(duration(planned.hours_by_gpus[num_gpus]) for planned in compared)))
+    ratios = [
+        planned.hours_by_gpus[NUM_NODE_GPUS] / planned.hours_by_gpus[1] for planned in compared
+    ]
+    rows.append(("1 GPU each, times as fast", *(f"{ratio:.2f}" for ratio in ratios)))
+    return table(rows, right=range(1, len(rows[0])), num_headings=1)
 
 
 def _summary(plan: Plan) -> list[tuple[str, str]]:
@@ -232,30 +273,22 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
 def _bases(plan: Plan) -> list[tuple[str, str]]:
     """Return what this plan's figures stand on, each with its source and what changes it."""
     machine, speeds = plan.machine, [row.speed for row in plan.trainings]
-    speed_by_basis = {speed.basis: speed for speed in speeds}
     texts = {}
-    for basis, speed in speed_by_basis.items():
+    for basis in dict.fromkeys(speed.basis for speed in speeds):
         runs = dict.fromkeys(run for speed in speeds if speed.basis == basis for run in speed.runs)
-        ratio = speed.utilisation_fraction / speed.utilisation.fraction.value
-        named = ", ".join(list(runs)[:MAX_RUNS]) + (
-            f" and {len(runs) - MAX_RUNS} more" if len(runs) > MAX_RUNS else ""
-        )
+        named = _named(list(runs))
         texts[NAME_BY_BASIS[basis]] = {
             "measured": (
                 "as trainings of the system took on such devices, in proportion to updates:"
                 f" {named}"
             ),
             "fraction": (
-                f"{ratio:.2f} of the share below, as other trainings on such devices reached:"
-                f" {named}"
+                f"the formula, scaled as other trainings on such devices differed from it: {named}"
             ),
-            "assumed": (
-                "operations of all updates, every batch full, sentences of"
-                f" {SOURCE_TOKENS_PER_SENTENCE:g} tokens, at the share below of the rate"
-            ),
+            "assumed": _formula(machine),
             "asked": (
-                f"the same operations at {100 * speed.utilisation_fraction:g} % of the rate, by"
-                " --utilisation"
+                "operations of all updates, every batch full, sentences of"
+                f" {SOURCE_TOKENS_PER_SENTENCE:g} tokens, at your --utilisation of the rate"
             ),
         }[basis]
     rates = [
@@ -263,25 +296,19 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         for precision, rate in machine.rate_by_precision.items()
         if precision in {speed.precision for speed in speeds}
     ]
-    used = {
-        id(speed.utilisation): speed.utilisation
-        for speed in speeds
-        if speed.basis in ("assumed", "fraction")
-    }
-    shares = sorted(used.values(), key=lambda share: (share.precision, share.min_d_model))
-    share_text = "; ".join(
-        f"{share.precision} {100 * share.fraction.value:.0f} %"
-        + (f" from d_model {share.min_d_model:,} on" if share.min_d_model > 1 else "")
-        + f" ({share.fraction.source})"
-        for share in shares
-    )
-    if any(share.gpu != machine.gpu for share in shares):
-        share_text += f"; assumed on {machine.gpu or CPU}"
-    bound = [
-        planned.precision
-        for planned in plan.precisions
-        if any(speed.is_host_bound for speed in planned.speeds)
-    ]
+    systems_by_counts: dict[str, dict[str, None]] = {}
+    for row in plan.trainings:
+        if row.speed.counted_on:
+            systems_by_counts.setdefault(row.speed.counted_on, {})[row.system] = None
+    counts = [(other, _named(list(systems))) for other, systems in systems_by_counts.items()]
+    bound = {row.system: None for row in plan.trainings if row.speed.is_launch_bound}
+    unchecked = ""
+    if bound:
+        unchecked = (
+            f"updates that wait for launches ({_named(list(bound))}): published trainings with"
+            " small batches are of code that fuses nothing, and took up to 5 times as long as this"
+            " formula gives them (docs/checks.md)"
+        )
     return [
         (
             "machine",
@@ -292,21 +319,38 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         ),
         *texts.items(),
         ("rate", "; ".join(rates)),
-        ("share", f"{share_text}; yours: --utilisation" if shares else ""),
-        (
-            "host",
-            (
-                f"in {', '.join(bound)} some systems' updates are as long as Python's part of them,"
-                f" {1000 * HOST_SECONDS_PER_BATCH:g} ms a batch of {LAYERS_OF_HOST_SECONDS} +"
-                f" {LAYERS_OF_HOST_SECONDS} layers (assumption)"
-                if bound
-                else ""
-            ),
-        ),
+        ("kernels", "; ".join(f"{systems}: counted on {other}" for other, systems in counts)),
+        ("not checked", unchecked),
         *(_prices(machine) if machine.gpu else []),
         ("vocabulary", "; ".join(corpus.vocabulary_source for corpus in plan.corpora)),
         ("all else", 'docs/cluster.md, "What a plan assumes"'),
     ]
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_RUNS} more" if len(names) > MAX_RUNS else ""
+    return ", ".join(names[:MAX_RUNS]) + more
+
+
+def _formula(machine: Machine) -> str:
+    """Return the terms of the formula with their assumed constants, the worst and the best."""
+    batches = f"every batch full, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens"
+    if not machine.gpu:
+        return f"operations of all updates, {batches}, at {CPU_SHARE:.0%} of the rate (assumption)"
+
+    def percent(share: Bounds) -> str:
+        return f"{100 * share.worst:.0f} to {100 * share.best:.0f} %"
+
+    def microseconds(seconds: Bounds) -> str:
+        return f"{1e6 * seconds.best:.0f} to {1e6 * seconds.worst:.0f} us"
+
+    return (
+        f"a sum of terms, {batches}; assumed are products at {percent(FP32_PRODUCT_SHARE)} of the"
+        f" rate in fp32 and {percent(TENSOR_CORE_SHARE)} on tensor cores, {percent(MEMORY_SHARE)}"
+        f" of the memory's speed, {percent(LINK_SHARE)} of the link's, and"
+        f" {microseconds(HOST_SECONDS_PER_KERNEL)} of the host a kernel and"
+        f" {microseconds(HOST_SECONDS_PER_WAIT)} a wait; kernels and waits are counted"
+    )
 
 
 def _prices(machine: Machine) -> list[tuple[str, str]]:
@@ -337,6 +381,7 @@ def _warnings(plan: Plan) -> list[str]:
             systems_by_reason.setdefault(reason, {})[row.system] = None
     return [
         *(f"{', '.join(systems)}: {reason}" for reason, systems in systems_by_reason.items()),
+        *plan.machine.assumptions,
         *([plan.overrun] if plan.overrun else []),
         *(
             f"{name}: its size is not published; text and data-bin are not counted"

@@ -72,9 +72,9 @@ def test_what_a_run_holds_already_is_not_needed_again(request_: TrainingRequest)
     [
         (PAPER_TRAINING, "paper", True, None, 10**12, ""),
         (PAPER_TRAINING, "paper", False, None, 10**12,
-         r"^run: about [\d,]+ hours predicted, .* of 1 CPU core, .*\(100000 updates\); .*scale "
+         r"^run: about [\d,]+ hours predicted, on 1 CPU core, .*\(100000 updates\); .*scale "
          r"\(`--configfile workflow/config/multi30k.yaml`\), .*: `--config allow_long_runs=true`$"),
-        (PAPER_TRAINING, "multi30k", False, None, 10**12, "hours predicted, .* of 1 CPU core"),
+        (PAPER_TRAINING, "multi30k", False, None, 10**12, "hours predicted, on 1 CPU core"),
         (BASE_TRAINING, "multi30k", False, None, 10**12, ""),
         # it would be taken for the paper's
         (BASE_TRAINING, "paper", False, None, 10**12, "minutes predicted"),
@@ -110,7 +110,7 @@ def test_disk_and_hours_are_logged(
         hours_of(request_)
     assert caplog.messages[0].startswith("run: up to 3785 MB of checkpoints in ")
     assert caplog.messages[1].endswith(
-        "hours predicted, at 30% of 1 CPU core, 0.1 TFLOP/s each in fp32"
+        "hours predicted, on 1 CPU core, 0.1 TFLOP/s each in fp32, of which 30% are reached"
     )
 
 
@@ -121,9 +121,8 @@ def test_a_gpu_makes_the_papers_scale_feasible(
     eight = msgspec.structs.replace(
         request_, num_ranks=8, training=msgspec.structs.replace(PAPER_TRAINING, device="auto")
     )
-    assert hours_of(msgspec.structs.replace(eight, num_ranks=1)) == pytest.approx(
-        8 * hours_of(eight)
-    )
+    alone = hours_of(msgspec.structs.replace(eight, num_ranks=1))
+    assert 6 * hours_of(eight) < alone < 8 * hours_of(eight)
     check_feasible(eight, DATA, scale="paper", allow_long_runs=False, cluster=None)
 
 
@@ -133,7 +132,7 @@ def test_hours_are_operations_over_speed(request_: TrainingRequest) -> None:
     assert hours_of(request_) == pytest.approx(2 * hours_of(two))
 
 
-@pytest.mark.parametrize(("gpu_type", "hours"), [("p100", 12.0), (None, None), ("l40s", None)])
+@pytest.mark.parametrize(("gpu_type", "hours"), [("p100", 5.8), (None, None), ("l40s", None)])
 def test_on_a_cluster_hours_are_predicted_of_the_gpu_that_its_file_names(
     gpu_type: str | None, hours: float | None, request_: TrainingRequest
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from aiayn.cost import num_parameters
 from aiayn.errors import ConfigError, LaunchError
 from aiayn.plan.machine import Machine, machine_here, machine_of_cores, machine_of_gpus
-from aiayn.plan.prediction import predict_speed, run_disk_bytes
+from aiayn.plan.prediction import CPU_SHARE, predict_speed, run_disk_bytes
 from aiayn.provenance import commit_label, require_free_space
 from aiayn.records import BinarizedCorpus, Prediction
 from aiayn.spec.cluster import ClusterSpec
@@ -110,18 +110,14 @@ def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None
     elif cluster.gpus_per_node == 0:
         num_cores = cluster.num_ranks * cluster.cpus_per_rank
         machine = machine_of_cores(
-            num_cores, cluster.num_ranks, cluster.num_nodes, hardware, f"cluster {cluster.name}"
+            num_cores, cluster.num_ranks, cluster.num_nodes, f"cluster {cluster.name}"
         )
     elif cluster.gpu_type is None or hardware.find_name(cluster.gpu_type) is None:
         return None
     else:
-        place, num_gpus = (
-            f"gpu_type of cluster {cluster.name}",
-            cluster.num_nodes * cluster.gpus_per_node,
-        )
-        machine = machine_of_gpus(
-            cluster.gpu_type, place, num_gpus, cluster.num_nodes, hardware, place
-        )
+        num_gpus = cluster.num_nodes * cluster.gpus_per_node
+        reason = f"gpu_type of cluster {cluster.name}"
+        machine = machine_of_gpus(cluster.gpu_type, num_gpus, cluster.num_nodes, hardware, reason)
     if refusal := machine.precision_refusal(request.training.precision):
         raise ConfigError(f"{request.system}: {refusal}")
     return machine
@@ -156,10 +152,11 @@ def check_feasible(
     training, target_size = request.training, data.vocabulary_size_by_language[data.target_language]
     speed = predict_speed(training, target_size, machine, system=request.system)
     rate = machine.rate_by_precision[training.precision].value / 1e12
-    basis = (
-        f"at {speed.utilisation_fraction:.0%} of {machine.words}, {rate:.3g} TFLOP/s each in"
-        f" {training.precision}"
-    )
+    basis = f"on {machine.words}, {rate:.3g} TFLOP/s each in {training.precision}"
+    if machine.gpu:
+        basis += f", from {speed.least_hours:.3g} to {speed.most_hours:.3g} hours"
+    else:
+        basis += f", of which {CPU_SHARE:.0%} are reached"
     prediction = Prediction(hours=speed.hours, basis=basis)
     in_words = (
         f"{prediction.hours:,.0f} hours"

@@ -1,11 +1,9 @@
-"""What GPUs sustain in each precision, draw and cost, and what share of it trainings reach, each
-with its source.
-
-Read strictly from workflow/config/hardware.yaml.
+"""Reads workflow/config/hardware.yaml strictly: what GPUs sustain in each precision, draw and cost,
+each figure with its source.
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -39,23 +37,25 @@ class SourcedValue(Spec, frozen=True, kw_only=True):
 
 
 class GpuSpec(Spec, frozen=True, kw_only=True):
-    """One kind of GPU; per single GPU, though a K80 board carries two.
+    """One kind of GPU; all values count for a single GPU, though a K80 board carries two.
 
-    The first two rates are of single precision; `tf32_` and `bf16_flops_per_second` are of its
-    tensor cores, null where it has none for them. `dollars_per_hour` is null where none is rented
-    out.
+    The first two rates are in single precision; `tf32_` and `bf16_flops_per_second` are the rates
+    of the tensor cores, None if the GPU's do not support the precision. `link_bytes_per_second` is
+    the speed of one direction of the link between the GPUs of a node, None if it is not known.
     """
 
     sustained_flops_per_second: SourcedValue
     peak_flops_per_second: SourcedValue
     tf32_flops_per_second: SourcedValue | None
     bf16_flops_per_second: SourcedValue | None
+    memory_bytes_per_second: SourcedValue
+    link_bytes_per_second: SourcedValue | None
     watts: SourcedValue
     dollars_per_hour: SourcedValue | None
 
     @property
     def rate_by_precision(self) -> dict[Precision, SourcedValue]:
-        """What a training's share is counted of, for the precisions that the GPU has."""
+        """The rate of products in each precision that the GPU supports."""
         rates = (
             self.sustained_flops_per_second,
             self.tf32_flops_per_second,
@@ -66,24 +66,10 @@ class GpuSpec(Spec, frozen=True, kw_only=True):
         }
 
 
-class UtilisationSpec(Spec, frozen=True, kw_only=True):
-    """What share of its GPUs' rate a training reached: one of `min_d_model` or wider, in a
-    precision, on `gpu`.
-    """
-
-    precision: Precision
-    min_d_model: int
-    gpu: str
-    fraction: SourcedValue
-
-
 class HardwareSpec(Spec, frozen=True, kw_only=True):
-    """All GPUs, by the word that its product name contains (`P100` for `Tesla P100-SXM2-16GB`), and
-    what is reached.
-    """
+    """All GPUs, by a word of their product names (`P100` for `Tesla P100-SXM2-16GB`)."""
 
     gpu_by_name: dict[str, GpuSpec]
-    utilisations: list[UtilisationSpec]
 
     def find_gpu(self, product_name: str) -> GpuSpec | None:
         """Return the GPU whose name is a word of `product_name`, or None."""
@@ -96,20 +82,6 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
         """
         words = re.findall(r"[a-z0-9]+", product_name.lower())
         return next((name for name in self.gpu_by_name if name.lower() in words), None)
-
-
-def find_utilisation(
-    utilisations: Iterable[UtilisationSpec], precision: Precision, d_model: int
-) -> UtilisationSpec:
-    """Return the utilisation of a training of that width: of the widest that it is not narrower
-    than.
-    """
-    fitting = [
-        known
-        for known in utilisations
-        if known.precision == precision and known.min_d_model <= d_model
-    ]
-    return max(fitting, key=lambda known: known.min_d_model)
 
 
 def precision_refusal(precision: Precision, device: str, available: Collection[Precision]) -> str:
@@ -132,13 +104,6 @@ def read_hardware(path: Path = CONFIG_FOLDER / "hardware.yaml") -> HardwareSpec:
     """Read the GPUs.
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong, or a precision lacks the
-            utilisation of the narrowest systems.
+        ConfigError: with file and line, if a key or value is wrong.
     """
-    document = read_document(path)
-    hardware = convert(document, HardwareSpec)
-    widths = {(known.precision, known.min_d_model) for known in hardware.utilisations}
-    for precision in PRECISIONS:
-        expected = f"one of {precision} with min_d_model 1 among them"
-        document.require("utilisations", (precision, 1) in widths, sorted(widths), expected)
-    return hardware
+    return convert(read_document(path), HardwareSpec)
