@@ -42,8 +42,8 @@ class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
     published.
 
     `vocabulary_size` is the target's, `vocabulary_source` what says so. Snakemake has measured the
-    hours of `measured_verbs`; those of other stages are assumed. `bytes_by_archive` has file names:
-    corpora share archives.
+    hours of `measured_verbs`; the hours of other stages are assumed. `bytes_by_archive` has file
+    names: corpora share archives.
     """
 
     corpus: str
@@ -71,7 +71,7 @@ def plan_corpus(
     results_folder: Path | None = None,
     benchmarks_folder: Path | None = None,
 ) -> PlannedCorpus:
-    """Return what a corpus takes, by its data-bin's record if there is one, else by its file.
+    """Return what a corpus takes, by its data-bin's record if it exists, else by its file.
 
     Without folders nothing but its file is looked at.
 
@@ -174,7 +174,7 @@ def _assumed_hours(verb: str, corpus: CorpusSpec, num_pairs: int, download_bytes
 
 
 def _measured_hours(path: Path) -> float | None:
-    """Return the hours in a benchmark file of Snakemake's, None if there is none."""
+    """Return the hours in a benchmark file of Snakemake, None if it does not exist."""
     if not path.is_file():
         return None
     with path.open(encoding="utf-8", newline="") as lines:

@@ -28,7 +28,7 @@ KEPT_PER_D_MODEL = {"fp32": 24.0, "tf32": 24.0, "bf16": 18.5}
 KEPT_PER_D_FF = {"fp32": 2.0, "tf32": 2.0, "bf16": 1.0}
 TRAINED_COPIES = 4  # of the parameters: themselves, their gradient and Adam's two moments
 KEPT_PER_SYMBOL = 3  # of the vocabulary: logits, their log-softmax and its gradient
-LOGITS_TOKENS = 4096  # the loss of our transformer has the logits of so many tokens at a time
+LOGITS_TOKENS = 4096  # our transformer's loss computes the logits of this many tokens at a time
 CONTEXT_BYTES = 1 << 30  # of torch and fairseq in memory, and on a GPU of CUDA's own
 BYTES_PER_PAIR = (
     48  # of a data-bin's index: lengths of both sides, the order of an epoch and its batches
@@ -55,8 +55,8 @@ def device_memory_bytes(
 
 
 def node_memory_bytes(device_bytes: int, host_bytes: int, num_ranks: int, *, has_gpus: bool) -> int:
-    """Estimate a node's peak memory, beside its GPUs'; without GPUs its ranks have there what
-    devices would hold.
+    """Estimate a node's peak memory, without its GPUs' memory; without GPUs its ranks have there
+    what devices would hold.
 
     Each rank's `CONTEXT_BYTES` are in both, and are there once.
     """
@@ -72,8 +72,8 @@ def host_memory_bytes(num_parameters: int, num_pairs: int, num_ranks: int) -> in
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What the trainings of a row took so far, over all attempts; `hours` is the mean of the
-    finished ones.
+    """What the trainings of a row took so far, over all attempts; `hours` is the mean over finished
+    trainings.
 
     `predicted_hours` is the mean of what was predicted when these began, None where their records
     do not say. A training is finished if it was trained with the present config; a shorter one
@@ -106,7 +106,8 @@ def find_records(results_folder: Path, runs_folder: Path) -> tuple[list[TrainRec
 
 
 class History:
-    """The finished trainings on such a machine; `vocabulary_size_by_corpus` is of the target side.
+    """The finished trainings on such a machine; `vocabulary_size_by_corpus` has the target sides'
+    sizes.
 
     With `asked_fraction` that fraction of the machine's rate counts, instead of the trainings.
     """

@@ -1,5 +1,5 @@
-"""Chooses the machine of trainings that are planned: of a cluster, this one, or the GPUs that are
-named.
+"""Chooses the machine of trainings that are planned: a cluster's GPUs, this machine, or GPUs named
+by the user.
 """
 
 import math
@@ -32,8 +32,8 @@ def choose_machine(
 
     On a cluster and without `gpu` the cluster's `gpu_type` counts, then the paper's own, or the
     first that has the `precisions` of the trainings. Here it is this machine's first GPU, or a
-    core; one of them, as the local launcher takes, unless `num_gpus` says more. A price that is
-    given stands for hardware.yaml's.
+    core; a single device, as the local launcher takes, unless `num_gpus` is larger. A given price
+    replaces the price of hardware.yaml.
 
     Raises:
         UsageError: if a number or a price of GPUs is given for a machine without GPUs.

@@ -1,8 +1,7 @@
 """Predicts what a scale takes: jobs, hours, GPU-hours, money, energy, disk, memory and the longest
 chain.
 
-Beside it are the measured values of its trainings, if there are any. Nothing is downloaded, built
-or trained.
+It also has the measured values of trainings that exist. Nothing is downloaded, built or trained.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +37,7 @@ from analysis.price.history import (
 from analysis.price.limits import exceeded_limit, why_unsupported
 
 DECODING_FLOPS_PER_SECOND = 3.0e10  # assumption: what one CPU core reaches in beam search
-NUM_NODE_GPUS = 8  # of the node on which numbers of GPUs a training are compared
+NUM_NODE_GPUS = 8  # a plan compares 8 GPUs and 1 GPU a training on this node
 UNKNOWN_TEST_PAIRS = 3000  # assumption, about newstest's, where a corpus's file does not say
 
 
@@ -54,9 +53,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cost_of(hours: float, machine: Machine) -> Cost:
-    """Return what so many hours on a machine take: trainings alone, its devices at their full
-    draw.
-    """
+    """Return the cost of hours on a machine: only its devices, at their full draw."""
     device_hours, price, watts = (
         hours * machine.num_devices,
         machine.dollars_per_hour,
@@ -73,10 +70,10 @@ def cost_of(hours: float, machine: Machine) -> Cost:
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """What the trainings of a system on a corpus take on a machine, one training a seed.
 
-    `speed`, bytes and `counted_flops` (all operations of its updates) are of one training, `cost`
-    of all seeds. `evaluation_hours` are of the longest of a training's decodings on one core: they
-    run beside each other. A node's memory is beside its GPUs', and without GPUs all that its ranks
-    take. `refusal` says why `aiayn train` would refuse it on this machine, '' if it would not.
+    `speed`, bytes and `counted_flops` (all operations of its updates) count for one training,
+    `cost` for all seeds. `evaluation_hours` is the longest decoding of a training on one core, as
+    decodings run in parallel. `node_memory_bytes` excludes the memory of the GPUs. `refusal` says
+    why `aiayn train` would refuse it on this machine, '' if it would not.
     """
 
     corpus: str
@@ -159,7 +156,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def results_bytes(self) -> int:
-        """What lies below the results folder but the archives."""
+        """The bytes in the results folder, without the archives."""
         return self.averages_bytes + self.text_bytes + self.data_bin_bytes
 
 
@@ -374,7 +371,9 @@ def _plan_precision(
 
 
 def hours_on_node(hours_of_trainings: Sequence[float], num_places: int) -> float:
-    """Return when the last training ends if so many run at a time, the longest ones first."""
+    """Return when the last training ends if `num_places` trainings run at a time, the longest
+    first.
+    """
     ends = [0.0] * num_places
     for hours in sorted(hours_of_trainings, reverse=True):
         ends[ends.index(min(ends))] += hours

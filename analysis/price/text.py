@@ -29,12 +29,12 @@ from analysis.price.plan import NUM_NODE_GPUS, Plan, Row
 from analysis.price.system_plan import SystemPlan
 
 INDENT = "  "
-MAX_RUNS = 3  # of those that a prediction stands on
+MAX_RUNS = 3  # trainings named as the basis of a prediction
 NAME_BY_BASIS = {"measured": "runs", "fraction": "others", "assumed": "formula", "asked": "yours"}
 FROM = (
     "time",
     "from",
-)  # the heading of a column that is shown where times stand on different things
+)  # this column is shown only if the times have different bases
 
 
 class Column(NamedTuple):
@@ -63,7 +63,7 @@ def number(value: float | None) -> str:
 
 
 def duration(hours: float) -> str:
-    """Return hours with their unit, short ones in minutes or seconds."""
+    """Return hours with a unit; short times are in minutes or seconds."""
     if hours >= 1:
         return f"{number(hours)} h"
     return f"{60 * hours:.2g} min" if 60 * hours >= 1 else f"{3600 * hours:.2g} s"
@@ -93,14 +93,14 @@ def gigabytes(num_bytes: float) -> str:
 
 
 def _total(rows: Sequence[Row], key: str) -> float | None:
-    """Return the sum of a cost of rows; None if it is not known of one."""
+    """Return the sum of a cost of rows; None if a row's cost is not known."""
     values: list[float | None] = [getattr(row.cost, key) for row in rows]
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
 
 
 def columns(machine: Machine) -> list[Column]:
-    """Return the columns of a row; that of money only for GPUs, as the price of a core is not
+    """Return the columns of a row; the money column only for GPUs, as the price of a core is not
     known.
     """
     device, is_gpu = machine.device, bool(machine.gpu)
@@ -152,7 +152,7 @@ def render_plan(plan: Plan) -> str:
 
 
 def _trained_lines(plan: Plan) -> list[str]:
-    """Return what trainings took so far, beside what was predicted when they began."""
+    """Return what trainings took so far and what was predicted when they began."""
     rows = [
         (
             "trained so far",
@@ -179,7 +179,7 @@ def _trained_lines(plan: Plan) -> list[str]:
 
 
 def _precision_lines(plan: Plan) -> list[str]:
-    """Return time, device-hours, money and energy in each precision side by side, and why one is
+    """Return time, device-hours, money and energy in each precision, and why a precision is
     missing.
     """
     if not plan.trainings:
@@ -202,7 +202,7 @@ def _precision_lines(plan: Plan) -> list[str]:
         cells.append([values.get(index, "-") for index in names])
     heading = ("in each precision", *(planned.precision for planned in plan.precisions))
     taken = ", ".join(dict.fromkeys(row.speed.precision for row in plan.trainings))
-    text = f"The plan is of {taken}; `--config precision=...` takes another for all systems."
+    text = f"The plan assumes {taken}; `--config precision=...` takes another for all systems."
     if missing := [planned.precision for planned in plan.precisions if planned.refusal]:
         device = f"a {plan.machine.gpu}" if plan.machine.gpu else CPU
         text += f" A dash: {device} has no {' and no '.join(missing)} ({WHO_HAS_TENSOR_CORES})."
@@ -265,13 +265,15 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
         ("disk", f"{gigabytes(sum(bytes_by_name.values()))} GB at most: {parts}"),
         (
             "memory of a node",
-            f"{gigabytes(node_bytes)} GB at most, beside its GPUs'" if plan.machine.gpu else "",
+            f"{gigabytes(node_bytes)} GB at most, without its GPUs' memory"
+            if plan.machine.gpu
+            else "",
         ),
     ]
 
 
 def _bases(plan: Plan) -> list[tuple[str, str]]:
-    """Return what this plan's figures stand on, each with its source and what changes it."""
+    """Return the basis of each figure of the plan, with its source and how to change it."""
     machine, speeds = plan.machine, [row.speed for row in plan.trainings]
     texts = {}
     for basis in dict.fromkeys(speed.basis for speed in speeds):
@@ -305,9 +307,9 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     unchecked = ""
     if bound:
         unchecked = (
-            f"updates that wait for launches ({_named(list(bound))}): published trainings with"
-            " small batches are of code that fuses nothing, and took up to 5 times as long as this"
-            " formula gives them (docs/checks.md)"
+            f"updates that wait for launches ({_named(list(bound))}): no published"
+            " training checks them; stock fairseq, which fuses nothing, took up to 5 times as long"
+            " as this formula predicts for small batches (docs/checks.md)"
         )
     return [
         (

@@ -70,7 +70,7 @@ class Comparison(NamedTuple):
 
     @property
     def is_inside(self) -> bool:
-        """Whether the published speed lies in the plan's range."""
+        """Whether the plan's range contains the published speed."""
         return self.slowest <= self.throughput.measured <= self.fastest
 
 

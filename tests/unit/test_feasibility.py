@@ -110,7 +110,7 @@ def test_disk_and_hours_are_logged(
         hours_of(request_)
     assert caplog.messages[0].startswith("run: up to 3785 MB of checkpoints in ")
     assert caplog.messages[1].endswith(
-        "hours predicted, on 1 CPU core, 0.1 TFLOP/s each in fp32, of which 30% are reached"
+        "hours predicted, on 1 CPU core, 0.1 TFLOP/s each in fp32, 30% used"
     )
 
 

@@ -51,7 +51,7 @@ def check_mirrors(
     archives_folder: Path,
     is_offline: bool,
 ) -> list[Check]:
-    """Return one check a corpus: FAIL if a file is neither here nor at a source.
+    """Return one check a corpus: FAIL if no source has a file that is missing here.
 
     `is_offline`: no request is sent; then only local files count, and `file://` mirrors.
     """

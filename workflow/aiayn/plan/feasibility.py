@@ -41,8 +41,8 @@ def make_request(
     in DIGEST.
 
     Raises:
-        ConfigError: if there is no such corpus or system, or fairseq cannot train it with so many
-        ranks.
+        ConfigError: if the corpus or system does not exist, or fairseq cannot train it with
+        `num_ranks` ranks.
     """
     spec = overridden(read_system(system, scale), overrides)
     training = spec.training
@@ -80,7 +80,8 @@ def make_request(
 
 
 def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
-    """Return what a run writes at most: its checkpoints, and one of each kind being written.
+    """Return what a run writes at most: its checkpoints, and another of each kind while it is
+    written.
 
     Checkpoints that exist are not counted.
     """
@@ -92,11 +93,11 @@ def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
 
 
 def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None) -> Machine | None:
-    """Require that this machine's GPUs or CPUs, or those in the cluster's file, have the precision,
-    and return these.
+    """Require that the devices of this machine, or of the cluster's file, support the precision;
+    return them.
 
-    None: the cluster's file names no GPU of hardware.yaml; the job itself checks it, before it
-    trains.
+    Return None if the cluster's file does not name a GPU of hardware.yaml; the job itself then
+    checks the precision before it trains.
 
     Raises:
         ConfigError: naming the system and the device.
@@ -134,12 +135,13 @@ def check_feasible(
     """Require that a run fits, and return its predicted hours; None where its cluster's file names
     no known GPU.
 
-    How long a run on a cluster may take its time limit says.
+    The time limit of a cluster says how long a run may take there.
 
     Raises:
         ConfigError: if this machine, or the cluster, does not have the run's precision.
         SpaceError: if the disk is too small.
-        LaunchError: if the run would take more than a day here, or is of paper scale without a GPU.
+        LaunchError: if the run would take more than a day here, or has the paper's scale but no
+        GPU.
     """
     machine = check_precision(request, cluster)
     needed_bytes = needed_disk_bytes(request, data)
@@ -156,7 +158,7 @@ def check_feasible(
     if machine.gpu:
         basis += f", from {speed.least_hours:.3g} to {speed.most_hours:.3g} hours"
     else:
-        basis += f", of which {CPU_SHARE:.0%} are reached"
+        basis += f", {CPU_SHARE:.0%} used"
     prediction = Prediction(hours=speed.hours, basis=basis)
     in_words = (
         f"{prediction.hours:,.0f} hours"

@@ -1,5 +1,5 @@
-"""Describes the machine of a training, GPUs of hardware.yaml or CPU cores: this one, or so many of
-a kind.
+"""Describes the machine of a training, GPUs or CPU cores of this machine, of a cluster, or of a
+named kind.
 """
 
 import math
@@ -30,10 +30,10 @@ UNKNOWN_LINK = _assume(1.6e10, "one direction of PCIe 3.0 x16")
 
 
 class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The jobs of one training on a cluster, as its cluster's file says: each of `minutes`,
-    `max_num_jobs` in all.
+    """The jobs of one training on a cluster, as its cluster's file says: at most `max_num_jobs`
+    jobs of `minutes` each.
 
-    `signal_seconds` before the end of each it saves, and goes on in the next one.
+    A job saves its state `signal_seconds` before its end, and the next job continues.
     """
 
     cluster: str
@@ -48,7 +48,7 @@ class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def file(self) -> str:
-        """The file to change these in."""
+        """The file that sets these limits."""
         return f"workflow/config/clusters/{self.cluster}.yaml"
 
     def count_jobs(self, hours: float) -> int:
@@ -59,11 +59,11 @@ class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """What one training has: `num_devices` GPUs, or CPU cores where `gpu` is ''; money and watts
-    are of one of them.
+    """What one training has: `num_devices` GPUs, or CPU cores if `gpu` is ''; money and watts count
+    for a single device.
 
-    `chosen_by` says why these. `rate_by_precision` has the precisions that the devices have, each
-    with the operations a second of one of them. `job_limits` are None where no cluster runs the
+    `chosen_by` gives the reason for this choice. `rate_by_precision` has the operations a second of
+    one device in each precision that it supports. `job_limits` is None if no cluster runs the
     trainings.
     """
 
@@ -86,7 +86,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def device(self) -> str:
-        """What hours are counted of."""
+        """The word for a single device."""
         return "GPU" if self.gpu else "core"
 
     @property
@@ -102,7 +102,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def assumptions(self) -> list[str]:
-        """What stands in for figures of this GPU that hardware.yaml does not have."""
+        """The figures of this GPU that are assumed because hardware.yaml lacks them."""
         texts = []
         if UNKNOWN_RATE in self.rate_by_precision.values():
             rate, memory = UNKNOWN_RATE.value / 1e12, UNKNOWN_MEMORY.value / 1e9
@@ -124,8 +124,8 @@ def machine_of_gpus(
     chosen_by: str,
     limits: JobLimits | None = None,
 ) -> Machine:
-    """Return so many GPUs of a product's name, with assumed figures if hardware.yaml does not know
-    it.
+    """Return `num_gpus` GPUs with a product's name; their figures are assumed if hardware.yaml does
+    not know the name.
     """
     key = hardware.find_name(name)
     if key is None:
@@ -154,7 +154,7 @@ def machine_of_gpus(
 def machine_here(
     hardware: HardwareSpec, num_ranks: int, threads_per_rank: int, *, uses_gpus: bool = True
 ) -> Machine:
-    """Return what so many ranks of a training have on this machine."""
+    """Return the devices of this machine for a training of `num_ranks` ranks."""
     names = gpu_names() if uses_gpus else []
     if not names:
         num_cores = min(num_ranks * threads_per_rank, os.cpu_count() or 1)
@@ -169,7 +169,7 @@ def machine_of_cores(
     chosen_by: str,
     limits: JobLimits | None = None,
 ) -> Machine:
-    """Return so many cores, each as fast as a core of this machine.
+    """Return `num_cores` cores, each as fast as a core of this machine.
 
     bf16 is assumed to be as fast as fp32.
     """

@@ -25,7 +25,7 @@ from aiayn.spec.training import Precision, TrainingSpec
 
 KERNELS_PATH = Path(__file__).with_name("kernels.csv")
 LAYERS_OF_COUNTS = 6  # of either stack, in every system of kernels.csv
-WIDE_D_MODEL = 1024  # big's counts stand for systems as wide as this, base's for all others
+WIDE_D_MODEL = 1024  # the counts of big are used from this width on
 
 # Assumption for CPUs: the share of its rate that the paper's base reached on 8 P100 (section 5.2).
 CPU_SHARE = 0.302
@@ -61,8 +61,8 @@ GRADIENT_BYTES = 4  # of a parameter, in the all-reduce
 
 
 class KernelCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the host launches and waits for; `counted_on` says on which system it was counted, '' if
-    on the training's own.
+    """What the host launches and waits for; `counted_on` names the other system whose counts these
+    are, '' if they are the training's own.
     """
 
     per_batch: float
@@ -103,8 +103,8 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
     `basis` is `measured` (trainings of the same system on such a machine took it), `fraction` (the
     formula, scaled as other trainings differed from it), `assumed` (the formula) or `asked` (the
     user named the fraction of the rate). `runs` names these trainings. `terms` are an update's best
-    and worst case on a GPU, empty otherwise; its kernels were `counted_on` another system, '' if on
-    its own.
+    and worst case on a GPU, empty otherwise; `counted_on` names the other system whose kernel
+    counts were used, '' for its own.
     """
 
     precision: Precision
@@ -126,7 +126,7 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
         return any(terms.is_launch_bound for terms in self.terms)
 
     def scaled(self, ratio: float, basis: str, runs: list[str]) -> "Speed":
-        """Return this speed with `ratio` times the hours; a measured one is no range."""
+        """Return this speed with `ratio` times the hours; a measured speed has a single value."""
         least, most = ratio * self.least_hours, ratio * self.most_hours
         if basis == "measured":
             least = most = ratio * self.hours
@@ -174,8 +174,8 @@ def predict_speed(
 def update_terms(
     training: TrainingSpec, symbols: int, machine: Machine, counts: KernelCounts, case: int
 ) -> UpdateTerms:
-    """Return the terms of an update on a GPU in the best (0) or the worst (1) case, for so many
-    symbols of the output.
+    """Return the terms of an update on a GPU in the best (0) or the worst (1) case; the output has
+    `symbols` symbols.
     """
     precision, ranks = training.precision, machine.num_ranks
     product_share = FP32_PRODUCT_SHARE if precision == "fp32" else TENSOR_CORE_SHARE
@@ -205,8 +205,8 @@ def update_terms(
 
 
 def read_kernel_counts(training: TrainingSpec, num_ranks: int, system: str) -> KernelCounts:
-    """Return the counts of kernels.csv for a training: the system's own, else those of base or big,
-    in proportion to the number of layers.
+    """Return the counts of kernels.csv for a training: the counts of the system itself, or else of
+    base or big in proportion to the number of layers.
     """
     with KERNELS_PATH.open(encoding="utf-8", newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if row["precision"] == training.precision]
@@ -215,7 +215,7 @@ def read_kernel_counts(training: TrainingSpec, num_ranks: int, system: str) -> K
     name = system if system in names and training.num_layers == LAYERS_OF_COUNTS else nearest
 
     def distance(row: dict[str, str]) -> tuple[bool, int, int]:
-        # One rank never sends gradients, so its counts stand for no other number of ranks.
+        # One rank sends no gradients, so its counts do not apply to several ranks.
         ranks = int(row["num_ranks"])
         tokens = int(row.get("tokens") or training.max_tokens_per_batch)
         return (
@@ -237,8 +237,8 @@ def read_kernel_counts(training: TrainingSpec, num_ranks: int, system: str) -> K
 
 
 def run_disk_bytes(num_parameters: int, num_models: int) -> int:
-    """Return what a run writes at most: its model-only checkpoints, two full ones, and one of each
-    being written.
+    """Return what a run writes at most: its model-only checkpoints, two full checkpoints, and
+    another of each while it is written.
     """
     model_bytes = checkpoint_bytes(num_parameters, has_optimizer=False)
     full_bytes = checkpoint_bytes(num_parameters, has_optimizer=True)
