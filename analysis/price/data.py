@@ -90,16 +90,16 @@ def plan_corpus(
     verbs = (
         ["fetch", "binarize"] if corpus.is_segmented else ["fetch", "clean", "segment", "binarize"]
     )
-    measured = {
-        verb: _measured_hours(benchmarks_folder / scale / verb / f"{corpus.name}.tsv")
-        if benchmarks_folder
-        else None
-        for verb in verbs
-    }
-    assumed = {
-        verb: _assumed_hours(verb, corpus, num_train or 0, sum(bytes_by_archive.values()))
-        for verb in verbs
-    }
+    hours_by_verb, measured_verbs = {}, []
+    for verb in verbs:
+        hours = None
+        if benchmarks_folder:
+            hours = _measured_hours(benchmarks_folder / scale / verb / f"{corpus.name}.tsv")
+        if hours is None:
+            hours = _assumed_hours(verb, corpus, num_train or 0, sum(bytes_by_archive.values()))
+        else:
+            measured_verbs.append(verb)
+        hours_by_verb[verb] = hours
     sizes, is_joint, source = _vocabulary(corpus, data)
     return PlannedCorpus(
         corpus=corpus.name,
@@ -111,10 +111,8 @@ def plan_corpus(
         bytes_by_archive=bytes_by_archive,
         text_bytes=None if num_train is None else pair_bytes * num_train,
         data_bin_bytes=None if num_train is None else indexed_bytes * num_train,
-        hours_by_verb={
-            verb: assumed[verb] if hours is None else hours for verb, hours in measured.items()
-        },
-        measured_verbs=[verb for verb, hours in measured.items() if hours is not None],
+        hours_by_verb=hours_by_verb,
+        measured_verbs=measured_verbs,
     )
 
 

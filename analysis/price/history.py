@@ -133,11 +133,9 @@ class History:
             if training.precision in machine.rate_by_precision
         ]
 
-    def speed_of(
-        self, training: TrainingSpec, corpus: str, system: str, machine: Machine | None = None
-    ) -> Speed:
+    def speed_of(self, training: TrainingSpec, corpus: str, system: str, machine: Machine) -> Speed:
         """Return how long a training takes: by the asked fraction, its kind, other trainings, or
-        assumption; on the planned machine, or on another number of its devices.
+        assumption, on any number of the planned machine's devices.
 
         Finished trainings scale the formula by the median of the hours that they took over the
         hours that the formula gives them. Other kinds count only in the same precision.
@@ -148,7 +146,7 @@ class History:
         speed = predict_speed(
             training,
             self._size_by_corpus[corpus],
-            machine or self._machine,
+            machine,
             system=system,
             fraction=self._asked_fraction,
         )
@@ -236,17 +234,20 @@ def measure_trainings(
             spent.append((record.wall_seconds, record.gpu_seconds))
     if not spent:
         return None
+    taken = [record.wall_seconds / 3600 for record in finished]
     predicted = [record.prediction.hours for record in finished if record.prediction]
     return Measured(
         num_finished=len(finished),
         num_begun=len(spent),
-        hours=statistics.fmean(record.wall_seconds / 3600 for record in finished)
-        if finished
-        else None,
-        predicted_hours=statistics.fmean(predicted) if predicted else None,
+        hours=_mean(taken),
+        predicted_hours=_mean(predicted),
         total_hours=sum(seconds for seconds, _ in spent) / 3600,
         gpu_hours=sum(seconds for _, seconds in spent) / 3600,
     )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return statistics.fmean(values) if values else None
 
 
 def _newest_events(runs_folder: Path, prefix: str) -> list[Event]:

@@ -59,11 +59,13 @@ def cost_of(hours: float, machine: Machine) -> Cost:
         machine.dollars_per_hour,
         machine.watts,
     )
+    dollars = device_hours * price.value if price else None
+    kilowatt_hours = device_hours * watts.value / 1000 if watts else None
     return Cost(
         hours=hours,
         device_hours=device_hours,
-        dollars=device_hours * price.value if price else None,
-        kilowatt_hours=device_hours * watts.value / 1000 if watts else None,
+        dollars=dollars,
+        kilowatt_hours=kilowatt_hours,
     )
 
 
@@ -275,7 +277,7 @@ def _plan_row(
     folders: tuple[Path, Path],
 ) -> Row:
     system, key = experiment.system_by_name[name], (corpus.corpus, name, seeds[0])
-    speed = history.speed_of(system.training, corpus.corpus, name)
+    speed = history.speed_of(system.training, corpus.corpus, name, machine)
     training = system.training
     parameters = num_parameters(
         training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size
@@ -333,39 +335,40 @@ def _plan_precision(
     """Return what all trainings would take if each were in this precision."""
     reason = machine.precision_refusal(precision)
     changed = Overrides(precision=precision)
-    speeds = (
-        []
-        if reason
-        else [
-            history.speed_of(
-                overridden(experiment.system_by_name[system], changed).training, corpus, system
-            )
-            for corpus, system in seeds_of
-        ]
+    planned = PlannedPrecision(
+        precision=precision, refusal=reason, speeds=[], cost=cost_of(0.0, machine), hours_by_gpus={}
     )
-    hours = sum(
-        len(seeds) * speed.hours
-        for seeds, speed in zip(seeds_of.values(), speeds, strict=not reason)
+    if reason:
+        return planned
+    trainings = {
+        key: overridden(experiment.system_by_name[key[1]], changed).training for key in seeds_of
+    }
+
+    def speeds_on(chosen: Machine) -> list[Speed]:
+        return [
+            history.speed_of(training, corpus, system, chosen)
+            for (corpus, system), training in trainings.items()
+        ]
+
+    def hours_of_seeds(speeds: list[Speed]) -> list[float]:
+        hours = []
+        for seeds, speed in zip(seeds_of.values(), speeds, strict=True):
+            hours += [speed.hours] * len(seeds)
+        return hours
+
+    can_share = all(
+        training.batches_per_update % NUM_NODE_GPUS == 0 for training in trainings.values()
     )
     hours_by_gpus = {}
-    can_share = all(
-        experiment.system_by_name[system].training.batches_per_update % NUM_NODE_GPUS == 0
-        for _, system in seeds_of
-    )
-    if machine.gpu and not reason and can_share:
-        for num_gpus in (NUM_NODE_GPUS, 1):
-            resized = machine_of_gpus(machine.gpu, num_gpus, 1, hardware, machine.chosen_by)
-            hours_of_trainings = []
-            for (corpus, system), seeds in seeds_of.items():
-                training = overridden(experiment.system_by_name[system], changed).training
-                speed = history.speed_of(training, corpus, system, resized)
-                hours_of_trainings += [speed.hours] * len(seeds)
-            hours_by_gpus[num_gpus] = hours_on_node(hours_of_trainings, NUM_NODE_GPUS // num_gpus)
-    return PlannedPrecision(
-        precision=precision,
-        refusal=reason,
+    for num_gpus in (NUM_NODE_GPUS, 1) if machine.gpu and can_share else ():
+        resized = machine_of_gpus(machine.gpu, num_gpus, 1, hardware, machine.chosen_by)
+        hours = hours_of_seeds(speeds_on(resized))
+        hours_by_gpus[num_gpus] = hours_on_node(hours, NUM_NODE_GPUS // num_gpus)
+    speeds = speeds_on(machine)
+    return msgspec.structs.replace(
+        planned,
         speeds=speeds,
-        cost=cost_of(hours, machine),
+        cost=cost_of(sum(hours_of_seeds(speeds)), machine),
         hours_by_gpus=hours_by_gpus,
     )
 

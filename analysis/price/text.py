@@ -53,13 +53,9 @@ def number(value: float | None) -> str:
     """
     if value is None:
         return "-"
-    return (
-        f"{value:,.0f}"
-        if value >= 100 or value == 0
-        else f"{value:.1f}"
-        if value >= 1
-        else f"{value:.2g}"
-    )
+    if value >= 100 or value == 0:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
 
 
 def duration(hours: float) -> str:
@@ -103,9 +99,10 @@ def columns(machine: Machine) -> list[Column]:
     """Return the columns of a row; the money column only for GPUs, as the price of a core is not
     known.
     """
-    device, is_gpu = machine.device, bool(machine.gpu)
-    memory = "device_memory_bytes" if is_gpu else "node_memory_bytes"
-    money = [Column(("US$", "in all"), lambda rows: number(_total(rows, "dollars")))]
+    money, memory, whose = [], "node_memory_bytes", "node"
+    if machine.gpu:
+        money = [Column(("US$", "in all"), lambda rows: number(_total(rows, "dollars")))]
+        memory, whose = "device_memory_bytes", "GPU"
     return [
         Column(("", "system"), lambda rows: rows[0].system, is_summed=False),
         Column(("", "corpus"), lambda rows: rows[0].corpus, is_summed=False),
@@ -113,11 +110,13 @@ def columns(machine: Machine) -> list[Column]:
         Column(("updates", "a run"), lambda rows: f"{rows[0].updates:,}", is_summed=False),
         Column(("time", "a run"), lambda rows: hours_range(rows[0].speed), is_summed=False),
         Column(FROM, lambda rows: NAME_BY_BASIS[rows[0].speed.basis], is_summed=False),
-        Column((f"{device}-h", "in all"), lambda rows: number(_total(rows, "device_hours"))),
-        *(money if is_gpu else []),
+        Column(
+            (f"{machine.device}-h", "in all"), lambda rows: number(_total(rows, "device_hours"))
+        ),
+        *money,
         Column(("disk GB", "in all"), lambda rows: gigabytes(sum(row.disk_bytes for row in rows))),
         Column(
-            ("GB a", "GPU" if is_gpu else "node"),
+            ("GB a", whose),
             lambda rows: gigabytes(max((getattr(row, memory) for row in rows), default=0)),
         ),
     ]
@@ -133,11 +132,11 @@ def render_plan(plan: Plan) -> str:
     shown = columns(plan.machine)
     if len({row.speed.basis for row in plan.trainings}) < 2:
         shown = [column for column in shown if column.heading != FROM]
-    rows = [tuple(column.heading[line] for column in shown) for line in range(2)]
-    rows += [tuple(column.cell([row]) for column in shown) for row in plan.trainings]
-    rows.append(
-        ("all", *(column.cell(plan.trainings) if column.is_summed else "" for column in shown[1:]))
-    )
+    rows: list[Sequence[str]] = list(zip(*(column.heading for column in shown), strict=True))
+    for row in plan.trainings:
+        rows.append([column.cell([row]) for column in shown])
+    sums = [column.cell(plan.trainings) if column.is_summed else "" for column in shown[1:]]
+    rows.append(["all", *sums])
     right = [index for index in range(2, len(shown)) if shown[index].heading != FROM]
     return sections(
         ("", titled(f"Plan of {plan.scale}: {words}")),
@@ -293,11 +292,11 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
                 f" {SOURCE_TOKENS_PER_SENTENCE:g} tokens, at your --utilisation of the rate"
             ),
         }[basis]
-    rates = [
-        f"{precision} {number(rate.value / 1e12)} TFLOP/s a {machine.device} ({_source(rate)})"
-        for precision, rate in machine.rate_by_precision.items()
-        if precision in {speed.precision for speed in speeds}
-    ]
+    rates = []
+    for precision in dict.fromkeys(speed.precision for speed in speeds):
+        rate = machine.rate_by_precision[precision]
+        teraflops = number(rate.value / 1e12)
+        rates.append(f"{precision} {teraflops} TFLOP/s a {machine.device} ({_source(rate)})")
     systems_by_counts: dict[str, dict[str, None]] = {}
     for row in plan.trainings:
         if row.speed.counted_on:
@@ -358,18 +357,11 @@ def _formula(machine: Machine) -> str:
 def _prices(machine: Machine) -> list[tuple[str, str]]:
     price, watts = machine.dollars_per_hour, machine.watts
     yours = f"{PRICE_FLAG}, or dollars_per_hour of {machine.gpu} in workflow/config/hardware.yaml"
-    text = (
-        f"US$ {price.value:g} a GPU-hour ({_source(price)})"
-        if price
-        else f"not known of a {machine.gpu}"
-    )
-    return [
-        ("price", text if price and PRICE_FLAG in price.source else f"{text}; yours: {yours}"),
-        (
-            "energy",
-            f"{watts.value:g} W a GPU all the time ({_source(watts)})" if watts else "not known",
-        ),
-    ]
+    text = f"US$ {price.value:g} a GPU-hour ({_source(price)})" if price else "not known"
+    if price is None or PRICE_FLAG not in price.source:
+        text += f"; yours: {yours}"
+    energy = f"{watts.value:g} W a GPU all the time ({_source(watts)})" if watts else "not known"
+    return [("price", text), ("energy", energy)]
 
 
 def _source(value: SourcedValue) -> str:
