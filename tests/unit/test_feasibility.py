@@ -72,9 +72,9 @@ def test_what_a_run_holds_already_is_not_needed_again(request_: TrainingRequest)
     [
         (PAPER_TRAINING, "paper", True, None, 10**12, ""),
         (PAPER_TRAINING, "paper", False, None, 10**12,
-         r"^run: about [\d,]+ hours predicted, on 1 CPU core, .*\(100000 updates\); .*scale "
+         r"^run: about [\d,]+ hours predicted, .* of 1 CPU core, .*\(100000 updates\); .*scale "
          r"\(`--configfile workflow/config/multi30k.yaml`\), .*: `--config allow_long_runs=true`$"),
-        (PAPER_TRAINING, "multi30k", False, None, 10**12, "hours predicted, on 1 CPU core"),
+        (PAPER_TRAINING, "multi30k", False, None, 10**12, "hours predicted, .* of 1 CPU core"),
         (BASE_TRAINING, "multi30k", False, None, 10**12, ""),
         # it would be taken for the paper's
         (BASE_TRAINING, "paper", False, None, 10**12, "minutes predicted"),
@@ -110,7 +110,7 @@ def test_disk_and_hours_are_logged(
         hours_of(request_)
     assert caplog.messages[0].startswith("run: up to 3785 MB of checkpoints in ")
     assert caplog.messages[1].endswith(
-        "hours predicted, on 1 CPU core, 0.1 TFLOP/s each in fp32, 30% used"
+        "hours predicted, at 30% of 1 CPU core, 0.1 TFLOP/s each in fp32"
     )
 
 

@@ -154,11 +154,10 @@ def check_feasible(
     training, target_size = request.training, data.vocabulary_size_by_language[data.target_language]
     speed = predict_speed(training, target_size, machine, system=request.system)
     rate = machine.rate_by_precision[training.precision].value / 1e12
-    basis = f"on {machine.words}, {rate:.3g} TFLOP/s each in {training.precision}"
-    if machine.gpu:
-        basis += f", from {speed.least_hours:.3g} to {speed.most_hours:.3g} hours"
-    else:
-        basis += f", {CPU_SHARE:.0%} used"
+    share = f"{speed.least_hours:.3g} to {speed.most_hours:.3g} hours on"
+    if not machine.gpu:
+        share = f"at {CPU_SHARE:.0%} of"
+    basis = f"{share} {machine.words}, {rate:.3g} TFLOP/s each in {training.precision}"
     prediction = Prediction(hours=speed.hours, basis=basis)
     in_words = (
         f"{prediction.hours:,.0f} hours"
