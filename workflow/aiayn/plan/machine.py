@@ -159,7 +159,8 @@ def machine_here(
     if not names:
         num_cores = min(num_ranks * threads_per_rank, os.cpu_count() or 1)
         return machine_of_cores(num_cores, num_ranks, 1, "this machine")
-    return machine_of_gpus(names[0], min(num_ranks, len(names)), 1, hardware, "this machine")
+    machine = machine_of_gpus(names[0], min(num_ranks, len(names)), 1, hardware, "this machine")
+    return msgspec.structs.replace(machine, gpu=names[0])
 
 
 def machine_of_cores(
