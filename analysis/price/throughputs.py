@@ -1,7 +1,5 @@
 """Compares the plan's formula with published throughputs, as a table for docs/checks.md.
 
-    python -m analysis.price.throughputs    # prints the block between the markers there
-
 `paper_tables/published/throughputs.csv` has the systems; no constant of the formula is fitted to
 them.
 """
@@ -55,7 +53,7 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Comparison(NamedTuple):
-    """A system's published time over the plan's least, middle and most time, as speeds."""
+    """A published system and the plan's range for it, in target tokens a second."""
 
     throughput: Throughput
     gpu: str
@@ -150,7 +148,3 @@ def render_comparisons(comparisons: list[Comparison]) -> str:
             f" plan is {min(ratios):.2f} to {max(ratios):.2f} times as fast as published."
         )
     return "\n".join([*lines, "", *summaries])
-
-
-if __name__ == "__main__":
-    print(render_comparisons(compare_throughputs()))

@@ -237,7 +237,7 @@ def test_what_a_shorter_training_took_is_not_the_actual_of_the_whole_one(tmp_pat
 def test_a_shorter_training_is_the_actual_where_the_config_asks_for_it(tmp_path: Path) -> None:
     shorter = msgspec.structs.replace(
         PAPER, updates=12_600
-    )  # the fewest of which big's 20 models are averaged
+    )  # fewer do not leave the 20 models that big averages
     record_of(read_experiment(shorter).system_by_name["base"].training, tmp_path)
     actual = plan_of(shorter, tmp_path).trainings[0].actual
     assert actual is not None

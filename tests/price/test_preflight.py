@@ -115,7 +115,7 @@ def look(
     mirror: str | None = None,
     is_offline: bool = False,
 ) -> Check:
-    """Return the one check of a corpus's files."""
+    """Return the check of a corpus's files; there is exactly one."""
     (check,) = check_mirrors(corpora, mirror=mirror, archives_folder=folder, is_offline=is_offline)
     return check
 

@@ -181,7 +181,8 @@ def test_the_launchers_prediction_is_that_of_the_plan(
     planned = predict_speed(paper.training, size, p100s, system="base")
     assert prediction.hours == pytest.approx(planned.hours)
     assert prediction.basis == (
-        "4.73 to 7.21 hours on 8 Tesla P100-SXM2-16GB, 9.5 TFLOP/s each in fp32"
+        f"{planned.least_hours:.3g} to {planned.most_hours:.3g} hours on 8 Tesla P100-SXM2-16GB,"
+        " 9.5 TFLOP/s each in fp32"
     )
     monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: ["NVIDIA L40S"] * 8)
     unknown = check_feasible(paper, DATA, scale="paper", allow_long_runs=False, cluster=None)
