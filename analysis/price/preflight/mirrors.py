@@ -129,7 +129,7 @@ def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededF
 def _find(file: NeededFile, *, is_offline: bool) -> Answer:
     """Return where a file was found, or the answer of each source that was tried."""
     if any(path.is_file() for path in file.paths):
-        return Answer(file.name, "lie here", "")
+        return Answer(file.name, "are here", "")
     reasons: list[str] = []
     for url, num_bytes in file.sources:
         path = local_path(url)
