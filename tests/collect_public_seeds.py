@@ -1,4 +1,4 @@
-"""Make public_seeds.csv and throughputs.csv from the files that others published (for maintainers).
+"""Make public_seeds.csv from the files that others published (for maintainers).
 
     git clone https://github.com/mlcommons/submissions_algorithms git show
     a8c4d718:paper_tables/published/public_runs.csv > mlperf/public_runs.csv git show
@@ -8,8 +8,8 @@
 AlgoPerf's runs are read from the commit HEAD of a git repository, with or without a work tree.
 MLPerf's runs are read from the two files that an earlier version of this project shipped and made
 from the result files of mlcommons/training_results_v0.5 to v0.7. Means of several seeds that were
-published without their runs are typed below. `paper_tables/published/README.md` describes both
-outputs.
+published without their runs are typed below. `paper_tables/published/README.md` describes the
+output.
 """
 
 import argparse
@@ -18,7 +18,6 @@ import io
 import json
 import math
 import re
-import statistics
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,10 +31,6 @@ from aiayn.provenance import replace_on_success
 SEED_COLUMNS = (
     "source", "task", "system", "setting", "run", "seed", "num_seeds", "updates", "epoch", "bits_dev", "bleu_dev",
     "bleu_test", "bleu_sd", "definition", "averaged",
-)  # fmt: skip
-THROUGHPUT_COLUMNS = (
-    "source", "system", "hardware", "num_accelerators", "precision", "batch", "batch_unit", "num_parameters",
-    "num_runs", "epochs", "seconds", "seconds_per_epoch", "repository", "commit", "path",
 )  # fmt: skip
 EVALUATIONS_NAME = "eval_measurements.csv"
 EVALUATION_COLUMNS = ("global_step", "validation/loss", "validation/bleu", "test/bleu")
@@ -186,40 +181,6 @@ def mlperf_rows(
             }
 
 
-def throughput_rows(
-    runs_by_system: Mapping[tuple[str, str, str], Sequence[Mapping[str, Any]]],
-) -> Iterator[dict[str, Any]]:
-    """Yield a row for each system: means over its runs of epochs, seconds, and seconds an epoch."""
-    for (round_name, submitter, system), runs in runs_by_system.items():
-        first, seconds = runs[0], [float(run["seconds"]) for run in runs]
-        epochs = [run["evaluations"][-1][0] for run in runs]
-        per_epoch = [run["evaluations"][-1][2] / run["evaluations"][-1][0] for run in runs]
-        yield {
-            "source": f"mlperf_{round_name}",
-            "system": f"{submitter}/{system}",
-            "hardware": first["accelerator"],
-            # run_training.sh of v0.6 and v0.7, and the logs of v0.5: NVIDIA's own submissions train
-            # with --fp16
-            "precision": "fp16" if submitter == "NVIDIA" else "",
-            "num_runs": len(runs),
-            "epochs": f"{statistics.fmean(epochs):.2f}",
-            "seconds": f"{statistics.fmean(seconds):.1f}",
-            "seconds_per_epoch": f"{statistics.fmean(per_epoch):.2f}",
-            "path": str(Path(first["path"]).parent),
-            **{
-                name: first[name]
-                for name in (
-                    "num_accelerators",
-                    "batch",
-                    "batch_unit",
-                    "num_parameters",
-                    "repository",
-                    "commit",
-                )
-            },
-        }
-
-
 def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> int:
     """Write rows as a CSV file, blank where a row has no value; return their number."""
     lines = list(rows)
@@ -234,7 +195,7 @@ def write_rows(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, A
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write both files, print their numbers of lines; return the exit status."""
+    """Write the file, print its number of lines; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.collect_public_seeds",
         description=__doc__,
@@ -255,10 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"collect: {error}", file=sys.stderr)
         return 1
     num_seeds = write_rows(args.output / "public_seeds.csv", SEED_COLUMNS, seeds)
-    num_systems = write_rows(
-        args.output / "throughputs.csv", THROUGHPUT_COLUMNS, throughput_rows(mlperf)
-    )
-    print(f"public_seeds.csv: {num_seeds} lines; throughputs.csv: {num_systems} lines")
+    print(f"public_seeds.csv: {num_seeds} lines")
     return 0
 
 

@@ -42,8 +42,8 @@ class PlannedCorpus(msgspec.Struct, frozen=True, kw_only=True):
     published.
 
     `vocabulary_size` is the target's, `vocabulary_source` what says so. Snakemake has measured the
-    hours of `measured_verbs`; those of other stages are assumed. `bytes_by_archive` has file names:
-    corpora share archives.
+    hours of `measured_verbs`; the hours of other stages are assumed. `bytes_by_archive` has file
+    names: corpora share archives.
     """
 
     corpus: str
@@ -71,7 +71,7 @@ def plan_corpus(
     results_folder: Path | None = None,
     benchmarks_folder: Path | None = None,
 ) -> PlannedCorpus:
-    """Return what a corpus takes, by its data-bin's record if there is one, else by its file.
+    """Return what a corpus takes, by its data-bin's record if it exists, else by its file.
 
     Without folders nothing but its file is looked at.
 
@@ -90,16 +90,16 @@ def plan_corpus(
     verbs = (
         ["fetch", "binarize"] if corpus.is_segmented else ["fetch", "clean", "segment", "binarize"]
     )
-    measured = {
-        verb: _measured_hours(benchmarks_folder / scale / verb / f"{corpus.name}.tsv")
-        if benchmarks_folder
-        else None
-        for verb in verbs
-    }
-    assumed = {
-        verb: _assumed_hours(verb, corpus, num_train or 0, sum(bytes_by_archive.values()))
-        for verb in verbs
-    }
+    hours_by_verb, measured_verbs = {}, []
+    for verb in verbs:
+        hours = None
+        if benchmarks_folder:
+            hours = _measured_hours(benchmarks_folder / scale / verb / f"{corpus.name}.tsv")
+        if hours is None:
+            hours = _assumed_hours(verb, corpus, num_train or 0, sum(bytes_by_archive.values()))
+        else:
+            measured_verbs.append(verb)
+        hours_by_verb[verb] = hours
     sizes, is_joint, source = _vocabulary(corpus, data)
     return PlannedCorpus(
         corpus=corpus.name,
@@ -111,10 +111,8 @@ def plan_corpus(
         bytes_by_archive=bytes_by_archive,
         text_bytes=None if num_train is None else pair_bytes * num_train,
         data_bin_bytes=None if num_train is None else indexed_bytes * num_train,
-        hours_by_verb={
-            verb: assumed[verb] if hours is None else hours for verb, hours in measured.items()
-        },
-        measured_verbs=[verb for verb, hours in measured.items() if hours is not None],
+        hours_by_verb=hours_by_verb,
+        measured_verbs=measured_verbs,
     )
 
 
@@ -174,7 +172,7 @@ def _assumed_hours(verb: str, corpus: CorpusSpec, num_pairs: int, download_bytes
 
 
 def _measured_hours(path: Path) -> float | None:
-    """Return the hours in a benchmark file of Snakemake's, None if there is none."""
+    """Return the hours in a benchmark file of Snakemake, None if it does not exist."""
     if not path.is_file():
         return None
     with path.open(encoding="utf-8", newline="") as lines:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.cost import BYTES_PER_PARAMETER, checkpoint_bytes, full_batch_flops
+from aiayn.cost import BYTES_PER_PARAMETER, checkpoint_bytes
 from aiayn.errors import RecordError
 from aiayn.paths import train_record
 from aiayn.plan.machine import Machine
@@ -21,12 +21,14 @@ from aiayn.runs.attempts import DONE_NAME, Event, read_events, summarise_attempt
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.training import TrainingSpec
 
-# fp32 numbers kept for the backward pass, of one token in a pair of an encoder and a decoder layer:
-# in multiples of d_model (queries, keys, values and output of three attentions, sums and norms) and
-# of d_ff (before and after ReLU).
-KEPT_PER_D_MODEL, KEPT_PER_D_FF = 26, 4
+# fp32 numbers that a source and a target token keep for the backward pass in a pair of layers, as
+# multiples of d_model and d_ff; bf16 keeps some of them in half the bytes. Counted as the peak of
+# the tensors of base, big and table3_c_dff1024 at 12,500 and 25,000 tokens.
+KEPT_PER_D_MODEL = {"fp32": 24.0, "tf32": 24.0, "bf16": 18.5}
+KEPT_PER_D_FF = {"fp32": 2.0, "tf32": 2.0, "bf16": 1.0}
 TRAINED_COPIES = 4  # of the parameters: themselves, their gradient and Adam's two moments
 KEPT_PER_SYMBOL = 3  # of the vocabulary: logits, their log-softmax and its gradient
+LOGITS_TOKENS = 4096  # our transformer's loss computes the logits of this many tokens at a time
 CONTEXT_BYTES = 1 << 30  # of torch and fairseq in memory, and on a GPU of CUDA's own
 BYTES_PER_PAIR = (
     48  # of a data-bin's index: lengths of both sides, the order of an epoch and its batches
@@ -42,18 +44,19 @@ def device_memory_bytes(
     On fewer devices than `batches_per_update` batches follow each other, so that the peak is the
     same.
     """
-    kept_per_token = training.num_layers * (
-        KEPT_PER_D_MODEL * training.d_model + KEPT_PER_D_FF * training.d_ff
-    )
-    kept = training.max_tokens_per_batch * (
-        kept_per_token + KEPT_PER_SYMBOL * target_vocabulary_size
-    )
-    return CONTEXT_BYTES + BYTES_PER_PARAMETER * (TRAINED_COPIES * num_parameters + kept)
+    precision, tokens = training.precision, training.max_tokens_per_batch
+    widths = KEPT_PER_D_MODEL[precision] * training.d_model
+    widths += KEPT_PER_D_FF[precision] * training.d_ff
+    has_chunks = training.architecture == "transformer"
+    logits_tokens = min(tokens, LOGITS_TOKENS) if has_chunks else tokens
+    kept = tokens * training.num_layers * widths
+    kept += logits_tokens * KEPT_PER_SYMBOL * target_vocabulary_size
+    return CONTEXT_BYTES + int(BYTES_PER_PARAMETER * (TRAINED_COPIES * num_parameters + kept))
 
 
 def node_memory_bytes(device_bytes: int, host_bytes: int, num_ranks: int, *, has_gpus: bool) -> int:
-    """Estimate a node's peak memory, beside its GPUs'; without GPUs its ranks have there what
-    devices would hold.
+    """Estimate a node's peak memory, without its GPUs' memory; without GPUs its ranks have there
+    what devices would hold.
 
     Each rank's `CONTEXT_BYTES` are in both, and are there once.
     """
@@ -69,8 +72,8 @@ def host_memory_bytes(num_parameters: int, num_pairs: int, num_ranks: int) -> in
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What the trainings of a row took so far, over all attempts; `hours` is the mean of the
-    finished ones.
+    """What the trainings of a row took so far, over all attempts; `hours` is the mean over finished
+    trainings.
 
     `predicted_hours` is the mean of what was predicted when these began, None where their records
     do not say. A training is finished if it was trained with the present config; a shorter one
@@ -103,7 +106,8 @@ def find_records(results_folder: Path, runs_folder: Path) -> tuple[list[TrainRec
 
 
 class History:
-    """The finished trainings on such a machine; `vocabulary_size_by_corpus` is of the target side.
+    """The finished trainings on such a machine; `vocabulary_size_by_corpus` has the target sides'
+    sizes.
 
     With `asked_fraction` that fraction of the machine's rate counts, instead of the trainings.
     """
@@ -129,60 +133,52 @@ class History:
             if training.precision in machine.rate_by_precision
         ]
 
-    def speed_of(self, training: TrainingSpec, corpus: str, system: str) -> Speed:
+    def speed_of(self, training: TrainingSpec, corpus: str, system: str, machine: Machine) -> Speed:
         """Return how long a training takes: by the asked fraction, its kind, other trainings, or
-        assumption.
+        assumption, on any number of the planned machine's devices.
 
-        Others are trainings in the same precision, each relative to its own width's utilisation:
-        big does not reach base's.
+        Finished trainings scale the formula by the median of the hours that they took over the
+        hours that the formula gives them. Other kinds count only in the same precision.
 
         Raises:
-            ConfigError: naming the system, if the machine does not have its precision.
+            ConfigError: naming the system, if the machine does not support its precision.
         """
-        same = [
-            r
-            for r, trained in self._trained
-            if r.corpus == corpus and _kind_of(trained) == _kind_of(training)
-        ]
-        others = [
-            (r, trained) for r, trained in self._trained if trained.precision == training.precision
-        ]
-        fraction, basis, runs = None, "assumed", []
-        if self._asked_fraction is not None:
-            fraction, basis = self._asked_fraction, "asked"
-        elif same:
-            basis, runs = "measured", [record.run for record in same]
-            fraction = statistics.median(self._fraction_of(record, training) for record in same)
-        elif others:
-            basis, runs = "fraction", [record.run for record, _ in others]
-            ratios = [
-                self._fraction_of(r, t) / self._machine.utilisation_of(t).fraction.value
-                for r, t in others
-            ]
-            fraction = (
-                statistics.median(ratios) * self._machine.utilisation_of(training).fraction.value
-            )
-        return predict_speed(
+        speed = predict_speed(
             training,
             self._size_by_corpus[corpus],
-            self._machine,
+            machine,
             system=system,
-            fraction=fraction,
-            basis=basis,
-            runs=runs,
+            fraction=self._asked_fraction,
         )
+        if self._asked_fraction is not None:
+            return speed
+        others = [
+            (record, trained)
+            for record, trained in self._trained
+            if trained.precision == training.precision
+        ]
+        same = [
+            (record, trained)
+            for record, trained in others
+            if record.corpus == corpus and _kind_of(trained) == _kind_of(training)
+        ]
+        if not others:
+            return speed
+        finished, basis = (same, "measured") if same else (others, "fraction")
+        ratio = statistics.median(self._ratio_of(*pair) for pair in finished)
+        return speed.scaled(ratio, basis, [record.run for record, _ in finished])
 
-    def _fraction_of(self, record: TrainRecord, training: TrainingSpec) -> float:
-        """Return the fraction of the machine's rate that a training reached, counted as predictions
-        are: full batches.
-
-        With it, the prediction of the same training is the time that it took.
-        """
-        rate, ran_on = self._machine.rate_by_precision[training.precision], record.hardware
+    def _ratio_of(self, record: TrainRecord, training: TrainingSpec) -> float:
+        """Return the hours that a training took over the hours predicted for its devices."""
+        ran_on = record.hardware
         num_devices = ran_on.num_gpus or ran_on.num_ranks * ran_on.threads_per_rank
+        machine = msgspec.structs.replace(
+            self._machine, num_devices=num_devices, num_ranks=ran_on.num_ranks, num_nodes=1
+        )
         trained = msgspec.structs.replace(training, updates=record.updates)
-        flops = full_batch_flops(trained, self._size_by_corpus[record.corpus])
-        return flops / (rate.value * num_devices) / record.wall_seconds
+        size = self._size_by_corpus[record.corpus]
+        speed = predict_speed(trained, size, machine, system=record.system)
+        return record.wall_seconds / 3600 / speed.hours
 
 
 def _is_same_device(record: TrainRecord, machine: Machine, hardware: HardwareSpec) -> bool:
@@ -238,17 +234,20 @@ def measure_trainings(
             spent.append((record.wall_seconds, record.gpu_seconds))
     if not spent:
         return None
+    taken = [record.wall_seconds / 3600 for record in finished]
     predicted = [record.prediction.hours for record in finished if record.prediction]
     return Measured(
         num_finished=len(finished),
         num_begun=len(spent),
-        hours=statistics.fmean(record.wall_seconds / 3600 for record in finished)
-        if finished
-        else None,
-        predicted_hours=statistics.fmean(predicted) if predicted else None,
+        hours=_mean(taken),
+        predicted_hours=_mean(predicted),
         total_hours=sum(seconds for seconds, _ in spent) / 3600,
         gpu_hours=sum(seconds for _, seconds in spent) / 3600,
     )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return statistics.fmean(values) if values else None
 
 
 def _newest_events(runs_folder: Path, prefix: str) -> list[Event]:

@@ -1,5 +1,5 @@
-"""Chooses the machine of trainings that are planned: of a cluster, this one, or the GPUs that are
-named.
+"""Chooses the machine of trainings that are planned: a cluster's GPUs, this machine, or GPUs named
+by the user.
 """
 
 import math
@@ -32,12 +32,11 @@ def choose_machine(
 
     On a cluster and without `gpu` the cluster's `gpu_type` counts, then the paper's own, or the
     first that has the `precisions` of the trainings. Here it is this machine's first GPU, or a
-    core; one of them, as the local launcher takes, unless `num_gpus` says more. A price that is
-    given stands for hardware.yaml's.
+    core; a single device, as the local launcher takes, unless `num_gpus` is larger. A given price
+    replaces the price of hardware.yaml.
 
     Raises:
-        UsageError: if hardware.yaml does not know the GPU, or a number or price is of GPUs where
-        there are none.
+        UsageError: if a number or a price of GPUs is given for a machine without GPUs.
     """
     if launcher not in (None, "local", "debug"):
         machine = _choose_of_cluster(
@@ -73,16 +72,13 @@ def default_gpu(hardware: HardwareSpec, precisions: Set[Precision]) -> str:
 def _choose_here(hardware: HardwareSpec, gpu: str | None, num_gpus: int | None) -> Machine:
     here = gpu_names()
     if gpu is None and not here:
-        return machine_of_cores(
-            1, 1, 1, hardware, "the local launcher, which takes one core by default"
-        )
+        return machine_of_cores(1, 1, 1, "the local launcher, which takes one core by default")
     chosen_by = "the local launcher, which takes one GPU by default"
     if num_gpus is not None:
         chosen_by = f"the local launcher, by `--set-resources train:num_ranks={num_gpus}`"
     if gpu is not None and here:
         chosen_by += f"; {gpu} in place of this machine's {here[0]}"
-    place = "the first GPU of this machine" if gpu is None else "--gpu"
-    return machine_of_gpus(gpu or here[0], place, num_gpus or 1, 1, hardware, chosen_by)
+    return machine_of_gpus(gpu or here[0], num_gpus or 1, 1, hardware, chosen_by)
 
 
 def _choose_of_cluster(
@@ -104,9 +100,7 @@ def _choose_of_cluster(
             f"Slurm, cluster {cluster.name}: {cluster.num_ranks} ranks x"
             f" {cluster.cpus_per_rank} core(s), no GPUs"
         )
-        return machine_of_cores(
-            cores, cluster.num_ranks, cluster.num_nodes, hardware, source, limits
-        )
+        return machine_of_cores(cores, cluster.num_ranks, cluster.num_nodes, source, limits)
     num_of_cluster = cluster.num_nodes * cluster.gpus_per_node
     number = num_gpus or num_of_cluster or NUM_PAPER_GPUS
     num_nodes = math.ceil(number / (cluster.gpus_per_node or NUM_PAPER_GPUS))
@@ -126,7 +120,5 @@ def _choose_of_cluster(
     source = f"Slurm, cluster {cluster.name}{reason}"
     if number != num_of_cluster:
         source += f"; {number} GPUs in place of its {num_of_cluster or 'CPU cores'}"
-    place = "--gpu" if gpu else f"gpu_type of cluster {cluster.name}"
-    return machine_of_gpus(
-        gpu or cluster.gpu_type or default, place, number, num_nodes, hardware, source, limits
-    )
+    name = gpu or cluster.gpu_type or default
+    return machine_of_gpus(name, number, num_nodes, hardware, source, limits)

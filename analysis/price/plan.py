@@ -1,8 +1,7 @@
 """Predicts what a scale takes: jobs, hours, GPU-hours, money, energy, disk, memory and the longest
 chain.
 
-Beside it are the measured values of its trainings, if there are any. Nothing is downloaded, built
-or trained.
+It also has the measured values of trainings that exist. Nothing is downloaded, built or trained.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from aiayn.cost import (
     target_tokens_per_full_update,
 )
 from aiayn.experiment import Experiment
-from aiayn.plan.machine import Machine
+from aiayn.plan.machine import Machine, machine_of_gpus
 from aiayn.plan.prediction import Speed, run_disk_bytes
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.system import Overrides, overridden
@@ -38,6 +37,7 @@ from analysis.price.history import (
 from analysis.price.limits import exceeded_limit, why_unsupported
 
 DECODING_FLOPS_PER_SECOND = 3.0e10  # assumption: what one CPU core reaches in beam search
+NUM_NODE_GPUS = 8  # a plan compares 8 GPUs and 1 GPU a training on this node
 UNKNOWN_TEST_PAIRS = 3000  # assumption, about newstest's, where a corpus's file does not say
 
 
@@ -53,29 +53,29 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cost_of(hours: float, machine: Machine) -> Cost:
-    """Return what so many hours on a machine take: trainings alone, its devices at their full
-    draw.
-    """
+    """Return the cost of hours on a machine: only its devices, at their full draw."""
     device_hours, price, watts = (
         hours * machine.num_devices,
         machine.dollars_per_hour,
         machine.watts,
     )
+    dollars = device_hours * price.value if price else None
+    kilowatt_hours = device_hours * watts.value / 1000 if watts else None
     return Cost(
         hours=hours,
         device_hours=device_hours,
-        dollars=device_hours * price.value if price else None,
-        kilowatt_hours=device_hours * watts.value / 1000 if watts else None,
+        dollars=dollars,
+        kilowatt_hours=kilowatt_hours,
     )
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """What the trainings of a system on a corpus take on a machine, one training a seed.
 
-    `speed`, bytes and `counted_flops` (all operations of its updates) are of one training, `cost`
-    of all seeds. `evaluation_hours` are of the longest of a training's decodings on one core: they
-    run beside each other. A node's memory is beside its GPUs', and without GPUs all that its ranks
-    take. `refusal` says why `aiayn train` would refuse it on this machine, '' if it would not.
+    `speed`, bytes and `counted_flops` (all operations of its updates) count for one training,
+    `cost` for all seeds. `evaluation_hours` is the longest decoding of a training on one core, as
+    decodings run in parallel. `node_memory_bytes` excludes the memory of the GPUs. `refusal` says
+    why `aiayn train` would refuse it on this machine, '' if it would not.
     """
 
     corpus: str
@@ -108,16 +108,20 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedPrecision(msgspec.Struct, frozen=True, kw_only=True):
-    """All trainings in one precision: `speeds` are of one training each, in the plan's order;
-    `cost` is of all seeds.
+    """All trainings in one precision: each entry of `speeds` counts for one training, in the plan's
+    order; `cost` is the sum over all seeds.
 
-    `refusal` says why there are none on this machine, '' if there are.
+    `hours_by_gpus` answers how many GPUs a training should have. It has the hours until all
+    trainings are done on the GPUs of one node, by the number of GPUs a training, and is empty on
+    CPUs, or if 8 GPUs cannot share an update. `refusal` says why this machine cannot train in the
+    precision, '' if it can.
     """
 
     precision: Precision
     refusal: str
     speeds: list[Speed]
     cost: Cost
+    hours_by_gpus: dict[int, float]
 
 
 class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +158,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def results_bytes(self) -> int:
-        """What lies below the results folder but the archives."""
+        """The bytes in the results folder, without the archives."""
         return self.averages_bytes + self.text_bytes + self.data_bin_bytes
 
 
@@ -215,7 +219,7 @@ def make_plan(
         num_jobs_by_rule=count_jobs(experiment),
         trainings=trainings,
         precisions=[
-            _plan_precision(precision, experiment, seeds_of, machine, history)
+            _plan_precision(precision, experiment, seeds_of, machine, history, hardware)
             for precision in PRECISIONS
         ],
         corpora=list(corpora.values()),
@@ -273,7 +277,7 @@ def _plan_row(
     folders: tuple[Path, Path],
 ) -> Row:
     system, key = experiment.system_by_name[name], (corpus.corpus, name, seeds[0])
-    speed = history.speed_of(system.training, corpus.corpus, name)
+    speed = history.speed_of(system.training, corpus.corpus, name, machine)
     training = system.training
     parameters = num_parameters(
         training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size
@@ -326,27 +330,57 @@ def _plan_precision(
     seeds_of: Mapping[tuple[str, str], list[int]],
     machine: Machine,
     history: History,
+    hardware: HardwareSpec,
 ) -> PlannedPrecision:
     """Return what all trainings would take if each were in this precision."""
     reason = machine.precision_refusal(precision)
     changed = Overrides(precision=precision)
-    speeds = (
-        []
-        if reason
-        else [
-            history.speed_of(
-                overridden(experiment.system_by_name[system], changed).training, corpus, system
-            )
-            for corpus, system in seeds_of
+    planned = PlannedPrecision(
+        precision=precision, refusal=reason, speeds=[], cost=cost_of(0.0, machine), hours_by_gpus={}
+    )
+    if reason:
+        return planned
+    trainings = {
+        key: overridden(experiment.system_by_name[key[1]], changed).training for key in seeds_of
+    }
+
+    def speeds_on(chosen: Machine) -> list[Speed]:
+        return [
+            history.speed_of(training, corpus, system, chosen)
+            for (corpus, system), training in trainings.items()
         ]
+
+    def hours_of_seeds(speeds: list[Speed]) -> list[float]:
+        hours = []
+        for seeds, speed in zip(seeds_of.values(), speeds, strict=True):
+            hours += [speed.hours] * len(seeds)
+        return hours
+
+    can_share = all(
+        training.batches_per_update % NUM_NODE_GPUS == 0 for training in trainings.values()
     )
-    hours = sum(
-        len(seeds) * speed.hours
-        for seeds, speed in zip(seeds_of.values(), speeds, strict=not reason)
+    hours_by_gpus = {}
+    for num_gpus in (NUM_NODE_GPUS, 1) if machine.gpu and can_share else ():
+        resized = machine_of_gpus(machine.gpu, num_gpus, 1, hardware, machine.chosen_by)
+        hours = hours_of_seeds(speeds_on(resized))
+        hours_by_gpus[num_gpus] = hours_on_node(hours, NUM_NODE_GPUS // num_gpus)
+    speeds = speeds_on(machine)
+    return msgspec.structs.replace(
+        planned,
+        speeds=speeds,
+        cost=cost_of(sum(hours_of_seeds(speeds)), machine),
+        hours_by_gpus=hours_by_gpus,
     )
-    return PlannedPrecision(
-        precision=precision, refusal=reason, speeds=speeds, cost=cost_of(hours, machine)
-    )
+
+
+def hours_on_node(hours_of_trainings: Sequence[float], num_places: int) -> float:
+    """Return when the last training ends if `num_places` trainings run at a time, the longest
+    first.
+    """
+    ends = [0.0] * num_places
+    for hours in sorted(hours_of_trainings, reverse=True):
+        ends[ends.index(min(ends))] += hours
+    return max(ends)
 
 
 def _hours_left(trainings: Sequence[Row]) -> dict[str, float]:

@@ -10,21 +10,31 @@ from typing import NamedTuple
 
 from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
 from aiayn.plan.machine import Machine
-from aiayn.plan.prediction import HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS
+from aiayn.plan.prediction import (
+    CPU_SHARE,
+    FP32_PRODUCT_SHARE,
+    HOST_SECONDS_PER_KERNEL,
+    HOST_SECONDS_PER_WAIT,
+    LINK_SHARE,
+    MEMORY_SHARE,
+    TENSOR_CORE_SHARE,
+    Bounds,
+    Speed,
+)
 from aiayn.spec.hardware import CPU, WHO_HAS_TENSOR_CORES, SourcedValue
 from aiayn.terminal import command_lines, entries, listed, sections, table, titled, wrapped
 from analysis.price.data import PlannedCorpus
 from analysis.price.machines import PRICE_FLAG
-from analysis.price.plan import Plan, Row
+from analysis.price.plan import NUM_NODE_GPUS, Plan, Row
 from analysis.price.system_plan import SystemPlan
 
 INDENT = "  "
-MAX_RUNS = 3  # of those that a prediction stands on
+MAX_RUNS = 3  # trainings named as the basis of a prediction
 NAME_BY_BASIS = {"measured": "runs", "fraction": "others", "assumed": "formula", "asked": "yours"}
 FROM = (
     "time",
     "from",
-)  # the heading of a column that is shown where times stand on different things
+)  # this column is shown only if the times have different bases
 
 
 class Column(NamedTuple):
@@ -43,20 +53,28 @@ def number(value: float | None) -> str:
     """
     if value is None:
         return "-"
-    return (
-        f"{value:,.0f}"
-        if value >= 100 or value == 0
-        else f"{value:.1f}"
-        if value >= 1
-        else f"{value:.2g}"
-    )
+    if value >= 100 or value == 0:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
 
 
 def duration(hours: float) -> str:
-    """Return hours with their unit, short ones in minutes or seconds."""
+    """Return hours with a unit; short times are in minutes or seconds."""
     if hours >= 1:
         return f"{number(hours)} h"
     return f"{60 * hours:.2g} min" if 60 * hours >= 1 else f"{3600 * hours:.2g} s"
+
+
+def hours_range(speed: Speed) -> str:
+    """Return the hours of a training from least to most, in one unit."""
+    least, most = duration(speed.least_hours), duration(speed.most_hours)
+    if least == most:
+        return most
+    unit = most.split(" ")[1]
+    per_hour = {"h": 1, "min": 60, "s": 3600}[unit]
+    ends = (per_hour * speed.least_hours, per_hour * speed.most_hours)
+    decimals = 1 if ends[1] < 20 else 0
+    return f"{ends[0]:,.{decimals}f}-{ends[1]:,.{decimals}f} {unit}"
 
 
 def power_of_ten(value: float, decimals: int = 1) -> str:
@@ -71,31 +89,34 @@ def gigabytes(num_bytes: float) -> str:
 
 
 def _total(rows: Sequence[Row], key: str) -> float | None:
-    """Return the sum of a cost of rows; None if it is not known of one."""
+    """Return the sum of a cost of rows; None if a row's cost is not known."""
     values: list[float | None] = [getattr(row.cost, key) for row in rows]
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
 
 
 def columns(machine: Machine) -> list[Column]:
-    """Return the columns of a row; that of money only for GPUs, as the price of a core is not
+    """Return the columns of a row; the money column only for GPUs, as the price of a core is not
     known.
     """
-    device, is_gpu = machine.device, bool(machine.gpu)
-    memory = "device_memory_bytes" if is_gpu else "node_memory_bytes"
-    money = [Column(("US$", "in all"), lambda rows: number(_total(rows, "dollars")))]
+    money, memory, whose = [], "node_memory_bytes", "node"
+    if machine.gpu:
+        money = [Column(("US$", "in all"), lambda rows: number(_total(rows, "dollars")))]
+        memory, whose = "device_memory_bytes", "GPU"
     return [
         Column(("", "system"), lambda rows: rows[0].system, is_summed=False),
         Column(("", "corpus"), lambda rows: rows[0].corpus, is_summed=False),
         Column(("", "seeds"), lambda rows: str(sum(len(row.seeds) for row in rows))),
         Column(("updates", "a run"), lambda rows: f"{rows[0].updates:,}", is_summed=False),
-        Column(("time", "a run"), lambda rows: duration(rows[0].hours), is_summed=False),
+        Column(("time", "a run"), lambda rows: hours_range(rows[0].speed), is_summed=False),
         Column(FROM, lambda rows: NAME_BY_BASIS[rows[0].speed.basis], is_summed=False),
-        Column((f"{device}-h", "in all"), lambda rows: number(_total(rows, "device_hours"))),
-        *(money if is_gpu else []),
+        Column(
+            (f"{machine.device}-h", "in all"), lambda rows: number(_total(rows, "device_hours"))
+        ),
+        *money,
         Column(("disk GB", "in all"), lambda rows: gigabytes(sum(row.disk_bytes for row in rows))),
         Column(
-            ("memory", f"{'GPU' if is_gpu else 'node'} GB"),
+            ("GB a", whose),
             lambda rows: gigabytes(max((getattr(row, memory) for row in rows), default=0)),
         ),
     ]
@@ -111,17 +132,18 @@ def render_plan(plan: Plan) -> str:
     shown = columns(plan.machine)
     if len({row.speed.basis for row in plan.trainings}) < 2:
         shown = [column for column in shown if column.heading != FROM]
-    rows = [tuple(column.heading[line] for column in shown) for line in range(2)]
-    rows += [tuple(column.cell([row]) for column in shown) for row in plan.trainings]
-    rows.append(
-        ("all", *(column.cell(plan.trainings) if column.is_summed else "" for column in shown[1:]))
-    )
+    rows: list[Sequence[str]] = list(zip(*(column.heading for column in shown), strict=True))
+    for row in plan.trainings:
+        rows.append([column.cell([row]) for column in shown])
+    sums = [column.cell(plan.trainings) if column.is_summed else "" for column in shown[1:]]
+    rows.append(["all", *sums])
     right = [index for index in range(2, len(shown)) if shown[index].heading != FROM]
     return sections(
         ("", titled(f"Plan of {plan.scale}: {words}")),
         ("", table(rows, right=right, num_headings=2, num_totals=1)),
         ("", _trained_lines(plan)),
         ("", _precision_lines(plan)),
+        ("", _sharing_lines(plan)),
         ("", entries(_summary(plan))),
         ("Stands on", entries(_bases(plan), INDENT)),
         ("To look at", listed(_warnings(plan))),
@@ -129,7 +151,7 @@ def render_plan(plan: Plan) -> str:
 
 
 def _trained_lines(plan: Plan) -> list[str]:
-    """Return what trainings took so far, beside what was predicted when they began."""
+    """Return what trainings took so far and what was predicted when they began."""
     rows = [
         (
             "trained so far",
@@ -156,7 +178,7 @@ def _trained_lines(plan: Plan) -> list[str]:
 
 
 def _precision_lines(plan: Plan) -> list[str]:
-    """Return time, device-hours, money and energy in each precision side by side, and why one is
+    """Return time, device-hours, money and energy in each precision, and why a precision is
     missing.
     """
     if not plan.trainings:
@@ -172,14 +194,14 @@ def _precision_lines(plan: Plan) -> list[str]:
         sums = {-1: in_words, -2: number(cost.device_hours), -3: number(cost.dollars)}
         sums[-4] = number(cost.kilowatt_hours)
         values = {
-            index: sums.get(index) or duration(planned.speeds[index].hours)
+            index: sums.get(index) or hours_range(planned.speeds[index])
             for index in names
             if planned.speeds
         }
         cells.append([values.get(index, "-") for index in names])
     heading = ("in each precision", *(planned.precision for planned in plan.precisions))
     taken = ", ".join(dict.fromkeys(row.speed.precision for row in plan.trainings))
-    text = f"The plan is of {taken}; `--config precision=...` takes another for all systems."
+    text = f"The plan assumes {taken}; `--config precision=...` takes another for all systems."
     if missing := [planned.precision for planned in plan.precisions if planned.refusal]:
         device = f"a {plan.machine.gpu}" if plan.machine.gpu else CPU
         text += f" A dash: {device} has no {' and no '.join(missing)} ({WHO_HAS_TENSOR_CORES})."
@@ -187,6 +209,24 @@ def _precision_lines(plan: Plan) -> list[str]:
         *table([heading, *zip(*cells, strict=True)], right=range(1, len(heading)), num_headings=1),
         *wrapped(text),
     ]
+
+
+def _sharing_lines(plan: Plan) -> list[str]:
+    """Return when all trainings are done on one node, by the number of GPUs a training."""
+    compared = [planned for planned in plan.precisions if planned.hours_by_gpus]
+    if not compared or not plan.trainings:
+        return []
+    heading = f"all trainings on a node of {NUM_NODE_GPUS} {plan.machine.gpu}"
+    rows = [(heading, *(planned.precision for planned in compared))]
+    for num_gpus in compared[0].hours_by_gpus:
+        what = "GPU" if num_gpus == 1 else "GPUs"
+        name = f"{NUM_NODE_GPUS // num_gpus} at a time, {num_gpus} {what} each"
+        rows.append((name, *(duration(planned.hours_by_gpus[num_gpus]) for planned in compared)))
+    ratios = [
+        planned.hours_by_gpus[NUM_NODE_GPUS] / planned.hours_by_gpus[1] for planned in compared
+    ]
+    rows.append(("1 GPU each, times as fast", *(f"{ratio:.2f}" for ratio in ratios)))
+    return table(rows, right=range(1, len(rows[0])), num_headings=1)
 
 
 def _summary(plan: Plan) -> list[tuple[str, str]]:
@@ -224,64 +264,52 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
         ("disk", f"{gigabytes(sum(bytes_by_name.values()))} GB at most: {parts}"),
         (
             "memory of a node",
-            f"{gigabytes(node_bytes)} GB at most, beside its GPUs'" if plan.machine.gpu else "",
+            f"{gigabytes(node_bytes)} GB at most, without its GPUs' memory"
+            if plan.machine.gpu
+            else "",
         ),
     ]
 
 
 def _bases(plan: Plan) -> list[tuple[str, str]]:
-    """Return what this plan's figures stand on, each with its source and what changes it."""
+    """Return the basis of each figure of the plan, with its source and how to change it."""
     machine, speeds = plan.machine, [row.speed for row in plan.trainings]
-    speed_by_basis = {speed.basis: speed for speed in speeds}
     texts = {}
-    for basis, speed in speed_by_basis.items():
+    for basis in dict.fromkeys(speed.basis for speed in speeds):
         runs = dict.fromkeys(run for speed in speeds if speed.basis == basis for run in speed.runs)
-        ratio = speed.utilisation_fraction / speed.utilisation.fraction.value
-        named = ", ".join(list(runs)[:MAX_RUNS]) + (
-            f" and {len(runs) - MAX_RUNS} more" if len(runs) > MAX_RUNS else ""
-        )
+        named = _named(list(runs))
         texts[NAME_BY_BASIS[basis]] = {
             "measured": (
                 "as trainings of the system took on such devices, in proportion to updates:"
                 f" {named}"
             ),
             "fraction": (
-                f"{ratio:.2f} of the share below, as other trainings on such devices reached:"
-                f" {named}"
+                f"the formula, scaled as other trainings on such devices differed from it: {named}"
             ),
-            "assumed": (
-                "operations of all updates, every batch full, sentences of"
-                f" {SOURCE_TOKENS_PER_SENTENCE:g} tokens, at the share below of the rate"
-            ),
+            "assumed": _formula(machine),
             "asked": (
-                f"the same operations at {100 * speed.utilisation_fraction:g} % of the rate, by"
-                " --utilisation"
+                "operations of all updates, every batch full, sentences of"
+                f" {SOURCE_TOKENS_PER_SENTENCE:g} tokens, at your --utilisation of the rate"
             ),
         }[basis]
-    rates = [
-        f"{precision} {number(rate.value / 1e12)} TFLOP/s a {machine.device} ({_source(rate)})"
-        for precision, rate in machine.rate_by_precision.items()
-        if precision in {speed.precision for speed in speeds}
-    ]
-    used = {
-        id(speed.utilisation): speed.utilisation
-        for speed in speeds
-        if speed.basis in ("assumed", "fraction")
-    }
-    shares = sorted(used.values(), key=lambda share: (share.precision, share.min_d_model))
-    share_text = "; ".join(
-        f"{share.precision} {100 * share.fraction.value:.0f} %"
-        + (f" from d_model {share.min_d_model:,} on" if share.min_d_model > 1 else "")
-        + f" ({share.fraction.source})"
-        for share in shares
-    )
-    if any(share.gpu != machine.gpu for share in shares):
-        share_text += f"; assumed on {machine.gpu or CPU}"
-    bound = [
-        planned.precision
-        for planned in plan.precisions
-        if any(speed.is_host_bound for speed in planned.speeds)
-    ]
+    rates = []
+    for precision in dict.fromkeys(speed.precision for speed in speeds):
+        rate = machine.rate_by_precision[precision]
+        teraflops = number(rate.value / 1e12)
+        rates.append(f"{precision} {teraflops} TFLOP/s a {machine.device} ({_source(rate)})")
+    systems_by_counts: dict[str, dict[str, None]] = {}
+    for row in plan.trainings:
+        if row.speed.counted_on:
+            systems_by_counts.setdefault(row.speed.counted_on, {})[row.system] = None
+    counts = [(other, _named(list(systems))) for other, systems in systems_by_counts.items()]
+    bound = {row.system: None for row in plan.trainings if row.speed.is_launch_bound}
+    unchecked = ""
+    if bound:
+        unchecked = (
+            f"updates that wait for launches ({_named(list(bound))}): no published"
+            " training checks them; stock fairseq, which fuses nothing, took up to 5 times as long"
+            " as this formula predicts for small batches (docs/checks.md)"
+        )
     return [
         (
             "machine",
@@ -292,38 +320,48 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
         ),
         *texts.items(),
         ("rate", "; ".join(rates)),
-        ("share", f"{share_text}; yours: --utilisation" if shares else ""),
-        (
-            "host",
-            (
-                f"in {', '.join(bound)} some systems' updates are as long as Python's part of them,"
-                f" {1000 * HOST_SECONDS_PER_BATCH:g} ms a batch of {LAYERS_OF_HOST_SECONDS} +"
-                f" {LAYERS_OF_HOST_SECONDS} layers (assumption)"
-                if bound
-                else ""
-            ),
-        ),
+        ("kernels", "; ".join(f"{systems}: counted on {other}" for other, systems in counts)),
+        ("not checked", unchecked),
         *(_prices(machine) if machine.gpu else []),
         ("vocabulary", "; ".join(corpus.vocabulary_source for corpus in plan.corpora)),
         ("all else", 'docs/cluster.md, "What a plan assumes"'),
     ]
 
 
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_RUNS} more" if len(names) > MAX_RUNS else ""
+    return ", ".join(names[:MAX_RUNS]) + more
+
+
+def _formula(machine: Machine) -> str:
+    """Return the terms of the formula with their assumed constants, the worst and the best."""
+    batches = f"every batch full, sentences of {SOURCE_TOKENS_PER_SENTENCE:g} tokens"
+    if not machine.gpu:
+        return f"operations of all updates, {batches}, at {CPU_SHARE:.0%} of the rate (assumption)"
+
+    def percent(share: Bounds) -> str:
+        return f"{100 * share.worst:.0f} to {100 * share.best:.0f} %"
+
+    def microseconds(seconds: Bounds) -> str:
+        return f"{1e6 * seconds.best:.0f} to {1e6 * seconds.worst:.0f} us"
+
+    return (
+        f"a sum of terms, {batches}; assumed are products at {percent(FP32_PRODUCT_SHARE)} of the"
+        f" rate in fp32 and {percent(TENSOR_CORE_SHARE)} on tensor cores, {percent(MEMORY_SHARE)}"
+        f" of the memory's speed, {percent(LINK_SHARE)} of the link's, and"
+        f" {microseconds(HOST_SECONDS_PER_KERNEL)} of the host a kernel and"
+        f" {microseconds(HOST_SECONDS_PER_WAIT)} a wait; kernels and waits are counted"
+    )
+
+
 def _prices(machine: Machine) -> list[tuple[str, str]]:
     price, watts = machine.dollars_per_hour, machine.watts
     yours = f"{PRICE_FLAG}, or dollars_per_hour of {machine.gpu} in workflow/config/hardware.yaml"
-    text = (
-        f"US$ {price.value:g} a GPU-hour ({_source(price)})"
-        if price
-        else f"not known of a {machine.gpu}"
-    )
-    return [
-        ("price", text if price and PRICE_FLAG in price.source else f"{text}; yours: {yours}"),
-        (
-            "energy",
-            f"{watts.value:g} W a GPU all the time ({_source(watts)})" if watts else "not known",
-        ),
-    ]
+    text = f"US$ {price.value:g} a GPU-hour ({_source(price)})" if price else "not known"
+    if price is None or PRICE_FLAG not in price.source:
+        text += f"; yours: {yours}"
+    energy = f"{watts.value:g} W a GPU all the time ({_source(watts)})" if watts else "not known"
+    return [("price", text), ("energy", energy)]
 
 
 def _source(value: SourcedValue) -> str:
@@ -337,6 +375,7 @@ def _warnings(plan: Plan) -> list[str]:
             systems_by_reason.setdefault(reason, {})[row.system] = None
     return [
         *(f"{', '.join(systems)}: {reason}" for reason, systems in systems_by_reason.items()),
+        *plan.machine.assumptions,
         *([plan.overrun] if plan.overrun else []),
         *(
             f"{name}: its size is not published; text and data-bin are not counted"

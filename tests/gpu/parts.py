@@ -448,7 +448,9 @@ def measure_memory(work: Work) -> Iterator[Row]:
             torch.cuda.synchronize()
             used = torch.cuda.max_memory_allocated()
             whole = msgspec.structs.replace(
-                training, max_tokens_per_batch=bench_step.TOKENS["paper"]
+                training,
+                max_tokens_per_batch=bench_step.TOKENS["paper"],
+                precision=precision,
             )
             estimate = device_memory_bytes(whole, num_parameters(whole, size, joint=True), size)
             del step

@@ -2,7 +2,7 @@
 really took.
 """
 
-import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,10 @@ import msgspec
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.cost import flops_per_token
+from aiayn.cost import num_parameters
 from aiayn.experiment import read_experiment
 from aiayn.paths import corpus_record
 from aiayn.records import Hardware, Prediction, write_record
-from aiayn.spec.hardware import find_utilisation
 from aiayn.spec.system import CONFIG_FOLDER
 from analysis.price.history import (
     CONTEXT_BYTES,
@@ -22,10 +21,9 @@ from analysis.price.history import (
     device_memory_bytes,
     host_memory_bytes,
 )
-from analysis.price.machines import choose_machine
-from analysis.price.plan import Plan
+from analysis.price.plan import Plan, hours_on_node
 from analysis.price.text import render_plan
-from tests.planned_scales import HARDWARE, PAPER, PLAIN, record_of
+from tests.planned_scales import PAPER, record_of
 from tests.price.plans import H100, hours_of, plan_of
 from tests.records_factory import BINARIZED, EIGHT_P100, PAPER_TRAINING
 from tests.run_folders import ended, make_run, started
@@ -37,41 +35,21 @@ def paper_plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     return plan_of(PAPER, tmp_path_factory.mktemp("nothing"))
 
 
-def test_published_shares_are_target_tokens_a_second_of_big_over_the_peak_of_the_tensor_cores() -> (
-    None
-):
-    """NVIDIA's README, 8 A100 with 10,240 tokens each: 347,936 tokens/s in tf32, 551,599 in mixed
-    precision.
-    """
-    flops = flops_per_token(read_experiment(PAPER).system_by_name["big"].training, 33_708)
-    a100 = HARDWARE.gpu_by_name["A100"].rate_by_precision
-    for precision, tokens_per_second in (("tf32", 347_936), ("bf16", 551_599)):
-        share = find_utilisation(HARDWARE.utilisations, precision, 1024).fraction.value
-        assert share == pytest.approx(
-            tokens_per_second / 8 * flops / a100[precision].value, abs=0.0005
-        )
-        narrow = find_utilisation(HARDWARE.utilisations, precision, 512).fraction.value
-        assert narrow == pytest.approx(share * 0.302 / 0.438, abs=0.0005)
-
-
 def test_a_plan_in_another_precision_is_that_column_of_the_first(tmp_path: Path) -> None:
     in_bf16 = plan_of(msgspec.structs.replace(PAPER, precision="bf16"), tmp_path, H100)
     assert in_bf16.precisions == plan_of(PAPER, tmp_path, H100).precisions
     assert [one.speed for one in in_bf16.trainings] == in_bf16.precisions[2].speeds
 
 
-def test_no_update_is_planned_shorter_than_its_hosts_side(tmp_path: Path) -> None:
-    """In bf16 8 H100 would make each of base's 100,000 updates in 6.5 ms; the host needs 10."""
-    plan = plan_of(msgspec.structs.replace(PAPER, precision="bf16"), tmp_path, H100)
-    hours_by_system = {
-        one.system: one.hours for one in plan.trainings if one.corpus == "wmt14_en_de"
-    }
-    assert hours_by_system["base"] == pytest.approx(100_000 * 0.010 / 3600)
-    assert hours_by_system["table3_c_n8"] == pytest.approx(100_000 * 0.010 * 8 / 6 / 3600)
-    assert {one.speed.is_host_bound for one in plan.trainings if one.system == "big"} == {False}
-    one_gpu = choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="H100", num_gpus=1)
-    base = plan_of(msgspec.structs.replace(PAPER, precision="bf16"), tmp_path, one_gpu).trainings[0]
-    assert base.hours == pytest.approx(100_000 * 8 * 0.010 / 3600)  # 8 batches one after the other
+def test_one_gpu_a_training_is_compared_with_eight(tmp_path: Path) -> None:
+    """A node of 8 H100 runs 8 trainings at a time; the longest decides what is gained."""
+    plan = plan_of(PAPER, tmp_path, H100)
+    for planned in plan.precisions:
+        assert planned.hours_by_gpus[8] == pytest.approx(planned.cost.hours)
+        assert planned.hours_by_gpus[1] < planned.hours_by_gpus[8]
+    assert "8 at a time, 1 GPU each" in render_plan(plan)
+    assert hours_on_node([3.0, 1.0, 2.0], 2) == 3.0
+    assert hours_on_node([3.0, 3.0, 2.0], 2) == 5.0
 
 
 def test_no_line_of_a_plan_is_wider_than_a_hundred_columns(
@@ -93,11 +71,45 @@ def test_money_and_energy_are_hours_times_gpus(paper_plan: Plan) -> None:
 
 
 def test_the_memory_of_a_device_is_sixteen_bytes_a_parameter_and_a_batch() -> None:
-    """One token, one layer pair of d_model 1 and d_ff 1, one symbol: 26 + 4 + 3 numbers are kept."""
+    """One token, one layer pair of d_model 1 and d_ff 1, one symbol: 24 + 2 + 3 numbers are kept, in
+    bf16 18.5 + 1 + 3; the loss has the logits of at most 4,096 tokens.
+    """
     one = msgspec.structs.replace(
         PAPER_TRAINING, num_layers=1, d_model=1, d_ff=1, max_tokens_per_batch=1
     )
-    assert device_memory_bytes(one, 100, 1) == CONTEXT_BYTES + 16 * 100 + 4 * 33
+    assert device_memory_bytes(one, 100, 1) == CONTEXT_BYTES + 16 * 100 + 4 * 29
+    half = msgspec.structs.replace(one, precision="bf16")
+    assert device_memory_bytes(half, 100, 1) == CONTEXT_BYTES + 16 * 100 + 4 * 22.5
+    many = msgspec.structs.replace(one, max_tokens_per_batch=5000)
+    kept = 4 * (5000 * 26 + 4096 * 3)
+    assert device_memory_bytes(many, 100, 1) == CONTEXT_BYTES + 16 * 100 + kept
+    fconv = msgspec.structs.replace(many, architecture="fconv")
+    assert device_memory_bytes(fconv, 100, 1) == CONTEXT_BYTES + 16 * 100 + 4 * 5000 * 29
+
+
+@pytest.mark.parametrize(
+    ("system", "precision", "tokens", "peak_gib"),
+    [
+        ("base", "fp32", 25_000, 11.65),
+        ("base", "bf16", 25_000, 9.29),
+        ("big", "fp32", 25_000, 22.59),
+        ("big", "bf16", 25_000, 17.74),
+        ("base", "fp32", 3_250, 2.87),
+        ("big", "bf16", 3_250, 5.50),
+    ],
+)
+def test_memory_is_near_the_counted_peak_of_a_steps_tensors(
+    system: str, precision: Any, tokens: int, peak_gib: float
+) -> None:
+    """The peaks were counted tensor by tensor, with a vocabulary of 37,000."""
+    training = msgspec.structs.replace(
+        read_experiment(PAPER).system_by_name[system].training,
+        precision=precision,
+        max_tokens_per_batch=tokens,
+    )
+    parameters = num_parameters(training, 37_000, joint=True)
+    estimate = device_memory_bytes(training, parameters, 37_000) - CONTEXT_BYTES
+    assert 0.95 <= estimate / 2**30 / peak_gib <= 1.25
 
 
 def test_every_rank_holds_the_index_and_one_a_checkpoint() -> None:
@@ -114,24 +126,21 @@ def test_a_stage_that_snakemake_has_timed_is_taken_as_it_was(tmp_path: Path) -> 
     assert third.basis == "assumed"
 
 
-def test_a_measured_training_counts_for_its_system_and_its_speed_for_the_others(
+def test_a_measured_training_counts_for_its_system_and_its_ratio_for_the_others(
     tmp_path: Path,
 ) -> None:
-    """Base took an hour, a twelfth of what was assumed, so another seed takes one, and big a
-    twelfth of 84.
-    """
-    base = read_experiment(PAPER).system_by_name["base"].training
-    record_of(base, tmp_path)
+    """Base took an hour, so another seed takes an hour; big is scaled as base was."""
+    before = plan_of(PAPER, tmp_path)
+    record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path)
     plan = plan_of(PAPER, tmp_path)
     assert hours_of(plan, "base") == (pytest.approx(1.0), "measured")
-    assert hours_of(plan, "big") == (pytest.approx(84 / 12, rel=0.001), "fraction")
-    rows = [line.split() for line in render_plan(plan).split("\n")]
-    assert [next(row for row in rows if row[:1] == [name])[6] for name in ("base", "big")] == [
-        "runs",
-        "others",
-    ]
-    assert ["runs", "as", "trainings", "of", "the", "system"] in [row[:6] for row in rows]
-    assert ["others", "12.00", "of", "the", "share", "below,"] in [row[:6] for row in rows]
+    ratio = 1.0 / hours_of(before, "base")[0]
+    assert hours_of(plan, "big") == (pytest.approx(ratio * hours_of(before, "big")[0]), "fraction")
+    text = render_plan(plan)
+    assert re.search(r"^base +wmt14_en_de .* runs ", text, re.MULTILINE)
+    assert re.search(r"^big +wmt14_en_de .* others ", text, re.MULTILINE)
+    assert "runs as trainings of the system took" in " ".join(text.split())
+    assert "the formula, scaled as other trainings" in " ".join(text.split())
 
 
 def test_a_training_in_one_precision_measures_nothing_of_another(tmp_path: Path) -> None:
@@ -143,12 +152,14 @@ def test_a_training_in_one_precision_measures_nothing_of_another(tmp_path: Path)
     assert bf16.hours == pytest.approx(1.0)
 
 
-def test_a_measured_time_is_in_proportion_to_updates_and_gpus(tmp_path: Path) -> None:
-    """Half as many updates on 4 of the GPUs took an hour: all of them on 8 take one, too."""
+def test_a_measured_time_is_in_proportion_to_updates_and_scaled_to_more_gpus(
+    tmp_path: Path,
+) -> None:
+    """Half as many updates on 4 of the GPUs took an hour: all of them on 8 take about an hour."""
     base = read_experiment(PAPER).system_by_name["base"].training
     half = msgspec.structs.replace(base, updates=base.updates // 2)
     record_of(half, tmp_path, hardware=msgspec.structs.replace(EIGHT_P100, num_gpus=4, num_ranks=4))
-    assert hours_of(plan_of(PAPER, tmp_path), "base") == (pytest.approx(1.0), "measured")
+    assert hours_of(plan_of(PAPER, tmp_path), "base") == (pytest.approx(1.0, rel=0.1), "measured")
 
 
 @pytest.mark.parametrize(
@@ -198,7 +209,6 @@ def test_what_trainings_took_stands_beside_what_was_predicted_when_they_began(
     )
     text = render_plan(plan)
     assert "base wmt14_en_de    1 of 3       1.0 h         2.0 h              12.0\n" in text
-    assert "others   1.00 times" not in text  # base's hours are runs', all others' by them
     assert dict.fromkeys(("runs", "others"), "time from" in text) == {
         "runs": False,
         "others": False,
@@ -227,7 +237,7 @@ def test_what_a_shorter_training_took_is_not_the_actual_of_the_whole_one(tmp_pat
 def test_a_shorter_training_is_the_actual_where_the_config_asks_for_it(tmp_path: Path) -> None:
     shorter = msgspec.structs.replace(
         PAPER, updates=12_600
-    )  # the fewest of which big's 20 models are averaged
+    )  # fewer do not leave the 20 models that big averages
     record_of(read_experiment(shorter).system_by_name["base"].training, tmp_path)
     actual = plan_of(shorter, tmp_path).trainings[0].actual
     assert actual is not None
@@ -273,5 +283,5 @@ def test_the_command_prints_one_object(
         main(["plan", "--configfile", configfile, "--gpu", "H100", "--num-gpus", "1", "--json"])
         == 0
     )
-    plan = msgspec.convert(json.loads(capsys.readouterr().out), Plan)
+    plan = msgspec.json.decode(capsys.readouterr().out, type=Plan)
     assert (plan.scale, plan.machine.words, len(plan.trainings)) == ("demo", "1 H100", 6)

@@ -121,9 +121,8 @@ def test_a_gpu_makes_the_papers_scale_feasible(
     eight = msgspec.structs.replace(
         request_, num_ranks=8, training=msgspec.structs.replace(PAPER_TRAINING, device="auto")
     )
-    assert hours_of(msgspec.structs.replace(eight, num_ranks=1)) == pytest.approx(
-        8 * hours_of(eight)
-    )
+    alone = hours_of(msgspec.structs.replace(eight, num_ranks=1))
+    assert 6 * hours_of(eight) < alone < 8 * hours_of(eight)
     check_feasible(eight, DATA, scale="paper", allow_long_runs=False, cluster=None)
 
 
@@ -133,7 +132,7 @@ def test_hours_are_operations_over_speed(request_: TrainingRequest) -> None:
     assert hours_of(request_) == pytest.approx(2 * hours_of(two))
 
 
-@pytest.mark.parametrize(("gpu_type", "hours"), [("p100", 12.0), (None, None), ("l40s", None)])
+@pytest.mark.parametrize(("gpu_type", "hours"), [("p100", 5.8), (None, None), ("l40s", None)])
 def test_on_a_cluster_hours_are_predicted_of_the_gpu_that_its_file_names(
     gpu_type: str | None, hours: float | None, request_: TrainingRequest
 ) -> None:

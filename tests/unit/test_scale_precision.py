@@ -14,8 +14,11 @@ from aiayn.cli.config import read_changed_scale
 from aiayn.errors import ConfigError
 from aiayn.experiment import read_experiment
 from aiayn.plan.feasibility import check_feasible, check_precision
+from aiayn.plan.machine import machine_of_gpus
+from aiayn.plan.prediction import predict_speed
 from aiayn.scoring.runs import find_run_state
 from aiayn.spec.cluster import ClusterSpec
+from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import (
     CONFIG_FOLDER,
     Overrides,
@@ -166,21 +169,25 @@ def test_a_refused_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_launchers_prediction_is_that_of_the_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """8 P100, base with the paper's vocabulary: 12 hours; the same in bf16 on A100 by
-    hardware.yaml's own rate.
-    """
+    """Base with the paper's vocabulary on 8 P100, and on 8 GPUs that hardware.yaml does not know."""
     monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: ["Tesla P100-SXM2-16GB"] * 8)
     paper = msgspec.structs.replace(
         request_of("fp32", tmp_path), training=read_system("base", "paper").training, num_ranks=8
     )
     prediction = check_feasible(paper, DATA, scale="paper", allow_long_runs=False, cluster=None)
     assert prediction is not None
-    basis = "at 30% of 8 Tesla P100-SXM2-16GB, 9.5 TFLOP/s each in fp32"
-    assert (prediction.hours, prediction.basis) == (pytest.approx(12.0, rel=0.001), basis)
+    hardware, size = read_hardware(), DATA.vocabulary_size_by_language["de"]
+    p100s = machine_of_gpus("P100", 8, 1, hardware, "")
+    planned = predict_speed(paper.training, size, p100s, system="base")
+    assert prediction.hours == pytest.approx(planned.hours)
+    assert prediction.basis == (
+        f"{planned.least_hours:.3g} to {planned.most_hours:.3g} hours on 8 Tesla P100-SXM2-16GB,"
+        " 9.5 TFLOP/s each in fp32"
+    )
     monkeypatch.setattr(aiayn.plan.machine, "gpu_names", lambda: ["NVIDIA L40S"] * 8)
     unknown = check_feasible(paper, DATA, scale="paper", allow_long_runs=False, cluster=None)
     assert unknown is not None
-    assert unknown.hours == pytest.approx(12.0 * 9.5 / 10.0, rel=0.001)
+    assert unknown.basis.endswith(" hours on 8 NVIDIA L40S, 10 TFLOP/s each in fp32")
 
 
 # ---- tables and doctor

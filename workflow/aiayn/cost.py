@@ -1,5 +1,5 @@
-"""Computes what a training costs from its spec alone: parameters, operations, bytes, seconds, and
-Table 2's estimate.
+"""Computes the cost of a training from its spec: parameters, operations, bytes, seconds, and Table
+2's estimate.
 
 Pure: no model is built.
 """
@@ -8,9 +8,7 @@ import msgspec
 
 from aiayn.spec.system import TrainingSpec
 
-FULL_CHECKPOINTS_KEPT = (
-    2  # of a training at work: should the newest be torn, the one before it is there
-)
+FULL_CHECKPOINTS_KEPT = 2  # of a running training, in case the newest is damaged
 BYTES_PER_PARAMETER = 4  # fp32
 COPIES_WITH_OPTIMIZER = 3  # the parameters and Adam's two moments
 PASSES_PER_UPDATE = 3  # a backward pass takes about twice a forward one
@@ -51,8 +49,7 @@ def model_flops(
     target_tokens: float,
     lengths: SentenceLengths,
 ) -> float:
-    """Return the operations of training on so many tokens, forward and backward: what the model
-    needs, and no more.
+    """Return the operations that the model needs to train on these tokens, forward and backward.
 
     Counted are the multiplications of matrices, each with its addition (2 operations), three times:
     once forward and twice backward. These are projections, feed-forward layers, recurrences,
@@ -90,8 +87,8 @@ def flops_per_token(
 def _transformer_multiplications(
     training: TrainingSpec, lengths: SentenceLengths
 ) -> tuple[float, float]:
-    """Return those of all layers; the encoder's output is projected to keys and values once a
-    decoder layer.
+    """Return the multiplications of all layers for a source and for a target token. Each decoder
+    layer projects the encoder's output to keys and values.
     """
     query_width, value_width = training.num_heads * training.d_k, training.num_heads * training.d_v
     half_of_projections = training.d_model * (
@@ -105,8 +102,8 @@ def _transformer_multiplications(
 
 
 def _lstm_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> tuple[float, float]:
-    """Return those of fairseq's `lstm`: four gates of input and state, and one attention a target
-    token.
+    """Return the multiplications of fairseq's `lstm`: four gates of input and state, and one
+    attention a target token.
     """
     width, state = training.d_model, training.d_ff
     further = (training.num_layers - 1) * LSTM_GATES * state * (state + state)
@@ -117,8 +114,8 @@ def _lstm_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> t
 
 
 def _fconv_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> tuple[float, float]:
-    """Return those of fairseq's `fconv`: a convolution a layer on either side, and an attention a
-    decoder layer.
+    """Return the multiplications of fairseq's `fconv`: a convolution in each layer of either stack,
+    and an attention in each decoder layer.
     """
     width, channels = training.d_model, training.d_ff
     convolution = CONVOLUTION_WIDTH * channels * GLU_WIDTHS * channels
@@ -130,7 +127,7 @@ def _fconv_multiplications(training: TrainingSpec, lengths: SentenceLengths) -> 
 
 
 def checkpoint_bytes(num_parameters: int, *, has_optimizer: bool) -> int:
-    """Return the size of a checkpoint's tensors in fp32: the model alone, or with Adam's two
+    """Return the size of a checkpoint's tensors in fp32: either only the model, or also Adam's two
     moments.
     """
     return num_parameters * BYTES_PER_PARAMETER * (COPIES_WITH_OPTIMIZER if has_optimizer else 1)
@@ -142,7 +139,7 @@ def target_tokens_per_full_update(training: TrainingSpec) -> int:
 
 
 def full_batch_flops(training: TrainingSpec, target_vocabulary_size: int) -> float:
-    """Return the operations of all updates with every batch full: those of a training at most."""
+    """Return the operations of all updates with every batch full. No training takes more."""
     tokens = training.updates * target_tokens_per_full_update(training)
     return tokens * flops_per_token(training, target_vocabulary_size)
 
@@ -155,9 +152,9 @@ def num_parameters(
 ) -> int:
     """Return the number of trained parameters.
 
-    Sizes count the special symbols; `target_vocabulary_size` is `vocabulary_size` unless given, and
-    is so if `joint`. Sinusoids are no parameters, learned positions are; a batch norm's running
-    mean and variance are not trained.
+    Sizes count the special symbols; `target_vocabulary_size` defaults to `vocabulary_size`, and
+    equals it if `joint`. Sinusoids are not parameters, but learned positions are; a batch norm's
+    running mean and variance are not trained.
     """
     target_size = (
         vocabulary_size if joint or target_vocabulary_size is None else target_vocabulary_size

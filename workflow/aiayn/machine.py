@@ -1,4 +1,4 @@
-"""Detects, without torch, what this machine has: its GPUs by name, and the FLOP/s that one CPU core
+"""Detects, without torch, the names of this machine's GPUs and the FLOP/s that one CPU core
 sustains.
 """
 
@@ -76,8 +76,8 @@ def cpu_name() -> str:
 def cpu_flops_per_second_per_core() -> float:
     """Measure the best of eight float32 matrix products: about a tenth of a second.
 
-    Seconds are those that cores were busy with it, so that neither other processes nor more threads
-    change the figure.
+    It counts the CPU seconds of this process, so other processes and more threads do not change the
+    result.
     """
     matrix = np.ones((_MATRIX_SIZE, _MATRIX_SIZE), dtype=np.float32)
     cpu_seconds = []

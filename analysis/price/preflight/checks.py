@@ -120,7 +120,7 @@ def _existing(folder: Path) -> Path:
 def _held_bytes(folder: Path) -> int:
     num_bytes = 0
     for path in folder.rglob("*") if folder.is_dir() else ():
-        with contextlib.suppress(FileNotFoundError):  # a training beside may prune its checkpoints
+        with contextlib.suppress(FileNotFoundError):  # a running training may prune its checkpoints
             num_bytes += path.stat().st_size if path.is_file() else 0
     return num_bytes
 

@@ -51,7 +51,7 @@ def check_mirrors(
     archives_folder: Path,
     is_offline: bool,
 ) -> list[Check]:
-    """Return one check a corpus: FAIL if a file is neither here nor at a source.
+    """Return one check a corpus: FAIL if no source has a file that is missing here.
 
     `is_offline`: no request is sent; then only local files count, and `file://` mirrors.
     """
@@ -118,9 +118,8 @@ def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededF
     dataset = DATASETS[published.sacrebleu_name]
     urls = [dataset.data[0]]
     if mirror is not None and published.plain_by_language:
-        plain = list(published.plain_by_language.values())[
-            -1
-        ]  # where one side lies, the other does
+        # The mirror has both languages or none, so the last one is enough.
+        plain = list(published.plain_by_language.values())[-1]
         urls.insert(0, f"{mirror.rstrip('/')}/{published.mirror_folder}/{plain.path}")
     return NeededFile(
         name=testset, paths=[archive_path(published)], sources=[(url, None) for url in urls]
@@ -130,7 +129,7 @@ def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededF
 def _find(file: NeededFile, *, is_offline: bool) -> Answer:
     """Return where a file was found, or the answer of each source that was tried."""
     if any(path.is_file() for path in file.paths):
-        return Answer(file.name, "lie here", "")
+        return Answer(file.name, "are here", "")
     reasons: list[str] = []
     for url, num_bytes in file.sources:
         path = local_path(url)
@@ -158,13 +157,9 @@ def _stated_bytes(url: str) -> tuple[int | None, str]:
         with requests.get(url, timeout=TIMEOUT_SECONDS, headers=headers, stream=True) as answer:
             status = answer.status_code
             match = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-            size = (
-                match["total"]
-                if match
-                else answer.headers.get("Content-Length")
-                if status == 200
-                else None
-            )
+            size = match["total"] if match else None
+            if size is None and status == 200:
+                size = answer.headers.get("Content-Length")
     except requests.RequestException as error:
         return None, type(error).__name__
     if status not in (200, 206):

@@ -1,5 +1,5 @@
-"""Lays out what each training cost: what was counted and metered, beside the estimate that the
-paper made (Table 2).
+"""Lays out what each training cost: what was counted and metered, and the paper's estimate (Table
+2).
 
 The operations follow from the run's spec, its tokens, and the mean lengths of its corpus's training
 sentences, so records of any version have them. What cannot be known is None, and a dash with its

@@ -2,16 +2,16 @@
 disk, memory.
 
 Hours, GPU-hours and money are shown in fp32, tf32 and bf16 side by side; `--config precision=bf16`
-plans for that one.
+plans all systems in bf16.
 
-Hours are those of finished trainings of the same system on the same kind of machine, if the results
-or runs folder has any; otherwise they are computed from the operations of all updates. What
-finished trainings took is shown beside.
+If the results or runs folder has finished trainings on the same kind of machine, they scale the
+hours; otherwise the hours are computed by a formula, on GPUs as a range. The plan also shows what
+finished trainings took, and compares 8 GPUs a training with 1.
 
 Without --launcher, trainings run on Slurm at the paper's scale or if a cluster is named (--cluster,
 --config cluster=NAME), and otherwise on this machine. On Slurm each has the GPUs of the cluster
-file; on this machine it has one, the machine's own or the kind that --gpu names. --num-gpus changes
-the number. The first assumption of the plan says what was taken.
+file; on this machine it has one GPU, the machine's own or the kind that --gpu names. --num-gpus
+changes the number. The first assumption of the plan says what was taken.
 
 With --system, one system is planned instead of the config's lists, and its size and the command
 line of fairseq-train are printed, too. Any system of the scale's folder can be named.
@@ -58,12 +58,12 @@ class Flags:
         "GPUs of a training (default: the cluster file's; here 1)", "N", parse=positive
     )
     utilisation: float | None = flag(
-        "fraction of the GPUs' rate that trainings reach (default: that of finished ones, else "
-        "hardware.yaml's)",
+        "fraction of the devices' rate that trainings reach (default: by finished trainings, else"
+        " by formula)",
         "FRACTION",
     )
     dollars_per_gpu_hour: float | None = flag(
-        "your price (default: that of workflow/config/hardware.yaml)", "PRICE"
+        "your price (default: the price in workflow/config/hardware.yaml)", "PRICE"
     )
     results: Path = RESULTS
     benchmarks: Path = flag(

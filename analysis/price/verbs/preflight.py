@@ -31,11 +31,10 @@ from aiayn.plan.machine import Machine
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CHECKOUT
-from aiayn.spec.training import Precision
 from aiayn.terminal import json_text
 from aiayn.train.fairseq_args import TrainingData
 from aiayn.train.request import TrainingRequest
-from analysis.price.machines import choose_machine, default_gpu
+from analysis.price.machines import choose_machine
 from analysis.price.plan import make_plan, precisions_of
 from analysis.price.preflight import checks as preflight
 from analysis.price.preflight.checks import Check, render_checks
@@ -89,11 +88,19 @@ def _gather_checks(args: Flags) -> list[Check]:
     try:
         experiment, cluster = read_config(args)
         launcher = choose_launcher(args, experiment.scale)
-        machine, doubts = _choose_machine(cluster, launcher, precisions_of(experiment))
+        hardware = read_hardware()
+        machine = choose_machine(
+            cluster,
+            hardware,
+            launcher=launcher,
+            gpu=None,
+            num_gpus=None,
+            precisions=precisions_of(experiment),
+        )
         plan = make_plan(
             experiment,
             machine,
-            read_hardware(),
+            hardware,
             results_folder=args.results,
             benchmarks_folder=Path("benchmarks"),
         )
@@ -112,7 +119,7 @@ def _gather_checks(args: Flags) -> list[Check]:
         f" {cluster.name}"
     )
     archives = choose_archives(args.archives_folder)
-    checks = [Check("config", "OK", read), *doubts, *preflight.check_plan(plan)]
+    checks = [Check("config", "OK", read), *_check_gpu(machine), *preflight.check_plan(plan)]
     checks += check_mirrors(
         experiment.corpora, mirror=mirror, archives_folder=archives, is_offline=args.offline
     )
@@ -161,23 +168,9 @@ def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
     return sbatch_text(request, cluster, run_folder)
 
 
-def _choose_machine(
-    cluster: ClusterSpec, launcher: str, precisions: set[Precision]
-) -> tuple[Machine, list[Check]]:
-    """Return what each training runs on; for a GPU that hardware.yaml lacks, figures of another GPU
-    are used.
-    """
-    hardware = read_hardware()
-    try:
-        machine = choose_machine(
-            cluster, hardware, launcher=launcher, gpu=None, num_gpus=None, precisions=precisions
-        )
-        return machine, []
-    except UsageError as error:
-        num_gpus = 1 if launcher == "local" else None
-        stand_in = default_gpu(hardware, precisions)
-        machine = choose_machine(
-            cluster, hardware, launcher=launcher, gpu=stand_in, num_gpus=num_gpus
-        )
-        advice = f"a run needs no such entry; hours and money of the plan are those of a {stand_in}"
-        return machine, [Check("GPU", "WARN", str(error), advice)]
+def _check_gpu(machine: Machine) -> list[Check]:
+    """Return a warning if hardware.yaml does not know the GPU or its link."""
+    if not machine.assumptions:
+        return []
+    advice = "a run does not need it; hours and money of the plan are less certain"
+    return [Check("GPU", "WARN", "; ".join(machine.assumptions), advice)]

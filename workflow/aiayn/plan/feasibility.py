@@ -8,7 +8,7 @@ from pathlib import Path
 from aiayn.cost import num_parameters
 from aiayn.errors import ConfigError, LaunchError
 from aiayn.plan.machine import Machine, machine_here, machine_of_cores, machine_of_gpus
-from aiayn.plan.prediction import predict_speed, run_disk_bytes
+from aiayn.plan.prediction import CPU_SHARE, predict_speed, run_disk_bytes
 from aiayn.provenance import commit_label, require_free_space
 from aiayn.records import BinarizedCorpus, Prediction
 from aiayn.spec.cluster import ClusterSpec
@@ -41,8 +41,8 @@ def make_request(
     in DIGEST.
 
     Raises:
-        ConfigError: if there is no such corpus or system, or fairseq cannot train it with so many
-        ranks.
+        ConfigError: if the corpus or system does not exist, or fairseq cannot train it with
+        `num_ranks` ranks.
     """
     spec = overridden(read_system(system, scale), overrides)
     training = spec.training
@@ -80,7 +80,8 @@ def make_request(
 
 
 def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
-    """Return what a run writes at most: its checkpoints, and one of each kind being written.
+    """Return what a run writes at most: its checkpoints, and another of each kind while it is
+    written.
 
     Checkpoints that exist are not counted.
     """
@@ -92,11 +93,11 @@ def needed_disk_bytes(request: TrainingRequest, data: BinarizedCorpus) -> int:
 
 
 def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None) -> Machine | None:
-    """Require that this machine's GPUs or CPUs, or those in the cluster's file, have the precision,
-    and return these.
+    """Require that the devices of this machine, or of the cluster's file, support the precision;
+    return them.
 
-    None: the cluster's file names no GPU of hardware.yaml; the job itself checks it, before it
-    trains.
+    Return None if the cluster's file does not name a GPU of hardware.yaml; the job itself then
+    checks the precision before it trains.
 
     Raises:
         ConfigError: naming the system and the device.
@@ -110,18 +111,14 @@ def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None
     elif cluster.gpus_per_node == 0:
         num_cores = cluster.num_ranks * cluster.cpus_per_rank
         machine = machine_of_cores(
-            num_cores, cluster.num_ranks, cluster.num_nodes, hardware, f"cluster {cluster.name}"
+            num_cores, cluster.num_ranks, cluster.num_nodes, f"cluster {cluster.name}"
         )
     elif cluster.gpu_type is None or hardware.find_name(cluster.gpu_type) is None:
         return None
     else:
-        place, num_gpus = (
-            f"gpu_type of cluster {cluster.name}",
-            cluster.num_nodes * cluster.gpus_per_node,
-        )
-        machine = machine_of_gpus(
-            cluster.gpu_type, place, num_gpus, cluster.num_nodes, hardware, place
-        )
+        num_gpus = cluster.num_nodes * cluster.gpus_per_node
+        reason = f"gpu_type of cluster {cluster.name}"
+        machine = machine_of_gpus(cluster.gpu_type, num_gpus, cluster.num_nodes, hardware, reason)
     if refusal := machine.precision_refusal(request.training.precision):
         raise ConfigError(f"{request.system}: {refusal}")
     return machine
@@ -138,12 +135,13 @@ def check_feasible(
     """Require that a run fits, and return its predicted hours; None where its cluster's file names
     no known GPU.
 
-    How long a run on a cluster may take its time limit says.
+    The time limit of a cluster says how long a run may take there.
 
     Raises:
         ConfigError: if this machine, or the cluster, does not have the run's precision.
         SpaceError: if the disk is too small.
-        LaunchError: if the run would take more than a day here, or is of paper scale without a GPU.
+        LaunchError: if the run would take more than a day here, or has the paper's scale but no
+        GPU.
     """
     machine = check_precision(request, cluster)
     needed_bytes = needed_disk_bytes(request, data)
@@ -156,10 +154,10 @@ def check_feasible(
     training, target_size = request.training, data.vocabulary_size_by_language[data.target_language]
     speed = predict_speed(training, target_size, machine, system=request.system)
     rate = machine.rate_by_precision[training.precision].value / 1e12
-    basis = (
-        f"at {speed.utilisation_fraction:.0%} of {machine.words}, {rate:.3g} TFLOP/s each in"
-        f" {training.precision}"
-    )
+    share = f"{speed.least_hours:.3g} to {speed.most_hours:.3g} hours on"
+    if not machine.gpu:
+        share = f"at {CPU_SHARE:.0%} of"
+    basis = f"{share} {machine.words}, {rate:.3g} TFLOP/s each in {training.precision}"
     prediction = Prediction(hours=speed.hours, basis=basis)
     in_words = (
         f"{prediction.hours:,.0f} hours"

@@ -1,35 +1,39 @@
-"""Describes the machine of a training, GPUs of hardware.yaml or CPU cores: this one, or so many of
-a kind.
+"""Describes the machine of a training, GPUs or CPU cores of this machine, of a cluster, or of a
+named kind.
 """
 
 import math
 import os
+from typing import Any
 
 import msgspec
 
-from aiayn.errors import UsageError
 from aiayn.machine import cpu_flops_per_second_per_core, gpu_names
 from aiayn.spec.hardware import (
     CPU,
     CPU_PRECISIONS,
     HardwareSpec,
     SourcedValue,
-    UtilisationSpec,
-    find_utilisation,
     precision_refusal,
 )
-from aiayn.spec.training import PRECISIONS, Precision, TrainingSpec
+from aiayn.spec.training import PRECISIONS, Precision
 
-UNKNOWN_GPU_FLOPS_PER_SECOND = (
-    1.0e13  # assumption: at least so fast is a GPU that hardware.yaml does not know
-)
+
+def _assume(value: float, source: str) -> SourcedValue:
+    return SourcedValue(value=value, kind="assumption", source=source)
+
+
+# A GPU that hardware.yaml does not know is taken to be slow in every precision.
+UNKNOWN_RATE = _assume(1.0e13, "not in hardware.yaml")
+UNKNOWN_MEMORY = _assume(3.2e11, "not in hardware.yaml")
+UNKNOWN_LINK = _assume(1.6e10, "one direction of PCIe 3.0 x16")
 
 
 class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The jobs of one training on a cluster, as its cluster's file says: each of `minutes`,
-    `max_num_jobs` in all.
+    """The jobs of one training on a cluster, as its cluster's file says: at most `max_num_jobs`
+    jobs of `minutes` each.
 
-    `signal_seconds` before the end of each it saves, and goes on in the next one.
+    A job saves its state `signal_seconds` before its end, and the next job continues.
     """
 
     cluster: str
@@ -44,7 +48,7 @@ class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def file(self) -> str:
-        """The file to change these in."""
+        """The file that sets these limits."""
         return f"workflow/config/clusters/{self.cluster}.yaml"
 
     def count_jobs(self, hours: float) -> int:
@@ -55,11 +59,11 @@ class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """What one training has: `num_devices` GPUs, or CPU cores where `gpu` is ''; money and watts
-    are of one of them.
+    """What one training has: `num_devices` GPUs, or CPU cores if `gpu` is ''; money and watts count
+    for a single device.
 
-    `chosen_by` says why these. `rate_by_precision` has the precisions that the devices have, each
-    with the operations a second of one of them. `job_limits` are None where no cluster runs the
+    `chosen_by` gives the reason for this choice. `rate_by_precision` has the operations a second of
+    one device in each precision that it supports. `job_limits` is None if no cluster runs the
     trainings.
     """
 
@@ -68,7 +72,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     num_ranks: int
     num_nodes: int
     rate_by_precision: dict[Precision, SourcedValue]
-    utilisations: list[UtilisationSpec]
+    memory_bytes_per_second: SourcedValue = UNKNOWN_MEMORY
+    link: SourcedValue = UNKNOWN_LINK
     dollars_per_hour: SourcedValue | None = None
     watts: SourcedValue | None = None
     chosen_by: str
@@ -81,7 +86,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def device(self) -> str:
-        """What hours are counted of."""
+        """The word for a single device."""
         return "GPU" if self.gpu else "core"
 
     @property
@@ -95,100 +100,87 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
             precision, f"a {self.gpu}" if self.gpu else CPU, self.rate_by_precision
         )
 
-    def utilisation_of(self, training: TrainingSpec) -> UtilisationSpec:
-        """Return what share of the rate a training of this width and precision is taken to reach.
-
-        Of CPUs nothing is known: fp32's share stands for either precision.
-        """
-        return find_utilisation(
-            self.utilisations, training.precision if self.gpu else "fp32", training.d_model
-        )
+    @property
+    def assumptions(self) -> list[str]:
+        """The figures of this GPU that are assumed because hardware.yaml lacks them."""
+        texts = []
+        if UNKNOWN_RATE in self.rate_by_precision.values():
+            rate, memory = UNKNOWN_RATE.value / 1e12, UNKNOWN_MEMORY.value / 1e9
+            texts.append(
+                f"{self.gpu}: config/hardware.yaml does not know this GPU; {rate:g} TFLOP/s and"
+                f" {memory:g} GB/s of memory are assumed; add it there"
+            )
+        if self.gpu and self.num_ranks > 1 and self.link == UNKNOWN_LINK:
+            place = "between nodes" if self.num_nodes > 1 else f"of {self.gpu}"
+            texts.append(f"link {place}: not known; {UNKNOWN_LINK.value / 1e9:g} GB/s are assumed")
+        return texts
 
 
 def machine_of_gpus(
     name: str,
-    place: str,
     num_gpus: int,
     num_nodes: int,
     hardware: HardwareSpec,
     chosen_by: str,
     limits: JobLimits | None = None,
 ) -> Machine:
-    """Return so many GPUs, found by a product's name that came from `place`.
-
-    Raises:
-        UsageError: if hardware.yaml does not know the GPU.
+    """Return `num_gpus` GPUs with a product's name; their figures are assumed if hardware.yaml does
+    not know the name.
     """
     key = hardware.find_name(name)
     if key is None:
-        known = ", ".join(hardware.gpu_by_name)
-        raise UsageError(
-            f"GPU {name!r} ({place}): config/hardware.yaml has {known}; name one, or add yours"
-            " there"
-        )
-    spec = hardware.gpu_by_name[key]
+        known: dict[str, Any] = {"rate_by_precision": dict.fromkeys(PRECISIONS, UNKNOWN_RATE)}
+    else:
+        spec = hardware.gpu_by_name[key]
+        known = {
+            "rate_by_precision": spec.rate_by_precision,
+            "memory_bytes_per_second": spec.memory_bytes_per_second,
+            "dollars_per_hour": spec.dollars_per_hour,
+            "watts": spec.watts,
+        }
+        if spec.link_bytes_per_second is not None and num_nodes == 1:
+            known["link"] = spec.link_bytes_per_second
     return Machine(
-        gpu=key,
+        gpu=key or name,
         num_devices=num_gpus,
         num_ranks=num_gpus,
         num_nodes=num_nodes,
-        rate_by_precision=spec.rate_by_precision,
-        utilisations=hardware.utilisations,
-        dollars_per_hour=spec.dollars_per_hour,
-        watts=spec.watts,
         chosen_by=chosen_by,
         job_limits=limits,
+        **known,
     )
 
 
 def machine_here(
     hardware: HardwareSpec, num_ranks: int, threads_per_rank: int, *, uses_gpus: bool = True
 ) -> Machine:
-    """Return what so many ranks of a training have on this machine; a GPU that is not known is
-    taken to be slow.
-    """
+    """Return the devices of this machine for a training of `num_ranks` ranks."""
     names = gpu_names() if uses_gpus else []
     if not names:
         num_cores = min(num_ranks * threads_per_rank, os.cpu_count() or 1)
-        return machine_of_cores(num_cores, num_ranks, 1, hardware, "this machine")
-    unknown = SourcedValue(
-        value=UNKNOWN_GPU_FLOPS_PER_SECOND, kind="assumption", source="not in hardware.yaml"
-    )
-    gpu = hardware.find_gpu(names[0])
-    return Machine(
-        gpu=names[0],
-        num_devices=min(num_ranks, len(names)),
-        num_ranks=num_ranks,
-        num_nodes=1,
-        rate_by_precision=gpu.rate_by_precision if gpu else dict.fromkeys(PRECISIONS, unknown),
-        utilisations=hardware.utilisations,
-        chosen_by="this machine",
-    )
+        return machine_of_cores(num_cores, num_ranks, 1, "this machine")
+    machine = machine_of_gpus(names[0], min(num_ranks, len(names)), 1, hardware, "this machine")
+    return msgspec.structs.replace(machine, gpu=names[0])
 
 
 def machine_of_cores(
     num_cores: int,
     num_ranks: int,
     num_nodes: int,
-    hardware: HardwareSpec,
     chosen_by: str,
     limits: JobLimits | None = None,
 ) -> Machine:
-    """Return so many cores, each as fast as one of this machine; in bf16 taken to be as in fp32,
-    which is not known.
+    """Return `num_cores` cores, each as fast as a core of this machine.
+
+    bf16 is assumed to be as fast as fp32.
     """
-    rate = SourcedValue(
-        value=cpu_flops_per_second_per_core(),
-        kind="assumption",
-        source="a core of this machine, measured just now",
-    )
+    rate = _assume(cpu_flops_per_second_per_core(), "a core of this machine, measured just now")
     return Machine(
         gpu="",
         num_devices=num_cores,
         num_ranks=num_ranks,
         num_nodes=num_nodes,
         rate_by_precision=dict.fromkeys(CPU_PRECISIONS, rate),
-        utilisations=hardware.utilisations,
         chosen_by=chosen_by,
         job_limits=limits,
     )

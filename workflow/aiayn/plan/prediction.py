@@ -1,39 +1,138 @@
-"""Predicts the hours and the disk of a training on a machine, for describe, plan and the launcher
-alike.
+"""Predicts the hours and the disk of a training on a machine, for `plan` and the launcher alike.
 
-Hours are computed from the operations of all updates; disk is the checkpoints'.
+A GPU's update is a sum of terms: the launches of kernels by the host, products, memory traffic,
+the all-reduce of the gradients, and waits. Each has a best and a worst case, so the time is a
+range. A CPU's time is the operations over the measured rate of its cores.
 """
+
+import csv
+import math
+from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from aiayn.cost import FULL_CHECKPOINTS_KEPT, checkpoint_bytes, full_batch_flops
+from aiayn.cost import (
+    FULL_CHECKPOINTS_KEPT,
+    checkpoint_bytes,
+    flops_per_token,
+    full_batch_flops,
+    num_parameters,
+)
 from aiayn.errors import ConfigError
 from aiayn.plan.machine import Machine
-from aiayn.spec.hardware import UtilisationSpec
 from aiayn.spec.training import Precision, TrainingSpec
 
-# Assumption: what Python and the launch of kernels take for a batch of 6 + 6 layers, forward and
-# backward, which no GPU makes shorter. 9 to 11 ms of a CPU core were measured in fp32, with layers
-# so narrow that their products cost nothing.
-HOST_SECONDS_PER_BATCH, LAYERS_OF_HOST_SECONDS = 0.010, 6
+KERNELS_PATH = Path(__file__).with_name("kernels.csv")
+LAYERS_OF_COUNTS = 6  # of either stack, in every system of kernels.csv
+WIDE_D_MODEL = 1024  # the counts of big are used from this width on
+
+# Assumption for CPUs: the share of its rate that the paper's base reached on 8 P100 (section 5.2).
+CPU_SHARE = 0.302
+
+
+class Bounds(NamedTuple):
+    """The best and the worst value of a constant; neither is fitted to a published throughput.
+
+    Worst over best is at most 1.6, so that a sum of terms is a range at most 1.6 wide.
+    """
+
+    best: float
+    worst: float
+
+
+# Assumption: what eager PyTorch usually reaches. Products in fp32 are a share of the sustained
+# rate, which is 0.9 of the peak; in tf32 and bf16 they are a share of the tensor cores' peak.
+FP32_PRODUCT_SHARE, TENSOR_CORE_SHARE = Bounds(0.90, 0.58), Bounds(0.81, 0.52)
+MEMORY_SHARE, LINK_SHARE = Bounds(0.93, 0.69), Bounds(0.93, 0.65)
+HOST_SECONDS_PER_KERNEL = Bounds(6e-6, 9e-6)  # dispatch, autograd, launch
+HOST_SECONDS_PER_WAIT = Bounds(12e-6, 18e-6)
+GPU_SECONDS_PER_KERNEL = 2e-6  # the start and the tail of a kernel
+
+# Bytes that kernels other than products read and write, forward and backward. They were counted
+# operator by operator on base, big and table3_c_dff1024 at 3,250 to 25,000 tokens. For a source
+# and a target token in a pair of layers they are 4 bytes x these multiples of d_model and d_ff.
+# In bf16 the casts add about as much as the shorter numbers save, except in the loss.
+MOVED_PER_D_MODEL, MOVED_PER_D_FF = 116, 12
+MOVED_PER_SYMBOL = {"fp32": 24, "tf32": 24, "bf16": 36}
+CAST_BYTES_PER_PARAMETER = {"fp32": 0, "tf32": 0, "bf16": 12}  # in each batch
+OPTIMISER_BYTES_PER_PARAMETER = 36  # in each update: Adam, the gradient's norm, and zeroing it
+GRADIENT_BYTES = 4  # of a parameter, in the all-reduce
+
+
+class KernelCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the host launches and waits for; `counted_on` names the other system whose counts these
+    are, '' if they are the training's own.
+    """
+
+    per_batch: float
+    per_update: float
+    waits: float
+    counted_on: str = ""
+
+
+class UpdateTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """The seconds of one update of a rank, term by term.
+
+    The batches' launches by the host overlap with the GPU's products and memory traffic. With
+    several ranks the rest (optimiser, log) begins after them.
+    """
+
+    launches: float
+    products: float
+    memory: float
+    rest: float
+    all_reduce: float
+    waits: float
+
+    @property
+    def is_launch_bound(self) -> bool:
+        """Whether the GPU waits for the host."""
+        return self.launches > self.products + self.memory
+
+    @property
+    def seconds(self) -> float:
+        """The whole update."""
+        batches = max(self.launches, self.products + self.memory)
+        return batches + self.rest + self.all_reduce + self.waits
 
 
 class Speed(msgspec.Struct, frozen=True, kw_only=True):
-    """The predicted hours of a training, and their basis.
+    """The predicted hours of a training, from `least_hours` to `most_hours`, and their basis.
 
-    `basis` is `measured` (trainings of the same system on such a machine), `fraction` (as much
-    above or below `utilisation` as other trainings on it were), `assumed` (`utilisation`, or the
-    host's time where that is longer) or `asked` (the fraction that the user named); `runs` names
-    the trainings.
+    `basis` is `measured` (trainings of the same system on such a machine took it), `fraction` (the
+    formula, scaled as other trainings differed from it), `assumed` (the formula) or `asked` (the
+    user named the fraction of the rate). `runs` names these trainings. `terms` are an update's best
+    and worst case on a GPU, empty otherwise; `counted_on` names the other system whose kernel
+    counts were used, '' for its own.
     """
 
     precision: Precision
-    hours: float
-    basis: str
-    runs: list[str]
-    utilisation_fraction: float
-    utilisation: UtilisationSpec
-    is_host_bound: bool
+    least_hours: float
+    most_hours: float
+    basis: str = "assumed"
+    runs: list[str] = []
+    terms: list[UpdateTerms] = []
+    counted_on: str = ""
+
+    @property
+    def hours(self) -> float:
+        """The middle of the range, as far from its ends by ratio."""
+        return math.sqrt(self.least_hours * self.most_hours)
+
+    @property
+    def is_launch_bound(self) -> bool:
+        """Whether the GPU may wait for the host."""
+        return any(terms.is_launch_bound for terms in self.terms)
+
+    def scaled(self, ratio: float, basis: str, runs: list[str]) -> "Speed":
+        """Return this speed with `ratio` times the hours; a measured speed has a single value."""
+        least, most = ratio * self.least_hours, ratio * self.most_hours
+        if basis == "measured":
+            least = most = ratio * self.hours
+        return msgspec.structs.replace(
+            self, least_hours=least, most_hours=most, basis=basis, runs=runs
+        )
 
 
 def predict_speed(
@@ -43,48 +142,103 @@ def predict_speed(
     *,
     system: str,
     fraction: float | None = None,
-    basis: str = "assumed",
-    runs: list[str] | None = None,
 ) -> Speed:
-    """Return how long all updates take at `fraction` of the machine's rate, None for that of
-    hardware.yaml.
+    """Return how long all updates take, every batch full; `fraction` of the machine's rate replaces
+    the formula.
 
     Raises:
-        ConfigError: naming the system, if the machine does not have the training's precision.
+        ConfigError: naming the system, if the machine does not support the training's precision.
     """
     if reason := machine.precision_refusal(training.precision):
         raise ConfigError(f"{system}: {reason}")
-    rate, utilisation = (
-        machine.rate_by_precision[training.precision],
-        machine.utilisation_of(training),
-    )
-    used_fraction = utilisation.fraction.value if fraction is None else fraction
-    flops = full_batch_flops(training, target_vocabulary_size)
-    seconds = flops / (rate.value * machine.num_devices * used_fraction)
-    host_seconds = _host_seconds(training, machine) if fraction is None else 0.0
+    if fraction is not None or not machine.gpu:
+        share = CPU_SHARE if fraction is None else fraction
+        rate = machine.rate_by_precision[training.precision].value * machine.num_devices
+        hours = full_batch_flops(training, target_vocabulary_size) / (rate * share) / 3600
+        basis = "assumed" if fraction is None else "asked"
+        return Speed(precision=training.precision, least_hours=hours, most_hours=hours, basis=basis)
+    counts = read_kernel_counts(training, machine.num_ranks, system)
+    terms = [
+        update_terms(training, target_vocabulary_size, machine, counts, case) for case in (0, 1)
+    ]
+    least, most = (training.updates * case.seconds / 3600 for case in terms)
     return Speed(
         precision=training.precision,
-        hours=max(seconds, host_seconds) / 3600,
-        basis=basis,
-        runs=runs or [],
-        utilisation_fraction=used_fraction,
-        utilisation=utilisation,
-        is_host_bound=host_seconds > seconds,
+        least_hours=least,
+        most_hours=most,
+        terms=terms,
+        counted_on=counts.counted_on,
     )
 
 
-def _host_seconds(training: TrainingSpec, machine: Machine) -> float:
-    """Return the time below which no GPU brings all updates; a CPU's own rate has it in it."""
-    if not machine.gpu:
-        return 0.0
-    batches_per_rank = max(1.0, training.batches_per_update / machine.num_ranks)
-    per_batch = HOST_SECONDS_PER_BATCH * training.num_layers / LAYERS_OF_HOST_SECONDS
-    return training.updates * batches_per_rank * per_batch
+def update_terms(
+    training: TrainingSpec, symbols: int, machine: Machine, counts: KernelCounts, case: int
+) -> UpdateTerms:
+    """Return the terms of an update on a GPU in the best (0) or the worst (1) case; the output has
+    `symbols` symbols.
+    """
+    precision, ranks = training.precision, machine.num_ranks
+    product_share = FP32_PRODUCT_SHARE if precision == "fp32" else TENSOR_CORE_SHARE
+    products_per_second = machine.rate_by_precision[precision].value * product_share[case]
+    bytes_per_second = machine.memory_bytes_per_second.value * MEMORY_SHARE[case]
+    host_seconds = HOST_SECONDS_PER_KERNEL[case]
+    # A joint vocabulary is taken: a second one adds little to these terms.
+    parameters = num_parameters(training, symbols, joint=True)
+    batches = max(1.0, training.batches_per_update / ranks)
+    tokens = batches * training.max_tokens_per_batch
+    widths = MOVED_PER_D_MODEL * training.d_model + MOVED_PER_D_FF * training.d_ff
+    bytes_per_token = 4 * training.num_layers * widths + MOVED_PER_SYMBOL[precision] * symbols
+    moved_bytes = (
+        tokens * bytes_per_token + batches * CAST_BYTES_PER_PARAMETER[precision] * parameters
+    )
+    kernels = batches * counts.per_batch
+    optimiser_seconds = OPTIMISER_BYTES_PER_PARAMETER * parameters / bytes_per_second
+    link_seconds = GRADIENT_BYTES * parameters / (machine.link.value * LINK_SHARE[case])
+    return UpdateTerms(
+        launches=kernels * host_seconds,
+        products=tokens * flops_per_token(training, symbols) / products_per_second,
+        memory=moved_bytes / bytes_per_second + kernels * GPU_SECONDS_PER_KERNEL,
+        rest=max(counts.per_update * host_seconds, optimiser_seconds),
+        all_reduce=2 * (ranks - 1) / ranks * link_seconds,  # a ring's traffic, of each rank
+        waits=counts.waits * HOST_SECONDS_PER_WAIT[case],
+    )
+
+
+def read_kernel_counts(training: TrainingSpec, num_ranks: int, system: str) -> KernelCounts:
+    """Return the counts of kernels.csv for a training: the counts of the system itself, or else of
+    base or big in proportion to the number of layers.
+    """
+    with KERNELS_PATH.open(encoding="utf-8", newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["precision"] == training.precision]
+    names = {row["system"] for row in rows}
+    nearest = "big" if training.d_model >= WIDE_D_MODEL else "base"
+    name = system if system in names and training.num_layers == LAYERS_OF_COUNTS else nearest
+
+    def distance(row: dict[str, str]) -> tuple[bool, int, int]:
+        # One rank sends no gradients, so its counts do not apply to several ranks.
+        ranks = int(row["num_ranks"])
+        tokens = int(row.get("tokens") or training.max_tokens_per_batch)
+        return (
+            (ranks == 1) != (num_ranks == 1),
+            abs(tokens - training.max_tokens_per_batch),
+            abs(ranks - num_ranks),
+        )
+
+    row = min((row for row in rows if row["system"] == name), key=distance)
+    ratio = training.num_layers / LAYERS_OF_COUNTS
+    scale = "" if ratio == 1 else f" times {training.num_layers}/{LAYERS_OF_COUNTS} layers"
+    is_own = name == system and not scale
+    return KernelCounts(
+        per_batch=ratio * int(row["kernels_per_batch"]),
+        per_update=ratio * int(row["kernels_per_update"]),
+        waits=int(row["waits_per_update"]),
+        counted_on="" if is_own else f"{name}{scale}",
+    )
 
 
 def run_disk_bytes(num_parameters: int, num_models: int) -> int:
-    """Return what a run writes at most: its model-only checkpoints, two full ones, and one of each
-    being written.
+    """Return what a run writes at most: its model-only checkpoints, two full checkpoints, and
+    another of each while it is written.
     """
     model_bytes = checkpoint_bytes(num_parameters, has_optimizer=False)
     full_bytes = checkpoint_bytes(num_parameters, has_optimizer=True)

@@ -1,10 +1,9 @@
-"""Turns workflow/config/hardware.yaml into GPUs' rates, watts and prices, each with its source.
-
-It also holds the share of a GPU's rate that trainings reach.
+"""Reads workflow/config/hardware.yaml strictly: what GPUs sustain in each precision, draw and cost,
+each figure with its source.
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -35,23 +34,25 @@ class SourcedValue(Spec, frozen=True, kw_only=True):
 
 
 class GpuSpec(Spec, frozen=True, kw_only=True):
-    """A kind of GPU; numbers are per GPU, although a K80 board has two GPUs.
+    """One kind of GPU; all values count for a single GPU, though a K80 board carries two.
 
-    The first two rates are for single precision. `tf32_` and `bf16_flops_per_second` are the rates
-    of the tensor cores, null if the GPU does not have them. `dollars_per_hour` is null if nobody
-    rents it out.
+    The first two rates are in single precision; `tf32_` and `bf16_flops_per_second` are the rates
+    of the tensor cores, None if the GPU's do not support the precision. `link_bytes_per_second` is
+    the speed of one direction of the link between the GPUs of a node, None if it is not known.
     """
 
     sustained_flops_per_second: SourcedValue
     peak_flops_per_second: SourcedValue
     tf32_flops_per_second: SourcedValue | None
     bf16_flops_per_second: SourcedValue | None
+    memory_bytes_per_second: SourcedValue
+    link_bytes_per_second: SourcedValue | None
     watts: SourcedValue
     dollars_per_hour: SourcedValue | None
 
     @property
     def rate_by_precision(self) -> dict[Precision, SourcedValue]:
-        """The rates by precision; a training reaches a share of them."""
+        """The rate of products in each precision that the GPU supports."""
         rates = (
             self.sustained_flops_per_second,
             self.tf32_flops_per_second,
@@ -62,26 +63,10 @@ class GpuSpec(Spec, frozen=True, kw_only=True):
         }
 
 
-class UtilisationSpec(Spec, frozen=True, kw_only=True):
-    """The share of its GPUs' rate that a training reached.
-
-    It was measured in a precision on `gpu`, and holds for trainings of `min_d_model` or wider.
-    """
-
-    precision: Precision
-    min_d_model: int
-    gpu: str
-    fraction: SourcedValue
-
-
 class HardwareSpec(Spec, frozen=True, kw_only=True):
-    """All GPUs and utilisations.
-
-    A GPU's key is the word that its product name contains (`P100` for `Tesla P100-SXM2-16GB`).
-    """
+    """All GPUs, by a word of their product names (`P100` for `Tesla P100-SXM2-16GB`)."""
 
     gpu_by_name: dict[str, GpuSpec]
-    utilisations: list[UtilisationSpec]
 
     def find_gpu(self, product_name: str) -> GpuSpec | None:
         """Return the GPU whose name is a word of `product_name`, or None."""
@@ -95,14 +80,6 @@ class HardwareSpec(Spec, frozen=True, kw_only=True):
         """
         words = re.findall(r"[a-z0-9]+", product_name.lower())
         return next((name for name in self.gpu_by_name if name.lower() in words), None)
-
-
-def find_utilisation(
-    utilisations: Iterable[UtilisationSpec], precision: Precision, d_model: int
-) -> UtilisationSpec:
-    """Return the utilisation for a precision and width: the largest `min_d_model` that fits."""
-    fitting = [u for u in utilisations if u.precision == precision and u.min_d_model <= d_model]
-    return max(fitting, key=lambda utilisation: utilisation.min_d_model)
 
 
 def precision_refusal(precision: Precision, device: str, available: Collection[Precision]) -> str:
@@ -124,13 +101,6 @@ def read_hardware(path: Path = CONFIG_FOLDER / "hardware.yaml") -> HardwareSpec:
     """Read the GPUs.
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong, or a precision lacks the
-            utilisation of the narrowest systems.
+        ConfigError: with file and line, if a key or value is wrong.
     """
-    document = read_document(path)
-    hardware = convert(document, HardwareSpec)
-    widths = {(share.precision, share.min_d_model) for share in hardware.utilisations}
-    for precision in PRECISIONS:
-        expected = f"an entry for {precision} with min_d_model 1"
-        document.require("utilisations", (precision, 1) in widths, sorted(widths), expected)
-    return hardware
+    return convert(read_document(path), HardwareSpec)
