@@ -10,9 +10,9 @@
 The order of the includes is the order of the data flow; workflow/README.md has the table of stages.
 """
 
-import logging
 import time
 
+from aiayn.progress import is_for_terminal
 from aiayn.spec.system import CHECKOUT, CONFIG_FOLDER
 from aiayn.wings import asked_stages
 from snakemake.utils import min_version
@@ -50,16 +50,6 @@ rule data:
 
 
 BEGIN_SECONDS = time.monotonic()
-
-
-def is_for_terminal(record):
-    """Return whether the terminal shows a record of Snakemake's log.
-
-    It shows warnings and errors, and how many steps are done at each tenth of them.
-    """
-    if getattr(record, "event", None) == "progress" and record.done < record.total:
-        return record.done * 10 // record.total > (record.done - 1) * 10 // record.total
-    return record.levelno != logging.INFO
 
 
 # On this machine the stages print what they do, and Snakemake's own log of thousands of lines stays

@@ -469,7 +469,9 @@ def rates(frame: Frame, drawn: Contrasts) -> str:
         cells = (
             f"{at_rates.row[one]:.3f} ({both[one]:+.3f})" if one in both else "" for one in times
         )
-        at_best = f"{at_rates.at_best:+.3f}{', at this rate' if contrast.flips_at_best_rate else ''}"
+        at_best = (
+            f"{at_rates.at_best:+.3f}{', at this rate' if contrast.flips_at_best_rate else ''}"
+        )
         rows.append((short_name(contrast.row_name), *cells, at_best))
     head = (
         f"bits after {probes.updates:,} updates (minus base)",
