@@ -201,7 +201,7 @@ def run_steps() -> dict[str, Any]:
 
 
 UPDATES, STOPPED_AT, NUM_LINES = 12, 7, 24
-BATCHES_PER_UPDATE = 2  # joined to one on the GPU, because the model is small
+BATCHES_PER_UPDATE = 4  # joined to one on the GPU, because the model is small
 UPDATES_OF_TRANSLATOR, WARMUP_STEPS = 160, 100  # after fewer, all translations are one sentence
 
 

@@ -135,8 +135,8 @@ def test_the_record_names_the_kernels_of_attention_and_joined_batches(
     kernels = {name: training[name]["record"]["kernels"] for name in ("gpu", "whole", "cpu")}
     kernels["resumed"] = training["resumed"]["record"]["kernels"]
     assert kernels == {
-        "gpu": "masked: efficient, causal: efficient; 2 batches joined to 1 (12 updates)",
-        "whole": "masked: efficient, causal: flash; 2 batches joined to 1 (12 updates)",
-        "resumed": "masked: efficient, causal: flash; 2 batches joined to 1 (12 updates)",
+        "gpu": "masked: efficient, causal: efficient; 4 batches joined to 1 (12 updates)",
+        "whole": "masked: efficient, causal: flash; 4 batches joined to 1 (12 updates)",
+        "resumed": "masked: efficient, causal: flash; 4 batches joined to 1 (12 updates)",
         "cpu": "",
     }
