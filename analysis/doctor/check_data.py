@@ -171,7 +171,7 @@ def _other_dictionary(case: Case) -> Evidence | None:
     for output in case.translations:
         sizes = output.generation.log.vocabulary_sizes[:2] if output.generation else ()
         if len(sizes) == len(trained) == 2 and sizes != trained:
-            here, there = (" and ".join(f"{size:,}" for size in pair) for pair in (sizes, trained))
+            here, there = (f"{source:,} and {target:,}" for source, target in (sizes, trained))
             return fact(output.path, "types of its dictionaries", here, f"{there}, as in training")
     return None
 

@@ -262,7 +262,8 @@ def _other_references(output: Translation, evidence: Evidence) -> Finding:
 def _against_known(case: Case, output: Translation, known: Lines) -> Finding | None:
     """Return a finding if the references are not the data-bin's, or in another order."""
     references = plain(output, case.claim.corpus).references or ()
-    given, expected = ([only_letters(line) for line in side] for side in (references, known))
+    given = [only_letters(line) for line in references]
+    expected = [only_letters(line) for line in known]
     whole = [index for index, line in enumerate(known) if "<unk>" not in line and "<0x" not in line]
     wrong = [index for index in whole if given[index] != expected[index]]
     if len(wrong) <= (1 - MIN_EQUAL) * len(whole):

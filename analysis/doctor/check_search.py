@@ -212,10 +212,8 @@ def check_lengths(case: Case) -> Answer:
         if output.can_be_scored:
             text = plain(output, case.claim.corpus)
             # The tokenizer 13a would make three words of <unk>.
-            hypotheses, references = (
-                [line.replace("<unk>", "unk") for line in side]
-                for side in (text.lines, text.references or ())
-            )
+            hypotheses = [line.replace("<unk>", "unk") for line in text.lines]
+            references = [line.replace("<unk>", "unk") for line in text.references or ()]
             score = BLEU(tokenize="13a", force=True).corpus_score(hypotheses, [references])
             ratio, penalty, bleu = score.sys_len / max(1, score.ref_len), score.bp, score.score
         elif logged is not None and logged.reference_length:

@@ -127,10 +127,8 @@ def _start_by_curve(case: Case, training: LoggedTraining, log: TrainingLog) -> A
         )
         return Answer(missing=words if log.validations else NO_VALIDATION)
     begin, best = known[-1][0] * 2 / 3, min(bits for _, bits, _ in known)
-    early, late = (
-        [bits for update, bits, _ in known if (update > begin) == is_late]
-        for is_late in (False, True)
-    )
+    early = [bits for update, bits, _ in known if update <= begin]
+    late = [bits for update, bits, _ in known if update > begin]
     level = best / math.log2(max(log.vocabulary_sizes))
     seen = f"best validation {best:.2f} bits, {level:.2f} of a random subword's"
     if not early or not late:

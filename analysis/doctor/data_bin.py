@@ -145,11 +145,11 @@ class DataBin:
         """Return the lines of a side as pieces joined by blanks, without their ends of sentence."""
         place = ("source", "target").index(role)
         side, symbols = self.sides_by_split[split][place], self.dictionaries[place].symbols
-        numbers = (side.line(index) for index in range(len(side)))
-        return [
-            " ".join(symbols[number] for number in line if number != END_OF_SENTENCE)
-            for line in numbers
-        ]
+        lines = []
+        for index in range(len(side)):
+            numbers = side.line(index)
+            lines.append(" ".join(symbols[n] for n in numbers if n != END_OF_SENTENCE))
+        return lines
 
 
 def read_dictionary(path: Path) -> Dictionary:

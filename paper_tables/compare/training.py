@@ -453,20 +453,16 @@ def _compare_printed_rates(training: LoggedTraining) -> Iterator[Judgement]:
         return
     initial = training.log.arguments.get("warmup_init_lr")
     first = float(initial) if isinstance(initial, int | float) and initial > 0 else 0.0
-    off = [
-        (
-            rate,
-            min(
-                (
-                    rate.rate / _rate(peak, warmup, first, update)
-                    for update in (rate.update, rate.update + 1)
-                ),
-                key=lambda ratio: abs(ratio - 1),
-            ),
+    off = []
+    for rate in rates:
+        if not rate.update or _rate(peak, warmup, first, rate.update) <= 0:
+            continue
+        # fairseq's versions print the rate of this update or of the next update.
+        ratios = (
+            rate.rate / _rate(peak, warmup, first, rate.update),
+            rate.rate / _rate(peak, warmup, first, rate.update + 1),
         )
-        for rate in rates
-        if rate.update and _rate(peak, warmup, first, rate.update) > 0
-    ]
+        off.append((rate, min(ratios, key=lambda ratio: abs(ratio - 1))))
     wrong = [(rate, ratio) for rate, ratio in off if abs(ratio - 1) > RATE_TOLERANCE]
     if len(wrong) > MAX_WRONG_RATES * len(off):
         worst, ratio = max(wrong, key=lambda pair: abs(pair[1] - 1))

@@ -136,16 +136,11 @@ def _bleu(line: AveragedLine, role: str) -> tuple[Number, ...]:
     there is none.
     """
     scored = line.scored(role) or {("bleu_as_given", ""): []}
-    return tuple(
-        _number(
-            line,
-            metric,
-            [(one.generation.training_path, one.value) for one in members],
-            f"BLEU ({role})",
-            mark,
-        )
-        for (metric, mark), members in scored.items()
-    )
+    numbers = []
+    for (metric, mark), members in scored.items():
+        values = [(member.generation.training_path, member.value) for member in members]
+        numbers.append(_number(line, metric, values, f"BLEU ({role})", mark))
+    return tuple(numbers)
 
 
 def _costs(line: AveragedLine, hardware: HardwareSpec) -> Iterator[tuple[str, float]]:

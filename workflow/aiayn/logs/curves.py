@@ -11,6 +11,7 @@ pauses excluded.
 
 import bisect
 import datetime
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -53,12 +54,10 @@ def read_curves(path: Path, log_file: LogFile) -> list[tuple[TrainingLog, list[C
         OSError: if the file cannot be opened or read.
     """
     trainings = [entry for entry in log_file.entries if isinstance(entry, TrainingLog)]
-    starts_by_training = [
-        [_Start(training, start) for start in training.starts] for training in trainings
-    ]
-    starts = sorted(
-        (start for starts in starts_by_training for start in starts), key=lambda start: start.line
-    )
+    starts_by_training = []
+    for training in trainings:
+        starts_by_training.append([_Start(training, start) for start in training.starts])
+    starts = sorted(itertools.chain.from_iterable(starts_by_training), key=lambda start: start.line)
     first_lines = [start.line for start in starts]
     for block in LogText(path).blocks():
         for number, line in block:

@@ -87,10 +87,9 @@ def side_as_printed(hypotheses: Sequence[str], references: Sequence[str]) -> str
     """Return the side whose lines are ordered by their length where the other's are not, None
     without such a side.
     """
-    order_by_side = {
-        side: _correlation_with_place([len(line.split()) for line in lines])
-        for side, lines in (("translations", hypotheses), ("references", references))
-    }
+    order_by_side = {}
+    for side, lines in (("translations", hypotheses), ("references", references)):
+        order_by_side[side] = _correlation_with_place([len(line.split()) for line in lines])
     ordered = max(order_by_side, key=lambda side: order_by_side[side])
     is_printed = (
         order_by_side[ordered] >= MIN_SORTED and min(order_by_side.values()) <= MAX_UNSORTED
@@ -110,12 +109,10 @@ def _correlation_with_place(lengths: Sequence[int]) -> float:
 
 
 def variety(lines: Sequence[str], references: Sequence[str]) -> float:
-    """Return the number of different words beside the references'."""
-    types = [
-        len({word for line in side for word in line.lower().split()})
-        for side in (lines, references)
-    ]
-    return types[0] / max(1, types[1])
+    """Return the number of different words over the number in the references."""
+    words = {word for line in lines for word in line.lower().split()}
+    expected = {word for line in references for word in line.lower().split()}
+    return len(words) / max(1, len(expected))
 
 
 def is_varied(lines: Sequence[str], references: Sequence[str]) -> bool:
@@ -129,14 +126,17 @@ def words_share(lines: Sequence[str], references: Sequence[str]) -> tuple[float,
     """Return the share of the references' most frequent words in each text; None for short
     texts.
     """
-    mine, theirs = (
-        Counter(word.casefold() for line in side for word in re.findall(r"[^\W\d_]+", line))
-        for side in (lines, references)
-    )
-    if min(mine.total(), theirs.total()) < MIN_WORDS:
+    counts, expected = _count_words(lines), _count_words(references)
+    if min(counts.total(), expected.total()) < MIN_WORDS:
         return None
-    frequent = [word for word, _ in theirs.most_common(NUM_FREQUENT)]
-    return tuple(sum(side[word] for word in frequent) / side.total() for side in (mine, theirs))  # type: ignore[return-value]
+    frequent = [word for word, _ in expected.most_common(NUM_FREQUENT)]
+    num_given = sum(counts[word] for word in frequent)
+    num_expected = sum(expected[word] for word in frequent)
+    return num_given / counts.total(), num_expected / expected.total()
+
+
+def _count_words(lines: Sequence[str]) -> Counter[str]:
+    return Counter(word.casefold() for line in lines for word in re.findall(r"[^\W\d_]+", line))
 
 
 def share_out_of_order(
@@ -148,10 +148,8 @@ def share_out_of_order(
     Words in common are counted; the decoys are references of other lines of about the same length.
     It is 1 if the references stand in random order, and near 0 for any real translation.
     """
-    own_words, words = (
-        [set(re.findall(r"\w+", joined(line))) for line in side]
-        for side in (hypotheses, references)
-    )
+    own_words = [set(re.findall(r"\w+", joined(line))) for line in hypotheses]
+    words = [set(re.findall(r"\w+", joined(line))) for line in references]
 
     def overlaps(index: int, candidates: Sequence[int]) -> list[float]:
         first, others = own_words[index], [words[candidate] for candidate in candidates]

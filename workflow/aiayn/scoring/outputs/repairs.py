@@ -270,7 +270,10 @@ def _shifted(hypotheses: Lines, references: Lines) -> Lines:
     A line was lost, so that those after it are one too early, or doubled, so that they are one too
     late.
     """
-    bags = [[Counter(line.split()) for line in side] for side in (hypotheses, references)]
+    bags = (
+        [Counter(line.split()) for line in hypotheses],
+        [Counter(line.split()) for line in references],
+    )
     size = len(bags[0])
 
     def fits(offset: int) -> list[int]:

@@ -330,9 +330,10 @@ def find_form_mismatch(
         any(form.is_pieces for form in forms),
         any(form.is_tokens for form in forms),
     )
-    cased = [
-        next((other for other in forms if form.is_lower_beside(other)), form) for form in forms
-    ]  # beside each
+    # For each form the form next to which it is lower-cased, or itself.
+    cased = []
+    for form in forms:
+        cased.append(next((other for other in forms if form.is_lower_beside(other)), form))
     is_lower = any(form.is_lower_beside(other) for form, other in zip(forms, cased, strict=True))
     is_alike = len({form.token_kinds for form in forms}) == 1
     is_ready = treatment.detokenises or (treatment.is_as_given and is_alike) or not is_tokens
@@ -342,7 +343,11 @@ def find_form_mismatch(
         and is_ready
     ):
         return None
-    common = [*(["--join-pieces"] if is_pieces else []), *(["--lowercase"] if is_lower else [])]
+    common = []
+    if is_pieces:
+        common.append("--join-pieces")
+    if is_lower:
+        common.append("--lowercase")
     ways = [["--detokenise"]] if is_tokens else [[]]
     if is_tokens and is_alike:
         ways.insert(0, ["--as-given"])
