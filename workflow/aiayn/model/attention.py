@@ -190,10 +190,11 @@ class MultiHeadAttention(nn.Module):
         training is the number of its kernels. On a CPU, which would copy the weights for nothing,
         each is a product of its own.
         """
-        keys_and_values = [self.k_proj, self.v_proj]
         if not query_BQM.is_cuda:
-            keys, values = (projection(memory_BKM) for projection in keys_and_values)
-            return self.q_proj(query_BQM), keys, values
+            # The order decides in which order autograd adds the gradients of a shared input.
+            queries = self.q_proj(query_BQM)
+            return queries, self.k_proj(memory_BKM), self.v_proj(memory_BKM)
+        keys_and_values = [self.k_proj, self.v_proj]
         if query_BQM is memory_BKM:
             queries, keys, values = joint_projections(query_BQM, [self.q_proj, *keys_and_values])
         else:
