@@ -111,16 +111,19 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
         if split_alpha(path.stem)[1] is None:
             decoded.append((path, record))
     decoded.sort(key=lambda placed: -num_averaged(placed[1].average))
-    translations = [
-        _translation_from_records(
-            claim.corpus,
-            placed,
-            list(_records(scale_folder, CheckpointRecord, f"average/{evaluated}/*.json")),
-            list(_records(scale_folder, ScoreRecords, f"score/{evaluated}/last*/*.json")),
-            *_references(results_folder, claim, placed[1].testset),
+    translations = []
+    for path, record in decoded:
+        averaged_path = scale_folder / "average" / evaluated / f"{record.average}.json"
+        scored_path = scale_folder / "score" / evaluated / record.average / path.name
+        translations.append(
+            _translation_from_records(
+                claim.corpus,
+                (path, record),
+                _read_if_there(averaged_path, CheckpointRecord),
+                _read_if_there(scored_path, ScoreRecords),
+                *_references(results_folder, claim, record.testset),
+            )
         )
-        for placed in decoded
-    ]
     log_path = find_packed(train.log_path)
     return Case(
         claim=claim,
@@ -130,6 +133,10 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
         scorer=scorer,
         attending=_attending(scale_folder, f"perplexity/{evaluated}/last*/*.json"),
     )
+
+
+def _read_if_there(path: Path, record_type: type[_AnyRecord]) -> tuple[Path, _AnyRecord] | None:
+    return (path, read_record(path, record_type)) if path.exists() else None
 
 
 def _attending(folder: Path, pattern: str) -> Attending | None:
@@ -254,10 +261,20 @@ def _translations(
     references = read_lines(given_path) if given_path else None
     checkpoints = list(_records(folder, CheckpointRecord))
     scores = list(_records(folder, ScoreRecords))
-    records = [
-        _translation_from_records(claim.corpus, placed, checkpoints, scores, given_path, references)
-        for placed in _records(folder, Hypotheses)
-    ]
+    records = []
+    for path, record in _records(folder, Hypotheses):
+        averaged = [placed for placed in checkpoints if placed[1].average == record.average]
+        scored = [placed for placed in scores if _is_score_of(placed, record)]
+        records.append(
+            _translation_from_records(
+                claim.corpus,
+                (path, record),
+                averaged[0] if averaged else None,
+                scored[0] if scored else None,
+                given_path,
+                references,
+            )
+        )
     generations = [
         _generated(folder, one, claim, None) for one in logs.generations if _is_scored(one)
     ]
@@ -284,6 +301,16 @@ def _translations(
         references=references,
         reported=tuple(_sacrebleu_scores(folder)),
     )
+
+
+def _is_score_of(placed: tuple[Path, ScoreRecords], decoded: Hypotheses) -> bool:
+    """Return whether a record of score below any folder may belong to decoded translations.
+
+    A record of score does not name its average. The pipeline's folder, `last5`, does.
+    """
+    path, record = placed
+    is_other_average = num_averaged(path.parent.name) and path.parent.name != decoded.average
+    return record.testset == decoded.testset and not is_other_average
 
 
 def _plain_file(folder: Path, name: re.Pattern[str]) -> Path | None:
@@ -418,13 +445,14 @@ def read_training(path: Path) -> LoggedTraining:
 def _translation_from_records(
     corpus: CorpusSpec,
     placed: tuple[Path, Hypotheses],
-    checkpoints: Sequence[tuple[Path, CheckpointRecord]],
-    scores: Sequence[tuple[Path, ScoreRecords]],
+    averaged: tuple[Path, CheckpointRecord] | None,
+    scored: tuple[Path, ScoreRecords] | None,
     references_path: Path | None,
     references: Sequence[str] | None,
 ) -> Translation:
-    """Return a translated test set from its record, the files named there, and the records of its
-    checkpoint and scores among those given.
+    """Return a translated test set from its record and the files that the record names.
+
+    `averaged` and `scored` are the records of its checkpoint and of its scores, with their paths.
     """
     path, record = placed
     text_path = find_packed(record.path) or record.path
@@ -438,22 +466,12 @@ def _translation_from_records(
         max_length_per_source_token=float(limit[1]) if limit else None,
         max_extra_tokens=int(limit[2]) if limit else None,
     )
-    averaged_path, averaged_updates = "", list[int]()
-    for checkpoint_path, checkpoint in checkpoints:
-        if checkpoint.average == record.average:
-            averaged_path, averaged_updates = str(checkpoint_path), checkpoint.averaged_updates
-    # The scores of several averages of one test set are in folders named after the averages.
-    same = [
-        scored
-        for scored in scores
-        if scored[1].testset == record.testset
-        and scored[0].parent.name.removeprefix(record.average)[:4] != "last"
-    ]
-    reported = [
-        Reported(str(score_path), score.metric, score.value, score.signature)
-        for score_path, scored in same[:1]
-        for score in scored.scores
-    ]
+    reported = []
+    if scored is not None:
+        scored_path, scores = scored
+        for score in scores.scores:
+            place = str(scored_path)
+            reported.append(Reported(place, score.metric, score.value, score.signature))
     has_pieces = record.pieces_path.is_file()
     return Translation(
         path=str(text_path),
@@ -463,8 +481,8 @@ def _translation_from_records(
         split=split_of(corpus, record.testset),
         role=role_of(corpus, record.testset),
         average=record.average,
-        averaged_path=averaged_path,
-        averaged_updates=tuple(averaged_updates),
+        averaged_path=str(averaged[0]) if averaged else "",
+        averaged_updates=tuple(averaged[1].averaged_updates) if averaged else (),
         search=search,
         references_path=str(references_path or ""),
         references=None if references is None else tuple(references),

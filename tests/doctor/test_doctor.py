@@ -16,7 +16,16 @@ from aiayn.scoring.score import score_hypotheses
 from aiayn.terminal import WIDTH
 from analysis.doctor.text import words_of_cost
 from tests.doctor.fixtures import assemble
-from tests.doctor.folders import OTHER, PLAIN, TOKENS, in_pieces, write_generation, write_pair
+from tests.doctor.folders import (
+    OTHER,
+    PLAIN,
+    RUN,
+    TOKENS,
+    in_pieces,
+    results_of,
+    write_generation,
+    write_pair,
+)
 
 TOKEN_REFERENCES = [Tokenizer("de").tokenize(line).rstrip() for line in PLAIN]
 CLAIM = ("--scale", "demo", "--system", "base", "--corpus", "demo_en_de")
@@ -171,3 +180,31 @@ def test_another_test_set_and_pair_rank_before_every_cost(
     diagnosis = json.loads(capsys.readouterr().out)
     assert [one["check"] for one in diagnosis["findings"]][:1] == ["testset"]
     assert diagnosis["missing"] is None
+
+
+def test_a_run_with_a_search_by_another_alpha_keeps_the_scores_of_its_own_search(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = results_of("clean", tmp_path)
+    scores = results / "demo/score/demo_en_de/base/seed1/last5"
+    main(["doctor", RUN, "--results", str(results), "--json"])
+    expected = json.loads(capsys.readouterr().out)["scores"]
+    assert expected["test"] > 0
+    probed = json.loads((scores / "demo_test.json").read_bytes())
+    for score in probed["scores"]:
+        score["value"] += 5.0
+    # Both records name the test set demo_test, and this one is the first by its name.
+    (scores / "demo_test-alpha1.4.json").write_text(json.dumps(probed), encoding="utf-8")
+    main(["doctor", RUN, "--results", str(results), "--json"])
+    assert json.loads(capsys.readouterr().out)["scores"] == expected
+
+
+@pytest.mark.parametrize("name", ["average/{}/last5.json", "score/{}/last5/demo_test.json"])
+def test_a_damaged_record_of_a_run_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    results = results_of("clean", tmp_path)
+    path = results / "demo" / name.format("demo_en_de/base/seed1")
+    path.write_text("{", encoding="utf-8")
+    assert main(["doctor", RUN, "--results", str(results)]) != 0
+    assert f"{path}: not a " in capsys.readouterr().err

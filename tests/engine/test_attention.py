@@ -292,3 +292,23 @@ def test_projections_of_one_input_are_one_product(has_biases: bool) -> None:
     separate = [projection(x_BKM) for projection in projections]
     torch.testing.assert_close(list(joint), separate, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(gradients(joint), gradients(separate), rtol=1e-12, atol=1e-12)
+
+
+def test_gradients_on_a_cpu_are_added_in_the_order_queries_keys_values() -> None:
+    """Floating-point sums depend on the order, and records promise equal tensors to the bit."""
+    generator = torch.Generator().manual_seed(1)
+    attention = make_attention()
+    values = torch.randn(2, 5, 6, generator=generator)
+    gradients = []
+    for project in (
+        lambda x: attention._project(x, x),
+        lambda x: (attention.q_proj(x), attention.k_proj(x), attention.v_proj(x)),
+        lambda x: (attention.k_proj(x), attention.v_proj(x), attention.q_proj(x)),
+    ):
+        x_BQM = values.clone().requires_grad_()
+        total = x_BQM.new_zeros(())
+        for outputs in project(x_BQM):
+            total = total + outputs.pow(3).sum()
+        gradients.append(torch.autograd.grad(total, x_BQM)[0])
+    assert torch.equal(gradients[0], gradients[1])
+    assert not torch.equal(gradients[1], gradients[2])  # the order can be seen
