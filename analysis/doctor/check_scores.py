@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from aiayn.data.text.detokenise import join_any_pieces
 from aiayn.logs.findings import Cost, Evidence, Finding
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.scoring.definitions import CASE_SUFFIX
@@ -22,7 +23,7 @@ from aiayn.scoring.outputs.line_match import (
     words_share,
 )
 from aiayn.scoring.outputs.repairs import best_repair
-from aiayn.scoring.outputs.system_output import Share, form_of, joined
+from aiayn.scoring.outputs.system_output import Share, form_of
 from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR
 from analysis.doctor.check_search import NO_TRANSLATIONS, generation_judgements
 from analysis.doctor.check_training import check_divergence
@@ -140,7 +141,9 @@ def _not_of_its_pieces(output: Translation) -> tuple[str, Evidence] | None:
     for number, (line, pieces) in enumerate(zip(output.lines, output.pieces, strict=True), 1):
         if "<0x" not in pieces and "<unk>" not in pieces:
             num_known += 1
-            text, text_of_pieces = (letters(joined(side)).casefold() for side in (line, pieces))
+            text, text_of_pieces = (
+                letters(join_any_pieces(side)).casefold() for side in (line, pieces)
+            )
             if text != text_of_pieces:
                 wrong.append(number)
     if len(wrong) <= MAX_MARKED * max(1, num_known):
@@ -195,7 +198,7 @@ def _not_translated(case: Case, output: Translation) -> Iterator[Finding]:
     sources = output.source_lines or _in_data_bin(case, output, "source")
     if sources is not None:
         is_copy = [
-            only_letters(line) == only_letters(joined(source))
+            only_letters(line) == only_letters(join_any_pieces(source))
             for line, source in zip(text.lines, sources, strict=True)
             if len(source.split()) >= MIN_SENTENCE
         ]
@@ -252,7 +255,7 @@ def check_reference_order(case: Case) -> Answer:
 
 def _known_references(case: Case, output: Translation) -> list[str] | None:
     pieces = _in_data_bin(case, output, "target")
-    return None if pieces is None else [joined(line) for line in pieces]
+    return None if pieces is None else [join_any_pieces(line) for line in pieces]
 
 
 def _other_references(output: Translation, evidence: Evidence) -> Finding:

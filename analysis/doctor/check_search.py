@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
+from aiayn.data.text.detokenise import join_any_pieces
 from aiayn.logs.findings import Cost, Evidence, Finding
 from aiayn.paths import num_averaged
-from aiayn.scoring.outputs.system_output import joined
 from aiayn.spec.system import DecodingSpec
 from analysis.doctor.check_settings import claimed_system
 from analysis.doctor.plain import plain
@@ -256,9 +256,9 @@ def _ends_early(output: Translation) -> Iterator[Finding]:
     if not output.can_be_scored:
         return
     lengths = [
-        len(joined(line).split())
+        len(join_any_pieces(line).split())
         for line, reference in zip(output.lines, output.references or (), strict=True)
-        if len(joined(reference).split()) >= MIN_WHOLE
+        if len(join_any_pieces(reference).split()) >= MIN_WHOLE
     ]
     num_short = sum(length <= MAX_SHORT for length in lengths)
     if num_short >= MIN_SHORT_LINES and num_short > MAX_SHORT_SHARE * len(lengths):

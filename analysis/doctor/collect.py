@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import msgspec
 
+from aiayn.data.text.detokenise import join_any_pieces
 from aiayn.errors import RecordError, UsageError
 from aiayn.logs.evidence import (
     VALIDATION_BLEU,
@@ -49,7 +50,7 @@ from aiayn.records import (
     TrainRecord,
     read_record,
 )
-from aiayn.scoring.outputs.system_output import generated_sentences, joined, read_output, read_text
+from aiayn.scoring.outputs.system_output import generated_sentences, read_output, read_text
 from aiayn.spec.system import CorpusSpec
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.types import (
@@ -162,7 +163,7 @@ def _references(
     if path is None or not path.exists():
         return None, None
     lines = read_lines(path)
-    return path, [joined(line) for line in lines] if claim.corpus.is_segmented else lines
+    return path, [join_any_pieces(line) for line in lines] if claim.corpus.is_segmented else lines
 
 
 def collect_folder(

@@ -7,7 +7,8 @@ import re
 
 import msgspec
 
-from aiayn.scoring.outputs.system_output import Treatment, form_of, joined, prepare
+from aiayn.data.text.detokenise import join_any_pieces
+from aiayn.scoring.outputs.system_output import Treatment, form_of, prepare
 from aiayn.spec.system import CorpusSpec
 from analysis.doctor.types import Translation
 
@@ -54,9 +55,9 @@ def as_text(output: Translation, corpus: CorpusSpec) -> Plain:
 
 @functools.lru_cache(maxsize=8)
 def _plain(lines: tuple[str, ...], references: tuple[str, ...] | None, language: str) -> Plain:
-    sides = {"hyp": [joined(line) for line in lines]}
+    sides = {"hyp": [join_any_pieces(line) for line in lines]}
     if references is not None:
-        sides["ref"] = [joined(line) for line in references]
+        sides["ref"] = [join_any_pieces(line) for line in references]
     forms = [form_of(side) for side in sides.values()]
     if len({form.token_kinds for form in forms}) > 1:
         sides, _ = prepare(sides, Treatment(detokenises=True), language)

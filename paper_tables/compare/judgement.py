@@ -41,12 +41,12 @@ MAX_NAMED = 3  # quantities in a label
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """One quantity of the evidence beside the system's: its place in a file, both values, and what
-    follows.
+    """Compares one quantity of the evidence with the system: both values, a place, and a verdict.
 
-    `reason` says why a difference is harmless or what contradicts what, `source` where that is
-    published. `value` is what was found, as a number where it is one; `ratio` is that of a batch, a
-    rate or a number of updates to the system's, the size in which costs are published.
+    `reason` says why a difference is harmless, or which statements contradict each other; `source`
+    is its publication. `value` is the value of the evidence, as a number if it is numeric. `ratio`
+    divides a batch, a rate or a number of updates by the system's; costs are published for such
+    ratios.
     """
 
     quantity: str
@@ -102,7 +102,7 @@ def apart(judgements: Iterable[Judgement], groups: Sequence[str]) -> tuple[Judge
 
 
 def unjudged(judgements: Iterable[Judgement], groups: Sequence[Group]) -> tuple[Group, ...]:
-    """Return the groups of which nothing was judged, or of which some quantity is not stated."""
+    """Return the groups without a judgement, or with a quantity that is not stated."""
     verdicts_by_group: dict[str, set[Verdict]] = {}
     for one in judgements:
         verdicts_by_group.setdefault(one.group, set()).add(one.verdict)

@@ -36,15 +36,14 @@ class Made(NamedTuple):
 def make_tables_from_logs(
     folders: Sequence[Path], output_folder: Path, config_folder: Path = CONFIG_FOLDER
 ) -> Made:
-    """Write the tables of each scale below `<output_folder>/<scale>/`, and those of other logs
-    below `output_folder`.
+    """Write the tables of our runs to `<output_folder>/<scale>/`, those of other logs one level up.
 
-    `report.html` of the output folder is the page of the scale if all numbers are of the records of
-    one scale, and the list of logs is then `logs.html`. Otherwise `report.html` is the page of the
-    logs, and each scale has a `report.html` in its own folder.
+    If all numbers come from the records of a single scale, `report.html` in the output folder is
+    the page of the scale, and `logs.html` lists the logs. Otherwise `report.html` is the page of
+    the logs, and each scale has a `report.html` in its own folder.
 
     Raises:
-        RecordError: if there is no such folder, or a record is torn.
+        RecordError: if a folder does not exist, or a record is malformed.
         ConfigError: if a system or the hardware file cannot be read.
     """
     folders = [

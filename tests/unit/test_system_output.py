@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.data.text.detokenise import join_any_pieces
 from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.errors import ScoreError
 from aiayn.scoring.outputs.system_output import (
@@ -19,7 +20,6 @@ from aiayn.scoring.outputs.system_output import (
     check_num_lines,
     find_form_mismatch,
     form_of,
-    joined,
     read_output,
 )
 from aiayn.scoring.score import score_hypotheses
@@ -108,7 +108,7 @@ def test_french_blanks_before_colons_and_chinese_are_plain() -> None:
 
 def test_pieces_are_joined_in_each_notation() -> None:
     assert [
-        joined(line)
+        join_any_pieces(line)
         for line in ("lo@@ we@@ st", "\u2581Kind ern \u2581da", "lo \uffedwe\uffed st", "a b")
     ] == [
         "lowest",

@@ -2,8 +2,8 @@
 is complete.
 
 An `error` keeps a number out of the tables, `apart` gives it a line of its own, a `note` is printed
-beside it. What a check says is in checks.csv. Settings are no matter of completeness:
-`paper_tables.compare` judges them.
+next to it. checks.csv has the words of each check. This module does not look at settings, which
+`paper_tables.compare` judges.
 """
 
 from collections.abc import Iterator

@@ -4,9 +4,9 @@ each line printed.
 `reader.py` assigns lines to trainings and starts. This module reads the same lines again for what
 `LogFile` omits: statistics within an epoch. A curve may be read while its log grows.
 
-Where a start resumed before the newest update of an earlier one, the later one counts. Hours are
-those of training: from each start's first line, summed over the starts, repeated work included,
-pauses excluded.
+If a start resumed before the newest update of an earlier start, its own lines replace the earlier
+lines. Hours count from the first line of each start and are summed over the starts. They include
+repeated updates, but not the pauses between starts.
 """
 
 import bisect

@@ -48,7 +48,7 @@ _AVERAGE_IN_NAME = re.compile(
 class LoggedTraining(msgspec.Struct, frozen=True, kw_only=True):
     """A training: its log and the symbols of its arguments.
 
-    `events` are those of the attempts.jsonl in the folder of a log of ours, None for other logs.
+    `events` come from the attempts.jsonl in the folder of our own log; None for other logs.
     """
 
     path: str
@@ -136,9 +136,7 @@ class LoggedGeneration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subset(self) -> str:
-        """What was translated: `test`, `valid`, or another subset; '' if the log does not name
-        it.
-        """
+        """The translated subset, such as `test` or `valid`; '' if the log does not name it."""
         return (
             self.log.bleu.subset
             if self.log.bleu
@@ -163,7 +161,7 @@ def join_logs(folder: Path, file_by_path: Mapping[str, LogFile]) -> LoggedFolder
     """Return the trainings and translations of a folder's logs.
 
     Raises:
-        RecordError: if an attempts.jsonl beside a log of ours is torn.
+        RecordError: if the attempts.jsonl next to our own log is malformed.
     """
     trainings: list[LoggedTraining] = []
     generations: list[tuple[str, GenerationLog]] = []
@@ -208,7 +206,7 @@ def entries_by_name(
 
 
 def logged_training(name: str, log: TrainingLog, folder: Path) -> LoggedTraining:
-    """Return the evidence of a training; `folder` is that of its log."""
+    """Return the evidence of a training; `folder` is the folder of its log."""
     has_events = is_ours(log.arguments) and (folder / ATTEMPTS_NAME).exists()
     return LoggedTraining(
         path=name,
@@ -221,11 +219,11 @@ def logged_training(name: str, log: TrainingLog, folder: Path) -> LoggedTraining
 def training_of(
     name: str, generation: GenerationLog, trainings: Sequence[LoggedTraining]
 ) -> LoggedTraining | None:
-    """Return the training of a translation: by its checkpoint's folder, else the only one with a
-    log in its folder.
+    """Return the training that made a translation's checkpoint; None if it cannot be told.
 
-    If several trainings saved into that folder, it is the last one above the translation in its own
-    file, as a job writes them.
+    It is the training that saved into the checkpoint's folder, otherwise the only training with a
+    log in the translation's folder. If several trainings saved into that folder, the last training
+    above the translation in the same file counts, because a job writes them in this order.
     """
     file = _file_of(name, generation)
     above = [
@@ -294,10 +292,10 @@ def is_same_place(first: str, second: str) -> bool:
 def averagings_near(
     name: str, generation: GenerationLog, averagings: Sequence[tuple[str, AveragingLog]]
 ) -> list[AveragingLog]:
-    """Return the averagings that may have made a translation's checkpoint: the last one above it in
-    its own file.
+    """Return the averagings that may have made a translation's checkpoint.
 
-    Without such an averaging, those of the files in its folder; without any there, all.
+    It is the last such averaging above the translation in the same file. If there is no such
+    averaging, it is those in files of the same folder, and otherwise all of them.
     """
     made = [
         (at, one) for at, one in averagings if is_same_place(one.output_path, generation.model_path)
@@ -358,11 +356,11 @@ def _is_newest(name: str, training: LoggedTraining) -> bool:
 
 
 def metric_of_generation(log: GenerationLog) -> str:
-    """Return the name of a translation's BLEU by what it was computed with and on.
+    """Return the definition of a translation's BLEU.
 
-    `bleu_as_given` is fairseq's arithmetic on the data's tokens; `bleu_sacre_13a` sacreBLEU's on
-    detokenised text; `bleu_sacre_on_tokens` sacreBLEU's on tokens that are not known to be joined
-    to text; `bleu_mlperf` that of MLPerf's submissions, without case.
+    `bleu_as_given` is fairseq's arithmetic on the tokens of the data. `bleu_sacre_13a` is
+    sacreBLEU's on detokenised text, and `bleu_sacre_on_tokens` on text that may still be tokens.
+    `bleu_mlperf` is the uncased BLEU of MLPerf's submissions.
     """
     arguments, name = log.arguments, "BLEU4" if log.bleu is None else log.bleu.name
     if name == "bleu_score":
@@ -448,8 +446,9 @@ def final_validation(training: TrainingLog) -> Validation | None:
 
 
 def diverged_after(training: TrainingLog) -> int | None:
-    """Return the update of the last validation with a possible loss if the final one has none; None
-    if all is well.
+    """Return the update of the last possible loss of a validation, if the final loss is impossible.
+
+    Returns None if the final loss is possible.
     """
     subset = dev_subset(training)
     validations = [v for v in training.validations if v.subset == subset and v.nll_bits is not None]

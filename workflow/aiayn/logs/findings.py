@@ -39,14 +39,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A difference from the claim. `check` is the rule that found it; a symptom may follow from
     other findings.
 
-    `what` and `amount` are in the terms in which costs were published (published/costs.csv): a
-    symbol and its value, or the ratio to the paper's. `costs` are measured on this run where
-    possible, else from publications on its corpus. `likelihood` is how likely it explains the
-    missing BLEU: `measured`, `likely`, `possible`, `unknown` (no published cost), `unlikely` (it
-    costs more than is missing), `raises`.
+    `what` and `amount` name the difference as published/costs.csv does: a symbol and its value, or
+    the ratio to the paper's value. `costs` are measured on this run where possible, otherwise taken
+    from publications on the same corpus. `likelihood` says how likely the difference explains the
+    missing BLEU: `measured`, `likely`, `possible`, `unknown` (no published cost), `unlikely` (the
+    cost exceeds the missing BLEU), `raises`.
 
-    `severity` is of a log that may fill a table, unset elsewhere: `error` keeps its number out,
-    `apart` gives it a line of its own that is averaged with no other, `note` is printed beside it.
+    `severity` is set only for a log that may fill a table: `error` keeps its number out of the
+    tables, `apart` gives the number a line of its own, `note` is printed next to it.
     """
 
     check: str

@@ -25,10 +25,11 @@ ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 class LogText:
     """The lines of one file, read once.
 
-    A last line without LF may be cut anywhere: it is not yielded, `cut_piece` is its last piece.
-    `fault` is where reading ended and why: bytes that are no text, UTF-16, a line longer than
+    A last line without LF may be incomplete. It is not yielded; `cut_piece` has its last piece.
+    `fault` says where and why reading ended: binary data, UTF-16, a line longer than
     MAX_LINE_BYTES, a packed file that is cut or damaged, or a file that cannot be opened. Bytes
-    that are no UTF-8 are read as they are: `not_utf8_line` is the first line with one, 0 without.
+    outside of UTF-8 are read unchanged, and `not_utf8_line` is the first line with such a byte, or
+    0.
     """
 
     def __init__(self, path: Path) -> None:

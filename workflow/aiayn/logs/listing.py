@@ -77,11 +77,11 @@ def list_folder(folder: Path) -> Listing:
     """Return the content of a folder, in order of name; hidden files and folders are counted, not
     read.
 
-    Of a run of ours (its folder has an attempts.jsonl) that is its train.log alone; of a
-    `results/<scale>/` none of the text that stages wrote.
+    In the folder of one of our runs, which has an attempts.jsonl, only train.log is listed. In
+    `results/<scale>/` the texts that stages wrote are not listed.
 
     Raises:
-        RecordError: if there is no such folder, or it cannot be read.
+        RecordError: if the folder does not exist or cannot be read.
     """
     if folder.is_file():
         raise RecordError(f"{folder}: is a file; name its folder, {folder.parent}")

@@ -1,9 +1,8 @@
-"""Reads one log of fairseq 0.9 to 0.12, its fork, or ours, into `LogFile`: streaming, each line
-once.
+"""Reads one log into `LogFile`, line by line: of fairseq 0.9 to 0.12, of its fork, or of ours.
 
-What the file is follows from its lines, never from its name. A start line is fairseq's arguments:
-those of a training begin a part of it, those of `fairseq-generate` (they name a `path`) a
-generation.
+The lines decide the kind of the file, never its name. A start line prints fairseq's arguments. A
+start line of fairseq-train begins a part of a training. A start line of fairseq-generate, whose
+arguments name a `path`, begins a generation.
 """
 
 import ast
@@ -36,7 +35,7 @@ _GENERATE = re.compile(
     rb"Generate (\S+) with beam=(\d{1,9}): "
     rb"(?:(BLEU4?)(?:\|[^=]*)? = (\d+(?:\.\d+)?),? .*\(BP ?= ?(\d+(?:\.\d+)?),?"
     rb" .*\)|(bleu_score)=(\d+(?:\.\d+)?))"
-)  # the second is of MLPerf's submissions
+)  # the second form is printed by MLPerf's submissions
 _BEFORE_SCORE = re.compile(
     rb"Generate \S+ with beam=\d+:\s*$"
 )  # a terminal, or a paste, has broken the line before it
@@ -54,8 +53,8 @@ MAX_ARGUMENT_BYTES = 1 << 18
 def read_log(path: Path) -> LogFile:
     """Return the content of a file.
 
-    A file that is not a log of fairseq has no entries and no refusal; a file that cannot be read to
-    its end has one.
+    The content of a file that is not a log of fairseq has no entries and no refusal. It has a
+    refusal if the file cannot be read to its end.
     """
     text = LogText(path)
     reader = _Reader()
@@ -98,7 +97,7 @@ def _refuse_other_program(reader: "_Reader") -> Refusal | None:
 
 
 def has_generation_event(line: bytes) -> bool:
-    """Return whether a line may be one that `Generation.read_event` reads."""
+    """Return whether `Generation.read_event` may read a line; a quick test of the bytes."""
     is_event = b"Translated " in line or b"with beam=" in line or b"loading model(s)" in line
     return is_event or b"] dictionary: " in line
 

@@ -2,13 +2,13 @@
 
 A symbol that the arguments do not determine is omitted, never guessed.
 tests/logs/test_log_symbols.py sends every shipped system through both tables and back, so they
-cannot diverge. Two symbols are of a log only, as fairseq splits what the paper names by one word:
-`tokens_per_update` is max_tokens x update_freq x GPUs (positions, padding counted), and
-`peak_learning_rate` is that of the schedule: equation (3) has it at d_model^-0.5 *
-warmup_steps^-0.5.
+cannot diverge. Two symbols exist only for logs, because fairseq has two settings where the paper
+has one: `tokens_per_update` is max_tokens x update_freq x GPUs (positions, including padding), and
+`peak_learning_rate` is the maximum of the schedule, which is d_model^-0.5 * warmup_steps^-0.5 in
+equation (3).
 
-`SYMBOL_RULES` define how each symbol is compared with its system's: for logs, for the doctor, and
-for its commands.
+`SYMBOL_RULES` define how a symbol is compared with the value of its system, for logs and for the
+doctor.
 """
 
 import ast

@@ -1,15 +1,13 @@
-"""Reads the training lines of a log into parts, one a start of the trainer, and joins parts into
-trainings.
+"""Reads the training lines of a log into parts, one for each start, and joins parts into trainings.
 
-A new arguments line begins a new part. Its content decides what it is: another rank of the same
-start (before any statistics, at most one a rank), a resumed or repeated start of the same training,
-or another training in the same file. A part has one number for each (subset, update): lines that
-repeat it are counted; a line that contradicts it makes the training untrusted, and the line is
-named.
+A new line of arguments begins a new part. The part is another rank of the same start (before any
+statistics, at most one part a rank), a resumed or repeated start of the same training, or another
+training in the same file. A part has a single number for each subset and update. Lines that repeat
+the number are counted. A line that contradicts the number makes the training untrusted, and the
+finding names the line.
 
-A resumed start continues the training before it. Where it overlaps an earlier one, the later part
-counts: what was measured after the update that it resumed from is no longer of this training's
-weights.
+A resumed start continues the training before it. Where both have statistics of an update, the
+resumed start counts, because the earlier weights after its first update were thrown away.
 """
 
 import datetime

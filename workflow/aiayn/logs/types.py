@@ -25,9 +25,7 @@ class LogNote(LogStruct, frozen=True, kw_only=True):
 
 
 class Validation(LogStruct, frozen=True, kw_only=True):
-    """One validation: after `update` optimiser steps, on a subset. `bleu` is that of `--eval-bleu`,
-    in percent.
-    """
+    """One validation of a subset; `bleu`, by `--eval-bleu`, is in percent."""
 
     line: int
     epoch: int
@@ -82,13 +80,13 @@ class Start(LogStruct, frozen=True, kw_only=True):
 
 
 class TrainingLog(LogStruct, frozen=True, kw_only=True, tag="training"):
-    """One training, all starts of it together: where a resumed start overlaps an earlier one, the
-    later part counts.
+    """One training with all of its starts; of two starts with the same updates the later counts.
 
-    `arguments` are those of the last start; `arguments_digest` is over all that can decide a
-    result, '' without any. `form` is how fairseq printed: `print` (0.9 and before), `namespace`
-    (0.10) or `config` (0.10.1's successor to 0.12 and the fork). `last_update` is the newest of any
-    statistics; `rates` are a sample of the printed learning rates.
+    `arguments` were printed by the last start. `arguments_digest` covers all arguments that can
+    change a result; '' without arguments. `form` is the style in which fairseq printed them:
+    `print` (up to 0.9), `namespace` (0.10) or `config` (after 0.10, up to 0.12 and the fork).
+    `last_update` is the newest update of any statistics, `rates` a sample of the printed learning
+    rates.
     """
 
     first_line: int
@@ -134,11 +132,11 @@ class BleuLine(LogStruct, frozen=True, kw_only=True):
 
 
 class GenerationLog(LogStruct, frozen=True, kw_only=True, tag="generation"):
-    """One `fairseq-generate`: which checkpoint, how many sentences, and its BLEU line.
+    """One call of fairseq-generate: its checkpoint, its number of sentences, and its BLEU line.
 
-    `num_hypotheses` are the best hypotheses printed, 0 with `--quiet`. `has_piece_marks`: they
-    still hold `@@ ` or word-boundary marks of subwords, so the BLEU counts pieces. `languages` and
-    `vocabulary_sizes` are those of the dictionaries that it loaded, source first.
+    `num_hypotheses` counts the best hypotheses printed, 0 with `--quiet`. `has_piece_marks` says
+    that they still contain `@@ ` or other marks of subwords, so the BLEU counts pieces. `languages`
+    and `vocabulary_sizes` describe the loaded dictionaries, source first.
     """
 
     first_line: int
@@ -179,7 +177,7 @@ class Refusal(LogStruct, frozen=True, kw_only=True):
 class LogFile(LogStruct, frozen=True, kw_only=True):
     """The content of one file; `refusal` is the line and the reason if it holds nothing usable.
 
-    `not_utf8_line` is the first line with bytes that are no UTF-8, 0 without any. `other_programs`
+    `not_utf8_line` is the first line with bytes outside of UTF-8, or 0. `other_programs`
     are the programs of fairseq, besides training and generation, whose arguments the file prints:
     `preprocess`, `score` and so on.
     """

@@ -1,8 +1,7 @@
-"""Asks whether translations and references are of the same sentences and language: without it a
-BLEU says nothing.
+"""Tests whether translations and references have the same sentences, order and language.
 
-The doctor asks it of every output; `aiayn score` only where BLEU is near 0, as it is for each of
-these faults.
+If they do not, the BLEU is near 0 and says nothing about the model. The doctor tests every output.
+`aiayn score` tests only outputs with a BLEU near 0.
 """
 
 import re
@@ -12,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from aiayn.scoring.outputs.system_output import joined
+from aiayn.data.text.detokenise import join_any_pieces
 
 Score = Callable[[int, Sequence[int]], Sequence[float]]  # how well each of some items fits one
 NUM_DECOYS = 19
@@ -24,14 +23,14 @@ MIN_LANGUAGE = 0.3
 NUM_FREQUENT = 25
 MIN_WORDS = 200  # of either side, below which its language is not judged
 # Shuffled translations of base on Multi30k have 99 % different lines and 66 % of the references'
-# words; of big, which does not read its source, 38 %; one line repeated has none.
+# words. Translations of a big that does not read its source have 38 %, a repeated line has 0 %.
 MIN_DISTINCT, MIN_VARIETY = 0.5, 0.3
 MAX_NEAR_ZERO = (
     5.0  # BLEU: shuffled, shifted, upper-cased and other languages' lines have 0.0 to 3.7
 )
 MAX_UPPER = 0.5  # of the letters
-# Of a line's length with its place. fairseq-generate prints batches of one length, the shortest
-# first: 0.9 and more.
+# Correlation of a line's length with its place. fairseq-generate prints the shortest batches first,
+# which gives 0.9 and more.
 MIN_SORTED, MAX_UNSORTED = 0.6, 0.3
 SORTED_COMMANDS = {
     "translations": "grep ^H LOG | LC_ALL=C sort -V | cut -f3-",
@@ -116,7 +115,7 @@ def variety(lines: Sequence[str], references: Sequence[str]) -> float:
 
 
 def is_varied(lines: Sequence[str], references: Sequence[str]) -> bool:
-    """Return whether lines differ from each other as those of a model that reads its source."""
+    """Return whether the lines differ as much as those of a model that reads its source."""
     return (
         len(set(lines)) >= MIN_DISTINCT * len(lines) and variety(lines, references) >= MIN_VARIETY
     )
@@ -142,14 +141,14 @@ def _count_words(lines: Sequence[str]) -> Counter[str]:
 def share_out_of_order(
     hypotheses: Sequence[str], references: Sequence[str], rng: np.random.Generator
 ) -> float:
-    """Return the share of hypotheses whose reference is no better than another's, twice that in the
-    worse half.
+    """Return how far the hypotheses are out of the references' order, about 0 to 1.
 
-    Words in common are counted; the decoys are references of other lines of about the same length.
-    It is 1 if the references stand in random order, and near 0 for any real translation.
+    Each hypothesis is compared with its own reference and with references of about the same length.
+    The result is twice the share of hypotheses for which the own reference is in the worse half, by
+    words in common. It is 1 for references in random order, and near 0 for a real translation.
     """
-    own_words = [set(re.findall(r"\w+", joined(line))) for line in hypotheses]
-    words = [set(re.findall(r"\w+", joined(line))) for line in references]
+    own_words = [set(re.findall(r"\w+", join_any_pieces(line))) for line in hypotheses]
+    words = [set(re.findall(r"\w+", join_any_pieces(line))) for line in references]
 
     def overlaps(index: int, candidates: Sequence[int]) -> list[float]:
         first, others = own_words[index], [words[candidate] for candidate in candidates]

@@ -18,7 +18,7 @@ from aiayn.data.text.detokenise import PIECE_PATTERN, join_any_pieces
 from aiayn.data.text.prefixes import PREFIXES
 from aiayn.data.text.tokenize_moses import detokenize_line
 
-MIN_GAIN, MIN_FACTOR = 2.0, 1.1  # BLEU, and the factor by which it rises
+MIN_GAIN, MIN_FACTOR = 2.0, 1.1  # a repair must raise BLEU by 2 points and by 10 %
 MIN_CHANGED = 0.01  # of the lines of a side; below it a repair is not tried
 Score = Callable[[Sequence[str], Sequence[str]], float]
 Lines = Sequence[str]
@@ -163,7 +163,7 @@ def _detokenised(lines: Lines, language: str) -> Lines | None:
     return [detokenize_line(line, language) for line in lines]
 
 
-# At most 20. The order is that in which they are tried; of two that help alike the first counts.
+# At most 20, in the order in which they are tried. If two help equally, the first counts.
 REPAIRS = (
     Repair(
         "generation",
@@ -204,7 +204,7 @@ BY_NAME: Mapping[str, Repair] = {repair.name: repair for repair in REPAIRS}
 def repair_sides(
     names: Sequence[str], hypotheses: Lines, references: Lines, language: str
 ) -> Repaired | None:
-    """Return both sides after repairs in their order; None if one of them changes nothing."""
+    """Return both sides after the named repairs; None if a repair changes nothing."""
     sides = [hypotheses, references]
     words = []
     for name in names:

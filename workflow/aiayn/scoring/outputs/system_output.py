@@ -1,7 +1,7 @@
 """Reads a system output or references from any file and recognises the form of the text: plain,
 tokens or pieces.
 
-Every BLEU but `bleu_as_given` begins with plain lines of hypotheses and references. Outputs are
+Every BLEU except `bleu_as_given` begins with plain lines of hypotheses and references. Outputs are
 shared in other forms: Moses' tokens with their escapes, subword pieces, lower case, an .sgm file, a
 log of fairseq-generate. A form shows in marks that plain text lacks, as a share of the places where
 they could occur:
@@ -14,8 +14,9 @@ they could occur:
 | pieces | lines with a mark of pieces: `@@ `, U+2581, U+FFED | at most 0.05 | 0.78 and more |
 | lower case | letters with case that are capitals, over the other text's share | at least 0.04 | 0 |
 
-Plain text: 451 outputs of WMT 2021 and 2023 in 15 languages beside their references. In that form:
-12 outputs of rsennrich/lingeval97, tensorflow/nmt's test data. The limits are between.
+The shares in plain text come from 451 outputs of WMT 2021 and 2023 in 15 languages and their
+references. The shares in the other forms come from 12 outputs of rsennrich/lingeval97 and the test
+data of tensorflow/nmt. The limits of this module are between both.
 """  # noqa: E501
 
 import hashlib
@@ -78,9 +79,7 @@ class Share(NamedTuple):
 
 
 class Form(NamedTuple):
-    """The form of a text, see the module's table; shares of tokens are of the words that pieces
-    make.
-    """
+    """The form of a text, by the module's table; subword pieces are joined first."""
 
     mark: str
     marked_lines: Share
@@ -135,9 +134,7 @@ class Form(NamedTuple):
 
 
 class SystemOutput(NamedTuple):
-    """A text as it was read. `references` are those that a generate log holds beside its
-    hypotheses, else None.
-    """
+    """A text as it was read; `references` are the T- lines of a generate log, otherwise None."""
 
     path: str
     lines: list[str]
@@ -147,7 +144,7 @@ class SystemOutput(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return where the lines come from, if they are not those of the file."""
+        """Return the origin of the lines in words; '' if they are the lines of the file."""
         return {"lines": "", "sgm": "the segments of an sgm file"}.get(
             self.kind, "the lines of a fairseq-generate log"
         )
@@ -273,7 +270,7 @@ def form_of(lines: Sequence[str]) -> Form:
     """Return the form of a text."""
     marks = [found[0] for line in lines if (found := _PIECE.search(line))]
     mark = max(set(marks), key=marks.count, default="")
-    text = "\n".join(joined(line) for line in lines) if marks else "\n".join(lines)
+    text = "\n".join(join_any_pieces(line) for line in lines) if marks else "\n".join(lines)
     num_entities = len(_ENTITY.findall(text))
     num_apart, num_hyphens_apart = len(_APART.findall(text)), len(_HYPHEN_APART.findall(text))
     num_capitals = sum(map(str.isupper, text))
@@ -288,15 +285,8 @@ def form_of(lines: Sequence[str]) -> Form:
     )
 
 
-def joined(pieces: str) -> str:
-    """Return the words of pieces, whichever marks they have; a line without marks stays."""
-    return join_any_pieces(pieces)
-
-
 class Treatment(NamedTuple):
-    """The changes to make to hypotheses and references before they are scored, to each that needs
-    it.
-    """
+    """The changes to make to hypotheses and references before scoring, where they are needed."""
 
     is_as_given: bool = False
     joins_pieces: bool = False
@@ -305,10 +295,9 @@ class Treatment(NamedTuple):
 
 
 class FormMismatch(NamedTuple):
-    """Why texts cannot be scored as requested: the form of each, and the flags with which they can
-    be, the best first.
+    """Why texts cannot be scored as requested: the form of each text, and the flags that help.
 
-    `tags` are the same in a signature's words: `hyp-tokens`.
+    The best flags come first. `tags` has the forms in the words of a signature: `hyp-tokens`.
     """
 
     words_by_name: dict[str, str]
@@ -366,8 +355,9 @@ def find_form_mismatch(
 def prepare(
     lines_by_name: Mapping[str, Sequence[str]], treatment: Treatment, language: str
 ) -> tuple[dict[str, list[str]], str]:
-    """Return the texts after the treatment, and what was done to which in a signature's words (''
-    if nothing).
+    """Return the texts after the treatment, and the changes in the words of a signature.
+
+    The words are '' if nothing was changed.
 
     Raises:
         ScoreError: if a treatment is requested that no text needs.
@@ -398,7 +388,7 @@ def prepare(
         )
     prepared = {}
     for side, lines in lines_by_name.items():
-        treated = [joined(line) for line in lines] if side in joined_names else list(lines)
+        treated = [join_any_pieces(line) for line in lines] if side in joined_names else list(lines)
         treated = (
             [detokenize_line(line, language) for line in treated]
             if side in detokenised_names
