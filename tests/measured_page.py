@@ -54,7 +54,7 @@ ROW = re.compile(r"table3_[a-e]_([a-z_]+?)(\d+)")
 SYMBOL_BY_WORD = {"h": "h", "dk": "d_k", "n": "N", "dmodel": "d_model", "dff": "d_ff"}
 NAME_BY_ROW = {
     "table3_d_pdrop0": "no dropout", "table3_d_els0": "no smoothing", "table3_e_learned": "learned positions",
-    "big": "big",
+    "table3_d_pdrop02": "P_drop 0.2", "table3_d_els02": "eps_ls 0.2", "big": "big",
 }  # fmt: skip
 IN_EVERY_READING = "as printed in every reading below"
 IN_BITS = "as printed in bits, not in every BLEU"
