@@ -7,10 +7,13 @@ Only a GPU's batches are made by processes of their own; here a CPU's are, too.
 import contextlib
 import os
 import signal
+import socket
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from functools import partial
+from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -84,17 +87,64 @@ def test_term_to_a_training_with_loaders_stops_it(
         else TermToAll(update=10 + turn).installed()
     )
     _, status = os.waitpid(fork(partial(train_in_group, request, hook)), 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    assert outcomes(run_folder) == ["stopped"]
+    log = (run_folder / "train.log").read_text(encoding="utf-8")[-3000:]
+    assert os.waitstatus_to_exitcode(status) == 0, log
+    assert outcomes(run_folder) == ["stopped"], log
     if turn == 0:
         train(request)
         assert state_sha256(run_folder) == state_sha256(Path(finished.run_folder))
 
 
+def accept_and_close(maker: socket.socket) -> None:
+    """Answer a call as a process does that ends at this moment."""
+    connection, _ = maker.accept()
+    connection.close()
+
+
+def ask_a_maker(*, is_ending: bool) -> BaseException:
+    """Return the error of asking the maker of a batch for it, as its process ends or has ended."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as maker:
+        address = f"{folder}/maker"
+        if is_ending:
+            maker.bind(address)
+            maker.listen()
+            threading.Thread(target=accept_and_close, args=(maker,)).start()
+        try:
+            Client(address, authkey=b"key")
+        except (OSError, EOFError) as error:
+            return error
+    raise AssertionError("nobody answers this call")
+
+
+LOST = [
+    RuntimeError("DataLoader worker (pid 7) is killed by signal: Terminated. "),
+    ask_a_maker(is_ending=True),
+    ask_a_maker(is_ending=False),
+]
+
+
+def test_a_file_that_is_missing_is_no_lost_loader(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        (tmp_path / "train.bin").read_bytes()
+    assert not train_module.is_lost_loader(caught.value)
+
+
+def test_an_end_of_a_loader_does_not_disturb_the_record_of_a_stop() -> None:
+    def fail(number: int, frame: object) -> None:
+        raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Terminated. ")
+
+    before = signal.signal(signal.SIGCHLD, fail)
+    try:
+        train_module._ignore_ended_loaders()
+        signal.raise_signal(signal.SIGCHLD)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+@pytest.mark.parametrize("error", LOST, ids=["found dead", "ending", "ended"])
 def test_a_lost_loader_is_a_stop_after_a_signal_alone(
-    run_folder: Path, data: BinarizedCorpus
+    error: BaseException, run_folder: Path, data: BinarizedCorpus
 ) -> None:
-    error = RuntimeError("DataLoader worker (pid 7) is killed by signal: Terminated. ")
     stop = StopFlag()
     rank_zero = train_module.RankZero(
         make_request(run_folder, data), ALONE, mock.Mock(), stop, "cpu"

@@ -5,6 +5,7 @@ whole checkpoint.
 import contextlib
 import logging
 import platform
+import signal
 import traceback
 from collections.abc import Iterator
 from functools import partial
@@ -105,7 +106,7 @@ class RankTraining:
                 self.train_with_fairseq(start)
             except StopTraining:
                 pass
-            except RuntimeError as error:
+            except Exception as error:
                 if is_lost_loader(error) and self.stop.wait_for_signal(SIGNAL_SECONDS):
                     raise PeerLossError(
                         "a signal to all of the job's processes ended a data loader"
@@ -226,12 +227,14 @@ class RankZero(RankTraining):
                 energy=tally.energy,
             )
         except StopTraining:
+            _ignore_ended_loaders()
             reason = (
                 f"asked by {self.stop.agreed.name if self.stop.agreed else 'an unknown signal'}"
             )
             folder.end_attempt(outcome="stopped", reason=reason, energy=tally.energy)
             return
         except BaseException as error:
+            _ignore_ended_loaders()
             outcome, reason = self._classify_failure(error)
             folder.end_attempt(outcome=outcome, reason=reason[:2000], energy=tally.energy)
             if outcome == "stopped" and self.rank.world_size == 1:
@@ -319,9 +322,26 @@ def _log_added(path: Path) -> Iterator[None]:
         handler.close()
 
 
+def _ignore_ended_loaders() -> None:
+    """Remove torch's handler of SIGCHLD, which raises an error wherever Python is when a process
+    that makes batches ends: here, where the end of an attempt is recorded.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+
 def is_lost_loader(error: BaseException) -> bool:
-    """Return whether torch's error says that a process that makes batches has ended."""
-    return isinstance(error, RuntimeError) and "DataLoader worker" in str(error)
+    """Return whether an error says that a process that makes batches has ended.
+
+    torch says so itself if it finds the process dead. A batch is also fetched from its maker
+    through a socket: if the maker is just ending, Python's multiprocessing cannot connect, or reads
+    nothing.
+    """
+    if isinstance(error, RuntimeError):
+        return "DataLoader worker" in str(error)
+    if not isinstance(error, ConnectionError | EOFError | FileNotFoundError):
+        return False
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals["__name__"]).startswith("multiprocessing.")
 
 
 def _is_finished(full_path: Path | None, request: TrainingRequest) -> bool:
