@@ -1,24 +1,31 @@
 """An update's batches, joined for GPUs: the groups are the cheapest, and the gradient is the same.
 
-Measured padded places by number of groups: python -m tests.engine.test_grouping
+`python -m tests.engine.test_grouping` measures the padded places by number of groups, and writes
+the batches of the plan, `workflow/aiayn/plan/batches.csv`.
 """
 
+import csv
 import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from aiayn.train import grouping
+from aiayn.plan.prediction import BATCHES_PATH, join_batches
+from aiayn.spec.system import read_system
+from aiayn.spec.training import PRECISIONS, Precision
+from aiayn.train import joining
 from aiayn.train.compat import batch_by_size
 from aiayn.train.grouping import BatchShape, GroupLimits, choose_groups, count_places, group_limits
 from tests.engine.models import PAD, make_batch, make_model, randomise
 
 BASE = {"num_parameters": 63_000_000, "num_layers": 6, "d_model": 512, "d_ff": 2048}
 H100_BYTES = 85_520_809_984
+NUM_STORED_BATCHES = 256
 NO_LIMIT = float("inf")
 
 
@@ -107,7 +114,7 @@ def test_without_dropout_loss_and_gradient_are_those_of_the_separate_batches(
     is_left_padded: bool,
 ) -> None:
     samples = make_samples(is_left_padded=is_left_padded)
-    joined = grouping.join_batches(samples, padding_index=PAD, is_left_padded=is_left_padded)
+    joined = joining.join_batches(samples, padding_index=PAD, is_left_padded=is_left_padded)
     assert (joined["nsentences"], joined["ntokens"]) == (6, 28)
     loss, gradients = loss_and_gradients([joined])
     separate_loss, separate_gradients = loss_and_gradients(samples)
@@ -118,7 +125,7 @@ def test_without_dropout_loss_and_gradient_are_those_of_the_separate_batches(
 @pytest.mark.parametrize("is_left_padded", [False, True])
 def test_a_joined_batch_is_padded_as_fairseq_pads(is_left_padded: bool) -> None:
     samples = make_samples(is_left_padded=is_left_padded)
-    joined = grouping.join_batches(samples, padding_index=PAD, is_left_padded=is_left_padded)
+    joined = joining.join_batches(samples, padding_index=PAD, is_left_padded=is_left_padded)
     source = joined["net_input"]["src_tokens"]
     is_padding = source.eq(PAD)
     edge = is_padding[:, 0] if is_left_padded else is_padding[:, -1]
@@ -130,7 +137,7 @@ def test_a_joined_batch_is_padded_as_fairseq_pads(is_left_padded: bool) -> None:
 def test_a_sentence_that_is_lost_in_joining_changes_the_gradient() -> None:
     """The comparison above can fail."""
     samples = make_samples(is_left_padded=True)
-    joined = grouping.join_batches(samples, padding_index=PAD, is_left_padded=True)
+    joined = joining.join_batches(samples, padding_index=PAD, is_left_padded=True)
     joined["target"][0, 0] = PAD
     joined["ntokens"] -= 1
     loss, _ = loss_and_gradients([joined])
@@ -195,8 +202,32 @@ def test_on_lengths_like_wmt14s_few_groups_need_little_more_padding() -> None:
     assert places[4] == 1
 
 
+@pytest.mark.parametrize("num_batches", [2, 4, 8])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_plan_joins_batches_as_training_does(precision: Precision, num_batches: int) -> None:
+    """The plan has 256 stored batches; here base has its batches of 100,000 pairs."""
+    training = msgspec.structs.replace(read_system("base", "paper").training, precision=precision)
+    planned = join_batches(training, num_batches, BASE["num_parameters"])
+    limits = group_limits(precision=precision, memory_bytes=H100_BYTES, **BASE)
+    counts, joined, separate = [], 0, 0
+    for shapes in draw_updates(num_pairs=100_000, num_batches=num_batches):
+        groups = choose_groups(shapes, limits)
+        counts.append(len(groups))
+        joined += sum(count_places([shapes[index] for index in group]) for group in groups)
+        separate += count_separate(shapes)
+    assert planned.number == pytest.approx(np.mean(counts), rel=0.05)
+    assert planned.padded_places == pytest.approx(joined / separate, abs=0.02)
+
+
 def main() -> None:
-    """Print padded places by number of groups, and what base's batches are joined to."""
+    """Print padded places by number of groups, and what base's batches are joined to; write the
+    plan's batches.
+    """
+    updates = itertools.islice(draw_updates(), NUM_STORED_BATCHES // 8)
+    with BATCHES_PATH.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(BatchShape._fields)
+        writer.writerows(itertools.chain.from_iterable(updates))
     for num_groups in range(1, 9):
         print(f"{num_groups} groups: {measure_places(num_groups):.2f} times the padded places")
     for precision in ("fp32", "tf32", "bf16"):

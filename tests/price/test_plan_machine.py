@@ -13,6 +13,7 @@ from aiayn.__main__ import build_parser
 from aiayn.cli.config import read_changed_scale
 from aiayn.experiment import read_experiment
 from aiayn.plan.machine import JobLimits, Machine
+from aiayn.plan.prediction import join_batches
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
 from analysis.price.limits import exceeded_limit, why_unsupported
@@ -307,6 +308,34 @@ def test_a_system_without_counts_has_the_nearest_systems(
     assert launches / of_base == pytest.approx(8 / 6 if system == "table3_c_n8" else 1.0)
     if counted_on:
         assert counted_on in " ".join(render_plan(plan).split())
+
+
+@pytest.mark.parametrize(
+    ("changes", "num_batches", "joined"),
+    [
+        ({"precision": "bf16"}, 8, (3.7, 1.12)),
+        ({"precision": "bf16"}, 64, (2 * 7.6, 1.14)),  # as two sets of 32
+        ({"precision": "bf16"}, 1, (1, 1.0)),
+        ({"precision": "bf16", "max_tokens_per_batch": 25_000}, 8, (7.0, 1.01)),
+        ({"precision": "bf16", "norm": "batch"}, 8, (8, 1.0)),
+        ({"precision": "bf16", "architecture": "lstm"}, 8, (8, 1.0)),
+        ({"precision": "fp32"}, 8, (7.0, 1.01)),
+    ],
+)
+def test_batches_of_an_update_are_planned_as_they_are_joined(
+    changes: dict[str, Any], num_batches: int, joined: tuple[float, float]
+) -> None:
+    training = read_experiment(PAPER).system_by_name["base"].training
+    changed = msgspec.structs.replace(training, **changes)
+    assert join_batches(changed, num_batches, 63_000_000) == pytest.approx(joined, rel=0.03)
+
+
+def test_one_gpu_starts_the_kernels_of_the_joined_batches(tmp_path: Path) -> None:
+    """Base in bf16 on an H100: 3.7 batches of 1,132 kernels, not eight."""
+    in_bf16 = msgspec.structs.replace(PAPER, precision="bf16")
+    one_gpu = machine_of(gpu="H100", num_gpus=1)
+    best, _ = plan_of(in_bf16, tmp_path, one_gpu).trainings[0].speed.terms
+    assert best.launches == pytest.approx(3.7 * 1132 * 6e-6, rel=0.03)
 
 
 def test_launch_bound_updates_are_named_as_unchecked(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 A GPU's update is a sum of terms: the launches of kernels by the host, products, memory traffic,
 the all-reduce of the gradients, and waits. Each has a best and a worst case, so the time is a
-range. A CPU's time is the operations over the measured rate of its cores.
+range. The batches of an update are joined, as training joins them. A CPU's time is the operations
+over the measured rate of its cores.
 """
 
 import csv
+import functools
 import math
 from pathlib import Path
 from typing import NamedTuple
@@ -22,8 +24,19 @@ from aiayn.cost import (
 from aiayn.errors import ConfigError
 from aiayn.plan.machine import Machine
 from aiayn.spec.training import Precision, TrainingSpec
+from aiayn.train.grouping import (
+    BatchShape,
+    GroupLimits,
+    choose_groups,
+    count_places,
+    launch_places,
+)
 
 KERNELS_PATH = Path(__file__).with_name("kernels.csv")
+# 256 batches of 3,250 tokens a side, of pairs drawn with lengths like WMT14's and shuffled.
+BATCHES_PATH = Path(__file__).with_name("batches.csv")
+TOKENS_OF_BATCHES = 3250
+MOST_JOINED_BATCHES = 32  # more batches of an update are predicted as several such sets
 LAYERS_OF_COUNTS = 6  # of either stack, in every system of kernels.csv
 WIDE_D_MODEL = 1024  # the counts of big are used from this width on
 
@@ -69,6 +82,15 @@ class KernelCounts(msgspec.Struct, frozen=True, kw_only=True):
     per_update: float
     waits: float
     counted_on: str = ""
+
+
+class JoinedBatches(NamedTuple):
+    """Into how many batches a rank joins an update's batches, and how many times the padded places
+    of separate batches these have.
+    """
+
+    number: float
+    padded_places: float
 
 
 class UpdateTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,13 +207,14 @@ def update_terms(
     # A joint vocabulary is taken: a second one adds little to these terms.
     parameters = num_parameters(training, symbols, joint=True)
     batches = max(1.0, training.batches_per_update / ranks)
-    tokens = batches * training.max_tokens_per_batch
+    joined = join_batches(training, batches, parameters)
+    tokens = batches * training.max_tokens_per_batch * joined.padded_places
     widths = MOVED_PER_D_MODEL * training.d_model + MOVED_PER_D_FF * training.d_ff
     bytes_per_token = 4 * training.num_layers * widths + MOVED_PER_SYMBOL[precision] * symbols
     moved_bytes = (
-        tokens * bytes_per_token + batches * CAST_BYTES_PER_PARAMETER[precision] * parameters
+        tokens * bytes_per_token + joined.number * CAST_BYTES_PER_PARAMETER[precision] * parameters
     )
-    kernels = batches * counts.per_batch
+    kernels = joined.number * counts.per_batch
     optimiser_seconds = OPTIMISER_BYTES_PER_PARAMETER * parameters / bytes_per_second
     link_seconds = GRADIENT_BYTES * parameters / (machine.link.value * LINK_SHARE[case])
     return UpdateTerms(
@@ -204,6 +227,38 @@ def update_terms(
     )
 
 
+def join_batches(training: TrainingSpec, num_batches: float, num_parameters: int) -> JoinedBatches:
+    """Return how a GPU joins a rank's `num_batches` batches of an update: as training chooses it,
+    on the batches of `batches.csv`, if the GPU's memory suffices.
+    """
+    if num_batches < 2 or training.architecture != "transformer" or training.norm == "batch":
+        return JoinedBatches(num_batches, 1.0)
+    places_of_launch = launch_places(training.precision, num_parameters)
+    # Relative to batches of twice the tokens, a launch costs half as much.
+    scale = TOKENS_OF_BATCHES / training.max_tokens_per_batch
+    set_size = min(int(num_batches), MOST_JOINED_BATCHES)
+    joined = _join_stored_batches(set_size, scale * places_of_launch)
+    return joined._replace(number=joined.number * num_batches / set_size)
+
+
+@functools.cache
+def _join_stored_batches(num_batches: int, places_of_launch: float) -> JoinedBatches:
+    """Return how updates of `num_batches` stored batches are joined, on average."""
+    with BATCHES_PATH.open(encoding="utf-8", newline="") as lines:
+        _, *rows = csv.reader(lines)
+    shapes = [BatchShape(*map(int, row)) for row in rows]
+    limits = GroupLimits(places_of_launch, max_places=math.inf)
+    num_updates = len(shapes) // num_batches
+    num_groups = joined_places = separate_places = 0
+    for update in range(num_updates):
+        batches = shapes[update * num_batches : (update + 1) * num_batches]
+        groups = choose_groups(batches, limits)
+        num_groups += len(groups)
+        joined_places += sum(count_places([batches[index] for index in group]) for group in groups)
+        separate_places += sum(count_places([batch]) for batch in batches)
+    return JoinedBatches(num_groups / num_updates, joined_places / separate_places)
+
+
 def read_kernel_counts(training: TrainingSpec, num_ranks: int, system: str) -> KernelCounts:
     """Return the counts of kernels.csv for a training: the counts of the system itself, or else of
     base or big in proportion to the number of layers.
@@ -214,15 +269,10 @@ def read_kernel_counts(training: TrainingSpec, num_ranks: int, system: str) -> K
     nearest = "big" if training.d_model >= WIDE_D_MODEL else "base"
     name = system if system in names and training.num_layers == LAYERS_OF_COUNTS else nearest
 
-    def distance(row: dict[str, str]) -> tuple[bool, int, int]:
+    def distance(row: dict[str, str]) -> tuple[bool, int]:
         # One rank sends no gradients, so its counts do not apply to several ranks.
         ranks = int(row["num_ranks"])
-        tokens = int(row.get("tokens") or training.max_tokens_per_batch)
-        return (
-            (ranks == 1) != (num_ranks == 1),
-            abs(tokens - training.max_tokens_per_batch),
-            abs(ranks - num_ranks),
-        )
+        return (ranks == 1) != (num_ranks == 1), abs(ranks - num_ranks)
 
     row = min((row for row in rows if row["system"] == name), key=distance)
     ratio = training.num_layers / LAYERS_OF_COUNTS

@@ -1,4 +1,4 @@
-"""Joins an update's batches into fewer and larger batches, for GPUs.
+"""Chooses which batches of an update are joined into fewer and larger batches, for GPUs.
 
 On one GPU an update is several batches, whose gradients add up. Each batch starts about a thousand
 kernels, and a small batch ends before the host has started them. Larger batches start fewer
@@ -6,17 +6,15 @@ kernels, but the batches of an update have sentences of different lengths, so a 
 more padding. The groups with the least predicted time are a compromise.
 
 Without dropout, the separate batches give the same loss and gradient, except for rounding. Dropout
-draws other numbers for other groups.
+draws other numbers for other groups. `train/joining.py` joins the batches. `plan` uses the same
+costs, so this module does not import torch.
 
 Places are the tokens of a padded batch: number of sentences times (source length + target length).
 """
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-import torch
-from torch import Tensor
+from typing import NamedTuple
 
 from aiayn.spec.training import Precision
 
@@ -50,6 +48,12 @@ class GroupLimits(NamedTuple):
     max_places: float
 
 
+def launch_places(precision: Precision, num_parameters: int) -> float:
+    """Return what starting a batch's kernels costs, in places of the same time."""
+    seconds_per_place = FLOPS_PER_PARAMETER * num_parameters / FLOPS_PER_SECOND[precision]
+    return KERNELS_PER_BATCH[precision] * SECONDS_PER_KERNEL / seconds_per_place
+
+
 def group_limits(
     *,
     precision: Precision,
@@ -60,14 +64,12 @@ def group_limits(
     memory_bytes: int,
 ) -> GroupLimits:
     """Return the limits for a model on a card with `memory_bytes`."""
-    seconds_per_place = FLOPS_PER_PARAMETER * num_parameters / FLOPS_PER_SECOND[precision]
-    launch_seconds = KERNELS_PER_BATCH[precision] * SECONDS_PER_KERNEL
     numbers_per_place = num_layers * (KEPT_PER_D_MODEL * d_model + KEPT_PER_D_FF * d_ff)
     free_bytes = (
         MEMORY_FRACTION * memory_bytes - RESERVED_BYTES - BYTES_PER_PARAMETER * num_parameters
     )
     return GroupLimits(
-        launch_places=launch_seconds / seconds_per_place,
+        launch_places=launch_places(precision, num_parameters),
         max_places=free_bytes / (numbers_per_place * BYTES_PER_NUMBER),
     )
 
@@ -100,49 +102,3 @@ def choose_groups(shapes: Sequence[BatchShape], limits: GroupLimits) -> list[lis
         best.append(min(candidates))
     ends = best[-1][1]
     return [order[begin:end] for begin, end in itertools.pairwise([0, *ends])]
-
-
-def shape_of(sample: dict[str, Any]) -> BatchShape:
-    """Return the shape of a fairseq batch."""
-    num_sentences, source_length = sample["net_input"]["src_tokens"].shape
-    return BatchShape(num_sentences, source_length, sample["target"].shape[1])
-
-
-def join_batches(
-    samples: Sequence[dict[str, Any]], *, padding_index: int, is_left_padded: bool
-) -> dict[str, Any]:
-    """Return one batch with the sentences of fairseq's batches; sources may be padded left."""
-    inputs = [sample["net_input"] for sample in samples]
-
-    def join(tensors: list[Tensor], *, is_left: bool = False) -> Tensor:
-        return _join_rows(tensors, padding_index, is_left=is_left)
-
-    return {
-        "id": torch.cat([sample["id"] for sample in samples]),
-        "nsentences": sum(sample["nsentences"] for sample in samples),
-        "ntokens": sum(sample["ntokens"] for sample in samples),
-        "target": join([sample["target"] for sample in samples]),
-        "net_input": {
-            "src_tokens": join([part["src_tokens"] for part in inputs], is_left=is_left_padded),
-            "src_lengths": torch.cat([part["src_lengths"] for part in inputs]),
-            "prev_output_tokens": join([part["prev_output_tokens"] for part in inputs]),
-        },
-    }
-
-
-def _join_rows(tensors: list[Tensor], padding_index: int, *, is_left: bool) -> Tensor:
-    """Stack the rows of matrices, padded to the widest, in pinned memory if the parts are."""
-    widest = max(tensor.shape[1] for tensor in tensors)
-    joined = torch.full(
-        (sum(len(tensor) for tensor in tensors), widest),
-        padding_index,
-        dtype=tensors[0].dtype,
-        pin_memory=tensors[0].is_pinned(),
-    )
-    first = 0
-    for tensor in tensors:
-        rows, width = joined[first : first + len(tensor)], tensor.shape[1]
-        columns = slice(widest - width, None) if is_left else slice(0, width)
-        rows[:, columns] = tensor
-        first += len(tensor)
-    return joined

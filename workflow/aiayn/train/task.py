@@ -13,7 +13,7 @@ import torch
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from aiayn.train import grouping
+from aiayn.train import joining
 
 OUT_OF_MEMORY = "out of memory"  # what fairseq's trainer looks for in an error
 
@@ -113,7 +113,7 @@ class AiaynTranslationTask(TranslationTask):  # type: ignore[misc]
         """Return one batch with the sentences of several."""
         if len(samples) == 1:
             return samples[0]
-        return grouping.join_batches(
+        return joining.join_batches(
             samples,
             padding_index=self.source_dictionary.pad(),
             is_left_padded=self.cfg.left_pad_source,

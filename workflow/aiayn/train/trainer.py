@@ -1,11 +1,11 @@
 """Lets fairseq's trainer start fewer kernels on GPUs, and wait for them less often.
 
-The batches of an update are joined by `train/grouping.py`. With several ranks, fairseq sums the log
-of all ranks after every update, and reads each sum. Each reading waits for the GPU. Here every rank
-keeps its own log until it is needed: at a log line, at a checkpoint, at the end of an epoch or when
-the training stops. Then one sum covers all updates since the previous sum, and each update is
-logged with the values that fairseq would have logged. The same sum carries each rank's norms of the
-gradients, which must be equal.
+The batches of an update are joined as `train/grouping.py` chooses. With several ranks, fairseq sums
+the log of all ranks after every update, and reads each sum. Each reading waits for the GPU. Here
+every rank keeps its own log until it is needed: at a log line, at a checkpoint, at the end of an
+epoch or when the training stops. Then one sum covers all updates since the previous sum, and each
+update is logged with the values that fairseq would have logged. The same sum carries each rank's
+norms of the gradients, which must be equal.
 
 On CPUs this is fairseq's own trainer.
 """
@@ -19,7 +19,8 @@ from fairseq.trainer import Trainer
 from torch import Tensor
 
 from aiayn.train.fairseq_model import AiaynTransformer
-from aiayn.train.grouping import GroupLimits, choose_groups, group_limits, shape_of
+from aiayn.train.grouping import GroupLimits, choose_groups, group_limits
+from aiayn.train.joining import shape_of
 
 LOCAL_LOG_DEVICES = {"cuda"}  # a CPU does not wait for itself
 NORM_TOLERANCE = 1e-6  # relative, as in fairseq's own comparison

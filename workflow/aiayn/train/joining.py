@@ -1,0 +1,55 @@
+"""Joins batches of fairseq into one batch with all their sentences, padded to the longest."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from aiayn.train.grouping import BatchShape
+
+
+def shape_of(sample: dict[str, Any]) -> BatchShape:
+    """Return the shape of a fairseq batch."""
+    num_sentences, source_length = sample["net_input"]["src_tokens"].shape
+    return BatchShape(num_sentences, source_length, sample["target"].shape[1])
+
+
+def join_batches(
+    samples: Sequence[dict[str, Any]], *, padding_index: int, is_left_padded: bool
+) -> dict[str, Any]:
+    """Return one batch with the sentences of fairseq's batches; sources may be padded left."""
+    inputs = [sample["net_input"] for sample in samples]
+
+    def join(tensors: list[Tensor], *, is_left: bool = False) -> Tensor:
+        return _join_rows(tensors, padding_index, is_left=is_left)
+
+    return {
+        "id": torch.cat([sample["id"] for sample in samples]),
+        "nsentences": sum(sample["nsentences"] for sample in samples),
+        "ntokens": sum(sample["ntokens"] for sample in samples),
+        "target": join([sample["target"] for sample in samples]),
+        "net_input": {
+            "src_tokens": join([part["src_tokens"] for part in inputs], is_left=is_left_padded),
+            "src_lengths": torch.cat([part["src_lengths"] for part in inputs]),
+            "prev_output_tokens": join([part["prev_output_tokens"] for part in inputs]),
+        },
+    }
+
+
+def _join_rows(tensors: list[Tensor], padding_index: int, *, is_left: bool) -> Tensor:
+    """Stack the rows of matrices, padded to the widest, in pinned memory if the parts are."""
+    widest = max(tensor.shape[1] for tensor in tensors)
+    joined = torch.full(
+        (sum(len(tensor) for tensor in tensors), widest),
+        padding_index,
+        dtype=tensors[0].dtype,
+        pin_memory=tensors[0].is_pinned(),
+    )
+    first = 0
+    for tensor in tensors:
+        rows, width = joined[first : first + len(tensor)], tensor.shape[1]
+        columns = slice(widest - width, None) if is_left else slice(0, width)
+        rows[:, columns] = tensor
+        first += len(tensor)
+    return joined
