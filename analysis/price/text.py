@@ -307,8 +307,8 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     if bound:
         unchecked = (
             f"updates that wait for launches ({_named(list(bound))}): no published"
-            " training of fused operators checks them; stock fairseq, which fuses nothing, took up to"
-            " 4.2 times as long as this formula predicts for small batches (docs/checks.md)"
+            " training with fused operators checks them; stock fairseq, which fuses nothing, took"
+            " up to 4.2 times as long as this formula predicts for small batches (docs/checks.md)"
         )
     return [
         (
