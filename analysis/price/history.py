@@ -36,15 +36,19 @@ BYTES_PER_PAIR = (
 
 
 def device_memory_bytes(
-    training: TrainingSpec, num_parameters: int, target_vocabulary_size: int
+    training: TrainingSpec,
+    num_parameters: int,
+    target_vocabulary_size: int,
+    *,
+    largest_batch: float = 1.0,
 ) -> int:
-    """Estimate the peak memory of a device that trains: parameters with optimiser, and one full
-    batch kept backward.
+    """Estimate the peak memory of a device that trains: parameters with optimiser, and its largest
+    batch kept backward, in multiples of a full batch.
 
     On fewer devices than `batches_per_update` batches follow each other, so that the peak is the
-    same.
+    same, except where a GPU joins them.
     """
-    precision, tokens = training.precision, training.max_tokens_per_batch
+    precision, tokens = training.precision, largest_batch * training.max_tokens_per_batch
     widths = KEPT_PER_D_MODEL[precision] * training.d_model
     widths += KEPT_PER_D_FF[precision] * training.d_ff
     has_chunks = training.architecture == "transformer"

@@ -19,7 +19,7 @@ from aiayn.cost import (
 )
 from aiayn.experiment import Experiment
 from aiayn.plan.machine import Machine, machine_of_gpus
-from aiayn.plan.prediction import Speed, run_disk_bytes
+from aiayn.plan.prediction import Speed, batches_per_rank, join_batches, run_disk_bytes
 from aiayn.spec.hardware import HardwareSpec
 from aiayn.spec.system import Overrides, overridden
 from aiayn.spec.training import PRECISIONS, Precision
@@ -282,7 +282,13 @@ def _plan_row(
     parameters = num_parameters(
         training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size
     )
-    device_bytes = device_memory_bytes(training, parameters, corpus.vocabulary_size)
+    largest_batch = 1.0
+    if machine.gpu:
+        num_batches = batches_per_rank(training, machine.num_ranks)
+        largest_batch = join_batches(training, num_batches, parameters).largest
+    device_bytes = device_memory_bytes(
+        training, parameters, corpus.vocabulary_size, largest_batch=largest_batch
+    )
     num_ranks = machine.num_ranks_of_node
     host_bytes = host_memory_bytes(parameters, corpus.num_pairs or 0, num_ranks)
     token_flops = flops_per_token(training, corpus.vocabulary_size)

@@ -327,15 +327,19 @@ def test_batches_of_an_update_are_planned_as_they_are_joined(
 ) -> None:
     training = read_experiment(PAPER).system_by_name["base"].training
     changed = msgspec.structs.replace(training, **changes)
-    assert join_batches(changed, num_batches, 63_000_000) == pytest.approx(joined, rel=0.03)
+    planned = join_batches(changed, num_batches, 63_000_000)
+    assert planned[:2] == pytest.approx(joined, rel=0.03)
+    assert planned.largest >= planned.padded_places * num_batches / planned.number - 0.2
 
 
 def test_one_gpu_starts_the_kernels_of_the_joined_batches(tmp_path: Path) -> None:
     """Base in bf16 on an H100: 3.7 batches of 1,132 kernels, not eight."""
     in_bf16 = msgspec.structs.replace(PAPER, precision="bf16")
     one_gpu = machine_of(gpu="H100", num_gpus=1)
-    best, _ = plan_of(in_bf16, tmp_path, one_gpu).trainings[0].speed.terms
-    assert best.launches == pytest.approx(3.7 * 1132 * 6e-6, rel=0.03)
+    row = plan_of(in_bf16, tmp_path, one_gpu).trainings[0]
+    assert row.speed.terms[0].launches == pytest.approx(3.7 * 1132 * 6e-6, rel=0.03)
+    separate = plan_of(in_bf16, tmp_path, machine_of(gpu="H100", num_gpus=8)).trainings[0]
+    assert row.device_memory_bytes > 2 * separate.device_memory_bytes
 
 
 def test_launch_bound_updates_are_named_as_unchecked(tmp_path: Path) -> None:

@@ -85,12 +85,15 @@ class KernelCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JoinedBatches(NamedTuple):
-    """Into how many batches a rank joins an update's batches, and how many times the padded places
-    of separate batches these have.
+    """Into how many batches a rank joins an update's batches.
+
+    `padded_places` is relative to the separate batches, and `largest`, the places of the largest
+    joined batch, to a full batch.
     """
 
     number: float
     padded_places: float
+    largest: float
 
 
 class UpdateTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,7 +209,7 @@ def update_terms(
     host_seconds = HOST_SECONDS_PER_KERNEL[case]
     # A joint vocabulary is taken: a second one adds little to these terms.
     parameters = num_parameters(training, symbols, joint=True)
-    batches = max(1.0, training.batches_per_update / ranks)
+    batches = batches_per_rank(training, ranks)
     joined = join_batches(training, batches, parameters)
     tokens = batches * training.max_tokens_per_batch * joined.padded_places
     widths = MOVED_PER_D_MODEL * training.d_model + MOVED_PER_D_FF * training.d_ff
@@ -227,12 +230,17 @@ def update_terms(
     )
 
 
+def batches_per_rank(training: TrainingSpec, num_ranks: int) -> float:
+    """Return how many batches of an update a rank has; several ranks may share a batch."""
+    return max(1.0, training.batches_per_update / num_ranks)
+
+
 def join_batches(training: TrainingSpec, num_batches: float, num_parameters: int) -> JoinedBatches:
     """Return how a GPU joins a rank's `num_batches` batches of an update: as training chooses it,
     on the batches of `batches.csv`, if the GPU's memory suffices.
     """
     if num_batches < 2 or training.architecture != "transformer" or training.norm == "batch":
-        return JoinedBatches(num_batches, 1.0)
+        return JoinedBatches(num_batches, 1.0, 1.0)
     places_of_launch = launch_places(training.precision, num_parameters)
     # Relative to batches of twice the tokens, a launch costs half as much.
     scale = TOKENS_OF_BATCHES / training.max_tokens_per_batch
@@ -249,14 +257,19 @@ def _join_stored_batches(num_batches: int, places_of_launch: float) -> JoinedBat
     shapes = [BatchShape(*map(int, row)) for row in rows]
     limits = GroupLimits(places_of_launch, max_places=math.inf)
     num_updates = len(shapes) // num_batches
-    num_groups = joined_places = separate_places = 0
+    num_groups = separate_places = 0
+    joined_places: list[int] = []
     for update in range(num_updates):
         batches = shapes[update * num_batches : (update + 1) * num_batches]
         groups = choose_groups(batches, limits)
         num_groups += len(groups)
-        joined_places += sum(count_places([batches[index] for index in group]) for group in groups)
+        joined_places += [count_places([batches[index] for index in group]) for group in groups]
         separate_places += sum(count_places([batch]) for batch in batches)
-    return JoinedBatches(num_groups / num_updates, joined_places / separate_places)
+    return JoinedBatches(
+        number=num_groups / num_updates,
+        padded_places=sum(joined_places) / separate_places,
+        largest=max(1.0, max(joined_places) / (2 * TOKENS_OF_BATCHES)),
+    )
 
 
 def read_kernel_counts(training: TrainingSpec, num_ranks: int, system: str) -> KernelCounts:
