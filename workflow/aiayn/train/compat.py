@@ -21,7 +21,7 @@ import functools
 import itertools
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,9 +49,9 @@ def install_batching() -> None:
 
 
 def batch_by_size(
-    indices: Iterable[int],
+    indices: Sequence[int],
     num_tokens_fn: Callable[[int], int],
-    num_tokens_vec: Iterable[int] | None = None,
+    num_tokens_vec: Sequence[int] | None = None,
     max_tokens: float | None = None,
     max_sentences: int | None = None,
     required_batch_size_multiple: int = 1,
@@ -81,21 +81,16 @@ def batch_by_size(
             "batches of fixed shapes are left to fairseq's compiled functions: omit"
             " --num-batch-buckets"
         )
-    index_array = (
-        indices if isinstance(indices, np.ndarray) else np.fromiter(indices, dtype=np.int64)
-    )
+    index_array = np.asarray(indices)
     if num_tokens_vec is None:
-        num_tokens_vec = (num_tokens_fn(index) for index in index_array)
-    if not isinstance(num_tokens_vec, np.ndarray):
-        num_tokens_vec = np.fromiter(num_tokens_vec, dtype=np.int64)
-    token_limit = max_tokens if max_tokens is not None and max_tokens > 0 else math.inf
-    sentence_limit = (
-        max_sentences if max_sentences is not None and max_sentences > 0 else len(index_array)
-    )
+        num_tokens_vec = [num_tokens_fn(index) for index in index_array]
     ends = _batch_ends(
-        num_tokens_vec.tolist(), token_limit, sentence_limit, required_batch_size_multiple
+        np.asarray(num_tokens_vec).tolist(),
+        max_tokens if max_tokens and max_tokens > 0 else math.inf,
+        max_sentences if max_sentences and max_sentences > 0 else len(index_array),
+        required_batch_size_multiple,
     )
-    return [index_array[begin:end] for begin, end in itertools.pairwise(itertools.chain([0], ends))]
+    return [index_array[begin:end] for begin, end in itertools.pairwise([0, *ends])]
 
 
 def _batch_ends(
