@@ -40,11 +40,11 @@ NODE_ADVICE = (
 _Value = TypeVar("_Value")
 
 
-def check_node(group: RankGroup, device: str, *, timeout_seconds: float | None = None) -> None:
+def check_node(group: RankGroup, device: str) -> None:
     """Check this rank's device (`cpu` or `cuda`), and all ranks' sum.
 
-    `timeout_seconds` are by default the device's. Each rank reports to all others after each half,
-    so that every rank's error names all bad ranks; rank 0 names a rank that does not report.
+    Each rank reports to all others after each half, so that every rank's error names all bad ranks;
+    rank 0 names a rank that does not report.
 
     Raises:
         LaunchError: naming host, rank and device of each that is bad or does not report, what was
@@ -52,8 +52,7 @@ def check_node(group: RankGroup, device: str, *, timeout_seconds: float | None =
         RuntimeError: an `is_peer_loss` error, if another rank's process has ended, which says
             nothing about its node.
     """
-    if timeout_seconds is None:
-        timeout_seconds = CUDA_TIMEOUT_SECONDS if device == "cuda" else TIMEOUT_SECONDS
+    timeout_seconds = CUDA_TIMEOUT_SECONDS if device == "cuda" else TIMEOUT_SECONDS
     # Nodes of a cluster have the same wheel: a missing kernel is not the fault of a node.
     problem = missing_kernels(group.rank.local_rank) if device == "cuda" else ""
     problem = problem or _problem_of(

@@ -111,15 +111,8 @@ def advise_build(capability: Capability | None = None, driver: int | None = None
     return "no build of torch 2.11 or newer supports that: use another GPU"
 
 
-def check_gpu(
-    gpu: str, capability: Capability | None, driver: int | None, build: CudaBuild | None = None
-) -> str:
-    """Return why the installed torch (or `build`) cannot use a GPU, '' if it can or nothing is
-    known.
-    """
-    build = build or installed_build()
-    if build is None:
-        return ""
+def check_gpu(gpu: str, capability: Capability | None, driver: int | None, build: CudaBuild) -> str:
+    """Return why a build of torch cannot use a GPU, '' if it can or nothing is known."""
     if capability is not None and not build.lowest <= capability <= build.highest:
         return refuse_gpu(gpu, capability)
     if driver is not None and driver < build.min_driver:
