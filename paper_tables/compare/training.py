@@ -26,7 +26,15 @@ from aiayn.logs.symbols import (
     symbols_of_arguments,
 )
 from aiayn.logs.types import Argument, Start, TrainingLog
-from paper_tables.compare.judgement import Group, Judgement, Verdict, show
+from paper_tables.compare.judgement import (
+    Group,
+    Judgement,
+    Verdict,
+    file_of,
+    judge,
+    show,
+    verdict_of,
+)
 from paper_tables.compare.systems import PaperSystem
 
 # Section 5.1: "about 4.5 million sentence pairs" and "36M sentences"; "about 37000 tokens" and
@@ -110,21 +118,6 @@ def compare_training(
     return tuple(first_by_quantity.values())
 
 
-def _judged(
-    training: LoggedTraining, quantity: str, group: Group, verdict: Verdict, **fields: object
-) -> Judgement:
-    fields.setdefault("line", training.log.first_line)
-    place = file_of(training)
-    return Judgement(quantity=quantity, group=group, verdict=verdict, path=place, **fields)  # type: ignore[arg-type]
-
-
-def file_of(training: LoggedTraining) -> str:
-    """Return the file of a training's log; its name ends in a line if the file holds several
-    logs.
-    """
-    return training.path.removesuffix(f"@{training.log.first_line}")
-
-
 def _group_of(symbol: str) -> Group:
     return GROUP_BY_CHECK.get(SYMBOL_RULES[symbol].check, "model")
 
@@ -148,6 +141,8 @@ def judge_symbol(
         verdict, (_, reason, source) = "harmless", HARMLESS_VALUES[symbol]
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     has_ratio = is_number and isinstance(expected, int | float) and bool(expected)
+    ratio = value / expected if has_ratio else None  # type: ignore[operator]
+    fix = "" if verdict in ("equal", "harmless") else rule.flags.format(show(expected))
     return Judgement(
         quantity=symbol,
         group=_group_of(symbol),
@@ -160,8 +155,8 @@ def judge_symbol(
         reason=reason,
         source=source,
         value=value,
-        fix="" if verdict in ("equal", "harmless") else rule.flags.format(show(expected)),
-        ratio=value / expected if has_ratio else None,  # type: ignore[operator]
+        fix=fix,
+        ratio=ratio,
     )
 
 
@@ -185,7 +180,7 @@ def _compare_symbols(training: LoggedTraining, system: PaperSystem) -> Iterator[
                 "the log does not state the number of GPUs, without which a batch and its rate"
                 " cannot be judged"
             )
-            judgement = _judged(
+            judgement = judge(
                 training,
                 symbol,
                 judgement.group,
@@ -226,7 +221,7 @@ def _compare_starts(training: LoggedTraining, system: PaperSystem) -> Iterator[J
     folders = {posixpath.normpath(str(start.arguments.get("data"))): start.line for start in starts}
     if len(folders) > 1:
         names, line = " then ".join(folders), max(folders.values())
-        yield _judged(
+        yield judge(
             training,
             "data",
             "pairs",
@@ -333,7 +328,7 @@ def _compare_beginning(training: LoggedTraining) -> Iterator[Judgement]:
         is_own = folder == home or 0 < (start.resumed_update or 0) <= reached
         if path and (is_reset or not start.resumed_update or not is_own):
             is_new = is_reset or not start.resumed_update
-            yield _judged(
+            yield judge(
                 training,
                 "beginning",
                 "model",
@@ -373,7 +368,7 @@ def _compare_gpus(training: LoggedTraining) -> Iterator[Judgement]:
     elif stated and printed and stated != printed:
         verdict, found = "contradictory", f"{stated} and {printed}"
         reason = "distributed_world_size, and the line `training on ... GPUs`"
-    yield _judged(
+    yield judge(
         training,
         "num_gpus",
         "GPUs",
@@ -424,7 +419,7 @@ def _compare_tokens(
         )
     elif expected_tokens is not None and not MIN_BATCH_RATIO <= ratio <= MAX_BATCH_RATIO:
         verdict = "different"
-    yield _judged(
+    yield judge(
         training,
         "wpb",
         "batch",
@@ -467,7 +462,7 @@ def _compare_printed_rates(training: LoggedTraining) -> Iterator[Judgement]:
     if len(wrong) > MAX_WRONG_RATES * len(off):
         worst, ratio = max(wrong, key=lambda pair: abs(pair[1] - 1))
         expected = _rate(peak, warmup, first, worst.update)
-        yield _judged(
+        yield judge(
             training,
             "printed_rates",
             "rate",
@@ -498,7 +493,7 @@ def _compare_parameters(training: LoggedTraining) -> Iterator[Judgement]:
     if expected is None or log.num_parameters is None:
         return
     if not are_equal(log.num_parameters, expected, PARAMETERS_TOLERANCE):
-        yield _judged(
+        yield judge(
             training,
             "num_parameters",
             "model",
@@ -527,13 +522,12 @@ def count_parameters(
     ffn = 2 * d_model * d_ff + d_ff + d_model
     layers = num_layers * (3 * attention + 2 * ffn + 5 * norm)
     tied = symbols.get("tied_embeddings")
-    rows = (
-        source
-        if tied is True
-        else source + target
-        if tied == "of the decoder"
-        else source + 2 * target
-    )
+    if tied is True:
+        rows = source
+    elif tied == "of the decoder":
+        rows = source + target
+    else:
+        rows = source + 2 * target
     final_norms = 2 * norm if symbols.get("norm_order") == "pre" else 0
     learned = 2 * 1026 * d_model if symbols.get("positions") == "learned" else 0
     return layers + rows * d_model + final_norms + learned
@@ -542,7 +536,7 @@ def count_parameters(
 def _compare_divergence(training: LoggedTraining) -> Iterator[Judgement]:
     update, last = diverged_after(training.log), final_validation(training.log)
     if last is not None and last.nll_bits is not None and last.nll_bits < 0:
-        yield _judged(
+        yield judge(
             training,
             "nll_loss",
             "dev set",
@@ -554,7 +548,7 @@ def _compare_divergence(training: LoggedTraining) -> Iterator[Judgement]:
             reason="no loss of this kind is negative",
         )
     elif update is not None:
-        yield _judged(
+        yield judge(
             training,
             "diverged",
             "model",
@@ -576,7 +570,7 @@ def _assumed_corpus(training: LoggedTraining) -> Iterator[Judgement]:
         ("dev set", "dev_pairs"),
     ):
         texts = {"found": "by its record", "expected": "the scale's"}
-        yield _judged(training, quantity, group, "equal", **texts)  # type: ignore[arg-type]
+        yield judge(training, quantity, group, "equal", **texts)
 
 
 def _compare_corpus(training: LoggedTraining) -> Iterator[Judgement]:
@@ -590,38 +584,24 @@ def _compare_corpus(training: LoggedTraining) -> Iterator[Judgement]:
     )
     yield _pairs(training, expected_pairs)
     yield _dictionaries(training, expected_size)
-    dev = log.num_pairs_by_split.get(dev_subset(log))
+    subset = dev_subset(log)
+    dev = log.num_pairs_by_split.get(subset)
+    verdict: Verdict = "equal"
+    expected = "any: the paper names none"
     if pair == "en-de":
-        verdict: Verdict = (
-            "not stated" if dev is None else "equal" if dev == DEV_PAIRS else "different"
-        )
-        yield _judged(
-            training,
-            "dev_pairs",
-            "dev set",
-            verdict,
-            found=show(dev),
-            expected=f"{show(DEV_PAIRS)}, newstest2013",
-            words=f"pairs of `{dev_subset(log)}`",
-            value=dev,
-            fix=(
-                ""
-                if verdict == "equal"
-                else (
-                    "binarize newstest2013 "
-                    "as --validpref; fairseq's own script splits its dev set off the training text"
-                )
-            ),
-        )
-    else:
-        yield _judged(
-            training,
-            "dev_pairs",
-            "dev set",
-            "equal",
-            found=show(dev),
-            expected="any: the paper names none",
-        )
+        verdict, expected = verdict_of(dev, DEV_PAIRS), f"{show(DEV_PAIRS)}, newstest2013"
+    yield judge(
+        training,
+        "dev_pairs",
+        "dev set",
+        verdict,
+        found=show(dev),
+        expected=expected,
+        words=f"pairs of `{subset}`",
+        value=dev,
+        fix="binarize newstest2013 as --validpref; fairseq's own script splits its dev set off"
+        " the training text",
+    )
 
 
 def _pairs(training: LoggedTraining, expected: int) -> Judgement:
@@ -642,7 +622,7 @@ def _pairs(training: LoggedTraining, expected: int) -> Judgement:
             "harmless",
             "within 15 %: others' copies of WMT14 have 3.9 to 4.6 million pairs",
         )
-    return _judged(
+    return judge(
         training,
         "train_pairs",
         "pairs",
@@ -673,7 +653,7 @@ def _dictionaries(training: LoggedTraining, expected: int) -> Judgement:
             "a joint dictionary of 32,000 to 45,000 types reached the paper's numbers",
         )
     found = " and ".join(show(size) for size in dict.fromkeys(sizes))
-    return _judged(
+    return judge(
         training,
         "dictionaries",
         "dictionaries",
