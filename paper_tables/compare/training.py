@@ -564,13 +564,20 @@ def _assumed_corpus(training: LoggedTraining) -> Iterator[Judgement]:
     """Yield the corpus of a smaller scale as equal: its data-bin has a record, whose digest names
     the run.
     """
-    for group, quantity in (
-        ("pairs", "train_pairs"),
-        ("dictionaries", "dictionaries"),
-        ("dev set", "dev_pairs"),
-    ):
-        texts = {"found": "by its record", "expected": "the scale's"}
-        yield judge(training, quantity, group, "equal", **texts)
+    groups: dict[str, Group] = {
+        "train_pairs": "pairs",
+        "dictionaries": "dictionaries",
+        "dev_pairs": "dev set",
+    }
+    for quantity, group in groups.items():
+        yield judge(
+            training,
+            quantity,
+            group,
+            "equal",
+            found="by its record",
+            expected="the scale's",
+        )
 
 
 def _compare_corpus(training: LoggedTraining) -> Iterator[Judgement]:

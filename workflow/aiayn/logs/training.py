@@ -120,7 +120,7 @@ class Part:
             self.first_update = found
             epoch = _INNER_EPOCH.search(line)
             self.first_epoch = None if epoch is None else int(epoch[1])
-            self.log_format = self.log_format or ("json" if b'"update"' in line else "simple")
+            self._note_format(line)
         self.last_update = max(self.last_update, found)
         self._num_rates += 1
         if self._num_rates % self._rate_step == 0 and found and (rate := RATE.search(line)):
@@ -144,7 +144,13 @@ class Part:
             if b"num_updates" in line and (b'{"epoch"' in line or b"epoch " in line):
                 self._damaged(number)
         elif statistics.kind != "inner":
+            self._note_format(line)
             self._measured(number, statistics)
+
+    def _note_format(self, line: bytes) -> None:
+        """Keep the format of the first line with statistics."""
+        if not self.log_format:
+            self.log_format = "json" if b'{"epoch"' in line else "simple"
 
     def _damaged(self, number: int) -> None:
         if len(self.damaged_lines) < MAX_DAMAGED_LINES:
@@ -157,7 +163,6 @@ class Part:
         if self.first_update is None:
             self.first_update, self.first_epoch = update, statistics.epoch
         self.last_update = max(self.last_update, update)
-        self.log_format = self.log_format or statistics.log_format
         common: dict[str, Any] = {"line": number, "epoch": statistics.epoch, "update": update}
         common |= {"loss_bits": values.get("loss"), "nll_bits": values.get("nll_loss")}
         if statistics.kind == "valid":
