@@ -6,7 +6,7 @@ import math
 import posixpath
 from collections.abc import Iterator, Mapping
 
-from aiayn.logs.arguments import KNOWN_ARGUMENTS
+from aiayn.logs.arguments import KNOWN_ARGUMENTS, KnownArgument
 from aiayn.logs.evidence import (
     LoggedTraining,
     dev_subset,
@@ -20,7 +20,6 @@ from aiayn.logs.symbols import (
     OURS_ONLY,
     SYMBOL_RULES,
     Symbol,
-    Symbols,
     are_equal,
     is_ours,
     symbols_of_arguments,
@@ -118,10 +117,6 @@ def compare_training(
     return tuple(first_by_quantity.values())
 
 
-def _group_of(symbol: str) -> Group:
-    return GROUP_BY_CHECK.get(SYMBOL_RULES[symbol].check, "model")
-
-
 def judge_symbol(
     symbol: str, value: Symbol | None, expected: Symbol, path: str, line: int | None
 ) -> Judgement:
@@ -145,7 +140,7 @@ def judge_symbol(
     fix = "" if verdict in ("equal", "harmless") else rule.flags.format(show(expected))
     return Judgement(
         quantity=symbol,
-        group=_group_of(symbol),
+        group=GROUP_BY_CHECK.get(rule.check, "model"),
         verdict=verdict,
         found=show(value),
         expected=show(expected),
@@ -165,7 +160,9 @@ def _compare_symbols(training: LoggedTraining, system: PaperSystem) -> Iterator[
     number of GPUs.
     """
     log, path = training.log, file_of(training)
-    symbols = training.symbols | _updates_done(training)
+    symbols = dict(training.symbols)
+    if log.last_update:  # --max-epoch or --patience may end before --max-update
+        symbols["updates"] = log.last_update
     for symbol, expected in system.symbols.items():
         if symbol in OURS_ONLY and (symbol not in symbols or not is_ours(log.arguments)):
             # fairseq's own models have no choice of these, also where this project trains them
@@ -191,13 +188,6 @@ def _compare_symbols(training: LoggedTraining, system: PaperSystem) -> Iterator[
                 reason=reason,
             )
         yield judgement
-
-
-def _updates_done(training: LoggedTraining) -> Symbols:
-    """Return the updates that a training made, which --max-epoch or --patience may end before
-    --max-update.
-    """
-    return {"updates": training.log.last_update} if training.log.last_update else {}
 
 
 def _num_gpus(training: LoggedTraining) -> int | None:
@@ -264,30 +254,17 @@ def judge_argument(
     """
     known = KNOWN_ARGUMENTS[program].get(key)
     default_group: Group = "model" if program == "train" else "search"
-    if known is None:
-        return Judgement(
-            quantity=key,
-            group=default_group,
-            verdict="different",
-            found=show(value),
-            expected="absent",
-            path=path,
-            line=line,
-            reason=FORK,
-            value=value,
+    group, reason, fix = default_group, FORK, ""
+    expected, is_good = "absent", False
+    if known is not None:
+        group, reason, fix = (
+            GROUP_BY_ROLE.get(known.role, default_group),
+            known.reason,
+            "leave it out",
         )
-    group = "scoring" if known.role == "scoring" else GROUP_BY_ROLE.get(known.role, default_group)
-    if program == "generate" and known.role == "data":
-        group = "scoring"
-    allowed, expected, is_good = known.allowed_values, "", True
-    if known.role == "rows":
-        number = whole_number(value)
-        expected, is_good = f"{MIN_POSITIONS} or more", number is None or number >= MIN_POSITIONS
-    elif known.role == "first-rate":
-        is_good = not isinstance(value, int | float) or value <= MAX_FIRST_RATE
-        expected = f"at most {MAX_FIRST_RATE:g}"
-    elif allowed is not None:
-        expected, is_good = show(allowed[0]) or "none", value in allowed
+        if known.role == "scoring" or (program == "generate" and known.role == "data"):
+            group = "scoring"
+        expected, is_good = _compare_allowed(known, value)
     if is_good:
         return None
     return Judgement(
@@ -298,10 +275,23 @@ def judge_argument(
         expected=expected,
         path=path,
         line=line,
-        reason=known.reason,
-        fix="leave it out",
+        reason=reason,
+        fix=fix,
         value=value,
     )
+
+
+def _compare_allowed(known: KnownArgument, value: Argument) -> tuple[str, bool]:
+    """Return the allowed values of an argument in words, and whether its value is allowed."""
+    if known.role == "rows":
+        number = whole_number(value)
+        return f"{MIN_POSITIONS} or more", number is None or number >= MIN_POSITIONS
+    if known.role == "first-rate":
+        is_good = not isinstance(value, int | float) or value <= MAX_FIRST_RATE
+        return f"at most {MAX_FIRST_RATE:g}", is_good
+    if known.allowed_values is None:
+        return "", True
+    return show(known.allowed_values[0]) or "none", value in known.allowed_values
 
 
 def _compare_beginning(training: LoggedTraining) -> Iterator[Judgement]:
@@ -585,12 +575,8 @@ def _compare_corpus(training: LoggedTraining) -> Iterator[Judgement]:
     prove.
     """
     pair, log = training.language_pair, training.log
-    expected_pairs, expected_size = (
-        by_pair.get(pair, 0)
-        for by_pair in (TRAINING_PAIRS_BY_LANGUAGE_PAIR, VOCABULARY_BY_LANGUAGE_PAIR)
-    )
-    yield _pairs(training, expected_pairs)
-    yield _dictionaries(training, expected_size)
+    yield _pairs(training, TRAINING_PAIRS_BY_LANGUAGE_PAIR.get(pair, 0))
+    yield _dictionaries(training, VOCABULARY_BY_LANGUAGE_PAIR.get(pair, 0))
     subset = dev_subset(log)
     dev = log.num_pairs_by_split.get(subset)
     verdict: Verdict = "equal"
