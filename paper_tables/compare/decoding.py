@@ -5,8 +5,8 @@ was counted on.
 from collections.abc import Iterator
 
 from aiayn.logs.evidence import VALIDATION_BLEU, LoggedGeneration, models_of, whole_number
-from aiayn.logs.types import GenerationLog
-from paper_tables.compare.judgement import Group, Judgement, Verdict, show
+from aiayn.logs.types import BleuLine, GenerationLog
+from paper_tables.compare.judgement import Judgement, Verdict, file_of, judge, show, verdict_of
 from paper_tables.compare.systems import PaperSystem
 from paper_tables.compare.training import DEV_PAIRS, judge_argument, judge_symbol
 
@@ -29,31 +29,22 @@ def compare_generation(
     )
 
 
-def _judged(
-    generation: LoggedGeneration, quantity: str, group: Group, verdict: Verdict, **fields: object
-) -> Judgement:
-    log = generation.log
-    fields.setdefault("line", log.bleu.line if log.bleu else log.first_line)
-    path = generation.path.removesuffix(f"@{log.first_line}")
-    return Judgement(quantity=quantity, group=group, verdict=verdict, path=path, **fields)  # type: ignore[arg-type]
-
-
 def _compare_search(generation: LoggedGeneration, system: PaperSystem) -> Iterator[Judgement]:
-    log, path = generation.log, generation.path.removesuffix(f"@{generation.log.first_line}")
+    log, path = generation.log, file_of(generation)
     is_validation = log.bleu is not None and log.bleu.name == VALIDATION_BLEU
     stated, alpha = whole_number(log.arguments.get("beam")), log.arguments.get("lenpen")
-    printed = log.bleu.beam_size if log.bleu else stated
+    printed, line = stated, None
+    if log.bleu is not None:
+        printed, line = log.bleu.beam_size, log.bleu.line
     expected = system.decoding
-    beam = judge_symbol(
-        "beam_size", printed, expected["beam_size"], path, log.bleu.line if log.bleu else None
-    )
-    yield beam
+    yield judge_symbol("beam_size", printed, expected["beam_size"], path, line)
     if stated is not None and printed != stated:
-        yield _judged(
+        yield judge(
             generation,
             "beam",
             "search",
             "contradictory",
+            line=line,
             found=f"{stated} and {printed}",
             expected="one number",
             words="beam",
@@ -71,30 +62,29 @@ def _compare_search(generation: LoggedGeneration, system: PaperSystem) -> Iterat
     by_input, fixed = (log.arguments.get(key) for key in ("max_len_a", "max_len_b"))
     has_factor = isinstance(by_input, int | float) and by_input >= 1
     if isinstance(fixed, int | float) and not has_factor and fixed != 200:
-        is_long = fixed >= MIN_LENGTH_LIMIT
-        yield _judged(
+        verdict: Verdict = "different"
+        reason = "longer sentences are cut"
+        if fixed >= MIN_LENGTH_LIMIT:
+            verdict, reason = "harmless", "100 output tokens or more cut no sentence"
+        yield judge(
             generation,
             "max_len_b",
             "search",
-            "harmless" if is_long else "different",
-            line=log.first_line,
+            verdict,
             found=f"{show(by_input) or 0} x source + {show(fixed)}",
             expected="source + 50",
             words="length limit",
-            reason="100 output tokens or more cut no sentence"
-            if is_long
-            else "longer sentences are cut",
+            reason=reason,
             source="section 6.1",
         )
     if (number := len(models_of(log.model_path))) > 1:
-        yield _judged(
+        yield judge(
             generation,
             "models",
             "search",
             "different",
             found=show(number),
             expected="1",
-            line=log.first_line,
             words="models in an ensemble",
             fix="decode one (averaged) checkpoint",
         )
@@ -103,20 +93,18 @@ def _compare_search(generation: LoggedGeneration, system: PaperSystem) -> Iterat
 def _compare_average(
     generation: LoggedGeneration, language_pair: str, system: PaperSystem
 ) -> Iterator[Judgement]:
-    expected = system.average_by_use.get(
-        f"{'dev' if generation.role == 'dev' else 'test'}_{language_pair}"
-    )
-    average = generation.average
-    if expected is None or (
-        generation.log.bleu is not None and generation.log.bleu.name == VALIDATION_BLEU
-    ):
-        yield _judged(
+    use = "dev" if generation.role == "dev" else "test"
+    expected = system.average_by_use.get(f"{use}_{language_pair}")
+    average, bleu = generation.average, generation.log.bleu
+    if expected is None or (bleu is not None and bleu.name == VALIDATION_BLEU):
+        yield judge(
             generation,
             "average",
             "average",
             "equal",
             found=average.name,
             expected="any: none is printed",
+            line=bleu.line if bleu else generation.log.first_line,
         )
         return
     verdict: Verdict = "different"
@@ -127,19 +115,17 @@ def _compare_average(
         verdict, reason = "harmless", BY_NAME
     elif average.name == expected:
         verdict = "equal"
-    fix = "scripts/average_checkpoints.py --num-update-checkpoints, and keep what it prints"
-    yield _judged(
+    yield judge(
         generation,
         "average",
         "average",
         verdict,
         found=average.name,
         expected=expected,
-        line=generation.log.first_line,
         words="average of checkpoints",
         reason=reason,
         source="section 6.1",
-        fix="" if verdict in ("equal", "harmless") else fix,
+        fix="scripts/average_checkpoints.py --num-update-checkpoints, and keep what it prints",
         value=average.name,
     )
 
@@ -158,66 +144,80 @@ def _compare_scoring(
     log = generation.log
     if log.bleu is None:
         return
-    value, scored = log.bleu.value, log.num_sentences or log.num_hypotheses or None
-    is_possible = MIN_BLEU <= value <= MAX_BLEU or value == 0
-    yield _judged(
+    value, line = log.bleu.value, log.bleu.line
+    verdict: Verdict = "equal"
+    reason = ""
+    if not MIN_BLEU <= value <= MAX_BLEU and value != 0:
+        verdict, reason = "contradictory", "such a BLEU is impossible here"
+    yield judge(
         generation,
         "bleu",
         "scoring",
-        "equal" if is_possible else "contradictory",
+        verdict,
+        line=line,
         found=f"{value:g}",
         expected="1 to 100, in percent",
         words="BLEU",
-        reason="" if is_possible else "such a BLEU is impossible here",
+        reason=reason,
     )
-    unit: Verdict = (
-        "different" if log.has_piece_marks else "equal" if counts_words(log) else "not stated"
-    )
-    fix = "run fairseq-generate with --remove-bpe (--post-process subword_nmt or sentencepiece)"
-    yield _judged(
+    verdict, unit = "not stated", "words"
+    if log.has_piece_marks:
+        verdict, unit = "different", "pieces"
+    elif counts_words(log):
+        verdict = "equal"
+    yield judge(
         generation,
         "unit",
         "scoring",
-        unit,
-        found="pieces" if log.has_piece_marks else "words",
+        verdict,
+        line=line,
+        found=unit,
         expected="words",
         words="BLEU counts",
-        fix="" if unit == "equal" else fix,
+        fix="run fairseq-generate with --remove-bpe (--post-process subword_nmt or sentencepiece)",
     )
-    expected = {"dev": DEV_PAIRS, "test": TEST_PAIRS}.get(generation.role)
-    if language_pair == "en-fr" and generation.role == "dev":
-        expected = None
-    if system.has_papers_corpus and expected is not None and log.bleu.name != VALIDATION_BLEU:
-        verdict: Verdict = (
-            "not stated" if scored is None else "equal" if scored == expected else "different"
-        )
-        is_filtered = scored == 2737 and language_pair == "en-de"
-        yield _judged(
+    if system.has_papers_corpus and log.bleu.name != VALIDATION_BLEU:
+        yield from _compare_test_set(generation, language_pair, log.bleu)
+
+
+def _compare_test_set(
+    generation: LoggedGeneration, language_pair: str, bleu: BleuLine
+) -> Iterator[Judgement]:
+    """Yield judgements on the size of newstest2014, or of newstest2013 for a dev set of En-De."""
+    num_sentences_by_role = {"test": TEST_PAIRS}
+    if language_pair != "en-fr":
+        num_sentences_by_role["dev"] = DEV_PAIRS
+    expected = num_sentences_by_role.get(generation.role)
+    if expected is None:
+        return
+    scored = generation.log.num_sentences or generation.log.num_hypotheses or None
+    is_filtered = scored == 2737 and language_pair == "en-de"
+    yield judge(
+        generation,
+        "num_sentences",
+        "scoring",
+        verdict_of(scored, expected),
+        line=bleu.line,
+        found=show(scored),
+        expected=show(expected),
+        words=f"sentences of `{generation.subset}`",
+        value=scored,
+        reason="the filtered newstest2014" if is_filtered else "",
+        fix="decode the full set, newstest2014 (dev: newstest2013)",
+    )
+    low, high = REFERENCE_TOKENS.get(language_pair, (0, 10**9))
+    if bleu.reference_length and not low <= bleu.reference_length <= high:
+        yield judge(
             generation,
-            "num_sentences",
+            "reference_tokens",
             "scoring",
-            verdict,
-            found=show(scored),
-            expected=show(expected),
-            words=f"sentences of `{generation.subset}`",
-            value=scored,
-            reason="the filtered newstest2014" if is_filtered else "",
-            fix=""
-            if verdict == "equal"
-            else "decode the full set, newstest2014 (dev: newstest2013)",
+            "different",
+            line=bleu.line,
+            found=show(bleu.reference_length),
+            expected=f"{show(low)} to {show(high)}",
+            words="tokens of the references",
+            reason="another test set, or other references",
         )
-        low, high = REFERENCE_TOKENS.get(language_pair, (0, 10**9))
-        if log.bleu.reference_length and not low <= log.bleu.reference_length <= high:
-            yield _judged(
-                generation,
-                "reference_tokens",
-                "scoring",
-                "different",
-                found=show(log.bleu.reference_length),
-                expected=f"{show(low)} to {show(high)}",
-                words="tokens of the references",
-                reason="another test set, or other references",
-            )
 
 
 def counts_words(log: GenerationLog) -> bool:

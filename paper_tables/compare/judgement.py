@@ -1,10 +1,11 @@
 """Types of a comparison: the judgement on one quantity, and which quantities a number needs."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
+from aiayn.logs.evidence import LoggedGeneration, LoggedTraining
 from aiayn.logs.symbols import Symbol
 
 # `different`: another value. `contradictory`: two places of a log exclude each other, or a value is
@@ -94,6 +95,36 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.place}: {self.statement} [{self.quantity}]" + (
             f"; {self.fix}" if self.fix else ""
         )
+
+
+def judge(
+    logged: LoggedTraining | LoggedGeneration,
+    quantity: str,
+    group: Group,
+    verdict: Verdict,
+    **fields: Any,
+) -> Judgement:
+    """Return a judgement on a quantity of a log, whose line is the log's first unless `fields`
+    name another; a quantity that is equal needs no fix.
+    """
+    fields.setdefault("line", logged.log.first_line)
+    if verdict in ("equal", "harmless"):
+        fields.pop("fix", None)
+    return Judgement(
+        quantity=quantity, group=group, verdict=verdict, path=file_of(logged), **fields
+    )
+
+
+def file_of(logged: LoggedTraining | LoggedGeneration) -> str:
+    """Return the file of a log, whose name ends in a line if the file holds several logs."""
+    return logged.path.removesuffix(f"@{logged.log.first_line}")
+
+
+def verdict_of(value: Symbol | None, expected: Symbol) -> Verdict:
+    """Return whether a value is stated, and whether it equals the expected value exactly."""
+    if value is None:
+        return "not stated"
+    return "equal" if value == expected else "different"
 
 
 def apart(judgements: Iterable[Judgement], groups: Sequence[str]) -> tuple[Judgement, ...]:

@@ -6,7 +6,7 @@ import math
 import posixpath
 from collections.abc import Iterator, Mapping
 
-from aiayn.logs.arguments import KNOWN_ARGUMENTS
+from aiayn.logs.arguments import KNOWN_ARGUMENTS, KnownArgument
 from aiayn.logs.evidence import (
     LoggedTraining,
     dev_subset,
@@ -20,13 +20,20 @@ from aiayn.logs.symbols import (
     OURS_ONLY,
     SYMBOL_RULES,
     Symbol,
-    Symbols,
     are_equal,
     is_ours,
     symbols_of_arguments,
 )
 from aiayn.logs.types import Argument, Start, TrainingLog
-from paper_tables.compare.judgement import Group, Judgement, Verdict, show
+from paper_tables.compare.judgement import (
+    Group,
+    Judgement,
+    Verdict,
+    file_of,
+    judge,
+    show,
+    verdict_of,
+)
 from paper_tables.compare.systems import PaperSystem
 
 # Section 5.1: "about 4.5 million sentence pairs" and "36M sentences"; "about 37000 tokens" and
@@ -110,25 +117,6 @@ def compare_training(
     return tuple(first_by_quantity.values())
 
 
-def _judged(
-    training: LoggedTraining, quantity: str, group: Group, verdict: Verdict, **fields: object
-) -> Judgement:
-    fields.setdefault("line", training.log.first_line)
-    place = file_of(training)
-    return Judgement(quantity=quantity, group=group, verdict=verdict, path=place, **fields)  # type: ignore[arg-type]
-
-
-def file_of(training: LoggedTraining) -> str:
-    """Return the file of a training's log; its name ends in a line if the file holds several
-    logs.
-    """
-    return training.path.removesuffix(f"@{training.log.first_line}")
-
-
-def _group_of(symbol: str) -> Group:
-    return GROUP_BY_CHECK.get(SYMBOL_RULES[symbol].check, "model")
-
-
 def judge_symbol(
     symbol: str, value: Symbol | None, expected: Symbol, path: str, line: int | None
 ) -> Judgement:
@@ -148,9 +136,11 @@ def judge_symbol(
         verdict, (_, reason, source) = "harmless", HARMLESS_VALUES[symbol]
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     has_ratio = is_number and isinstance(expected, int | float) and bool(expected)
+    ratio = value / expected if has_ratio else None  # type: ignore[operator]
+    fix = "" if verdict in ("equal", "harmless") else rule.flags.format(show(expected))
     return Judgement(
         quantity=symbol,
-        group=_group_of(symbol),
+        group=GROUP_BY_CHECK.get(rule.check, "model"),
         verdict=verdict,
         found=show(value),
         expected=show(expected),
@@ -160,8 +150,8 @@ def judge_symbol(
         reason=reason,
         source=source,
         value=value,
-        fix="" if verdict in ("equal", "harmless") else rule.flags.format(show(expected)),
-        ratio=value / expected if has_ratio else None,  # type: ignore[operator]
+        fix=fix,
+        ratio=ratio,
     )
 
 
@@ -170,7 +160,9 @@ def _compare_symbols(training: LoggedTraining, system: PaperSystem) -> Iterator[
     number of GPUs.
     """
     log, path = training.log, file_of(training)
-    symbols = training.symbols | _updates_done(training)
+    symbols = dict(training.symbols)
+    if log.last_update:  # --max-epoch or --patience may end before --max-update
+        symbols["updates"] = log.last_update
     for symbol, expected in system.symbols.items():
         if symbol in OURS_ONLY and (symbol not in symbols or not is_ours(log.arguments)):
             # fairseq's own models have no choice of these, also where this project trains them
@@ -185,7 +177,7 @@ def _compare_symbols(training: LoggedTraining, system: PaperSystem) -> Iterator[
                 "the log does not state the number of GPUs, without which a batch and its rate"
                 " cannot be judged"
             )
-            judgement = _judged(
+            judgement = judge(
                 training,
                 symbol,
                 judgement.group,
@@ -196,13 +188,6 @@ def _compare_symbols(training: LoggedTraining, system: PaperSystem) -> Iterator[
                 reason=reason,
             )
         yield judgement
-
-
-def _updates_done(training: LoggedTraining) -> Symbols:
-    """Return the updates that a training made, which --max-epoch or --patience may end before
-    --max-update.
-    """
-    return {"updates": training.log.last_update} if training.log.last_update else {}
 
 
 def _num_gpus(training: LoggedTraining) -> int | None:
@@ -226,7 +211,7 @@ def _compare_starts(training: LoggedTraining, system: PaperSystem) -> Iterator[J
     folders = {posixpath.normpath(str(start.arguments.get("data"))): start.line for start in starts}
     if len(folders) > 1:
         names, line = " then ".join(folders), max(folders.values())
-        yield _judged(
+        yield judge(
             training,
             "data",
             "pairs",
@@ -269,30 +254,17 @@ def judge_argument(
     """
     known = KNOWN_ARGUMENTS[program].get(key)
     default_group: Group = "model" if program == "train" else "search"
-    if known is None:
-        return Judgement(
-            quantity=key,
-            group=default_group,
-            verdict="different",
-            found=show(value),
-            expected="absent",
-            path=path,
-            line=line,
-            reason=FORK,
-            value=value,
+    group, reason, fix = default_group, FORK, ""
+    expected, is_good = "absent", False
+    if known is not None:
+        group, reason, fix = (
+            GROUP_BY_ROLE.get(known.role, default_group),
+            known.reason,
+            "leave it out",
         )
-    group = "scoring" if known.role == "scoring" else GROUP_BY_ROLE.get(known.role, default_group)
-    if program == "generate" and known.role == "data":
-        group = "scoring"
-    allowed, expected, is_good = known.allowed_values, "", True
-    if known.role == "rows":
-        number = whole_number(value)
-        expected, is_good = f"{MIN_POSITIONS} or more", number is None or number >= MIN_POSITIONS
-    elif known.role == "first-rate":
-        is_good = not isinstance(value, int | float) or value <= MAX_FIRST_RATE
-        expected = f"at most {MAX_FIRST_RATE:g}"
-    elif allowed is not None:
-        expected, is_good = show(allowed[0]) or "none", value in allowed
+        if known.role == "scoring" or (program == "generate" and known.role == "data"):
+            group = "scoring"
+        expected, is_good = _compare_allowed(known, value)
     if is_good:
         return None
     return Judgement(
@@ -303,10 +275,23 @@ def judge_argument(
         expected=expected,
         path=path,
         line=line,
-        reason=known.reason,
-        fix="leave it out",
+        reason=reason,
+        fix=fix,
         value=value,
     )
+
+
+def _compare_allowed(known: KnownArgument, value: Argument) -> tuple[str, bool]:
+    """Return the allowed values of an argument in words, and whether its value is allowed."""
+    if known.role == "rows":
+        number = whole_number(value)
+        return f"{MIN_POSITIONS} or more", number is None or number >= MIN_POSITIONS
+    if known.role == "first-rate":
+        is_good = not isinstance(value, int | float) or value <= MAX_FIRST_RATE
+        return f"at most {MAX_FIRST_RATE:g}", is_good
+    if known.allowed_values is None:
+        return "", True
+    return show(known.allowed_values[0]) or "none", value in known.allowed_values
 
 
 def _compare_beginning(training: LoggedTraining) -> Iterator[Judgement]:
@@ -333,7 +318,7 @@ def _compare_beginning(training: LoggedTraining) -> Iterator[Judgement]:
         is_own = folder == home or 0 < (start.resumed_update or 0) <= reached
         if path and (is_reset or not start.resumed_update or not is_own):
             is_new = is_reset or not start.resumed_update
-            yield _judged(
+            yield judge(
                 training,
                 "beginning",
                 "model",
@@ -373,7 +358,7 @@ def _compare_gpus(training: LoggedTraining) -> Iterator[Judgement]:
     elif stated and printed and stated != printed:
         verdict, found = "contradictory", f"{stated} and {printed}"
         reason = "distributed_world_size, and the line `training on ... GPUs`"
-    yield _judged(
+    yield judge(
         training,
         "num_gpus",
         "GPUs",
@@ -424,7 +409,7 @@ def _compare_tokens(
         )
     elif expected_tokens is not None and not MIN_BATCH_RATIO <= ratio <= MAX_BATCH_RATIO:
         verdict = "different"
-    yield _judged(
+    yield judge(
         training,
         "wpb",
         "batch",
@@ -467,7 +452,7 @@ def _compare_printed_rates(training: LoggedTraining) -> Iterator[Judgement]:
     if len(wrong) > MAX_WRONG_RATES * len(off):
         worst, ratio = max(wrong, key=lambda pair: abs(pair[1] - 1))
         expected = _rate(peak, warmup, first, worst.update)
-        yield _judged(
+        yield judge(
             training,
             "printed_rates",
             "rate",
@@ -498,7 +483,7 @@ def _compare_parameters(training: LoggedTraining) -> Iterator[Judgement]:
     if expected is None or log.num_parameters is None:
         return
     if not are_equal(log.num_parameters, expected, PARAMETERS_TOLERANCE):
-        yield _judged(
+        yield judge(
             training,
             "num_parameters",
             "model",
@@ -527,13 +512,12 @@ def count_parameters(
     ffn = 2 * d_model * d_ff + d_ff + d_model
     layers = num_layers * (3 * attention + 2 * ffn + 5 * norm)
     tied = symbols.get("tied_embeddings")
-    rows = (
-        source
-        if tied is True
-        else source + target
-        if tied == "of the decoder"
-        else source + 2 * target
-    )
+    if tied is True:
+        rows = source
+    elif tied == "of the decoder":
+        rows = source + target
+    else:
+        rows = source + 2 * target
     final_norms = 2 * norm if symbols.get("norm_order") == "pre" else 0
     learned = 2 * 1026 * d_model if symbols.get("positions") == "learned" else 0
     return layers + rows * d_model + final_norms + learned
@@ -542,7 +526,7 @@ def count_parameters(
 def _compare_divergence(training: LoggedTraining) -> Iterator[Judgement]:
     update, last = diverged_after(training.log), final_validation(training.log)
     if last is not None and last.nll_bits is not None and last.nll_bits < 0:
-        yield _judged(
+        yield judge(
             training,
             "nll_loss",
             "dev set",
@@ -554,7 +538,7 @@ def _compare_divergence(training: LoggedTraining) -> Iterator[Judgement]:
             reason="no loss of this kind is negative",
         )
     elif update is not None:
-        yield _judged(
+        yield judge(
             training,
             "diverged",
             "model",
@@ -570,13 +554,20 @@ def _assumed_corpus(training: LoggedTraining) -> Iterator[Judgement]:
     """Yield the corpus of a smaller scale as equal: its data-bin has a record, whose digest names
     the run.
     """
-    for group, quantity in (
-        ("pairs", "train_pairs"),
-        ("dictionaries", "dictionaries"),
-        ("dev set", "dev_pairs"),
-    ):
-        texts = {"found": "by its record", "expected": "the scale's"}
-        yield _judged(training, quantity, group, "equal", **texts)  # type: ignore[arg-type]
+    groups: dict[str, Group] = {
+        "train_pairs": "pairs",
+        "dictionaries": "dictionaries",
+        "dev_pairs": "dev set",
+    }
+    for quantity, group in groups.items():
+        yield judge(
+            training,
+            quantity,
+            group,
+            "equal",
+            found="by its record",
+            expected="the scale's",
+        )
 
 
 def _compare_corpus(training: LoggedTraining) -> Iterator[Judgement]:
@@ -584,44 +575,26 @@ def _compare_corpus(training: LoggedTraining) -> Iterator[Judgement]:
     prove.
     """
     pair, log = training.language_pair, training.log
-    expected_pairs, expected_size = (
-        by_pair.get(pair, 0)
-        for by_pair in (TRAINING_PAIRS_BY_LANGUAGE_PAIR, VOCABULARY_BY_LANGUAGE_PAIR)
-    )
-    yield _pairs(training, expected_pairs)
-    yield _dictionaries(training, expected_size)
-    dev = log.num_pairs_by_split.get(dev_subset(log))
+    yield _pairs(training, TRAINING_PAIRS_BY_LANGUAGE_PAIR.get(pair, 0))
+    yield _dictionaries(training, VOCABULARY_BY_LANGUAGE_PAIR.get(pair, 0))
+    subset = dev_subset(log)
+    dev = log.num_pairs_by_split.get(subset)
+    verdict: Verdict = "equal"
+    expected = "any: the paper names none"
     if pair == "en-de":
-        verdict: Verdict = (
-            "not stated" if dev is None else "equal" if dev == DEV_PAIRS else "different"
-        )
-        yield _judged(
-            training,
-            "dev_pairs",
-            "dev set",
-            verdict,
-            found=show(dev),
-            expected=f"{show(DEV_PAIRS)}, newstest2013",
-            words=f"pairs of `{dev_subset(log)}`",
-            value=dev,
-            fix=(
-                ""
-                if verdict == "equal"
-                else (
-                    "binarize newstest2013 "
-                    "as --validpref; fairseq's own script splits its dev set off the training text"
-                )
-            ),
-        )
-    else:
-        yield _judged(
-            training,
-            "dev_pairs",
-            "dev set",
-            "equal",
-            found=show(dev),
-            expected="any: the paper names none",
-        )
+        verdict, expected = verdict_of(dev, DEV_PAIRS), f"{show(DEV_PAIRS)}, newstest2013"
+    yield judge(
+        training,
+        "dev_pairs",
+        "dev set",
+        verdict,
+        found=show(dev),
+        expected=expected,
+        words=f"pairs of `{subset}`",
+        value=dev,
+        fix="binarize newstest2013 as --validpref; fairseq's own script splits its dev set off"
+        " the training text",
+    )
 
 
 def _pairs(training: LoggedTraining, expected: int) -> Judgement:
@@ -642,7 +615,7 @@ def _pairs(training: LoggedTraining, expected: int) -> Judgement:
             "harmless",
             "within 15 %: others' copies of WMT14 have 3.9 to 4.6 million pairs",
         )
-    return _judged(
+    return judge(
         training,
         "train_pairs",
         "pairs",
@@ -673,7 +646,7 @@ def _dictionaries(training: LoggedTraining, expected: int) -> Judgement:
             "a joint dictionary of 32,000 to 45,000 types reached the paper's numbers",
         )
     found = " and ".join(show(size) for size in dict.fromkeys(sizes))
-    return _judged(
+    return judge(
         training,
         "dictionaries",
         "dictionaries",

@@ -308,15 +308,20 @@ def _render_page(
         html.escape(f"{line.system.system}, {line.language_pair}: {len(line.trainings)}")
         for line in lines
     )
-    shown, more = list(filled)[:MAX_LINES], len(filled) - MAX_LINES
-    left_out = f"{len(not_read):,} files or folders are not read, named in the table of logs"
+    shown = list(filled)[:MAX_LINES]
+    if len(filled) > MAX_LINES:
+        shown.append(f"and {len(filled) - MAX_LINES} more rows")
+    missing = card_words("Every file was read", [], "good")
+    if not_read:
+        left_out = f"{len(not_read):,} files or folders are not read, named in the table of logs"
+        missing = card_words(left_out, [], "bad")
     cards = (
         ("Asked", card_words(f"{num_logs:,} logs", kinds)),
         (
             "Came out",
             card_words(
                 f"{num_averaged:,} trainings in the tables",
-                [*pages, *shown, *([f"and {more} more rows"] if more > 0 else [])],
+                [*pages, *shown],
             ),
         ),
         (
@@ -325,12 +330,7 @@ def _render_page(
                 "None is judged", ["A log's BLEU is of another definition than the printed one"]
             ),
         ),
-        (
-            "Missing",
-            card_words(
-                left_out if not_read else "Every file was read", [], "bad" if not_read else "good"
-            ),
-        ),
+        ("Missing", missing),
     )
     title = (
         "Tables from logs alone:"

@@ -130,10 +130,8 @@ class Generation:
     def read_event(self, number: int, line: bytes) -> None:
         """Take in any other line."""
         self.last_line = number
-        line, self.before_score = (
-            self.before_score + line.lstrip() if self.before_score else line,
-            b"",
-        )
+        if self.before_score:
+            line, self.before_score = self.before_score + line.lstrip(), b""
         if _BEFORE_SCORE.search(line):
             self.before_score = line.rstrip() + b" "
         elif found := _TRANSLATED.search(line):
@@ -143,7 +141,9 @@ class Generation:
         elif found := _LOADING.search(line):
             self.model_path = found[1].decode(errors="replace")
         elif found := _GENERATE.search(line):
-            lengths = _LENGTHS.search(line)
+            hypothesis_length = reference_length = 0
+            if lengths := _LENGTHS.search(line):
+                hypothesis_length, reference_length = int(lengths[1]), int(lengths[2])
             self.bleu = BleuLine(
                 line=number,
                 subset=found[1].decode(errors="replace"),
@@ -151,8 +151,8 @@ class Generation:
                 name=(found[3] or found[6]).decode(),
                 value=float(found[4] or found[7]),
                 brevity_penalty=float(found[5] or 1.0),
-                hypothesis_length=int(lengths[1]) if lengths else 0,
-                reference_length=int(lengths[2]) if lengths else 0,
+                hypothesis_length=hypothesis_length,
+                reference_length=reference_length,
             )
 
     @property
@@ -344,7 +344,9 @@ class _Reader:
         if last is not None and is_rank:
             last.num_ranks_printed += 1
             return
-        form = "config" if is_config else "namespace" if _LATER_TAG.search(line) else "print"
+        form = "namespace" if _LATER_TAG.search(line) else "print"
+        if is_config:
+            form = "config"
         self._parts.append(Part(number, arguments, form, line))
 
     def _begin_generation(self, number: int, arguments: ParsedArguments | None) -> Generation:

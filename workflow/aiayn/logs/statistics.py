@@ -33,7 +33,6 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of one line by fairseq's names, without the prefix of their subset."""
 
     kind: Kind
-    log_format: Literal["simple", "json"]
     epoch: int
     subset: str
     value_by_name: dict[str, float]
@@ -56,30 +55,22 @@ def parse_statistics(line: bytes) -> Statistics | None:
     epoch = int(found[1])
     if found[2]:
         values = _numbers(_COMMAED.findall(line, found.end()))
-        return _statistics("inner", "simple", epoch, "", values)
+        return _statistics("inner", epoch, "", values)
     subset = _SUBSET.search(line)
     values = _numbers(_PIPED.findall(line, found.end()))
     if subset is None:
-        return _statistics("epoch", "simple", epoch, "", values)
+        return _statistics("epoch", epoch, "", values)
     name = subset[1].decode("utf-8", errors="replace")
     values = {
         key.removeprefix(f"{name}_").removeprefix("valid_"): value for key, value in values.items()
     }
-    return _statistics("valid", "simple", epoch, name, values)
+    return _statistics("valid", epoch, name, values)
 
 
-def _statistics(
-    kind: Kind,
-    log_format: Literal["simple", "json"],
-    epoch: int,
-    subset: str,
-    values: dict[str, float],
-) -> Statistics | None:
+def _statistics(kind: Kind, epoch: int, subset: str, values: dict[str, float]) -> Statistics | None:
     if "loss" not in values:
         return None
-    return Statistics(
-        kind=kind, log_format=log_format, epoch=epoch, subset=subset, value_by_name=values
-    )
+    return Statistics(kind=kind, epoch=epoch, subset=subset, value_by_name=values)
 
 
 def _numbers(pairs: list[tuple[bytes, bytes]]) -> dict[str, float]:
@@ -121,8 +112,8 @@ def _parse_json(text: bytes) -> Statistics | None:
             except ValueError:
                 continue
     if is_inner or not prefix or subset == "train":
-        return _statistics("inner" if is_inner else "epoch", "json", epoch, "", values)
-    return _statistics("valid", "json", epoch, subset, values)
+        return _statistics("inner" if is_inner else "epoch", epoch, "", values)
+    return _statistics("valid", epoch, subset, values)
 
 
 def time_of(line: bytes) -> str:

@@ -18,7 +18,15 @@ from typing import Any
 
 from aiayn.logs.arguments import ParsedArguments
 from aiayn.logs.statistics import RATE, UPDATE, Statistics, parse_statistics, time_of
-from aiayn.logs.types import EpochEnd, LoggedRate, LogNote, Start, TrainingLog, Validation
+from aiayn.logs.types import (
+    Argument,
+    EpochEnd,
+    LoggedRate,
+    LogNote,
+    Start,
+    TrainingLog,
+    Validation,
+)
 
 _CHECKPOINT = re.compile(rb"[Ll]oaded checkpoint (.+?) \(epoch (\d{1,9}) @ (\d{1,15}) updates\)")
 _NO_CHECKPOINT = re.compile(rb"[Nn]o existing checkpoint found")
@@ -112,7 +120,7 @@ class Part:
             self.first_update = found
             epoch = _INNER_EPOCH.search(line)
             self.first_epoch = None if epoch is None else int(epoch[1])
-            self.log_format = self.log_format or ("json" if b'"update"' in line else "simple")
+            self._note_format(line)
         self.last_update = max(self.last_update, found)
         self._num_rates += 1
         if self._num_rates % self._rate_step == 0 and found and (rate := RATE.search(line)):
@@ -136,7 +144,13 @@ class Part:
             if b"num_updates" in line and (b'{"epoch"' in line or b"epoch " in line):
                 self._damaged(number)
         elif statistics.kind != "inner":
+            self._note_format(line)
             self._measured(number, statistics)
+
+    def _note_format(self, line: bytes) -> None:
+        """Keep the format of the first line with statistics."""
+        if not self.log_format:
+            self.log_format = "json" if b'{"epoch"' in line else "simple"
 
     def _damaged(self, number: int) -> None:
         if len(self.damaged_lines) < MAX_DAMAGED_LINES:
@@ -149,7 +163,6 @@ class Part:
         if self.first_update is None:
             self.first_update, self.first_epoch = update, statistics.epoch
         self.last_update = max(self.last_update, update)
-        self.log_format = self.log_format or statistics.log_format
         common: dict[str, Any] = {"line": number, "epoch": statistics.epoch, "update": update}
         common |= {"loss_bits": values.get("loss"), "nll_bits": values.get("nll_loss")}
         if statistics.kind == "valid":
@@ -276,39 +289,36 @@ def _joined(parts: Sequence[Part], truncated_line: int | None) -> TrainingLog:
     epochs: dict[int, EpochEnd] = {}
     conflict: LogNote | None = None
     last_update = 0
+    arguments: dict[str, Argument] = {}
+    digest = log_format = ""
+    is_cpu = False
+    printed: dict[str, Any] = {}  # by the last start that printed it
     for part in parts:
-        if part.resumed_update is not None:
-            validations = {
-                key: kept for key, kept in validations.items() if key[1] <= part.resumed_update
-            }
-            epochs = {
-                number: kept
-                for number, kept in epochs.items()
-                if kept.update <= part.resumed_update
-            }
-            last_update = (
-                min(last_update, part.resumed_update) if last_update else part.resumed_update
-            )
+        resumed = part.resumed_update
+        if resumed is not None:
+            validations = {key: kept for key, kept in validations.items() if key[1] <= resumed}
+            epochs = {number: kept for number, kept in epochs.items() if kept.update <= resumed}
+            last_update = min(last_update, resumed) if last_update else resumed
+        if part.arguments is not None:
+            arguments, digest = dict(part.arguments), part.arguments.digest
+            is_cpu = is_cpu or part.arguments.get("cpu") is True
+        log_format = part.log_format or log_format
+        printed |= part.printed
         validations |= part.validation_by_key
         epochs |= part.epoch_by_number
         last_update = max(last_update, part.last_update)
         conflict = conflict or part.conflict
+    if is_cpu:
+        printed["num_gpus"] = 0
     begins = [part.begin_update for part in parts if part.begin_update is not None]
     has_begun_anew = any(part.resumed_update == 0 for part in parts)
-    arguments = next(
-        (part.arguments for part in reversed(parts) if part.arguments is not None), None
-    )
-    is_cpu = any(part.arguments is not None and part.arguments.get("cpu") is True for part in parts)
-    printed = {
-        key: value for part in parts for key, value in part.printed.items()
-    }  # by the last start that printed it
     return TrainingLog(
         first_line=parts[0].line,
         last_line=last.last_line,
         form=last.form,
-        log_format=next((part.log_format for part in reversed(parts) if part.log_format), ""),
-        arguments=dict(arguments or {}),
-        arguments_digest="" if arguments is None else arguments.digest,
+        log_format=log_format,
+        arguments=arguments,
+        arguments_digest=digest,
         starts=tuple(part.as_start() for part in parts),
         validations=tuple(
             sorted(
@@ -326,7 +336,7 @@ def _joined(parts: Sequence[Part], truncated_line: int | None) -> TrainingLog:
         conflict=conflict,
         notes=tuple(_notes(parts)),
         num_parameters=printed.get("num_parameters"),
-        num_gpus=0 if is_cpu else printed.get("num_gpus"),
+        num_gpus=printed.get("num_gpus"),
         gpu=printed.get("gpu", ""),
         languages=tuple(printed.get("vocabularies", ())),
         vocabulary_sizes=tuple(printed.get("vocabularies", {}).values()),
