@@ -119,19 +119,22 @@ def check_search(case: Case) -> Answer:
     findings, search = [], _words(case.claim.decoding)
     for name, item in wrong.items():
         is_limit = name in ("max_length", "max_len_b")
-        flags = ""
+        flags, amount = "", None
         if name in SEARCH_FLAGS:
-            flags = SEARCH_FLAGS[name].format(getattr(case.claim.decoding, name, ""))
+            value = getattr(case.claim.decoding, name, "")
+            flags = f" (fairseq: {SEARCH_FLAGS[name].format(value)})"
+        if item.found.replace(".", "", 1).isdigit():
+            amount = float(item.found)
         findings.append(
             make_finding(
                 "other-search",
                 [item, *cut] if is_limit else [item],
                 what=name,
-                amount=float(item.found) if item.found.replace(".", "", 1).isdigit() else None,
+                amount=amount,
                 setting=name,
                 here=item.found,
                 search=search,
-                flags=f" (fairseq: {flags})" if flags else "",
+                flags=flags,
             )
         )
     if cut and not {"max_length", "max_len_b"} & wrong.keys():

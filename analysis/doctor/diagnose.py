@@ -37,6 +37,7 @@ def diagnose(case: Case) -> Diagnosis:
     )
     if not claim.is_papers_corpus:
         outcomes = without_lone_symptoms(outcomes)
+    paths = ", ".join(dict.fromkeys(output.path for output in case.translations))
     return Diagnosis(
         name=claim.name,
         scale=claim.scale,
@@ -45,8 +46,7 @@ def diagnose(case: Case) -> Diagnosis:
         files={
             "log": case.training.path if case.training else "none",
             "data-bin": str(case.data.folder) if case.data else "none",
-            "translations": ", ".join(dict.fromkeys(output.path for output in case.translations))
-            or "none",
+            "translations": paths or "none",
         },
         findings=tuple(finding for outcome in outcomes for finding in outcome.findings),
         outcomes=outcomes,

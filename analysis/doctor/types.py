@@ -133,7 +133,9 @@ class Case(msgspec.Struct, frozen=True):
     @property
     def place(self) -> str:
         """The data-bin's folder, else the path of the log; '' without either."""
-        return str(self.data.folder) if self.data else self.training.path if self.training else ""
+        if self.data is not None:
+            return str(self.data.folder)
+        return self.training.path if self.training else ""
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):

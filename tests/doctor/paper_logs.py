@@ -38,7 +38,6 @@ class PaperLog(NamedTuple):
     tokens_per_update: float = 24_900.0
     lasts: int | None = None
     peak: float | None = None
-    corpus: str = "wmt14_en_de"
     nll_bits: Callable[[int], float] = lambda update: 2.4 + 2000.0 / update
 
     def text(self) -> str:
@@ -95,8 +94,6 @@ FAULTY_LOGS = (
 SOUND_LOGS = (
     PaperLog("base", "base", "", None, "", {}),
     PaperLog("big", "big", "", None, "", {}),
-    # fairseq's documented rate for big, 5e-4; that of the En-Fr run which reached 43.2
+    # fairseq's documented rate for big, 5e-4
     PaperLog("documented_rate", "big", "", None, "", {"lr": [0.0005], "adam_eps": 1e-8, "fp16": True}, peak=5e-4),
-    PaperLog("rate_of_43_2", "big_enfr", "", None, "", {"lr": [0.0007], "dropout": 0.1, "target_lang": "fr"}, peak=7e-4,
-             corpus="wmt14_en_fr", tokens_per_update=585_000.0, lasts=80_000),
 )  # fmt: skip

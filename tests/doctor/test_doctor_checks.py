@@ -246,6 +246,16 @@ def test_updates_count_with_their_tokens(clean: Case) -> None:
     assert found(0.1, 700) == [("tokens_per_update", "3")]  # a small batch, and not too few updates
 
 
+def test_a_batch_of_as_many_tokens_is_neither_smaller_nor_larger(clean: Case) -> None:
+    for ratio, title in (
+        (1.17, "The arguments state another batch than the system's, the printed tokens an update"),
+        (0.96, "The effective batch is 1.2 times smaller than the system's"),
+    ):
+        case = with_symbols(with_tokens(clean, ratio, 700), tokens_per_update=1000)
+        (found,) = titles(check_batch(case))
+        assert found.startswith(title)
+
+
 def test_a_training_that_falls_apart_is_found(clean: Case) -> None:
     assert check_divergence(clean).findings == ()
     for bits in (12.0, float("nan")):
