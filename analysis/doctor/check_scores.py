@@ -25,9 +25,9 @@ from aiayn.scoring.outputs.line_match import (
 from aiayn.scoring.outputs.repairs import best_repair
 from aiayn.scoring.outputs.system_output import Share, form_of
 from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR
-from analysis.doctor.check_search import NO_TRANSLATIONS, generation_judgements
+from analysis.doctor.check_search import NO_TRANSLATIONS, decoding_judgements
 from analysis.doctor.check_training import check_divergence
-from analysis.doctor.plain import letters, only_letters, plain
+from analysis.doctor.plain import only_letters, plain
 from analysis.doctor.types import (
     Answer,
     Case,
@@ -81,12 +81,11 @@ def check_pieces(case: Case) -> Answer:
 
 
 def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
-    """Yield a finding for lines in pieces or lines that are not their pieces joined; else the
-    repair that raises the score, as `aiayn score` names it.
+    """Yield a finding for lines in pieces; else the repair that raises the score, as `aiayn score`
+    names it.
     """
-    name_and_evidence = _marks(output) or _not_of_its_pieces(output)
-    if name_and_evidence is not None:
-        name, evidence = name_and_evidence
+    marks = _marks(output)
+    if marks is not None:
         costs: tuple[Cost, ...] = ()
         text = plain(output, case.claim.corpus)
         if output.can_be_scored and text.references is not None:
@@ -94,7 +93,7 @@ def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
             costs = _measured_cost(case, output, text.lines, text.references, metrics)
         # A published cost does not matter where the cost is measured on these lines.
         rank, what = ("", "form") if costs else (None, "")
-        yield make_finding(name, [evidence], rank=rank, what=what, costs=costs)
+        yield make_finding("in-pieces", [marks], rank=rank, what=what, costs=costs)
         return
     if output.references is None or not output.can_be_scored:
         return
@@ -123,34 +122,14 @@ def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
         )
 
 
-def _marks(output: Translation) -> tuple[str, Evidence] | None:
+def _marks(output: Translation) -> Evidence | None:
     form = form_of(output.lines)
     if form.marked_lines.value <= MAX_MARKED:
         return None
     first = next(number for number, line in enumerate(output.lines, 1) if form.mark in line)
     what = f"lines with `@@ ` or \\u2581, the first: {output.lines[first - 1][:60]!r}"
     share = f"{form.marked_lines.num} of {len(output.lines)}"
-    return "in-pieces", fact(output.path, what, share, "none", first)
-
-
-def _not_of_its_pieces(output: Translation) -> tuple[str, Evidence] | None:
-    """Return evidence if the lines are not the joined pieces; blanks and case are ignored."""
-    if output.pieces is None or len(output.pieces) != len(output.lines):
-        return None
-    wrong, num_known = [], 0
-    for number, (line, pieces) in enumerate(zip(output.lines, output.pieces, strict=True), 1):
-        if "<0x" not in pieces and "<unk>" not in pieces:
-            num_known += 1
-            text, text_of_pieces = (
-                letters(join_any_pieces(side)).casefold() for side in (line, pieces)
-            )
-            if text != text_of_pieces:
-                wrong.append(number)
-    if len(wrong) <= MAX_MARKED * max(1, num_known):
-        return None
-    first = wrong[0]
-    what = f"lines that are not their pieces joined, the first: {output.lines[first - 1][:60]!r}"
-    return "not-its-pieces", fact(output.path, what, f"{len(wrong)} of {num_known}", "none", first)
+    return fact(output.path, what, share, "none", first)
 
 
 def _measured_cost(
@@ -366,7 +345,7 @@ def _impossible(case: Case) -> Iterator[Finding]:
     what is scored.
     """
     for output in case.translations:
-        for judgement in generation_judgements(case, output):
+        for judgement in decoding_judgements(case, output):
             evidence = [evidence_of(judgement)]
             if judgement.quantity == "bleu" and not judgement.is_good:
                 value = output.logged.value if output.logged else 0.0
@@ -486,7 +465,7 @@ def check_testset(case: Case) -> Answer:
                 seen.append(f"{output.testset}: {expected:,} lines")
             continue
         # A quiet log: its own lines state the size of the test set.
-        for judgement in generation_judgements(case, output):
+        for judgement in decoding_judgements(case, output):
             if judgement.quantity in ("num_sentences", "reference_tokens"):
                 if judgement.verdict == "different":
                     wrong.append(evidence_of(judgement))

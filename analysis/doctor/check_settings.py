@@ -149,9 +149,7 @@ def _as_seen(judgement: Judgement, case: Case) -> Judgement:
             reason=f"the spec's patience of {case.claim.training.patience_epochs} epochs ended it",
             source="",
         )
-    is_near = (
-        judgement.ratio is not None and MIN_RATIO <= judgement.ratio <= MAX_RATIO
-    )
+    is_near = judgement.ratio is not None and MIN_RATIO <= judgement.ratio <= MAX_RATIO
     reason = "within 5 %" if is_near else "as many tokens in updates of another size"
     return msgspec.structs.replace(judgement, verdict="harmless", reason=reason, source="")
 

@@ -66,10 +66,8 @@ def not_judged(case: Case) -> tuple[str, ...]:
     if case.data is not None:
         training = tuple(group for group in training if group not in ("pairs", "dictionaries"))
     outputs = case.translations
-    judged = {one for output in outputs for one in check_search.generation_judgements(case, output)}
+    judged = {one for output in outputs for one in check_search.decoding_judgements(case, output)}
     missing = set(unjudged(judged, DECODING_GROUPS))
-    if any(output.search is not None for output in outputs):
-        missing.discard("search")
     if any(output.average for output in outputs) or (
         outputs and not any(case.claim.averages_by_role.values())
     ):

@@ -40,18 +40,6 @@ class Claim(msgspec.Struct, frozen=True):
         return self.corpus.name.startswith("wmt14_")
 
 
-class Search(msgspec.Struct, frozen=True):
-    """The known settings of the search, and the file or line that states them (`place`)."""
-
-    place: str
-    beam_size: int | None = None
-    length_penalty_alpha: float | None = None
-    length_penalty_form: str | None = None
-    stop: str | None = None
-    max_length_per_source_token: float | None = None
-    max_extra_tokens: int | None = None
-
-
 class Reported(msgspec.Struct, frozen=True):
     """A reported score: its value in percent, its signature ('' without one), and its file."""
 
@@ -64,24 +52,22 @@ class Reported(msgspec.Struct, frozen=True):
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """One translated test set; '' and None mean that a value is not known.
 
-    `split` is the name of the test set in the data-bin, `average` a name such as `last5`.
-    `averaged_updates` are the updates of the averaged checkpoints, from the record at
-    `averaged_path`. `pieces` are the lines as they left the model, `references` the references of
-    the score; both are as found, and `plain.plain` normalises them. `logged` is the BLEU line of
-    the generate log at `path`, `metric` the definition of that BLEU, and `generation` the log as
-    `paper_tables.compare` needs it. `lines` are empty for a log without sentences.
+    `split` is the name of the test set in the data-bin, `average` a name such as `last5`. `search`
+    are the settings of the search by name, as `searched` writes them, from the record at
+    `recorded_path`. `references` are the references of the score, as found; `plain.plain`
+    normalises them. `logged` is the BLEU line of the generate log at `path`, `metric` the
+    definition of that BLEU, and `generation` the log as `paper_tables.compare` needs it. `lines`
+    are empty for a log without sentences.
     """
 
     path: str
     testset: str
     role: str
     lines: tuple[str, ...] = ()
-    pieces: tuple[str, ...] | None = None
     split: str = ""
     average: str = ""
-    averaged_path: str = ""
-    averaged_updates: tuple[int, ...] = ()
-    search: Search | None = None
+    recorded_path: str = ""
+    search: tuple[tuple[str, str], ...] = ()
     references_path: str = ""
     references: tuple[str, ...] | None = None
     reported: tuple[Reported, ...] = ()
@@ -271,6 +257,18 @@ def evidence_of(judgement: Judgement) -> Evidence:
         expected=(
             f"{judgement.expected} ({judgement.reason})" if judgement.reason else judgement.expected
         ),
+    )
+
+
+def searched(decoding: DecodingSpec) -> tuple[tuple[str, str], ...]:
+    """Return the settings of a search by name, as text."""
+    factor, extra = decoding.max_length_per_source_token, decoding.max_extra_tokens
+    return (
+        ("beam_size", str(decoding.beam_size)),
+        ("length_penalty_alpha", f"{decoding.length_penalty_alpha:g}"),
+        ("length_penalty_form", decoding.length_penalty_form),
+        ("stop", decoding.stop),
+        ("max_length", f"{factor:g} x source + {extra}"),
     )
 
 

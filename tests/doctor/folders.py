@@ -160,11 +160,6 @@ def write_folders() -> None:
     text = [f"Das ist die Zeile {number} von vielen." for number in range(40)]
     write_lines(Path("plain/output.de"), *text)
     write_lines(Path("plain/references.de"), *text)
-    signature = "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:2.6.0"
-    write_lines(
-        Path("plain/bleu.json"),
-        json.dumps({"name": "BLEU", "score": 100.0, "signature": signature}),
-    )
     write_pair(Path("pieces"), in_pieces(OTHER))
     write_pair(Path("unknown words"), [line.replace("Schiffe", "<unk>") for line in OTHER])
     write_pair(Path("source"), SOURCE)

@@ -17,11 +17,10 @@ from aiayn.spec.system import read_corpus, read_system
 from analysis.doctor.check_data import check_data, check_vocabulary
 from analysis.doctor.check_scores import (
     check_definition,
-    check_pieces,
     check_reference_order,
     check_testset,
 )
-from analysis.doctor.check_search import check_average, check_lengths, check_search
+from analysis.doctor.check_search import check_average, check_lengths
 from analysis.doctor.check_settings import check_batch, check_model
 from analysis.doctor.check_training import check_divergence
 from analysis.doctor.collect import collect_folder
@@ -95,7 +94,7 @@ def with_translation(case: Case, **changes: Any) -> Case:
 
 def small(case: Case, **changes: Any) -> Case:
     """Return a case of three lines, without a data-bin."""
-    changes = {"lines": LINES, "references": LINES, "pieces": None, "reported": (), **changes}
+    changes = {"lines": LINES, "references": LINES, "reported": (), **changes}
     return with_translation(replace(case, data=None), **changes)
 
 
@@ -263,30 +262,10 @@ def test_a_training_that_falls_apart_is_found(clean: Case) -> None:
         assert finding.title.startswith("The training diverged after update ")
 
 
-@pytest.mark.parametrize(
-    "updates", [(620, 640, 660, 680), (600, 620, 640, 660, 680), (100, 640, 660, 680, 700)]
-)
-def test_checkpoints_that_are_not_the_last_five_are_found(
-    clean: Case, updates: tuple[int, ...]
-) -> None:
-    outcome = check_average(
-        with_translation(clean, averaged_path="last5.json", averaged_updates=updates)
-    )
-    assert titles(outcome) == ["Other checkpoints averaged than the last"]
-
-
 def test_of_two_averages_of_a_test_set_one_must_be_the_tables(clean: Case) -> None:
     single = replace(clean.translations[0], average="last1")
     assert check_average(replace(clean, translations=(single,))).findings
     assert not check_average(replace(clean, translations=(single, clean.translations[0]))).findings
-
-
-def test_translations_that_break_off_are_found_from_their_pieces_alone(clean: Case) -> None:
-    pieces = tuple("a b c d" for _ in LINES)
-    assert check_search(small(clean, search=None, pieces=pieces)).findings
-    assert not check_search(
-        small(clean, search=None, pieces=tuple("a b c ." for _ in LINES))
-    ).findings
 
 
 def test_a_symptom_alone_is_no_finding_where_no_bounds_are_published(clean: Case) -> None:
@@ -298,12 +277,6 @@ def test_a_symptom_alone_is_no_finding_where_no_bounds_are_published(clean: Case
     assert (seen.findings, "length ratio" in seen.seen) == ((), True)
     assert without_lone_symptoms((short, cause)) == (short, cause)
     assert [one.check for one in rank([*short.findings, *cause.findings])] == ["batch", "lengths"]
-
-
-def test_lines_that_are_not_their_pieces_joined_are_found(clean: Case) -> None:
-    pieces = tuple(line.replace(".", "@@ .") for line in LINES)
-    assert not check_pieces(small(clean, pieces=pieces)).findings
-    assert check_pieces(small(clean, pieces=(pieces[1], pieces[0], pieces[2]))).findings
 
 
 ANIMALS = tuple(

@@ -13,7 +13,7 @@ from aiayn.logs.evidence import LoggedTraining
 from aiayn.logs.symbols import Symbols, symbols_of_spec
 from aiayn.logs.types import BleuLine, EpochEnd, TrainingLog
 from aiayn.spec.system import read_system
-from analysis.doctor.types import Search, Translation
+from analysis.doctor.types import Translation
 
 Mark = Literal["confirmed", "measured", "guess"]
 T2T = 25_000 / 32_768  # real tokens of a position
@@ -78,7 +78,7 @@ def settings(
     metric: str = "",
     length_ratio: float | None = None,
     data: str = "",
-    **search: float | None,
+    **search: float,
 ) -> Settings:
     """Return a run of a system, and its translation of the test set; a BLEU line has penalty 1.
 
@@ -101,10 +101,10 @@ def settings(
         testset="newstest2014",
         role="test",
         average=f"last{average}" if average else "",
-        search=Search("thread", **search),
+        search=tuple((name, f"{value:g}") for name, value in search.items()),
         metric=metric,
         logged=logged,
-    )  # type: ignore[arg-type]
+    )
     return Settings(system, training, (translation,))
 
 
