@@ -143,6 +143,13 @@ def test_a_text_without_ends_of_sentences_is_found_with_its_published_cost(
     )
 
 
+def test_a_text_of_unknown_symbols_is_found(clean: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert clean.data is not None
+    side = clean.data.sides_by_split["train"][1]
+    monkeypatch.setattr(side, "_tokens", np.full_like(side._tokens, 3))
+    assert check_vocabulary(clean).findings[0].evidence[-1].what == "symbols that are <unk>"
+
+
 def test_a_last_epoch_of_two_updates_weighs_as_two_updates(clean: Case) -> None:
     epochs = trained_of(clean)[1].epochs
     short = replace(epochs[-1], update=epochs[-1].update + 2, target_tokens_per_update=10.0)
