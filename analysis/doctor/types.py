@@ -152,11 +152,10 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer: findings in their rank, and the outcome of every check in the order in
     which it was made.
 
-    `harmless` are differences with which published runs reached the paper's number. `notes` are
-    sentences on what could not be compared. `scores` are BLEU in percent of the translations by
-    role; `metrics` their definitions, those of the printed numbers wherever the lines are there to
-    be scored. `not_judged` are the required quantities that nothing states: with any of them, "no
-    difference" cannot be said.
+    `notes` are sentences on what could not be compared. `scores` are BLEU in percent of the
+    translations by role; `metrics` their definitions, those of the printed numbers wherever the
+    lines are there to be scored. `not_judged` are the required quantities that nothing states: with
+    any of them, "no difference" cannot be said.
     """
 
     name: str
@@ -166,7 +165,6 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, str]
     findings: tuple[Finding, ...]
     outcomes: tuple[Answer, ...]
-    harmless: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     scores: dict[str, float] = {}
     metrics: dict[str, str] = {}

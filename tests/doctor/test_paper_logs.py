@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from aiayn.__main__ import main
+from aiayn.printed import read_table
 from analysis.doctor.costs import read_costs
 from tests.doctor.paper_logs import FAULTY_LOGS, SOUND_LOGS, PaperLog
 
@@ -131,3 +132,14 @@ def test_every_published_cost_is_of_a_corpus_that_it_names_and_has_its_source() 
     assert all(
         set(cost.corpora.split()) <= known and cost.evidence and cost.source for cost in costs
     )
+
+
+def test_costs_of_the_papers_variations_are_the_differences_of_its_table() -> None:
+    printed = {cell.value for cell in read_table(3)}
+    rows = [cost for cost in read_costs() if cost.source.startswith("the paper, Table 3")]
+    assert len(rows) == 18
+    for cost in rows:
+        row, _, base, *_ = cost.evidence.split()
+        assert {row, base} <= printed
+        lost = float(cost.cost_low) * (1 if cost.direction == "lowers" else -1)
+        assert lost == pytest.approx(float(base) - float(row))

@@ -238,7 +238,7 @@ CASES = (
         settings=settings("base", None, beam_size=1), bleu=28.34, reference=32.86,
     ),
     ThreadCase(
-        "F1", "tensor2tensor #317", "measured", (Expected("slip", 3.0, 12.5),), corpus="wmt14_en_de",
+        "F1", "tensor2tensor #317", "measured", (), corpus="wmt14_en_de",
         settings=settings("base", 32_768 * T2T, {"updates": 250_000}), bleu=14.6, reference=27.76,
     ),
     ThreadCase(
