@@ -72,17 +72,12 @@ def _expected_pairs(claim: Claim) -> int | None:
 
 def _language_pair(case: Case) -> Iterator[Evidence]:
     """Yield evidence if the log has another source or target language than the corpus."""
-    log = case.log
-    if log is None or case.training is None:
-        return
-    given = tuple(
-        str(log.arguments[key]) for key in ("source_lang", "target_lang") if log.arguments.get(key)
-    )
-    languages = given if len(given) == 2 else log.languages[:2]
-    expected = (case.claim.corpus.source_language, case.claim.corpus.target_language)
-    if len(languages) == 2 and languages != expected:
-        here, there = ("-".join(pair) for pair in (languages, expected))
-        yield fact(case.training.path, "source and target language", here, there, log.first_line)
+    found = case.training.language_pair if case.training else ""
+    expected = case.claim.corpus.language_pair
+    if case.training and found not in ("", expected):
+        line = case.training.log.first_line
+        what = "source and target language"
+        yield fact(case.training.path, what, found, expected, line)
 
 
 def _wrong_counts(case: Case) -> Iterator[Evidence]:

@@ -53,16 +53,8 @@ class Side:
             )
         self._dtype = np.dtype(_DTYPE_BY_CODE[code])
         self._bin_path = prefix.with_name(f"{prefix.name}.bin")
-        mapped: npt.NDArray[Any] = (
-            np.memmap(self.path, np.uint8, "r") if num_lines else np.zeros(0, np.uint8)
-        )
-        lengths_end = _HEADER_BYTES + 4 * num_lines
-        self.lengths: npt.NDArray[np.int32] = np.frombuffer(
-            mapped[_HEADER_BYTES:lengths_end].tobytes(), "<i4"
-        )
-        self._offsets: npt.NDArray[np.int64] = np.frombuffer(
-            mapped[lengths_end:expected_bytes].tobytes(), "<i8"
-        )
+        self.lengths = np.fromfile(self.path, "<i4", num_lines, offset=_HEADER_BYTES)
+        self._offsets = np.fromfile(self.path, "<i8", offset=_HEADER_BYTES + 4 * num_lines)
         num_bytes = self._bin_path.stat().st_size if self._bin_path.exists() else -1
         if num_bytes != self.num_tokens * self._dtype.itemsize:
             raise CorpusError(

@@ -35,8 +35,6 @@ def diagnose(case: Case) -> Diagnosis:
     outcomes = tuple(
         msgspec.structs.replace(check(case), check=name) for name, check in CHECKS.items()
     )
-    if not claim.is_papers_corpus:
-        outcomes = without_lone_symptoms(outcomes)
     paths = ", ".join(dict.fromkeys(output.path for output in case.translations))
     return Diagnosis(
         name=claim.name,
@@ -68,9 +66,7 @@ def not_judged(case: Case) -> tuple[str, ...]:
     outputs = case.translations
     judged = {one for output in outputs for one in check_search.decoding_judgements(case, output)}
     missing = set(unjudged(judged, DECODING_GROUPS))
-    if any(output.average for output in outputs) or (
-        outputs and not any(case.claim.averages_by_role.values())
-    ):
+    if outputs and not any(case.claim.averages_by_role.values()):
         missing.discard("average")
     if any(
         output.can_be_scored or (output.reported and not output.generation) for output in outputs
@@ -100,22 +96,3 @@ def _scores(case: Case) -> dict[str, tuple[float, str]]:
         for score in output.reported if output.role and not output.lines else ():
             others[output.role] = score.value, score.metric
     return others | scores
-
-
-def without_lone_symptoms(outcomes: tuple[Answer, ...]) -> tuple[Answer, ...]:
-    """Return the outcomes; if there are only symptoms, these are noted but not findings.
-
-    Lengths of good translations were published only for WMT14. On other corpora a short training
-    makes short lines.
-    """
-    if any(not finding.is_symptom for outcome in outcomes for finding in outcome.findings):
-        return outcomes
-    return tuple(
-        outcome
-        if not outcome.findings
-        else Answer(
-            check=outcome.check,
-            seen=f"{outcome.findings[0].evidence[0].found}; no bounds are known here",
-        )
-        for outcome in outcomes
-    )

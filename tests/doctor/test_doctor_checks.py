@@ -25,7 +25,7 @@ from analysis.doctor.check_settings import check_batch, check_model
 from analysis.doctor.check_training import check_divergence
 from analysis.doctor.collect import collect_folder
 from analysis.doctor.costs import rank
-from analysis.doctor.diagnose import CHECKS, diagnose, without_lone_symptoms
+from analysis.doctor.diagnose import CHECKS, diagnose
 from analysis.doctor.types import Answer, Case, Claim, Reported
 from tests.doctor.fixtures import assemble
 
@@ -275,21 +275,28 @@ def test_of_two_averages_of_a_test_set_one_must_be_the_tables(clean: Case) -> No
     assert not check_average(replace(clean, translations=(single, clean.translations[0]))).findings
 
 
-def test_a_symptom_alone_is_no_finding_where_no_bounds_are_published(clean: Case) -> None:
-    assert not check_lengths(small(clean)).findings
-    short = check_lengths(small(clean, lines=tuple(line[:9] for line in LINES)))
-    assert short.findings[0].is_symptom
-    cause = check_batch(with_log(clean, last_update=250))
-    (seen,) = without_lone_symptoms((short,))
-    assert (seen.findings, "length ratio" in seen.seen) == ((), True)
-    assert without_lone_symptoms((short, cause)) == (short, cause)
-    assert [one.check for one in rank([*short.findings, *cause.findings])] == ["batch", "lengths"]
-
-
 ANIMALS = tuple(
     f"{name} sieht {number} Tiere im Wald {number + 7}"
     for number, name in enumerate("abcdefghijklmnopqrstuvwxyz" * 2)
 )
+
+
+def test_a_symptom_ranks_after_causes_and_is_found_only_where_bounds_are_published(
+    clean: Case,
+) -> None:
+    short = small(clean, lines=tuple(line[:9] for line in LINES))
+    assert not check_lengths(short).findings
+    symptoms = check_lengths(of_wmt14(short)).findings
+    cause = check_batch(with_log(clean, last_update=250)).findings
+    assert [one.check for one in rank([*symptoms, *cause])] == ["batch", "lengths"]
+
+
+def test_translations_that_end_after_a_few_words_are_found(clean: Case) -> None:
+    lines = [" ".join(line.split()[: 3 if place < 5 else 20]) for place, line in enumerate(ANIMALS)]
+    (finding,) = check_lengths(small(clean, lines=tuple(lines), references=ANIMALS)).findings
+    assert finding.title == "10% of the translations end after at most 3 words"
+    lines[0] = ANIMALS[0]
+    assert not check_lengths(small(clean, lines=tuple(lines), references=ANIMALS)).findings
 
 
 def test_a_bleu_near_one_is_told_apart_by_what_the_translations_are(clean: Case) -> None:
