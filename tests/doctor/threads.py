@@ -43,7 +43,7 @@ class ThreadCase(NamedTuple):
     """One case: the settings of a thread, and what it says of their causes and costs.
 
     `bleu` is the thread's score and `reference` what it was held against ('': the printed number
-    counts); `role` is the test set's.
+    counts); `role` is the test set's. With `has_first_cause` the thread's own cause ranks first.
     """
 
     name: str
@@ -55,6 +55,7 @@ class ThreadCase(NamedTuple):
     bleu: float | None = None
     reference: float | None = None
     role: str = "test"
+    has_first_cause: bool = False
 
 
 def of_system(system: str, **changes: object) -> Symbols:
@@ -160,9 +161,12 @@ def bleu_line(
     )
 
 
+_CONTENT = tomllib.loads(Path(__file__).with_name("threads.toml").read_text(encoding="utf-8"))
+CHANGED = _CONTENT["changed"]  # changes of base's settings, with their published cost
+
+
 def _read_cases() -> Iterator[ThreadCase]:
-    rows = tomllib.loads(Path(__file__).with_name("threads.toml").read_text(encoding="utf-8"))
-    for row in rows["case"]:
+    for row in _CONTENT["case"]:
         expected = tuple(Expected(**cause) for cause in row.pop("expected"))
         stated = settings(changes=row.pop("changes", {}), **row.pop("settings"))
         yield ThreadCase(expected=expected, settings=stated, **row)
