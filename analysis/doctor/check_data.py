@@ -7,7 +7,7 @@ import numpy as np
 
 from aiayn.logs.findings import Evidence
 from aiayn.scoring.outputs.system_output import Share
-from analysis.doctor.alignment import CLEAN_SHARE, MAX_SHARE, alarm_rate, estimate_misaligned
+from analysis.doctor.alignment import MAX_SHARE, estimate_misaligned
 from analysis.doctor.check_settings import training_judgements
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
 from analysis.doctor.types import Answer, Case, Claim, evidence_of, fact, make_finding, outcome_of
@@ -17,7 +17,6 @@ from paper_tables.compare.training import (
 )
 
 NUM_LINES_LOOKED_AT = 2000
-PLANTED_SHARE = 0.1
 ALIGNMENT_SEED = 2017
 # The 3.96 million pairs that fairseq's script leaves of 4.5 are too few (fairseq #202).
 MAX_PAIRS_DEVIATION = 0.1
@@ -176,24 +175,12 @@ def check_alignment(case: Case) -> Answer:
     source, target = case.data.sides_by_split["train"]
     estimate = estimate_misaligned(source, target, np.random.default_rng(ALIGNMENT_SEED))
     if estimate is None:
-        return Answer(
-            missing=(
-                f"{len(source):,} training pairs are too few for an estimate: a word occurs too"
-                " rarely"
-            )
-        )
-    low, high = estimate.interval
-    share = (
-        f"{estimate.misaligned_share:.1%} of {estimate.num_compared:,} pairs drawn ({low:.1%} to"
-        f" {high:.1%})"
-    )
+        few = f"{len(source):,} training pairs are too few for an estimate"
+        return Answer(missing=f"{few}: a word occurs too rarely")
+    share, (low, high) = estimate.misaligned_share, estimate.interval
+    words = f"{share:.1%} of {estimate.num_compared:,} pairs drawn ({low:.1%} to {high:.1%})"
     if not estimate.is_alarming:
-        rate = alarm_rate(estimate.num_compared, PLANTED_SHARE)
-        seen = f"misaligned: {share}; {PLANTED_SHARE:.0%} would be seen with probability {rate:.4f}"
-        return Answer(seen=seen)
-    rate = alarm_rate(estimate.num_compared, CLEAN_SHARE)
-    expected = f"at most {MAX_SHARE:.0%}; a corpus with 3 % alarms with probability {rate:.0e}"
-    evidence = fact(target.path, "pairs whose sides are not of one sentence", share, expected)
-    return Answer(
-        findings=(make_finding("misaligned", [evidence], share=estimate.misaligned_share),)
-    )
+        return Answer(seen=f"misaligned: {words}")
+    what, expected = "pairs whose sides are not of one sentence", f"at most {MAX_SHARE:.0%}"
+    evidence = [fact(target.path, what, words, expected)]
+    return Answer(findings=(make_finding("misaligned", evidence, share=share),))

@@ -310,7 +310,7 @@ def check_definition(case: Case) -> Answer:
     seen = []
     for output in case.translations if not findings else ():
         if output.lines:
-            lower = list(_lower_cased(case, output))
+            lower = list(_lower_cased(output))
             is_needed = output.can_be_scored and (lower or output.reported)
             scores = case.scorer(output.lines, output.references or ()) if is_needed else {}
             wrong = [item for score in output.reported for item in _not_as_named(score, scores)]
@@ -403,23 +403,17 @@ def _case_or_name(
     return make_finding("without-case", evidence)
 
 
-def _lower_cased(case: Case, output: Translation) -> Iterator[Evidence]:
-    """Yield evidence for translations or references without capitals where the corpus, or the other
-    file, has some.
-    """
-    known = _known_references(case, output)
-    sides = [
+def _lower_cased(output: Translation) -> Iterator[Evidence]:
+    """Yield evidence for the side without capitals if the other side has some."""
+    sides = (
         (output.path, form_of(output.lines)),
         (output.references_path, form_of(output.references or ())),
-    ]
-    with_case = [form for _, form in sides] if known is None else [form_of(known)]
-    where = "as on the other side" if known is None else "as in the corpus"
-    for path, form in sides:
-        for other in with_case:
-            if form.is_lower_beside(other):
-                here, there = (f"{side.capitals.value:.1%} of letters" for side in (form, other))
-                yield fact(path, "case of letters: capitals", here, f"{there}, {where}")
-                break
+    )
+    for (path, form), (_, other) in (sides, sides[::-1]):
+        if form.is_lower_beside(other):
+            here, there = (f"{side.capitals.value:.1%} of letters" for side in (form, other))
+            expected = f"{there}, as on the other side"
+            yield fact(path, "case of letters: capitals", here, expected)
 
 
 def _not_as_named(score: Reported, value_by_metric: dict[str, float]) -> Iterator[Evidence]:

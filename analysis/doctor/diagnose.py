@@ -35,6 +35,8 @@ def diagnose(case: Case) -> Diagnosis:
     outcomes = tuple(
         msgspec.structs.replace(check(case), check=name) for name, check in CHECKS.items()
     )
+    log_path = case.training.path if case.training else "none"
+    data_bin = str(case.data.folder) if case.data else "none"
     paths = ", ".join(dict.fromkeys(output.path for output in case.translations))
     return Diagnosis(
         name=claim.name,
@@ -42,8 +44,8 @@ def diagnose(case: Case) -> Diagnosis:
         system=claim.system,
         corpus=claim.corpus.name,
         files={
-            "log": case.training.path if case.training else "none",
-            "data-bin": str(case.data.folder) if case.data else "none",
+            "log": log_path,
+            "data-bin": data_bin,
             "translations": paths or "none",
         },
         findings=tuple(finding for outcome in outcomes for finding in outcome.findings),
@@ -85,14 +87,13 @@ def _scores(case: Case) -> dict[str, tuple[float, str]]:
     scores: dict[str, tuple[float, str]] = {}
     others: dict[str, tuple[float, str]] = {}
     for output in case.translations:
-        value: float | None = next(
-            (score.value for score in output.reported if score.metric == metric), None
-        )
+        value_by_metric = {score.metric: score.value for score in reversed(output.reported)}
+        value = value_by_metric.get(metric)
         if value is None and output.can_be_scored:
             read = as_text(output, case.claim.corpus)
             value = case.scorer(read.lines, read.references or ()).get(metric)
-        if value is not None and output.role:
+        if value is not None:
             scores.setdefault(output.role, (value, metric))
-        for score in output.reported if output.role and not output.lines else ():
-            others[output.role] = score.value, score.metric
-    return others | scores
+        elif output.reported and not output.lines:
+            others[output.role] = output.reported[-1].value, output.reported[-1].metric
+    return {role: score for role, score in (others | scores).items() if role}

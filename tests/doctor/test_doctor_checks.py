@@ -266,13 +266,6 @@ def test_lower_cased_translations_lose_what_a_score_without_case_would_have_more
     assert finding.title.startswith("The references are lower-cased")
 
 
-def test_lower_cased_translations_and_references_of_a_cased_corpus_are_found(clean: Case) -> None:
-    lines = tuple(line.lower() for line in clean.translations[0].lines)
-    references = tuple(line.lower() for line in clean.translations[0].references or ())
-    both = with_translation(clean, lines=lines, references=references, reported=())
-    assert titles(check_definition(both)) == ["Scored without case"]
-
-
 def test_a_part_of_the_test_set_is_found(clean: Case) -> None:
     assert titles(
         check_testset(with_translation(clean, lines=clean.translations[0].lines[:-1]))
