@@ -2,9 +2,7 @@
 of each score, and the size of the test set.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -50,7 +48,6 @@ PREFERRED_METRICS = (
     "bleu_sacre_13a",
 )
 MAX_MARKED = 0.01  # of lines
-MIN_EQUAL = 0.9  # of lines
 MAX_DIFFERENCE = 0.05  # BLEU; a value printed to one decimal differs by no more
 UNKNOWN_WORDS = ("<unk>", "\u2047")  # fairseq's, and what sentencepiece prints for it
 MAX_UNKNOWN = 0.01  # of words, more than in the references
@@ -173,11 +170,10 @@ def _not_translated(case: Case, output: Translation) -> Iterator[Finding]:
     references' frequent words.
     """
     text = plain(output, case.claim.corpus)
-    sources = output.source_lines or _in_data_bin(case, output, "source")
-    if sources is not None:
+    if output.source_lines is not None:
         is_copy = [
             only_letters(line) == only_letters(join_any_pieces(source))
-            for line, source in zip(text.lines, sources, strict=True)
+            for line, source in zip(text.lines, output.source_lines, strict=True)
             if len(source.split()) >= MIN_SENTENCE
         ]
         copied = Share(sum(is_copy), len(is_copy))
@@ -195,74 +191,22 @@ def _not_translated(case: Case, output: Translation) -> Iterator[Finding]:
         yield make_finding("untranslated", [fact(output.path, what, f"{shares[0]:.1%}", expected)])
 
 
-def _in_data_bin(
-    case: Case, output: Translation, role: Literal["source", "target"]
-) -> list[str] | None:
-    """Return a test set's source or target in the data-bin, as pieces; None if the data-bin lacks a
-    test set of that size.
-    """
-    if case.data is None or output.split not in case.data.sides_by_split:
-        return None
-    pieces = case.data.pieces(output.split, role)
-    return pieces if len(pieces) == len(output.lines) else None
-
-
 def check_reference_order(case: Case) -> Answer:
-    """Check that the references are the data-bin's, line by line; without a data-bin, that
-    translations fit them.
-    """
+    """Check that translations fit their references, line by line."""
     seen = []
     for output in case.translations:
         if output.references is None or not output.lines:
             continue
         if len(output.references) != len(output.lines):
             expected = f"{len(output.lines)}, as {output.path}"
-            wrong = fact(output.references_path, "lines", len(output.references), expected)
-            return Answer(findings=(_other_references(output, wrong),))
-        known = _known_references(case, output)
-        if known:
-            finding = _against_known(case, output, known)
-        else:
-            finding = _against_translations(case, output)
-        if finding is not None:
+            wrong = [fact(output.references_path, "lines", len(output.references), expected)]
+            finding = make_finding("other-references", wrong, testset=output.testset)
             return Answer(findings=(finding,))
-        where = "the data-bin's, line by line" if known else "fit their translations"
-        seen.append(f"{output.testset}: {where}")
+        misfit = _against_translations(case, output)
+        if misfit is not None:
+            return Answer(findings=(misfit,))
+        seen.append(f"{output.testset}: fit their translations")
     return outcome_of((), seen, "no references were given")
-
-
-def _known_references(case: Case, output: Translation) -> list[str] | None:
-    pieces = _in_data_bin(case, output, "target")
-    return None if pieces is None else [join_any_pieces(line) for line in pieces]
-
-
-def _other_references(output: Translation, evidence: Evidence) -> Finding:
-    return make_finding("other-references", [evidence], testset=output.testset or "the test set")
-
-
-def _against_known(case: Case, output: Translation, known: Lines) -> Finding | None:
-    """Return a finding if the references are not the data-bin's, or in another order."""
-    references = plain(output, case.claim.corpus).references or ()
-    given = [only_letters(line) for line in references]
-    expected = [only_letters(line) for line in known]
-    whole = [index for index, line in enumerate(known) if "<unk>" not in line and "<0x" not in line]
-    wrong = [index for index in whole if given[index] != expected[index]]
-    if len(wrong) <= (1 - MIN_EQUAL) * len(whole):
-        return None
-    first = wrong[0]
-    what = f"references that differ from the data-bin's, the first: {references[first][:50]!r}"
-    evidence = fact(
-        output.references_path,
-        what,
-        f"{len(wrong)} of {len(whole)}",
-        f"none; here {known[first][:50]!r}",
-        first + 1,
-    )
-    num_there = (Counter(given) & Counter(expected[index] for index in whole)).total()
-    if num_there < MIN_EQUAL * len(whole):
-        return _other_references(output, evidence)
-    costs = _measured_cost(case, output, output.lines, known)
-    return make_finding("other-order", [evidence], costs=costs)
 
 
 def _against_translations(case: Case, output: Translation) -> Finding | None:
@@ -310,24 +254,21 @@ def check_definition(case: Case) -> Answer:
     seen = []
     for output in case.translations if not findings else ():
         if output.lines:
-            lower = list(_lower_cased(output))
-            is_needed = output.can_be_scored and (lower or output.reported)
-            scores = case.scorer(output.lines, output.references or ()) if is_needed else {}
-            wrong = [item for score in output.reported for item in _not_as_named(score, scores)]
-            if lower or wrong:
-                return Answer(findings=(_case_or_name(case, output, lower, wrong, scores),))
-            if output.reported and scores:
+            finding = _lower_cased(case, output) or _not_as_named(case, output)
+            if finding is not None:
+                return Answer(findings=(finding,))
+            if output.reported and output.can_be_scored:
                 names = ", ".join(dict.fromkeys(score.metric for score in output.reported))
+                number = len(output.reported)
                 seen.append(
-                    f"{output.testset}: {len(output.reported)} scores match their names, scored"
-                    f" again ({names})"
+                    f"{output.testset}: {number} scores match their names, scored again ({names})"
                 )
         elif output.metric not in ("", printed) and case.claim.is_papers_corpus:
-            evidence = fact(output.path, "definition of the score", output.metric, printed)
+            evidence = [fact(output.path, "definition of the score", output.metric, printed)]
             findings.append(
                 make_finding(
                     "other-definition",
-                    [evidence],
+                    evidence,
                     what=f"definition {output.metric}",
                     metric=output.metric,
                     printed=printed,
@@ -349,11 +290,7 @@ def _impossible(case: Case) -> Iterator[Finding]:
             if judgement.quantity == "bleu" and not judgement.is_good:
                 value = output.logged.value if output.logged else 0.0
                 yield make_finding("impossible-bleu", evidence, value=value)
-            elif (judgement.group, judgement.verdict, judgement.fix) == (
-                "scoring",
-                "different",
-                "leave it out",
-            ):
+            elif judgement.group == "scoring" and judgement.fix == "leave it out":
                 yield make_finding(
                     "other-scoring",
                     evidence,
@@ -364,64 +301,58 @@ def _impossible(case: Case) -> Iterator[Finding]:
                 )
 
 
-def _case_or_name(
-    case: Case,
-    output: Translation,
-    lower: Sequence[Evidence],
-    wrong: Sequence[Evidence],
-    scores: dict[str, float],
-) -> Finding:
-    """Return the finding on lower-cased text or a wrong name. Lower case on one side lowers BLEU,
-    on both sides it raises BLEU.
-
-    The cost of case is measured on these lines. Lower-cased lines scored without case estimate the
-    score with case, up to errors of case.
+def _lower_cased(case: Case, output: Translation) -> Finding | None:
+    """Return a finding if one side has no capitals and the other has some, with its cost on these
+    lines.
     """
-    evidence = [*lower, *wrong]
-    if len(lower) == 1:
-        text = plain(output, case.claim.corpus)
-        lines = [line.lower() for line in text.lines]
-        references = [line.lower() for line in text.references or ()]
-        metrics = (AS_GIVEN,) if text.is_tokens else PREFERRED_METRICS
-        costs = (
-            _measured_cost(case, output, lines, references, metrics) if output.references else ()
-        )
-        side = "Translations are" if lower[0].path == output.path else "The references are"
-        return make_finding("lower-cased", evidence, costs=costs, side=side)
+    sides = (
+        ("Translations are", output.path, form_of(output.lines)),
+        ("The references are", output.references_path, form_of(output.references or ())),
+    )
+    for (side, path, form), (_, _, other) in (sides, sides[::-1]):
+        if form.is_lower_beside(other):
+            here, there = (f"{one.capitals.value:.1%} of letters" for one in (form, other))
+            expected = f"{there}, as on the other side"
+            text = plain(output, case.claim.corpus)
+            lines = [line.lower() for line in text.lines]
+            references = [line.lower() for line in text.references or ()]
+            metrics = (AS_GIVEN,) if text.is_tokens else PREFERRED_METRICS
+            return make_finding(
+                "lower-cased",
+                [fact(path, "case of letters: capitals", here, expected)],
+                costs=_measured_cost(case, output, lines, references, metrics),
+                side=side,
+            )
+    return None
+
+
+def _not_as_named(case: Case, output: Translation) -> Finding | None:
+    """Return a finding if a score's signature ignores case, or scoring again gives another value.
+
+    The gain of a score without case is measured on these lines.
+    """
+    scores: dict[str, float] = {}
+    if output.can_be_scored and output.reported:
+        scores = case.scorer(output.lines, output.references or ())
+    evidence = [item for score in output.reported for item in _other_value(score, scores)]
+    if not evidence:
+        return None
     if not any("case" in item.what for item in evidence):
         return make_finding("other-name", evidence)
-    for metric in ("bleu_sacre_13a", "bleu_tok_moses"):
-        without_case = f"{metric}{CASE_SUFFIX}"
-        if not lower and {metric, without_case} <= scores.keys():
-            gain = scores[metric] - scores[without_case]
-            source = (
-                f"these lines, {metric}: {scores[metric]:.2f} with its case,"
-                f" {scores[without_case]:.2f} lower-cased"
-            )
-            cost = Cost(low=gain, high=gain, source=source)
-            return make_finding("without-case", evidence, costs=(cost,))
-    return make_finding("without-case", evidence)
+    metric = "bleu_sacre_13a"
+    costs: tuple[Cost, ...] = ()
+    with_case, without_case = scores.get(metric), scores.get(f"{metric}{CASE_SUFFIX}")
+    if with_case is not None and without_case is not None:
+        gain = with_case - without_case
+        source = f"{metric}: {with_case:.2f} with its case, {without_case:.2f} lower-cased"
+        costs = (Cost(low=gain, high=gain, source=f"these lines, {source}"),)
+    return make_finding("without-case", evidence, costs=costs)
 
 
-def _lower_cased(output: Translation) -> Iterator[Evidence]:
-    """Yield evidence for the side without capitals if the other side has some."""
-    sides = (
-        (output.path, form_of(output.lines)),
-        (output.references_path, form_of(output.references or ())),
-    )
-    for (path, form), (_, other) in (sides, sides[::-1]):
-        if form.is_lower_beside(other):
-            here, there = (f"{side.capitals.value:.1%} of letters" for side in (form, other))
-            expected = f"{there}, as on the other side"
-            yield fact(path, "case of letters: capitals", here, expected)
-
-
-def _not_as_named(score: Reported, value_by_metric: dict[str, float]) -> Iterator[Evidence]:
+def _other_value(score: Reported, value_by_metric: dict[str, float]) -> Iterator[Evidence]:
     """Yield evidence if a score's signature ignores case, or scoring again gives another value."""
-    fields = dict(field.split(":", 1) for field in score.signature.split("|") if ":" in field)
-    found = fields.get("case", "mixed")
-    if found != "mixed" and not score.metric.endswith(CASE_SUFFIX):
-        yield fact(score.place, f"case, by the signature of {score.metric}", found, "mixed")
+    if "case:lc" in score.signature.split("|") and not score.metric.endswith(CASE_SUFFIX):
+        yield fact(score.place, f"case, by the signature of {score.metric}", "lc", "mixed")
         return
     value = value_by_metric.get(score.metric, score.value)
     if abs(value - score.value) <= MAX_DIFFERENCE:

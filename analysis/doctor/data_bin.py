@@ -7,7 +7,7 @@ file with the same name. Only the lines that a caller requests are read from the
 """
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -124,13 +124,3 @@ class DataBin:
             int(np.maximum(source, target).sum(dtype=np.int64)) if len(source) == len(target) else 0
         )
         return int(target.sum(dtype=np.int64)) / longer if longer else None
-
-    def pieces(self, split: str, role: Literal["source", "target"]) -> list[str]:
-        """Return the lines of a side as pieces joined by blanks, without their ends of sentence."""
-        place = ("source", "target").index(role)
-        side, symbols = self.sides_by_split[split][place], self.dictionaries[place]
-        lines = []
-        for index in range(len(side)):
-            numbers = side.line(index)
-            lines.append(" ".join(symbols[n] for n in numbers if n != END_OF_SENTENCE))
-        return lines

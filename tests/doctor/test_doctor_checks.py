@@ -2,7 +2,6 @@
 changed.
 """
 
-import hashlib
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -231,13 +230,11 @@ def test_a_bleu_near_one_is_told_apart_by_what_the_translations_are(clean: Case)
         assert finding.title.startswith(title)
 
 
-def test_other_references_are_distinguished_from_reordered_ones(clean: Case) -> None:
-    references = clean.translations[0].references or ()
-    other = tuple(hashlib.sha256(line.encode()).hexdigest() for line in references)
-    assert titles(check_reference_order(with_translation(clean, references=other))) == [
+def test_references_of_another_number_are_found(clean: Case) -> None:
+    references = (clean.translations[0].references or ())[:-1]
+    assert titles(check_reference_order(with_translation(clean, references=references))) == [
         "Scored against other references than the test set's"
     ]
-    assert titles(check_reference_order(with_translation(clean, references=references[:-1])))
     assert check_reference_order(clean).findings == ()
 
 
