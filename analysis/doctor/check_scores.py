@@ -94,10 +94,11 @@ def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
     if output.references is None or not output.can_be_scored:
         return
     scores = case.scorer(output.lines, output.references)
-    metric = next((name for name in PREFERRED_METRICS if name in scores), AS_GIVEN)
-    metric, given = (AS_GIVEN, scores.get(AS_GIVEN)) if output.logged else (metric, scores[metric])
-    if given is None:
+    metrics = (AS_GIVEN,) if output.logged else PREFERRED_METRICS
+    metric = next((name for name in metrics if name in scores), "")
+    if not metric:
         return
+    given = scores[metric]
     helpful = best_repair(
         output.lines,
         output.references,
@@ -153,16 +154,16 @@ def _measured_cost(
 def _unknown_words(case: Case, output: Translation) -> Iterator[Finding]:
     """Yield a finding if more of the translations' words than of the references' are unknown."""
     text = plain(output, case.claim.corpus)
-    shares = []
-    for lines in (text.lines, text.references or ()):
-        num_unknown = sum(line.count(word) for line in lines for word in UNKNOWN_WORDS)
-        shares.append(Share(num_unknown, sum(len(line.split()) for line in lines)))
-    here, there = shares
-    if here.value - there.value > MAX_UNKNOWN:
-        found = f"{here.value:.1%} of {here.total:,}"
-        expected = f"{there.value:.1%}, as in the references"
-        evidence = fact(output.path, "words that are `<unk>`", found, expected)
+    here, there = (_share_of_unknown(lines) for lines in (text.lines, text.references or ()))
+    if here - there > MAX_UNKNOWN:
+        expected = f"{there:.1%}, as in the references"
+        evidence = fact(output.path, "words that are `<unk>`", f"{here:.1%}", expected)
         yield make_finding("unknown-words", [evidence])
+
+
+def _share_of_unknown(lines: Lines) -> float:
+    text = " ".join(lines)
+    return sum(map(text.count, UNKNOWN_WORDS)) / max(1, len(text.split()))
 
 
 def _not_translated(case: Case, output: Translation) -> Iterator[Finding]:

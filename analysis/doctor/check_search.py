@@ -179,10 +179,8 @@ def _length_symptom(
         lost = bleu / penalty - bleu
         source = f"the brevity penalty of {output.path}, on the same n-grams"
         costs = (Cost(low=lost, high=lost, source=source),)
-    # Both sides of a log of fairseq-generate come from one data-bin: one tokenisation.
-    text = "; then the tokenisation of either side" if output.logged is None else ""
     name = "too-short" if penalty < 1 else "too-long"
-    return make_finding(name, [evidence], costs=costs, is_symptom=True, text=text)
+    return make_finding(name, [evidence], costs=costs, is_symptom=True)
 
 
 def _ends_early(output: Translation) -> Iterator[Finding]:

@@ -157,12 +157,9 @@ def _as_seen(judgement: Judgement, case: Case) -> Judgement:
 def _batch_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding]:
     if not wrong:
         return
-    printed = [one.ratio for one in training_judgements(case) if one.quantity == "wpb"]
-    ratio = (
-        _tokens_ratio(case)
-        or next((one.ratio for one in wrong if one.ratio), None)
-        or (printed or [None])[0]
-    )
+    printed = [one for one in training_judgements(case) if one.quantity == "wpb"]
+    ratios = [_tokens_ratio(case), *(one.ratio for one in (*wrong, *printed))]
+    ratio = next((ratio for ratio in ratios if ratio), None)
     if ratio is None:
         yield make_finding("other-gpus", [evidence_of(one) for one in wrong])
         return
