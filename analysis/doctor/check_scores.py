@@ -36,7 +36,6 @@ from analysis.doctor.types import (
     outcome_of,
 )
 from paper_tables.compare.decoding import TEST_PAIRS
-from paper_tables.compare.training import DEV_PAIRS
 
 AS_GIVEN = "bleu_as_given"
 # A cost is measured on the lines in the first of these definitions that was computed.
@@ -406,9 +405,7 @@ def check_testset(case: Case) -> Answer:
 
 def _expected_lines(case: Case, output: Translation) -> int | None:
     if case.claim.is_papers_corpus:
-        # The paper does not name the dev set of En-Fr.
-        is_unnamed = output.role == "dev" and case.claim.corpus.language_pair == "en-fr"
-        return None if is_unnamed else {"dev": DEV_PAIRS, "test": TEST_PAIRS}.get(output.role)
+        return TEST_PAIRS if output.role == "test" else None
     if case.data is not None and output.split in case.data.sides_by_split:
         return len(case.data.sides_by_split[output.split][1])
     return None

@@ -128,12 +128,12 @@ def check_batch(case: Case) -> Answer:
         if one.group in ("GPUs", "batch", "rate", "updates")
     ]
     wrong = [one for one in judged if one.verdict in ("different", "contradictory")]
+    updates = [one for one in wrong if one.group == "updates"]
     findings = [
         *_batch_finding(case, [one for one in wrong if one.group in ("GPUs", "batch")]),
         *_rate_finding(case, [one for one in wrong if one.group == "rate"]),
+        *_updates_finding(case, updates),
     ]
-    updates = [one for one in wrong if one.group == "updates"]
-    findings += _updates_finding(case, updates)
     if findings:
         return Answer(findings=tuple(findings))
     # The same number of tokens in fewer, larger updates is not a difference.

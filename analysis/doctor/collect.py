@@ -331,7 +331,6 @@ def _generated(
     """
     log = generation.log
     path = folder / generation.path.removesuffix(f"@{log.first_line}")
-    average = generation.average.name if num_averaged(generation.average.name) else ""
     lines = read_text(path).split("\n")[log.first_line - 1 : log.last_line]
     sentences = generated_sentences(lines)
     chosen = sentences["D"] or sentences["H"]
@@ -354,7 +353,6 @@ def _generated(
         testset=testset,
         split=subset,
         role=role_of(claim.corpus, testset),
-        average=average,
         generation=msgspec.structs.replace(generation, path=str(path)),
         metric="bleu_fairseq" if metric == "bleu_as_given" else metric,
         references_path=str(references_path or path),

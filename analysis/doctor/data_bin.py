@@ -117,10 +117,9 @@ class DataBin:
     @property
     def target_share(self) -> float | None:
         """The target symbols of the training text over the symbols of the longer side of each pair;
-        None for an empty text.
+        None for an empty text or sides of unequal length.
         """
         source, target = (side.lengths for side in self.sides_by_split["train"])
-        longer = (
-            int(np.maximum(source, target).sum(dtype=np.int64)) if len(source) == len(target) else 0
-        )
-        return int(target.sum(dtype=np.int64)) / longer if longer else None
+        if not len(source) == len(target) > 0:
+            return None
+        return int(target.sum(dtype=np.int64)) / int(np.maximum(source, target).sum(dtype=np.int64))
