@@ -16,6 +16,7 @@ from aiayn.scoring.outputs.line_match import (
     MIN_LANGUAGE,
     MIN_VARIETY,
     ORDER_SEED,
+    is_varied,
     share_out_of_order,
     variety,
     words_share,
@@ -183,9 +184,9 @@ def _not_translated(case: Case, output: Translation) -> Iterator[Finding]:
             yield make_finding("untranslated", [evidence])
         return
     shares = words_share(text.lines, text.references or ())
-    # Repeated lines have few words of any language.
-    is_varied = len(set(text.lines)) >= MIN_DISTINCT * len(text.lines)
-    if shares is not None and is_varied and shares[0] < MIN_LANGUAGE * shares[1]:
+    if shares is None or not is_varied(text.lines, text.references or ()):
+        return  # repeated lines have few words of any language
+    if shares[0] < MIN_LANGUAGE * shares[1]:
         what = "words that are among the most frequent of the references"
         expected = f"about {shares[1]:.1%}, as in the references"
         yield make_finding("untranslated", [fact(output.path, what, f"{shares[0]:.1%}", expected)])

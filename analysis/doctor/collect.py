@@ -59,6 +59,7 @@ from analysis.doctor.types import (
     Translation,
     searched,
 )
+from paper_tables.compare.training import file_of
 from paper_tables.logs.tables import file_problems
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
@@ -76,11 +77,6 @@ def list_runs(results_folder: Path) -> list[tuple[Path, TrainRecord]]:
         results_folder.glob("*/train/*/*/seed*.json"), key=lambda path: path.stat().st_mtime
     )
     return [(path, read_record(path, TrainRecord)) for path in paths]
-
-
-def scale_of(results_folder: Path, train_path: Path) -> str:
-    """Return the scale of a run: the name of the folder that holds its record."""
-    return train_path.relative_to(results_folder).parts[0]
 
 
 def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: Scorer) -> Case:
@@ -213,14 +209,10 @@ def _training(folder: Path, logs: LoggedFolder) -> LoggedTraining | None:
     training = next(iter(trainings.values()), None)
     if training is None:
         return None
-    path = folder / training.path.removesuffix(f"@{training.log.first_line}")
-    if (
-        not training.log.arguments
-        and training.log.num_parameters is None
-        and not training.log.validations
-    ):
+    log = training.log
+    if not (log.arguments or log.num_parameters or log.validations):
         return None
-    return msgspec.structs.replace(training, path=str(path))
+    return msgspec.structs.replace(training, path=str(folder / file_of(training)))
 
 
 def _data(folder: Path, claim: Claim) -> DataBin | None:

@@ -70,7 +70,7 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             return True
         low, high = float(self.at_least or 0), float(self.at_most or math.inf)
         amount = finding.amount
-        return amount is not None and low * (1 - 1e-9) <= amount <= high * (1 + 1e-9)
+        return amount is not None and low <= amount <= high
 
 
 class KnownCost(msgspec.Struct, frozen=True):
