@@ -124,14 +124,6 @@ def test_what_is_missing_of_tokens_is_by_their_plain_text(
     assert scores["test"] == pytest.approx(value_of("bleu_tok_compound_split", OTHER, PLAIN))
 
 
-def test_a_form_that_was_measured_adds_no_published_gain(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["doctor", str(write_pair(tmp_path / "a", TOKENS)), *WMT14])
-    # The score of 48 lines is not compared with the number that is printed for 3,003 lines.
-    assert json.loads(capsys.readouterr().out)["missing"] is None
-
-
 def test_a_logged_bleu_that_its_own_lines_do_not_have_is_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -93,15 +93,6 @@ def test_the_estimate_is_near_the_share_that_was_misaligned(tmp_path: Path, shar
     assert estimate.is_alarming == (share > MAX_SHARE)
 
 
-def test_texts_that_have_nothing_to_do_with_each_other_are_all_misaligned(tmp_path: Path) -> None:
-    rng = np.random.default_rng(3)
-    lines = [[[*rng.integers(4, 100, 6).tolist(), 2] for _ in range(2000)] for _ in range(2)]
-    sides = [write_side(tmp_path / str(index), one) for index, one in enumerate(lines)]
-    estimate = estimate_misaligned(sides[0], sides[1], np.random.default_rng(4))
-    assert estimate is not None
-    assert estimate.misaligned_share == pytest.approx(1.0, abs=0.1)
-
-
 def test_too_few_pairs_say_nothing(tmp_path: Path) -> None:
     source, target = write_translations(tmp_path, 0.0, 100, np.random.default_rng(1))
     assert estimate_misaligned(source, target, np.random.default_rng(2)) is None
