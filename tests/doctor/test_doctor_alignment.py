@@ -93,25 +93,12 @@ def test_the_estimate_is_near_the_share_that_was_misaligned(tmp_path: Path, shar
     assert estimate.is_alarming == (share > MAX_SHARE)
 
 
-def test_too_few_pairs_say_nothing(tmp_path: Path) -> None:
-    source, target = write_translations(tmp_path, 0.0, 100, np.random.default_rng(1))
-    assert estimate_misaligned(source, target, np.random.default_rng(2)) is None
-
-
 def test_pairs_whose_words_occur_once_or_twice_say_nothing(tmp_path: Path) -> None:
-    """1,500 clean pairs of a newstest once were "11 to 19 % misaligned"."""
+    """1,500 clean pairs of a newstest once were "11 to 19 % misaligned"; 100 pairs are too few."""
+    few = write_translations(tmp_path, 0.0, 100, np.random.default_rng(1))
+    assert estimate_misaligned(*few, np.random.default_rng(2)) is None
     rng = np.random.default_rng(1)
     ranks = np.minimum(rng.zipf(1.3, (1500, 20)), 9000)
     source = write_side(tmp_path / "train.en", [(line + 3).tolist() for line in ranks])
     target = write_side(tmp_path / "train.de", [(line + 3).tolist() for line in ranks])
     assert estimate_misaligned(source, target, np.random.default_rng(2)) is None
-
-
-def test_draws_raise_the_alarm_as_often_as_stated(tmp_path: Path) -> None:
-    """No draw of 8 from a clean corpus alarms; each draw from 1,600 pairs with 15 % misaligned does."""
-    for share, expected in ((0.0, 0), (0.15, 8)):
-        source, target = write_translations(tmp_path, share, 1600, np.random.default_rng(5))
-        estimates = [
-            estimate_misaligned(source, target, np.random.default_rng(seed)) for seed in range(8)
-        ]
-        assert sum(one.is_alarming for one in estimates if one is not None) == expected

@@ -159,17 +159,6 @@ def test_a_last_epoch_of_two_updates_weighs_as_two_updates(clean: Case) -> None:
     assert check_batch(with_log(clean, epochs=(*epochs, short))).findings == ()
 
 
-def test_one_wrong_rate_in_two_hundred_is_not_another_schedule(clean: Case) -> None:
-    rates = trained_of(clean)[1].rates
-    first, *others = rates
-    for changed, num_findings in (
-        ([replace(first, rate=1.0), *others], 0),
-        ([replace(rate, rate=0.3 * rate.rate) for rate in rates], 1),
-    ):
-        findings = check_batch(with_log(clean, rates=tuple(changed))).findings
-        assert [finding.what for finding in findings] == ["schedule"] * num_findings
-
-
 def test_of_two_averages_of_a_test_set_one_must_be_the_tables(clean: Case) -> None:
     single = replace(clean.translations[0], average="last1")
     assert check_average(replace(clean, translations=(single,))).findings
