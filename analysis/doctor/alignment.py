@@ -12,7 +12,6 @@ The two samples share no pair: two rare symbols that co-occur once would otherwi
 translation.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,9 +30,6 @@ MIN_OCCURRENCES = (
     8  # of a symbol on average, in what is counted: with 2 to 4, clean newstests look misaligned
 )
 MAX_SHARE = 0.05  # an estimate above it is an alarm
-CLEAN_SHARE = (
-    0.03  # the false alarm rate is stated for a corpus with this share of misaligned pairs
-)
 _MIN_COOCCURRENCES = 2  # of two symbols, to count as a hint of translation
 _PRIOR = 5.0  # cooccurrences by chance that the prior adds
 _MIN_RATIO = 1.5  # weaker hints are omitted: they are most of the table and weigh least
@@ -83,13 +79,6 @@ def estimate_misaligned(source: Side, target: Side, rng: np.random.Generator) ->
         misaligned_share=2 * num_worse / num_compared,
         interval=(2 * float(low), min(1.0, 2 * float(high))),
     )
-
-
-def alarm_rate(num_compared: int, share: float) -> float:
-    """Return the probability that a corpus with this share of misaligned pairs raises the alarm
-    (binomial).
-    """
-    return float(stats.binom.sf(math.floor(MAX_SHARE / 2 * num_compared), num_compared, share / 2))
 
 
 def _presence(side: Side, indices: npt.NDArray[np.int64]) -> Matrix:

@@ -2,9 +2,7 @@
 of each score, and the size of the test set.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -18,16 +16,16 @@ from aiayn.scoring.outputs.line_match import (
     MIN_LANGUAGE,
     MIN_VARIETY,
     ORDER_SEED,
+    is_varied,
     share_out_of_order,
     variety,
     words_share,
 )
 from aiayn.scoring.outputs.repairs import best_repair
 from aiayn.scoring.outputs.system_output import Share, form_of
-from analysis.doctor.check_data import DEV_PAIRS_BY_LANGUAGE_PAIR
-from analysis.doctor.check_search import NO_TRANSLATIONS, generation_judgements
+from analysis.doctor.check_search import NO_TRANSLATIONS, decoding_judgements
 from analysis.doctor.check_training import check_divergence
-from analysis.doctor.plain import letters, only_letters, plain
+from analysis.doctor.plain import only_letters, plain
 from analysis.doctor.types import (
     Answer,
     Case,
@@ -39,7 +37,6 @@ from analysis.doctor.types import (
     outcome_of,
 )
 from paper_tables.compare.decoding import TEST_PAIRS
-from paper_tables.compare.training import DEV_PAIRS
 
 AS_GIVEN = "bleu_as_given"
 # A cost is measured on the lines in the first of these definitions that was computed.
@@ -51,7 +48,6 @@ PREFERRED_METRICS = (
     "bleu_sacre_13a",
 )
 MAX_MARKED = 0.01  # of lines
-MIN_EQUAL = 0.9  # of lines
 MAX_DIFFERENCE = 0.05  # BLEU; a value printed to one decimal differs by no more
 UNKNOWN_WORDS = ("<unk>", "\u2047")  # fairseq's, and what sentencepiece prints for it
 MAX_UNKNOWN = 0.01  # of words, more than in the references
@@ -81,12 +77,11 @@ def check_pieces(case: Case) -> Answer:
 
 
 def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
-    """Yield a finding for lines in pieces or lines that are not their pieces joined; else the
-    repair that raises the score, as `aiayn score` names it.
+    """Yield a finding for lines in pieces; else the repair that raises the score, as `aiayn score`
+    names it.
     """
-    name_and_evidence = _marks(output) or _not_of_its_pieces(output)
-    if name_and_evidence is not None:
-        name, evidence = name_and_evidence
+    marks = _marks(output)
+    if marks is not None:
         costs: tuple[Cost, ...] = ()
         text = plain(output, case.claim.corpus)
         if output.can_be_scored and text.references is not None:
@@ -94,15 +89,16 @@ def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
             costs = _measured_cost(case, output, text.lines, text.references, metrics)
         # A published cost does not matter where the cost is measured on these lines.
         rank, what = ("", "form") if costs else (None, "")
-        yield make_finding(name, [evidence], rank=rank, what=what, costs=costs)
+        yield make_finding("in-pieces", [marks], rank=rank, what=what, costs=costs)
         return
     if output.references is None or not output.can_be_scored:
         return
     scores = case.scorer(output.lines, output.references)
-    metric = next((name for name in PREFERRED_METRICS if name in scores), AS_GIVEN)
-    metric, given = (AS_GIVEN, scores.get(AS_GIVEN)) if output.logged else (metric, scores[metric])
-    if given is None:
+    metrics = (AS_GIVEN,) if output.logged else PREFERRED_METRICS
+    metric = next((name for name in metrics if name in scores), "")
+    if not metric:
         return
+    given = scores[metric]
     helpful = best_repair(
         output.lines,
         output.references,
@@ -123,34 +119,14 @@ def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
         )
 
 
-def _marks(output: Translation) -> tuple[str, Evidence] | None:
+def _marks(output: Translation) -> Evidence | None:
     form = form_of(output.lines)
     if form.marked_lines.value <= MAX_MARKED:
         return None
     first = next(number for number, line in enumerate(output.lines, 1) if form.mark in line)
     what = f"lines with `@@ ` or \\u2581, the first: {output.lines[first - 1][:60]!r}"
     share = f"{form.marked_lines.num} of {len(output.lines)}"
-    return "in-pieces", fact(output.path, what, share, "none", first)
-
-
-def _not_of_its_pieces(output: Translation) -> tuple[str, Evidence] | None:
-    """Return evidence if the lines are not the joined pieces; blanks and case are ignored."""
-    if output.pieces is None or len(output.pieces) != len(output.lines):
-        return None
-    wrong, num_known = [], 0
-    for number, (line, pieces) in enumerate(zip(output.lines, output.pieces, strict=True), 1):
-        if "<0x" not in pieces and "<unk>" not in pieces:
-            num_known += 1
-            text, text_of_pieces = (
-                letters(join_any_pieces(side)).casefold() for side in (line, pieces)
-            )
-            if text != text_of_pieces:
-                wrong.append(number)
-    if len(wrong) <= MAX_MARKED * max(1, num_known):
-        return None
-    first = wrong[0]
-    what = f"lines that are not their pieces joined, the first: {output.lines[first - 1][:60]!r}"
-    return "not-its-pieces", fact(output.path, what, f"{len(wrong)} of {num_known}", "none", first)
+    return fact(output.path, what, share, "none", first)
 
 
 def _measured_cost(
@@ -178,16 +154,16 @@ def _measured_cost(
 def _unknown_words(case: Case, output: Translation) -> Iterator[Finding]:
     """Yield a finding if more of the translations' words than of the references' are unknown."""
     text = plain(output, case.claim.corpus)
-    shares = []
-    for lines in (text.lines, text.references or ()):
-        num_unknown = sum(line.count(word) for line in lines for word in UNKNOWN_WORDS)
-        shares.append(Share(num_unknown, sum(len(line.split()) for line in lines)))
-    here, there = shares
-    if here.value - there.value > MAX_UNKNOWN:
-        found = f"{here.value:.1%} of {here.total:,}"
-        expected = f"{there.value:.1%}, as in the references"
-        evidence = fact(output.path, "words that are `<unk>`", found, expected)
+    here, there = (_share_of_unknown(lines) for lines in (text.lines, text.references or ()))
+    if here - there > MAX_UNKNOWN:
+        expected = f"{there:.1%}, as in the references"
+        evidence = fact(output.path, "words that are `<unk>`", f"{here:.1%}", expected)
         yield make_finding("unknown-words", [evidence])
+
+
+def _share_of_unknown(lines: Lines) -> float:
+    text = " ".join(lines)
+    return sum(map(text.count, UNKNOWN_WORDS)) / max(1, len(text.split()))
 
 
 def _not_translated(case: Case, output: Translation) -> Iterator[Finding]:
@@ -195,11 +171,10 @@ def _not_translated(case: Case, output: Translation) -> Iterator[Finding]:
     references' frequent words.
     """
     text = plain(output, case.claim.corpus)
-    sources = output.source_lines or _in_data_bin(case, output, "source")
-    if sources is not None:
+    if output.source_lines is not None:
         is_copy = [
             only_letters(line) == only_letters(join_any_pieces(source))
-            for line, source in zip(text.lines, sources, strict=True)
+            for line, source in zip(text.lines, output.source_lines, strict=True)
             if len(source.split()) >= MIN_SENTENCE
         ]
         copied = Share(sum(is_copy), len(is_copy))
@@ -209,82 +184,30 @@ def _not_translated(case: Case, output: Translation) -> Iterator[Finding]:
             yield make_finding("untranslated", [evidence])
         return
     shares = words_share(text.lines, text.references or ())
-    # Repeated lines have few words of any language.
-    is_varied = len(set(text.lines)) >= MIN_DISTINCT * len(text.lines)
-    if shares is not None and is_varied and shares[0] < MIN_LANGUAGE * shares[1]:
+    if shares is None or not is_varied(text.lines, text.references or ()):
+        return  # repeated lines have few words of any language
+    if shares[0] < MIN_LANGUAGE * shares[1]:
         what = "words that are among the most frequent of the references"
         expected = f"about {shares[1]:.1%}, as in the references"
         yield make_finding("untranslated", [fact(output.path, what, f"{shares[0]:.1%}", expected)])
 
 
-def _in_data_bin(
-    case: Case, output: Translation, role: Literal["source", "target"]
-) -> list[str] | None:
-    """Return a test set's source or target in the data-bin, as pieces; None if the data-bin lacks a
-    test set of that size.
-    """
-    if case.data is None or output.split not in case.data.sides_by_split:
-        return None
-    pieces = case.data.pieces(output.split, role)
-    return pieces if len(pieces) == len(output.lines) else None
-
-
 def check_reference_order(case: Case) -> Answer:
-    """Check that the references are the data-bin's, line by line; without a data-bin, that
-    translations fit them.
-    """
+    """Check that translations fit their references, line by line."""
     seen = []
     for output in case.translations:
         if output.references is None or not output.lines:
             continue
         if len(output.references) != len(output.lines):
             expected = f"{len(output.lines)}, as {output.path}"
-            wrong = fact(output.references_path, "lines", len(output.references), expected)
-            return Answer(findings=(_other_references(output, wrong),))
-        known = _known_references(case, output)
-        if known:
-            finding = _against_known(case, output, known)
-        else:
-            finding = _against_translations(case, output)
-        if finding is not None:
+            wrong = [fact(output.references_path, "lines", len(output.references), expected)]
+            finding = make_finding("other-references", wrong, testset=output.testset)
             return Answer(findings=(finding,))
-        where = "the data-bin's, line by line" if known else "fit their translations"
-        seen.append(f"{output.testset}: {where}")
+        misfit = _against_translations(case, output)
+        if misfit is not None:
+            return Answer(findings=(misfit,))
+        seen.append(f"{output.testset}: fit their translations")
     return outcome_of((), seen, "no references were given")
-
-
-def _known_references(case: Case, output: Translation) -> list[str] | None:
-    pieces = _in_data_bin(case, output, "target")
-    return None if pieces is None else [join_any_pieces(line) for line in pieces]
-
-
-def _other_references(output: Translation, evidence: Evidence) -> Finding:
-    return make_finding("other-references", [evidence], testset=output.testset or "the test set")
-
-
-def _against_known(case: Case, output: Translation, known: Lines) -> Finding | None:
-    """Return a finding if the references are not the data-bin's, or in another order."""
-    references = plain(output, case.claim.corpus).references or ()
-    given = [only_letters(line) for line in references]
-    expected = [only_letters(line) for line in known]
-    whole = [index for index, line in enumerate(known) if "<unk>" not in line and "<0x" not in line]
-    wrong = [index for index in whole if given[index] != expected[index]]
-    if len(wrong) <= (1 - MIN_EQUAL) * len(whole):
-        return None
-    first = wrong[0]
-    what = f"references that differ from the data-bin's, the first: {references[first][:50]!r}"
-    evidence = fact(
-        output.references_path,
-        what,
-        f"{len(wrong)} of {len(whole)}",
-        f"none; here {known[first][:50]!r}",
-        first + 1,
-    )
-    num_there = (Counter(given) & Counter(expected[index] for index in whole)).total()
-    if num_there < MIN_EQUAL * len(whole):
-        return _other_references(output, evidence)
-    costs = _measured_cost(case, output, output.lines, known)
-    return make_finding("other-order", [evidence], costs=costs)
 
 
 def _against_translations(case: Case, output: Translation) -> Finding | None:
@@ -332,24 +255,21 @@ def check_definition(case: Case) -> Answer:
     seen = []
     for output in case.translations if not findings else ():
         if output.lines:
-            lower = list(_lower_cased(case, output))
-            is_needed = output.can_be_scored and (lower or output.reported)
-            scores = case.scorer(output.lines, output.references or ()) if is_needed else {}
-            wrong = [item for score in output.reported for item in _not_as_named(score, scores)]
-            if lower or wrong:
-                return Answer(findings=(_case_or_name(case, output, lower, wrong, scores),))
-            if output.reported and scores:
+            finding = _lower_cased(case, output) or _not_as_named(case, output)
+            if finding is not None:
+                return Answer(findings=(finding,))
+            if output.reported and output.can_be_scored:
                 names = ", ".join(dict.fromkeys(score.metric for score in output.reported))
+                number = len(output.reported)
                 seen.append(
-                    f"{output.testset}: {len(output.reported)} scores match their names, scored"
-                    f" again ({names})"
+                    f"{output.testset}: {number} scores match their names, scored again ({names})"
                 )
         elif output.metric not in ("", printed) and case.claim.is_papers_corpus:
-            evidence = fact(output.path, "definition of the score", output.metric, printed)
+            evidence = [fact(output.path, "definition of the score", output.metric, printed)]
             findings.append(
                 make_finding(
                     "other-definition",
-                    [evidence],
+                    evidence,
                     what=f"definition {output.metric}",
                     metric=output.metric,
                     printed=printed,
@@ -366,16 +286,12 @@ def _impossible(case: Case) -> Iterator[Finding]:
     what is scored.
     """
     for output in case.translations:
-        for judgement in generation_judgements(case, output):
+        for judgement in decoding_judgements(case, output):
             evidence = [evidence_of(judgement)]
             if judgement.quantity == "bleu" and not judgement.is_good:
                 value = output.logged.value if output.logged else 0.0
                 yield make_finding("impossible-bleu", evidence, value=value)
-            elif (judgement.group, judgement.verdict, judgement.fix) == (
-                "scoring",
-                "different",
-                "leave it out",
-            ):
+            elif judgement.group == "scoring" and judgement.fix == "leave it out":
                 yield make_finding(
                     "other-scoring",
                     evidence,
@@ -386,70 +302,58 @@ def _impossible(case: Case) -> Iterator[Finding]:
                 )
 
 
-def _case_or_name(
-    case: Case,
-    output: Translation,
-    lower: Sequence[Evidence],
-    wrong: Sequence[Evidence],
-    scores: dict[str, float],
-) -> Finding:
-    """Return the finding on lower-cased text or a wrong name. Lower case on one side lowers BLEU,
-    on both sides it raises BLEU.
-
-    The cost of case is measured on these lines. Lower-cased lines scored without case estimate the
-    score with case, up to errors of case.
+def _lower_cased(case: Case, output: Translation) -> Finding | None:
+    """Return a finding if one side has no capitals and the other has some, with its cost on these
+    lines.
     """
-    evidence = [*lower, *wrong]
-    if len(lower) == 1:
-        text = plain(output, case.claim.corpus)
-        lines = [line.lower() for line in text.lines]
-        references = [line.lower() for line in text.references or ()]
-        metrics = (AS_GIVEN,) if text.is_tokens else PREFERRED_METRICS
-        costs = (
-            _measured_cost(case, output, lines, references, metrics) if output.references else ()
-        )
-        side = "Translations are" if lower[0].path == output.path else "The references are"
-        return make_finding("lower-cased", evidence, costs=costs, side=side)
+    sides = (
+        ("Translations are", output.path, form_of(output.lines)),
+        ("The references are", output.references_path, form_of(output.references or ())),
+    )
+    for (side, path, form), (_, _, other) in (sides, sides[::-1]):
+        if form.is_lower_beside(other):
+            here, there = (f"{one.capitals.value:.1%} of letters" for one in (form, other))
+            expected = f"{there}, as on the other side"
+            text = plain(output, case.claim.corpus)
+            lines = [line.lower() for line in text.lines]
+            references = [line.lower() for line in text.references or ()]
+            metrics = (AS_GIVEN,) if text.is_tokens else PREFERRED_METRICS
+            return make_finding(
+                "lower-cased",
+                [fact(path, "case of letters: capitals", here, expected)],
+                costs=_measured_cost(case, output, lines, references, metrics),
+                side=side,
+            )
+    return None
+
+
+def _not_as_named(case: Case, output: Translation) -> Finding | None:
+    """Return a finding if a score's signature ignores case, or scoring again gives another value.
+
+    The gain of a score without case is measured on these lines.
+    """
+    scores: dict[str, float] = {}
+    if output.can_be_scored and output.reported:
+        scores = case.scorer(output.lines, output.references or ())
+    evidence = [item for score in output.reported for item in _other_value(score, scores)]
+    if not evidence:
+        return None
     if not any("case" in item.what for item in evidence):
         return make_finding("other-name", evidence)
-    for metric in ("bleu_sacre_13a", "bleu_tok_moses"):
-        without_case = f"{metric}{CASE_SUFFIX}"
-        if not lower and {metric, without_case} <= scores.keys():
-            gain = scores[metric] - scores[without_case]
-            source = (
-                f"these lines, {metric}: {scores[metric]:.2f} with its case,"
-                f" {scores[without_case]:.2f} lower-cased"
-            )
-            cost = Cost(low=gain, high=gain, source=source)
-            return make_finding("without-case", evidence, costs=(cost,))
-    return make_finding("without-case", evidence)
+    metric = "bleu_sacre_13a"
+    costs: tuple[Cost, ...] = ()
+    with_case, without_case = scores.get(metric), scores.get(f"{metric}{CASE_SUFFIX}")
+    if with_case is not None and without_case is not None:
+        gain = with_case - without_case
+        source = f"{metric}: {with_case:.2f} with its case, {without_case:.2f} lower-cased"
+        costs = (Cost(low=gain, high=gain, source=f"these lines, {source}"),)
+    return make_finding("without-case", evidence, costs=costs)
 
 
-def _lower_cased(case: Case, output: Translation) -> Iterator[Evidence]:
-    """Yield evidence for translations or references without capitals where the corpus, or the other
-    file, has some.
-    """
-    known = _known_references(case, output)
-    sides = [
-        (output.path, form_of(output.lines)),
-        (output.references_path, form_of(output.references or ())),
-    ]
-    with_case = [form for _, form in sides] if known is None else [form_of(known)]
-    where = "as on the other side" if known is None else "as in the corpus"
-    for path, form in sides:
-        for other in with_case:
-            if form.is_lower_beside(other):
-                here, there = (f"{side.capitals.value:.1%} of letters" for side in (form, other))
-                yield fact(path, "case of letters: capitals", here, f"{there}, {where}")
-                break
-
-
-def _not_as_named(score: Reported, value_by_metric: dict[str, float]) -> Iterator[Evidence]:
+def _other_value(score: Reported, value_by_metric: dict[str, float]) -> Iterator[Evidence]:
     """Yield evidence if a score's signature ignores case, or scoring again gives another value."""
-    fields = dict(field.split(":", 1) for field in score.signature.split("|") if ":" in field)
-    found = fields.get("case", "mixed")
-    if found != "mixed" and not score.metric.endswith(CASE_SUFFIX):
-        yield fact(score.place, f"case, by the signature of {score.metric}", found, "mixed")
+    if "case:lc" in score.signature.split("|") and not score.metric.endswith(CASE_SUFFIX):
+        yield fact(score.place, f"case, by the signature of {score.metric}", "lc", "mixed")
         return
     value = value_by_metric.get(score.metric, score.value)
     if abs(value - score.value) <= MAX_DIFFERENCE:
@@ -486,7 +390,7 @@ def check_testset(case: Case) -> Answer:
                 seen.append(f"{output.testset}: {expected:,} lines")
             continue
         # A quiet log: its own lines state the size of the test set.
-        for judgement in generation_judgements(case, output):
+        for judgement in decoding_judgements(case, output):
             if judgement.quantity in ("num_sentences", "reference_tokens"):
                 if judgement.verdict == "different":
                     wrong.append(evidence_of(judgement))
@@ -502,10 +406,7 @@ def check_testset(case: Case) -> Answer:
 
 def _expected_lines(case: Case, output: Translation) -> int | None:
     if case.claim.is_papers_corpus:
-        known = DEV_PAIRS_BY_LANGUAGE_PAIR.get(case.claim.corpus.language_pair, ())
-        if output.role == "dev" and len(output.lines) in known:
-            return len(output.lines)
-        return {"dev": DEV_PAIRS, "test": TEST_PAIRS}.get(output.role)
+        return TEST_PAIRS if output.role == "test" else None
     if case.data is not None and output.split in case.data.sides_by_split:
         return len(case.data.sides_by_split[output.split][1])
     return None

@@ -2,41 +2,36 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
 from aiayn.data.text.detokenise import join_any_pieces
 from aiayn.logs.findings import Cost, Evidence, Finding
 from aiayn.paths import num_averaged
-from aiayn.spec.system import DecodingSpec
 from analysis.doctor.check_settings import claimed_system
 from analysis.doctor.plain import plain
 from analysis.doctor.types import (
     Answer,
     Case,
-    Search,
     Translation,
     evidence_of,
     fact,
     make_finding,
     outcome_of,
+    searched,
 )
 from paper_tables.compare.decoding import compare_generation
-from paper_tables.compare.judgement import Judgement
+from paper_tables.compare.judgement import Group, Judgement
 
 NO_TRANSLATIONS = "no translations were given"
 # Length ratios at which published replications had a fault: 0.946, 1.062 and 1.138.
 MIN_RATIO = 0.94
 MAX_RATIO = 1.06
-MIN_CUT_SHARE = 0.05  # of lines that are exactly as long as the longest, and end in no punctuation
 # How fairseq sets what is found in a search.
 SEARCH_FLAGS = {
     "beam_size": "--beam {0:g}",
     "length_penalty_alpha": "--lenpen {0:g}",
     "max_length": "--max-len-a 1 --max-len-b 50",
 }
-# fairseq's own length limit is not a difference: 29.29 and 43.2 were reached with it.
-FAIRSEQ_LIMIT = (0, 200)
 # Translations that end at once: 99 of 1,014 in a shipped run that did not learn when to end, at
 # most 0.5 % in others.
 MAX_SHORT = 3  # words
@@ -46,158 +41,95 @@ MIN_SHORT_LINES = 5
 
 
 def check_average(case: Case) -> Answer:
-    """Check that each test set was translated with the average that its table uses, of the last
-    checkpoints.
+    """Check that each test set was translated with the average that its table uses; one of several
+    translations of a test set is enough.
     """
     if not case.translations:
         return Answer(missing=NO_TRANSLATIONS)
-    findings, seen, wrong = [], [], []
-    if wrong_checkpoints := list(_wrong_checkpoints(case)):
-        findings.append(make_finding("wrong-checkpoints", wrong_checkpoints))
-    averages_by_testset: dict[str, list[Translation]] = {}
+    judged_by_testset: dict[str, list[Judgement]] = {}
     for output in case.translations:
-        if output.average and case.claim.averages_by_role.get(output.role):
-            averages_by_testset.setdefault(output.testset, []).append(output)
-    for testset, outputs in averages_by_testset.items():
-        averages = [output.average for output in outputs]
-        wanted = case.claim.averages_by_role[outputs[0].role]
-        if wanted & set(averages):
-            is_by_name = any(
-                one.generation and one.generation.average.is_by_name for one in outputs
-            )
-            note = " (by the name of the checkpoint's file)" if is_by_name else ""
-            seen.append(f"{testset}: {', '.join(averages)}{note}")
+        for judgement in decoding_judgements(case, output):
+            if judgement.group == "average" and judgement.verdict != "not stated":
+                judged_by_testset.setdefault(output.testset, []).append(judgement)
+    seen, wrong = [], []
+    for testset, judged in judged_by_testset.items():
+        good = next((one for one in judged if one.is_good), None)
+        if good is not None:
+            seen.append(f"{testset}: {good.found}{good.reason and f' ({good.reason})'}")
         else:
-            expected = f"{' or '.join(sorted(wanted))} (section 6)"
-            what = f"average of {testset}"
-            wrong.append(fact(outputs[0].path, what, ", ".join(averages), expected))
+            wrong.append(judged[0])
+    findings = []
     if wrong:
-        amount = float(num_averaged(wrong[-1].found.partition(",")[0])) or None
-        last = num_averaged(wrong[0].expected.split()[0])
-        findings.append(make_finding("other-average", wrong, amount=amount, last=last))
+        amount = float(num_averaged(wrong[-1].found)) or None
+        last = num_averaged(wrong[0].expected)
+        evidence = [evidence_of(one) for one in wrong]
+        findings.append(make_finding("other-average", evidence, amount=amount, last=last))
     return outcome_of(findings, seen, "the decoded average is not recorded")
 
 
-def _wrong_checkpoints(case: Case) -> Iterator[Evidence]:
-    """Yield evidence if the averaged checkpoints, by a record, are not the last of the training."""
-    for path, output in {
-        output.averaged_path: output for output in case.translations if output.averaged_path
-    }.items():
-        average, updates = output.average, output.averaged_updates
-        newest, steps = max(updates, default=0), sorted(set(np.diff(sorted(updates)).tolist()))
-        if len(updates) != num_averaged(average):
-            yield fact(
-                path, f"checkpoints averaged as {average}", len(updates), num_averaged(average)
-            )
-        if case.log is not None and newest != case.log.last_update:
-            yield fact(
-                path, "newest update averaged", newest, f"{case.log.last_update}, the log's last"
-            )
-        if len(steps) > 1:
-            yield fact(path, "updates between those averaged", steps, "one interval")
-
-
 def check_search(case: Case) -> Answer:
-    """Compare the search that was run with the spec's, and look for translations that were cut at a
-    length.
-    """
+    """Compare the search that was run with the spec's."""
     if not case.translations:
         return Answer(missing=NO_TRANSLATIONS)
-    wrong: dict[str, Evidence] = {}
-    cut: list[Evidence] = []
+    wrong: dict[str, Judgement] = {}
     seen: list[str] = []
     for output in case.translations:
-        cut += _cut_lines(output)
-        if output.search is not None:
-            wrong |= {item.what: item for item in _wrong_search(output.search, case.claim.decoding)}
-            seen = seen or [_words(output.search)]
-        for judgement in generation_judgements(case, output):
+        for judgement in decoding_judgements(case, output):
             if judgement.group == "search" and judgement.is_good:
                 seen.append(f"{judgement.words or judgement.quantity} {judgement.found}")
             elif judgement.group == "search" and judgement.verdict != "not stated":
-                wrong[judgement.quantity] = evidence_of(judgement)
-    findings, search = [], _words(case.claim.decoding)
-    for name, item in wrong.items():
-        is_limit = name in ("max_length", "max_len_b")
-        flags = ""
+                wrong[judgement.quantity] = judgement
+    findings = []
+    for name, judgement in wrong.items():
+        flags, amount = "", None
         if name in SEARCH_FLAGS:
-            flags = SEARCH_FLAGS[name].format(getattr(case.claim.decoding, name, ""))
+            value = getattr(case.claim.decoding, name, "")
+            flags = f" (fairseq: {SEARCH_FLAGS[name].format(value)})"
+        if judgement.found.replace(".", "", 1).isdigit():
+            amount = float(judgement.found)
         findings.append(
             make_finding(
                 "other-search",
-                [item, *cut] if is_limit else [item],
+                [evidence_of(judgement)],
                 what=name,
-                amount=float(item.found) if item.found.replace(".", "", 1).isdigit() else None,
+                amount=amount,
                 setting=name,
-                here=item.found,
-                search=search,
-                flags=f" (fairseq: {flags})" if flags else "",
+                here=judgement.found,
+                search=", ".join(f"{key} {value}" for key, value in searched(case.claim.decoding)),
+                flags=flags,
             )
         )
-    if cut and not {"max_length", "max_len_b"} & wrong.keys():
-        flags = f" (fairseq: {SEARCH_FLAGS['max_length']})"
-        findings.append(make_finding("cut", cut, search=search, flags=flags))
-    missing = "the settings of the search are not recorded; no translation is cut"
-    return outcome_of(findings, seen, missing)
-
-
-def generation_judgements(case: Case, output: Translation) -> tuple[Judgement, ...]:
-    """Return the judgement on each quantity of a log of fairseq-generate; () for other
-    translations.
-    """
-    if output.generation is None:
-        return ()
-    return compare_generation(
-        output.generation, case.claim.corpus.language_pair, claimed_system(case.claim)
+    return outcome_of(
+        findings, list(dict.fromkeys(seen)), "the settings of the search are not recorded"
     )
 
 
-def _words(search: Search | DecodingSpec) -> str:
-    texts = [
-        f"beam {search.beam_size}",
-        f"alpha {search.length_penalty_alpha} ({search.length_penalty_form})",
-    ]
-    if search.max_extra_tokens is not None:
-        texts.append(
-            f"at most {search.max_length_per_source_token:g} x source +"
-            f" {search.max_extra_tokens} tokens"
-        )
-    return ", ".join(texts)
-
-
-def _wrong_search(search: Search, expected: DecodingSpec) -> Iterator[Evidence]:
-    """Yield the settings that differ; both numbers of the length limit are one setting."""
-    for key in ("beam_size", "length_penalty_alpha", "length_penalty_form", "stop"):
-        value = getattr(search, key)
-        if value not in (None, getattr(expected, key)):
-            here, there = (
-                f"{number:g}" if isinstance(number, float) else str(number)
-                for number in (value, getattr(expected, key))
-            )
-            yield fact(search.place, key, here, there)
-    limit = (search.max_length_per_source_token, search.max_extra_tokens)
-    expected_limit = (expected.max_length_per_source_token, expected.max_extra_tokens)
-    if None not in limit and limit not in (FAIRSEQ_LIMIT, expected_limit):
-        texts = [f"{factor:g} x source + {extra}" for factor, extra in (limit, expected_limit)]
-        yield fact(search.place, "max_length", texts[0], texts[1])
-
-
-def _cut_lines(translation: Translation) -> Iterator[Evidence]:
-    """Yield evidence if many translations have the same, greatest number of pieces and end without
-    punctuation.
+def decoding_judgements(case: Case, output: Translation) -> tuple[Judgement, ...]:
+    """Return the judgement on each quantity of a translation, by the log of fairseq-generate or by
+    its record; () without either.
     """
-    if translation.pieces is None or not translation.references:
-        return
-    pieces = [line.split() for line in translation.pieces]
-    longest = max(map(len, pieces), default=0)
-    is_cut = [len(line) == longest and longest > 0 and line[-1][-1:].isalnum() for line in pieces]
-    ends_open = np.mean([line[-1:].isalnum() for line in translation.references])
-    num_cut = sum(is_cut)
-    if num_cut >= MIN_CUT_SHARE * len(pieces) + ends_open * len(pieces):
-        what = f"translations that break off at {longest} pieces"
-        yield fact(
-            translation.path, what, f"{num_cut} of {len(pieces)}", f"fewer than {MIN_CUT_SHARE:.0%}"
+    system = claimed_system(case.claim)
+    if output.generation is not None:
+        return compare_generation(output.generation, case.claim.corpus.language_pair, system)
+    average = system.average_by_use.get(f"{output.role}_{case.claim.corpus.language_pair}", "")
+    stated: list[tuple[Group, str, str, str]] = []
+    if output.average and average:
+        stated.append(("average", "average", output.average, average))
+    elif output.average:
+        stated.append(("average", "average", output.average, output.average))
+    expected = dict(searched(case.claim.decoding))
+    stated += [("search", name, found, expected[name]) for name, found in output.search]
+    return tuple(
+        Judgement(
+            quantity=name,
+            group=group,
+            verdict="equal" if found == wanted else "different",
+            found=found,
+            expected=wanted,
+            path=output.recorded_path or output.path,
         )
+        for group, name, found, wanted in stated
+    )
 
 
 def check_lengths(case: Case) -> Answer:
@@ -225,6 +157,8 @@ def check_lengths(case: Case) -> Answer:
         words = f"length ratio {ratio:.3f}, brevity penalty {penalty:.3f}"
         if MIN_RATIO <= ratio <= MAX_RATIO:
             seen.append(f"{output.testset}: {words}")
+        elif not case.claim.is_papers_corpus:
+            seen.append(f"{output.testset}: {words}; bounds are published for WMT14 only")
         elif not output.lines and ratio > MAX_RATIO and penalty >= 0.999:
             expected = f"under {MAX_RATIO} at penalty 1.0"
             evidence = fact(place, "length ratio", f"{ratio:g}", expected)
@@ -245,10 +179,8 @@ def _length_symptom(
         lost = bleu / penalty - bleu
         source = f"the brevity penalty of {output.path}, on the same n-grams"
         costs = (Cost(low=lost, high=lost, source=source),)
-    # Both sides of a log of fairseq-generate come from one data-bin: one tokenisation.
-    text = "; then the tokenisation of either side" if output.logged is None else ""
     name = "too-short" if penalty < 1 else "too-long"
-    return make_finding(name, [evidence], costs=costs, is_symptom=True, text=text)
+    return make_finding(name, [evidence], costs=costs, is_symptom=True)
 
 
 def _ends_early(output: Translation) -> Iterator[Finding]:

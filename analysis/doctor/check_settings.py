@@ -4,24 +4,21 @@ their published costs.
 `aiayn tables --from-logs` fills or sets apart a row by the same judgements, in the same words.
 """
 
-import math
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 import msgspec
 
 from aiayn.cost import target_tokens_per_full_update
-from aiayn.logs.findings import Cost, Finding
-from aiayn.logs.symbols import are_equal, symbols_of_spec
-from aiayn.printed import PAPER_SCALE, PUBLISHED_FOLDER, Text, read_rows
+from aiayn.logs.findings import Finding
+from aiayn.logs.symbols import symbols_of_spec
+from aiayn.printed import PAPER_SCALE
 from analysis.doctor.types import Answer, Case, Claim, evidence_of, make_finding
 from paper_tables.compare.judgement import Judgement
 from paper_tables.compare.systems import PaperSystem
-from paper_tables.compare.training import RATE_TOLERANCE, compare_training, tokens_per_update
+from paper_tables.compare.training import compare_training, tokens_per_update
 
 NO_LOG = "no log of a training was given"
-MIN_UPDATES_RATIO, MAX_UPDATES_RATIO = 0.95, 1.05
-MAX_PAIR_RATIO = 1.3  # between tokens an update of two trainings whose rates can be compared
+MIN_RATIO, MAX_RATIO = 0.95, 1.05  # of updates, or of the tokens in them, to the spec's
 NAME_BY_QUANTITY = {"norm_order": "norm_order", "p_drop": "dropout", "eps_ls": "smoothing"}
 
 
@@ -70,13 +67,11 @@ def check_model(case: Case) -> Answer:
         return Answer(missing="the log prints no arguments")
     judged = [one for one in training_judgements(case) if one.group == "model"]
     wrong = {one.quantity: one for one in judged if one.verdict in ("different", "contradictory")}
-    follow = (
-        {"d_k", "d_v"}
-        if {"num_heads", "d_model"} & wrong.keys()
-        else {"d_v"}
-        if "d_k" in wrong
-        else set()
-    )
+    follow: set[str] = set()  # quantities that differ because another one does
+    if {"num_heads", "d_model"} & wrong.keys():
+        follow = {"d_k", "d_v"}
+    elif "d_k" in wrong:
+        follow = {"d_v"}
     findings = []
     for quantity, judgement in wrong.items():
         if quantity not in follow and quantity != "diverged":  # another check finds the divergence
@@ -133,12 +128,12 @@ def check_batch(case: Case) -> Answer:
         if one.group in ("GPUs", "batch", "rate", "updates")
     ]
     wrong = [one for one in judged if one.verdict in ("different", "contradictory")]
+    updates = [one for one in wrong if one.group == "updates"]
     findings = [
         *_batch_finding(case, [one for one in wrong if one.group in ("GPUs", "batch")]),
         *_rate_finding(case, [one for one in wrong if one.group == "rate"]),
+        *_updates_finding(case, updates),
     ]
-    updates = [one for one in wrong if one.group == "updates"]
-    findings += _updates_finding(case, updates)
     if findings:
         return Answer(findings=tuple(findings))
     # The same number of tokens in fewer, larger updates is not a difference.
@@ -154,9 +149,7 @@ def _as_seen(judgement: Judgement, case: Case) -> Judgement:
             reason=f"the spec's patience of {case.claim.training.patience_epochs} epochs ended it",
             source="",
         )
-    is_near = (
-        judgement.ratio is not None and MIN_UPDATES_RATIO <= judgement.ratio <= MAX_UPDATES_RATIO
-    )
+    is_near = judgement.ratio is not None and MIN_RATIO <= judgement.ratio <= MAX_RATIO
     reason = "within 5 %" if is_near else "as many tokens in updates of another size"
     return msgspec.structs.replace(judgement, verdict="harmless", reason=reason, source="")
 
@@ -164,23 +157,22 @@ def _as_seen(judgement: Judgement, case: Case) -> Judgement:
 def _batch_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding]:
     if not wrong:
         return
-    printed = [one.ratio for one in training_judgements(case) if one.quantity == "wpb"]
-    ratio = (
-        _tokens_ratio(case)
-        or next((one.ratio for one in wrong if one.ratio), None)
-        or (printed or [None])[0]
-    )
+    printed = [one for one in training_judgements(case) if one.quantity == "wpb"]
+    ratios = [_tokens_ratio(case), *(one.ratio for one in (*wrong, *printed))]
+    ratio = next((ratio for ratio in ratios if ratio), None)
     if ratio is None:
         yield make_finding("other-gpus", [evidence_of(one) for one in wrong])
         return
-    positions = target_tokens_per_full_update(case.claim.training)
+    name = "smaller-batch" if ratio < 1 else "larger-batch"
+    if MIN_RATIO <= ratio <= MAX_RATIO:
+        name = "unlike-batch"
     yield make_finding(
-        "smaller-batch" if ratio < 1 else "larger-batch",
+        name,
         [evidence_of(one) for one in wrong],
         amount=ratio,
         times=max(ratio, 1 / ratio),
         frequency=max(2, round(1 / ratio)),
-        positions=positions,
+        positions=target_tokens_per_full_update(case.claim.training),
     )
 
 
@@ -200,97 +192,20 @@ def _rate_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding]:
     if not wrong:
         return
     (first, *others), training = wrong, case.claim.training
-    is_single = not others and first.quantity in ("peak_learning_rate", "warmup_steps")
+    what, amount = "schedule", None
+    if not others and first.quantity in ("peak_learning_rate", "warmup_steps"):
+        what, amount = first.quantity, first.ratio
     peak = symbols_of_spec(training).get("peak_learning_rate", 0.0)
     flags = f"--lr-scheduler inverse_sqrt --lr {peak:.3g} --warmup-updates {training.warmup_steps}"
     if training.schedule == "constant":
         flags = f"--lr-scheduler fixed --lr {training.peak_learning_rate:g}"
-    pairs = _published_rates(case)
-    if reached := next((pair for pair in pairs if pair.outcome == "reached"), None):
-        tokens = float(reached.target_tokens_per_update)
-        flags += (
-            f"; published: {float(reached.peak_learning_rate):g} at {tokens:,.0f} tokens an update"
-            f" {reached.words}"
-        )
     yield make_finding(
         "other-rate",
         [evidence_of(one) for one in wrong],
-        what=first.quantity if is_single else "schedule",
-        amount=first.ratio if is_single else None,
+        what=what,
+        amount=amount,
         flags=flags,
-        costs=tuple(_known_pair(case, pairs)) if is_single else (),
     )
-
-
-class PublishedRate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A published peak rate with its warm-up and target tokens an update ('' if not stated), and
-    the result.
-    """
-
-    system: Literal["base", "big"]
-    language_pair: Text
-    norm_order: Literal["post", "pre"]
-    peak_learning_rate: Text
-    warmup_steps: int
-    target_tokens_per_update: str
-    outcome: Literal["reached", "below", "diverged"]
-    result: Text
-    source: Text
-
-    @property
-    def words(self) -> str:
-        """The outcome with its source."""
-        return f"{self.outcome}: {self.result} ({self.source})"
-
-
-def _published_rates(case: Case) -> list[PublishedRate]:
-    """Return the published rates for this kind of system, warm-up and corpus; first those with the
-    same rate and the nearest number of tokens an update.
-    """
-    if case.training is None or not case.claim.is_papers_corpus:
-        return []
-    symbols, (_, tokens) = case.training.symbols, tokens_per_update(case.training.log)
-    rate, warmup = symbols.get("peak_learning_rate"), symbols.get("warmup_steps")
-    if not isinstance(rate, float) or not rate or not tokens:
-        return []
-    kind = "big" if case.claim.system.startswith("big") else "base"
-    key = (kind, case.claim.corpus.language_pair, symbols.get("norm_order", "post"), warmup)
-    pairs = [
-        pair
-        for _, pair in read_rows(PUBLISHED_FOLDER / "rates.csv", PublishedRate)
-        if (pair.system, pair.language_pair, pair.norm_order, pair.warmup_steps) == key
-        and pair.target_tokens_per_update
-    ]
-
-    def distance(pair: PublishedRate) -> tuple[bool, float]:
-        is_other_rate = abs(math.log(float(pair.peak_learning_rate) / rate)) > RATE_TOLERANCE
-        return is_other_rate, abs(math.log(float(pair.target_tokens_per_update) / tokens))
-
-    return sorted(pairs, key=distance)
-
-
-def _known_pair(case: Case, pairs: Sequence[PublishedRate]) -> Iterator[Cost]:
-    """Yield a cost of 0 if a published run reached the paper's BLEU with this rate at about as many
-    tokens an update; the source lists all such runs.
-    """
-    if case.training is None or not pairs:
-        return
-    rate, tokens = (
-        case.training.symbols["peak_learning_rate"],
-        tokens_per_update(case.training.log)[1],
-    )
-    near = [
-        pair
-        for pair in pairs
-        if are_equal(float(pair.peak_learning_rate), rate, RATE_TOLERANCE)
-        and 1 / MAX_PAIR_RATIO <= float(pair.target_tokens_per_update) / tokens <= MAX_PAIR_RATIO
-    ]
-    if any(pair.outcome == "reached" for pair in near):
-        words = (
-            f"{float(pair.target_tokens_per_update):,.0f} tokens an update {pair.words}"
-            for pair in near
-        )
-        yield Cost(low=0.0, high=0.0, source="; ".join(words), certainty="confirmed")
 
 
 def _is_stopped_by_patience(case: Case) -> bool:
@@ -315,7 +230,7 @@ def _updates_finding(case: Case, wrong: Sequence[Judgement]) -> Iterator[Finding
     (judgement,), training = wrong, case.claim.training
     ratio, tokens_ratio = judgement.ratio or 0.0, _tokens_ratio(case)
     both = (ratio, ratio if tokens_ratio is None else ratio * tokens_ratio)
-    is_short, is_long = max(both) < MIN_UPDATES_RATIO, min(both) > MAX_UPDATES_RATIO
+    is_short, is_long = max(both) < MIN_RATIO, min(both) > MAX_RATIO
     if is_short or is_long:
         evidence = [evidence_of(judgement)]
         if tokens_ratio is not None:

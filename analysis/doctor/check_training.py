@@ -30,57 +30,50 @@ MIN_PLATEAU, MAX_PLATEAU_FALL, MIN_VALIDATIONS = 0.28, 0.14, 6
 MAX_PLATEAU_GAP, MAX_UNSTARTED_BLEU = 1.0, 15.0
 
 
+def _validated(log: TrainingLog) -> list[tuple[int, float, int]]:
+    """Return update, bits a subword and line of each validation of the dev set."""
+    subset = dev_subset(log)
+    return [
+        (one.update, one.nll_bits, one.line)
+        for one in log.validations
+        if one.subset == subset and one.nll_bits is not None
+    ]
+
+
+def _bits_of(validation: tuple[int, float, int]) -> float:
+    return validation[1] if math.isfinite(validation[1]) else math.inf
+
+
 def check_divergence(case: Case) -> Answer:
     """Check that the training did not diverge: training and validation perplexity stay near their
     best.
     """
-    log = case.log
-    if log is None or case.training is None:
+    if case.training is None:
         return Answer(missing=NO_LOG)
-    subset = dev_subset(log)
-    values = [
-        (one.update, one.nll_bits or one.loss_bits, one.line)
-        for one in log.validations
-        if one.subset == subset
-    ]
-    known = [(update, bits, line) for update, bits, line in values if bits is not None]
+    path, log = case.training.path, case.training.log
+    known = _validated(log)
     if len(known) < 2:
-        return Answer(
-            missing="fewer than two validations in the log" if log.validations else NO_VALIDATION
-        )
-    best_update, best_bits, best_line = min(
-        known, key=lambda one: one[1] if math.isfinite(one[1]) else math.inf
-    )
+        return Answer(missing="fewer than two validations in the log" if known else NO_VALIDATION)
+    best_update, best_bits, best_line = min(known, key=_bits_of)
     last_update, last_bits, last_line = known[-1]
-    later = [
+    exploded = [
         (epoch.nll_bits, epoch)
         for epoch in log.epochs
-        if epoch.update > best_update and epoch.nll_bits
+        if epoch.update > best_update and (epoch.nll_bits or 0.0) > DIVERGED_TRAIN_BITS
     ]
-    worst_bits, worst = max(later, key=lambda pair: pair[0], default=(0.0, None))
-    if (
-        last_bits - best_bits <= DIVERGED_DEV_BITS and worst_bits <= DIVERGED_TRAIN_BITS
-    ):  # false of NaN
+    # NaN is not near the best.
+    if last_bits - best_bits <= DIVERGED_DEV_BITS and not exploded:
         return Answer(seen=f"best validation {best_bits:.2f} bits, last {last_bits:.2f}")
-    path, what = case.training.path, f"validation, bits a subword, at update {last_update:,}"
-    evidence = [
-        fact(
-            path,
-            what,
-            f"{last_bits:.2f}",
-            f"near its best, {best_bits:.2f} (line {best_line})",
-            last_line,
-        )
-    ]
-    if worst is not None and worst_bits > DIVERGED_TRAIN_BITS:
+    what = f"validation, bits a subword, at update {last_update:,}"
+    expected = f"near its best, {best_bits:.2f} (line {best_line})"
+    evidence = [fact(path, what, f"{last_bits:.2f}", expected, last_line)]
+    if exploded:
+        bits, worst = max(exploded, key=lambda pair: pair[0] or 0.0)
         what = f"perplexity in training at update {worst.update:,}"
-        perplexity = perplexity_of(worst_bits)
+        perplexity = perplexity_of(bits)
         shown = "beyond any number" if perplexity is None else f"{perplexity:,.0f}"
         evidence.append(fact(path, what, shown, "under 1,000 once it has learnt", worst.line))
-    warmup_steps = case.training.symbols.get("warmup_steps")
     where = f"after update {best_update:,}"
-    if isinstance(warmup_steps, int) and warmup_steps and best_update <= 1.25 * warmup_steps:
-        where += f", near the peak of the learning rate (warm-up {warmup_steps:,})"
     return Answer(findings=(make_finding("diverged", evidence, where=where),))
 
 
@@ -94,9 +87,9 @@ def check_start(case: Case) -> Answer:
     """
     if case.attending is not None:
         return _start_by_attention(case.attending)
-    if case.log is None or case.training is None:
+    if case.training is None:
         return Answer(missing=NO_LOG)
-    return _start_by_curve(case, case.training, case.log)
+    return _start_by_curve(case, case.training)
 
 
 def _start_by_attention(attending: Attending) -> Answer:
@@ -112,14 +105,9 @@ def _start_by_attention(attending: Attending) -> Answer:
     return _unstarted(fact(attending.place, "cross-attention", seen, expected))
 
 
-def _start_by_curve(case: Case, training: LoggedTraining, log: TrainingLog) -> Answer:
-    known = [
-        (one.update, one.nll_bits, one.line)
-        for one in log.validations
-        if one.subset == dev_subset(log)
-        and one.nll_bits is not None
-        and math.isfinite(one.nll_bits)
-    ]
+def _start_by_curve(case: Case, training: LoggedTraining) -> Answer:
+    log = training.log
+    known = [one for one in _validated(log) if math.isfinite(one[1])]
     if not log.vocabulary_sizes or len(known) < MIN_VALIDATIONS:
         words = (
             f"{len(known)} validations with their nll_loss; {MIN_VALIDATIONS} are needed, and the"
@@ -131,12 +119,8 @@ def _start_by_curve(case: Case, training: LoggedTraining, log: TrainingLog) -> A
     late = [bits for update, bits, _ in known if update > begin]
     level = best / math.log2(max(log.vocabulary_sizes))
     seen = f"best validation {best:.2f} bits, {level:.2f} of a random subword's"
-    if not early or not late:
-        return Answer(
-            missing=(
-                f"{seen}; no validation {'after' if early else 'before'} two thirds of the updates"
-            )
-        )
+    if not early:
+        return Answer(missing=f"{seen}; no validation before two thirds of the updates")
     fall = min(early) - min(late)
     seen += f", {fall:.2f} below that at two thirds"
     warmup = training.symbols.get("warmup_steps")
@@ -162,16 +146,13 @@ def _sign_of_start(log: TrainingLog, known: Sequence[tuple[int, float, int]], be
     if bleu > MAX_UNSTARTED_BLEU:
         return f"but a validation's BLEU is {bleu:.1f}"
     reached, bits, _ = next(one for one in known if one[1] <= best + MAX_PLATEAU_FALL)
-    trained = (
-        one.nll_bits for one in log.epochs if one.update >= reached and one.nll_bits is not None
-    )
-    trained_bits = next(trained, math.inf)
-    is_far_below = bits - trained_bits > MAX_PLATEAU_GAP
-    return (
-        f"but training was at {trained_bits:.2f} when it came there: it over-fits"
-        if is_far_below
-        else ""
-    )
+    for epoch in log.epochs:
+        if epoch.update >= reached and epoch.nll_bits is not None:
+            if bits - epoch.nll_bits > MAX_PLATEAU_GAP:
+                trained = f"{epoch.nll_bits:.2f}"
+                return f"but training was at {trained} when it came there: it over-fits"
+            break
+    return ""
 
 
 def _unstarted(evidence: Evidence) -> Answer:

@@ -7,11 +7,9 @@ own file.
 
 In any other folder the content of a file decides how it is read. Translations come from a log of
 `fairseq-generate` (S-, T-, H- and D- lines, put into the order of the source), from our records, or
-from two plain files. The plain files are recognised by their names, or the caller gives them. A
-sacreBLEU score saved as JSON counts as a reported score.
+from two plain files. The plain files are recognised by their names, or the caller gives them.
 """
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -41,7 +39,6 @@ from aiayn.paths import (
 )
 from aiayn.records import (
     BinarizedCorpus,
-    CheckpointRecord,
     Hypotheses,
     PerplexityRecord,
     RawCorpus,
@@ -59,9 +56,10 @@ from analysis.doctor.types import (
     Claim,
     Reported,
     Scorer,
-    Search,
     Translation,
+    searched,
 )
+from paper_tables.compare.training import file_of
 from paper_tables.logs.tables import file_problems
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
@@ -69,7 +67,7 @@ _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
 _REFERENCES = re.compile(r"(ref)", re.IGNORECASE)
 _PLAIN_SUFFIXES = (".txt", ".hyp", ".hypo", ".sys", ".ref", ".de", ".fr", ".es", ".sgm", ".gz")
 MAX_NOTES = 4  # files that a refusal names
-_METRIC_BY_TOKENIZER = {"13a": "bleu_sacre_13a", "intl": "bleu_sacre_intl"}
+References = tuple[Path | None, tuple[str, ...] | None]  # their file and lines
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
 
 
@@ -79,11 +77,6 @@ def list_runs(results_folder: Path) -> list[tuple[Path, TrainRecord]]:
         results_folder.glob("*/train/*/*/seed*.json"), key=lambda path: path.stat().st_mtime
     )
     return [(path, read_record(path, TrainRecord)) for path in paths]
-
-
-def scale_of(results_folder: Path, train_path: Path) -> str:
-    """Return the scale of a run: the name of the folder that holds its record."""
-    return train_path.relative_to(results_folder).parts[0]
 
 
 def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: Scorer) -> Case:
@@ -114,17 +107,12 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
     decoded.sort(key=lambda placed: -num_averaged(placed[1].average))
     translations = []
     for path, record in decoded:
-        averaged_path = scale_folder / "average" / evaluated / f"{record.average}.json"
         scored_path = scale_folder / "score" / evaluated / record.average / path.name
-        translations.append(
-            _translation_from_records(
-                claim.corpus,
-                (path, record),
-                _read_if_there(averaged_path, CheckpointRecord),
-                _read_if_there(scored_path, ScoreRecords),
-                *_references(results_folder, claim, record.testset),
-            )
-        )
+        scored = None
+        if scored_path.exists():
+            scored = scored_path, read_record(scored_path, ScoreRecords)
+        references = _references(results_folder, claim, record.testset)
+        translations.append(_translation_from_records(claim, (path, record), scored, references))
     log_path = find_packed(train.log_path)
     return Case(
         claim=claim,
@@ -136,10 +124,6 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
     )
 
 
-def _read_if_there(path: Path, record_type: type[_AnyRecord]) -> tuple[Path, _AnyRecord] | None:
-    return (path, read_record(path, record_type)) if path.exists() else None
-
-
 def _attending(folder: Path, pattern: str) -> Attending | None:
     """Return the cross-attention statistics of the first perplexity record that has them."""
     for path, record in _records(folder, PerplexityRecord, pattern):
@@ -149,9 +133,7 @@ def _attending(folder: Path, pattern: str) -> Attending | None:
     return None
 
 
-def _references(
-    results_folder: Path, claim: Claim, testset: str
-) -> tuple[Path | None, Sequence[str] | None]:
+def _references(results_folder: Path, claim: Claim, testset: str) -> References:
     """Return the references as `score` takes them: raw lines, or joined where the corpus came in
     pieces.
     """
@@ -163,7 +145,9 @@ def _references(
     if path is None or not path.exists():
         return None, None
     lines = read_lines(path)
-    return path, [join_any_pieces(line) for line in lines] if claim.corpus.is_segmented else lines
+    if claim.corpus.is_segmented:
+        lines = tuple(join_any_pieces(line) for line in lines)
+    return path, lines
 
 
 def collect_folder(
@@ -225,14 +209,10 @@ def _training(folder: Path, logs: LoggedFolder) -> LoggedTraining | None:
     training = next(iter(trainings.values()), None)
     if training is None:
         return None
-    path = folder / training.path.removesuffix(f"@{training.log.first_line}")
-    if (
-        not training.log.arguments
-        and training.log.num_parameters is None
-        and not training.log.validations
-    ):
+    log = training.log
+    if not (log.arguments or log.num_parameters or log.validations):
         return None
-    return msgspec.structs.replace(training, path=str(path))
+    return msgspec.structs.replace(training, path=str(folder / file_of(training)))
 
 
 def _data(folder: Path, claim: Claim) -> DataBin | None:
@@ -260,22 +240,12 @@ def _translations(
 ) -> Iterator[Translation]:
     given_path = references_path or _plain_file(folder, _REFERENCES)
     references = read_lines(given_path) if given_path else None
-    checkpoints = list(_records(folder, CheckpointRecord))
     scores = list(_records(folder, ScoreRecords))
     records = []
     for path, record in _records(folder, Hypotheses):
-        averaged = [placed for placed in checkpoints if placed[1].average == record.average]
-        scored = [placed for placed in scores if _is_score_of(placed, record)]
-        records.append(
-            _translation_from_records(
-                claim.corpus,
-                (path, record),
-                averaged[0] if averaged else None,
-                scored[0] if scored else None,
-                given_path,
-                references,
-            )
-        )
+        scored = next((placed for placed in scores if _is_score_of(placed, record)), None)
+        placed = path, record
+        records.append(_translation_from_records(claim, placed, scored, (given_path, references)))
     generations = [
         _generated(folder, one, claim, None) for one in logs.generations if _is_scored(one)
     ]
@@ -300,7 +270,6 @@ def _translations(
         role="test",
         references_path=str(given_path or ""),
         references=references,
-        reported=tuple(_sacrebleu_scores(folder)),
     )
 
 
@@ -354,33 +323,33 @@ def _generated(
     """
     log = generation.log
     path = folder / generation.path.removesuffix(f"@{log.first_line}")
-    average = generation.average.name if num_averaged(generation.average.name) else ""
     lines = read_text(path).split("\n")[log.first_line - 1 : log.last_line]
     sentences = generated_sentences(lines)
     chosen = sentences["D"] or sentences["H"]
     numbers = sorted(chosen)
-    subset = log.bleu.subset if log.bleu else str(log.arguments.get("gen_subset") or "test")
-    testset = claim.corpus.testset_of("dev" if subset == "valid" else "test")
-    reported, metric = [], ""
+    references = _numbered_lines(sentences["T"], numbers)
+    if references_path is not None:
+        references = read_lines(references_path)
+    subset = str(log.arguments.get("gen_subset") or "test")
+    reported: tuple[Reported, ...] = ()
+    metric = ""
     if log.bleu is not None:
-        metric = metric_of_generation(log)
-        reported = [Reported(f"{path}:{log.bleu.line}", metric, log.bleu.value, "")]
+        subset, metric = log.bleu.subset, metric_of_generation(log)
+        if references_path is None:
+            place = f"{path}:{log.bleu.line}"
+            reported = (Reported(place, metric, log.bleu.value, ""),)
+    testset = claim.corpus.testset_of("dev" if subset == "valid" else "test")
     return Translation(
         path=str(path),
         lines=tuple(chosen[number] for number in numbers),
         testset=testset,
         split=subset,
         role=role_of(claim.corpus, testset),
-        average=average,
         generation=msgspec.structs.replace(generation, path=str(path)),
         metric="bleu_fairseq" if metric == "bleu_as_given" else metric,
         references_path=str(references_path or path),
-        references=(
-            read_lines(references_path)
-            if references_path
-            else _numbered_lines(sentences["T"], numbers)
-        ),
-        reported=() if references_path else tuple(reported),
+        references=references,
+        reported=reported,
         source_lines=_numbered_lines(sentences["S"], numbers),
         logged=log.bleu,
     )
@@ -391,27 +360,6 @@ def _numbered_lines(line_by_number: dict[int, str], numbers: list[int]) -> tuple
     if not numbers or not line_by_number.keys() >= set(numbers):
         return None
     return tuple(line_by_number[number] for number in numbers)
-
-
-def _sacrebleu_scores(folder: Path) -> Iterator[Reported]:
-    """Yield the scores that sacreBLEU wrote as JSON. A score in a definition that this project does
-    not have keeps sacreBLEU's name.
-    """
-    for path in sorted(folder.rglob("*.json")):
-        try:
-            content = json.loads(path.read_bytes())
-        except ValueError:
-            continue
-        for score in content if isinstance(content, list) else [content]:
-            if not isinstance(score, dict) or not {"name", "score", "signature"} <= score.keys():
-                continue
-            if isinstance(score["score"], int | float):
-                signature = str(score["signature"])
-                tokenizer = re.search(r"tok:(\w+)", signature)
-                metric = _METRIC_BY_TOKENIZER.get(
-                    tokenizer[1] if tokenizer else "", str(score["name"])
-                )
-                yield Reported(str(path), metric, float(score["score"]), signature)
 
 
 def read_lines(path: Path, *, may_be_blank: bool = False) -> tuple[str, ...]:
@@ -433,9 +381,9 @@ def read_training(path: Path) -> LoggedTraining:
     log_file = read_log(path)
     trainings = [entry for entry in log_file.entries if isinstance(entry, TrainingLog)]
     if len(trainings) != 1:
-        refusal = (
-            f" (line {log_file.refusal.line}: {log_file.refusal.text})" if log_file.refusal else ""
-        )
+        refusal = ""
+        if log_file.refusal is not None:
+            refusal = f" (line {log_file.refusal.line}: {log_file.refusal.text})"
         raise RecordError(
             f"{path}: {len(trainings)} trainings{refusal}; expected the log of one, by"
             " fairseq-train"
@@ -444,49 +392,39 @@ def read_training(path: Path) -> LoggedTraining:
 
 
 def _translation_from_records(
-    corpus: CorpusSpec,
+    claim: Claim,
     placed: tuple[Path, Hypotheses],
-    averaged: tuple[Path, CheckpointRecord] | None,
     scored: tuple[Path, ScoreRecords] | None,
-    references_path: Path | None,
-    references: Sequence[str] | None,
+    placed_references: References,
 ) -> Translation:
-    """Return a translated test set from its record and the files that the record names.
-
-    `averaged` and `scored` are the records of its checkpoint and of its scores, with their paths.
+    """Return a translated test set from its record and the files that the record names; `scored` is
+    the record of its scores.
     """
     path, record = placed
     text_path = find_packed(record.path) or record.path
-    limit = _MAX_LENGTH.search(record.signature)
-    search = Search(
-        place=str(path),
-        beam_size=record.beam_size,
-        length_penalty_alpha=record.length_penalty_alpha,
-        length_penalty_form=record.length_penalty_form,
-        stop=record.stop,
-        max_length_per_source_token=float(limit[1]) if limit else None,
-        max_extra_tokens=int(limit[2]) if limit else None,
-    )
-    reported = []
+    settings = {
+        name: getattr(record, name)
+        for name in ("beam_size", "length_penalty_alpha", "length_penalty_form", "stop")
+    }
+    if limit := _MAX_LENGTH.search(record.signature):
+        settings["max_length_per_source_token"] = float(limit[1])
+        settings["max_extra_tokens"] = int(limit[2])
+    reported: list[Reported] = []
     if scored is not None:
-        scored_path, scores = scored
-        for score in scores.scores:
-            place = str(scored_path)
-            reported.append(Reported(place, score.metric, score.value, score.signature))
-    has_pieces = record.pieces_path.is_file()
+        for score in scored[1].scores:
+            reported.append(Reported(str(scored[0]), score.metric, score.value, score.signature))
+    references_path, references = placed_references
     return Translation(
         path=str(text_path),
         lines=read_lines(text_path, may_be_blank=True),
-        pieces=read_lines(record.pieces_path, may_be_blank=True) if has_pieces else None,
         testset=record.testset,
-        split=split_of(corpus, record.testset),
-        role=role_of(corpus, record.testset),
+        split=split_of(claim.corpus, record.testset),
+        role=role_of(claim.corpus, record.testset),
         average=record.average,
-        averaged_path=str(averaged[0]) if averaged else "",
-        averaged_updates=tuple(averaged[1].averaged_updates) if averaged else (),
-        search=search,
+        recorded_path=str(path),
+        search=searched(msgspec.structs.replace(claim.decoding, **settings)),
         references_path=str(references_path or ""),
-        references=None if references is None else tuple(references),
+        references=references,
         reported=tuple(reported),
     )
 

@@ -1,8 +1,8 @@
 """Adds to each finding its cost in BLEU and how likely it explains what is missing, and ranks the
 findings.
 
-Costs come from published/costs.csv, published/gaps.csv and the paper's Table 3; planted.csv has the
-costs of faults that were planted in the demo. A cost counts only for the corpus, the kind of system
+Costs come from published/costs.csv and published/gaps.csv; planted.csv has the costs of faults that
+were planted in the demo. A cost counts only for the corpus, the kind of system
 and the size of the difference with which it was measured. All costs together never exceed what is
 missing to the printed number.
 """
@@ -15,7 +15,6 @@ from typing import Annotated, Literal
 import msgspec
 
 from aiayn.logs.findings import Cost, Finding
-from aiayn.logs.symbols import symbols_of_spec
 from aiayn.printed import (
     METRIC_BY_PAIR,
     PAPER_CORPUS_BY_LANGUAGE_PAIR,
@@ -26,12 +25,10 @@ from aiayn.printed import (
     read_rows,
     read_table,
 )
-from aiayn.spec.system import read_system
-from analysis.doctor.types import WORDS_BY_CHECK, Answer, Diagnosis, Missing, fact, make_finding
+from analysis.doctor.types import WORDS_BY_CHECK, Diagnosis, Missing
 from paper_tables.published_data import WHOLE_SCORE, HighCost, LowCost, read_gaps
 
 PAPER_CORPORA = {corpus: pair for pair, corpus in PAPER_CORPUS_BY_LANGUAGE_PAIR.items()}
-MIN_SLIP = 3.0  # BLEU; every published slip of tokenisation cost at least as much
 NUM_FILTERED = 2737.0  # lines of newstest2014 that sacreBLEU calls wmt14
 NOISE = 0.3  # BLEU between two runs of one recipe (cause 12 of causes.csv)
 UNKNOWN_COST = "cost unknown: none is published for this corpus, system and size"
@@ -73,7 +70,7 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             return True
         low, high = float(self.at_least or 0), float(self.at_most or math.inf)
         amount = finding.amount
-        return amount is not None and low * (1 - 1e-9) <= amount <= high * (1 + 1e-9)
+        return amount is not None and low <= amount <= high
 
 
 class KnownCost(msgspec.Struct, frozen=True):
@@ -85,11 +82,6 @@ class KnownCost(msgspec.Struct, frozen=True):
     high: float
     certainty: str
     source: str
-
-    @property
-    def is_nothing(self) -> bool:
-        """Whether published runs show that the difference costs nothing."""
-        return self.low == self.high == 0 and self.certainty in ("confirmed", "measured")
 
 
 def read_costs() -> list[PublishedCost]:
@@ -104,63 +96,23 @@ def read_costs() -> list[PublishedCost]:
 
 
 def add_costs(diagnosis: Diagnosis, missing: Missing | None = None) -> Diagnosis:
-    """Return the diagnosis with costs, findings ranked by likelihood, and harmless differences
-    separate.
+    """Return the diagnosis with costs, and with its findings ranked by likelihood.
 
-    `missing` is by default computed from the diagnosis's own scores. If several BLEU are missing
-    without an explanation, and no line of a translation could be read, text and scoring are
-    suspected.
+    `missing` is by default computed from the diagnosis's own scores.
 
     Raises:
         TableError: if a published file is malformed.
     """
-    answer = _with_costs(diagnosis, missing)
-    is_read = any(one.check == "pieces" and not one.missing for one in diagnosis.outcomes)
-    has_slip = any(finding.what == "slip" for finding in answer.findings)
-    if is_read or has_slip or answer.missing is None or not answer.missing.is_known:
-        return answer
-    explained = sum(
-        finding.costs[0].high or 0.0
-        for finding in answer.findings
-        if finding.likelihood in ("likely", "possible")
-    )
-    if answer.missing.high - explained <= MIN_SLIP:
-        return answer
-    evidence = fact("", "text and scoring", "in no setting", "as the references")
-    # Published slips go by the ratio of lengths, which is not known here.
-    slip = make_finding("unexplained", [evidence], amount=0.0)
-    findings = (*diagnosis.findings, slip)
-    return _with_costs(msgspec.structs.replace(diagnosis, findings=findings), missing)
-
-
-def _with_costs(diagnosis: Diagnosis, missing: Missing | None) -> Diagnosis:
-    costs, table3 = read_costs(), _table3_costs()
-    pairs = [
-        (finding, _known_cost(finding, diagnosis, costs, table3)) for finding in diagnosis.findings
-    ]
+    costs = read_costs()
+    pairs = [(finding, _known_cost(finding, diagnosis, costs)) for finding in diagnosis.findings]
     if missing is None and not any(is_incomparable(finding) for finding in diagnosis.findings):
         missing = _missing(diagnosis)
     raised = sum(-known.low for _, known in pairs if known is not None and known.low < 0)
     if missing is not None and missing.is_known and raised:
         words = f"{missing.words}; up to {raised:.1f} more, as something here raises it"
         missing = msgspec.structs.replace(missing, high=missing.high + raised, words=words)
-    harmless = tuple(
-        msgspec.structs.replace(finding, costs=(_cost(known, (0.0, 0.0)),))
-        for finding, known in pairs
-        if known is not None and known.is_nothing
-    )
-    findings = _with_likelihoods(
-        [(finding, known) for finding, known in pairs if known is None or not known.is_nothing],
-        missing,
-    )
-    left = {finding.check for finding in findings}
-    outcomes = tuple(
-        _seen(outcome, harmless) if outcome.findings and outcome.check not in left else outcome
-        for outcome in diagnosis.outcomes
-    )
-    return msgspec.structs.replace(
-        diagnosis, findings=rank(findings), harmless=harmless, outcomes=outcomes, missing=missing
-    )
+    findings = rank(_with_likelihoods(pairs, missing))
+    return msgspec.structs.replace(diagnosis, findings=findings, missing=missing)
 
 
 def is_incomparable(finding: Finding) -> bool:
@@ -223,18 +175,11 @@ def _missing(diagnosis: Diagnosis) -> Missing | None:
 
 
 def _known_cost(
-    finding: Finding,
-    diagnosis: Diagnosis,
-    costs: Sequence[PublishedCost],
-    table3: dict[tuple[str, object], KnownCost],
+    finding: Finding, diagnosis: Diagnosis, costs: Sequence[PublishedCost]
 ) -> KnownCost | None:
     """Return the published cost of a finding: from the lowest to the highest of all that concern
     it, with the lowest certainty.
     """
-    for cost in finding.costs:
-        # Published for this very pair of values, as a rate at its batch.
-        if cost.certainty and cost.low is not None and cost.high is not None:
-            return KnownCost(cost.low, cost.high, cost.certainty, cost.source)
     kind = "big" if diagnosis.system.startswith("big") else "base"
     rows = []
     for row in costs:
@@ -243,10 +188,6 @@ def _known_cost(
             high = math.inf if row.cost_high == WHOLE_SCORE else float(row.cost_high)
             bounds = (low, high) if row.direction == "lowers" else (-high, -low)
             rows.append(KnownCost(*bounds, row.certainty, f"{row.evidence}; {row.source}"))
-    if diagnosis.corpus == "wmt14_en_de" and kind == "base":
-        value = finding.evidence[0].found if finding.amount is None else finding.amount
-        if (finding.what, value) in table3:
-            rows.append(table3[finding.what, value])
     if finding.what.startswith("definition "):
         rows += _definition_costs(finding.what.removeprefix("definition "), diagnosis.corpus)
     if finding.is_symptom or not rows:
@@ -271,47 +212,6 @@ def _definition_costs(metric: str, corpus: str) -> list[KnownCost]:
         for gap in read_gaps()
         if (gap.language_pair, gap.definition_to, gap.testset, gap.counts) == key
     ]
-
-
-def _table3_costs() -> dict[tuple[str, object], KnownCost]:
-    """Return what the paper's own variations cost on newstest2013, by the symbol that a row changes
-    and its value.
-    """
-    base = symbols_of_spec(read_system("base", "paper").training)
-    cells = read_table(3)
-    printed = {
-        join.system: float(find_printed(join, cells).value)
-        for join in read_cells()
-        if join.table == 3 and join.metric.startswith("bleu")
-    }
-    costs: dict[tuple[str, object], KnownCost] = {}
-    for system, bleu in printed.items():
-        if system.startswith("table3_"):
-            symbols = symbols_of_spec(read_system(system, "paper").training)
-            # d_k follows from the heads or from d_model where these change as well.
-            names = ("num_heads", "d_model", "d_k", *symbols)
-            changed = next(name for name in names if symbols[name] != base.get(name))
-            value = symbols[changed]
-            loss = round(printed["base"] - bleu, 1)
-            row = system.split("_")[1].upper()
-            source = f"{bleu:.1f} against {printed['base']:.1f} on newstest2013; the paper, Table 3"
-            key = (changed, value if isinstance(value, str) else float(value))
-            costs[key] = KnownCost(loss, loss, "confirmed", f"{source} ({row})")
-    return costs
-
-
-def _seen(outcome: Answer, harmless: Sequence[Finding]) -> Answer:
-    """Return an outcome whose differences cost nothing: seen, with the published runs that show
-    it.
-    """
-    words = [
-        f"{finding.evidence[0].what} {finding.evidence[0].found}, expected"
-        f" {finding.evidence[0].expected}: costs nothing in published runs"
-        f" ({finding.costs[0].source})"
-        for finding in harmless
-        if finding.check == outcome.check
-    ]
-    return Answer(check=outcome.check, seen="; ".join(words))
 
 
 def _with_likelihoods(

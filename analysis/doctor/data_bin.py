@@ -6,34 +6,21 @@ symbol's number, the number of lines, each line's length and each line's first b
 file with the same name. Only the lines that a caller requests are read from the disk.
 """
 
-import hashlib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from aiayn.data.text.binarize import INDEX_HEADER, INDEX_MAGIC
+from aiayn.data.text.binarize import INDEX_HEADER, INDEX_MAGIC, read_dictionary
 from aiayn.errors import CorpusError
 
 Numbers = npt.NDArray[np.int64]
-SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # numbers 0 to 3 of fairseq's dictionaries
-END_OF_SENTENCE, UNKNOWN = 2, 3
+END_OF_SENTENCE, UNKNOWN = 2, 3  # numbers of </s> and <unk> in fairseq's dictionaries
 _HEADER_BYTES = INDEX_HEADER.size
 # fairseq's own table, data/indexed_dataset.py: 0.12 writes 8 and 9, earlier versions 3 and 4 as
 # well.
 _DTYPE_BY_CODE = {1: "<u1", 2: "<i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2", 9: "<u4"}
-
-
-class Dictionary(msgspec.Struct, frozen=True, kw_only=True):
-    """A `dict.<language>.txt`: its symbols by number, the four special symbols first, and the
-    digest of its bytes.
-    """
-
-    path: str
-    symbols: tuple[str, ...]
-    sha256: str
 
 
 class Side:
@@ -66,16 +53,8 @@ class Side:
             )
         self._dtype = np.dtype(_DTYPE_BY_CODE[code])
         self._bin_path = prefix.with_name(f"{prefix.name}.bin")
-        mapped: npt.NDArray[Any] = (
-            np.memmap(self.path, np.uint8, "r") if num_lines else np.zeros(0, np.uint8)
-        )
-        lengths_end = _HEADER_BYTES + 4 * num_lines
-        self.lengths: npt.NDArray[np.int32] = np.frombuffer(
-            mapped[_HEADER_BYTES:lengths_end].tobytes(), "<i4"
-        )
-        self._offsets: npt.NDArray[np.int64] = np.frombuffer(
-            mapped[lengths_end:expected_bytes].tobytes(), "<i8"
-        )
+        self.lengths = np.fromfile(self.path, "<i4", num_lines, offset=_HEADER_BYTES)
+        self._offsets = np.fromfile(self.path, "<i8", offset=_HEADER_BYTES + 4 * num_lines)
         num_bytes = self._bin_path.stat().st_size if self._bin_path.exists() else -1
         if num_bytes != self.num_tokens * self._dtype.itemsize:
             raise CorpusError(
@@ -116,9 +95,14 @@ class DataBin:
         """
         self.folder = folder
         languages = (source_language, target_language)
-        self.dictionaries = tuple(
-            read_dictionary(folder / f"dict.{language}.txt") for language in languages
-        )
+        dictionary_paths = [folder / f"dict.{language}.txt" for language in languages]
+        for path in dictionary_paths:
+            if not path.exists():
+                raise CorpusError(
+                    f"{path}: no such dictionary; name a folder that fairseq-preprocess wrote"
+                )
+        # The symbols of each language by number.
+        self.dictionaries = tuple(map(read_dictionary, dictionary_paths))
         stem = f"{source_language}-{target_language}"
         self.sides_by_split: dict[str, tuple[Side, Side]] = {}
         for path in sorted(folder.glob(f"*.{stem}.{source_language}.idx")):
@@ -133,42 +117,9 @@ class DataBin:
     @property
     def target_share(self) -> float | None:
         """The target symbols of the training text over the symbols of the longer side of each pair;
-        None for an empty text.
+        None for an empty text or sides of unequal length.
         """
         source, target = (side.lengths for side in self.sides_by_split["train"])
-        longer = (
-            int(np.maximum(source, target).sum(dtype=np.int64)) if len(source) == len(target) else 0
-        )
-        return int(target.sum(dtype=np.int64)) / longer if longer else None
-
-    def pieces(self, split: str, role: Literal["source", "target"]) -> list[str]:
-        """Return the lines of a side as pieces joined by blanks, without their ends of sentence."""
-        place = ("source", "target").index(role)
-        side, symbols = self.sides_by_split[split][place], self.dictionaries[place].symbols
-        lines = []
-        for index in range(len(side)):
-            numbers = side.line(index)
-            lines.append(" ".join(symbols[n] for n in numbers if n != END_OF_SENTENCE))
-        return lines
-
-
-def read_dictionary(path: Path) -> Dictionary:
-    """Return a dictionary.
-
-    Raises:
-        CorpusError: if it is missing, or a line is not `symbol count`.
-    """
-    if not path.exists():
-        raise CorpusError(
-            f"{path}: no such dictionary; name a folder that fairseq-preprocess wrote"
-        )
-    content = path.read_bytes()
-    symbols = list(SPECIAL_SYMBOLS)
-    for number, line in enumerate(content.decode("utf-8").removesuffix("\n").split("\n"), 1):
-        symbol, _, count = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
-        if not symbol or not count.isdecimal():
-            raise CorpusError(f"{path}:{number}: {line!r}; expected `symbol count`; binarize again")
-        symbols.append(symbol)
-    return Dictionary(
-        path=str(path), symbols=tuple(symbols), sha256=hashlib.sha256(content).hexdigest()
-    )
+        if not len(source) == len(target) > 0:
+            return None
+        return int(target.sum(dtype=np.int64)) / int(np.maximum(source, target).sum(dtype=np.int64))

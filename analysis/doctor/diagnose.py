@@ -35,18 +35,18 @@ def diagnose(case: Case) -> Diagnosis:
     outcomes = tuple(
         msgspec.structs.replace(check(case), check=name) for name, check in CHECKS.items()
     )
-    if not claim.is_papers_corpus:
-        outcomes = without_lone_symptoms(outcomes)
+    log_path = case.training.path if case.training else "none"
+    data_bin = str(case.data.folder) if case.data else "none"
+    paths = ", ".join(dict.fromkeys(output.path for output in case.translations))
     return Diagnosis(
         name=claim.name,
         scale=claim.scale,
         system=claim.system,
         corpus=claim.corpus.name,
         files={
-            "log": case.training.path if case.training else "none",
-            "data-bin": str(case.data.folder) if case.data else "none",
-            "translations": ", ".join(dict.fromkeys(output.path for output in case.translations))
-            or "none",
+            "log": log_path,
+            "data-bin": data_bin,
+            "translations": paths or "none",
         },
         findings=tuple(finding for outcome in outcomes for finding in outcome.findings),
         outcomes=outcomes,
@@ -66,13 +66,9 @@ def not_judged(case: Case) -> tuple[str, ...]:
     if case.data is not None:
         training = tuple(group for group in training if group not in ("pairs", "dictionaries"))
     outputs = case.translations
-    judged = {one for output in outputs for one in check_search.generation_judgements(case, output)}
+    judged = {one for output in outputs for one in check_search.decoding_judgements(case, output)}
     missing = set(unjudged(judged, DECODING_GROUPS))
-    if any(output.search is not None for output in outputs):
-        missing.discard("search")
-    if any(output.average for output in outputs) or (
-        outputs and not any(case.claim.averages_by_role.values())
-    ):
+    if outputs and not any(case.claim.averages_by_role.values()):
         missing.discard("average")
     if any(
         output.can_be_scored or (output.reported and not output.generation) for output in outputs
@@ -91,33 +87,13 @@ def _scores(case: Case) -> dict[str, tuple[float, str]]:
     scores: dict[str, tuple[float, str]] = {}
     others: dict[str, tuple[float, str]] = {}
     for output in case.translations:
-        value: float | None = next(
-            (score.value for score in output.reported if score.metric == metric), None
-        )
+        value_by_metric = {score.metric: score.value for score in reversed(output.reported)}
+        value = value_by_metric.get(metric)
         if value is None and output.can_be_scored:
             read = as_text(output, case.claim.corpus)
             value = case.scorer(read.lines, read.references or ()).get(metric)
-        if value is not None and output.role:
+        if value is not None:
             scores.setdefault(output.role, (value, metric))
-        for score in output.reported if output.role and not output.lines else ():
-            others[output.role] = score.value, score.metric
-    return others | scores
-
-
-def without_lone_symptoms(outcomes: tuple[Answer, ...]) -> tuple[Answer, ...]:
-    """Return the outcomes; if there are only symptoms, these are noted but not findings.
-
-    Lengths of good translations were published only for WMT14. On other corpora a short training
-    makes short lines.
-    """
-    if any(not finding.is_symptom for outcome in outcomes for finding in outcome.findings):
-        return outcomes
-    return tuple(
-        outcome
-        if not outcome.findings
-        else Answer(
-            check=outcome.check,
-            seen=f"{outcome.findings[0].evidence[0].found}; no bounds are known here",
-        )
-        for outcome in outcomes
-    )
+        elif output.reported and not output.lines:
+            others[output.role] = output.reported[-1].value, output.reported[-1].metric
+    return {role: score for role, score in (others | scores).items() if role}

@@ -14,7 +14,7 @@ from aiayn.printed import evaluations_of, is_asked_for
 from aiayn.records import read_train_record
 from aiayn.scoring.score import default_metrics, score_hypotheses
 from aiayn.spec.system import CorpusSpec, Overrides, overridden, read_corpus, read_system
-from analysis.doctor.collect import collect_folder, collect_run, list_runs, scale_of
+from analysis.doctor.collect import collect_folder, collect_run, list_runs
 from analysis.doctor.costs import add_costs
 from analysis.doctor.diagnose import diagnose
 from analysis.doctor.types import Claim, Diagnosis, Scorer
@@ -43,7 +43,8 @@ def diagnose_run(
     """
     path = next(path for path, train in list_runs(results_folder) if train.run == name)
     train = read_train_record(path, runs_folder)
-    claim = make_claim(name, scale_of(results_folder, path), train.system, train.corpus, overrides)
+    scale = path.relative_to(results_folder).parts[0]
+    claim = make_claim(name, scale, train.system, train.corpus, overrides)
     case = collect_run(results_folder, train, claim, _corpus_scorer(claim.corpus))
     diagnosis = diagnose(case)
     if case.training is None:

@@ -1,5 +1,5 @@
-"""Brings translations and references into one form: pieces joined, tokens detokenised. Two
-functions reduce a line to what is left of it in every form.
+"""Brings translations and references into one form: pieces joined, tokens detokenised.
+`only_letters` reduces a line to what is left of it in every form.
 """
 
 import functools
@@ -11,19 +11,6 @@ from aiayn.data.text.detokenise import join_any_pieces
 from aiayn.scoring.outputs.system_output import Treatment, form_of, prepare
 from aiayn.spec.system import CorpusSpec
 from analysis.doctor.types import Translation
-
-# What Moses' tokenizer writes in place of characters, and of hyphens with -a.
-_ESCAPES = (
-    ("&apos;", "'"),
-    ("&quot;", '"'),
-    ("&lt;", "<"),
-    ("&gt;", ">"),
-    ("&#124;", "|"),
-    ("&#91;", "["),
-    ("&#93;", "]"),
-    ("@-@", "-"),
-    ("&amp;", "&"),
-)
 
 
 class Plain(msgspec.Struct, frozen=True):
@@ -66,15 +53,6 @@ def _plain(lines: tuple[str, ...], references: tuple[str, ...] | None, language:
         all(form.is_tokens for form in forms) and len({form.token_kinds for form in forms}) == 1
     )
     return Plain(normalised[0], normalised[1] if len(normalised) > 1 else None, is_tokens)
-
-
-def letters(line: str) -> str:
-    """Return a line without white space and Moses' escapes: the same text for a raw line, its
-    tokens and its pieces.
-    """
-    for escaped, plain in _ESCAPES:
-        line = line.replace(escaped, plain)
-    return "".join(line.split())
 
 
 def only_letters(line: str) -> str:

@@ -48,25 +48,22 @@ def headline(diagnosis: Diagnosis) -> str:
     """Return in a sentence how many causes and symptoms were found, and what could not be
     judged.
     """
-    num_symptoms = sum(finding.is_symptom for finding in diagnosis.findings)
-    is_cause = [
-        not finding.is_symptom and finding.likelihood not in ("raises", "unlikely")
-        for finding in diagnosis.findings
-    ]
-    num_others = len(diagnosis.findings) - sum(is_cause) - num_symptoms
-    num_missing = sum(bool(outcome.missing) for outcome in diagnosis.outcomes)
-    counts = {"cause": sum(is_cause), "symptom": num_symptoms, "harmless difference": num_others}
+    counts = {"cause": 0, "symptom": 0, "harmless difference": 0}
+    for finding in diagnosis.findings:
+        if finding.is_symptom:
+            counts["symptom"] += 1
+        elif finding.likelihood in ("raises", "unlikely"):
+            counts["harmless difference"] += 1
+        else:
+            counts["cause"] += 1
     words = ", ".join(
         f"{number} {noun}{'s' * (number > 1)}" for noun, number in counts.items() if number
     )
-    made = (
-        f"{len(diagnosis.outcomes) - num_missing} of {len(diagnosis.outcomes)} checks could be made"
-    )
-    unknown = (
-        f"; not judged, as nothing states it: {', '.join(diagnosis.not_judged)}"
-        if diagnosis.not_judged
-        else ""
-    )
+    num_made = sum(not outcome.missing for outcome in diagnosis.outcomes)
+    made = f"{num_made} of {len(diagnosis.outcomes)} checks could be made"
+    unknown = ""
+    if diagnosis.not_judged:
+        unknown = f"; not judged, as nothing states it: {', '.join(diagnosis.not_judged)}"
     if words:
         return f"Found: {words}; {made}{unknown}."
     if diagnosis.not_judged:

@@ -40,18 +40,6 @@ class Claim(msgspec.Struct, frozen=True):
         return self.corpus.name.startswith("wmt14_")
 
 
-class Search(msgspec.Struct, frozen=True):
-    """The known settings of the search, and the file or line that states them (`place`)."""
-
-    place: str
-    beam_size: int | None = None
-    length_penalty_alpha: float | None = None
-    length_penalty_form: str | None = None
-    stop: str | None = None
-    max_length_per_source_token: float | None = None
-    max_extra_tokens: int | None = None
-
-
 class Reported(msgspec.Struct, frozen=True):
     """A reported score: its value in percent, its signature ('' without one), and its file."""
 
@@ -64,24 +52,22 @@ class Reported(msgspec.Struct, frozen=True):
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """One translated test set; '' and None mean that a value is not known.
 
-    `split` is the name of the test set in the data-bin, `average` a name such as `last5`.
-    `averaged_updates` are the updates of the averaged checkpoints, from the record at
-    `averaged_path`. `pieces` are the lines as they left the model, `references` the references of
-    the score; both are as found, and `plain.plain` normalises them. `logged` is the BLEU line of
-    the generate log at `path`, `metric` the definition of that BLEU, and `generation` the log as
-    `paper_tables.compare` needs it. `lines` are empty for a log without sentences.
+    `split` is the name of the test set in the data-bin, `average` a name such as `last5`. `search`
+    are the settings of the search by name, as `searched` writes them, from the record at
+    `recorded_path`. `references` are the references of the score, as found; `plain.plain`
+    normalises them. `logged` is the BLEU line of the generate log at `path`, `metric` the
+    definition of that BLEU, and `generation` the log as `paper_tables.compare` needs it. `lines`
+    are empty for a log without sentences.
     """
 
     path: str
     testset: str
     role: str
     lines: tuple[str, ...] = ()
-    pieces: tuple[str, ...] | None = None
     split: str = ""
     average: str = ""
-    averaged_path: str = ""
-    averaged_updates: tuple[int, ...] = ()
-    search: Search | None = None
+    recorded_path: str = ""
+    search: tuple[tuple[str, str], ...] = ()
     references_path: str = ""
     references: tuple[str, ...] | None = None
     reported: tuple[Reported, ...] = ()
@@ -133,7 +119,9 @@ class Case(msgspec.Struct, frozen=True):
     @property
     def place(self) -> str:
         """The data-bin's folder, else the path of the log; '' without either."""
-        return str(self.data.folder) if self.data else self.training.path if self.training else ""
+        if self.data is not None:
+            return str(self.data.folder)
+        return self.training.path if self.training else ""
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,11 +152,10 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """The whole answer: findings in their rank, and the outcome of every check in the order in
     which it was made.
 
-    `harmless` are differences with which published runs reached the paper's number. `notes` are
-    sentences on what could not be compared. `scores` are BLEU in percent of the translations by
-    role; `metrics` their definitions, those of the printed numbers wherever the lines are there to
-    be scored. `not_judged` are the required quantities that nothing states: with any of them, "no
-    difference" cannot be said.
+    `notes` are sentences on what could not be compared. `scores` are BLEU in percent of the
+    translations by role; `metrics` their definitions, those of the printed numbers wherever the
+    lines are there to be scored. `not_judged` are the required quantities that nothing states: with
+    any of them, "no difference" cannot be said.
     """
 
     name: str
@@ -178,7 +165,6 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, str]
     findings: tuple[Finding, ...]
     outcomes: tuple[Answer, ...]
-    harmless: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     scores: dict[str, float] = {}
     metrics: dict[str, str] = {}
@@ -269,6 +255,18 @@ def evidence_of(judgement: Judgement) -> Evidence:
         expected=(
             f"{judgement.expected} ({judgement.reason})" if judgement.reason else judgement.expected
         ),
+    )
+
+
+def searched(decoding: DecodingSpec) -> tuple[tuple[str, str], ...]:
+    """Return the settings of a search by name, as text."""
+    factor, extra = decoding.max_length_per_source_token, decoding.max_extra_tokens
+    return (
+        ("beam_size", str(decoding.beam_size)),
+        ("length_penalty_alpha", f"{decoding.length_penalty_alpha:g}"),
+        ("length_penalty_form", decoding.length_penalty_form),
+        ("stop", decoding.stop),
+        ("max_length", f"{factor:g} x source + {extra}"),
     )
 
 

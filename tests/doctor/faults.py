@@ -40,11 +40,11 @@ class Fault(NamedTuple):
 CLEAN = Fault("clean", "none", "train", "")
 FAULTS = (
     Fault("batch_eighth", "batch an eighth", "train", "tokens_per_update",
-          (Edit(BASE, "max_tokens_per_batch: 500", "max_tokens_per_batch: 62"),)),
+          (Edit(BASE, "max_tokens_per_batch: 500", "max_tokens_per_batch: 62"),), beside=("other_sentences",)),
     Fault("warmup_tenfold", "warm-up ten times", "train", "schedule",
           (Edit(BASE, "warmup_steps: 400 ", "warmup_steps: 4000 "),)),
     Fault("peak_threefold", "three times the peak of the rate", "train", "start",
-          (Edit(BASE, "warmup_steps: 400 ", "warmup_steps: 44 "),), beside=("schedule",)),
+          (Edit(BASE, "warmup_steps: 400 ", "warmup_steps: 44 "),), beside=("schedule", "other_sentences", "ends_early")),
     Fault("pre_norm", "pre-norm", "train", "norm_order", (Edit(BASE, "norm_order: post", "norm_order: pre"),)),
     Fault("dropout_zero", "dropout 0", "train", "p_drop", (Edit(BASE, "p_drop: 0.1 ", "p_drop: 0.0 "),)),
     Fault("smoothing_zero", "smoothing 0", "train", "eps_ls", (Edit(BASE, "eps_ls: 0.1", "eps_ls: 0.0"),)),

@@ -2,16 +2,17 @@
 each form.
 """
 
-import json
 import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from aiayn.data.text.tokenize_moses import Tokenizer
-from aiayn.records import write_record
+from aiayn.records import CheckpointRecord, read_record, write_record
 from tests.doctor.fixtures import assemble
-from tests.records_factory import BINARIZED
+from tests.records_factory import BINARIZED, TRAINED
 
 LOGS = Path(__file__).parents[1] / "logs"
 RUN = "demo_en_de-base-seed1-1ee4ef77"
@@ -52,38 +53,15 @@ def results_of(name: str, folder: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(made / source, path)
     write_record(BINARIZED, scale / "binarize/demo_en_de/record.json")
-    record = json.loads((made / "last5.json").read_bytes())
-    train = {
-        "record": "TrainRecord",
-        "provenance": record["provenance"],
-        "schema_version": record["schema_version"],
-        "run": record["run"],
-        "corpus": "demo_en_de",
-        "system": "base",
-        "seed": 1,
-        "updates": 700,
-        "wall_seconds": 1.0,
-        "gpu_seconds": 0.0,
-        "tokens": 1,
-        "num_attempts": 1,
-        "num_parameters": 1,
-        "run_folder": "",
-        "models": [],
-        "log_path": str(made / "train.log"),
-        "tensors_sha256": "",
-        "training_json": "{}",
-        "hardware": {
-            "device": "cpu",
-            "cpu": "",
-            "gpu": "",
-            "num_gpus": 0,
-            "num_ranks": 1,
-            "threads_per_rank": 1,
-        },
-    }
-    path = scale / "train/demo_en_de/base/seed1.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(train), encoding="utf-8")
+    averaged = read_record(made / "last5.json", CheckpointRecord)
+    trained = msgspec.structs.replace(
+        TRAINED,
+        provenance=averaged.provenance,
+        run=averaged.run,
+        updates=700,
+        log_path=made / "train.log",
+    )
+    write_record(trained, scale / "train/demo_en_de/base/seed1.json")
     return folder / "results"
 
 
@@ -160,11 +138,6 @@ def write_folders() -> None:
     text = [f"Das ist die Zeile {number} von vielen." for number in range(40)]
     write_lines(Path("plain/output.de"), *text)
     write_lines(Path("plain/references.de"), *text)
-    signature = "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:2.6.0"
-    write_lines(
-        Path("plain/bleu.json"),
-        json.dumps({"name": "BLEU", "score": 100.0, "signature": signature}),
-    )
     write_pair(Path("pieces"), in_pieces(OTHER))
     write_pair(Path("unknown words"), [line.replace("Schiffe", "<unk>") for line in OTHER])
     write_pair(Path("source"), SOURCE)

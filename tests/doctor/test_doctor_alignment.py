@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aiayn.data.text.binarize import read_dictionary
 from aiayn.errors import CorpusError
-from analysis.doctor.alignment import MAX_SHARE, alarm_rate, estimate_misaligned
-from analysis.doctor.data_bin import DataBin, Side, read_dictionary
+from analysis.doctor.alignment import MAX_SHARE, estimate_misaligned
+from analysis.doctor.data_bin import DataBin, Side
 
 MAGIC = b"MMIDIDX\x00\x00"
 
@@ -68,15 +69,8 @@ def test_a_torn_data_bin_is_refused(tmp_path: Path) -> None:
 
 def test_a_dictionary_has_four_special_symbols_before_its_own(tmp_path: Path) -> None:
     path = tmp_path / "dict.en.txt"
-    path.write_text("the 3\nmadeupword0000 0\n", encoding="utf-8")
-    assert read_dictionary(path).symbols == (
-        "<s>",
-        "<pad>",
-        "</s>",
-        "<unk>",
-        "the",
-        "madeupword0000",
-    )
+    path.write_text("the 3 #fairseq:overwrite\nmadeupword0000 0\n", encoding="utf-8")
+    assert read_dictionary(path) == ["<s>", "<pad>", "</s>", "<unk>", "the", "madeupword0000"]
     path.write_text("the three\n", encoding="utf-8")
     with pytest.raises(CorpusError, match=r"dict.en.txt:1: 'the three'"):
         read_dictionary(path)
@@ -99,42 +93,12 @@ def test_the_estimate_is_near_the_share_that_was_misaligned(tmp_path: Path, shar
     assert estimate.is_alarming == (share > MAX_SHARE)
 
 
-def test_texts_that_have_nothing_to_do_with_each_other_are_all_misaligned(tmp_path: Path) -> None:
-    rng = np.random.default_rng(3)
-    lines = [[[*rng.integers(4, 100, 6).tolist(), 2] for _ in range(2000)] for _ in range(2)]
-    sides = [write_side(tmp_path / str(index), one) for index, one in enumerate(lines)]
-    estimate = estimate_misaligned(sides[0], sides[1], np.random.default_rng(4))
-    assert estimate is not None
-    assert estimate.misaligned_share == pytest.approx(1.0, abs=0.1)
-
-
-def test_too_few_pairs_say_nothing(tmp_path: Path) -> None:
-    source, target = write_translations(tmp_path, 0.0, 100, np.random.default_rng(1))
-    assert estimate_misaligned(source, target, np.random.default_rng(2)) is None
-
-
 def test_pairs_whose_words_occur_once_or_twice_say_nothing(tmp_path: Path) -> None:
-    """1,500 clean pairs of a newstest once were "11 to 19 % misaligned"."""
+    """1,500 clean pairs of a newstest once were "11 to 19 % misaligned"; 100 pairs are too few."""
+    few = write_translations(tmp_path, 0.0, 100, np.random.default_rng(1))
+    assert estimate_misaligned(*few, np.random.default_rng(2)) is None
     rng = np.random.default_rng(1)
     ranks = np.minimum(rng.zipf(1.3, (1500, 20)), 9000)
     source = write_side(tmp_path / "train.en", [(line + 3).tolist() for line in ranks])
     target = write_side(tmp_path / "train.de", [(line + 3).tolist() for line in ranks])
     assert estimate_misaligned(source, target, np.random.default_rng(2)) is None
-
-
-def test_the_stated_rates_are_those_of_the_binomial() -> None:
-    """4,000 pairs of which 3 % are misaligned: 60 +- 7.7 rank in the worse half; the alarm is above
-    100.
-    """
-    assert alarm_rate(4000, 0.03) == pytest.approx(7.0e-7, rel=0.01)
-    assert alarm_rate(4000, 0.1) > 0.9999
-
-
-def test_draws_raise_the_alarm_as_often_as_stated(tmp_path: Path) -> None:
-    """No draw of 8 from a clean corpus alarms; each draw from 1,600 pairs with 15 % misaligned does."""
-    for share, expected in ((0.0, 0), (0.15, 8)):
-        source, target = write_translations(tmp_path, share, 1600, np.random.default_rng(5))
-        estimates = [
-            estimate_misaligned(source, target, np.random.default_rng(seed)) for seed in range(8)
-        ]
-        assert sum(one.is_alarming for one in estimates if one is not None) == expected

@@ -1,28 +1,22 @@
 """The public threads that give settings and numbers enough to test a diagnosis: setting in, causes
 and costs out.
 
-Settings are facts of the threads, in our words; `confirmed` is what the thread confirmed,
-`measured` an effect whose cause was inferred, `guess` neither. Tokens an update are 0.9 of
-fairseq's positions; of tensor2tensor's 32,768 positions (8 GPUs of base) 25,000 are real target
-tokens.
+The cases are in threads.toml. Settings are facts of the threads, in our words.
 """
 
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from aiayn.logs.evidence import LoggedTraining
 from aiayn.logs.symbols import Symbols, symbols_of_spec
 from aiayn.logs.types import BleuLine, EpochEnd, TrainingLog
 from aiayn.spec.system import read_system
-from analysis.doctor.types import Search, Translation
+from analysis.doctor.types import Translation
 
 Mark = Literal["confirmed", "measured", "guess"]
-T2T = 25_000 / 32_768  # real tokens of a position
 EPOCH_TOKENS = 138e6  # target tokens of an epoch of WMT14 En-De: fairseq #512, #1331
-FAIRSEQ = {
-    "precision": "fp16",
-    "adam_epsilon": 1e-8,
-    "updates": 0,
-}  # in its threads; their last update is not stated
 
 
 class Expected(NamedTuple):
@@ -49,7 +43,7 @@ class ThreadCase(NamedTuple):
     """One case: the settings of a thread, and what it says of their causes and costs.
 
     `bleu` is the thread's score and `reference` what it was held against ('': the printed number
-    counts); `role` is the test set's.
+    counts); `role` is the test set's. With `has_first_cause` the thread's own cause ranks first.
     """
 
     name: str
@@ -61,6 +55,7 @@ class ThreadCase(NamedTuple):
     bleu: float | None = None
     reference: float | None = None
     role: str = "test"
+    has_first_cause: bool = False
 
 
 def of_system(system: str, **changes: object) -> Symbols:
@@ -70,7 +65,7 @@ def of_system(system: str, **changes: object) -> Symbols:
 
 def settings(
     system: str,
-    tokens: float | None,
+    tokens: float | None = None,
     changes: Symbols | None = None,
     *,
     num_epochs: float | None = None,
@@ -78,7 +73,7 @@ def settings(
     metric: str = "",
     length_ratio: float | None = None,
     data: str = "",
-    **search: float | None,
+    **search: float,
 ) -> Settings:
     """Return a run of a system, and its translation of the test set; a BLEU line has penalty 1.
 
@@ -101,10 +96,10 @@ def settings(
         testset="newstest2014",
         role="test",
         average=f"last{average}" if average else "",
-        search=Search("thread", **search),
+        search=tuple((name, f"{value:g}") for name, value in search.items()),
         metric=metric,
         logged=logged,
-    )  # type: ignore[arg-type]
+    )
     return Settings(system, training, (translation,))
 
 
@@ -166,143 +161,15 @@ def bleu_line(
     )
 
 
-CASES = (
-    ThreadCase(
-        "A1", "tensor2tensor #444", "confirmed", (Expected("tokens_per_update", 1.0, 1.0),), corpus="wmt14_en_fr",
-        settings=settings("base", 12_288 * T2T, {"warmup_steps": 8000, "updates": 160_000}),
-    ),
-    ThreadCase(
-        "A2", "tensor2tensor #455", "guess", (Expected("tokens_per_update", 1.7, 8.0), Expected("warmup_steps")),
-        settings=settings("base", 4096 * T2T, {"warmup_steps": 16_000, "updates": 400_000}, average=5),
-        corpus="wmt14_en_de", bleu=23.50,
-    ),
-    ThreadCase(
-        "A3", "tensor2tensor #518", "guess", (Expected("tokens_per_update", 0.0, 2.4),),
-        settings=settings("big", 4096 * T2T, {"updates": 600_000}), corpus="wmt14_en_de", bleu=26.02,
-    ),
-    ThreadCase(
-        "A3 En-Fr", "tensor2tensor #518", "guess", (Expected("tokens_per_update", 0.0, 9.0),), corpus="wmt14_en_fr",
-        settings=settings("big_enfr", 4096 * T2T, {"updates": 1_400_000}), bleu=33.0,
-    ),
-    ThreadCase(
-        "A4", "tensor2tensor #1542", "guess", (Expected("tokens_per_update", 1.7, 8.0),), role="dev",
-        settings=settings("base", 1024 * T2T), corpus="wmt14_en_de", bleu=22.63,
-    ),
-    ThreadCase(
-        "A5", "tensorflow/models #5901", "guess", (Expected("tokens_per_update", 1.7, 8.0), Expected("warmup_steps")),
-        settings=settings("base", 2048 * T2T, {"warmup_steps": 16_000, "updates": 0}, num_epochs=10.0),
-        corpus="wmt14_en_de", bleu=26.04, reference=27.7,
-    ),
-    ThreadCase(
-        "A7", "OpenNMT-py PR #293", "guess", (Expected("tokens_per_update", 1.7, 8.0),),
-        settings=settings("base", 2048 * 0.9, {"warmup_steps": 16_000, "updates": 0}, num_epochs=13.0),
-        corpus="wmt14_en_de", bleu=20.79, reference=28.0,
-    ),
-    ThreadCase(
-        "A9", "NVIDIA/DeepLearningExamples #97", "guess",
-        (Expected("tokens_per_update", 0.2, 0.7), Expected("norm_order", 0.0, 0.3), Expected("p_drop")),
-        settings=settings("big", 20_480 * 0.9, {"norm_order": "pre", "p_drop": 0.1, "adam_beta_2": 0.997}),
-        corpus="wmt14_en_de", bleu=27.65, reference=28.3,
-    ),
-    ThreadCase(
-        "B1", "fairseq #512, #515", "guess", (Expected("tokens_per_update", -0.9, 0.0),),
-        settings=settings("big", 10 * 8 * 5120 * 0.9, FAIRSEQ | {"peak_learning_rate": 1e-3}), corpus="wmt14_en_de",
-    ),
-    ThreadCase(
-        "B2", "fairseq #1331", "guess", (Expected("tokens_per_update", -0.9, 0.0),),
-        settings=settings("big", 16 * 8 * 4000 * 0.9, FAIRSEQ | {"peak_learning_rate": 1e-3}), corpus="wmt14_en_de",
-    ),
-    ThreadCase(
-        "C1", "OpenNMT-tf #40", "guess", (Expected("tokens_per_update", 8.0, 12.0),), corpus="wmt14_en_fr",
-        settings=settings("base", 128 * 28.0, {"updates": 315_000}), bleu=30.0,
-    ),
-    ThreadCase(
-        "D1", "lancopku/Prime #9", "confirmed", (Expected("average", 0.3, 0.7),), bleu=35.07, reference=35.7,
-        settings=settings(
-            "base", None, {"d_ff": 1024, "num_heads": 4, "d_k": 128, "d_v": 128, "tied_embeddings": False,
-                           "eps_ls": 0.0, "adam_beta_2": 0.999, "adam_epsilon": 1e-8, "peak_learning_rate": 5e-4,
-                           "updates": 20_000},
-            average=1, metric="bleu_fairseq", beam_size=4, length_penalty_alpha=0.6,
-        ), corpus="iwslt14_de_en",
-    ),
-    ThreadCase(
-        "D3", "fairseq #1352", "guess",
-        (Expected("average", 0.0, 1.0), Expected("definition bleu_fairseq", 0.7, 1.0)), bleu=26.65,
-        settings=settings(
-            "base", 8 * 5500 * 0.9, FAIRSEQ | {"peak_learning_rate": 6e-4}, average=1, metric="bleu_fairseq",
-            beam_size=4, length_penalty_alpha=0.6,
-        ), corpus="wmt14_en_de",
-    ),
-    ThreadCase(
-        "E1", "Kyubyong/transformer #110", "confirmed", (Expected("beam_size", 2.0, 2.0),), corpus="iwslt14_de_en",
-        settings=settings("base", None, beam_size=1), bleu=28.34, reference=32.86,
-    ),
-    ThreadCase(
-        "F1", "tensor2tensor #317", "measured", (Expected("slip", 3.0, 12.5),), corpus="wmt14_en_de",
-        settings=settings("base", 32_768 * T2T, {"updates": 250_000}), bleu=14.6, reference=27.76,
-    ),
-    ThreadCase(
-        "F1 scorers", "tensor2tensor #317", "confirmed", (Expected("definition bleu_sacre_13a", 0.6, 1.75),),
-        settings=settings("base", 32_768 * T2T, metric="bleu_sacre_13a"), corpus="wmt14_en_de", bleu=27.52,
-        reference=29.02,
-    ),
-    ThreadCase(
-        "F2", "tensor2tensor #129", "confirmed",
-        (Expected("slip", 6.4, 12.5), Expected("tokens_per_update", 1.7, 8.0)), corpus="wmt14_en_de", role="dev",
-        settings=settings(
-            "base", 2048 * T2T, {"updates": 250_000}, length_ratio=1.138
-        ), bleu=14.20,
-    ),
-    ThreadCase(
-        "F3", "tensor2tensor #539", "guess", (Expected("slip", 0.0, 6.4), Expected("tokens_per_update", 0.0, 1.0)),
-        settings=settings(
-            "base", 16_384 * T2T, {"updates": 250_000}, length_ratio=1.062
-        ), corpus="wmt14_en_de", bleu=20.91,
-    ),
-    ThreadCase(
-        "F5", "fairseq #1976", "measured", (Expected("definition bleu_fairseq", 0.7, 1.0),), bleu=28.56,
-        settings=settings(
-            "big", 16 * 8 * 3584 * 0.9, FAIRSEQ | {"peak_learning_rate": 1e-3, "updates": 40_000}, average=5,
-            metric="bleu_fairseq", beam_size=4, length_penalty_alpha=0.6,
-        ), corpus="wmt14_en_de",
-    ),
-    ThreadCase(
-        "F8", "fairseq #2593, #2860; sacrebleu #178", "confirmed", (Expected("definition bleu_sacre_13a", 1.8, 2.9),),
-        settings=settings("big_enfr", None, average=20, beam_size=4, length_penalty_alpha=0.6, metric="bleu_sacre_13a"),
-        corpus="wmt14_en_fr", bleu=32.3,
-    ),
-    ThreadCase(
-        "G1", "THUMT #71", "confirmed", (Expected("updates"),), corpus="other",
-        settings=settings("base", 22_500.0, {"updates": 55_000}), bleu=12.0, reference=27.03,
-    ),
-    ThreadCase(
-        "G3", "fairseq #2652", "guess",
-        (Expected("data", 1.5, 3.9), Expected("average", 0.0, 1.0), Expected("tied_embeddings"), Expected("beam_size")),
-        settings=settings(
-            "base", None, FAIRSEQ | {"tied_embeddings": False, "peak_learning_rate": 7e-4}, average=1,
-            metric="bleu_fairseq", data="data-bin/wmt17_en_de", beam_size=5, length_penalty_alpha=0.6,
-        ), corpus="wmt14_en_de", bleu=22.39,
-    ),
-    ThreadCase(
-        "I1", "fairseq #506", "confirmed", (Expected("p_drop_attention"),), corpus="other",
-        settings=settings(
-            "big", 2 * 64 * 5120 * 0.9, FAIRSEQ | {"p_drop_attention": 0.1, "peak_learning_rate": 1e-3}
-        ),
-    ),
-    ThreadCase(
-        "I2", "fairseq #4477, #4559", "guess", (Expected("p_drop", 0.0, 2.3), Expected("weight_decay")), bleu=25.0,
-        settings=settings(
-            "base", None, FAIRSEQ | {"p_drop": 0.3, "weight_decay": 1e-4, "peak_learning_rate": 5e-4}
-        ), corpus="wmt14_en_de",
-    ),
-    ThreadCase(
-        "I3", "strutive07/transformer-tensorflow2.0 #5", "measured", (Expected("eps_ls", 0.5, 1.05),),
-        settings=settings("base", 128 * 28.0, {"eps_ls": 0.0}), corpus="wmt14_en_de", bleu=24.28, reference=25.33,
-    ),
-    ThreadCase(
-        "K1", "fairseq #233", "confirmed", (Expected("peak_learning_rate"),), corpus="wmt14_en_fr",
-        settings=settings(
-            "big_enfr", 16 * 8 * 3584 * 0.9, FAIRSEQ | {"peak_learning_rate": 1e-3, "precision": "fp32"}
-        ),
-    ),
-)  # fmt: skip
+_CONTENT = tomllib.loads(Path(__file__).with_name("threads.toml").read_text(encoding="utf-8"))
+CHANGED = _CONTENT["changed"]  # changes of base's settings, with their published cost
+
+
+def _read_cases() -> Iterator[ThreadCase]:
+    for row in _CONTENT["case"]:
+        expected = tuple(Expected(**cause) for cause in row.pop("expected"))
+        stated = settings(changes=row.pop("changes", {}), **row.pop("settings"))
+        yield ThreadCase(expected=expected, settings=stated, **row)
+
+
+CASES = tuple(_read_cases())

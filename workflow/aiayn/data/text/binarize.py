@@ -315,7 +315,7 @@ def read_dictionary(path: Path) -> list[str]:
     """
     symbols = list(SPECIAL_SYMBOLS)
     for line_number, line in enumerate(read_lines(path), start=1):
-        symbol, _, count = line.rpartition(" ")
+        symbol, _, count = line.removesuffix(" #fairseq:overwrite").rpartition(" ")
         if not symbol or not count.isdecimal():
             raise CorpusError(
                 f"{path}:{line_number}: {line!r}; expected `symbol count`; rerun `aiayn binarize`"
