@@ -1,8 +1,9 @@
 """Make public_seeds.csv from the files that others published (for maintainers).
 
-    git clone https://github.com/mlcommons/submissions_algorithms git show
-    a8c4d718:paper_tables/published/public_runs.csv > mlperf/public_runs.csv git show
-    a8c4d718:paper_tables/published/public_run_evaluations.csv > mlperf/public_run_evaluations.csv
+    git clone https://github.com/mlcommons/submissions_algorithms
+    for name in public_runs public_run_evaluations; do
+      git show a8c4d718:paper_tables/published/$name.csv > mlperf/$name.csv
+    done
     python -m tests.collect_public_seeds submissions_algorithms mlperf
 
 AlgoPerf's runs are read from the commit HEAD of a git repository, with or without a work tree.

@@ -13,12 +13,13 @@ from aiayn.paths import train_record
 from aiayn.records import TrainRecord, write_record
 from aiayn.spec.cluster import ClusterSpec, read_cluster
 from aiayn.spec.hardware import read_hardware
-from aiayn.spec.system import CONFIG_FOLDER, TrainingSpec, read_scale
+from aiayn.spec.system import CONFIG_FOLDER, TrainingSpec, read_scale, read_system
 from tests.records_factory import EIGHT_P100, TRAINED
 
 HARDWARE = read_hardware()
 PLAIN, CPU = read_cluster("plain"), read_cluster("cpu")
 PAPER = read_scale(CONFIG_FOLDER / "paper.yaml")
+BASE = read_system("base", "paper").training
 # Half of the machine and a twelfth of the time: 4 V100, jobs of 2 hours less 2 minutes to save.
 MINE: ClusterSpec = msgspec.structs.replace(
     PLAIN, name="mine", gpu_type="v100", gpus_per_node=4, ranks_per_node=4, time_limit_minutes=120, signal_seconds=120,

@@ -7,11 +7,10 @@ attention` takes the weights from the model and writes the frame.
 """
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import altair as alt
 import pandas as pd
@@ -31,8 +30,7 @@ from paper_tables.render.figure import (
 HEAD_COLOURS = (*PALETTE, INK, "#8A8F98")  # 8 heads; further heads repeat the colours
 SUM_TOLERANCE = 1e-3
 MAX_LABELLED = 48  # the most tokens that a column of lines, or a matrix, can name
-MAX_SIDE = 60  # the most cells on a matrix's side; beyond that, cells are means over neighbours
-MAX_CELLS = 6000  # for all heads' matrices together, about 500 KB of SVG
+MAX_CELLS = 6000  # of all heads' matrices together: about 500 KB of SVG
 MIN_DRAWN_WEIGHT = 0.02
 MAX_LINES = 120
 TOKEN_HEIGHT = 15
@@ -259,18 +257,8 @@ def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
     """
     num_queries, num_keys = (int(frame[f"{side}_index"].max()) + 1 for side in ("query", "key"))
     longest = max(num_queries, num_keys)
-    side_cells = min(MAX_SIDE, math.isqrt(MAX_CELLS // frame["head"].nunique()))
-    cell = math.ceil(longest / side_cells)
-    binned = frame
-    if cell > 1:
-        rows, columns = frame["query_index"] // cell * cell, frame["key_index"] // cell * cell
-        groups = frame.assign(query_index=rows, key_index=columns).groupby(
-            ["head", "query_index", "key_index"], as_index=False
-        )
-        binned = groups.agg(
-            weight=("weight", "mean"), query=("query", "first"), key=("key", "first")
-        )
-    binned = binned[binned["weight"] >= MIN_DRAWN_WEIGHT / 2 / cell]  # others are too pale to see
+    # Paler cells cannot be seen; of the others, a picture has the strongest.
+    cells = frame[frame["weight"] >= MIN_DRAWN_WEIGHT / 2].nlargest(MAX_CELLS, "weight")
     heads = sorted(frame["head"].unique())
     # `side` is a matrix's width in pixels: what the labels leave of the figure's width.
     if len(heads) == 1:
@@ -282,39 +270,20 @@ def draw_heads(frame: pd.DataFrame) -> alt.ConcatChart:
         side = height = (WIDTH - (110 if is_named else 60)) / 2
     charts = []
     for index, head in enumerate(heads):
-        part = binned[binned["head"] == head]
         is_left, is_bottom = index % num_columns == 0, index >= len(heads) - num_columns
-        colour = HEAD_COLOURS[(head - 1) % len(HEAD_COLOURS)]
-        if is_named:
-            # Tokens may repeat, so the axes have indices, with the tokens as labels.
-            key_axis = _token_axis(frame, "key", shows=is_bottom, angle=-90)
-            query_axis = _token_axis(frame, "query", shows=is_left, angle=0)
-            x = alt.X("key_index:O", axis=key_axis, title=None)
-            y = alt.Y("query_index:O", axis=query_axis, title=None)
-            marks = alt.Chart(part).mark_rect(color=colour, aria=False)
-            encoded = marks.encode(x, y)
-        else:
-            ends = part.assign(to_key=part["key_index"] + cell, to_query=part["query_index"] + cell)
-            axis: dict[str, Any] = {"grid": False, "tickCount": 4}
-            x = alt.X(
-                "key_index:Q",
-                scale=alt.Scale(domain=[0, num_keys], nice=False),
-                axis=alt.Axis(title="key (token)" if is_bottom else None, **axis),
+        # Tokens may repeat, so the axes have indices, with the tokens as labels.
+        key_axis = _token_axis(frame, "key", shows=is_named and is_bottom, angle=-90)
+        query_axis = _token_axis(frame, "query", shows=is_named and is_left, angle=0)
+        x_scale, y_scale = (alt.Scale(domain=list(range(n))) for n in (num_keys, num_queries))
+        encoded = (
+            alt.Chart(cells[cells["head"] == head])
+            .mark_rect(color=HEAD_COLOURS[(head - 1) % len(HEAD_COLOURS)], aria=False)
+            .encode(
+                alt.X("key_index:O", axis=key_axis, scale=x_scale, title=None),
+                alt.Y("query_index:O", axis=query_axis, scale=y_scale, title=None),
             )
-            y = alt.Y(
-                "query_index:Q",
-                scale=alt.Scale(domain=[num_queries, 0], nice=False),
-                axis=alt.Axis(title="query (token)" if is_left else None, **axis),
-            )
-            encoded = (
-                alt.Chart(ends)
-                .mark_rect(color=colour, aria=False)
-                .encode(x, y, alt.X2("to_key:Q"), alt.Y2("to_query:Q"))
-            )
-        largest = 1 if cell == 1 else float(part["weight"].max())
-        opacity = alt.Opacity(
-            "weight:Q", scale=alt.Scale(domain=[0, largest], range=[0, 1]), legend=None
         )
+        opacity = alt.Opacity("weight:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None)
         tooltip = ["query:N", "key:N", alt.Tooltip("weight:Q", format=".3f")]
         title = alt.TitleParams(
             f"head {head}", frame="group", fontSize=11, fontWeight="normal", offset=3
@@ -386,8 +355,8 @@ ATTENTION_HEADS = Figure(
     title="Attention, head by head",
     caption=(
         "A matrix for each head: queries downwards, keys to the right; full colour is a weight of"
-        " 1, and each row sums to 1. For long sentences, cells are means over squares of"
-        " neighbours, and full colour is the largest mean."
+        f" 1, and each row sums to 1. The {MAX_CELLS:,} largest weights are drawn, none below"
+        f" {MIN_DRAWN_WEIGHT / 2}."
     ),
     draw=draw_heads,
     describe=describe_attention,

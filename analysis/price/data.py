@@ -85,8 +85,11 @@ def plan_corpus(
     bytes_by_archive = {
         archive.first_file.name: archive.first_file.published_bytes or 0 for archive in archives
     }
-    pair_bytes = 2 * ESTIMATED_BYTES_PER_LINE * NUM_TEXT_COPIES
-    indexed_bytes = 2 * (TOKENS_PER_SIDE * BYTES_PER_TOKEN + INDEX_BYTES_PER_SIDE)
+    text_bytes, data_bin_bytes = None, None
+    if num_train is not None:
+        text_bytes = 2 * ESTIMATED_BYTES_PER_LINE * NUM_TEXT_COPIES * num_train
+        bytes_per_side = TOKENS_PER_SIDE * BYTES_PER_TOKEN + INDEX_BYTES_PER_SIDE
+        data_bin_bytes = 2 * bytes_per_side * num_train
     verbs = (
         ["fetch", "binarize"] if corpus.is_segmented else ["fetch", "clean", "segment", "binarize"]
     )
@@ -109,8 +112,8 @@ def plan_corpus(
         vocabulary_source=source,
         num_pairs=num_train,
         bytes_by_archive=bytes_by_archive,
-        text_bytes=None if num_train is None else pair_bytes * num_train,
-        data_bin_bytes=None if num_train is None else indexed_bytes * num_train,
+        text_bytes=text_bytes,
+        data_bin_bytes=data_bin_bytes,
         hours_by_verb=hours_by_verb,
         measured_verbs=measured_verbs,
     )

@@ -49,8 +49,10 @@ NUM_NEAREST_CAUSES = 3
 # Below it the model is not trained or something is broken: causes of rank `L` come first.
 LOW_BLEU = 17
 LOW_RANK = "L"
-# The most likely definition of a number without a stated definition, after the paper's.
-OTHER_DEFINITION = "bleu_sacre_13a"
+ASSUMED = (
+    "No --metric is given: the number is assumed to have the printed number's definition. If it is"
+    " sacreBLEU's, add --metric bleu_sacre_13a."
+)
 
 INDENT = "  "
 NOT_STATED = "-"
@@ -60,17 +62,13 @@ Position = Literal["within", "below", "above", "not comparable"]
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """The number in question, in percent, and its conditions; `system` is a row of the paper.
-
-    If the definition is not given (`is_metric_given`), `metric` is the printed number's.
-    """
+    """The number in question, in percent, and its conditions; `system` is a row of the paper."""
 
     bleu: float
     metric: str
     testset: str
     language_pair: str
     system: str
-    is_metric_given: bool = True
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,8 +105,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     that may be missing or, if the direction is `raises`, in excess; None without a range. Causes
     have their commands filled in. If no cause costs the amount, `is_amount_matched` is false and
     the nearest causes are listed. `is_low` means below LOW_BLEU, where other causes come first.
-    `taken` says which definition was assumed if none is given, and how the number reads in the
-    other likely definition.
     """
 
     question: Question
@@ -123,7 +119,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     amount: tuple[float, float] | None
     is_amount_matched: bool
     is_low: bool
-    taken: str
     causes: list[PublishedCause]
 
 
@@ -141,7 +136,7 @@ def explain(
 ) -> Explanation:
     """Return how published numbers explain a BLEU (in percent) of a system of the paper.
 
-    Without a `metric` the number is assumed to be in the printed number's definition; `taken` says
+    Without a `metric` the number is assumed to be in the printed number's definition; a caveat says
     so.
 
     Raises:
@@ -156,20 +151,21 @@ def explain(
         testset=testset,
         language_pair=language_pair,
         system=joins[0].row,
-        is_metric_given=metric is not None,
     )
     gaps, other_gaps = _find_gaps(question, folder)
     readings = [_make_reading(question, join, gaps, folder) for join in joins]
     direction, amount = _find_amount(question, readings)
     causes, is_amount_matched = _find_causes(question, direction, amount, folder)
     near, num_elsewhere = _find_replications(question, folder)
-    taken = "" if question.is_metric_given else _assumption(question, joins, folder)
+    caveats = _find_caveats(question, joins, gaps)
+    if metric is None:
+        caveats.insert(0, ASSUMED)
     return Explanation(
         question=question,
         readings=readings,
         gaps=gaps,
         other_gaps=other_gaps,
-        caveats=_find_caveats(question, joins, gaps),
+        caveats=caveats,
         replications=near[:NUM_NEAREST_REPLICATIONS],
         num_replications=len(near),
         num_replications_elsewhere=num_elsewhere,
@@ -177,7 +173,6 @@ def explain(
         amount=None if amount is None else (float(amount[0]), float(amount[1])),
         is_amount_matched=is_amount_matched,
         is_low=question.bleu < LOW_BLEU,
-        taken=taken,
         causes=[_with_command(cause, question, joins[0]) for cause in causes],
     )
 
@@ -405,18 +400,6 @@ def _find_replications(question: Question, folder: Path) -> tuple[list[NearRepli
     return sorted(near, key=lambda found: abs(found.difference)), num_elsewhere
 
 
-def _assumption(question: Question, joins: Sequence[CellJoin], folder: Path) -> str:
-    """Return the assumed definition, and how the number reads if it is sacreBLEU's."""
-    other = msgspec.structs.replace(question, metric=OTHER_DEFINITION)
-    gaps, _ = _find_gaps(other, folder)
-    sentences = [_make_reading(other, join, gaps, folder).sentence for join in joins]
-    return (
-        f"No --metric is given: taken as {question.metric}, the definition of the paper's"
-        f" printed number. If it is sacreBLEU's, give --metric {OTHER_DEFINITION}:"
-        f" {' '.join(sentences)}"
-    )
-
-
 def _find_caveats(
     question: Question, joins: Sequence[CellJoin], gaps: Sequence[PublishedGap]
 ) -> list[str]:
@@ -468,7 +451,7 @@ def render_explanation(explanation: Explanation) -> str:
     title = titled(f"{question.bleu:g} {question.metric}: {subject}")
     sentences = [reading.sentence for reading in explanation.readings]
     return sections(
-        ("", [*title, *wrapped(explanation.taken)]),
+        ("", title),
         ("1. The paper's number in this definition", reading_lines(explanation)),
         ("2. Your number compared with it", paragraphs(sentences, INDENT)),
         (

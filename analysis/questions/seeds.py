@@ -194,35 +194,26 @@ def question_of_values(
     scale: str | None,
     testset: str | None,
     metric: str | None,
+    given_mean: tuple[float, int] | None = None,
 ) -> SeedQuestion:
-    """Return a question under the printed number's conditions, except the given conditions."""
+    """Return a question under the printed number's conditions, except the given conditions.
+
+    `given_mean`, without values, is a mean and its number of seeds.
+
+    Raises:
+        UsageError: if the mean is over fewer than two seeds: one seed has no sd.
+    """
+    if given_mean is not None and not 2 <= given_mean[1] <= MAX_SEEDS:
+        raise UsageError(
+            f"--num-seeds {given_mean[1]}: expected 2 to {MAX_SEEDS}; one seed has no sd"
+        )
     check_known("--scale", scale or PAPER_SCALE, SCALES)
     given = {"scale": scale, "testset": testset, "metric": metric}
     if scale not in (None, printed.conditions.scale):
         given |= {"corpus": f"{scale}'s corpus", "testset": testset or "an unnamed test set"}
     changes = {condition: text for condition, text in given.items() if text}
     conditions = msgspec.structs.replace(printed.conditions, **changes)
-    return SeedQuestion(values=tuple(values), conditions=conditions)
-
-
-def question_of_mean(
-    mean: float,
-    num_seeds: int,
-    printed: PrintedNumber,
-    *,
-    scale: str | None,
-    testset: str | None,
-    metric: str | None,
-) -> SeedQuestion:
-    """Return the question of a mean over seeds whose values are not known.
-
-    Raises:
-        UsageError: if there are fewer than two seeds: one seed has no sd.
-    """
-    if not 2 <= num_seeds <= MAX_SEEDS:
-        raise UsageError(f"--num-seeds {num_seeds}: expected 2 to {MAX_SEEDS}; one seed has no sd")
-    question = question_of_values([], printed, scale=scale, testset=testset, metric=metric)
-    return msgspec.structs.replace(question, given_mean=(mean, num_seeds))
+    return SeedQuestion(values=tuple(values), conditions=conditions, given_mean=given_mean)
 
 
 def question_of_folder(

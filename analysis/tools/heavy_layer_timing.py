@@ -21,7 +21,6 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from aiayn.machine import cpu_name
-from aiayn.train.device import resolve_device
 from analysis.tools.layer_cost import LAYER_TYPES, LayerSize
 from analysis.tools.records import LayerTiming, LayerType, TimedLayers
 
@@ -45,7 +44,7 @@ class Sweep(NamedTuple):
 
 
 # Large enough that matrix products, not calls, take the time; small enough for ten seconds in all.
-CPU_SWEEPS: dict[LayerType, Sweep] = {
+SWEEPS: dict[LayerType, Sweep] = {
     "self_attention": Sweep(
         LayerSize(n=512, d=512), {"n": (256, 362, 512, 724, 1024), "d": (256, 362, 512, 724, 1024)}
     ),
@@ -65,33 +64,6 @@ CPU_SWEEPS: dict[LayerType, Sweep] = {
         },
     ),
 }
-# Large enough by arithmetic; no GPU was available to try them.
-CUDA_SWEEPS: dict[LayerType, Sweep] = {
-    "self_attention": Sweep(
-        LayerSize(n=4096, d=2048),
-        {"n": (2048, 2896, 4096, 5792, 8192), "d": (1024, 1448, 2048, 2896, 4096)},
-    ),
-    "recurrent": Sweep(
-        LayerSize(n=64, d=8192), {"n": (32, 48, 64, 96, 128), "d": (4096, 5792, 8192, 11584, 16384)}
-    ),
-    "convolutional": Sweep(
-        LayerSize(n=4096, d=1024, k=5),
-        {
-            "n": (2048, 2896, 4096, 5792, 8192),
-            "d": (512, 724, 1024, 1448, 2048),
-            "k": (3, 5, 7, 11, 15),
-        },
-    ),
-    "self_attention_restricted": Sweep(
-        LayerSize(n=8192, d=512, r=64),
-        {
-            "n": (4096, 5792, 8192, 11584, 16384),
-            "d": (256, 362, 512, 724, 1024),
-            "r": (32, 48, 64, 96, 128),
-        },
-    ),
-}
-SWEEPS_BY_DEVICE = {"cpu": CPU_SWEEPS, "cuda": CUDA_SWEEPS}
 
 
 def self_attention(q_ND: Tensor, k_ND: Tensor, v_ND: Tensor) -> Tensor:
@@ -131,12 +103,12 @@ def convolutional(x_1DN: Tensor, kernel_DDK: Tensor) -> Tensor:
     return functional.conv1d(x_1DN, kernel_DDK, padding=kernel_DDK.shape[2] // 2)
 
 
-def make_call(layer: LayerType, size: LayerSize, device: str) -> Callable[[], Tensor]:
+def make_call(layer: LayerType, size: LayerSize) -> Callable[[], Tensor]:
     """Return a call of one layer of this size on random vectors; the same size draws the same."""
     rng = torch.Generator().manual_seed(zlib.crc32(f"1 {layer} {size}".encode()))
 
     def draw(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=rng).to(device)
+        return torch.randn(shape, generator=rng)
 
     n, d, k, r = size
     if layer == "recurrent":
@@ -160,32 +132,23 @@ def counted_flops(call: Callable[[], Tensor]) -> int:
 
 @torch.no_grad()
 def time_layers(
-    device: str = "auto",
     *,
-    sweeps: dict[LayerType, Sweep] | None = None,
+    sweeps: dict[LayerType, Sweep] = SWEEPS,
     num_rounds: int = NUM_ROUNDS,
     stopwatch: Callable[[Callable[[], object], int], float] | None = None,
 ) -> TimedLayers:
-    """Time every layer at every size on a device, in fp32, on a CPU with a single thread.
+    """Time every layer at every size on a single thread of the CPU, in fp32.
 
-    `stopwatch(call, times)` returns the seconds of `times` calls; by default the seconds that the
-    device was busy.
-
-    Raises:
-        LaunchError: if the device is cuda, and no GPU is found.
+    `stopwatch(call, times)` returns the seconds of `times` calls; by default the CPU seconds of
+    this process.
     """
-    device = resolve_device(device)
-    name, clock = cpu_name(), "CPU seconds of the process"
     take = stopwatch or _cpu_seconds
-    if device == "cuda":
-        name, clock = torch.cuda.get_device_name(), "CUDA events"
-        take = stopwatch or _cuda_seconds
-    with _one_thread(), _full_fp32():
+    with _one_thread():
         layers = []
         for layer in LAYER_TYPES:
-            for size in (sweeps or SWEEPS_BY_DEVICE[device])[layer].sizes():
+            for size in sweeps[layer].sizes():
                 layers.append((layer, size))
-        calls = [make_call(layer, size, device) for layer, size in layers]
+        calls = [make_call(layer, size) for layer, size in layers]
         flops = [counted_flops(call) for call in calls]  # also warms up
         times = [max(1, round(LEAST_SECONDS / max(take(call, 1), 1e-6))) for call in calls]
         seconds: list[list[float]] = [[] for _ in calls]
@@ -205,11 +168,11 @@ def time_layers(
         )
         timings.append(timing)
     return TimedLayers(
-        device=device,
-        device_name=name,
+        device="cpu",
+        device_name=cpu_name(),
         dtype="float32",
         num_threads=1,
-        clock=clock,
+        clock="CPU seconds of the process",
         num_rounds=num_rounds,
         torch_version=str(torch.__version__),
         timings=timings,
@@ -224,16 +187,6 @@ def _cpu_seconds(call: Callable[[], object], times: int) -> float:
     return time.process_time() - begin
 
 
-def _cuda_seconds(call: Callable[[], object], times: int) -> float:
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-    begin.record()
-    for _ in range(times):
-        call()
-    end.record()
-    end.synchronize()
-    return float(begin.elapsed_time(end)) / 1000
-
-
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Compute in a single thread, so that CPU seconds do not count waiting threads."""
@@ -243,14 +196,3 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(num_threads)
-
-
-@contextmanager
-def _full_fp32() -> Iterator[None]:
-    """Keep tensor cores' tf32 out of products and convolutions."""
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before

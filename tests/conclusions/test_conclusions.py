@@ -96,34 +96,6 @@ def three_against_three(tmp_path: Path, **changes: object) -> Site:
     return site
 
 
-def test_the_table_shows_printed_ours_reach_and_call_in_bits_and_in_bleu(tmp_path: Path) -> None:
-    """t(0.975, 2) = 4.303, sqrt(1 + 1/3) = 1.1547: a reach of 0.497 bits, and of 0.99 BLEU."""
-    site = three_against_three(tmp_path)
-    write_dev_scores(site, "table3_c_n2", 1, 23.9, 2**3.6)
-    table = lay_out_conclusions(frame_of(site))
-    row = rows_of(table)[("table3_c_n2 minus base", BITS)]
-    assert (row["printed"], row["printed_bits"], row["expected"]) == ("+1.19", "+0.313", "higher")
-    assert row["ours"] == "+0.600 (+0.103 to +1.097; n=1 and 3) [\u2020]"
-    assert (row["reach"], row["call"], row["call_holm"]) == ("0.497", "holds here", "holds here")
-    assert (row["same_seeds"], row["starts"]) == ("1 of 1", "not known if it started (1 of 1)")
-    row = rows_of(table)[("table3_c_n2 minus base", BLEU)]
-    assert (row["printed"], row["printed_bits"]) == ("-2.1", "")
-    assert row["ours"] == "-1.10 (-2.09 to -0.11; n=1 and 3) [\u2020]"
-    assert (row["reach"], row["call"], row["call_holm"]) == ("0.99", "holds here", "")
-    answers = (
-        "Answers for 15 contrasts in bits a subword: 1 as printed, 14 not measured yet. Calls,"
-        " decided: 1 (1 hold"
-    )
-    assert answers in table.caption
-    assert "seeds_to_decide" not in row
-    assert row["elsewhere"].endswith("(van Biljon et al. 2020 (arXiv 2004.04418), abstract)")
-    assert (
-        "sd of bits_per_subword on demo_dev: 0.100 (2 degrees of freedom, 1 system); the largest:"
-        " base 0.100. By it 1 seed of a row beside 3 of base reach 0.497 bits, above 0.06: seed 2"
-        " of all rows is asked for." in notes_of(table)
-    )
-
-
 @pytest.mark.parametrize(
     ("step", "expected"),
     [

@@ -40,8 +40,6 @@ runpy.run_path(sys.argv[0], run_name="__main__")' "$0" "$@" ;;
 esac
 """
 
-WHOLE = ".[workflow,train,figures,dev]"
-
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 
 
@@ -143,48 +141,6 @@ def test_an_environment_of_a_right_python_stays_whatever_python3_is(checkout: Pa
     assert done.returncode == 0, done.stderr
     assert versions_installed_with(checkout) == {"3.12.1"}
     assert (checkout / ".venv" / "kept").exists()
-
-
-def requirements_installed(checkout: Path) -> list[str]:
-    """Return the last word of each call of pip."""
-    return [
-        line.split(" ")[-1]
-        for line in (checkout / "pip_calls").read_text(encoding="utf-8").splitlines()
-    ]
-
-
-def test_the_demo_installs_what_it_needs_and_the_tests_the_rest(checkout: Path) -> None:
-    """Each once; `make -t` would not do, as the demo itself is not run here."""
-    stand_in(checkout.parent / "bin" / "python3", "3.11.7")
-    for _ in range(2):
-        assert install(checkout, ".venv/installed-demo").returncode == 0
-    version = re.findall(
-        r"^fairseq-fixed==\S+",
-        (CHECKOUT / "constraints.txt").read_text(encoding="utf-8"),
-        re.MULTILINE,
-    )
-    assert requirements_installed(checkout) == ["wheel", *version, ".[workflow,train,figures]"]
-    for _ in range(2):
-        assert install(checkout).returncode == 0
-    assert requirements_installed(checkout)[3:] == [WHOLE]
-    assert install(checkout, ".venv/installed-demo").returncode == 0
-    assert len(requirements_installed(checkout)) == 4
-
-
-def test_an_environment_that_was_left_half_done_is_made_anew(checkout: Path) -> None:
-    """After a kill or on a full disk, pip leaves packages without some of their files."""
-    stand_in(checkout.parent / "bin" / "python3", "3.11.7")
-    assert install(checkout, ".venv/installed-demo").returncode == 0
-    (checkout / ".venv" / "unfinished").touch()
-    (checkout / ".venv" / "old").touch()
-    assert install(checkout).returncode == 0
-    assert requirements_installed(checkout)[3:] == [
-        "wheel",
-        requirements_installed(checkout)[1],
-        WHOLE,
-    ]
-    assert not (checkout / ".venv" / "old").exists()
-    assert not (checkout / ".venv" / "unfinished").exists()
 
 
 def test_no_python_at_all_is_said(checkout: Path) -> None:

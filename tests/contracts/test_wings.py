@@ -353,17 +353,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     installation.
     """
     folder = tmp_path_factory.mktemp("wings")
-    git = [
-        "git",
-        "-C",
-        str(CHECKOUT),
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ]
-    listed = subprocess.run(git, capture_output=True, text=True, check=True).stdout
+    flags = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(
+        ["git", "-C", str(CHECKOUT), *flags], capture_output=True, text=True, check=True
+    ).stdout
     for name in filter(None, listed.split("\0")):
         source = CHECKOUT / name
         if source.is_file() and not source.is_symlink():
@@ -400,26 +393,12 @@ def test_without_any_wing_the_core_is_whole_and_trains(copy: Copy) -> None:
     whole_pages = ("render", "report", "scale_precision", "tables", "transcripts")
     others = [f"--ignore=tests/unit/test_{name}.py" for name in whole_pages]
     copy.run("-m", "pytest", "-q", "-x", "-m", "not slow and not figures", *others, *chosen)
-    copy.run(
-        "-m",
-        "snakemake",
-        "--profile",
-        "profiles/local",
-        "--configfile",
-        "workflow/config/demo.yaml",
-        "--cores",
-        "2",
-        "--config",
-        "updates=20",
-        "seeds=[1]",
-        "en_de_systems=[]",
-        "en_fr_systems=[]",
-        "ablation_seeds=[1]",
-        "ablation_systems=[table3_c_n2]",
-        "variants=[]",
-        "architectures=[]",
-        "replications=[]",
+    flags = (
+        "--profile profiles/local --configfile workflow/config/demo.yaml --cores 2 --config updates=20"
+        " seeds=[1] en_de_systems=[] en_fr_systems=[] ablation_seeds=[1]"
+        " ablation_systems=[table3_c_n2] variants=[] architectures=[] replications=[]"
     )
+    copy.run("-m", "snakemake", *flags.split())
     assert (copy.folder / "results" / "demo" / "report.html").is_file()
 
 

@@ -13,8 +13,8 @@ from aiayn.__main__ import main
 from aiayn.cost import num_parameters
 from aiayn.experiment import read_experiment
 from aiayn.paths import corpus_record
-from aiayn.records import Hardware, Prediction, write_record
-from aiayn.spec.system import CONFIG_FOLDER
+from aiayn.records import Prediction, write_record
+from aiayn.spec.system import CONFIG_FOLDER, TrainingSpec
 from analysis.price.history import (
     CONTEXT_BYTES,
     Measured,
@@ -23,9 +23,9 @@ from analysis.price.history import (
 )
 from analysis.price.plan import Plan, hours_on_node
 from analysis.price.text import render_plan
-from tests.planned_scales import PAPER, record_of
+from tests.planned_scales import BASE, PAPER, record_of
 from tests.price.plans import H100, hours_of, plan_of
-from tests.records_factory import BINARIZED, EIGHT_P100, PAPER_TRAINING
+from tests.records_factory import BINARIZED, CPU, EIGHT_P100, PAPER_TRAINING
 from tests.run_folders import ended, make_run, started
 
 
@@ -55,7 +55,7 @@ def test_one_gpu_a_training_is_compared_with_eight(tmp_path: Path) -> None:
 def test_no_line_of_a_plan_is_wider_than_a_hundred_columns(
     tmp_path: Path, paper_plan: Plan
 ) -> None:
-    record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path)
+    record_of(BASE, tmp_path)
     for plan in (paper_plan, plan_of(PAPER, tmp_path), plan_of(PAPER, tmp_path, H100)):
         assert max(map(len, render_plan(plan).split("\n"))) <= 100
 
@@ -131,7 +131,7 @@ def test_a_measured_training_counts_for_its_system_and_its_ratio_for_the_others(
 ) -> None:
     """Base took an hour, so another seed takes an hour; big is scaled as base was."""
     before = plan_of(PAPER, tmp_path)
-    record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path)
+    record_of(BASE, tmp_path)
     plan = plan_of(PAPER, tmp_path)
     assert hours_of(plan, "base") == (pytest.approx(1.0), "measured")
     ratio = 1.0 / hours_of(before, "base")[0]
@@ -144,9 +144,8 @@ def test_a_measured_training_counts_for_its_system_and_its_ratio_for_the_others(
 
 
 def test_a_training_in_one_precision_measures_nothing_of_another(tmp_path: Path) -> None:
-    base = read_experiment(PAPER).system_by_name["base"].training
     eight = msgspec.structs.replace(EIGHT_P100, gpu="NVIDIA H100 80GB HBM3")
-    record_of(msgspec.structs.replace(base, precision="bf16"), tmp_path, hardware=eight)
+    record_of(msgspec.structs.replace(BASE, precision="bf16"), tmp_path, hardware=eight)
     fp32, tf32, bf16 = (one.speeds[0] for one in plan_of(PAPER, tmp_path, H100).precisions)
     assert (fp32.basis, tf32.basis, bf16.basis) == ("assumed", "assumed", "measured")
     assert bf16.hours == pytest.approx(1.0)
@@ -156,35 +155,25 @@ def test_a_measured_time_is_in_proportion_to_updates_and_scaled_to_more_gpus(
     tmp_path: Path,
 ) -> None:
     """Half as many updates on 4 of the GPUs took an hour: all of them on 8 take about an hour."""
-    base = read_experiment(PAPER).system_by_name["base"].training
-    half = msgspec.structs.replace(base, updates=base.updates // 2)
+    half = msgspec.structs.replace(BASE, updates=BASE.updates // 2)
     record_of(half, tmp_path, hardware=msgspec.structs.replace(EIGHT_P100, num_gpus=4, num_ranks=4))
     assert hours_of(plan_of(PAPER, tmp_path), "base") == (pytest.approx(1.0, rel=0.1), "measured")
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("training", "other", "basis"),
     [
-        {"hardware": msgspec.structs.replace(EIGHT_P100, gpu="NVIDIA H200")},
-        {
-            "hardware": Hardware(
-                device="cpu", cpu="a CPU", gpu="", num_gpus=0, num_ranks=8, threads_per_rank=1
-            )
-        },
-        {"training_json": "{}"},
+        (BASE, {"hardware": msgspec.structs.replace(EIGHT_P100, gpu="NVIDIA H200")}, "assumed"),
+        (BASE, {"hardware": CPU}, "assumed"),
+        (BASE, {"training_json": "{}"}, "assumed"),
+        (msgspec.structs.replace(BASE, max_tokens_per_batch=100), {}, "fraction"),
     ],
 )
-def test_another_machine_or_an_old_record_measures_nothing(
-    tmp_path: Path, other: dict[str, Any]
+def test_another_machine_an_old_record_or_another_batch_does_not_measure_the_training(
+    tmp_path: Path, training: TrainingSpec, other: dict[str, Any], basis: str
 ) -> None:
-    record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path, **other)
-    assert hours_of(plan_of(PAPER, tmp_path), "base")[1] == "assumed"
-
-
-def test_another_batch_is_another_training(tmp_path: Path) -> None:
-    base = read_experiment(PAPER).system_by_name["base"].training
-    record_of(msgspec.structs.replace(base, max_tokens_per_batch=100), tmp_path)
-    assert hours_of(plan_of(PAPER, tmp_path), "base")[1] == "fraction"
+    record_of(training, tmp_path, **other)
+    assert hours_of(plan_of(PAPER, tmp_path), "base")[1] == basis
 
 
 def test_what_trainings_took_stands_beside_what_was_predicted_when_they_began(
@@ -194,9 +183,7 @@ def test_what_trainings_took_stands_beside_what_was_predicted_when_they_began(
     not begun.
     """
     prediction = Prediction(hours=2.0, basis="at 30% of 8 P100")
-    record_of(
-        read_experiment(PAPER).system_by_name["base"].training, tmp_path, prediction=prediction
-    )
+    record_of(BASE, tmp_path, prediction=prediction)
     run_folder = tmp_path / "runs" / "wmt14_en_de-base-seed2-89abcdef"
     make_run(
         run_folder.parent,
@@ -219,8 +206,7 @@ def test_what_a_shorter_training_took_is_not_the_actual_of_the_whole_one(tmp_pat
     """7,500 of base's 100,000 updates took a quarter of an hour of 8 GPUs: all will take 13.3 of
     that.
     """
-    base = read_experiment(PAPER).system_by_name["base"].training
-    look = msgspec.structs.replace(base, updates=7500)
+    look = msgspec.structs.replace(BASE, updates=7500)
     record_of(look, tmp_path, wall_seconds=900.0, gpu_seconds=7200.0)
     plan = plan_of(PAPER, tmp_path)
     assert hours_of(plan, "base") == (pytest.approx(0.25 * 100_000 / 7500), "measured")

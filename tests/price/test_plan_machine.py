@@ -21,7 +21,7 @@ from analysis.price.machines import choose_machine
 from analysis.price.preflight.checks import check_plan
 from analysis.price.text import render_plan
 from analysis.price.verbs.launchers import choose_launcher
-from tests.planned_scales import CPU, HARDWARE, MINE, PAPER, PLAIN, record_of
+from tests.planned_scales import BASE, CPU, HARDWARE, MINE, PAPER, PLAIN, record_of
 from tests.price.plans import hours_of, plan_of
 from tests.records_factory import EIGHT_P100
 
@@ -266,7 +266,7 @@ def test_a_spec_that_no_ranks_can_train_keeps_its_own_reason(tmp_path: Path) -> 
 
 def test_utilisation_that_is_asked_for_counts_before_all_that_was_measured(tmp_path: Path) -> None:
     """At the share of 8 P100 that the paper's base reached, it takes the paper's 12 hours."""
-    record_of(read_experiment(PAPER).system_by_name["base"].training, tmp_path)
+    record_of(BASE, tmp_path)
     plan = plan_of(PAPER, tmp_path, utilisation=0.302)
     assert hours_of(plan, "base") == (pytest.approx(12.0, rel=0.01), "asked")
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from aiayn.spec.system import CHECKOUT
-from analysis.price.throughputs import (
+from tests.price.throughputs import (
     Comparison,
     compare_throughputs,
     read_throughputs,

@@ -27,27 +27,6 @@ def asked(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, object]:
     return answer
 
 
-def test_three_seeds_get_a_verdict_and_are_held_against_the_printed_single_run(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    answer = asked(capsys, "--bleu", "28.13", "28.4", "27.86", *BIG)
-    assert answer["question"]["conditions"]["metric"] == "bleu_tok_compound_split"  # type: ignore[index]
-    assert answer["question"]["values"] == [28.13, 28.4, 27.86]  # type: ignore[index]
-    assert answer["rule"]["sd_from"] == "these values"  # type: ignore[index]
-    assert answer["version"]
-    (judged,) = answer["verdicts"]  # type: ignore[misc]
-    verdict = judged["verdict"]
-    assert (judged["printed"]["value"], verdict["outcome"]) == ("28.4", "UNDECIDED")
-    assert verdict["prediction_half_width"] == pytest.approx(
-        1.341, abs=0.001
-    )  # 4.303 * 0.27 * (4/3)^0.5
-    assert judged["is_printed_predicted"] is True
-    assert (
-        verdict["num_seeds_to_decide"] == 6
-    )  # t(0.95, 5 df) = 2.015: 0.27 + 2.015 * 0.27 / 6^0.5 = 0.49
-    assert "330 En-De runs" in str(answer["public_spread"])
-
-
 def test_the_mean_of_another_paper_is_judged_with_its_own_sd_and_number_of_seeds(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -4,8 +4,6 @@ import string
 from decimal import Decimal
 from pathlib import Path
 
-import pytest
-
 from aiayn.printed import PUBLISHED_FOLDER
 from analysis.questions.tables.reference import lay_out_reference
 from paper_tables.layout import Table
@@ -102,13 +100,6 @@ def table_of(site: Site) -> Table:
     return lay_out_reference(frame_of(site))
 
 
-@pytest.fixture
-def paper_site(tmp_path: Path) -> Site:
-    site = make_site(tmp_path, "paper", has_baselines=False)
-    write_everything(site, base_bleu=27, hardware=EIGHT_P100)
-    return site
-
-
 def test_at_another_scale_there_is_nothing_of_ours(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site)
@@ -120,8 +111,10 @@ def test_at_another_scale_there_is_nothing_of_ours(tmp_path: Path) -> None:
     assert table.signatures == ()
 
 
-def test_at_the_papers_scale_ours_is_shown_in_the_same_definition_only(paper_site: Site) -> None:
-    table = table_of(paper_site)
+def test_at_the_papers_scale_ours_is_shown_in_the_same_definition_only(tmp_path: Path) -> None:
+    site = make_site(tmp_path, "paper", has_baselines=False)
+    write_everything(site, base_bleu=27, hardware=EIGHT_P100)
+    table = table_of(site)
     beside = {
         (row["language_pair"], row["system"], row["testset"], row["metric"]): row["ours"]
         for row in rows_of(table)

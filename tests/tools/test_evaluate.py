@@ -17,9 +17,11 @@ from tests.engine.hooked_job import CHECKOUT
 
 pytestmark = pytest.mark.slow
 
-TINY = ["--encoder-layers", "1", "--decoder-layers", "1", "--encoder-attention-heads", "2"]
-TINY += ["--decoder-attention-heads", "2", "--encoder-embed-dim", "16", "--decoder-embed-dim", "16"]
-TINY += ["--encoder-ffn-embed-dim", "32", "--decoder-ffn-embed-dim", "32", "--share-all-embeddings"]
+TINY = (
+    "--encoder-layers 1 --decoder-layers 1 --encoder-attention-heads 2 --decoder-attention-heads 2"
+    " --encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-ffn-embed-dim 32"
+    " --decoder-ffn-embed-dim 32 --share-all-embeddings"
+)
 
 
 def call_fairseq(command: str, *arguments: str) -> None:
@@ -36,31 +38,11 @@ def call_fairseq(command: str, *arguments: str) -> None:
 def checkpoint(tmp_path_factory: pytest.TempPathFactory, data: BinarizedCorpus) -> Path:
     """Return what fairseq-train saves of its own transformer, task, criterion and optimiser."""
     folder = tmp_path_factory.mktemp("stock")
-    call_fairseq(
-        "train",
-        str(data.folder),
-        "--arch",
-        "transformer",
-        *TINY,
-        "--task",
-        "translation",
-        "--optimizer",
-        "adam",
-        "--lr",
-        "0.01",
-        "--max-tokens",
-        "2000",
-        "--max-update",
-        "30",
-        "--save-dir",
-        str(folder),
-        "--cpu",
-        "--disable-validation",
-        "--seed",
-        "1",
-        "--num-workers",
-        "0",
+    flags = (
+        f"--arch transformer {TINY} --task translation --optimizer adam --lr 0.01 --max-tokens 2000"
+        " --max-update 30 --cpu --disable-validation --seed 1 --num-workers 0"
     )
+    call_fairseq("train", str(data.folder), "--save-dir", str(folder), *flags.split())
     return folder / "checkpoint_last.pt"
 
 
@@ -88,33 +70,13 @@ def test_the_translations_are_fairseqs_own_and_are_scored(
     scored = ["--references", str(references), *search, "--output", str(output)]
     assert evaluate(checkpoint, data, *scored, "--force") == 0
     printed = capsys.readouterr().out
-    call_fairseq(
-        "generate",
-        str(data.folder),
-        "--path",
-        str(checkpoint),
-        "--gen-subset",
-        "test",
-        "--beam",
-        "4",
-        "--lenpen",
-        "0.6",
-        "--cpu",
-        "--max-len-a",
-        "1",
-        "--max-len-b",
-        "50",
-        "--remove-bpe",
-        "sentencepiece",
-        "--results-path",
-        str(tmp_path),
-        "--scoring",
-        "sacrebleu",  # its own BLEU is compiled
-        "--num-workers",
-        "0",
-        "--batch-size",
-        "1",
+    # Its own BLEU is compiled, so it scores by sacreBLEU.
+    flags = (
+        "--gen-subset test --beam 4 --lenpen 0.6 --cpu --max-len-a 1 --max-len-b 50 --remove-bpe"
+        " sentencepiece --scoring sacrebleu --num-workers 0 --batch-size 1"
     )
+    paths = [str(data.folder), "--path", str(checkpoint), "--results-path", str(tmp_path)]
+    call_fairseq("generate", *paths, *flags.split())
     generated = (tmp_path / "generate-test.txt").read_text(encoding="utf-8").splitlines()
     theirs = {
         int(line.split("\t")[0][2:]): line.split("\t")[2]

@@ -316,18 +316,15 @@ def results(
     return tmp_path / "results"
 
 
+def export(results: Path, output: Path) -> int:
+    """Export the newest run of a results folder, and return the exit code."""
+    return main(["export", "--results", str(results), "--output", str(output)])
+
+
 def test_the_command_writes_the_newest_run(
     tmp_path: Path, results: Path, run: FinishedRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = [
-        "--results",
-        str(results),
-        "--format",
-        "safetensors",
-        "--output",
-        str(tmp_path / "new" / "exported"),
-    ]
-    assert main(["export", *arguments]) == 0
+    assert export(results, tmp_path / "new" / "exported") == 0
     digest = run.checkpoint.tensors_sha256[:16]
     assert f"exported: learnt, last2, tensors {digest}, as safetensors" in capsys.readouterr().out
     record = read_record(tmp_path / "new" / "exported" / "config.json", ExportRecord)
@@ -341,15 +338,7 @@ def test_a_run_without_a_training_record_is_refused(
 ) -> None:
     (path,) = results.glob("*/train/*/*/*.json")
     write_record(msgspec.structs.replace(read_record(path, TrainRecord), **changes), path)
-    arguments = [
-        "--results",
-        str(results),
-        "--format",
-        "safetensors",
-        "--output",
-        str(tmp_path / "exported"),
-    ]
-    assert main(["export", *arguments]) == 1
+    assert export(results, tmp_path / "new" / "exported") == 1
     assert "no training record of learnt" in capsys.readouterr().err
 
 
@@ -361,15 +350,7 @@ def test_a_missing_package_is_named_with_the_extra_that_has_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "safetensors", None)
     monkeypatch.delitem(sys.modules, "analysis.tools.heavy_export")
-    arguments = [
-        "--results",
-        str(results),
-        "--format",
-        "safetensors",
-        "--output",
-        str(tmp_path / "exported"),
-    ]
-    assert main(["export", *arguments]) == 2
+    assert export(results, tmp_path / "new" / "exported") == 2
     assert (
         "the package safetensors is not installed; run `pip install 'aiayn[train]'`"
         in capsys.readouterr().err

@@ -22,28 +22,8 @@ POINTS: list[dict[str, float]] = [
 ]
 
 
-def test_exponents_are_shown_beside_the_printed_complexity() -> None:
-    attention, recurrent, convolution, restricted = rows_of(lay_out_layers(timed_layers()))
-    assert attention["complexity_per_layer"] == "O(n^2 * d)"
-    assert (attention["flops_exponent_of_n"], attention["flops_exponent_of_d"]) == ("2.00", "1.00")
-    assert (recurrent["flops_exponent_of_n"], recurrent["flops_exponent_of_d"]) == ("1.00", "2.00")
-    assert (
-        convolution["flops_exponent_of_k_or_r"] == restricted["flops_exponent_of_k_or_r"] == "1.00"
-    )
-    assert attention["flops_exponent_of_k_or_r"] == ""
-    value, half_width = map(float, attention["seconds_exponent_of_n"].split(" \u00b1 "))
-    assert value == pytest.approx(2.0, abs=0.1)
-    assert half_width > 0.01  # every second size is 10 % slower
-
-
 def test_what_was_derived_says_so_and_what_was_measured_where() -> None:
     table = lay_out_layers(timed_layers())
-    assert [row["sequential_operations_derived"] for row in rows_of(table)] == [
-        "1",
-        "512",
-        "1",
-        "1",
-    ]
     assert any("Derived, not measured" in note.text for note in table.notes)
     ((_, _, signature),) = table.signatures
     for words in ("device:cpu", "a CPU", "dtype:float32", "threads:1", "torch:2.0"):

@@ -208,6 +208,7 @@ def _row(frame: Frame, key: CellKey, notes_by_mark: dict[str, str]) -> Row:
     def hundredths(value: float) -> str:
         return f"{value:,.2f}"
 
+    no_dollars = NO_PRICE_MARK if is_known else no_rate
     return Row(
         (
             label(f"{key.corpus} {key.system}"),
@@ -223,7 +224,7 @@ def _row(frame: Frame, key: CellKey, notes_by_mark: dict[str, str]) -> Row:
             cell("wall_hours", hundredths, no_rate),
             cell("gpu_hours", hundredths, no_rate),
             energy(),
-            cell("dollars", hundredths, NO_PRICE_MARK if is_known else no_rate),
+            cell("dollars", hundredths, no_dollars),
         )
     )
 

@@ -93,7 +93,6 @@ def run(args: Flags) -> int:
         explain_seeds,
         printed_numbers,
         question_of_folder,
-        question_of_mean,
         question_of_values,
         render_seeds,
     )
@@ -125,10 +124,10 @@ def run(args: Flags) -> int:
     named = {"scale": args.scale, "testset": args.testset, "metric": args.metric}
     if folder is not None:
         question = question_of_folder(folder, numbers[0], scale=args.scale, metric=args.metric)
-    elif args.mean is not None:
-        question = question_of_mean(args.mean, args.num_seeds or 0, numbers[0], **named)
     else:
-        question = question_of_values(args.bleu or [], numbers[0], **named)
+        given_mean = None if args.mean is None else (args.mean, args.num_seeds or 0)
+        values = args.bleu or []
+        question = question_of_values(values, numbers[0], given_mean=given_mean, **named)
     if args.expect is not None and (len(question.judged) == 1 or len(numbers) > 1):
         reason = "a single value cannot be judged; give a value for each seed"
         if len(numbers) > 1:

@@ -1,4 +1,5 @@
-"""Time the layers of Table 1 at several sizes, without a corpus or a training; it takes seconds.
+"""Time the layers of Table 1 at several sizes on a CPU, without a corpus or a training; it takes
+seconds.
 
 The table `table1` shows the exponents of n, d, k and r in the layers' seconds next to the printed
 O().
@@ -6,7 +7,7 @@ O().
 
 from pathlib import Path
 
-from aiayn.cli.flags import RECORD, Device, flag
+from aiayn.cli.flags import RECORD
 from aiayn.provenance import gather_provenance
 from aiayn.records import write_record
 from analysis.tools.records import MeasureRecord
@@ -17,7 +18,6 @@ EXAMPLE = "aiayn measure --record results/demo/measure/record.json"
 
 
 class Flags:
-    device: Device = flag("where layers are timed (default: a GPU, if any)", default="auto")
     record: Path = RECORD
 
 
@@ -25,6 +25,6 @@ def run(args: Flags) -> None:
     """Time the layers, write the record, and print Table 1."""
     from analysis.tools.heavy_layer_timing import time_layers
 
-    layers = time_layers(args.device)
+    layers = time_layers()
     print(render_markdown(lay_out_layers(layers)), end="")
     write_record(MeasureRecord(provenance=gather_provenance([]), layers=layers), args.record)
