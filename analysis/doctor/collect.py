@@ -59,7 +59,7 @@ from analysis.doctor.types import (
     Translation,
     searched,
 )
-from paper_tables.compare.training import file_of
+from paper_tables.compare.judgement import file_of
 from paper_tables.logs.tables import file_problems
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
