@@ -557,7 +557,9 @@ def _short_translations(frame: Frame, pack: Path) -> list[str]:
 
 def _averaging(frame: Frame, drawn: Contrasts, pack: Path) -> list[str]:
     test = frame.find("en-de", "big", "last20", "test")
-    (path, *_) = [*sorted((pack / "average" / test.corpus / "big").glob("seed*/last20.json")), None]
+    folder = pack / "average" / test.corpus / "big"
+    averaged = sorted(folder.glob("seed*/last20.json"))
+    path = averaged[0] if averaged else None
     last = frame.numbers.get(
         (msgspec.structs.replace(test, average="last1", role="further"), BLEU_METRIC)
     )
@@ -577,13 +579,18 @@ def _averaging(frame: Frame, drawn: Contrasts, pack: Path) -> list[str]:
     if path is None or last is None or averages[0] is None or on_last is None:
         return []
     updates = read_record(path, CheckpointRecord).averaged_updates
-    gain = averages[0].difference - on_last.difference
+    if len(averaged) == len([*folder.glob("seed*/last1.json")]):
+        gain = averages[0].difference - on_last.difference
+        comparison = f": averaging helps base more, by {-gain:.2f}"
+    else:  # other seeds: a difference would be of seeds, too
+        names = ", ".join(name.parent.name.removeprefix("seed") for name in averaged)
+        comparison = f" (of seed {names} only: the other kept five checkpoints)"
     share = (updates[-1] - updates[0]) / updates[-1]
     return [
         f"* **Big's average of 20** covers updates {updates[0]:,} to {updates[-1]:,},"
         f" {100 * share:.0f} % of its run (the paper's: 200 minutes of 3.5 days). Big minus base on"
         f" {test.testset} is {_with_reach(on_last)} BLEU by last checkpoints and"
-        f" {_with_reach(averages[0])} by averages: averaging helps base more, by {-gain:.2f}."
+        f" {_with_reach(averages[0])} by averages{comparison}."
     ]
 
 
