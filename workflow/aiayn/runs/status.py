@@ -163,6 +163,7 @@ def _status_of(
         if beat_ns is None
         else datetime.datetime.fromtimestamp(beat_ns // 10**9, datetime.UTC).isoformat()
     )
+    rank_error = "" if done else next(iter(folder.rank_errors()), "")
     known = Evidence(
         events=events,
         jobs=jobs,
@@ -174,7 +175,7 @@ def _status_of(
         now=utc_now(),
         last_activity=max((sign for sign in (log and log.modified, beat) if sign), default=None),
         has_locks=has_rank is not None,
-        rank_error="" if done else next(iter(folder.rank_errors()), ""),
+        rank_error=rank_error,
     )
     state: State
     state, reason = ("done", "") if done else judge_state(known)
@@ -182,13 +183,14 @@ def _status_of(
     until = known.now if state == "running" else known.last_activity
     costs = summarise_attempts(events, until=max(until, rows[-1].began) if until and rows else None)
     saved = folder.newest_update()
+    loss_bits = log.loss_bits if log is not None else None
     return RunStatus(
         run=folder.run,
         state=state,
         reason=reason,
         launcher=jobs[-1].launcher if jobs else "",
         is_attended=bool(has_driver),
-        loss_bits=log.loss_bits if log is not None else None,
+        loss_bits=loss_bits,
         saved_update=saved,
         attempts=rows,
         gpu_hours=costs.gpu_seconds / 3600,

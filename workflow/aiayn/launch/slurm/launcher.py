@@ -146,6 +146,7 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
         def affinity(cls) -> int:
             return 1
 
+    memory = f"{cluster.memory_gb_per_node}GB" if cluster.memory_gb_per_node else None
     executor = Executor(
         folder=request.folder.job_files_path, max_num_timeout=_MANY_TIMEOUTS, python=cluster.python
     )
@@ -155,7 +156,7 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
         account=cluster.account,
         qos=cluster.qos,
         constraint=cluster.constraint,
-        mem=f"{cluster.memory_gb_per_node}GB" if cluster.memory_gb_per_node else None,
+        mem=memory,
         nodes=cluster.num_nodes,
         ntasks_per_node=cluster.ranks_per_node,
         cpus_per_task=cluster.cpus_per_rank,
