@@ -102,12 +102,6 @@ class PublishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         names = tuple(self.span.split())
         return names if self.column in names else (self.column,)
 
-    @property
-    def covered_rows(self) -> tuple[str, ...]:
-        """The rows that this cell covers: its own, or the rows in `span`."""
-        names = tuple(self.span.split())
-        return names if self.row in names else (self.row,)
-
 
 class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Joins a printed cell to our evaluation; a printed 1 means `printed_unit` of the metric."""

@@ -114,9 +114,9 @@ def sections(*parts: tuple[str, Sequence[str]]) -> str:
     return "\n\n".join(texts) + "\n"
 
 
-def titled(title: str, mark: str = "=") -> list[str]:
+def titled(title: str) -> list[str]:
     """Return a title and the line below it."""
-    return [title, mark * min(WIDTH, len(title))]
+    return [title, "=" * min(WIDTH, len(title))]
 
 
 def json_text(value: object) -> str:

@@ -56,9 +56,8 @@ def read_lines(path: Path) -> Iterator[str]:
                 ) from error
 
 
-def read_blocks(path: Path, lines_per_block: int) -> Iterator[list[str]]:
-    """Yield the lines of a file in lists of at most `lines_per_block`."""
-    lines = read_lines(path)
+def blocks_of(lines: Iterator[str], lines_per_block: int) -> Iterator[list[str]]:
+    """Yield lines in lists of at most `lines_per_block`; no line is read before it is needed."""
     while block := list(itertools.islice(lines, lines_per_block)):
         yield block
 
