@@ -166,6 +166,18 @@ def unchanged_paths(pair: TextPair) -> dict[str, Path]:
     return pair.path_by_language
 
 
+def unchanged_bytes(pairs: Iterable[TextPair]) -> int:
+    """Return the size of all files of some pairs, compared with their records first.
+
+    Raises:
+        CorpusError: as `unchanged_paths`.
+    """
+    num_bytes = 0
+    for pair in pairs:
+        num_bytes += sum(path.stat().st_size for path in unchanged_paths(pair).values())
+    return num_bytes
+
+
 def text_provenance(pairs: Iterable[TextPair], further_paths: Sequence[Path] = ()) -> Provenance:
     """Describe this process and its inputs.
 
