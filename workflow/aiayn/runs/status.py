@@ -47,7 +47,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a run; a value that is not known is None or ''.
 
     `reason` says why a run waits, ended or is damaged. `update` is the last update made that is
-    known, out of `updates`; `saved_update` is the update of the checkpoint from which it would
+    known, out of `updates`; `saved_update` is the update of the newest checkpoint, where it would
     resume. `loss_bits` is as fairseq prints it (label-smoothed, base 2). The tokens a second are
     from the newest statistics while the run trains, and an average over the run once it is done.
     `gpu_hours` and `wall_hours` are summed over attempts. `last_error` is the reason of the newest

@@ -162,7 +162,7 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
         cpus_per_task=cluster.cpus_per_rank,
         time=cluster.time_limit_minutes,
         signal_delay_s=cluster.signal_seconds,
-        # Slurm itself runs only one job of a run at a time, from whichever machine it was submitted
+        # Slurm runs jobs of the same name one after another, even if two machines submit them.
         dependency="singleton",
         stderr_to_stdout=True,
         setup=_setup_lines(request, cluster, code_folder),
@@ -210,8 +210,9 @@ def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Pa
 
 @contextlib.contextmanager
 def without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
-    """Hide from sbatch the variables that would overrule a cluster's file, or that describe the job
-    in which this process runs.
+    """Hide environment variables from sbatch that would overrule a cluster's file.
+
+    Variables that describe the job of this process are hidden, too.
     """
     kept = _SLURMS_OWN_NAMES | {
         f"SBATCH_{name.upper()}"
