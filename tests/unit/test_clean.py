@@ -249,3 +249,13 @@ def test_a_full_disk_is_noticed_beforehand(
     with pytest.raises(SpaceError, match="needed for the cleaned text"):
         clean_corpus(SPEC, raw, record_path=record_path)
     assert not record_path.parent.exists()
+
+
+@pytest.mark.parametrize("name", ["train.en", "test.de"])
+def test_a_raw_file_that_has_changed_since_fetch_is_refused(
+    tmp_path: Path, record_path: Path, name: str
+) -> None:
+    raw = raw_of_pairs(tmp_path, [("a", "b")])
+    (tmp_path / name).write_bytes(b"changed\n")
+    with pytest.raises(CorpusError, match=rf"{name}: sha256 .*, its record says .*; rerun"):
+        clean_corpus(SPEC, raw, record_path=record_path)

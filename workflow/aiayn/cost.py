@@ -156,29 +156,26 @@ def num_parameters(
     equals it if `joint`. Sinusoids are not parameters, but learned positions are; a batch norm's
     running mean and variance are not trained.
     """
-    target_size = (
-        vocabulary_size if joint or target_vocabulary_size is None else target_vocabulary_size
-    )
+    target_size = vocabulary_size
+    if target_vocabulary_size is not None and not joint:
+        target_size = target_vocabulary_size
     # fconv never shares source and target; tied, the output has a bias, else is normalised.
     if training.architecture == "fconv":
         rows = vocabulary_size + target_size + 2 * LEARNED_POSITION_ROWS["fconv"]
         own_output = _normalised_parameters(training.d_model, target_size)
         output = target_size if training.tied_embeddings else own_output
         return _fconv_layer_parameters(training) + rows * training.d_model + output
-    # Tied, source, target and output are one matrix for one dictionary (section 3.4), else target
-    # and output share.
-    rows = vocabulary_size + (
-        2 * target_size if not training.tied_embeddings else 0 if joint else target_size
-    )
+    # Tied, source, target and output are one matrix if they share a dictionary (section 3.4);
+    # with two dictionaries, only target and output share a matrix.
+    rows = vocabulary_size
+    if not training.tied_embeddings:
+        rows += 2 * target_size
+    elif not joint:
+        rows += target_size
     embeddings = rows * training.d_model
-    if (
-        training.architecture == "lstm"
-    ):  # whose words are shared as a transformer's; an output of its own has a bias
-        return (
-            _lstm_layer_parameters(training)
-            + embeddings
-            + (0 if training.tied_embeddings else target_size)
-        )
+    if training.architecture == "lstm":  # an output that is not tied has a bias
+        output_bias = 0 if training.tied_embeddings else target_size
+        return _lstm_layer_parameters(training) + embeddings + output_bias
     positions = 0
     if training.positions == "learned":
         positions = 2 * LEARNED_POSITION_ROWS[training.architecture] * training.d_model

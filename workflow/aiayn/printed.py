@@ -102,12 +102,6 @@ class PublishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         names = tuple(self.span.split())
         return names if self.column in names else (self.column,)
 
-    @property
-    def covered_rows(self) -> tuple[str, ...]:
-        """The rows that this cell covers: its own, or the rows in `span`."""
-        names = tuple(self.span.split())
-        return names if self.row in names else (self.row,)
-
 
 class CellJoin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Joins a printed cell to our evaluation; a printed 1 means `printed_unit` of the metric."""
@@ -175,18 +169,19 @@ class PublishedSentence(RepeatedRow, frozen=True, kw_only=True):
     article: Text
 
 
-def printed_number(value: str, place: str = "a printed cell") -> float:
-    """Return the number of a printed string, 100K being 100,000; a heading's unit (10^6) is not
-    applied.
+def printed_number(value: str) -> float:
+    """Return the number of a printed string, such as 100,000 for 100K.
+
+    A unit in the heading (10^6) is not applied.
 
     Raises:
-        TableError: the string is not a plain number; `place` is its file and line.
+        TableError: if the string is not a plain number.
     """
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)(K?)", value)
     if match is None:
         raise TableError(
-            f"{place}: {value!r} is not a number as printed (27.3, 3.3e18, 100K); compare with the"
-            " paper"
+            f"a printed cell: {value!r} is not a number as printed (27.3, 3.3e18, 100K); compare"
+            " with the paper"
         )
     return float(match[1]) * VALUE_BY_SUFFIX[match[2]]
 
@@ -195,11 +190,11 @@ _AnyRow = TypeVar("_AnyRow", bound=msgspec.Struct)
 
 
 def read_rows(path: Path, row_type: type[_AnyRow]) -> list[tuple[str, _AnyRow]]:
-    """(place, row) of each line after the header, which must be the fields of `row_type` in their
-    order.
+    """Return the place and the row of each line after the header.
 
-    Whole numbers are parsed, everything else stays the printed string. That lines agree with each
-    other, and with those of other files, is seen to by the tests.
+    The header must name the fields of `row_type` in their order. Whole numbers are parsed, and
+    everything else stays the printed string. Tests, not this function, compare the lines with each
+    other and with other files.
 
     Raises:
         TableError: if the file is absent or malformed; file and line are named.

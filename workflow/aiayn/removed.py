@@ -17,6 +17,7 @@ REMOVED = {
     "export --length-penalty-form": "config.json names the system's own search; omit it",
     "export --stop": "config.json names the system's own search; omit it",
     "has_claims:": "set has_layer_timing, which times the layers of Table 1; the statements are in docs/claims.md",  # noqa: E501
+    "logs --tail": "`aiayn logs RUN --lines N` prints the last N lines",
     "measure --device": "layers are always timed on one thread of the CPU; omit it",
     "measure --seed": "layers are always timed on the same random vectors; omit it",
     "pack --check": "make its tables again by `aiayn tables --from-logs FOLDER`, and compare them byte for byte",  # noqa: E501

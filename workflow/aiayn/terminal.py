@@ -30,9 +30,8 @@ def table(
     Columns in `right` are aligned to the right; a cell that is longer than its width is wrapped,
     between words. Without widths, columns that would not fit otherwise have narrower gaps.
     """
-    alignments = [
-        "right" if index in right else "left" for index in range(len(rows[0]) if rows else 0)
-    ]
+    num_columns = len(rows[0]) if rows else 0
+    alignments = ["right" if index in right else "left" for index in range(num_columns)]
     lines: list[str] = []
     for form in ("plain", CLOSE):
         text = tabulate(
@@ -115,9 +114,9 @@ def sections(*parts: tuple[str, Sequence[str]]) -> str:
     return "\n\n".join(texts) + "\n"
 
 
-def titled(title: str, mark: str = "=") -> list[str]:
+def titled(title: str) -> list[str]:
     """Return a title and the line below it."""
-    return [title, mark * min(WIDTH, len(title))]
+    return [title, "=" * min(WIDTH, len(title))]
 
 
 def json_text(value: object) -> str:

@@ -48,9 +48,7 @@ def run(args: Flags) -> None:
     encoder_by_language: dict[str, Encoder]
     if args.segmented is None:
         # Others have segmented both languages jointly: one encoder and one dictionary for both.
-        encoder_by_language = dict.fromkeys(
-            (spec.source_language, spec.target_language), WordEncoder()
-        )
+        encoder_by_language = dict.fromkeys(spec.languages, WordEncoder())
         model_paths = []
     else:
         from aiayn.data.text.subword import load_encoders

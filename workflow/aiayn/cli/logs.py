@@ -24,7 +24,6 @@ class Flags:
     lines: int = flag(
         "number of lines, from the end (default: 20)", "N", parse=whole_number, default=20
     )
-    tail: int | None = flag("the same as --lines", "N", parse=whole_number)
     raw: bool = flag("print the lines of the file unchanged")
 
 
@@ -39,7 +38,6 @@ def run(args: Flags) -> None:
         else:
             print(in_words(text), flush=args.follow)
 
-    num_lines = args.lines if args.tail is None else args.tail
-    lines = (follow if args.follow else show_end)(folder, num_lines=num_lines, note=note)
-    for line in lines:
+    show = follow if args.follow else show_end
+    for line in show(folder, num_lines=args.lines, note=note):
         print(line if args.raw else in_words(line), flush=args.follow)

@@ -124,6 +124,9 @@ def run(args: Flags) -> None:
             )
         data = read_record(binarized_path, BinarizedCorpus)
         require_recorded_data_bin(data)
+    num_ranks, threads_per_rank = args.num_ranks, args.threads_per_rank
+    if cluster is not None:
+        num_ranks, threads_per_rank = cluster.num_ranks, cluster.cpus_per_rank
     request = make_request(
         args.scale,
         args.corpus,
@@ -134,8 +137,8 @@ def run(args: Flags) -> None:
         runs_folder=args.runs_folder,
         overrides=Overrides(updates=args.updates, precision=args.precision),
         num_models=args.num_models,
-        num_ranks=cluster.num_ranks if cluster else args.num_ranks,
-        threads_per_rank=cluster.cpus_per_rank if cluster else args.threads_per_rank,
+        num_ranks=num_ranks,
+        threads_per_rank=threads_per_rank,
         command=shlex.join(["aiayn", *sys.argv[1:]]),
     )
     _check_beginning(args, request.begins_from)

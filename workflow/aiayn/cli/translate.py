@@ -15,6 +15,7 @@ from pathlib import Path
 from aiayn.cli.flags import AVERAGE, DEVICE, RESULTS, RUN, Device
 from aiayn.data.text.clean import preprocessor
 from aiayn.data.text.detokenise import join_line, remove_marks
+from aiayn.data.text.lines import blocks_of
 from aiayn.errors import CorpusError
 from aiayn.runs.finished import FinishedRun, find_finished
 
@@ -55,7 +56,7 @@ def run(args: Flags) -> None:
         )
     if sys.stdin.isatty():
         print("one sentence a line; Ctrl-D ends", file=sys.stderr)
-    for lines in _blocks(1 if sys.stdin.isatty() else LINES_AT_ONCE):
+    for lines in blocks_of(_read_input(), 1 if sys.stdin.isatty() else LINES_AT_ONCE):
         for hypothesis in translator.translate([translator.number(split(line)) for line in lines]):
             print(f"{hypothesis.score:.4f}\t{join(' '.join(hypothesis.pieces))}", flush=True)
 
@@ -81,18 +82,12 @@ def text_joiner(finished: FinishedRun) -> Callable[[str], str]:
     return lambda pieces: join_line(pieces, segmented.method, segmented.tokenise, language)
 
 
-def _blocks(num_lines: int) -> Iterator[list[str]]:
-    """Yield the lines of standard input, split only at LF, in lists of at most `num_lines`."""
-    block: list[str] = []
+def _read_input() -> Iterator[str]:
+    """Yield the lines of standard input, split only at LF."""
     for line_number, line in enumerate(iter(sys.stdin.buffer.readline, b""), start=1):
         try:
-            block.append(line.removesuffix(b"\n").decode("utf-8"))
+            yield line.removesuffix(b"\n").decode("utf-8")
         except UnicodeDecodeError as error:
             raise CorpusError(
                 f"standard input, line {line_number}: not UTF-8: {error}; convert it first"
             ) from error
-        if len(block) == num_lines:
-            yield block
-            block = []
-    if block:
-        yield block

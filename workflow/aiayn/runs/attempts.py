@@ -147,19 +147,19 @@ def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> 
     at all.
     """
     attempts = list_attempts(events)
-    ends = [attempt.ended for attempt in attempts[:-1]] + [
-        attempt.ended or until or "" for attempt in attempts[-1:]
-    ]
-    seconds = [
-        seconds_between(attempt.began, end) if end else 0.0
-        for attempt, end in zip(attempts, ends, strict=True)
-    ]
+    wall_seconds = gpu_seconds = 0.0
+    for attempt in attempts:
+        end = attempt.ended
+        if not end and attempt is attempts[-1]:
+            end = until or ""
+        if end:
+            seconds = seconds_between(attempt.began, end)
+            wall_seconds += seconds
+            gpu_seconds += seconds * attempt.num_gpus
     return AttemptSummary(
         num_attempts=len(attempts),
-        wall_seconds=sum(seconds, 0.0),
-        gpu_seconds=sum(
-            (s * attempt.num_gpus for s, attempt in zip(seconds, attempts, strict=True)), 0.0
-        ),
+        wall_seconds=wall_seconds,
+        gpu_seconds=gpu_seconds,
         energy=total_energy(attempt.energy for attempt in attempts),
     )
 

@@ -92,6 +92,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
             " average`"
         )
     segment_path = corpus_record(results_folder, scale, "segment", train.corpus)
+    segmented = read_record(segment_path, SegmentedText) if segment_path.exists() else None
     checkpoint = read_record(folder / f"{average or averages[-1]}.json", CheckpointRecord)
     return FinishedRun(
         scale=scale,
@@ -99,7 +100,7 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
         data=read_record(
             corpus_record(results_folder, scale, "binarize", train.corpus), BinarizedCorpus
         ),
-        segmented=read_record(segment_path, SegmentedText) if segment_path.exists() else None,
+        segmented=segmented,
         decoding=read_system(train.system, scale).decoding,
         training=read_trained(train) if train.run == checkpoint.run else None,
     )

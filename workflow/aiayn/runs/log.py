@@ -160,10 +160,9 @@ def read_validations(log_path: Path) -> dict[int, float]:
     """Return bits a subword on the dev set by update, in rising order, from a JSON log, plain or
     packed; empty without.
 
-    fairseq measures it some twenty times in a training, without dropout or label smoothing. Where a
-    resumed training did updates twice, the later measurement counts; torn lines and values that are
-    no number (a diverged training) are skipped, and so is what follows the cut of a torn packed
-    log.
+    fairseq measures it some twenty times in a training, without dropout or label smoothing. If a
+    resumed training repeated updates, the later measurement counts. Torn lines and values that are
+    not finite (a diverged training) are skipped. A torn packed log is read up to the tear.
     """
     return _read_bits(log_path, b"| valid | ", "valid_num_updates", "valid_nll_loss")
 

@@ -113,7 +113,7 @@ def describe_event(event: Event) -> str:
 
 
 def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) -> Iterator[str]:
-    """Yield the last lines of a run's log and then each new one, until the run is done.
+    """Yield the last lines of a run's log, then each new line, until the run is done.
 
     `note` gets each new event of attempts.jsonl, and where a new job prints until its attempt
     begins. A missing log is awaited; a replaced or cut log is read from its new beginning.

@@ -12,6 +12,7 @@ import msgspec
 from aiayn.errors import LaunchError
 from aiayn.runs.run_folder import JOB_FILES_NAME
 
+Phase = Literal["waiting", "running", "ended"]
 # How a job ended, as far as that decides what follows; `other` includes a time limit, a preemption
 # and a lost node.
 Ending = Literal["completed", "failed", "cancelled", "out of memory", "other"]
@@ -36,7 +37,7 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     job: str
-    state: Literal["waiting", "running", "ended"]
+    state: Phase
     reason: str = ""
     ending: Ending = "other"
     words: str = ""

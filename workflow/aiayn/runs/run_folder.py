@@ -105,8 +105,9 @@ class RunFolder:
             return False
 
     def newest_update(self) -> int:
-        """Return the update of the newest full checkpoint, from which the next attempt resumes,
-        or 0 if there is no checkpoint.
+        """Return the update of the newest full checkpoint, 0 without a checkpoint.
+
+        The next attempt resumes there.
         """
         names = [
             path.stem.removeprefix("full_") for path in self.checkpoints_path.glob("full_*.pt")
@@ -114,9 +115,7 @@ class RunFolder:
         return max((int(name) for name in names if name.isdecimal()), default=0)
 
     def full_path(self, update: int) -> Path:
-        """Return the path of the full checkpoint of an update, from which a training can be
-        resumed.
-        """
+        """Return the path of the full checkpoint of an update; a training can resume from it."""
         return self.checkpoints_path / f"full_{update:08d}.pt"
 
     # Attempts.
@@ -252,8 +251,9 @@ class RunFolder:
     # Rank 0's heartbeat.
 
     def heartbeat_ns(self) -> int | None:
-        """Return when rank 0 last touched its lock, in ns of its machine's clock, or None if
-        there is no lock.
+        """Return the time of rank 0's last heartbeat, in ns, or None if its lock file is absent.
+
+        The time is the modification time of the lock file, on the file system's clock.
         """
         try:
             # Opening the file refreshes the cache of a network file system.

@@ -47,7 +47,7 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a run; a value that is not known is None or ''.
 
     `reason` says why a run waits, ended or is damaged. `update` is the last update made that is
-    known, out of `updates`; `saved_update` is the update of the checkpoint from which it would
+    known, out of `updates`; `saved_update` is the update of the newest checkpoint, where it would
     resume. `loss_bits` is as fairseq prints it (label-smoothed, base 2). The tokens a second are
     from the newest statistics while the run trains, and an average over the run once it is done.
     `gpu_hours` and `wall_hours` are summed over attempts. `last_error` is the reason of the newest
@@ -163,6 +163,7 @@ def _status_of(
         if beat_ns is None
         else datetime.datetime.fromtimestamp(beat_ns // 10**9, datetime.UTC).isoformat()
     )
+    rank_error = "" if done else next(iter(folder.rank_errors()), "")
     known = Evidence(
         events=events,
         jobs=jobs,
@@ -174,7 +175,7 @@ def _status_of(
         now=utc_now(),
         last_activity=max((sign for sign in (log and log.modified, beat) if sign), default=None),
         has_locks=has_rank is not None,
-        rank_error="" if done else next(iter(folder.rank_errors()), ""),
+        rank_error=rank_error,
     )
     state: State
     state, reason = ("done", "") if done else judge_state(known)
@@ -182,13 +183,14 @@ def _status_of(
     until = known.now if state == "running" else known.last_activity
     costs = summarise_attempts(events, until=max(until, rows[-1].began) if until and rows else None)
     saved = folder.newest_update()
+    loss_bits = log.loss_bits if log is not None else None
     return RunStatus(
         run=folder.run,
         state=state,
         reason=reason,
         launcher=jobs[-1].launcher if jobs else "",
         is_attended=bool(has_driver),
-        loss_bits=log.loss_bits if log is not None else None,
+        loss_bits=loss_bits,
         saved_update=saved,
         attempts=rows,
         gpu_hours=costs.gpu_seconds / 3600,

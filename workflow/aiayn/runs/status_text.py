@@ -70,52 +70,32 @@ def render_status(status: RunStatus) -> str:
         if status.is_attended
         else "none; the next driver attaches to it"
     )
-    speed, eta_seconds = status.target_tokens_per_second, status.eta_seconds
-    pairs = [
-        (
-            "update",
-            (
-                f"{_count(status.update)} of {_count(status.updates)}, saved"
-                f" {_count(status.saved_update)}"
-            ),
-        ),
-        (
-            "loss",
-            (
-                ""
-                if status.loss_bits is None
-                else f"{status.loss_bits:.3f} bits (label-smoothed, base 2)"
-            ),
-        ),
-        ("speed", f"{speed:,.0f} target tokens/s" if speed else ""),
-        ("ETA", format_duration(eta_seconds) if eta_seconds else ""),
-        (
-            "cost",
-            (
-                f"{status.gpu_hours:.2f} GPU-hours, {status.wall_hours:.2f} hours of wall time,"
-                f" {num_attempts}"
-            ),
-        ),
-        ("job", " ".join(part for part in (status.launcher, status.job) if part)),
+    update = f"{_count(status.update)} of {_count(status.updates)}"
+    hours = f"{status.gpu_hours:.2f} GPU-hours, {status.wall_hours:.2f} hours of wall time"
+    pairs = [("update", f"{update}, saved {_count(status.saved_update)}")]
+    if status.loss_bits is not None:
+        pairs.append(("loss", f"{status.loss_bits:.3f} bits (label-smoothed, base 2)"))
+    if status.target_tokens_per_second:
+        pairs.append(("speed", f"{status.target_tokens_per_second:,.0f} target tokens/s"))
+    if status.eta_seconds:
+        pairs.append(("ETA", format_duration(status.eta_seconds)))
+    pairs += [
+        ("cost", f"{hours}, {num_attempts}"),
+        ("job", f"{status.launcher} {status.job}".strip()),
         ("node", status.host),
         ("time left", status.time_left),
-        ("driver", driver if status.is_alive else ""),
-        ("folder", status.run_folder),
     ]
-    of_earlier = "" if status.state in ERROR_STATES else ", of an earlier attempt"
-    error = f"Last error{of_earlier}: {status.last_error}"
-    return sections(
-        ("", [*wrapped(title), *entries(pairs, INDENT)]),
-        ("", _attempt_lines(status.attempts) if status.attempts else []),
-        (
-            "",
-            (
-                [error, *(INDENT + in_words(line) for line in status.log_tail)]
-                if status.last_error
-                else []
-            ),
-        ),
-    )
+    if status.is_alive:
+        pairs.append(("driver", driver))
+    pairs.append(("folder", status.run_folder))
+    parts = [("", [*wrapped(title), *entries(pairs, INDENT)])]
+    if status.attempts:
+        parts.append(("", _attempt_lines(status.attempts)))
+    if status.last_error:
+        of_earlier = "" if status.state in ERROR_STATES else ", of an earlier attempt"
+        error = f"Last error{of_earlier}: {status.last_error}"
+        parts.append(("", [error, *(INDENT + in_words(line) for line in status.log_tail)]))
+    return sections(*parts)
 
 
 def format_duration(seconds: float | None) -> str:
@@ -132,8 +112,12 @@ def format_duration(seconds: float | None) -> str:
     return f"{whole // 60}m{whole % 60:02d}s"
 
 
+def _number(value: float | None, form: str) -> str:
+    return UNKNOWN if value is None else format(value, form)
+
+
 def _count(value: int | None) -> str:
-    return UNKNOWN if value is None else f"{value:,}"
+    return _number(value, ",")
 
 
 def _order(status: RunStatus) -> tuple[str, str, int]:
@@ -163,14 +147,10 @@ def _row(status: RunStatus, statuses: Iterable[RunStatus]) -> tuple[str, ...]:
         INDENT + _short_name(status, statuses).removeprefix(f"{_corpus(status)}-"),
         status.state,
         f"{_short_count(status.update)}/{_short_count(status.updates)}",
-        UNKNOWN if status.loss_bits is None else f"{status.loss_bits:.2f}",
-        (
-            UNKNOWN
-            if status.target_tokens_per_second is None
-            else f"{status.target_tokens_per_second:.0f}"
-        ),
+        _number(status.loss_bits, ".2f"),
+        _number(status.target_tokens_per_second, ".0f"),
         format_duration(status.eta_seconds),
-        f"{status.gpu_hours:.1f}" if status.gpu_hours else UNKNOWN,
+        _number(status.gpu_hours or None, ".1f"),
         str(len(status.attempts)),
         status.job or UNKNOWN,
         status.host or UNKNOWN,

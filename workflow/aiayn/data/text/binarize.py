@@ -37,7 +37,7 @@ from aiayn.data.text.lines import (
     read_lines,
     require_corpus,
     text_provenance,
-    unchanged_paths,
+    unchanged_bytes,
     write_lines,
 )
 from aiayn.errors import CorpusError
@@ -86,11 +86,7 @@ def binarize_corpus(
         zip(spec.testsets, ["valid", "test", *later_splits], strict=True)
     )
     pair_by_split = {split: text.pair_by_split[split] for split in ("train", *spec.testsets)}
-    num_bytes = sum(
-        path.stat().st_size
-        for pair in pair_by_split.values()
-        for path in unchanged_paths(pair).values()
-    )
+    num_bytes = unchanged_bytes(pair_by_split.values())
     # A token takes 4 bytes in the temporary file, then 2 to 4 bytes; in the text seldom under 2.
     require_free_space(record_path.parent, 3 * num_bytes, "the data-bin")
     limits = spec.clean if spec.clean is not None and spec.clean.unit == "pieces" else None

@@ -30,7 +30,7 @@ from aiayn.data.text.lines import (
     require_corpus,
     text_pair,
     text_provenance,
-    unchanged_paths,
+    unchanged_bytes,
     write_lines,
 )
 from aiayn.data.text.normalise_moses import normalise_line
@@ -66,15 +66,13 @@ def clean_corpus(
             f"corpus {spec.name}: its text comes in pieces, cleaned by others; run `aiayn binarize`"
         )
     require_corpus(raw, spec.name, "raw")
-    paths_by_split = {split: unchanged_paths(pair) for split, pair in raw.pair_by_split.items()}
-    num_bytes = sum(
-        path.stat().st_size for paths in paths_by_split.values() for path in paths.values()
-    )
+    num_bytes = unchanged_bytes(raw.pair_by_split.values())
     growth = 1.0 if spec.tokenise == "none" else _TOKENISED_BYTES_PER_BYTE
     require_free_space(record_path.parent, round(2 * growth * num_bytes), "the cleaned text")
     with replace_outputs_on_success(record_path) as folder:
         pair_by_split = {}
-        for split, path_by_language in paths_by_split.items():
+        for split, pair in raw.pair_by_split.items():
+            path_by_language = pair.path_by_language
             new_paths = {language: folder / f"{split}.{language}" for language in path_by_language}
             if split == "train":
                 chunks = map_chunks(

@@ -56,9 +56,8 @@ def read_lines(path: Path) -> Iterator[str]:
                 ) from error
 
 
-def read_blocks(path: Path, lines_per_block: int) -> Iterator[list[str]]:
-    """Yield the lines of a file in lists of at most `lines_per_block`."""
-    lines = read_lines(path)
+def blocks_of(lines: Iterator[str], lines_per_block: int) -> Iterator[list[str]]:
+    """Yield lines in lists of at most `lines_per_block`; no line is read before it is needed."""
     while block := list(itertools.islice(lines, lines_per_block)):
         yield block
 
@@ -165,6 +164,18 @@ def unchanged_paths(pair: TextPair) -> dict[str, Path]:
                 " writes it"
             )
     return pair.path_by_language
+
+
+def unchanged_bytes(pairs: Iterable[TextPair]) -> int:
+    """Return the size of all files of some pairs, compared with their records first.
+
+    Raises:
+        CorpusError: as `unchanged_paths`.
+    """
+    num_bytes = 0
+    for pair in pairs:
+        num_bytes += sum(path.stat().st_size for path in unchanged_paths(pair).values())
+    return num_bytes
 
 
 def text_provenance(pairs: Iterable[TextPair], further_paths: Sequence[Path] = ()) -> Provenance:

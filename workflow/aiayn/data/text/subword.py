@@ -31,7 +31,7 @@ from subword_nmt.learn_bpe import learn_bpe  # type: ignore[import-untyped, unus
 
 from aiayn.data.text.encoder import Encoder
 from aiayn.data.text.lines import (
-    read_blocks,
+    blocks_of,
     read_lines,
     require_corpus,
     text_provenance,
@@ -268,7 +268,7 @@ def sample_lines(
     samples_left = min(num_samples, lines_left)
     for path, num_lines in zip(paths, num_lines_by_path, strict=True):
         num_read = 0
-        for block in read_blocks(path, LINES_PER_DRAW):
+        for block in blocks_of(read_lines(path), LINES_PER_DRAW):
             num_read += len(block)
             if num_read > num_lines:
                 break
@@ -331,7 +331,7 @@ def count_words(paths: Sequence[Path]) -> Iterator[str]:
     """
     count_by_word: Counter[str] = Counter()
     for path in paths:
-        for block in read_blocks(path, _LINES_PER_BLOCK):
+        for block in blocks_of(read_lines(path), _LINES_PER_BLOCK):
             count_by_word.update(" ".join(block).split(" "))
     del count_by_word[""]  # the empty word between two blanks
     for word, count in count_by_word.items():

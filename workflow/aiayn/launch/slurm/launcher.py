@@ -146,6 +146,7 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
         def affinity(cls) -> int:
             return 1
 
+    memory = f"{cluster.memory_gb_per_node}GB" if cluster.memory_gb_per_node else None
     executor = Executor(
         folder=request.folder.job_files_path, max_num_timeout=_MANY_TIMEOUTS, python=cluster.python
     )
@@ -155,13 +156,13 @@ def _make_executor(request: TrainingRequest, cluster: ClusterSpec, code_folder: 
         account=cluster.account,
         qos=cluster.qos,
         constraint=cluster.constraint,
-        mem=f"{cluster.memory_gb_per_node}GB" if cluster.memory_gb_per_node else None,
+        mem=memory,
         nodes=cluster.num_nodes,
         ntasks_per_node=cluster.ranks_per_node,
         cpus_per_task=cluster.cpus_per_rank,
         time=cluster.time_limit_minutes,
         signal_delay_s=cluster.signal_seconds,
-        # Slurm itself runs only one job of a run at a time, from whichever machine it was submitted
+        # Slurm runs jobs of the same name one after another, even if two machines submit them.
         dependency="singleton",
         stderr_to_stdout=True,
         setup=_setup_lines(request, cluster, code_folder),
@@ -209,8 +210,9 @@ def _setup_lines(request: TrainingRequest, cluster: ClusterSpec, code_folder: Pa
 
 @contextlib.contextmanager
 def without_foreign_variables(cluster: ClusterSpec) -> Iterator[None]:
-    """Hide from sbatch the variables that would overrule a cluster's file, or that describe the job
-    in which this process runs.
+    """Hide environment variables from sbatch that would overrule a cluster's file.
+
+    Variables that describe the job of this process are hidden, too.
     """
     kept = _SLURMS_OWN_NAMES | {
         f"SBATCH_{name.upper()}"

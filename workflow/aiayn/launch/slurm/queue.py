@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from aiayn.runs.queue import Ending, QueuedJob, QueueError
+from aiayn.runs.queue import Ending, Phase, QueuedJob, QueueError
 
 _FORMAT = "%A|%T|%N|%L|%j|%r|%o"  # the path last: it may contain any character
 _NUM_FIELDS = 1 + _FORMAT.count("|")
@@ -131,10 +131,16 @@ def _job_of(
 ) -> QueuedJob:
     """Return a job that squeue shows as a job of any queue."""
     ending = _ENDING_BY_STATE.get(state.partition(" ")[0])  # `CANCELLED by 1000`
-    reason = "" if reason == "None" else reason
+    if reason == "None":
+        reason = ""
+    phase: Phase = "running"
+    if ending:
+        phase = "ended"
+    elif state in _WAITING_STATES:
+        phase = "waiting"
     return QueuedJob(
         job=job,
-        state="ended" if ending else "waiting" if state in _WAITING_STATES else "running",
+        state=phase,
         reason={"PENDING": reason, "RUNNING": ""}.get(state, state),
         ending=ending or "other",
         words=f"{state} ({reason})" if reason and not ending else state,
