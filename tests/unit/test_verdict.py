@@ -1,7 +1,5 @@
 """The rule's own figures: what three seeds can and cannot decide."""
 
-import tomllib
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,9 +17,9 @@ from aiayn.scoring.verdict import (
     not_comparable,
     pool_sd,
 )
+from tests.case_tables import read_cases
 
 SEED_SD = 0.27  # BLEU, about what seeds vary by
-CASES = tomllib.loads(Path(__file__).with_name("verdicts.toml").read_text(encoding="utf-8"))["case"]
 PAPER = Conditions(
     scale="paper", corpus="wmt14_en_de", testset="newstest2014", metric="bleu_tok_compound_split"
 )
@@ -44,7 +42,7 @@ def three_around(mean: float) -> list[float]:
     return [mean - SEED_SD, mean, mean + SEED_SD]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", read_cases("verdicts.toml"), ids=lambda case: case["name"])
 def test_a_verdict_is_the_one_worked_out_by_hand(case: dict[str, Any]) -> None:
     values = case["values"] if "values" in case else three_around(case["around"])
     pooled = (
