@@ -10,11 +10,11 @@ import pytest
 CASES_FOLDER = Path(__file__).parent / "unit" / "cases"
 
 
-def read_cases(file_name: str, table: str = "case") -> list[dict[str, Any]]:
-    """Return the rows of a CSV file, all of text, or the tables of one name in a TOML file."""
+def read_cases(file_name: str, table: str = "case") -> list[Any]:
+    """Return the rows of a CSV file, as mappings of text, or the list of a name in a TOML file."""
     path = CASES_FOLDER / file_name
     if path.suffix == ".toml":
-        cases: list[dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))[table]
+        cases: list[Any] = tomllib.loads(path.read_text(encoding="utf-8"))[table]
         return cases
     with path.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
