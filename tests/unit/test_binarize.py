@@ -1,5 +1,6 @@
 """The data-bin has the bytes that fairseq-preprocess writes, and its record holds to them."""
 
+import filecmp
 import importlib.util
 import os
 import random
@@ -33,7 +34,7 @@ from aiayn.data.text.subword import CodesEncoder, PieceEncoder, learn_codes, lea
 from aiayn.errors import CorpusError
 from aiayn.provenance import gather_provenance
 from aiayn.records import BinarizedCorpus, RawCorpus, read_record
-from aiayn.spec.system import CleanSpec, SubwordSpec
+from aiayn.spec.system import CleanSpec, CorpusSpec, SubwordSpec
 from tests.small_corpus import SMALL
 
 SPEC = msgspec.structs.replace(SMALL, test_testset="test_a", further_testsets=["test_b"])
@@ -66,18 +67,27 @@ def joint_words() -> dict[str, Encoder]:
     return dict.fromkeys(("en", "de"), WordEncoder())
 
 
-@pytest.fixture
-def record_path(tmp_path: Path) -> Path:
-    """Return the path of the record, next to `data-bin/`."""
-    return tmp_path / "binarize" / "record.json"
-
-
-@pytest.fixture
-def record(tmp_path: Path, record_path: Path) -> BinarizedCorpus:
-    """Binarize the small text with a joint dictionary."""
+def binarized(
+    folder: Path,
+    lines_by_name: dict[str, list[str]] = LINES_BY_NAME,
+    spec: CorpusSpec = SPEC,
+    encoders: dict[str, Encoder] | None = None,
+    num_processes: int = 1,
+) -> BinarizedCorpus:
+    """Binarize text below a folder, by a joint dictionary of words unless encoders are given."""
     return binarize_corpus(
-        SPEC, write_text(tmp_path / "text", LINES_BY_NAME), joint_words(), record_path=record_path
+        spec,
+        write_text(folder / "text", lines_by_name),
+        encoders or joint_words(),
+        record_path=folder / "binarize" / "record.json",
+        num_processes=num_processes,
     )
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> BinarizedCorpus:
+    """Binarize the small text with a joint dictionary."""
+    return binarized(tmp_path)
 
 
 def test_a_joint_dictionary_counts_both_sides_of_training(record: BinarizedCorpus) -> None:
@@ -85,16 +95,8 @@ def test_a_joint_dictionary_counts_both_sides_of_training(record: BinarizedCorpu
     folder = Path(record.folder)
     assert list(read_lines(folder / "dict.en.txt")) == ["c 3", "a 2", "b 2", "x 1"]
     assert (folder / "dict.de.txt").read_bytes() == (folder / "dict.en.txt").read_bytes()
-    assert read_dictionary(folder / "dict.en.txt") == [
-        "<s>",
-        "<pad>",
-        "</s>",
-        "<unk>",
-        "c",
-        "a",
-        "b",
-        "x",
-    ]
+    symbols = ["<s>", "<pad>", "</s>", "<unk>", "c", "a", "b", "x"]
+    assert read_dictionary(folder / "dict.en.txt") == symbols
     assert record.vocabulary_size_by_language == {"en": 8, "de": 8}
 
 
@@ -122,11 +124,8 @@ def test_test_sets_become_fairseqs_splits(record: BinarizedCorpus) -> None:
     }
 
 
-def test_separate_dictionaries_count_their_own_side(tmp_path: Path, record_path: Path) -> None:
-    encoders: dict[str, Encoder] = {"en": WordEncoder(), "de": WordEncoder()}
-    record = binarize_corpus(
-        SPEC, write_text(tmp_path / "text", LINES_BY_NAME), encoders, record_path=record_path
-    )
+def test_separate_dictionaries_count_their_own_side(tmp_path: Path) -> None:
+    record = binarized(tmp_path, encoders={"en": WordEncoder(), "de": WordEncoder()})
     assert list(read_lines(Path(record.folder) / "dict.en.txt")) == ["b 2", "a 1", "c 1"]
     assert list(read_lines(Path(record.folder) / "dict.de.txt")) == ["c 2", "a 1", "x 1"]
 
@@ -151,16 +150,17 @@ def sentences(num_lines: int, rng: random.Random) -> list[str]:
         "the",
         "dog",
         "@@",
-        "bar@@ k@@ s",
+        "bar@@",
+        "k@@",
+        "s",
         "Hund",
-        "\u00fcber",
+        "über",
         "<unk>",
         "</s>",
         "<pad>",
-        "a\u00a0b",
-        "\u2028",
-        "  ",
+        "a\xa0b",
     ]
+    words += ["\u2028", "  "]
     return [" ".join(rng.choices(words, k=rng.randrange(9))) for _ in range(num_lines)]
 
 
@@ -182,20 +182,14 @@ def wide_text(rng: random.Random) -> dict[str, list[str]]:
 
 def run_fairseq_preprocess(folder: Path, *, is_joint: bool) -> Path:
     """Run the real fairseq-preprocess on `<split>.<language>` of a folder, and return its data-bin."""
-    command = [
-        sys.executable,
-        "-m",
-        "fairseq_cli.preprocess",
-        "--source-lang",
-        "en",
-        "--target-lang",
-        "de",
-    ]
-    command += ["--trainpref", f"{folder}/train", "--validpref", f"{folder}/dev"]
-    command += ["--testpref", f"{folder}/test_a,{folder}/test_b", "--destdir", f"{folder}/fairseq"]
-    command += ["--padding-factor", "1", *(["--joined-dictionary"] if is_joint else [])]
+    options = (
+        "--source-lang en --target-lang de --trainpref train --validpref dev"
+        " --testpref test_a,test_b --destdir fairseq --padding-factor 1"
+    )
+    command = [sys.executable, "-m", "fairseq_cli.preprocess", *options.split()]
     finished = subprocess.run(
-        command,
+        [*command, *(["--joined-dictionary"] if is_joint else [])],
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
@@ -211,18 +205,13 @@ def run_fairseq_preprocess(folder: Path, *, is_joint: bool) -> Path:
     reason="fairseq is not installed: pip install .[train]",
 )
 @pytest.mark.parametrize("case", ["pieces", "separate pieces", "codes", "words", "wide"])
-def test_the_bytes_are_fairseqs(
-    case: str, tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_bytes_are_fairseqs(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes and chunks of 33 lines here, fairseq-preprocess as it comes there."""
     rng = random.Random(1)
     lines_by_name = wide_text(rng) if case == "wide" else odd_text(rng)
     if case == "codes":  # subword-nmt accepts only tokens
-        lines_by_name = {
-            name: [" ".join(line.split()) for line in lines]
-            for name, lines in lines_by_name.items()
-        }
-    raw = write_text(tmp_path / "text", lines_by_name)
+        for name, lines in lines_by_name.items():
+            lines_by_name[name] = [" ".join(line.split()) for line in lines]
     encoders, folder = joint_words(), tmp_path / "text"
     if case not in ("words", "wide"):  # fairseq is given the pieces as text, ours the text itself
         train = [*lines_by_name["train.en"], *lines_by_name["train.de"]]
@@ -231,25 +220,18 @@ def test_the_bytes_are_fairseqs(
             german = learnt_encoder(case, lines_by_name["train.de"], tmp_path / "second")
         encoders = {"en": english, "de": german}
         folder = tmp_path / "pieces"
-        pieces_of = {"en": english.pieces, "de": german.pieces}
-        pieces_by_name = {
-            name: [pieces_of[name.rpartition(".")[2]](line) for line in lines]
-            for name, lines in lines_by_name.items()
-        }
+        pieces_by_name = {}
+        for name, lines in lines_by_name.items():
+            pieces_by_name[name] = list(map(encoders[name[-2:]].pieces, lines))
         write_text(folder, pieces_by_name)
     monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 33)
     monkeypatch.setattr(chunks, "LINES_PER_PROCESS", 100)
-    record = binarize_corpus(SPEC, raw, encoders, record_path=record_path, num_processes=2)
-    ours, theirs = (
-        Path(record.folder),
-        run_fairseq_preprocess(folder, is_joint=case != "separate pieces"),
-    )
+    ours = Path(binarized(tmp_path, lines_by_name, SPEC, encoders, num_processes=2).folder)
+    theirs = run_fairseq_preprocess(folder, is_joint=case != "separate pieces")
     names = sorted(path.name for path in theirs.iterdir() if path.name != "preprocess.log")
     assert names == sorted(path.name for path in ours.iterdir())
     assert len(names) == 18
-    assert [
-        name for name in names if (ours / name).read_bytes() != (theirs / name).read_bytes()
-    ] == []
+    assert filecmp.cmpfiles(ours, theirs, names, shallow=False)[1:] == ([], [])
 
 
 def learnt_encoder(case: str, lines: list[str], folder: Path) -> PieceEncoder | CodesEncoder:
@@ -277,13 +259,7 @@ def test_neither_processes_nor_chunks_nor_blocks_matter(
     monkeypatch.setattr(binarize, "_BYTES_PER_BLOCK", 8)
     monkeypatch.setattr(chunks, "LINES_PER_CHUNK", lines_per_chunk)
     monkeypatch.setattr(chunks, "LINES_PER_PROCESS", 1)
-    again = binarize_corpus(
-        SPEC,
-        write_text(tmp_path / "text", LINES_BY_NAME),
-        joint_words(),
-        record_path=tmp_path / "again" / "record.json",
-        num_processes=num_processes,
-    )
+    again = binarized(tmp_path / "again", num_processes=num_processes)
     assert again.digest == record.digest
     assert again.num_tokens_by_split_by_language == record.num_tokens_by_split_by_language
     assert again.num_pairs_by_split == record.num_pairs_by_split
@@ -299,12 +275,8 @@ def test_memory_does_not_grow_with_the_corpus(
     peaks = []
     for num_lines in (5_000, 50_000):
         lines = ["a b c d e f"] * num_lines
-        raw = write_text(
-            tmp_path / str(num_lines), LINES_BY_NAME | {"train.en": lines, "train.de": lines}
-        )
-        record_path = tmp_path / f"out{num_lines}" / "record.json"
         tracemalloc.start()
-        binarize_corpus(SPEC, raw, joint_words(), record_path=record_path)
+        binarized(tmp_path / str(num_lines), LINES_BY_NAME | {"train.en": lines, "train.de": lines})
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]
@@ -318,55 +290,43 @@ PIECES_SPEC = msgspec.structs.replace(
 
 
 def test_pairs_are_dropped_for_their_lengths_in_pieces(
-    tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """3 to 2 equals the limit and stays. Test sets stay, although 1 to 2 exceeds it. Symbols are
-    counted in the kept pairs.
+    counted in the kept pairs; of three chunks no pair is kept.
     """
     text = LINES_BY_NAME | {
         "train.en": ["a b c d", "a b", "a", "b b", "", "c"],
         "train.de": ["a b c d", "a b c", "x x", "c c", "x", "c"],
     }
-    raw = write_text(tmp_path / "text", text)
-    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 2)
-    record = binarize_corpus(PIECES_SPEC, raw, joint_words(), record_path=record_path)
+    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 1)
+    record = binarized(tmp_path, text, PIECES_SPEC)
     assert record.num_pairs_by_split == {"train": 3, "dev": 1, "test_a": 1, "test_b": 1}
     assert record.num_dropped_by_reason == {"too_long": 1, "length_ratio": 1, "empty_side": 1}
     assert list(read_lines(Path(record.folder) / "dict.en.txt")) == ["c 5", "b 4", "a 2"]
     assert record.num_tokens_by_split_by_language["train"] == {"en": 8, "de": 9}
+    numbers = np.fromfile(Path(record.folder) / "train.en-de.en.bin", "<u2")
+    assert numbers.tolist() == [6, 5, 2, 5, 5, 2, 4, 2]
 
 
-def test_a_chunk_of_which_nothing_is_kept_is_passed_over(
-    tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = LINES_BY_NAME | {"train.en": ["a", "a b c d", "b"], "train.de": ["a", "a", "b"]}
-    raw = write_text(tmp_path / "text", text)
-    monkeypatch.setattr(chunks, "LINES_PER_CHUNK", 1)
-    record = binarize_corpus(PIECES_SPEC, raw, joint_words(), record_path=record_path)
-    assert record.num_pairs_by_split["train"] == 2
-    assert np.fromfile(Path(record.folder) / "train.en-de.en.bin", "<u2").tolist() == [4, 2, 5, 2]
-
-
-def test_limits_that_leave_nothing_are_refused(tmp_path: Path, record_path: Path) -> None:
-    raw = write_text(
-        tmp_path / "text", LINES_BY_NAME | {"train.en": ["a b c d"], "train.de": ["a b c d"]}
-    )
+def test_limits_that_leave_nothing_are_refused(tmp_path: Path) -> None:
+    text = LINES_BY_NAME | {"train.en": ["a b c d"], "train.de": ["a b c d"]}
     expected = r"train\.de: all 1 pairs were dropped: .*'too_long': 1.*clean\.max_words"
     with pytest.raises(CorpusError, match=expected):
-        binarize_corpus(PIECES_SPEC, raw, joint_words(), record_path=record_path)
+        binarized(tmp_path, text, PIECES_SPEC)
 
 
 class Witness(WordEncoder):
-    """An encoder that records the words that it splits."""
+    """An encoder that counts the words that it splits."""
 
     def __init__(self) -> None:
         """Begin without a note."""
         super().__init__()
-        self.asked: list[str] = []
+        self.counts: Counter[str] = Counter()
 
     def pieces(self, line: str) -> str:
         """Note the word, and split it."""
-        self.asked.append(line)
+        self.counts[line] += 1
         return super().pieces(line)
 
 
@@ -378,22 +338,15 @@ def test_words_are_split_once_and_too_many_make_room_for_those_of_the_newest_chu
     """
     monkeypatch.setattr(binarize, "MAX_WORDS", 3)
     witness = Witness()
-    work, text = EncodingWork({"en": witness}, None), b"a w0\na w1\na w2\na w2\na w0\n"
-    (tmp_path / "train.en").write_bytes(text)
-    places = [(5 * number, 5 * number + 5) for number in range(5)]
-    sides = [
-        work(Chunk({"en": tmp_path / "train.en"}, number, 1, {"en": place})).side_by_language["en"]
-        for number, place in enumerate(places, start=1)
-    ]
-    assert (witness.asked.count("a"), witness.asked.count("w2"), witness.asked.count("w0")) == (
-        1,
-        1,
-        2,
-    )
-    assert [[side.symbols[number] for number in side.numbers] for side in (sides[0], sides[3])] == [
-        ["a", "w0", "</s>"],
-        ["a", "w2", "</s>"],
-    ]
+    work, path = EncodingWork({"en": witness}, None), tmp_path / "train.en"
+    path.write_bytes(b"a w0\na w1\na w2\na w2\na w0\n")
+    sides = []
+    for index in range(5):
+        chunk = Chunk({"en": path}, index + 1, 1, {"en": (5 * index, 5 * index + 5)})
+        sides.append(work(chunk).side_by_language["en"])
+    assert witness.counts == {"a": 1, "w0": 2, "w1": 1, "w2": 1}
+    assert [sides[0].symbols[number] for number in sides[0].numbers] == ["a", "w0", "</s>"]
+    assert [sides[3].symbols[number] for number in sides[3].numbers] == ["a", "w2", "</s>"]
     assert sides[0].lengths.tolist() == [3]
     assert sides[0].counts == [1, 1, 1]
 
@@ -402,46 +355,48 @@ def test_the_digest_can_be_made_by_hand(tmp_path: Path) -> None:
     (tmp_path / "dict.en.txt").write_bytes(b"abc\n")
     (tmp_path / "preprocess.log").write_bytes(b"not part of it")
     # (cd FOLDER; sha256sum dict.en.txt) | sha256sum
-    assert (
-        data_bin_digest(tmp_path)
-        == "5c0efdfe3999071395b41daff9be323c519c9520bd3096947e259a1657efd496"
-    )
+    digest = "5c0efdfe3999071395b41daff9be323c519c9520bd3096947e259a1657efd496"
+    assert data_bin_digest(tmp_path) == digest
 
 
-def test_a_data_bin_of_another_vocabulary_is_refused(record: BinarizedCorpus) -> None:
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "dict.de.txt",
+            b"a 2\n",
+            r"dict\.de\.txt: sha256 .*: a data-bin with another vocabulary; rerun",
+        ),
+        ("dict.de.txt", None, r"dict\.de\.txt: sha256 absent"),
+        (
+            "test.en-de.de.bin",
+            b"",
+            r"data-bin: digest .*: a data-bin of other text or an incomplete data-bin",
+        ),
+    ],
+)
+def test_a_data_bin_of_another_vocabulary_or_text_is_refused(
+    record: BinarizedCorpus, name: str, content: bytes | None, message: str
+) -> None:
     assert require_recorded_data_bin(record) == Path(record.folder)
-    write_lines(["c 3", "a 2", "b 2", "y 1"], Path(record.folder) / "dict.de.txt")
-    with pytest.raises(
-        CorpusError, match=r"dict\.de\.txt: sha256 .*: a data-bin with another vocabulary; rerun"
-    ):
-        require_recorded_data_bin(record)
-    (Path(record.folder) / "dict.de.txt").unlink()
-    with pytest.raises(CorpusError, match=r"dict\.de\.txt: sha256 absent"):
-        require_recorded_data_bin(record)
-
-
-def test_a_data_bin_of_other_text_is_refused(record: BinarizedCorpus) -> None:
-    tokens_path = Path(record.folder) / "test.en-de.de.bin"
-    tokens_path.write_bytes(tokens_path.read_bytes()[:-2])
-    with pytest.raises(
-        CorpusError,
-        match=r"data-bin: digest .*: a data-bin of other text or an incomplete data-bin",
-    ):
+    path = Path(record.folder) / name
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CorpusError, match=message):
         require_recorded_data_bin(record)
 
 
 def test_binarizing_again_replaces_the_folder_whole(
-    record: BinarizedCorpus, tmp_path: Path, record_path: Path
+    record: BinarizedCorpus, tmp_path: Path
 ) -> None:
-    (Path(record.folder) / "left.over").touch()
-    other = LINES_BY_NAME | {"train.en": ["z", "z", "z"]}
-    again = binarize_corpus(
-        SPEC, write_text(tmp_path / "text", other), joint_words(), record_path=record_path
-    )
+    folder = Path(record.folder)
+    (folder / "left.over").touch()
+    again = binarized(tmp_path, LINES_BY_NAME | {"train.en": ["z", "z", "z"]})
     assert again.digest != record.digest
-    assert require_recorded_data_bin(again).name == "data-bin"
-    assert not (Path(record.folder) / "left.over").exists()
-    assert [path.name for path in record_path.parent.iterdir()] == ["data-bin"]
+    assert require_recorded_data_bin(again) == folder
+    assert not (folder / "left.over").exists()
+    assert list(folder.parent.iterdir()) == [folder]
 
 
 def test_a_dictionary_line_without_a_count_is_named(tmp_path: Path) -> None:

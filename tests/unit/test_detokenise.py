@@ -10,10 +10,11 @@ import pytest
 import sentencepiece
 
 from aiayn.data.text.clean import preprocessor
-from aiayn.data.text.detokenise import detokenise, join_pieces
+from aiayn.data.text.detokenise import detokenise, join_any_pieces, join_pieces
 from aiayn.data.text.lines import read_lines
 from aiayn.data.text.subword import learn_pieces
 from aiayn.spec.system import SegmentedSource, SubwordSpec, read_corpus
+from tests.case_tables import each_case
 from tests.small_corpus import SMALL
 
 SENTENCEPIECE = msgspec.structs.replace(
@@ -32,7 +33,7 @@ def test_pieces_are_joined_as_sentencepiece_joins_them() -> None:
     model = learn_pieces(lines * 5, SubwordSpec(vocabulary_size=50, joint=True), "these lines")
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     symbols = [processor.id_to_piece(index) for index in range(processor.get_piece_size())]
-    symbols.remove("<0x0A>")  # see the next test
+    symbols.remove("<0x0A>")  # becomes a blank, see cases/pieces.toml
     rng = random.Random(1)
     for _ in range(2000):
         population = symbols if rng.random() < 0.5 else symbols[250:]  # the first are bytes, mostly
@@ -40,51 +41,24 @@ def test_pieces_are_joined_as_sentencepiece_joins_them() -> None:
         assert join_pieces(" ".join(pieces)) == processor.decode_pieces(pieces)
 
 
-def test_a_spelt_line_feed_does_not_make_two_lines() -> None:
-    assert join_pieces("\u2581a <0x0A> b") == "a b"
+@each_case("pieces.toml", "joined")
+def test_bytes_are_joined_to_characters(pieces: str, line: str) -> None:
+    assert join_pieces(pieces) == line
 
 
-def test_bytes_are_joined_to_characters() -> None:
-    assert join_pieces("\u2581caf <0xC3> <0xA9> \u2581x") == "caf\u00e9 x"
-    assert join_pieces("<0xC3> \u2581x <0xE2> <0x80>") == "\ufffd x\ufffd\ufffd"
+@each_case("pieces.toml", "any_notation")
+def test_pieces_are_joined_in_each_notation(pieces: str, line: str) -> None:
+    assert join_any_pieces(pieces) == line
 
 
-@pytest.mark.parametrize(
-    ("pieces", "line"),
-    [
-        ("viel@@ er b\u00fc@@ sche .", "vieler b\u00fcsche ."),
-        ("cut sh@@", "cut sh"),
-        ("a @@ b", "a b"),
-        ("", ""),
-    ],
-)
-def test_marks_of_segmented_text_are_removed(pieces: str, line: str) -> None:
-    assert detokenise(pieces, SEGMENTED) == line
+CORPORA = {"sentencepiece": SENTENCEPIECE, "segmented": SEGMENTED, "codes": CODES}
 
 
-def test_a_corpus_decides_how_its_pieces_are_joined() -> None:
-    assert detokenise("\u2581a b", SENTENCEPIECE) == "ab"
-    assert detokenise("a@@ b &quot;", CODES) == "ab &quot;"  # its words were not tokenised here
-    assert detokenise("a@@ b &quot;", SEGMENTED) == "ab &quot;"
-
-
-@pytest.mark.parametrize(
-    ("tokenise", "pieces", "line"),
-    [
-        ("moses", "Er sag@@ te : &quot; N@@ ein ! &quot;", 'Er sagte: "Nein!"'),
-        ("moses", "R &amp; D kost@@ en 3,@@ 5 % &#91; 1 &#93; .", "R & D kosten 3,5% [1]."),
-        ("moses_aggressive", "E @-@ Mail , ein@@ mal", "E-Mail, einmal"),
-        ("moses", "<unk> sag@@ t", "<unk> sagt"),
-        ("moses", "", ""),
-    ],
-)
-def test_tokens_of_ours_become_plain_text(tokenise: str, pieces: str, line: str) -> None:
-    assert detokenise(pieces, msgspec.structs.replace(CODES, tokenise=tokenise)) == line
-
-
-def test_tokens_in_sentencepieces_pieces_become_plain_text_too() -> None:
-    corpus = msgspec.structs.replace(SENTENCEPIECE, tokenise="moses")
-    assert detokenise("\u2581Hallo \u2581, \u2581We lt \u2581!", corpus) == "Hallo, Welt!"
+@each_case("pieces.toml", "detokenised")
+def test_pieces_of_a_corpus_become_plain_text(
+    pieces: str, line: str, corpus: str, tokenise: str
+) -> None:
+    assert detokenise(pieces, msgspec.structs.replace(CORPORA[corpus], tokenise=tokenise)) == line
 
 
 @pytest.mark.parametrize("name", ["wmt16_en_de_google", "fairseq_scaling"])

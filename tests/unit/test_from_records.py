@@ -11,13 +11,12 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.errors import RecordError
-from aiayn.paths import Evaluation, evaluation_record, train_record
+from aiayn.paths import evaluation_record, train_record
 from aiayn.records import TrainRecord, read_record, write_record
 from aiayn.wings import wing_tables
 from paper_tables.logs.pages import Made, make_tables_from_logs
-from paper_tables.make_frame import make_frame
 from paper_tables.render.tables import make_tables
-from paper_tables.scale_results import gather_results
+from tests.laid_out import frame_of
 from tests.logs.factory import TrainingText
 from tests.records_factory import BASE_TRAINING, Site, make_site, run_of, write_left, write_training
 
@@ -46,12 +45,15 @@ def dev_row(output: Path, system: str) -> dict[str, str]:
     )
 
 
-def dev_evaluation(site: Site, system: str) -> Evaluation:
+def training_path(site: Site, system: str, seed: int) -> Path:
+    return train_record(site.results_folder, "demo", "demo_en_de", system, seed)
+
+
+def dev_translations(site: Site, system: str) -> Path:
+    """Return the text of a system's translations of dev with seed 1."""
+    wanted = (system, "dev", 1)
     evaluations = site.experiment.evaluations
-    return next(e for e in evaluations if (e.system, e.role, e.seed) == (system, "dev", 1))
-
-
-def text_path(site: Site, evaluation: Evaluation) -> Path:
+    evaluation = next(e for e in evaluations if (e.system, e.role, e.seed) == wanted)
     return evaluation_record(site.results_folder, "demo", "decode", evaluation).with_suffix(".txt")
 
 
@@ -97,9 +99,7 @@ def test_records_of_two_machines_make_one_table(site: Site, tmp_path: Path) -> N
 
 def test_two_runs_of_one_training_are_refused(site: Site, tmp_path: Path) -> None:
     other = train_record(tmp_path / "other", "demo", "demo_en_de", "base", 1)
-    train = read_record(
-        train_record(site.results_folder, "demo", "demo_en_de", "base", 1), TrainRecord
-    )
+    train = read_record(training_path(site, "base", 1), TrainRecord)
     write_record(msgspec.structs.replace(train, run="demo_en_de-base-seed1-ffffffff"), other)
     with pytest.raises(
         RecordError, match=r"seed1-ffffffff, but .*results has run demo_en_de-base-seed1-0a1b2c3d"
@@ -108,7 +108,7 @@ def test_two_runs_of_one_training_are_refused(site: Site, tmp_path: Path) -> Non
 
 
 def test_scores_of_other_translations_are_named_and_left_out(site: Site) -> None:
-    changed = text_path(site, dev_evaluation(site, "base"))
+    changed = dev_translations(site, "base")
     changed.write_text("something else\n", encoding="utf-8")
     made, output = make(site, site.results_folder)
     (fault,) = made.faults
@@ -123,21 +123,20 @@ def test_scores_of_other_translations_are_named_and_left_out(site: Site) -> None
 
 @pytest.mark.parametrize("fault", ["absent", "torn"])
 def test_translations_that_are_absent_or_torn_are_named(site: Site, fault: str) -> None:
-    path = text_path(site, dev_evaluation(site, "big"))
+    path = dev_translations(site, "big")
     packed = lzma.compress(path.read_bytes() * 100)
     path.unlink()
     if fault == "torn":
         path.with_suffix(".txt.xz").write_bytes(packed[:-20])
     made, output = make(site, site.results_folder)
-    assert [
-        one.message for one in made.faults if "so that its scores cannot be checked" in one.message
-    ]
+    messages = " ".join(fault.message for fault in made.faults)
+    assert "so that its scores cannot be checked" in messages
     assert "1 not scored" in dev_row(output, "big")["bleu_dev"]
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
 def test_packed_translations_are_checked_too(site: Site, suffix: str) -> None:
-    path = text_path(site, dev_evaluation(site, "big"))
+    path = dev_translations(site, "big")
     pack = {".gz": gzip.compress, ".xz": lzma.compress}[suffix]
     path.with_suffix(f".txt{suffix}").write_bytes(pack(path.read_bytes()))
     path.unlink()
@@ -147,10 +146,8 @@ def test_packed_translations_are_checked_too(site: Site, suffix: str) -> None:
 
 
 def test_seeds_trained_otherwise_are_named_and_not_averaged(site: Site) -> None:
-    path = train_record(site.results_folder, "demo", "demo_en_de", "big", 2)
-    other = msgspec.json.encode(
-        msgspec.structs.replace(BASE_TRAINING, updates=77), order="deterministic"
-    ).decode()
+    path = training_path(site, "big", 2)
+    other = msgspec.json.encode(msgspec.structs.replace(BASE_TRAINING, updates=77)).decode()
     write_record(msgspec.structs.replace(read_record(path, TrainRecord), training_json=other), path)
     made, output = make(site, site.results_folder)
     (fault,) = made.faults
@@ -168,29 +165,32 @@ def test_a_system_is_shown_as_it_was_trained_whatever_its_file_says_now(site: Si
     assert dev_row(output, "base")["P_drop"].startswith("0.1")
 
 
-def test_a_training_that_no_table_asks_for_is_named(site: Site) -> None:
-    train = write_training(site, "demo_en_fr", "table3_c_n2", 1)
-    made, _ = make(site, site.results_folder)
-    (fault,) = made.faults
-    assert fault.path == train_record(
-        site.results_folder, "demo", train.corpus, train.system, train.seed
-    )
-    assert "no table of scale demo asks for table3_c_n2 on demo_en_fr" in fault.message
-
-
-def test_a_run_with_a_probes_seed_stands_in_no_table_and_is_named(site: Site) -> None:
-    write_training(site, "demo_en_de", "base", 101)
+@pytest.mark.parametrize(
+    ("training", "message"),
+    [
+        (
+            ("demo_en_fr", "table3_c_n2", 1),
+            "no table of scale demo asks for table3_c_n2 on demo_en_fr",
+        ),
+        (
+            ("demo_en_de", "base", 101),
+            "seed 101 was a probe for choosing a scale, and enters no table: left out",
+        ),
+    ],
+)
+def test_a_training_that_no_table_asks_for_is_named(
+    site: Site, training: tuple[str, str, int], message: str
+) -> None:
+    write_training(site, *training)
     made, output = make(site, site.results_folder)
     (fault,) = made.faults
-    assert (
-        "seed 101 was a probe for choosing a scale, and enters no table: left out" in fault.message
-    )
+    assert fault.path == train_record(site.results_folder, "demo", *training)
+    assert message in fault.message
     assert "n=2" in dev_row(output, "base")["bleu_dev"]
 
 
 def test_a_record_at_the_place_of_another_is_refused(site: Site) -> None:
-    path = train_record(site.results_folder, "demo", "demo_en_de", "base", 1)
-    shutil.copy2(path, path.with_name("seed3.json"))
+    shutil.copy2(training_path(site, "base", 1), training_path(site, "base", 3))
     with pytest.raises(
         RecordError, match=r"seed3.json: records training \('demo_en_de', 'base', 1\)"
     ):
@@ -198,8 +198,7 @@ def test_a_record_at_the_place_of_another_is_refused(site: Site) -> None:
 
 
 def logs_rows(output: Path) -> dict[str, dict[str, str]]:
-    with (output / "tables" / "logs.csv").open(encoding="utf-8", newline="") as lines:
-        return {row["file"]: row for row in csv.DictReader(lines)}
+    return {row["file"]: row for row in table(output.parent, "logs", output.name)}
 
 
 def test_logs_of_runs_with_records_are_listed_with_the_tables_that_they_fill(site: Site) -> None:
@@ -237,15 +236,10 @@ def test_a_foreign_log_beside_runs_of_ours_has_tables_of_its_own(
 def test_the_verb_takes_several_folders_and_names_what_is_left_out(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text_path(site, dev_evaluation(site, "base")).unlink()
+    dev_translations(site, "base").unlink()
     output = site.results_folder.parent / "out"
-    arguments = ["--output", str(output)]
-    assert (
-        main(
-            ["tables", "--from-logs", str(site.results_folder), site.scale.runs_folder, *arguments]
-        )
-        == 0
-    )
+    folders = [str(site.results_folder), site.scale.runs_folder]
+    assert main(["tables", "--from-logs", *folders, "--output", str(output)]) == 0
     printed = capsys.readouterr()
     assert printed.out == f"{output / 'report.html'}\n{output / 'logs.html'}\n"
     assert "cannot be checked" in printed.err
@@ -254,10 +248,7 @@ def test_the_verb_takes_several_folders_and_names_what_is_left_out(
 def test_later_seeds_are_in_no_number_of_the_tables(tmp_path: Path) -> None:
     site = make_site(tmp_path / "made", later_seeds=["base:11"])
     write_left(site)
-    results = gather_results(
-        site.scale, site.results_folder, so_far=False, config_folder=site.config_folder
-    )
-    frame = make_frame(results)
+    frame = frame_of(site, so_far=False)
     key = frame.compared("base")
     assert frame.numbers[key, "ppl_per_subword"].value_by_seed.keys() == {1, 2}
     assert frame.later_numbers[key, "ppl_per_subword"].value_by_seed.keys() == {11}

@@ -39,28 +39,12 @@ def written(folder: Path, text: str, name: str = "bread.yaml") -> Path:
     return path
 
 
-def refusal(folder: Path, text: str) -> str:
-    """Return the message that refuses a text, without the folder."""
-    path = written(folder, text)
-    with pytest.raises(ConfigError) as caught:
-        convert(read_document(path), Recipe)
-    return str(caught.value).replace(f"{folder}/", "")
-
-
 def test_a_right_file_is_read_with_its_types(tmp_path: Path) -> None:
-    recipe = convert(
-        read_document(written(tmp_path, f"name: bread\n{DOUGH}rests: [30, 60]\n")), Recipe
-    )
-    assert recipe == Recipe(
-        name="bread", dough=Dough(flour_grams=500, yeast_fraction=0.01), rests=[30, 60]
-    )
-
-
-def test_a_whole_number_will_do_for_a_fraction(tmp_path: Path) -> None:
-    recipe = convert(
-        read_document(written(tmp_path, f"name: bread\n{DOUGH}oil_grams: 3\n")), Recipe
-    )
-    assert recipe.oil_grams == 3.0
+    """A whole number will do for a fraction."""
+    text = f"name: bread\n{DOUGH}rests: [30, 60]\noil_grams: 3\n"
+    recipe = convert(read_document(written(tmp_path, text)), Recipe)
+    dough = Dough(flour_grams=500, yeast_fraction=0.01)
+    assert recipe == Recipe(name="bread", dough=dough, rests=[30, 60], oil_grams=3.0)
     assert isinstance(recipe.oil_grams, float)
 
 
@@ -91,47 +75,39 @@ def test_an_absent_key_is_placed_at_the_nearest_enclosing_one(
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "told"),
+    ("text", "refusal"),
     [
-        (f"name: bread\n{DOUGH}price_by_shop_by_town:\n  Ulm: {{}}\n  Bonn: {{Moser: {{flour_grams: x}}}}\n", 7,
-         "price_by_shop_by_town.Bonn.Moser.flour_grams: 'x': Expected `int`, got `str`"),
-        (f"name: bread\n{DOUGH}oil_grams: 1{400 * '0'}\n", 5, "out of range"),
-        ("name: bread\ndough: [1, 2\nshape: round\n", 3, "not YAML"),
+        (f"name: bread\n{DOUGH}price_by_shop_by_town:\n  Ulm: {{}}\n  Bonn: {{Moser: {{flour_grams: x}}}}\n",
+         "7: price_by_shop_by_town.Bonn.Moser.flour_grams: 'x': Expected `int`, got `str`"),
+        (f"name: bread\n{DOUGH}oil_grams: 1{400 * '0'}\n", "5: .*out of range"),
+        ("name: bread\ndough: [1, 2\nshape: round\n", "3: not YAML"),
+        ("name: b\a\n", " not YAML: unacceptable character #x0007"),
     ],
 )  # fmt: skip
-def test_it_is_refused_with_file_and_line(tmp_path: Path, text: str, line: int, told: str) -> None:
+def test_it_is_refused_with_file_and_line(tmp_path: Path, text: str, refusal: str) -> None:
     """All else that specs refuse is in the transcripts `refused_*`."""
-    message = refusal(tmp_path, text)
-    assert message.startswith(f"bread.yaml:{line}: ")
-    assert told in message
+    with pytest.raises(ConfigError, match=f"^{tmp_path}/bread.yaml:{refusal}"):
+        convert(read_document(written(tmp_path, text)), Recipe)
 
 
-def test_a_control_character_is_refused(tmp_path: Path) -> None:
-    assert "bread.yaml: not YAML: unacceptable character #x0007" in refusal(tmp_path, "name: b\a\n")
-
-
-def test_dot_files_are_no_neighbours(tmp_path: Path) -> None:
-    written(tmp_path, "repos: []\n", ".hooks.yaml")
-    with pytest.raises(ConfigError, match=r"zzz\.yaml: no such file; .* holds: no YAML file$"):
-        read_document(tmp_path / "zzz.yaml")
-
-
-def test_a_file_in_no_folder_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"zzz\.yaml: no such file; the folder .*/none does not exist$"
-    ):
-        read_document(tmp_path / "none" / "zzz.yaml")
+@pytest.mark.parametrize(
+    ("name", "refusal"),
+    [
+        ("zzz.yaml", r"zzz\.yaml: no such file; .* holds: no YAML file$"),
+        ("none/zzz.yaml", r"zzz\.yaml: no such file; the folder .*/none does not exist$"),
+        ("", "cannot be read as UTF-8 text"),
+    ],
+)
+def test_what_is_no_file_is_refused(tmp_path: Path, name: str, refusal: str) -> None:
+    written(tmp_path, "repos: []\n", ".hooks.yaml")  # no neighbour of a config
+    with pytest.raises(ConfigError, match=refusal):
+        read_document(tmp_path / name)
 
 
 def test_a_value_of_no_file_has_no_line_to_correct() -> None:
     with pytest.raises(ConfigError) as caught:
         convert(Document(Path("the command line"), {"name": 7}, {}), Recipe)
     assert str(caught.value).startswith("the command line: name: 7: ")
-
-
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be read as UTF-8 text"):
-        read_document(tmp_path)
 
 
 def test_an_overlay_replaces_values_keeps_the_rest_and_knows_from_which_file_each_key_came(

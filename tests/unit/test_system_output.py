@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.data.text.detokenise import join_any_pieces
 from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.errors import ScoreError
 from aiayn.scoring.outputs.system_output import (
@@ -104,18 +103,6 @@ def test_french_blanks_before_colons_and_chinese_are_plain() -> None:
     french = ["Il dit : \u00ab oui \u00bb, puis il part ; pourquoi ? Voil\u00e0 !"] * 9
     assert form_of(french).is_tokens is False
     assert form_of(["\u6211 \u4eec \uff0c 3 . 5 , \u4f60 . \u3002"] * 9).is_tokens is False
-
-
-def test_pieces_are_joined_in_each_notation() -> None:
-    assert [
-        join_any_pieces(line)
-        for line in ("lo@@ we@@ st", "\u2581Kind ern \u2581da", "lo \uffedwe\uffed st", "a b")
-    ] == [
-        "lowest",
-        "Kindern da",
-        "lowest",
-        "a b",
-    ]
 
 
 def test_a_generate_log_is_read_in_the_order_of_the_source(
