@@ -4,15 +4,16 @@ import contextlib
 import os
 import platform
 from pathlib import Path
-from typing import NamedTuple
 
+import msgspec
 import pytest
 
 import aiayn.runs.cancel
 import aiayn.runs.status
 from aiayn.__main__ import main
-from aiayn.runs.attempts import DRIVER_LOCK_NAME, RANK_LOCK_NAME
+from aiayn.runs.attempts import RANK_LOCK_NAME
 from aiayn.runs.run_folder import RunFolder
+from tests.case_tables import read_cases
 from tests.fake_slurm import FakeSlurm
 from tests.run_folders import (
     at,
@@ -37,68 +38,34 @@ def cancel(run_folder: Path, *flags: str) -> int:
     return main(["cancel", "demo_en_de-base", "--runs-folder", str(run_folder.parent), *flags])
 
 
-class Case(NamedTuple):
-    """A run of 500 updates saved at 100, what is done and what is to become of it.
+class Case(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A case of cases/cancel.toml, which says what the fields mean."""
 
-    Its attempt began on `host` ("": none), in Slurm's job 22 if `is_slurm`; `queue` are that job's
-    lines. A process holds `lock`, saves at 120 on TERM unless it is stubborn, and is ended only
-    where `error` is empty.
-    """
-
-    error: str = ""  # a part of what is said on stderr
+    name: str
+    error: str = ""
     code: int = 1
     host: str = "here"
     is_slurm: bool = False
-    queue: tuple[tuple[str, str], ...] = ()  # state and path of the script
-    flag: str = ""  # of the fake Slurm
+    queue: list[tuple[str, str]] = []
+    flag: str = ""
     lock: str = RANK_LOCK_NAME
     is_stubborn: bool = False
     cancelled: bool = False
     node: str = "here"
 
 
-WAITING = (("PENDING", ""),)
-OTHERS = (*WAITING, ("RUNNING", "/elsewhere/runs/x/submitit/job.sh"))
-CASES = {
-    "a local run saves and ends": Case(code=0),
-    "a local run that does not end in time": Case("still running after 0 s", 3, is_stubborn=True),
-    "on another machine": Case(
-        f"is on elsewhere, this is here; run `aiayn cancel {RUN}` there, or", host="elsewhere"
-    ),
-    "a driver that has not submitted yet": Case("end the driver with Ctrl-C", lock=DRIVER_LOCK_NAME),
-    "a Slurm job that stays": Case(
-        "", 3, host="", is_slurm=True, queue=WAITING, flag="ignoring", lock="", cancelled=True
-    ),
-    "a queue that does not answer": Case(
-        "squeue does not answer", host="", is_slurm=True, queue=WAITING, flag="down", lock=""
-    ),
-    "a queue that does not answer, though the job runs": Case(
-        "squeue does not answer; nothing was done", is_slurm=True, flag="down"
-    ),
-    "a job of another copy of the project beside it": Case(
-        "end the job of this run by its number: scancel 22", host="", is_slurm=True, queue=OTHERS, lock=""
-    ),
-    "a job that squeue has lost ends as a local one": Case(code=0, is_slurm=True),
-    "a job that squeue has lost, elsewhere": Case(
-        f"{RUN}: squeue does not know of its job, but rank 0 is running: it is on here, this is login; run `aiayn "
-        f"cancel {RUN}` there, or `ssh here kill -TERM PID`: it saves and ends\n",
-        is_slurm=True, node="login",
-    ),
-    "a job that squeue has lost, and the one that waits in its place": Case(
-        code=0, is_slurm=True, queue=WAITING, cancelled=True
-    ),
-}  # fmt: skip
+CASES = msgspec.convert(read_cases("cancel.toml"), list[Case])
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_runs_or_waits_is_ended_and_all_else_left_alone(
-    name: str,
+    case: Case,
     tmp_path: Path,
     slurm: FakeSlurm,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    case = CASES[name]
+
     monkeypatch.setattr(platform, "node", lambda: case.node)
     folder = make_run(
         tmp_path / "runs",
@@ -117,10 +84,10 @@ def test_what_runs_or_waits_is_ended_and_all_else_left_alone(
     with held if case.lock else contextlib.nullcontext() as process:
         in_time = "0.2" if case.code == 3 else "20"
         assert cancel(folder, "--timeout-seconds", in_time) == case.code
-        if process:
-            assert (process.wait(20) if case.code == 0 else process.poll()) == (
-                0 if case.code == 0 else None
-            )
+        if process and case.code == 0:
+            assert process.wait(20) == 0
+        elif process:
+            assert process.poll() is None
     output, errors = capsys.readouterr()
     assert case.error.replace("PID", str(process and process.pid)) in errors
     saved = (
