@@ -4,34 +4,29 @@ import pytest
 
 from aiayn.errors import ScoreError
 from aiayn.scoring.scores import SCORE_COLUMNS, SUMMARY_COLUMNS, summarise_frame, tidy_frame
-from aiayn.scoring.seeds import paired_differences, summarise_seeds, t_half_width
+from aiayn.scoring.seeds import paired_differences, summarise_seeds
 
 
-def test_three_seeds_one_apart_have_the_textbook_interval() -> None:
-    summary = summarise_seeds([27.0, 28.0, 29.0])
-    assert (summary.mean, summary.sd, summary.num_seeds) == (28.0, 1.0, 3)
-    assert summary.half_width == pytest.approx(4.303 / 3**0.5, abs=0.001)  # t(0.975, 2 df) = 4.303
-
-
-def test_two_seeds_have_the_widest_interval() -> None:
-    assert t_half_width([1.0, 3.0]) == pytest.approx(
-        12.706, abs=0.001
-    )  # sd 2^0.5, divided by 2^0.5, t(0.975, 1 df)
-
-
-def test_two_seeds_are_summarised_without_an_interval() -> None:
-    summary = summarise_seeds([24.0, 26.0])
-    assert (summary.mean, summary.num_seeds, summary.half_width) == (25.0, 2, None)
-    assert summary.sd == pytest.approx(2**0.5)
-
-
-def test_one_seed_has_a_mean_and_no_interval() -> None:
-    summary = summarise_seeds([27.3])
-    assert (summary.mean, summary.sd, summary.half_width) == (27.3, None, None)
-
-
-def test_equal_seeds_have_no_spread_at_all() -> None:
-    assert summarise_seeds([0.1, 0.1, 0.1]).sd == 0.0
+@pytest.mark.parametrize(
+    ("values", "mean", "sd", "half_width"),
+    [
+        ([27.0, 28.0, 29.0], 28.0, 1.0, 4.303 / 3**0.5),  # t(0.975, 2 df) = 4.303
+        ([1.0, 2.0, 3.0, 4.0], 2.5, (5 / 3) ** 0.5, 3.182 * (5 / 12) ** 0.5),  # t(0.975, 3 df)
+        ([0.1, 0.1, 0.1], 0.1, 0.0, 0.0),
+        ([24.0, 26.0], 25.0, 2**0.5, None),
+        ([27.3], 27.3, None, None),
+    ],
+)
+def test_seeds_have_a_mean_and_three_of_them_the_textbook_interval(
+    values: list[float], mean: float, sd: float | None, half_width: float | None
+) -> None:
+    summary = summarise_seeds(values)
+    assert summary.num_seeds == len(values)
+    assert summary.mean == pytest.approx(mean)
+    assert summary.sd == (None if sd is None else pytest.approx(sd, abs=1e-9))
+    assert summary.half_width == (
+        None if half_width is None else pytest.approx(half_width, abs=0.001)
+    )
 
 
 def test_no_seed_is_refused() -> None:
@@ -39,17 +34,10 @@ def test_no_seed_is_refused() -> None:
         summarise_seeds([])
 
 
-def test_differences_are_taken_seed_by_seed() -> None:
+def test_differences_are_taken_seed_by_seed_of_the_common_seeds() -> None:
     """Both spread by 10 from seed to seed, the differences by 1."""
-    assert paired_differences({3: 33.0, 1: 11.0, 2: 22.0}, {1: 10.0, 2: 20.0, 3: 30.0}) == [
-        1.0,
-        2.0,
-        3.0,
-    ]
-
-
-def test_only_common_seeds_make_differences() -> None:
-    assert paired_differences({1: 5.0, 2: 9.0}, {2: 8.0, 3: 0.0}) == [1.0]
+    ours, base = {3: 33.0, 1: 11.0, 2: 22.0, 4: 5.0}, {1: 10.0, 2: 20.0, 3: 30.0, 5: 0.0}
+    assert paired_differences(ours, base) == [1.0, 2.0, 3.0]
 
 
 def test_without_a_common_seed_there_is_no_difference() -> None:
