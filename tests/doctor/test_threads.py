@@ -52,9 +52,7 @@ def of_settings(
     translation = replace(
         settings.translation, reported=reported, role=role, judgements=tuple(judged)
     )
-    case = Case(
-        claim, settings.training, None, (translation,), lambda hypotheses, references: {}
-    )
+    case = Case(claim, settings.training, None, (translation,), lambda hypotheses, references: {})
     return add_costs(replace(diagnose(case), corpus=corpus), missing)
 
 
@@ -100,9 +98,7 @@ def test_the_doctor_is_no_surer_than_the_thread_and_its_ranking_and_costs_fit_to
         order = ["measured", "likely", "possible", "unknown", "unlikely", "raises", ""]
         places = [order.index(one.likelihood) for one in findings]
         assert places == sorted(places)
-        of_possible = [
-            bounds_of(one.cost)[1] for one in findings if one.likelihood == "possible"
-        ]
+        of_possible = [bounds_of(one.cost)[1] for one in findings if one.likelihood == "possible"]
         assert of_possible == sorted(of_possible, reverse=True)
 
 
