@@ -175,8 +175,8 @@ OurLine = tuple[str, Mapping[str, Cell], Aside | None]
 class Note:
     """A line below the table; it explains `mark`, if that is not ''."""
 
-    mark: str
     text: str
+    mark: str = ""
 
 
 @dataclass(frozen=True)
@@ -284,6 +284,11 @@ def rows_of_printed(
     return tuple(rows)
 
 
+def marks_of(rows: Iterable[Row]) -> set[str]:
+    """Return all marks in some rows."""
+    return {mark for row in rows for cell in row.cells for mark in cell.marks}
+
+
 def text_cell(text: str, kind: CellKind = "printed", *marks: str, num_columns: int = 1) -> Cell:
     """Return a cell with a single text."""
     return Cell((Part(text, marks),), kind, num_columns)
@@ -386,11 +391,11 @@ def compact(table: Table) -> Table:
     if not table.rows:
         kept = [True] * len(table.columns)
     rows = [_marked_once(_with_columns(row, kept)) for row in table.rows]
-    marks = {mark for row in rows for cell in row.cells for mark in cell.marks}
+    marks = marks_of(rows)
     notes = [note if note.mark in marks else replace(note, mark="") for note in table.notes]
     if waiting:
         text = f"Left out, as no number of ours is in them: {'; '.join(waiting)}."
-        notes.append(Note("", text))
+        notes.append(Note(text))
     columns = [column for column, is_kept in zip(table.columns, kept, strict=True) if is_kept]
     return replace(
         table, columns=tuple(columns), rows=_with_best(columns, rows), notes=tuple(notes)

@@ -353,7 +353,7 @@ def _verdict(frame: Frame, key: CellKey, printed: str, conditions: Conditions) -
         conditions, scale=frame.scale, corpus=key.corpus, testset=key.testset
     )
     mismatch = find_condition_mismatch(ours, conditions)
-    values = [value for _, value in number.values]
+    values = number.seed_values
     if mismatch is not None:
         return not_comparable(mismatch, len(values))
     return judge(printed_number(printed), values, pooled_sd(frame.numbers.values(), number))
@@ -376,7 +376,7 @@ def pooled_sd(numbers: Iterable[Number], judged: Number) -> PooledSd | None:
         )
         if is_alike:
             system = f"{number.key.corpus} {number.key.system}"
-            values_by_system.setdefault(system, [value for _, value in number.values])
+            values_by_system.setdefault(system, number.seed_values)
     return pool_sd(values_by_system)
 
 

@@ -194,8 +194,7 @@ def _came_out(frame: Frame, popovers: Popovers) -> str:
         if cell.number is None or not cell.number.values:
             continue
         num_seeds = len(frame.runs_by_system[cell.key.corpus, cell.key.system])
-        values = [value for _, value in cell.number.values]
-        ours = escape(format_seeds(values, cell.metric, num_seeds))
+        ours = escape(format_seeds(cell.number.seed_values, cell.metric, num_seeds))
         provenance = our_cell(cell.number).provenance
         if provenance:
             ours = popovers.button(provenance, ours)

@@ -49,7 +49,7 @@ SMALL = Table(
             )
         ),
     ),
-    notes=(Note("\u2020", "Not the paper's."),),
+    notes=(Note("Not the paper's.", "\u2020"),),
     signatures=(("bleu_sacre_13a", "demo_test", "case:mixed|tok:13a"),),
 )
 
