@@ -13,7 +13,6 @@ from aiayn.spec.corpus import (
     ESTIMATED_BYTES_PER_LINE,
     ArchiveSource,
     CorpusSpec,
-    ListedSource,
     ShippedSource,
 )
 from aiayn.train.fairseq_args import training_data
@@ -83,7 +82,7 @@ def plan_corpus(
     num_train = data.num_pairs_by_split.get("train") if data else num_pairs(corpus, "train")
     archives = corpus.source.joined().values() if isinstance(corpus.source, ArchiveSource) else ()
     bytes_by_archive = {
-        archive.first_file.name: archive.first_file.published_bytes or 0 for archive in archives
+        archive.first_file.name: archive.first_file.num_bytes for archive in archives
     }
     text_bytes, data_bin_bytes = None, None
     if num_train is not None:
@@ -126,8 +125,6 @@ def num_pairs(corpus: CorpusSpec, split: str) -> int | None:
     source = corpus.source
     if isinstance(source, ShippedSource):
         return source.num_pairs_by_split[split]
-    if isinstance(source, ListedSource):
-        return len(source.pairs_by_split[split])
     if not isinstance(source, ArchiveSource):
         return None
     if split == "train":
