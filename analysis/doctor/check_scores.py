@@ -270,14 +270,16 @@ def check_definition(case: Case) -> Answer:
                 seen.append(
                     f"{output.testset}: {number} scores match their names, scored again ({names})"
                 )
-        elif output.metric not in ("", printed) and case.claim.is_papers_corpus:
-            wrong = fact(output.path, "definition of the score", output.metric, printed)
-            finding = make_finding(
-                "other-definition", [wrong], metric=output.metric, printed=printed
-            )
-            return Answer(findings=(finding,))
-        elif output.metric:
-            seen.append(f"as the printed number: {printed}")
+            continue
+        for score in output.reported:
+            # fairseq-generate scores the tokens of its data-bin.
+            metric = "bleu_fairseq" if score.metric == AS_GIVEN else score.metric
+            if metric == printed:
+                seen.append(f"as the printed number: {printed}")
+            elif case.claim.is_papers_corpus:
+                wrong = fact(score.place, "definition of the score", metric, printed)
+                finding = make_finding("other-definition", [wrong], metric=metric, printed=printed)
+                return Answer(findings=(finding,))
     missing = "no reported scores with references to score again"
     return outcome_of((), seen, missing if case.translations else NO_TRANSLATIONS)
 
@@ -386,6 +388,11 @@ def check_testset(case: Case) -> Answer:
 def _expected_lines(case: Case, output: Translation) -> int | None:
     if case.claim.is_papers_corpus:
         return TEST_PAIRS if output.role == "test" else None
-    if case.data is not None and output.split in case.data.sides_by_split:
-        return len(case.data.sides_by_split[output.split][1])
-    return None
+    testsets = case.claim.corpus.testsets
+    if case.data is None or output.testset not in testsets:
+        return None
+    # `aiayn binarize` names test sets by their order: valid, test, test1.
+    place = testsets.index(output.testset)
+    split = ("valid", "test")[place] if place < 2 else f"test{place - 1}"
+    sides = case.data.sides_by_split.get(split)
+    return len(sides[1]) if sides else None

@@ -46,8 +46,7 @@ def of_settings(
     """
     claimed_corpus = corpus if corpus in PAPER_CORPORA else "wmt14_en_de"
     claim = make_claim("thread", "paper", settings.system, claimed_corpus, Overrides())
-    metric = settings.translation.metric or "bleu_tok_compound_split"
-    reported = () if bleu is None else (Reported("thread", metric, bleu, ""),)
+    reported = () if bleu is None else (Reported("thread", settings.metric, bleu, ""),)
     judged = recorded_judgements(claim, role, settings.average, settings.search, "thread")
     translation = replace(
         settings.translation, reported=reported, role=role, judgements=tuple(judged)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from aiayn.logs.evidence import LoggedTraining
+from aiayn.logs.evidence import Average, LoggedGeneration, LoggedTraining
 from aiayn.logs.symbols import Symbols, symbols_of_spec
-from aiayn.logs.types import BleuLine, EpochEnd, TrainingLog
+from aiayn.logs.types import BleuLine, EpochEnd, GenerationLog, TrainingLog
 from aiayn.spec.system import read_system
 from analysis.doctor.types import Translation
 
@@ -37,6 +37,7 @@ class Settings(NamedTuple):
     system: str
     training: LoggedTraining | None
     translation: Translation
+    metric: str
     average: str
     search: Symbols
 
@@ -72,7 +73,7 @@ def settings(
     *,
     num_epochs: float | None = None,
     average: int | None = None,
-    metric: str = "",
+    metric: str = "bleu_tok_compound_split",
     length_ratio: float | None = None,
     data: str = "",
     **search: float,
@@ -88,20 +89,15 @@ def settings(
     training = LoggedTraining(
         path="thread", log=log_of(updates, tokens, data), events=None, symbols=symbols
     )
-    logged = (
-        bleu_line(1, 0.0, 1.0, round(1000 * length_ratio), 1000)
-        if length_ratio is not None
-        else None
-    )
+    generation = None if length_ratio is None else generation_of(round(1000 * length_ratio))
     translation = Translation(
         path="thread",
         testset="newstest2014",
         role="test",
-        metric=metric,
-        logged=logged,
+        generation=generation,
     )
     name = f"last{average}" if average else ""
-    return Settings(system, training, translation, name, dict(search))
+    return Settings(system, training, translation, metric, name, dict(search))
 
 
 def log_of(updates: int, tokens: float | None, data: str = "") -> TrainingLog:
@@ -146,20 +142,30 @@ def log_of(updates: int, tokens: float | None, data: str = "") -> TrainingLog:
     )
 
 
-def bleu_line(
-    line: int, value: float, penalty: float, hypothesis_length: int, reference_length: int
-) -> BleuLine:
-    """Return the last line of fairseq-generate."""
-    return BleuLine(
-        line=line,
+def generation_of(hypothesis_length: int) -> LoggedGeneration:
+    """Return the log of fairseq-generate with its BLEU line alone: 1,000 tokens of references."""
+    bleu = BleuLine(
+        line=1,
         subset="test",
         beam_size=4,
         name="BLEU",
-        value=value,
-        brevity_penalty=penalty,
+        value=0.0,
+        brevity_penalty=1.0,
         hypothesis_length=hypothesis_length,
-        reference_length=reference_length,
+        reference_length=1000,
     )
+    log = GenerationLog(
+        first_line=1,
+        last_line=1,
+        arguments={},
+        model_path="",
+        num_sentences=None,
+        num_hypotheses=0,
+        has_piece_marks=False,
+        bleu=bleu,
+        truncated_line=None,
+    )
+    return LoggedGeneration(path="thread", log=log, training_path="", average=Average(name=""))
 
 
 _CONTENT = tomllib.loads(Path(__file__).with_name("threads.toml").read_text(encoding="utf-8"))
