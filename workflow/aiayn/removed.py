@@ -20,6 +20,7 @@ REMOVED = {
     "logs --tail": "`aiayn logs RUN --lines N` prints the last N lines",
     "measure --device": "layers are always timed on one thread of the CPU; omit it",
     "measure --seed": "layers are always timed on the same random vectors; omit it",
+    "normalise:": "text is not normalised before it is tokenised; omit it",
     "pack --check": "make its tables again by `aiayn tables --from-logs FOLDER`, and compare them byte for byte",  # noqa: E501
     "recipes": "docs/wmt14.md compares the recipes",
     "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501
