@@ -147,24 +147,22 @@ def _notes(frame: Frame, run: PublishedSentence) -> tuple[Note, ...]:
     place = f"{run.source_repository}, {run.source_path} at {run.source_commit[:8]}"
     return (
         Note(
-            MARK_BY_SCALE[frame.scale],
             f"A run of ours at scale {frame.scale}, on the tutorial's pairs: nothing of "
             "the paper's is reproduced or compared here.",
+            MARK_BY_SCALE[frame.scale],
         ),
         Note(
-            OWN_REFERENCE_MARK,
             "Reference of this project: the tutorial gives no translation of what it does not "
             "train on.",
+            OWN_REFERENCE_MARK,
         ),
         Note(
-            "",
             f"Reported: what the author printed of a run. {NOT_TO_BE_HAD.capitalize()}: the"
             " repository keeps no output, and the article could not be read to its end; our seeds"
             f" are then compared with what the author's program puts out ({place};"
             f" {run.program_run}).",
         ),
         Note(
-            "",
             "Unlike there, the end of sentence closes the source and begins the target. Begun so,"
             " the author's program (seed 1) is slower to learn, too, at 1.43 nats a word after 50"
             " updates instead of 0.42, and its last two outputs are \u201cte\u201d and \u201ces es"
