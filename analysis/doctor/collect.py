@@ -59,7 +59,7 @@ from analysis.doctor.types import (
 )
 from paper_tables.compare.decoding import compare_generation
 from paper_tables.compare.judgement import file_of
-from paper_tables.logs.tables import file_problems
+from paper_tables.logs.tables import file_problem
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
@@ -242,7 +242,7 @@ def collect_folder(
     )
     if case.training is None and case.data is None and not translations:
         others = [
-            f"{path}: {file_problems(path, log_file)[0]}"
+            f"{path}: {file_problem(path, log_file)}"
             for path, log_file in logs.file_by_path.items()
             if log_file.refusal is None and not log_file.entries
         ]

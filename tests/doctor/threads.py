@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from aiayn.logs.evidence import Average, LoggedGeneration, LoggedTraining
 from aiayn.logs.symbols import Symbols, symbols_of_spec
-from aiayn.logs.types import BleuLine, EpochEnd, GenerationLog, TrainingLog
+from aiayn.logs.types import BleuLine, EpochEnd, GenerationLog, Start, TrainingLog
 from aiayn.spec.system import read_system
 from analysis.doctor.types import Translation
 
@@ -114,31 +114,11 @@ def log_of(updates: int, tokens: float | None, data: str = "") -> TrainingLog:
         wall_seconds=None,
     )
     return TrainingLog(
-        first_line=1,
-        last_line=1,
-        form="",
-        log_format="",
+        starts=(Start(line=1, done_seconds=0.0),),
         arguments={"data": data} if data else {},
-        arguments_digest="",
-        starts=(),
-        validations=(),
         epochs=(end,),
         last_update=updates,
-        first_update=0,
-        num_parameters=None,
         num_gpus=8,
-        gpu="",
-        languages=(),
-        vocabulary_sizes=(),
-        num_pairs_by_split={},
-        is_done=True,
-        is_stopped_early=False,
-        num_repeated_lines=0,
-        damaged_lines=(),
-        truncated_line=None,
-        conflict=None,
-        notes=(),
-        rates=(),
     )
 
 
