@@ -85,12 +85,6 @@ def test_words_are_what_blanks_separate() -> None:
     assert num_words("10\u00a0000 d\tog") == 2
 
 
-def test_each_pair_is_dropped_for_its_reason() -> None:
-    assert SPEC.clean is not None
-    reasons = [reason_to_drop(source, target, SPEC.clean) for source, target, _ in PAIRS]
-    assert reasons == [None if reason == "duplicate" else reason for _, _, reason in PAIRS]
-
-
 def test_limits_in_pieces_are_left_to_binarize() -> None:
     limits = CleanSpec(max_words=1, max_length_ratio=1.0, deduplicate=False, unit="pieces")
     assert reason_to_drop("a b c", "d", limits) is None
