@@ -445,7 +445,7 @@ def _horizon_row(contrast: HorizonContrast) -> tuple[str, ...]:
         interval = " to ".join(f"{end:+.3f}" for end in ends)
     return (
         f"{short_name(contrast.system)} ({contrast.kind})",
-        ", ".join(map(str, contrast.seeds)),
+        ", ".join(str(run.seed) for run in contrast.runs),
         f"{PREDICTED_BITS[contrast.system]:+.2f}",
         f"{contrast.difference:+.3f}",
         interval,
