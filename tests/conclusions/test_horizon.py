@@ -18,7 +18,6 @@ from paper_tables.frame import Frame, Number
 from tests.conclusions.test_conclusions import three_against_three
 from tests.laid_out import frame_of, notes_of, rows_of
 
-
 KEY = CellKey(
     corpus="c", system="base", average="last1", testset="t", role="dev", language_pair="en-de"
 )
