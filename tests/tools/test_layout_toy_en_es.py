@@ -5,7 +5,6 @@ was not seen.
 import shutil
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from aiayn.errors import ConfigError, RecordError, TableError

@@ -155,7 +155,7 @@ def _notes(frame: Frame, run: PublishedSentence) -> tuple[Note, ...]:
         ),
         Note(
             "The author's program: its output, as its repository keeps none and the article could"
-            f" not be read to its end ({place}; {run.program_run}). Our seeds are compared with it.",
+            f" not be read to its end ({place}; {run.program_run}). Ours are compared with it.",
         ),
         Note(
             "Unlike there, the end of sentence closes the source and begins the target. Begun so,"
