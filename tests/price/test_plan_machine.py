@@ -16,11 +16,11 @@ from aiayn.plan.machine import JobLimits, Machine
 from aiayn.plan.prediction import join_batches
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
+from analysis.price.config import choose_launcher
 from analysis.price.limits import exceeded_limit, why_unsupported
 from analysis.price.machines import choose_machine
 from analysis.price.preflight.checks import check_plan
 from analysis.price.text import render_plan
-from analysis.price.verbs.launchers import choose_launcher
 from tests.planned_scales import CPU, HARDWARE, MINE, PAPER, PLAIN
 from tests.price.plans import hours_of, plan_of
 
