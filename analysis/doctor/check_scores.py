@@ -2,12 +2,11 @@
 of each score, and the size of the test set.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from aiayn.data.text.detokenise import join_any_pieces
-from aiayn.logs.findings import Cost, Evidence, Finding
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.scoring.definitions import CASE_SUFFIX
 from aiayn.scoring.outputs.line_match import (
@@ -23,21 +22,25 @@ from aiayn.scoring.outputs.line_match import (
 )
 from aiayn.scoring.outputs.repairs import best_repair
 from aiayn.scoring.outputs.system_output import Share, form_of
-from analysis.doctor.check_search import NO_TRANSLATIONS, decoding_judgements
+from analysis.doctor.check_settings import settled
 from analysis.doctor.check_training import check_divergence
 from analysis.doctor.plain import only_letters, plain
 from analysis.doctor.types import (
     Answer,
     Case,
+    Cost,
+    Finding,
     Reported,
     Translation,
-    evidence_of,
     fact,
     make_finding,
     outcome_of,
 )
 from paper_tables.compare.decoding import TEST_PAIRS
+from paper_tables.compare.judgement import Judgement
 
+NO_TRANSLATIONS = "no translations were given"
+TESTSET_QUANTITIES = ("num_sentences", "reference_tokens")
 AS_GIVEN = "bleu_as_given"
 # A cost is measured on the lines in the first of these definitions that was computed.
 PREFERRED_METRICS = (
@@ -82,20 +85,17 @@ def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
     """
     marks = _marks(output)
     if marks is not None:
-        costs: tuple[Cost, ...] = ()
+        cost = None
         text = plain(output, case.claim.corpus)
         if output.can_be_scored and text.references is not None:
-            metrics = (AS_GIVEN,) if text.is_tokens or output.logged else PREFERRED_METRICS
-            costs = _measured_cost(case, output, text.lines, text.references, metrics)
-        # A published cost does not matter where the cost is measured on these lines.
-        rank, what = ("", "form") if costs else (None, "")
-        yield make_finding("in-pieces", [marks], rank=rank, what=what, costs=costs)
+            is_as_given = text.is_tokens or output.logged is not None
+            cost = _measured_cost(case, output, text.lines, text.references, is_as_given)
+        yield make_finding("in-pieces", [marks], cost=cost)
         return
     if output.references is None or not output.can_be_scored:
         return
     scores = case.scorer(output.lines, output.references)
-    metrics = (AS_GIVEN,) if output.logged else PREFERRED_METRICS
-    metric = next((name for name in metrics if name in scores), "")
+    metric = _metric_of(scores, output.logged is not None)
     if not metric:
         return
     given = scores[metric]
@@ -113,13 +113,19 @@ def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
         yield make_finding(
             "repairable",
             [fact(output.path, metric, f"{given:.2f}", expected)],
-            costs=(Cost(low=value - given, high=value - given, source=source),),
-            words=repaired.words,
+            cost=Cost(low=value - given, high=value - given, source=source),
+            repair=repaired.words,
             names=" ".join(repaired.name.split("+")),
         )
 
 
-def _marks(output: Translation) -> Evidence | None:
+def _metric_of(scores: Mapping[str, float], is_as_given: bool) -> str:
+    """Return the definition in which a cost is measured; '' if it was not computed."""
+    metrics = (AS_GIVEN,) if is_as_given else PREFERRED_METRICS
+    return next((name for name in metrics if name in scores), "")
+
+
+def _marks(output: Translation) -> Judgement | None:
     form = form_of(output.lines)
     if form.marked_lines.value <= MAX_MARKED:
         return None
@@ -130,25 +136,18 @@ def _marks(output: Translation) -> Evidence | None:
 
 
 def _measured_cost(
-    case: Case,
-    output: Translation,
-    lines: Lines,
-    references: Lines,
-    metrics: Sequence[str] = PREFERRED_METRICS,
-) -> tuple[Cost, ...]:
+    case: Case, output: Translation, lines: Lines, references: Lines, is_as_given: bool
+) -> Cost | None:
     """Return what a fault costs on these lines: the score of corrected lines and references minus
     the score as given.
     """
     given = case.scorer(output.lines, output.references or ())
-    corrected = case.scorer(lines, references)
-    metric = next((name for name in metrics if name in given), None)
-    if metric is None:
-        return ()
-    lost = corrected[metric] - given[metric]
-    source = (
-        f"these lines, {metric}: {given[metric]:.2f} as given, {corrected[metric]:.2f} corrected"
-    )
-    return (Cost(low=lost, high=lost, source=source),)
+    metric = _metric_of(given, is_as_given)
+    if not metric:
+        return None
+    corrected = case.scorer(lines, references)[metric]
+    source = f"these lines, {metric}: {given[metric]:.2f} as given, {corrected:.2f} corrected"
+    return Cost(low=corrected - given[metric], high=corrected - given[metric], source=source)
 
 
 def _unknown_words(case: Case, output: Translation) -> Iterator[Finding]:
@@ -248,12 +247,19 @@ def _against_translations(case: Case, output: Translation) -> Finding | None:
 
 def check_definition(case: Case) -> Answer:
     """Check each reported score against its name, by signature and by scoring again, and that case
-    is kept.
+    is kept. An impossible BLEU, and arguments that change what is scored, come first.
     """
-    findings = list(_impossible(case))
+    judged = [
+        one
+        for output in case.translations
+        for one in output.judgements
+        if one.group == "scoring" and one.quantity not in (*TESTSET_QUANTITIES, "unit")
+    ]
+    if findings := settled(judged).findings:
+        return Answer(findings=findings[:1])
     printed = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
     seen = []
-    for output in case.translations if not findings else ():
+    for output in case.translations:
         if output.lines:
             finding = _lower_cased(case, output) or _not_as_named(case, output)
             if finding is not None:
@@ -265,41 +271,15 @@ def check_definition(case: Case) -> Answer:
                     f"{output.testset}: {number} scores match their names, scored again ({names})"
                 )
         elif output.metric not in ("", printed) and case.claim.is_papers_corpus:
-            evidence = [fact(output.path, "definition of the score", output.metric, printed)]
-            findings.append(
-                make_finding(
-                    "other-definition",
-                    evidence,
-                    what=f"definition {output.metric}",
-                    metric=output.metric,
-                    printed=printed,
-                )
+            wrong = fact(output.path, "definition of the score", output.metric, printed)
+            finding = make_finding(
+                "other-definition", [wrong], metric=output.metric, printed=printed
             )
+            return Answer(findings=(finding,))
         elif output.metric:
             seen.append(f"as the printed number: {printed}")
     missing = "no reported scores with references to score again"
-    return outcome_of(findings[:1], seen, missing if case.translations else NO_TRANSLATIONS)
-
-
-def _impossible(case: Case) -> Iterator[Finding]:
-    """Yield a finding for each BLEU that is impossible in percent, and for arguments that change
-    what is scored.
-    """
-    for output in case.translations:
-        for judgement in decoding_judgements(case, output):
-            evidence = [evidence_of(judgement)]
-            if judgement.quantity == "bleu" and not judgement.is_good:
-                value = output.logged.value if output.logged else 0.0
-                yield make_finding("impossible-bleu", evidence, value=value)
-            elif judgement.group == "scoring" and judgement.fix == "leave it out":
-                yield make_finding(
-                    "other-scoring",
-                    evidence,
-                    what=judgement.quantity,
-                    words=judgement.words or judgement.quantity,
-                    found=judgement.found,
-                    fix=judgement.fix,
-                )
+    return outcome_of((), seen, missing if case.translations else NO_TRANSLATIONS)
 
 
 def _lower_cased(case: Case, output: Translation) -> Finding | None:
@@ -317,11 +297,10 @@ def _lower_cased(case: Case, output: Translation) -> Finding | None:
             text = plain(output, case.claim.corpus)
             lines = [line.lower() for line in text.lines]
             references = [line.lower() for line in text.references or ()]
-            metrics = (AS_GIVEN,) if text.is_tokens else PREFERRED_METRICS
             return make_finding(
                 "lower-cased",
                 [fact(path, "case of letters: capitals", here, expected)],
-                costs=_measured_cost(case, output, lines, references, metrics),
+                cost=_measured_cost(case, output, lines, references, text.is_tokens),
                 side=side,
             )
     return None
@@ -338,19 +317,19 @@ def _not_as_named(case: Case, output: Translation) -> Finding | None:
     evidence = [item for score in output.reported for item in _other_value(score, scores)]
     if not evidence:
         return None
-    if not any("case" in item.what for item in evidence):
+    if not any("case" in item.words for item in evidence):
         return make_finding("other-name", evidence)
     metric = "bleu_sacre_13a"
-    costs: tuple[Cost, ...] = ()
+    cost = None
     with_case, without_case = scores.get(metric), scores.get(f"{metric}{CASE_SUFFIX}")
     if with_case is not None and without_case is not None:
         gain = with_case - without_case
         source = f"{metric}: {with_case:.2f} with its case, {without_case:.2f} lower-cased"
-        costs = (Cost(low=gain, high=gain, source=f"these lines, {source}"),)
-    return make_finding("without-case", evidence, costs=costs)
+        cost = Cost(low=gain, high=gain, source=f"these lines, {source}")
+    return make_finding("without-case", evidence, cost=cost)
 
 
-def _other_value(score: Reported, value_by_metric: dict[str, float]) -> Iterator[Evidence]:
+def _other_value(score: Reported, value_by_metric: dict[str, float]) -> Iterator[Judgement]:
     """Yield evidence if a score's signature ignores case, or scoring again gives another value."""
     if "case:lc" in score.signature.split("|") and not score.metric.endswith(CASE_SUFFIX):
         yield fact(score.place, f"case, by the signature of {score.metric}", "lc", "mixed")
@@ -390,10 +369,10 @@ def check_testset(case: Case) -> Answer:
                 seen.append(f"{output.testset}: {expected:,} lines")
             continue
         # A quiet log: its own lines state the size of the test set.
-        for judgement in decoding_judgements(case, output):
-            if judgement.quantity in ("num_sentences", "reference_tokens"):
-                if judgement.verdict == "different":
-                    wrong.append(evidence_of(judgement))
+        for judgement in output.judgements:
+            if judgement.quantity in TESTSET_QUANTITIES:
+                if judgement.differs:
+                    wrong.append(judgement)
                 elif judgement.is_good:
                     seen.append(f"{output.testset}: {judgement.found} {judgement.words}")
     findings = []

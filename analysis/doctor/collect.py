@@ -30,6 +30,7 @@ from aiayn.logs.evidence import (
 )
 from aiayn.logs.listing import LeftOut, list_folder
 from aiayn.logs.reader import OTHER_TOOLKIT, read_log
+from aiayn.logs.symbols import Symbol
 from aiayn.logs.types import TrainingLog
 from aiayn.packed import find_packed
 from aiayn.paths import (
@@ -49,6 +50,7 @@ from aiayn.records import (
 )
 from aiayn.scoring.outputs.system_output import generated_sentences, read_output, read_text
 from aiayn.spec.system import CorpusSpec
+from analysis.doctor.check_settings import claimed_system, recorded_judgements
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.types import (
     Attending,
@@ -57,8 +59,8 @@ from analysis.doctor.types import (
     Reported,
     Scorer,
     Translation,
-    searched,
 )
+from paper_tables.compare.decoding import compare_generation
 from paper_tables.compare.judgement import file_of
 from paper_tables.logs.tables import file_problems
 
@@ -339,13 +341,16 @@ def _generated(
             place = f"{path}:{log.bleu.line}"
             reported = (Reported(place, metric, log.bleu.value, ""),)
     testset = claim.corpus.testset_of("dev" if subset == "valid" else "test")
+    generation = msgspec.structs.replace(generation, path=str(path))
+    pair, system = claim.corpus.language_pair, claimed_system(claim)
     return Translation(
         path=str(path),
         lines=tuple(chosen[number] for number in numbers),
         testset=testset,
         split=subset,
         role=role_of(claim.corpus, testset),
-        generation=msgspec.structs.replace(generation, path=str(path)),
+        generation=generation,
+        judgements=compare_generation(generation, pair, system),
         metric="bleu_fairseq" if metric == "bleu_as_given" else metric,
         references_path=str(references_path or path),
         references=references,
@@ -402,27 +407,26 @@ def _translation_from_records(
     """
     path, record = placed
     text_path = find_packed(record.path) or record.path
-    settings = {
+    search: dict[str, Symbol] = {
         name: getattr(record, name)
         for name in ("beam_size", "length_penalty_alpha", "length_penalty_form", "stop")
     }
     if limit := _MAX_LENGTH.search(record.signature):
-        settings["max_length_per_source_token"] = float(limit[1])
-        settings["max_extra_tokens"] = int(limit[2])
+        search["max_length"] = f"{float(limit[1]):g} x source + {limit[2]}"
     reported: list[Reported] = []
     if scored is not None:
         for score in scored[1].scores:
             reported.append(Reported(str(scored[0]), score.metric, score.value, score.signature))
     references_path, references = placed_references
+    role = role_of(claim.corpus, record.testset)
+    judgements = recorded_judgements(claim, role, record.average, search, str(path))
     return Translation(
         path=str(text_path),
         lines=read_lines(text_path, may_be_blank=True),
         testset=record.testset,
         split=split_of(claim.corpus, record.testset),
-        role=role_of(claim.corpus, record.testset),
-        average=record.average,
-        recorded_path=str(path),
-        search=searched(msgspec.structs.replace(claim.decoding, **settings)),
+        role=role,
+        judgements=tuple(judgements),
         references_path=str(references_path or ""),
         references=references,
         reported=tuple(reported),

@@ -79,9 +79,7 @@ def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: 
     corpus = read_corpus(corpus_name)
     pair = corpus.language_pair
     evaluations = evaluations_of(pair, system) if is_asked_for(pair, system) else []
-    averages = {}
-    for role in ("dev", "test"):
-        averages[role] = frozenset(average for average, of_role in evaluations if of_role == role)
+    averages = {f"{role}_{pair}": average for average, role in evaluations}
     return Claim(name, scale, system, corpus, spec.training, spec.decoding, averages)
 
 

@@ -10,7 +10,6 @@ from aiayn.spec.corpus import (
     ESTIMATED_BYTES_PER_LINE,
     ArchiveSource,
     CorpusSpec,
-    ListedSource,
     ShippedSource,
 )
 from aiayn.train.fairseq_args import training_data
@@ -53,7 +52,7 @@ def plan_corpus(corpus: CorpusSpec, scale: str, results_folder: Path) -> Planned
     if isinstance(corpus.source, ArchiveSource):
         for archive in corpus.source.joined().values():
             file = archive.first_file
-            bytes_by_archive[file.name] = file.published_bytes or 0
+            bytes_by_archive[file.name] = file.num_bytes
     num_lines = 2 * (num_pairs or 0)
     sizes, is_joint, source = _vocabulary(corpus, data)
     return PlannedCorpus(
@@ -74,8 +73,6 @@ def _published_pairs(corpus: CorpusSpec) -> int | None:
     source = corpus.source
     if isinstance(source, ShippedSource):
         return source.num_pairs_by_split["train"]
-    if isinstance(source, ListedSource):
-        return len(source.pairs_by_split["train"])
     if not isinstance(source, ArchiveSource):
         return None
     num_pairs = 0

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from aiayn.logs.evidence import VALIDATION_BLEU, LoggedGeneration, models_of, whole_number
 from aiayn.logs.types import BleuLine, GenerationLog
+from aiayn.paths import num_averaged
 from paper_tables.compare.judgement import Judgement, Verdict, file_of, judge, show, verdict_of
 from paper_tables.compare.systems import PaperSystem
 from paper_tables.compare.training import DEV_PAIRS, judge_argument, judge_symbol
@@ -126,7 +127,7 @@ def _compare_average(
         reason=reason,
         source="section 6.1",
         fix="scripts/average_checkpoints.py --num-update-checkpoints, and keep what it prints",
-        value=average.name,
+        value=num_averaged(average.name),
     )
 
 

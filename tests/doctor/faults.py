@@ -57,7 +57,7 @@ FAULTS = (
     Fault("max_length_10", "maximum length 10", "decode", "max_length",
           (Edit(BASE, "max_length_per_source_token: 1.0", "max_length_per_source_token: 0.0"),
            Edit(BASE, "max_extra_tokens: 50", "max_extra_tokens: 10"))),
-    Fault("pieces_left", "`@@ ` left in", "text", "form"),
+    Fault("pieces_left", "`@@ ` left in", "text", "pieces"),
     Fault("references_reordered", "references in another order", "references", "reference_order"),
     Fault("scored_lowercase", "lower-cased scoring", "score", "definition"),
 )  # fmt: skip

@@ -78,15 +78,13 @@ def test_big_that_never_attended_is_found_with_what_helps(big: Case) -> None:
         words in finding.fix
         for words in ("lower learning rate", "longer warm-up", "smaller batches", "pre-norm")
     )
-    assert finding.evidence[0].line
+    assert finding.line
 
 
 def test_a_record_of_attention_decides_over_the_curve(big: Case) -> None:
     uniform = Attending("val.json", ((0.999, 0.997), (0.998, 0.999)), 0.01)
-    assert (
-        check_start(replace(big, training=None, attending=uniform)).findings[0].evidence[0].path
-        == "val.json"
-    )
+    (finding,) = check_start(replace(big, training=None, attending=uniform)).findings
+    assert finding.path == "val.json"
     for started in (
         replace(uniform, bits_lost=1.9),
         replace(uniform, entropies=((0.99, 0.99), (0.4, 0.99))),

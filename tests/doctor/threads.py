@@ -20,23 +20,25 @@ EPOCH_TOKENS = 138e6  # target tokens of an epoch of WMT14 En-De: fairseq #512, 
 
 
 class Expected(NamedTuple):
-    """A cause that must be found: what it is of, the bounds of its published cost in BLEU (None:
+    """A cause that must be found: its quantity, and the bounds of its published cost in BLEU (None:
     unknown).
     """
 
-    what: str
+    quantity: str
     low: float | None = None
     high: float | None = None
 
 
 class Settings(NamedTuple):
-    """A training and its translations of the test set, as a thread states them; `system` is the
+    """A training and its translation of the test set, as a thread states them; `system` is the
     nearest.
     """
 
     system: str
     training: LoggedTraining | None
-    translations: tuple[Translation, ...]
+    translation: Translation
+    average: str
+    search: Symbols
 
 
 class ThreadCase(NamedTuple):
@@ -95,12 +97,11 @@ def settings(
         path="thread",
         testset="newstest2014",
         role="test",
-        average=f"last{average}" if average else "",
-        search=tuple((name, f"{value:g}") for name, value in search.items()),
         metric=metric,
         logged=logged,
     )
-    return Settings(system, training, (translation,))
+    name = f"last{average}" if average else ""
+    return Settings(system, training, translation, name, dict(search))
 
 
 def log_of(updates: int, tokens: float | None, data: str = "") -> TrainingLog:

@@ -367,7 +367,7 @@ def measure_decode(work: Work) -> Iterator[Row]:
     the CPU's.
     """
     from aiayn.decode.decode import Translator, load_source_lines
-    from tests.engine.reference_search import Reference, search_by_generator, unequal
+    from tests.engine.reference_search import Reference, search_by_reference, unequal
 
     scale, _, data = work.corpus()
     updates = 200 if work.is_cuda else 40
@@ -409,7 +409,7 @@ def measure_decode(work: Work) -> Iterator[Row]:
         )
         if label == "the CPU, fp32":
             few, dictionary = sources[:20], translator.task.target_dictionary
-            oracle = search_by_generator(translator.model, dictionary, decoding, few)
+            oracle = search_by_reference(translator.model, dictionary, decoding, few)
             ours = [
                 Reference(
                     list(map(dictionary.index, one.pieces)), one.log_probability_nats, one.score

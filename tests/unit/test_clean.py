@@ -2,18 +2,15 @@
 that is not right.
 """
 
-import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import msgspec
-import numpy as np
 import pytest
 
-from aiayn.data.text import chunks, clean
-from aiayn.data.text.clean import clean_corpus, first_occurrences, num_words, reason_to_drop
+from aiayn.data.text import chunks
+from aiayn.data.text.clean import clean_corpus, num_words, reason_to_drop
 from aiayn.data.text.lines import read_lines, text_pair
-from aiayn.errors import CorpusError, SpaceError
+from aiayn.errors import CorpusError
 from aiayn.provenance import file_sha256, gather_provenance
 from aiayn.records import RawCorpus, TextPair
 from aiayn.spec.system import CleanSpec, SubwordSpec
@@ -156,27 +153,6 @@ def test_neither_chunks_nor_processes_change_the_output(
     ]
 
 
-@pytest.mark.parametrize("pairs_per_bucket", [1, 7, 100, 1000])
-def test_the_first_of_equal_pairs_is_kept_whatever_the_buckets(
-    tmp_path: Path, pairs_per_bucket: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Draw digests of 16 bytes that often share their first or second half."""
-    monkeypatch.setattr(clean, "PAIRS_PER_BUCKET", pairs_per_bucket)
-    digests = np.random.default_rng(1).integers(0, 15, (400, 2)).astype("<u8")
-    (tmp_path / "digests").write_bytes(digests.tobytes())
-    with (tmp_path / "digests").open("rb") as content:
-        found = first_occurrences(content)
-    rows = digests.tolist()
-    assert found.tolist() == [row not in rows[:index] for index, row in enumerate(rows)]
-    assert 100 < found.sum() < 225
-
-
-def test_digests_that_share_a_half_are_not_equal(tmp_path: Path) -> None:
-    (tmp_path / "digests").write_bytes(np.array([(1, 5), (2, 5), (2, 6), (1, 5)], "<u8").tobytes())
-    with (tmp_path / "digests").open("rb") as content:
-        assert first_occurrences(content).tolist() == [True, True, True, False]
-
-
 def test_a_moses_recipe_prepares_all_splits_and_counts_tokens(
     tmp_path: Path, record_path: Path
 ) -> None:
@@ -239,16 +215,6 @@ def test_a_corpus_with_no_pair_left_is_refused(tmp_path: Path, record_path: Path
     ):
         clean_corpus(SPEC, raw_of_pairs(tmp_path, [("a", "")]), record_path=record_path)
     assert list(record_path.parent.iterdir()) == []
-
-
-def test_a_full_disk_is_noticed_beforehand(
-    tmp_path: Path, record_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    raw = raw_of_pairs(tmp_path, [("a", "b")])
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=3))
-    with pytest.raises(SpaceError, match="needed for the cleaned text"):
-        clean_corpus(SPEC, raw, record_path=record_path)
-    assert not record_path.parent.exists()
 
 
 @pytest.mark.parametrize("name", ["train.en", "test.de"])

@@ -13,14 +13,11 @@ from aiayn.data.text.clean import preprocessor
 from aiayn.data.text.detokenise import detokenise, join_any_pieces, join_pieces
 from aiayn.data.text.lines import read_lines
 from aiayn.data.text.subword import learn_pieces
-from aiayn.spec.system import SegmentedSource, SubwordSpec, read_corpus
+from aiayn.spec.system import SubwordSpec, read_corpus
 from tests.case_tables import each_case
 from tests.small_corpus import SMALL
 
-SENTENCEPIECE = msgspec.structs.replace(
-    SMALL, source=SegmentedSource(mirror_folder="", public_url="", file_by_split={}),
-    subword=SubwordSpec(vocabulary_size=60, joint=True),
-)  # fmt: skip
+SENTENCEPIECE = msgspec.structs.replace(SMALL, subword=SubwordSpec(vocabulary_size=60, joint=True))
 SEGMENTED = msgspec.structs.replace(SENTENCEPIECE, subword=None)
 CODES = msgspec.structs.replace(
     SENTENCEPIECE, subword=SubwordSpec(vocabulary_size=60, joint=True, method="subword_nmt")

@@ -128,15 +128,6 @@ def test_a_mirror_has_a_folder_of_each_places_name() -> None:
     assert editions_of(source, archive, None)[0] == msgspec.structs.replace(tgz, mirror_urls=[])
 
 
-def test_recipes_for_a_dead_download_name_the_rebuild() -> None:
-    dead = {name: source_of(name).dead_download for name in RECIPES}
-    assert {name for name, download in dead.items() if download} == {
-        "fairseq_scaling",
-        "wmt16_en_de_google",
-    }
-    assert all("raw text" in download.rebuild for download in dead.values() if download)
-
-
 def test_null_limits_drop_empty_sides_alone() -> None:
     unlimited = CleanSpec(max_words=None, max_length_ratio=None, deduplicate=False)
     assert reason_to_drop("a " * 5000, "b", unlimited) is None

@@ -259,7 +259,8 @@ def _join_stored_batches(num_batches: int, places_of_launch: float) -> JoinedBat
         batches = shapes[update * num_batches : (update + 1) * num_batches]
         groups = choose_groups(batches, limits)
         num_groups += len(groups)
-        joined_places += [count_places([batches[index] for index in group]) for group in groups]
+        for group in groups:
+            joined_places.append(count_places([batches[index] for index in group]))
         separate_places += sum(count_places([batch]) for batch in batches)
     return JoinedBatches(
         number=num_groups / num_updates,

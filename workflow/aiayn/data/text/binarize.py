@@ -37,11 +37,11 @@ from aiayn.data.text.lines import (
     read_lines,
     require_corpus,
     text_provenance,
-    unchanged_bytes,
+    unchanged_paths,
     write_lines,
 )
 from aiayn.errors import CorpusError
-from aiayn.provenance import file_sha256, replace_outputs_on_success, require_free_space
+from aiayn.provenance import file_sha256, replace_outputs_on_success
 from aiayn.records import BinarizedCorpus, ParallelText, RawCorpus
 from aiayn.spec.system import CleanSpec, CorpusSpec
 
@@ -86,9 +86,6 @@ def binarize_corpus(
         zip(spec.testsets, ["valid", "test", *later_splits], strict=True)
     )
     pair_by_split = {split: text.pair_by_split[split] for split in ("train", *spec.testsets)}
-    num_bytes = unchanged_bytes(pair_by_split.values())
-    # A token takes 4 bytes in the temporary file, then 2 to 4 bytes; in the text seldom under 2.
-    require_free_space(record_path.parent, 3 * num_bytes, "the data-bin")
     limits = spec.clean if spec.clean is not None and spec.clean.unit == "pieces" else None
     with replace_outputs_on_success(record_path) as folder, contextlib.ExitStack() as opened:
 
@@ -106,7 +103,7 @@ def binarize_corpus(
             work = EncodingWork(dict(encoder_by_language), limits if split == "train" else None)
             what = f"binarize {split} of {spec.name}"
             for chunk in map_chunks(
-                work, pair.path_by_language, num_processes=num_processes, what=what
+                work, unchanged_paths(pair), num_processes=num_processes, what=what
             ):
                 for language, side in chunk.side_by_language.items():
                     sides[language].append(side)
