@@ -114,13 +114,13 @@ def test_where_no_gpu_is_named_the_first_with_the_precision_stands_for_it() -> N
 @pytest.mark.parametrize(
     ("cluster", "flags", "words"),
     [
-        (MINE, {}, "Slurm, cluster mine (gpu_type v100)"),
-        (MINE, {"gpu": "P100"}, "Slurm, cluster mine, P100 by --gpu"),
-        (MINE, {"num_gpus": 8}, "Slurm, cluster mine (gpu_type v100); 8 GPUs in place of its 4"),
+        (MINE, {}, "cluster mine (gpu_type v100)"),
+        (MINE, {"gpu": "P100"}, "cluster mine, P100 by --gpu"),
+        (MINE, {"num_gpus": 8}, "cluster mine (gpu_type v100); 8 GPUs in place of its 4"),
         (
             CPU,
             {"gpu": "P100"},
-            "Slurm, cluster cpu, P100 by --gpu; 8 GPUs in place of its CPU cores",
+            "cluster cpu, P100 by --gpu; 8 GPUs in place of its CPU cores",
         ),
         (
             PLAIN,

@@ -166,7 +166,7 @@ def machine_of_cluster(
         signal_seconds=cluster.signal_seconds,
         max_num_jobs=cluster.max_num_jobs,
     )
-    source, num_nodes = f"Slurm, cluster {cluster.name}", cluster.num_nodes
+    source, num_nodes = f"cluster {cluster.name}", cluster.num_nodes
     if cluster.gpus_per_node == 0 and gpu is None:
         cores = cluster.num_ranks * cluster.cpus_per_rank
         source += f": {cluster.num_ranks} ranks x {cluster.cpus_per_rank} core(s), no GPUs"
