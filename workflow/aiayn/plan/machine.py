@@ -9,9 +9,12 @@ from typing import Any
 import msgspec
 
 from aiayn.machine import cpu_flops_per_second_per_core, gpu_names
+from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.hardware import (
     CPU,
     CPU_PRECISIONS,
+    NUM_PAPER_GPUS,
+    PAPER_GPU,
     HardwareSpec,
     SourcedValue,
     precision_refusal,
@@ -89,11 +92,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         """The word for a single device."""
         return "GPU" if self.gpu else "core"
 
-    @property
-    def num_ranks_of_node(self) -> int:
-        """The ranks of a training on its fullest node."""
-        return math.ceil(self.num_ranks / self.num_nodes)
-
     def precision_refusal(self, precision: Precision) -> str:
         """Return why this machine does not support a precision, '' if it does."""
         return precision_refusal(
@@ -149,6 +147,45 @@ def machine_of_gpus(
         job_limits=limits,
         **known,
     )
+
+
+def machine_of_cluster(
+    cluster: ClusterSpec,
+    hardware: HardwareSpec,
+    *,
+    gpu: str | None = None,
+    num_gpus: int | None = None,
+    default_gpu: str = PAPER_GPU,
+) -> Machine:
+    """Return what a training has on a cluster: `num_gpus` of the kind `gpu`, where they are given,
+    else what its file asks for; `default_gpu` is the kind that counts where nothing names it.
+    """
+    limits = JobLimits(
+        cluster=cluster.name,
+        minutes=cluster.time_limit_minutes,
+        signal_seconds=cluster.signal_seconds,
+        max_num_jobs=cluster.max_num_jobs,
+    )
+    source, num_nodes = f"cluster {cluster.name}", cluster.num_nodes
+    if cluster.gpus_per_node == 0 and gpu is None:
+        cores = cluster.num_ranks * cluster.cpus_per_rank
+        source += f": {cluster.num_ranks} ranks x {cluster.cpus_per_rank} core(s), no GPUs"
+        return machine_of_cores(cores, cluster.num_ranks, num_nodes, source, limits)
+    if gpu is not None:
+        source += f", {gpu} by --gpu"
+    elif cluster.gpu_type is not None:
+        source += f" (gpu_type {cluster.gpu_type})"
+    elif default_gpu == PAPER_GPU:
+        source += ", which names no gpu_type: the paper's own GPU (section 5.2)"
+    else:
+        source += ", which names no gpu_type: the first GPU with the precision"
+    num_of_cluster = num_nodes * cluster.gpus_per_node
+    number = num_gpus or num_of_cluster or NUM_PAPER_GPUS
+    if number != num_of_cluster:
+        source += f"; {number} GPUs in place of its {num_of_cluster or 'CPU cores'}"
+        num_nodes = math.ceil(number / (cluster.gpus_per_node or NUM_PAPER_GPUS))
+    name = gpu or cluster.gpu_type or default_gpu
+    return machine_of_gpus(name, number, num_nodes, hardware, source, limits)
 
 
 def machine_here(
