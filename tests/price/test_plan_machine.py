@@ -12,19 +12,17 @@ import pytest
 from aiayn.__main__ import build_parser
 from aiayn.cli.config import read_changed_scale
 from aiayn.experiment import read_experiment
-from aiayn.plan.machine import JobLimits, Machine
+from aiayn.plan.machine import Machine
 from aiayn.plan.prediction import join_batches
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.system import CONFIG_FOLDER, read_scale
 from analysis.price.config import choose_launcher
-from analysis.price.limits import why_unsupported
+from analysis.price.limits import count_jobs, why_unsupported
 from analysis.price.machines import choose_machine
 from analysis.price.preflight.checks import check_plan
 from analysis.price.text import render_plan
 from tests.planned_scales import CPU, HARDWARE, MINE, PAPER, PLAIN
 from tests.price.plans import hours_of, plan_of
-
-TWO_HOURS = JobLimits(cluster="mine", minutes=120, signal_seconds=120, max_num_jobs=20)
 
 
 def machine_of(cluster: ClusterSpec = PLAIN, launcher: str = "slurm", **flags: Any) -> Machine:
@@ -149,7 +147,7 @@ def test_a_machine_says_why_it_is_this_one(
 )
 def test_a_job_trains_until_its_signal_to_save(hours: float, num_jobs: int) -> None:
     """118 of 120 minutes, so that 165 hours, 9,900 minutes, are 83.9 of them."""
-    assert TWO_HOURS.count_jobs(hours) == num_jobs
+    assert count_jobs(MINE, hours) == num_jobs
 
 
 def test_predicted_hours_are_held_against_the_jobs_that_the_cluster_allows(tmp_path: Path) -> None:
