@@ -21,6 +21,7 @@ from aiayn.data.text.detokenise import join_any_pieces
 from aiayn.errors import RecordError, UsageError
 from aiayn.logs.evidence import (
     VALIDATION_BLEU,
+    Average,
     LoggedFolder,
     LoggedGeneration,
     LoggedTraining,
@@ -29,7 +30,7 @@ from aiayn.logs.evidence import (
 )
 from aiayn.logs.listing import LeftOut, list_folder
 from aiayn.logs.reader import OTHER_TOOLKIT, read_log
-from aiayn.logs.symbols import Symbol
+from aiayn.logs.types import Argument, GenerationLog
 from aiayn.packed import find_packed
 from aiayn.paths import (
     corpus_record,
@@ -47,7 +48,6 @@ from aiayn.records import (
     read_record,
 )
 from aiayn.scoring.outputs.system_output import generated_sentences, read_output, read_text
-from analysis.doctor.check_settings import claimed_system, recorded_judgements
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.types import (
     Attending,
@@ -57,7 +57,6 @@ from analysis.doctor.types import (
     Scorer,
     Translation,
 )
-from paper_tables.compare.decoding import compare_generation
 from paper_tables.compare.judgement import file_of
 from paper_tables.logs.tables import file_problem
 
@@ -138,14 +137,6 @@ def _recorded(
     kept = [placed for placed in decoded if split_alpha(placed[0].stem)[1] is None]
     translations = []
     for path, record in sorted(kept, key=lambda placed: -num_averaged(placed[1].average)):
-        search: dict[str, Symbol] = {
-            name: getattr(record, name)
-            for name in ("beam_size", "length_penalty_alpha", "length_penalty_form", "stop")
-        }
-        if limit := _MAX_LENGTH.search(record.signature):
-            search["max_length"] = f"{float(limit[1]):g} x source + {limit[2]}"
-        role = role_of(claim, record.testset)
-        judged = recorded_judgements(claim, role, record.average, search, str(path))
         text_path = find_packed(record.path) or record.path
         references_path, references = references_of(record.testset)
         translations.append(
@@ -153,14 +144,39 @@ def _recorded(
                 path=str(text_path),
                 lines=read_lines(text_path, may_be_blank=True),
                 testset=record.testset,
-                role=role,
-                judgements=tuple(judged),
+                role=role_of(claim, record.testset),
+                generation=_recorded_generation(claim, path, record),
                 references_path=str(references_path or ""),
                 references=references,
                 reported=_reported(record, scores),
             )
         )
     return tuple(translations)
+
+
+def _recorded_generation(claim: Claim, path: Path, record: Hypotheses) -> LoggedGeneration:
+    """Return the average and the search of a record in the terms of fairseq-generate."""
+    role = role_of(claim, record.testset)
+    arguments: dict[str, Argument] = {
+        "beam": record.beam_size,
+        "lenpen": record.length_penalty_alpha,
+        "gen_subset": {"dev": "valid"}.get(role, role),
+    }
+    if limit := _MAX_LENGTH.search(record.signature):
+        arguments |= {"max_len_a": float(limit[1]), "max_len_b": int(limit[2])}
+    log = GenerationLog(
+        first_line=0,
+        last_line=0,
+        arguments=arguments,
+        model_path=record.average,
+        num_sentences=record.num_lines,
+        num_hypotheses=0,
+        has_piece_marks=False,
+        bleu=None,
+        truncated_line=None,
+    )
+    average = Average(name=record.average)
+    return LoggedGeneration(path=str(path), log=log, training_path="", average=average)
 
 
 def _reported(
@@ -389,16 +405,13 @@ def _generated(
     elif log.bleu is not None:
         place = f"{path}:{log.bleu.line}"
         reported = (Reported(place, metric_of_generation(log), log.bleu.value, ""),)
-    generation = msgspec.structs.replace(generation, path=str(path))
-    pair, system = claim.corpus.language_pair, claimed_system(claim)
     role = "dev" if generation.role == "dev" else "test"
     return Translation(
         path=str(path),
         lines=tuple(chosen[number] for number in numbers),
         testset=claim.corpus.testset_of(role),
         role=role,
-        generation=generation,
-        judgements=compare_generation(generation, pair, system),
+        generation=msgspec.structs.replace(generation, path=str(path)),
         references_path=str(references_path or path),
         references=references,
         reported=reported,

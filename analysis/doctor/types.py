@@ -53,16 +53,15 @@ class Reported(msgspec.Struct, frozen=True):
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """One translated test set; '' and None mean that a value is not known.
 
-    `judgements` compare its search, average and score with the claim. `references` are the
-    references of the score, as found; `plain.plain` normalises them. `generation` is the log of
-    fairseq-generate at `path`. `lines` are empty for a log without sentences.
+    `references` are the references of the score, as found; `plain.plain` normalises them.
+    `generation` is the log of fairseq-generate at `path`, or what a record says of the search.
+    `lines` are empty for a log without sentences.
     """
 
     path: str
     testset: str
     role: str
     lines: tuple[str, ...] = ()
-    judgements: tuple[Judgement, ...] = ()
     references_path: str = ""
     references: tuple[str, ...] | None = None
     reported: tuple[Reported, ...] = ()

@@ -5,13 +5,13 @@ The cases are in threads.toml. Settings are facts of the threads, in our words.
 """
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from aiayn.logs.evidence import Average, LoggedGeneration, LoggedTraining
 from aiayn.logs.symbols import Symbols, symbols_of_spec
-from aiayn.logs.types import BleuLine, EpochEnd, GenerationLog, Start, TrainingLog
+from aiayn.logs.types import Argument, BleuLine, EpochEnd, GenerationLog, Start, TrainingLog
 from aiayn.spec.system import read_system
 from analysis.doctor.types import Translation
 
@@ -38,8 +38,6 @@ class Settings(NamedTuple):
     training: LoggedTraining | None
     translation: Translation
     metric: str
-    average: str
-    search: Symbols
 
 
 class ThreadCase(NamedTuple):
@@ -76,7 +74,7 @@ def settings(
     metric: str = "bleu_tok_compound_split",
     length_ratio: float | None = None,
     data: str = "",
-    **search: float,
+    **search: Argument,
 ) -> Settings:
     """Return a run of a system, and its translation of the test set; a BLEU line has penalty 1.
 
@@ -89,15 +87,13 @@ def settings(
     training = LoggedTraining(
         path="thread", log=log_of(updates, tokens, data), events=None, symbols=symbols
     )
-    generation = None if length_ratio is None else generation_of(round(1000 * length_ratio))
     translation = Translation(
         path="thread",
         testset="newstest2014",
         role="test",
-        generation=generation,
+        generation=generation_of(length_ratio, f"last{average}" if average else "", search),
     )
-    name = f"last{average}" if average else ""
-    return Settings(system, training, translation, metric, name, dict(search))
+    return Settings(system, training, translation, metric)
 
 
 def log_of(updates: int, tokens: float | None, data: str = "") -> TrainingLog:
@@ -122,8 +118,12 @@ def log_of(updates: int, tokens: float | None, data: str = "") -> TrainingLog:
     )
 
 
-def generation_of(hypothesis_length: int) -> LoggedGeneration:
-    """Return the log of fairseq-generate with its BLEU line alone: 1,000 tokens of references."""
+def generation_of(
+    length_ratio: float | None, average: str, search: Mapping[str, Argument]
+) -> LoggedGeneration:
+    """Return the log of fairseq-generate with its search, its checkpoint, and if a ratio is stated
+    its BLEU line.
+    """
     bleu = BleuLine(
         line=1,
         subset="test",
@@ -131,21 +131,21 @@ def generation_of(hypothesis_length: int) -> LoggedGeneration:
         name="BLEU",
         value=0.0,
         brevity_penalty=1.0,
-        hypothesis_length=hypothesis_length,
-        reference_length=1000,
+        hypothesis_length=round(65_000 * (length_ratio or 0.0)),
+        reference_length=65_000,
     )
     log = GenerationLog(
         first_line=1,
         last_line=1,
-        arguments={},
-        model_path="",
+        arguments=dict(search) | {"gen_subset": "test"},
+        model_path=average,
         num_sentences=None,
         num_hypotheses=0,
         has_piece_marks=False,
-        bleu=bleu,
+        bleu=None if length_ratio is None else bleu,
         truncated_line=None,
     )
-    return LoggedGeneration(path="thread", log=log, training_path="", average=Average(name=""))
+    return LoggedGeneration(path="thread", log=log, training_path="", average=Average(name=average))
 
 
 _CONTENT = tomllib.loads(Path(__file__).with_name("threads.toml").read_text(encoding="utf-8"))
