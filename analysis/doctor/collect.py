@@ -171,7 +171,6 @@ def _recorded_generation(claim: Claim, path: Path, record: Hypotheses) -> Logged
         model_path=record.average,
         num_sentences=record.num_lines,
         num_hypotheses=0,
-        has_piece_marks=False,
         bleu=None,
         truncated_line=None,
     )

@@ -141,7 +141,6 @@ def generation_of(
         model_path=average,
         num_sentences=None,
         num_hypotheses=0,
-        has_piece_marks=False,
         bleu=None if length_ratio is None else bleu,
         truncated_line=None,
     )
