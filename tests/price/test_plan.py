@@ -8,12 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from aiayn.__main__ import main
 from aiayn.cost import num_parameters
 from aiayn.experiment import read_experiment
 from aiayn.paths import corpus_record
 from aiayn.records import write_record
-from aiayn.spec.system import CONFIG_FOLDER, TrainingSpec
+from aiayn.spec.system import TrainingSpec
 from analysis.price.memory import CONTEXT_BYTES, device_memory_bytes
 from analysis.price.plan import Plan, hours_on_node
 from analysis.price.text import render_plan
@@ -182,16 +181,3 @@ def test_a_record_that_cannot_be_read_is_named(
     (message,) = caplog.messages
     assert message.startswith(str(path))
     assert message.endswith("; this training is omitted")
-
-
-def test_the_command_prints_one_object(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    configfile = str(CONFIG_FOLDER / "demo.yaml")
-    assert (
-        main(["plan", "--configfile", configfile, "--gpu", "H100", "--num-gpus", "1", "--json"])
-        == 0
-    )
-    plan = msgspec.json.decode(capsys.readouterr().out, type=Plan)
-    assert (plan.scale, plan.machine.words, len(plan.trainings)) == ("demo", "1 H100", 6)
