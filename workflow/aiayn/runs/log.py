@@ -47,7 +47,6 @@ class LogTail(msgspec.Struct, frozen=True, kw_only=True):
     of this attempt. `modified` is when the log last grew (UTC).
     """
 
-    lines: list[str]
     modified: str
     update: int | None = None
     loss_bits: float | None = None
@@ -133,10 +132,8 @@ def read_log_tail(path: Path) -> LogTail | None:
         modified = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
     except FileNotFoundError:
         return None
-    lines = last_lines(path, NUM_TAIL_LINES)
-    return LogTail(
-        lines=lines, modified=modified.isoformat(timespec="seconds"), **_newest_statistics(lines)
-    )
+    statistics = _newest_statistics(last_lines(path, NUM_TAIL_LINES))
+    return LogTail(modified=modified.isoformat(timespec="seconds"), **statistics)
 
 
 def _newest_statistics(lines: list[str]) -> dict[str, Any]:

@@ -6,15 +6,13 @@ from itertools import groupby
 from pathlib import Path
 
 from aiayn.runs.attempts import Attempt
-from aiayn.runs.logs import in_words
 from aiayn.runs.names import split_run_name
 from aiayn.runs.status import ERROR_STATES, RunStatus
-from aiayn.terminal import WIDTH, entries, sections, table, wrapped
+from aiayn.terminal import entries, sections, table, wrapped
 
 INDENT = "  "
 HEADER = ("run", "state", "update", "loss", "tok/s", "ETA", "GPU-h", "try", "job", "node")
 RIGHT_COLUMNS = range(2, 9)
-NUM_TAIL_LINES = 3
 MAX_RUN_WIDTH, MAX_NODE_WIDTH, MAX_OUTCOME_WIDTH = 36, 24, 40
 STATES_WITH_REASON = ("queued", "running", "unknown", "stopped", "cancelled")
 UNKNOWN = "-"
@@ -50,12 +48,15 @@ def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
         table(rows, right=RIGHT_COLUMNS, widths=widths),
         _reason_lines(statuses),
     ]
-    parts += [_error_lines(status) for status in statuses if status.state in ERROR_STATES]
+    for status in statuses:
+        if status.state in ERROR_STATES:
+            parts.append(wrapped(f"{status.run}: {status.state}, {status.last_error}"))
     example = _short_name(statuses[0], statuses)
     parts.append(
         [
             *_LEGEND,
             f"All of one run: aiayn status RUN, its name or a unique beginning, as {example}",
+            "The log of a run: aiayn logs RUN",
         ]
     )
     return sections(*(("", lines) for lines in parts))
@@ -94,7 +95,7 @@ def render_status(status: RunStatus) -> str:
     if status.last_error:
         of_earlier = "" if status.state in ERROR_STATES else ", of an earlier attempt"
         error = f"Last error{of_earlier}: {status.last_error}"
-        parts.append(("", [error, *(INDENT + in_words(line) for line in status.log_tail)]))
+        parts.append(("", [error, f"Its log: aiayn logs {status.run}"]))
     return sections(*parts)
 
 
@@ -174,14 +175,6 @@ def _reason_lines(statuses: Sequence[RunStatus]) -> list[str]:
             )
     texts = [f"{reason}: {', '.join(runs)}" for reason, runs in sorted(runs_by_reason.items())]
     return [line for text in texts for line in wrapped(text, "", INDENT)]
-
-
-def _error_lines(status: RunStatus) -> list[str]:
-    lines = wrapped(f"{status.run}: {status.state}, {status.last_error}")
-    return [
-        *lines,
-        *(f"{INDENT}{in_words(line)}"[:WIDTH] for line in status.log_tail[-NUM_TAIL_LINES:]),
-    ]
 
 
 def _attempt_lines(attempts: Sequence[Attempt]) -> list[str]:
