@@ -168,7 +168,7 @@ def test_gpu_hours_are_summed_over_attempts(runs: Path) -> None:
     folder = make_run(runs, "a", events=events)
     with training_process(folder):
         status = status_of(folder)
-    assert (status.gpu_hours, status.wall_hours, len(status.attempts)) == (
+    assert (status.gpu_hours, status.wall_hours, status.num_attempts) == (
         6.0,
         0.75,
         2,

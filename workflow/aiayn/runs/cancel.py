@@ -50,7 +50,7 @@ class _Cancellation:
         """Cancel it as its state asks, and return what was saved."""
         status, queue = self._status, self._queue
         if status.state == "unknown":
-            is_open = any(attempt.outcome == "" for attempt in status.attempts)
+            is_open = self._folder.open_attempt() is not None
             how = f"; if rank 0 is running, {self._how_to_end()}" if is_open else ""
             raise StateError(
                 f"{self._run}: {status.reason}; nothing was done, repeat the command when that is"

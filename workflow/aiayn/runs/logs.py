@@ -102,14 +102,11 @@ def describe_event(event: Event) -> str:
     """Return what happened to a run as one line."""
     if isinstance(event, Started):
         return (
-            f"== attempt {event.attempt} began {event.time} on {event.host}, job {event.job}, at"
+            f"attempt {event.attempt} began {event.time} on {event.host}, job {event.job}, at"
             f" update {event.update}"
         )
     reason = f": {event.reason}" if event.reason else ""
-    return (
-        f"== attempt {event.attempt} {event.outcome} {event.time}, resumes from update"
-        f" {event.update}{reason}"
-    )
+    return f"attempt {event.attempt} {event.outcome} {event.time}, at update {event.update}{reason}"
 
 
 def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) -> Iterator[str]:
@@ -130,7 +127,7 @@ def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) ->
         yield from growing.new_lines()
         events = folder.events()
         for event in events[num_events if num_events <= len(events) else 0 :]:
-            note(describe_event(event))
+            note(f"== {describe_event(event)}")
         num_events = len(events)
         if has_ended:
             return

@@ -18,11 +18,9 @@ from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import (
     CODE_FOLDER_NAME,
     LOST_REASON,
-    Attempt,
     Ended,
     Event,
     Started,
-    list_attempts,
     seconds_between,
     summarise_attempts,
 )
@@ -49,8 +47,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     known, out of `updates`; `saved_update` is the update of the newest checkpoint, where it would
     resume. `loss_bits` is as fairseq prints it (label-smoothed, base 2). The tokens a second are
     from the newest statistics while the run trains, and an average over the run once it is done.
-    `gpu_hours` and `wall_hours` are summed over attempts. `last_error` is the reason of the newest
-    attempt that failed or was lost.
+    `gpu_hours` and `wall_hours` are summed over attempts; `events` has their starts and ends.
+    `last_error` is the reason of the newest attempt that failed or was lost.
     """
 
     run: str
@@ -69,7 +67,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     eta_seconds: float | None = None
     gpu_hours: float = 0.0
     wall_hours: float = 0.0
-    attempts: list[Attempt] = []
+    events: list[Event] = []
+    num_attempts: int = 0
     last_error: str = ""
     run_folder: str = ""
 
@@ -177,9 +176,9 @@ def _status_of(
     )
     state: State
     state, reason = ("done", "") if done else judge_state(known)
-    rows = list_attempts(events)
     until = known.now if state == "running" else known.last_activity
-    costs = summarise_attempts(events, until=max(until, rows[-1].began) if until and rows else None)
+    last_began = max((event.time for event in events if isinstance(event, Started)), default="")
+    costs = summarise_attempts(events, until=max(until, last_began) if until else None)
     saved = folder.newest_update()
     loss_bits = log.loss_bits if log is not None else None
     return RunStatus(
@@ -190,7 +189,8 @@ def _status_of(
         is_attended=bool(has_driver),
         loss_bits=loss_bits,
         saved_update=saved,
-        attempts=rows,
+        events=events,
+        num_attempts=costs.num_attempts,
         gpu_hours=costs.gpu_seconds / 3600,
         wall_hours=costs.wall_seconds / 3600,
         run_folder=str(folder),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from aiayn.runs.attempts import Attempt
+from aiayn.runs.logs import describe_event
 from aiayn.runs.names import split_run_name
 from aiayn.runs.status import ERROR_STATES, RunStatus
 from aiayn.terminal import entries, sections, table, wrapped
@@ -13,7 +13,7 @@ from aiayn.terminal import entries, sections, table, wrapped
 INDENT = "  "
 HEADER = ("run", "state", "update", "loss", "tok/s", "ETA", "GPU-h", "try", "job", "node")
 RIGHT_COLUMNS = range(2, 9)
-MAX_RUN_WIDTH, MAX_NODE_WIDTH, MAX_OUTCOME_WIDTH = 36, 24, 40
+MAX_RUN_WIDTH, MAX_NODE_WIDTH = 36, 24
 STATES_WITH_REASON = ("queued", "running", "unknown", "stopped", "cancelled")
 UNKNOWN = "-"
 _LEGEND = (
@@ -65,7 +65,7 @@ def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
 def render_status(status: RunStatus) -> str:
     """Return all that is known of one run."""
     title = f"{status.run}: {status.state}" + (f", {status.reason}" if status.reason else "")
-    num_attempts = f"{len(status.attempts)} attempt{'' if len(status.attempts) == 1 else 's'}"
+    num_attempts = f"{status.num_attempts} attempt{'' if status.num_attempts == 1 else 's'}"
     driver = (
         "running, waits for its end"
         if status.is_attended
@@ -90,8 +90,10 @@ def render_status(status: RunStatus) -> str:
         pairs.append(("driver", driver))
     pairs.append(("folder", status.run_folder))
     parts = [("", [*wrapped(title), *entries(pairs, INDENT)])]
-    if status.attempts:
-        parts.append(("", _attempt_lines(status.attempts)))
+    lines = []
+    for event in status.events:
+        lines += wrapped(describe_event(event), "", INDENT)
+    parts.append(("", lines))
     if status.last_error:
         of_earlier = "" if status.state in ERROR_STATES else ", of an earlier attempt"
         error = f"Last error{of_earlier}: {status.last_error}"
@@ -152,7 +154,7 @@ def _row(status: RunStatus, statuses: Iterable[RunStatus]) -> tuple[str, ...]:
         _number(status.target_tokens_per_second, ".0f"),
         format_duration(status.eta_seconds),
         _number(status.gpu_hours or None, ".1f"),
-        str(len(status.attempts)),
+        str(status.num_attempts),
         status.job or UNKNOWN,
         status.host or UNKNOWN,
     )
@@ -175,21 +177,3 @@ def _reason_lines(statuses: Sequence[RunStatus]) -> list[str]:
             )
     texts = [f"{reason}: {', '.join(runs)}" for reason, runs in sorted(runs_by_reason.items())]
     return [line for text in texts for line in wrapped(text, "", INDENT)]
-
-
-def _attempt_lines(attempts: Sequence[Attempt]) -> list[str]:
-    rows: list[Sequence[str]] = [
-        ("try", "began (UTC)", "ended (UTC)", "host", "job", "updates", "outcome")
-    ]
-    for attempt in attempts:
-        last_update = "" if attempt.last_update is None else str(attempt.last_update)
-        outcome = ": ".join(part for part in (attempt.outcome, attempt.reason) if part) or UNKNOWN
-        began, ended = (
-            attempt.began[:19].replace("T", " "),
-            attempt.ended[:19].replace("T", " ") or UNKNOWN,
-        )
-        updates = f"{attempt.first_update}-{last_update}"
-        rows.append(
-            (str(attempt.attempt), began, ended, attempt.host, attempt.job, updates, outcome)
-        )
-    return table(rows, widths=[*[None] * (len(rows[0]) - 1), MAX_OUTCOME_WIDTH])
