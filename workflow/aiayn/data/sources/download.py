@@ -40,14 +40,13 @@ _BLOCK_BYTES = 1 << 20
 class PublishedFile(msgspec.Struct, frozen=True):
     """A file at a URL; '' means that it is only looked for in a folder.
 
-    `num_bytes` is None if it is not published. `edition` is the caller's name for the edition.
+    `num_bytes` is None if it is not published.
     """
 
     name: str
     url: str
     checksum: str
     num_bytes: int | None = None
-    edition: str = ""
 
 
 class FoundFile(msgspec.Struct, frozen=True):
@@ -62,7 +61,6 @@ class FoundFile(msgspec.Struct, frozen=True):
     num_bytes: int
     sha256: str
     checked_by: str
-    edition: str
 
 
 class WrongFileError(FetchError):
@@ -148,7 +146,7 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
     if algorithm != "sha256":
         checked = f"checked by {algorithm} only"
         _LOG.warning("%s: %s; %d bytes, sha256 %s", place, checked, num_bytes, sha256)
-    return FoundFile(path, url, num_bytes, sha256, algorithm, published.edition)
+    return FoundFile(path, url, num_bytes, sha256, algorithm)
 
 
 def _download_from(published: PublishedFile, folder: Path) -> FoundFile:

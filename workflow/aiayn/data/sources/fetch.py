@@ -168,14 +168,13 @@ def files_of(
 ) -> list[PublishedFile]:
     """Return the files that hold an archive's text, in order of trial; the mirror comes first."""
     on_mirror, public = [], []
-    for archive_format, packed in archive.file_by_format.items():
+    for packed in archive.file_by_format.values():
         for place, path in packed.path_by_place.items():
             file = PublishedFile(
                 name=packed.name,
                 url=f"{source.base_url_by_place[place].rstrip('/')}/{path}",
                 num_bytes=packed.num_bytes,
                 checksum=packed.checksum,
-                edition=archive_format,
             )
             public.append(file)
             if mirror is not None:
@@ -189,7 +188,7 @@ def _append(
 ) -> FetchedArchive:
     """Append an archive's sides to the files of their languages, and describe the archive."""
     began, published = time.monotonic(), archive.published_lines
-    num_lines = append_archive(file.path, file.edition, archive.member_by_language, into)
+    num_lines = append_archive(file.path, archive.member_by_language, into)
     if published is None:
         _LOG.warning("%s: its number of pairs is not published; %d were read", name, num_lines)
     elif num_lines != published:

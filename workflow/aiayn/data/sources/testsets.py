@@ -172,7 +172,7 @@ def read_public_testset(
 def _read_archive(path: Path, language_by_member: dict[str, str]) -> dict[str, list[str]]:
     """Return the segments of an archive's members, by language."""
     lines_by_language = {}
-    for member, stream in open_members(path, "tgz", language_by_member):
+    for member, stream in open_members(path, language_by_member):
         language, segments = language_by_member[member], io.BytesIO()
         append_member(stream, segments, f"{path}: {member}")
         lines_by_language[language] = segments.getvalue().decode().split("\n")[:-1]
