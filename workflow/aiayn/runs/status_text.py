@@ -14,7 +14,6 @@ INDENT = "  "
 HEADER = ("run", "state", "update", "loss", "tok/s", "ETA", "GPU-h", "try", "job", "node")
 RIGHT_COLUMNS = range(2, 9)
 MAX_RUN_WIDTH, MAX_NODE_WIDTH = 36, 24
-STATES_WITH_REASON = ("queued", "running", "unknown", "stopped", "cancelled")
 UNKNOWN = "-"
 _LEGEND = (
     (
@@ -26,9 +25,7 @@ _LEGEND = (
 
 
 def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
-    """Return the table of all runs, and the last error of each that failed, was lost or is
-    damaged.
-    """
+    """Return the table of all runs, and why they wait, ended or are damaged."""
     if not statuses:
         return f"{runs_folder}: no runs yet\n"
     statuses = sorted(statuses, key=_order)
@@ -48,9 +45,6 @@ def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
         table(rows, right=RIGHT_COLUMNS, widths=widths),
         _reason_lines(statuses),
     ]
-    for status in statuses:
-        if status.state in ERROR_STATES:
-            parts.append(wrapped(f"{status.run}: {status.state}, {status.last_error}"))
     example = _short_name(statuses[0], statuses)
     parts.append(
         [
@@ -171,7 +165,7 @@ def _reason_lines(statuses: Sequence[RunStatus]) -> list[str]:
     """Return why runs wait or were ended, one line for all that share a reason."""
     runs_by_reason: dict[str, list[str]] = {}
     for status in statuses:
-        if status.state in STATES_WITH_REASON and status.reason:
+        if status.reason:
             runs_by_reason.setdefault(f"{status.state}, {status.reason}", []).append(
                 _short_name(status, statuses)
             )
