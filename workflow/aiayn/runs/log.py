@@ -64,11 +64,11 @@ def split_line(line: str) -> LogLine:
     )
 
 
-def read_statistics(line: LogLine, logger: str) -> dict[str, Any] | None:
-    """Return fairseq's statistics of one kind (train_inner, valid, train), None if the line holds
-    none or is torn.
+def read_statistics(line: LogLine) -> dict[str, Any] | None:
+    """Return fairseq's statistics in a line of train_inner, valid or train; None without, or if it
+    is torn.
     """
-    if line.logger != logger or not line.message.startswith("{"):
+    if not line.message.startswith("{"):
         return None
     try:
         values = json.loads(line.message)
@@ -140,9 +140,7 @@ def _newest_statistics(lines: list[str]) -> dict[str, Any]:
     for text in reversed(lines):
         if _ATTEMPT_BEGINS in text:
             break
-        values = (
-            read_statistics(split_line(text), "train_inner") if "| train_inner |" in text else None
-        )
+        values = read_statistics(split_line(text)) if "| train_inner |" in text else None
         if values is not None and {"num_updates", "loss"} <= set(values):
             return {
                 "update": int(values["num_updates"]),
