@@ -23,7 +23,7 @@ from aiayn.records import (
     read_record,
     read_train_record,
 )
-from aiayn.runs.attempts import list_attempts, read_events
+from aiayn.runs.attempts import read_events
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
 from analysis.tools.pack import pack_scale
 from analysis.tools.readme import README_NAME, write_tables_of_pack
@@ -156,7 +156,7 @@ def test_a_shipped_number_is_followed_through_every_stage_to_its_packed_log_and_
         assert translations_path is not None
         assert unpacked_sha256(translations_path) == decoded.hypotheses_sha256
         assert {score.hypotheses_sha256 for score in scored.scores} == {decoded.hypotheses_sha256}
-        assert list_attempts(read_events(train.run_folder))[-1].last_update == train.updates
+        assert read_events(train.run_folder)[-1].update == train.updates
         assert f'"num_updates": "{train.updates}"' in lzma.decompress(
             train.log_path.with_name("train.log.xz").read_bytes()
         ).decode("utf-8")

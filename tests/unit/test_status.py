@@ -22,7 +22,8 @@ from aiayn.runs.log import read_log_tail, read_max_update
 from aiayn.runs.names import RunNameParts, split_run_name
 from aiayn.runs.run_folder import RunFolder
 from aiayn.runs.status import RunStatus, list_run_folders, read_statuses
-from aiayn.runs.status_text import WIDTH, format_duration, render_status, render_statuses
+from aiayn.runs.status_text import format_duration, render_status, render_statuses
+from aiayn.terminal import WIDTH
 from tests.fake_slurm import FakeSlurm
 from tests.run_folders import (
     EPOCH,
@@ -167,7 +168,7 @@ def test_gpu_hours_are_summed_over_attempts(runs: Path) -> None:
     folder = make_run(runs, "a", events=events)
     with training_process(folder):
         status = status_of(folder)
-    assert (status.gpu_hours, status.wall_hours, len(status.attempts)) == (
+    assert (status.gpu_hours, status.wall_hours, status.num_attempts) == (
         6.0,
         0.75,
         2,
@@ -220,7 +221,6 @@ def test_a_log_is_read_from_its_two_ends(tmp_path: Path) -> None:
     tail = read_log_tail(tmp_path / LOG_NAME)
     assert tail is not None
     assert (tail.update, tail.loss_bits, tail.updates_per_second) == (20, 4.5, 2.0)
-    assert len(tail.lines) <= 400
     assert read_max_update(tmp_path / LOG_NAME) == 77
 
 

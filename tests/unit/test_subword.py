@@ -204,25 +204,6 @@ def test_numbers_word_by_word_are_those_of_the_whole_line(
     assert encoded_lines(encoder, lines) == symbols_by(processor, lines)
 
 
-def test_a_model_with_pieces_across_words_is_not_used_word_by_word(tmp_path: Path) -> None:
-    """None of ours has such: they are what the way word by word would get wrong."""
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(ENGLISH),
-        model_prefix=str(tmp_path / "wide"),
-        model_type="bpe",
-        vocab_size=320,
-        byte_fallback=True,
-        split_by_whitespace=False,
-        minloglevel=2,
-    )
-    wide = PieceEncoder(tmp_path / "wide.model")
-    assert any(
-        "\u2581" in symbol[1:] for symbol in symbols_of((tmp_path / "wide.model").read_bytes())
-    )
-    line = "the dog sees the house"
-    assert encoded_lines(wide, [line]) == [f"{wide.pieces(line)} </s>"]
-
-
 def learnt(
     text: ParallelText, folder: Path, **keys: int | bool | None
 ) -> tuple[bytes, SegmentedText]:

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import requests
 
-from aiayn.data.sources.download import local_path, places_of
-from aiayn.data.sources.fetch import editions_of, file_url
+from aiayn.data.sources.download import local_path
+from aiayn.data.sources.fetch import file_url, files_of
 from aiayn.spec.corpus import ArchiveSource, CorpusSpec, ParallelSource
 from analysis.price.preflight.checks import Check
 
@@ -78,9 +78,9 @@ def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) 
     source, needed = corpus.source, []
     if isinstance(source, ArchiveSource):
         for name, archive in source.joined().items():
-            editions = editions_of(source, archive, mirror)
-            paths = [archives_folder / edition.name for edition in editions]
-            sources = [(url, edition.num_bytes) for edition, url in places_of(editions)]
+            files = files_of(source, archive, mirror)
+            paths = [archives_folder / file.name for file in files]
+            sources = [(file.url, file.num_bytes) for file in files]
             needed.append(NeededFile(name, paths, sources))
         for testset in corpus.testsets:
             needed.append(_testset(source, testset, mirror))
