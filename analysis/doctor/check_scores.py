@@ -4,6 +4,7 @@ of each score, and the size of the test set.
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from aiayn.data.text.detokenise import join_any_pieces
@@ -22,7 +23,7 @@ from aiayn.scoring.outputs.line_match import (
 )
 from aiayn.scoring.outputs.repairs import best_repair
 from aiayn.scoring.outputs.system_output import Share, form_of
-from analysis.doctor.check_settings import settled
+from analysis.doctor.check_settings import decoding_judgements, settled
 from analysis.doctor.check_training import check_divergence
 from analysis.doctor.plain import only_letters, plain
 from analysis.doctor.types import (
@@ -30,14 +31,13 @@ from analysis.doctor.types import (
     Case,
     Cost,
     Finding,
-    Reported,
     Translation,
     fact,
     make_finding,
     outcome_of,
 )
 from paper_tables.compare.decoding import TEST_PAIRS
-from paper_tables.compare.judgement import Judgement
+from paper_tables.compare.judgement import Judgement, verdict_of
 
 NO_TRANSLATIONS = "no translations were given"
 TESTSET_QUANTITIES = ("num_sentences", "reference_tokens")
@@ -224,6 +224,7 @@ def _against_translations(case: Case, output: Translation) -> Finding | None:
     if out_of_order <= MAX_OUT_OF_ORDER:
         return None
     distinct, words = len(set(lines)) / len(lines), variety(lines, references)
+    name = "different-orders"
     if check_divergence(case).findings:
         name = "diverged-output"
     elif distinct < MIN_DISTINCT:
@@ -232,16 +233,13 @@ def _against_translations(case: Case, output: Translation) -> Finding | None:
         name = "unread-source"
     elif output.source_lines is not None or output.logged:
         name = "other-sides"
-    else:
-        name = "different-orders"
-    what = "translations that fit their own reference no better than another line's"
+    misfit = "translations that fit their own reference no better than another line's"
     facts = (
-        (output.references_path, what, min(1.0, out_of_order), f"at most {MAX_OUT_OF_ORDER:.0%}"),
-        (output.path, "different lines among the translations", distinct, f"{MIN_DISTINCT:.0%}"),
-        (output.path, "different words over the references'", words, f"{MIN_VARIETY:.0%}"),
+        (misfit, min(1.0, out_of_order), f"at most {MAX_OUT_OF_ORDER:.0%}"),
+        ("different lines among the translations", distinct, f"{MIN_DISTINCT:.0%}"),
+        ("different words over the references'", words, f"{MIN_VARIETY:.0%}"),
     )
-    shown = facts[:1] if name == "different-orders" else facts
-    evidence = [fact(path, what, f"{share:.0%}", limit) for path, what, share, limit in shown]
+    evidence = [fact(output.path, what, f"{share:.0%}", limit) for what, share, limit in facts]
     return make_finding(name, evidence)
 
 
@@ -251,8 +249,7 @@ def check_definition(case: Case) -> Answer:
     """
     judged = [
         one
-        for output in case.translations
-        for one in output.judgements
+        for _, one in decoding_judgements(case)
         if one.group == "scoring" and one.quantity not in (*TESTSET_QUANTITIES, "unit")
     ]
     if findings := settled(judged).findings:
@@ -270,14 +267,16 @@ def check_definition(case: Case) -> Answer:
                 seen.append(
                     f"{output.testset}: {number} scores match their names, scored again ({names})"
                 )
-        elif output.metric not in ("", printed) and case.claim.is_papers_corpus:
-            wrong = fact(output.path, "definition of the score", output.metric, printed)
-            finding = make_finding(
-                "other-definition", [wrong], metric=output.metric, printed=printed
-            )
-            return Answer(findings=(finding,))
-        elif output.metric:
-            seen.append(f"as the printed number: {printed}")
+            continue
+        for score in output.reported:
+            # fairseq-generate scores the tokens of its data-bin.
+            metric = "bleu_fairseq" if score.metric == AS_GIVEN else score.metric
+            if metric == printed:
+                seen.append(f"as the printed number: {printed}")
+            elif case.claim.is_papers_corpus:
+                wrong = fact(score.place, "definition of the score", metric, printed)
+                finding = make_finding("other-definition", [wrong], metric=metric, printed=printed)
+                return Answer(findings=(finding,))
     missing = "no reported scores with references to score again"
     return outcome_of((), seen, missing if case.translations else NO_TRANSLATIONS)
 
@@ -307,85 +306,79 @@ def _lower_cased(case: Case, output: Translation) -> Finding | None:
 
 
 def _not_as_named(case: Case, output: Translation) -> Finding | None:
-    """Return a finding if a score's signature ignores case, or scoring again gives another value.
-
-    The gain of a score without case is measured on these lines.
+    """Return a finding on the first score whose signature ignores case, or that scoring again does
+    not give; its cost is measured on these lines.
     """
     scores: dict[str, float] = {}
     if output.can_be_scored and output.reported:
         scores = case.scorer(output.lines, output.references or ())
-    evidence = [item for score in output.reported for item in _other_value(score, scores)]
-    if not evidence:
-        return None
-    if not any("case" in item.words for item in evidence):
-        return make_finding("other-name", evidence)
-    metric = "bleu_sacre_13a"
-    cost = None
-    with_case, without_case = scores.get(metric), scores.get(f"{metric}{CASE_SUFFIX}")
-    if with_case is not None and without_case is not None:
-        gain = with_case - without_case
-        source = f"{metric}: {with_case:.2f} with its case, {without_case:.2f} lower-cased"
-        cost = Cost(low=gain, high=gain, source=f"these lines, {source}")
-    return make_finding("without-case", evidence, cost=cost)
+    for score in output.reported:
+        value = scores.get(score.metric)
+        others = [
+            name for name, other in scores.items() if abs(other - score.value) <= MAX_DIFFERENCE
+        ]
+        is_lower = "case:lc" in score.signature.split("|") and not _ignores_case(score.metric)
+        if not is_lower and (value is None or score.metric in others):
+            continue
+        expected = "mixed case, by its name" if value is None else f"{value:.2f}"
+        if others:
+            expected += f"; {score.value:.2f} is {' or '.join(others)}"
+        wrong = fact(score.place, score.metric, f"{score.value:.2f}", expected)
+        if not is_lower and not (others and all(map(_ignores_case, others))):
+            return make_finding("other-name", [wrong])
+        cost = None
+        if value is not None:
+            source = (
+                f"these lines, {score.metric}: {score.value:.2f} as reported, {value:.2f} again"
+            )
+            cost = Cost(low=value - score.value, high=value - score.value, source=source)
+        return make_finding("without-case", [wrong], cost=cost)
+    return None
 
 
-def _other_value(score: Reported, value_by_metric: dict[str, float]) -> Iterator[Judgement]:
-    """Yield evidence if a score's signature ignores case, or scoring again gives another value."""
-    if "case:lc" in score.signature.split("|") and not score.metric.endswith(CASE_SUFFIX):
-        yield fact(score.place, f"case, by the signature of {score.metric}", "lc", "mixed")
-        return
-    value = value_by_metric.get(score.metric, score.value)
-    if abs(value - score.value) <= MAX_DIFFERENCE:
-        return
-    others = [
-        name
-        for name, other in value_by_metric.items()
-        if abs(other - score.value) <= MAX_DIFFERENCE
-    ]
-    expected, what = f"{value:.2f}", score.metric
-    if others:
-        expected += f"; {score.value:.2f} is {' or '.join(others)}"
-        if all(name.endswith(CASE_SUFFIX) for name in others):
-            what += ", without case"
-    yield fact(score.place, what, f"{score.value:.2f}", expected)
+def _ignores_case(metric: str) -> bool:
+    return metric.endswith(CASE_SUFFIX)
 
 
 def check_testset(case: Case) -> Answer:
     """Compare the number of translations with the test set's, and the languages of a log."""
     if not case.translations:
         return Answer(missing=NO_TRANSLATIONS)
-    wrong, seen = [], []
     corpus = case.claim.corpus
+    # A quiet log states the size of the test set itself.
+    judged = [
+        one
+        for output, one in decoding_judgements(case)
+        if one.quantity in TESTSET_QUANTITIES and not output.lines
+    ]
     for output in case.translations:
-        log = output.generation.log if output.generation else None
-        languages = log.languages[:2] if log else ()
+        languages = output.generation.log.languages[:2] if output.generation else ()
         if languages not in ((), (corpus.source_language, corpus.target_language)):
-            wrong.append(fact(output.path, "languages", "-".join(languages), corpus.language_pair))
-        if output.lines:
-            num_lines, expected = len(output.lines), _expected_lines(case, output)
-            if expected and num_lines != expected:
-                wrong.append(fact(output.path, f"lines of {output.testset}", num_lines, expected))
-            elif expected:
-                seen.append(f"{output.testset}: {expected:,} lines")
-            continue
-        # A quiet log: its own lines state the size of the test set.
-        for judgement in output.judgements:
-            if judgement.quantity in TESTSET_QUANTITIES:
-                if judgement.differs:
-                    wrong.append(judgement)
-                elif judgement.is_good:
-                    seen.append(f"{output.testset}: {judgement.found} {judgement.words}")
-    findings = []
+            found = "-".join(languages)
+            judged.append(fact(output.path, "languages", found, corpus.language_pair))
+        expected = _expected_lines(case, output)
+        if output.lines and expected:
+            number, what = len(output.lines), f"lines of {output.testset}"
+            counted = fact(output.path, what, f"{number:,}", f"{expected:,}")
+            verdict = verdict_of(number, expected)
+            judged.append(msgspec.structs.replace(counted, verdict=verdict, value=number))
+    wrong = [one for one in judged if one.differs]
     if wrong:
-        number = wrong[0].found.replace(",", "")
-        amount = float(number) if number.isdigit() else None
-        findings.append(make_finding("other-testset", wrong, amount=amount))
-    return outcome_of(findings, seen, "the test set's number of lines is not known")
+        value = wrong[0].value
+        amount = float(value) if isinstance(value, int) else None
+        return Answer(findings=(make_finding("other-testset", wrong, amount=amount),))
+    seen = [f"{one.words} {one.found}" for one in judged if one.is_good]
+    return outcome_of((), seen, "the test set's number of lines is not known")
 
 
 def _expected_lines(case: Case, output: Translation) -> int | None:
     if case.claim.is_papers_corpus:
         return TEST_PAIRS if output.role == "test" else None
-    if case.data is not None and output.split in case.data.sides_by_split:
-        return len(case.data.sides_by_split[output.split][1])
-    return None
+    testsets = case.claim.corpus.testsets
+    if case.data is None or output.testset not in testsets:
+        return None
+    # `aiayn binarize` names test sets by their order: valid, test, test1.
+    place = testsets.index(output.testset)
+    split = ("valid", "test")[place] if place < 2 else f"test{place - 1}"
+    sides = case.data.sides_by_split.get(split)
+    return len(sides[1]) if sides else None

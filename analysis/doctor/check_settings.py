@@ -3,22 +3,28 @@
 `aiayn tables --from-logs` fills or sets apart a row by the same judgements, in the same words.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from aiayn.cost import target_tokens_per_full_update
-from aiayn.logs.symbols import SYMBOL_RULES, Symbol, symbols_of_spec
-from aiayn.paths import num_averaged
+from aiayn.logs.symbols import symbols_of_spec
 from aiayn.printed import PAPER_SCALE
-from aiayn.spec.system import DecodingSpec
-from analysis.doctor.types import Answer, Case, Claim, Finding, make_finding, outcome_of
-from paper_tables.compare.judgement import Judgement, show, verdict_of
+from analysis.doctor.types import (
+    Answer,
+    Case,
+    Claim,
+    Finding,
+    Translation,
+    make_finding,
+    outcome_of,
+)
+from paper_tables.compare.decoding import compare_generation
+from paper_tables.compare.judgement import Judgement
 from paper_tables.compare.systems import PaperSystem
 from paper_tables.compare.training import (
     PAPER_TOKENS_PER_UPDATE,
     compare_training,
-    judge_symbol,
     tokens_per_update,
 )
 
@@ -64,45 +70,15 @@ def expected_tokens(case: Case) -> float | None:
     return None if share is None else share * target_tokens_per_full_update(case.claim.training)
 
 
-def recorded_judgements(
-    claim: Claim, role: str, average: str, search: Mapping[str, Symbol], path: str
-) -> Iterator[Judgement]:
-    """Yield the judgements on a translation of ours, whose record states its average ('' if not)
-    and its search.
-    """
-    if average:
-        expected = claim.average_by_use.get(f"{role}_{claim.corpus.language_pair}", average)
-        yield Judgement(
-            quantity="average",
-            group="average",
-            verdict=verdict_of(average, expected),
-            found=average,
-            expected=expected,
-            path=path,
-            words="average of checkpoints",
-            fix=f"`aiayn average --last {num_averaged(expected)}`, and decode that checkpoint",
-            value=num_averaged(average),
-        )
-    wanted = {name: getattr(claim.decoding, name, "") for name in search}
-    wanted |= {"max_length": length_limit(claim.decoding)}
-    for name, value in search.items():
-        if name in SYMBOL_RULES:
-            yield judge_symbol(name, value, wanted[name], path, None)
-        else:
-            yield Judgement(
-                quantity=name,
-                group="search",
-                verdict=verdict_of(value, wanted[name]),
-                found=show(value),
-                expected=show(wanted[name]),
-                path=path,
-                fix="decode again with the system's search",
-            )
-
-
-def length_limit(decoding: DecodingSpec) -> str:
-    """Return the maximum length of a translation in words."""
-    return f"{decoding.max_length_per_source_token:g} x source + {decoding.max_extra_tokens}"
+def decoding_judgements(case: Case) -> tuple[tuple[Translation, Judgement], ...]:
+    """Return the judgement on each quantity of the translations that have a log or a record."""
+    pair, system = case.claim.corpus.language_pair, claimed_system(case.claim)
+    return tuple(
+        (output, judgement)
+        for output in case.translations
+        if output.generation is not None
+        for judgement in compare_generation(output.generation, pair, system)
+    )
 
 
 def check_model(case: Case) -> Answer:
@@ -220,20 +196,13 @@ def check_average(case: Case) -> Answer:
     """Check that each test set was translated with the average that its table uses; one of several
     translations of a test set is enough.
     """
-    judged = [
-        (output.testset, one)
-        for output in case.translations
-        for one in output.judgements
-        if one.group == "average"
-    ]
-    reached = {testset for testset, one in judged if one.is_good}
-    kept = [one for testset, one in judged if one.is_good or testset not in reached]
+    judged = [pair for pair in decoding_judgements(case) if pair[1].group == "average"]
+    reached = {output.testset for output, one in judged if one.is_good}
+    kept = [one for output, one in judged if one.is_good or output.testset not in reached]
     return settled(kept, "the decoded average is not recorded")
 
 
 def check_search(case: Case) -> Answer:
     """Compare the search that was run with the spec's."""
-    judged = [
-        one for output in case.translations for one in output.judgements if one.group == "search"
-    ]
+    judged = [one for _, one in decoding_judgements(case) if one.group == "search"]
     return settled(judged, "the settings of the search are not recorded")

@@ -69,14 +69,12 @@ def not_judged(case: Case) -> tuple[str, ...]:
     training = unjudged(check_settings.training_judgements(case), TRAINING_GROUPS)
     if case.data is not None:
         training = tuple(group for group in training if group not in ("pairs", "dictionaries"))
-    outputs = case.translations
-    judged = {one for output in outputs for one in output.judgements}
+    judged = [one for _, one in check_settings.decoding_judgements(case)]
     missing = set(unjudged(judged, DECODING_GROUPS))
+    outputs = case.translations
     if outputs and not case.claim.average_by_use:
         missing.discard("average")
-    if any(
-        output.can_be_scored or (output.reported and not output.generation) for output in outputs
-    ):
+    if any(output.can_be_scored or (output.reported and not output.logged) for output in outputs):
         missing.discard("scoring")
     return (*training, *(group for group in DECODING_GROUPS if group in missing))
 

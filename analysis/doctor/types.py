@@ -53,26 +53,25 @@ class Reported(msgspec.Struct, frozen=True):
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """One translated test set; '' and None mean that a value is not known.
 
-    `split` is the name of the test set in the data-bin. `judgements` compare its search, average
-    and score with the claim. `references` are the references of the score, as found; `plain.plain`
-    normalises them. `logged` is the BLEU line of the generate log at `path`, `metric` the
-    definition of that BLEU, and `generation` the log itself. `lines` are empty for a log without
-    sentences.
+    `references` are the references of the score, as found; `plain.plain` normalises them.
+    `generation` is the log of fairseq-generate at `path`, or what a record says of the search.
+    `lines` are empty for a log without sentences.
     """
 
     path: str
     testset: str
     role: str
     lines: tuple[str, ...] = ()
-    split: str = ""
-    judgements: tuple[Judgement, ...] = ()
     references_path: str = ""
     references: tuple[str, ...] | None = None
     reported: tuple[Reported, ...] = ()
     source_lines: tuple[str, ...] | None = None
-    logged: BleuLine | None = None
-    metric: str = ""
     generation: LoggedGeneration | None = None
+
+    @property
+    def logged(self) -> BleuLine | None:
+        """The BLEU line of the log of fairseq-generate."""
+        return self.generation.log.bleu if self.generation else None
 
     @property
     def can_be_scored(self) -> bool:

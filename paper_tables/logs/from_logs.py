@@ -34,7 +34,7 @@ from paper_tables.compare.lines import (
 from paper_tables.compare.systems import read_systems
 from paper_tables.layout import compact
 from paper_tables.logs.frame import frame_of_logs
-from paper_tables.logs.tables import file_problems, lay_out_logs
+from paper_tables.logs.tables import file_problem, lay_out_logs
 from paper_tables.render.draw import draw_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.render.render import Popovers
@@ -148,7 +148,7 @@ def _not_read(file_by_path: Mapping[str, LogFile], left_out: Sequence[LeftOut]) 
     sentences = []
     for path, log_file in sorted(file_by_path.items()):
         if log_file.refusal is not None:
-            sentences.append(file_problems(path, log_file)[0])
+            sentences.append(file_problem(path, log_file))
     sentences += [one.why for one in left_out if not one.is_count]
     return tuple(sentences)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from aiayn.paths import CellKey
 from analysis.conclusions.horizon import (
     CONFIRMATORY,
     READING,
@@ -13,14 +14,19 @@ from analysis.conclusions.horizon import (
     compare_at_horizon,
 )
 from analysis.conclusions.tables.horizon import lay_out_horizon
-from paper_tables.frame import Frame
+from paper_tables.frame import Frame, Number
 from tests.conclusions.test_conclusions import three_against_three
 from tests.laid_out import frame_of, notes_of, rows_of
+
+KEY = CellKey(
+    corpus="c", system="base", average="last1", testset="t", role="dev", language_pair="en-de"
+)
+NUMBER = Number(key=KEY, metric="bits_per_subword", quantity="bits")
 
 
 def long_run(seed: int, bits: float, best: float | None = None) -> LongRun:
     curve = {8000: bits + 0.2, 12_800: bits if best is None else best, 16_000: bits}
-    return LongRun(seed=seed, bits=bits, bits_by_update=curve)
+    return LongRun(seed=seed, bits=bits, bits_by_update=curve, number=NUMBER)
 
 
 RUNS = {
@@ -35,8 +41,8 @@ def test_the_confirmatory_contrast_has_the_seeds_of_the_decision_and_their_sd() 
     0.01826.
     """
     first, reading = compare_at_horizon(RUNS)
-    assert (first.system, first.kind, first.seeds) == ("table3_c_dmodel1024", CONFIRMATORY, (7, 8))
-    assert first.control_seeds == (11, 12, 13)
+    assert (first.system, first.kind) == ("table3_c_dmodel1024", CONFIRMATORY)
+    assert (first.runs, first.controls) == (RUNS["table3_c_dmodel1024"], RUNS["base"])
     assert first.difference == pytest.approx(-0.10)
     assert first.estimate is not None
     assert first.estimate.degrees_of_freedom == 3
@@ -45,12 +51,9 @@ def test_the_confirmatory_contrast_has_the_seeds_of_the_decision_and_their_sd() 
     )
     assert not first.estimate.includes(0.0)
     assert first.best_difference == pytest.approx(2.25 - 2.40)
-    assert first.difference_by_update == {
-        8000: pytest.approx(-0.10),
-        12_800: pytest.approx(-0.15),
-        16_000: pytest.approx(-0.10),
-    }
-    assert (reading.system, reading.kind, reading.seeds) == ("big", READING, (5,))
+    assert first.difference_after(12_800) == pytest.approx(-0.15)
+    assert first.difference_after(9000) is None
+    assert (reading.system, reading.kind, reading.runs) == ("big", READING, RUNS["big"])
 
 
 def test_seeds_that_are_not_in_the_decision_are_left_out_and_without_base_there_is_nothing() -> (

@@ -59,7 +59,7 @@ def test_generations_are_put_into_the_order_of_the_source(
     found = {one["check"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
     assert found["search"]["title"] == "Another setting: beam 5, not 4"
     assert "reference_order" not in found
-    assert found["testset"]["expected"] == "3003"
+    assert found["testset"]["expected"] == "3,003"
 
 
 WMT14 = ("--system", "base", "--corpus", "wmt14_en_de", "--json")

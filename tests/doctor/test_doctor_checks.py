@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from aiayn.logs.evidence import LoggedTraining
+from aiayn.logs.evidence import Average, LoggedTraining
 from aiayn.logs.types import TrainingLog
 from aiayn.scoring.outputs.line_match import share_out_of_order
 from aiayn.spec.system import read_corpus, read_system
@@ -23,7 +23,7 @@ from analysis.doctor.check_scores import (
     check_reference_order,
     check_testset,
 )
-from analysis.doctor.check_settings import check_average, check_batch, recorded_judgements
+from analysis.doctor.check_settings import check_average, check_batch
 from analysis.doctor.collect import collect_folder
 from analysis.doctor.costs import rank
 from analysis.doctor.diagnose import CHECKS, diagnose
@@ -160,8 +160,10 @@ def test_a_last_epoch_of_two_updates_weighs_as_two_updates(clean: Case) -> None:
 
 
 def test_of_two_averages_of_a_test_set_one_must_be_the_tables(clean: Case) -> None:
-    judged = recorded_judgements(clean.claim, "test", "last1", {}, "record.json")
-    single = replace(clean.translations[0], judgements=tuple(judged))
+    translation = clean.translations[0]
+    assert translation.generation is not None
+    generation = replace(translation.generation, average=Average(name="last1"))
+    single = replace(translation, generation=generation)
     assert check_average(replace(clean, translations=(single,))).findings
     assert not check_average(replace(clean, translations=(single, clean.translations[0]))).findings
 

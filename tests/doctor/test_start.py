@@ -11,9 +11,11 @@ import lzma
 import pytest
 from msgspec.structs import replace
 
+from aiayn.logs.evidence import join_logs
+from aiayn.logs.reader import read_log
 from aiayn.spec.system import read_corpus, read_system
 from analysis.doctor.check_training import check_start
-from analysis.doctor.collect import read_training
+from analysis.doctor.collect import training_in
 from analysis.doctor.types import Attending, Case, Claim
 from tests.doctor.fixtures import FIXTURES_FOLDER
 
@@ -31,7 +33,9 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Case:
     system = read_system("big", "multi30k")
     corpus = read_corpus("multi30k_en_de")
     claim = Claim("big", "multi30k", "big", corpus, system.training, system.decoding, {})
-    return Case(claim, read_training(path), None, (), lambda hypotheses, references: {})
+    logs = join_logs(path.parent, {path.name: read_log(path)})
+    training = training_in(path.parent, logs)
+    return Case(claim, training, None, (), lambda hypotheses, references: {})
 
 
 def read_curve(text: str) -> list[tuple[int, float]]:

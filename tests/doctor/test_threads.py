@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 
 from aiayn.spec.system import Overrides
-from analysis.doctor.check_settings import recorded_judgements
 from analysis.doctor.costs import PAPER_CORPORA, add_costs, bounds_of
 from analysis.doctor.diagnose import diagnose
 from analysis.doctor.diagnoses import make_claim
@@ -46,12 +45,8 @@ def of_settings(
     """
     claimed_corpus = corpus if corpus in PAPER_CORPORA else "wmt14_en_de"
     claim = make_claim("thread", "paper", settings.system, claimed_corpus, Overrides())
-    metric = settings.translation.metric or "bleu_tok_compound_split"
-    reported = () if bleu is None else (Reported("thread", metric, bleu, ""),)
-    judged = recorded_judgements(claim, role, settings.average, settings.search, "thread")
-    translation = replace(
-        settings.translation, reported=reported, role=role, judgements=tuple(judged)
-    )
+    reported = () if bleu is None else (Reported("thread", settings.metric, bleu, ""),)
+    translation = replace(settings.translation, reported=reported, role=role)
     case = Case(claim, settings.training, None, (translation,), lambda hypotheses, references: {})
     return add_costs(replace(diagnose(case), corpus=corpus), missing)
 

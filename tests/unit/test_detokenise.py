@@ -6,7 +6,6 @@ import random
 from pathlib import Path
 
 import msgspec
-import pytest
 import sentencepiece
 
 from aiayn.data.text.clean import preprocessor
@@ -58,11 +57,10 @@ def test_pieces_of_a_corpus_become_plain_text(
     assert detokenise(pieces, msgspec.structs.replace(CORPORA[corpus], tokenise=tokenise)) == line
 
 
-@pytest.mark.parametrize("name", ["wmt16_en_de_google", "fairseq_scaling"])
-def test_the_way_there_and_back_loses_little_of_real_german(name: str, newstest: Path) -> None:
+def test_the_way_there_and_back_loses_little_of_real_german(newstest: Path) -> None:
     """Moses' detokenizer cannot know which blanks there were around quotes, dashes and signs."""
-    corpus = read_corpus(name)
-    prepare = preprocessor("none", corpus.tokenise, "de")
+    corpus = read_corpus("wmt16_en_de_google")
+    prepare = preprocessor(corpus.tokenise, "de")
     lines = list(read_lines(newstest / "newstest2014.de"))
     same = sum(detokenise(prepare(line), corpus) == " ".join(line.split()) for line in lines)
     assert same / len(lines) > 0.8, same / len(lines)

@@ -92,7 +92,7 @@ def list_folder(folder: Path) -> Listing:
     if folder.is_file():
         raise RecordError(f"{folder}: is a file; name its folder, {folder.parent}")
     if not folder.is_dir():
-        raise RecordError(f"{folder}: no such folder; name a folder with logs of trainings")
+        raise RecordError(f"{folder}: no such folder; name one with results or logs")
     return _Walk(folder).listing()
 
 

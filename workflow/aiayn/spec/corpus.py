@@ -65,7 +65,7 @@ class CleanSpec(Spec, frozen=True, kw_only=True):
     """The limits on training pairs; a pair that exceeds a limit is dropped, null means no limit.
 
     Pairs with an empty side are always dropped. Test sets are never filtered. Lengths are in
-    `unit`: words (separated by blanks), tokens (words after `tokenise`) or pieces (after segment).
+    `unit`: words (separated by blanks) or tokens (words after `tokenise`).
     A pair with a word or token of more than `max_word_characters` is dropped; Moses'
     clean-corpus-n.perl has 1000.
     """
@@ -73,7 +73,7 @@ class CleanSpec(Spec, frozen=True, kw_only=True):
     max_words: int | None
     max_length_ratio: float | None
     deduplicate: bool
-    unit: Literal["words", "tokens", "pieces"] = "words"
+    unit: Literal["words", "tokens"] = "words"
     max_word_characters: int | None = None
 
     def length_reason(self, num_source: int, num_target: int) -> str | None:
@@ -204,10 +204,10 @@ class ArchiveSource(Spec, frozen=True, kw_only=True, tag="archives", tag_field="
 class CorpusSpec(Spec, frozen=True, kw_only=True):
     """A corpus: language pair, source of its text, test set for each role, and segmentation.
 
-    `inherits` names the corpus whose keys this corpus takes and overrides. `normalise` and
-    `tokenise` are Moses' scripts before November 2018; they process training text and test sets.
-    `moses_aggressive` is `tokenizer.perl -a`. A corpus without `clean` and `subword` was tokenised
-    and segmented by others; the stages clean and segment are skipped.
+    `inherits` names the corpus whose keys this corpus takes and overrides. `tokenise` is
+    Moses' script before November 2018; it processes training text and test sets. A corpus without
+    `clean` and `subword` was tokenised and segmented by others; the stages clean and segment are
+    skipped.
     """
 
     name: str
@@ -217,8 +217,7 @@ class CorpusSpec(Spec, frozen=True, kw_only=True):
     dev_testset: str
     test_testset: str
     further_testsets: list[str] = msgspec.field(default_factory=list)
-    normalise: Literal["none", "moses"] = "none"
-    tokenise: Literal["none", "moses", "moses_aggressive"] = "none"
+    tokenise: Literal["none", "moses"] = "none"
     clean: CleanSpec | None = None
     subword: SubwordSpec | None = None
     inherits: str | None = None
@@ -266,9 +265,9 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
         expected = "given, as the text comes in words"
     check("clean", (corpus.clean is None) == corpus.is_segmented, corpus.clean, expected)
     if corpus.clean is not None:
-        units = ("words" if corpus.tokenise == "none" else "tokens", "pieces")
-        expected = f"{' or '.join(units)}, as tokenise is {corpus.tokenise}"
-        check("clean.unit", corpus.clean.unit in units, corpus.clean.unit, expected)
+        unit = "words" if corpus.tokenise == "none" else "tokens"
+        expected = f"{unit}, as tokenise is {corpus.tokenise}"
+        check("clean.unit", corpus.clean.unit == unit, corpus.clean.unit, expected)
     if corpus.subword is not None:
         num_lines = corpus.subword.sample_lines
         expected = "null: subword_nmt learns from the counts of all words"

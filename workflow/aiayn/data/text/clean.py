@@ -1,7 +1,7 @@
-"""Turns raw text into the recipe's text: normalised, tokenised, and filtered for training.
+"""Turns raw text into the recipe's text: tokenised, and filtered for training.
 
 Training text is processed in chunks by several processes; the output does not depend on the number
-of either. Test sets are never filtered, and are copied if nothing is normalised or tokenised.
+of either. Test sets are never filtered, and are copied if nothing is tokenised.
 Where duplicates are dropped, memory grows by some 100 bytes for each pair.
 
 The length limits are those of Moses' clean-corpus-n.perl. That script also deletes `|` from every
@@ -29,7 +29,6 @@ from aiayn.data.text.lines import (
     unchanged_paths,
     write_lines,
 )
-from aiayn.data.text.normalise_moses import normalise_line
 from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.provenance import replace_outputs_on_success
@@ -81,10 +80,10 @@ def clean_corpus(
                     )
             else:  # prepared like training text, but never filtered
                 for language, path in path_by_language.items():
-                    if (spec.normalise, spec.tokenise) == ("none", "none"):
+                    if spec.tokenise == "none":
                         shutil.copyfile(path, new_paths[language])
                     else:
-                        prepare = preprocessor(spec.normalise, spec.tokenise, language)
+                        prepare = preprocessor(spec.tokenise, language)
                         write_lines(map(prepare, read_lines(path)), new_paths[language])
             pair_by_split[split] = text_pair(new_paths, record_path.parent)
     return ParallelText(
@@ -115,7 +114,7 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
     digests = []
     kept: tuple[list[str], list[str]] = ([], [])
     languages = spec.languages
-    sides = (map(preprocessor(spec.normalise, spec.tokenise, k), chunk.lines(k)) for k in languages)
+    sides = (map(preprocessor(spec.tokenise, k), chunk.lines(k)) for k in languages)
     for source, target in zip(*sides, strict=True):
         reason = reason_to_drop(source, target, spec.clean)
         if reason is not None:
@@ -131,39 +130,27 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
 
 
 @functools.cache
-def preprocessor(normalise: str, tokenise: str, language: str) -> Callable[[str], str]:
+def preprocessor(tokenise: str, language: str) -> Callable[[str], str]:
     """Return the function that prepares a line of a language before it is split into pieces.
 
-    `normalise` and `tokenise` are values of a corpus file. Training text, test sets and sentences
-    to be translated are prepared; references for scoring stay as published, and translations are
-    turned back by `aiayn.data.text.detokenise`. Tokens are joined by single blanks.
+    `tokenise` is a value of a corpus file. Training text, test sets and sentences to be translated
+    are prepared; references for scoring stay as published, and translations are turned back by
+    `aiayn.data.text.detokenise`. Tokens are joined by single blanks.
 
-    Example: `preprocessor("none", "moses", "de")("Ja, gut.")` returns `Ja , gut .`. For another
-    tokenizer, add its name to `CorpusSpec.tokenise` and its class here.
+    Example: `preprocessor("moses", "de")("Ja, gut.")` returns `Ja , gut .`. For another tokenizer,
+    add its name to `CorpusSpec.tokenise` and its class here.
     """
-    tokenizer = None
-    if tokenise != "none":
-        tokenizer = Tokenizer(language, is_aggressive=tokenise == "moses_aggressive")
-
-    def prepare(line: str) -> str:
-        if normalise == "moses":
-            line = normalise_line(line, language)
-        if tokenizer is not None:
-            line = " ".join(tokenizer.tokenize(line).split())  # a last `.'` leaves double blanks
-        return line
-
-    return prepare
+    if tokenise == "none":
+        return lambda line: line
+    tokenizer = Tokenizer(language)
+    # a last `.'` leaves double blanks
+    return lambda line: " ".join(tokenizer.tokenize(line).split())
 
 
 def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
-    """Return the first of REASONS that drops a pair, or None; duplicates are found elsewhere.
-
-    Limits in pieces are left to binarize, because pieces do not exist yet.
-    """
+    """Return the first of REASONS that drops a pair, or None; duplicates are found elsewhere."""
     if not source.strip() or not target.strip():
         return "empty_side"
-    if clean.unit == "pieces":
-        return None
     reason = clean.length_reason(num_words(source), num_words(target))
     most = clean.max_word_characters
     if reason is None and most is not None:

@@ -206,7 +206,6 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
     return SegmentedText(
         provenance=text_provenance([pair]),
         corpus=spec.name,
-        normalise=spec.normalise,
         tokenise=spec.tokenise,
         method=subword.method,
         model_path_by_language={
