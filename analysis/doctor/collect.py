@@ -58,7 +58,7 @@ from analysis.doctor.types import (
     Translation,
 )
 from paper_tables.compare.judgement import file_of
-from paper_tables.logs.tables import file_problems
+from paper_tables.logs.tables import file_problem
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
@@ -170,10 +170,6 @@ def _recorded_generation(claim: Claim, path: Path, record: Hypotheses) -> Logged
         arguments=arguments,
         model_path=record.average,
         num_sentences=record.num_lines,
-        num_hypotheses=0,
-        has_piece_marks=False,
-        bleu=None,
-        truncated_line=None,
     )
     average = Average(name=record.average)
     return LoggedGeneration(path=str(path), log=log, training_path="", average=average)
@@ -258,7 +254,7 @@ def collect_folder(
     )
     if case.training is None and case.data is None and not translations:
         others = [
-            f"{path}: {file_problems(path, log_file)[0]}"
+            f"{path}: {file_problem(path, log_file)}"
             for path, log_file in logs.file_by_path.items()
             if log_file.refusal is None and not log_file.entries
         ]

@@ -1,13 +1,9 @@
 """Says why a training could not be trained on a machine, or not within its cluster's jobs."""
 
-from collections.abc import Mapping
-
 from aiayn.errors import ConfigError
 from aiayn.plan.machine import JobLimits, Machine
 from aiayn.spec.system import SystemSpec
 from aiayn.train.fairseq_args import refuse_untrainable
-
-MAX_NAMED = 3  # of trainings that take too many jobs
 
 
 def why_unsupported(system: SystemSpec, machine: Machine) -> str:
@@ -34,24 +30,14 @@ def why_unsupported(system: SystemSpec, machine: Machine) -> str:
     return ""
 
 
-def exceeded_limit(limits: JobLimits, hours_by_training: Mapping[str, float]) -> str:
-    """Return which trainings need more jobs than their cluster's file allows, the longest first; ''
-    for none.
-    """
-    over = {
-        name: hours
-        for name, hours in hours_by_training.items()
-        if limits.count_jobs(hours) > limits.max_num_jobs
-    }
-    if not over:
+def exceeded_limit(limits: JobLimits, system: str, hours: float) -> str:
+    """Return why a training needs more jobs than its cluster's file allows; '' if it does not."""
+    num_jobs = limits.count_jobs(hours)
+    if num_jobs <= limits.max_num_jobs:
         return ""
-    longest = max(over, key=lambda name: over[name])
-    others = [name for name in over if name != longest]
-    more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
-    named = f" (and {', '.join(others[:MAX_NAMED])}{more})" if others else ""
-    in_words = f"{over[longest]:,.1f}" if over[longest] < 1000 else f"{over[longest]:,.0f}"
+    in_words = f"{hours:,.1f}" if hours < 1000 else f"{hours:,.0f}"
     return (
-        f"{longest}{named}: {in_words} hours are {limits.count_jobs(over[longest]):,} jobs of"
+        f"{system}: {in_words} hours are {num_jobs:,} jobs of"
         f" {limits.training_minutes:,g} minutes (time_limit_minutes less signal_seconds),"
         f" {limits.max_num_jobs} are allowed; raise max_num_jobs or time_limit_minutes in"
         f" {limits.file}"

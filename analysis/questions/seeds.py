@@ -258,7 +258,7 @@ def question_of_folder(
         )
     left_out = [fault.text for fault in recorded.faults if printed.system in fault.path.parts]
     return SeedQuestion(
-        values=tuple(value for _, value in number.values),
+        values=tuple(number.seed_values),
         signatures=signatures,
         conditions=Conditions(
             scale=scale, corpus=corpus, testset=number.key.testset, metric=metric

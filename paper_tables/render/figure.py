@@ -23,6 +23,7 @@ function that its `wing.py` names for this kind of figures.
 """
 
 import html
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -178,12 +179,10 @@ def round_ticks(low: float, high: float) -> list[float]:
     """Return at most 6 round numbers between two positive numbers, for a logarithmic axis."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3), (1,)):
-        ticks = [
-            step * 10.0**decade
-            for decade in decades
-            for step in steps
-            if low <= step * 10.0**decade <= high
-        ]
+        ticks = []
+        for decade, step in itertools.product(decades, steps):
+            if low <= step * 10.0**decade <= high:
+                ticks.append(step * 10.0**decade)
         if len(ticks) <= 6:
             return ticks or [low]
     return ticks[:: math.ceil(len(ticks) / 6)]

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from aiayn.logs.evidence import Average, LoggedGeneration, LoggedTraining
 from aiayn.logs.symbols import Symbols, symbols_of_spec
-from aiayn.logs.types import Argument, BleuLine, EpochEnd, GenerationLog, TrainingLog
+from aiayn.logs.types import Argument, BleuLine, EpochEnd, GenerationLog, Start, TrainingLog
 from aiayn.spec.system import read_system
 from analysis.doctor.types import Translation
 
@@ -110,31 +110,11 @@ def log_of(updates: int, tokens: float | None, data: str = "") -> TrainingLog:
         wall_seconds=None,
     )
     return TrainingLog(
-        first_line=1,
-        last_line=1,
-        form="",
-        log_format="",
+        starts=(Start(line=1, done_seconds=0.0),),
         arguments={"data": data} if data else {},
-        arguments_digest="",
-        starts=(),
-        validations=(),
         epochs=(end,),
         last_update=updates,
-        first_update=0,
-        num_parameters=None,
         num_gpus=8,
-        gpu="",
-        languages=(),
-        vocabulary_sizes=(),
-        num_pairs_by_split={},
-        is_done=True,
-        is_stopped_early=False,
-        num_repeated_lines=0,
-        damaged_lines=(),
-        truncated_line=None,
-        conflict=None,
-        notes=(),
-        rates=(),
     )
 
 
@@ -150,7 +130,6 @@ def generation_of(
         beam_size=4,
         name="BLEU",
         value=0.0,
-        brevity_penalty=1.0,
         hypothesis_length=round(65_000 * (length_ratio or 0.0)),
         reference_length=65_000,
     )
@@ -159,11 +138,7 @@ def generation_of(
         last_line=1,
         arguments=dict(search) | {"gen_subset": "test"},
         model_path=average,
-        num_sentences=None,
-        num_hypotheses=0,
-        has_piece_marks=False,
         bleu=None if length_ratio is None else bleu,
-        truncated_line=None,
     )
     return LoggedGeneration(path="thread", log=log, training_path="", average=Average(name=average))
 

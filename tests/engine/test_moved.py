@@ -26,6 +26,7 @@ from aiayn.records import (
     read_train_record,
 )
 from aiayn.spec.system import CONFIG_FOLDER
+from tests.engine.pipeline_verbs import data_commands, training_commands
 
 pytestmark = pytest.mark.slow
 
@@ -41,57 +42,23 @@ TRAINED = f"results/demo/train/{PLACE}.json"
 CELL = f"table3:{SYSTEM}:bleu_dev"
 
 
+def record_of(verb: str) -> str:
+    """Return the record of a verb below the results."""
+    on_testset = DECODED.replace("/decode/", f"/{verb}/")
+    paths = {"train": TRAINED, "average": AVERAGED}
+    paths |= dict.fromkeys(("decode", "perplexity", "score"), on_testset)
+    return paths.get(verb, DATA.format(verb))
+
+
 def make_demo(folder: Path) -> None:
     """Make one training of the demo and its numbers below a folder, which is the working directory."""
-    fetched, cleaned, segmented, binarized = (
-        DATA.format(verb) for verb in ("fetch", "clean", "segment", "binarize")
-    )
-    of_system = ["--scale", "demo", "--system", SYSTEM]
-    of_dev = ["--checkpoint", AVERAGED, "--binarized", binarized, "--testset", "demo_dev"]
-    for command in (
-        ["fetch", "--corpus", CORPUS, "--mirror=", "--record", fetched],
-        ["clean", "--corpus", CORPUS, "--raw", fetched, "--record", cleaned],
-        ["segment", "--corpus", CORPUS, "--text", cleaned, "--record", segmented],
-        [
-            "binarize",
-            "--corpus",
-            CORPUS,
-            "--text",
-            cleaned,
-            "--segmented",
-            segmented,
-            "--record",
-            binarized,
-        ],
-        [
-            "train",
-            *of_system,
-            "--corpus",
-            CORPUS,
-            "--seed",
-            "1",
-            "--binarized",
-            binarized,
-            "--updates",
-            "2",
-            "--launcher",
-            "debug",
-            "--record",
-            TRAINED,
-        ],
-        ["average", "--train", TRAINED, "--last", "1", "--record", AVERAGED],
-        ["decode", *of_system, *of_dev, "--record", DECODED],
-        ["perplexity", *of_dev, "--record", DECODED.replace("/decode/", "/perplexity/")],
-        [
-            "score",
-            "--decoded",
-            DECODED,
-            "--raw",
-            fetched,
-            "--record",
-            DECODED.replace("/decode/", "/score/"),
-        ],
-    ):
+    commands = [
+        *data_commands(CORPUS, record_of),
+        *training_commands(
+            CORPUS, record_of, scale="demo", system=SYSTEM, testset="demo_dev", updates=2
+        ),
+    ]
+    for command in commands:
         assert main(command) == 0, command
     config = yaml.safe_load((CONFIG_FOLDER / "demo.yaml").read_text(encoding="utf-8"))
     short = config | {

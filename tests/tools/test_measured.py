@@ -30,12 +30,9 @@ from analysis.tools.readme import README_NAME, write_tables_of_pack
 from analysis.tools.verbs.pack import MAX_MB
 from paper_tables.logs.pages import make_tables_from_logs
 from paper_tables.scale_results import gather_from_records
-from tests.contracts.test_readme import MAX_README_LINES
-from tests.measured_page import BLOCK, PACK, pages_of
-from tests.records_factory import make_site, write_dev_scores, write_left, write_translations
+from tests.records_factory import make_site, write_left
 
 pytestmark = pytest.mark.figures
-MAX_PAGE_BYTES = 12 * 1024
 CHECKOUT = Path(__file__).resolve().parents[2]
 MEASURED_FOLDER = CHECKOUT / "paper_tables" / "measured"
 SHIPPED = sorted(path.parent.name for path in MEASURED_FOLDER.glob("*/asked.json"))
@@ -163,51 +160,6 @@ def test_a_shipped_number_is_followed_through_every_stage_to_its_packed_log_and_
         assert f'"num_updates": "{train.updates}"' in lzma.decompress(
             train.log_path.with_name("train.log.xz").read_bytes()
         ).decode("utf-8")
-
-
-def test_readme_and_measured_md_say_what_the_shipped_pack_gives() -> None:
-    for name, text in pages_of(CHECKOUT / PACK).items():
-        shipped = (CHECKOUT / name).read_text(encoding="utf-8")
-        assert len(BLOCK.findall(shipped)) == {"README.md": 1, "docs/measured.md": 9}[name]
-        assert len(shipped.encode()) <= MAX_PAGE_BYTES, name
-        assert shipped == text, (
-            f"{name} is not what {PACK} gives; write it again: python -m tests.measured_page"
-        )
-
-
-def test_measured_md_explains_two_anomalies_by_what_the_shipped_pack_has() -> None:
-    page = (CHECKOUT / "docs/measured.md").read_text(encoding="utf-8")
-    assert "99 of its 1,014 translations have at most three words (seed 5: 5)" in page
-    assert re.search(r"covers updates 8,400 to 16,000, 48 % of its run", page)
-
-
-def test_with_rows_the_readme_has_its_picture_with_two_lines_and_is_no_longer(
-    tmp_path: Path,
-) -> None:
-    """Base and big have 3.0 and 3.02 bits, the row of fewer layers 3.5 twice."""
-    site = make_site(tmp_path / "made", "multi30k", ablation_seeds=[1, 2], has_layer_timing=False)
-    write_left(site)
-    for system, bits in (("base", (3.0, 3.02)), ("big", (3.0, 3.02)), ("table3_c_n2", (3.5, 3.5))):
-        for seed, value in enumerate(bits, start=1):
-            write_dev_scores(site, system, seed, 25.0, 2**value)
-    for evaluation in site.experiment.evaluations:
-        write_translations(site, evaluation)
-    pages = pages_of(site.results_folder / "multi30k", site.config_folder)
-    (picture,) = [
-        part for _, name, part, _ in BLOCK.findall(pages["README.md"]) if name == "picture"
-    ]
-    image, *caption = picture.splitlines()
-    assert image.startswith(f'<img src="{PACK}/figures/forest_bits.svg" width="400"')
-    assert len(caption) == 2
-    assert "bits: 1 as printed, 1 absent, 13 not measured yet. BLEU: " in caption[0]
-    lines = pages["README.md"].splitlines()
-    assert len(lines) <= MAX_README_LINES
-    assert max(map(len, lines)) <= 120
-    text = pages["docs/measured.md"]
-    assert re.search(r"\| as printed[^|]* \| N 2 \+0\.49 \|", text)
-    assert re.search(r"\| N 2 \| \+0\.313 \| \+0\.490 \| as printed \|", text)
-    assert "| N 2 | 1, 2 | 3.500, 3.500 | 24.00, 24.00 | 0.0, 0.0 |" in text
-    assert len(text.encode()) <= MAX_PAGE_BYTES
 
 
 def test_it_is_named_for_its_scale_and_small(measured: Path) -> None:

@@ -13,7 +13,6 @@ import urllib3
 from aiayn.data.sources.download import (
     PublishedFile,
     download_file,
-    missing_bytes,
     named_mirror,
     verify_file,
 )
@@ -164,12 +163,10 @@ def test_the_mirrors_of_all_editions_come_before_public_addresses(
     tgz = PublishedFile(
         "a.tgz",
         [server.serve("/a.tgz", b"a")],
+        sha256(b"a"),
         (f"{server.url}/mirror/a.tgz",),
-        checksum=sha256(b"a"),
     )
-    zipped = PublishedFile(
-        "a.zip", [server.serve("/a.zip", b"zip")], (mirror,), checksum=sha256(b"zip")
-    )
+    zipped = PublishedFile("a.zip", [server.serve("/a.zip", b"zip")], sha256(b"zip"), (mirror,))
     assert download_file([tgz, zipped], tmp_path).url == mirror
     assert [path for path, _, _ in server.requests] == ["/mirror/a.tgz", "/mirror/a.zip"]
 
@@ -258,18 +255,6 @@ def test_a_weaker_sum_is_checked_and_said_to_be_weaker(
         verify_file(path, published(checksum=f"sha1:{'0' * 40}"))
 
 
-def test_a_file_without_a_checksum_is_logged_with_its_digest_and_never_continued(
-    server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    url = server.serve("/file.tgz", CONTENT, "drop", "drop")
-    found = download_file([PublishedFile("file.tgz", [url])], tmp_path)
-    assert (found.checked_by, found.path.read_bytes()) == ("unknown", CONTENT)
-    assert (
-        f"NOT checked: no checksum is published; 10240 bytes, sha256 {found.sha256}" in caplog.text
-    )
-    assert [asked_range for asked_range, _ in server.asked("/file.tgz")] == ["", "", ""]
-
-
 def test_two_processes_that_share_an_archive_download_it_once(
     server: LoopbackServer, tmp_path: Path
 ) -> None:
@@ -283,18 +268,6 @@ def test_two_processes_that_share_an_archive_download_it_once(
     for thread in threads:
         thread.join()
     assert len(server.requests) == 1
-
-
-def test_only_what_is_missing_needs_space(tmp_path: Path) -> None:
-    file = published("http://127.0.0.1:9/file.tgz")
-    assert missing_bytes([file], tmp_path) == 10240
-    key = hashlib.sha256(file.checksum.encode()).hexdigest()[:8]
-    (tmp_path / f".file.tgz.{key}.partial").write_bytes(b"x" * 240)
-    assert missing_bytes([file], tmp_path) == 10000
-    (tmp_path / "file.tgz").write_bytes(b"")
-    assert missing_bytes([file], tmp_path) == 0
-    in_mirror = PublishedFile("b.tgz", [], (tmp_path.joinpath("file.tgz").as_uri(),), num_bytes=7)
-    assert missing_bytes([in_mirror], tmp_path / "other") == 0
 
 
 def test_a_mirror_is_the_one_asked_for_else_the_environments(

@@ -15,7 +15,7 @@ from aiayn.data.text.clean import reason_to_drop
 from aiayn.spec.corpus import ArchiveSource
 from aiayn.spec.system import CONFIG_FOLDER, CleanSpec, CorpusSpec, read_corpus
 
-RECIPES = ("fairseq_scaling", "t2t", "wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google")
+RECIPES = ("t2t", "wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google")
 
 
 def source_of(name: str) -> ArchiveSource:
@@ -54,7 +54,6 @@ def test_the_published_counts_add_up() -> None:
 
 def test_what_the_recipes_join() -> None:
     assert {name: source_of(name).archives for name in RECIPES} == {
-        "fairseq_scaling": ["europarl_v7", "commoncrawl", "news_commentary_v12"],
         "t2t": ["europarl_v7", "commoncrawl", "news_commentary_v11"],
         "wmt14_en_de": ["europarl_v7", "commoncrawl", "news_commentary_v9"],
         "wmt14_en_fr": [
@@ -126,15 +125,6 @@ def test_a_mirror_has_a_folder_of_each_places_name() -> None:
         "https://huggingface.co/datasets/wmt/wmt14/resolve/main/training-parallel-nc-v9.tgz",
     ]
     assert editions_of(source, archive, None)[0] == msgspec.structs.replace(tgz, mirror_urls=[])
-
-
-def test_recipes_for_a_dead_download_name_the_rebuild() -> None:
-    dead = {name: source_of(name).dead_download for name in RECIPES}
-    assert {name for name, download in dead.items() if download} == {
-        "fairseq_scaling",
-        "wmt16_en_de_google",
-    }
-    assert all("raw text" in download.rebuild for download in dead.values() if download)
 
 
 def test_null_limits_drop_empty_sides_alone() -> None:

@@ -8,7 +8,7 @@ import pytest
 from aiayn.paths import CellKey
 from paper_tables.frame import Number
 from paper_tables.latex import escape_latex
-from paper_tables.layout import Cell, Column, Note, Part, Row, Table, compact, text_cell
+from paper_tables.layout import SPANNED, Cell, Column, Note, Part, Row, Table, compact, text_cell
 from paper_tables.make_frame import make_frame
 from paper_tables.render.render import (
     RENDERER_BY_SUFFIX,
@@ -36,7 +36,8 @@ SMALL = Table(
         Row(
             (
                 text_cell("a_b", "label"),
-                text_cell("3.3e18", num_columns=2),
+                text_cell("3.3e18"),
+                SPANNED,
                 text_cell("1.50 (n=2)", "ours", "\u2020"),
             )
         ),
@@ -49,7 +50,7 @@ SMALL = Table(
             )
         ),
     ),
-    notes=(Note("\u2020", "Not the paper's."),),
+    notes=(Note("Not the paper's.", "\u2020"),),
     signatures=(("bleu_sacre_13a", "demo_test", "case:mixed|tok:13a"),),
 )
 
@@ -117,11 +118,11 @@ def test_a_span_over_an_omitted_column_becomes_narrower() -> None:
     )
     rows = (
         Row((text_cell("a", "label"), text_cell("1"), text_cell("\u2013", "state"))),
-        Row((text_cell("b", "label"), text_cell("2", num_columns=2))),
+        Row((text_cell("b", "label"), text_cell("2"), SPANNED)),
     )
     shown = compact(replace(SMALL, columns=columns, rows=rows))
     assert [column.name for column in shown.columns] == ["row", "one"]
-    assert [cell.num_columns for row in shown.rows for cell in row.cells] == [1, 1, 1, 1]
+    assert [list(map(plain_text, row.cells)) for row in shown.rows] == [["a", "1"], ["b", "2"]]
 
 
 def test_a_column_that_waits_for_all_its_runs_is_named_once_there_is_any_number() -> None:

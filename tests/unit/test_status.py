@@ -36,8 +36,10 @@ from tests.run_folders import (
     training_process,
     write_log,
 )
-from tests.scenes import EIGHT_GPUS, fill_runs
+from tests.scenes import fill_runs
 from tests.slurm.no_locks import no_locks
+
+EIGHT_GPUS = {"device": "cuda", "num_gpus": 8, "host": "gpu012", "job": "4821034"}
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 each line alike.
 """
 
-import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from aiayn.data.text.subword import (
     sample_lines,
     segment_corpus,
 )
-from aiayn.errors import ConfigError, CorpusError, SpaceError
+from aiayn.errors import ConfigError, CorpusError
 from aiayn.records import ParallelText, SegmentedText
 from aiayn.spec.system import SubwordSpec
 from tests.encoded_lines import encoded_lines
@@ -150,18 +149,6 @@ def test_a_joint_model_is_one_file(text: ParallelText, tmp_path: Path) -> None:
         for line in (tmp_path / "segment/joint.vocab").read_text("utf-8").split("\n")
     ]
     assert first_columns == [*symbols_of((tmp_path / "segment/joint.model").read_bytes()), ""]
-
-
-def test_a_full_disk_is_refused_beforehand(
-    text: ParallelText, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """100 bytes a piece of each language."""
-    usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(
-        "aiayn.provenance.shutil.disk_usage", lambda path: usage._replace(free=2 * 60 * 100 - 1)
-    )
-    with pytest.raises(SpaceError, match=r"segment: .* GB needed for the subword models"):
-        segment_corpus(SPEC, text, record_path=tmp_path / "segment" / "record.json")
 
 
 def test_separate_models_know_their_own_language(text: ParallelText, tmp_path: Path) -> None:

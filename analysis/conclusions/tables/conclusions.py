@@ -160,7 +160,7 @@ def lay_out_conclusions(frame: Frame, rate_probes: RateProbes | None = None) -> 
         ),
         columns=columns_of(fields),
         rows=rows_of(fields, drawn.contrasts, aside=_aside),
-        notes=tuple(Note("", text) for text in notes),
+        notes=tuple(map(Note, notes)),
     )
     return complete(frame, table, has_states=False)
 

@@ -73,7 +73,7 @@ def lay_out_horizon(frame: Frame) -> Table | None:
         ),
         columns=columns_of(fields),
         rows=rows_of(fields, contrasts, "ours"),
-        notes=tuple(Note("", text) for text in (*NOTES, *_missing_words(runs))),
+        notes=tuple(map(Note, (*NOTES, *_missing_words(runs)))),
     )
     return complete(frame, table, has_states=False)
 

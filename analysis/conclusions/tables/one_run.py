@@ -67,9 +67,8 @@ def lay_out_one_run(frame: Frame) -> Table:
             f"{len(differences)} printed differences of Table 3, compared with public seed noise"
         ),
         notes=(
-            *(Note("", sentence) for sentence in reaches),
+            *map(Note, reaches),
             Note(
-                "",
                 "The public trainings differ from the paper's: AlgoPerf translates De-En with"
                 " pre-norm models, without dropout in 10 of the 12 settings, and evaluates one"
                 " checkpoint; MLPerf's programs have pre-norm and an uncased BLEU of their own. The"

@@ -72,7 +72,6 @@ def lay_out_seed_noise(frame: Frame) -> Table:
         summary=f"{len(lines)} standard deviations over seeds of public trainings",
         notes=(
             Note(
-                "",
                 f"AlgoPerf: a run counts if it ended at exactly {FULL_UPDATES:,} updates and"
                 f" learned (BLEU above {LOWEST_LEARNED_BLEU:g}); a setting counts with at least"
                 f" {MIN_RUNS} such runs. Runs that ended elsewhere were stopped at a target or at a"
@@ -80,12 +79,10 @@ def lay_out_seed_noise(frame: Frame) -> Table:
                 " values had been seen.",
             ),
             Note(
-                "",
                 "MLPerf: each system at the last epoch that all its runs have; the loss is not"
                 " published. Published means: the standard deviation as its authors print it.",
             ),
             Note(
-                "",
                 "Source of every line: paper_tables/published/public_seeds.csv and the README next"
                 " to it.",
             ),

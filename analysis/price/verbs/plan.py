@@ -1,12 +1,12 @@
-"""Predict what a config will take, before money is spent: jobs, hours, GPU-hours, money, energy,
-disk, memory.
+"""Predict what a config will take, before money is spent: hours, GPU-hours, money, energy, disk,
+memory.
 
 Hours, GPU-hours and money are shown in fp32, tf32 and bf16 side by side; `--config precision=bf16`
 plans all systems in bf16.
 
 If the results or runs folder has finished trainings on the same kind of machine, they scale the
-hours; otherwise the hours are computed by a formula, on GPUs as a range. The plan also shows what
-finished trainings took, and compares 8 GPUs a training with 1.
+hours; otherwise the hours are computed by a formula, on GPUs as a range. The plan also compares 8
+GPUs a training with 1.
 
 Without --launcher, trainings run on Slurm at the paper's scale or if a cluster is named (--cluster,
 --config cluster=NAME), and otherwise on this machine. On Slurm each has the GPUs of the cluster
@@ -57,29 +57,15 @@ class Flags:
     num_gpus: int | None = flag(
         "GPUs of a training (default: the cluster file's; here 1)", "N", parse=positive
     )
-    utilisation: float | None = flag(
-        "fraction of the devices' rate that trainings reach (default: by finished trainings, else"
-        " by formula)",
-        "FRACTION",
-    )
     dollars_per_gpu_hour: float | None = flag(
         "your price (default: the price in workflow/config/hardware.yaml)", "PRICE"
     )
     results: Path = RESULTS
-    benchmarks: Path = flag(
-        "where Snakemake wrote the times of stages (default: benchmarks)",
-        "FOLDER",
-        default=Path("benchmarks"),
-    )
     json: bool = JSON
 
 
 def run(args: Flags) -> None:
     """Print the plan."""
-    if args.utilisation is not None and not 0 < args.utilisation <= 1:
-        raise UsageError(
-            f"--utilisation {args.utilisation}: expected a fraction above 0, at most 1, such as 0.4"
-        )
     if args.dollars_per_gpu_hour is not None and not 0 <= args.dollars_per_gpu_hour < math.inf:
         raise UsageError(
             f"{PRICE_FLAG} {args.dollars_per_gpu_hour}: expected US$, 0 or more, such as 2.1"
@@ -97,14 +83,7 @@ def run(args: Flags) -> None:
         dollars_per_gpu_hour=args.dollars_per_gpu_hour,
         precisions=precisions_of(experiment),
     )
-    plan = make_plan(
-        experiment,
-        machine,
-        hardware,
-        results_folder=args.results,
-        benchmarks_folder=args.benchmarks,
-        utilisation_fraction=args.utilisation,
-    )
+    plan = make_plan(experiment, machine, hardware, args.results)
     if args.system is None:
         print(json_text(plan) if args.json else render_plan(plan), end="")
         return

@@ -97,13 +97,7 @@ def _gather_checks(args: Flags) -> list[Check]:
             num_gpus=None,
             precisions=precisions_of(experiment),
         )
-        plan = make_plan(
-            experiment,
-            machine,
-            hardware,
-            results_folder=args.results,
-            benchmarks_folder=Path("benchmarks"),
-        )
+        plan = make_plan(experiment, machine, hardware, args.results)
         mirror = named_mirror(experiment.scale.mirror)
     except AiaynError as error:
         advice = "correct it first: the rest of the config was not checked"

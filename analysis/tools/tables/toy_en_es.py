@@ -8,9 +8,10 @@ they differ.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from aiayn.data.text.lines import read_shipped
 from aiayn.errors import TableError
 from aiayn.printed import PublishedSentence, read_sentences
-from aiayn.spec.system import ListedSource
+from aiayn.spec.system import ShippedSource
 from paper_tables.frame import Frame, Run
 from paper_tables.layout import (
     DASH,
@@ -87,17 +88,13 @@ def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
 def _pairs(frame: Frame, run: PublishedSentence) -> tuple[dict[str, str], set[str]]:
     """Return the reference by test sentence, and the sentences of training."""
     corpus = frame.corpora[run.corpus]
-    if not isinstance(corpus.source, ListedSource):
+    if not isinstance(corpus.source, ShippedSource):
         raise TableError(
-            f"corpus {run.corpus}: its file does not hold its text; expected a source of kind"
-            " listed"
+            f"corpus {run.corpus}: its text is not shipped; expected a source of kind shipped"
         )
-    source_language, target_language = corpus.source_language, corpus.target_language
-    pairs_by_split = corpus.source.pairs_by_split
-    reference_by_sentence = {
-        pair[source_language]: pair[target_language] for pair in pairs_by_split[run.testset]
-    }
-    return reference_by_sentence, {pair[source_language] for pair in pairs_by_split["train"]}
+    pairs_by_split = read_shipped(corpus.source)
+    trained = {source for source, _ in pairs_by_split["train"]}
+    return dict(pairs_by_split[run.testset]), trained
 
 
 def _row(
@@ -150,24 +147,22 @@ def _notes(frame: Frame, run: PublishedSentence) -> tuple[Note, ...]:
     place = f"{run.source_repository}, {run.source_path} at {run.source_commit[:8]}"
     return (
         Note(
-            MARK_BY_SCALE[frame.scale],
             f"A run of ours at scale {frame.scale}, on the tutorial's pairs: nothing of "
             "the paper's is reproduced or compared here.",
+            MARK_BY_SCALE[frame.scale],
         ),
         Note(
-            OWN_REFERENCE_MARK,
             "Reference of this project: the tutorial gives no translation of what it does not "
             "train on.",
+            OWN_REFERENCE_MARK,
         ),
         Note(
-            "",
             f"Reported: what the author printed of a run. {NOT_TO_BE_HAD.capitalize()}: the"
             " repository keeps no output, and the article could not be read to its end; our seeds"
             f" are then compared with what the author's program puts out ({place};"
             f" {run.program_run}).",
         ),
         Note(
-            "",
             "Unlike there, the end of sentence closes the source and begins the target. Begun so,"
             " the author's program (seed 1) is slower to learn, too, at 1.43 nats a word after 50"
             " updates instead of 0.42, and its last two outputs are \u201cte\u201d and \u201ces es"

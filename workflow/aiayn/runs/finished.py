@@ -160,7 +160,6 @@ def _read_shipped(folder: Path, average: str | None) -> FinishedRun:
             else SegmentedText(
                 provenance=record.provenance,
                 corpus=corpus,
-                normalise=record.normalise,
                 tokenise=record.tokenise,
                 method=record.subword_method,
                 model_path_by_language=path_by_language,

@@ -2,8 +2,7 @@
 
 The addresses are tried in turn. A file gets its name when it is verified. Until then it is
 `.<name>.<key>.partial`, which a later start continues. `key` is made from the checksum, so the
-bytes of two editions are never joined. A file without a published checksum is not continued,
-because nobody would notice a wrong continuation. A wrong file is renamed to `<name>.wrong`.
+bytes of two editions are never joined. A wrong file is renamed to `<name>.wrong`.
 """
 
 import contextlib
@@ -26,7 +25,7 @@ import urllib3
 from aiayn.errors import ConfigError, FetchError
 from aiayn.progress import progress_bar
 from aiayn.provenance import file_sha256
-from aiayn.spec.corpus import UNKNOWN, split_checksum
+from aiayn.spec.corpus import split_checksum
 
 _LOG = logging.getLogger(__name__)
 MIRROR_VARIABLE = "AIAYN_MIRROR"
@@ -43,15 +42,15 @@ _CONTENT_RANGE = re.compile(r"bytes (?P<start>\d+)-\d+/(?P<total>\d+|\*)")
 class PublishedFile(msgspec.Struct, frozen=True):
     """A file and its URLs, in order of trial.
 
-    The mirrors of all editions are tried before any public URL. `num_bytes` is None, and `checksum`
-    is `unknown`, if it is not published. `edition` is the caller's name for the edition.
+    The mirrors of all editions are tried before any public URL. `num_bytes` is None if it is not
+    published. `edition` is the caller's name for the edition.
     """
 
     name: str
     urls: Sequence[str]
+    checksum: str
     mirror_urls: Sequence[str] = ()
     num_bytes: int | None = None
-    checksum: str = UNKNOWN
     edition: str = ""
 
 
@@ -59,7 +58,7 @@ class FoundFile(msgspec.Struct, frozen=True):
     """A verified file.
 
     `url` is its source, '' if the file was already there. `checked_by` is the algorithm of the
-    published checksum, or `unknown`.
+    published checksum.
     """
 
     path: Path
@@ -137,19 +136,6 @@ def places_of(editions: Sequence[PublishedFile]) -> list[tuple[PublishedFile, st
     return places + [(edition, url) for edition in editions for url in edition.urls]
 
 
-def missing_bytes(editions: Sequence[PublishedFile], folder: Path) -> int:
-    """Return how many bytes a download would add to `folder`; 0 if no size is published.
-
-    The size is the published size of the first edition.
-    """
-    if any((folder / edition.name).exists() for edition in editions):
-        return 0
-    first = editions[0]
-    if any((path := local_path(url)) is not None and path.exists() for url in first.mirror_urls):
-        return 0  # a file of a local mirror is read in its place
-    return max(0, (first.num_bytes or 0) - _num_bytes_of(_partial_path(first, folder)))
-
-
 def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFile:
     """Compare a file's size and checksum with the published values.
 
@@ -166,15 +152,14 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
         )
     algorithm, expected = split_checksum(published.checksum)
     sha256 = file_sha256(path)
-    digest = sha256 if algorithm in ("sha256", UNKNOWN) else _weak_digest(path, algorithm)
-    if expected and digest != expected:
+    digest = sha256 if algorithm == "sha256" else _weak_digest(path, algorithm)
+    if digest != expected:
         raise WrongFileError(
             f"{place}: {algorithm} {digest}, expected {expected}: not the published file, or"
             " damaged in transfer"
         )
     if algorithm != "sha256":
-        weaker = f"checked by {algorithm} only"
-        checked = weaker if expected else "NOT checked: no checksum is published"
+        checked = f"checked by {algorithm} only"
         _LOG.warning("%s: %s; %d bytes, sha256 %s", place, checked, num_bytes, sha256)
     return FoundFile(path, url, num_bytes, sha256, algorithm, published.edition)
 
@@ -222,8 +207,6 @@ def _receive(url: str, partial_path: Path, published: PublishedFile) -> None:
     """
     num_failures, most_bytes = 0, _num_bytes_of(partial_path)
     while True:
-        if published.checksum == UNKNOWN:
-            partial_path.unlink(missing_ok=True)
         try:
             _receive_once(url, partial_path, published.num_bytes)
             return

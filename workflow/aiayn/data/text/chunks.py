@@ -77,7 +77,8 @@ def map_chunks(
             process was killed.
         Exception: any error of `work`.
     """
-    num_lines = agreed_num_lines({path: count_lines(path) for path in path_by_language.values()})
+    paths = path_by_language.values()
+    num_lines = agreed_num_lines({str(path): count_lines(path) for path in paths})
     num_processes = min(num_processes, -(-num_lines // LINES_PER_PROCESS))
     chunks = _find_chunks(path_by_language, num_lines)
     with progress_bar(what, num_lines, " lines") as bar:

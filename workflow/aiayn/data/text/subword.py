@@ -40,13 +40,12 @@ from aiayn.data.text.lines import (
 )
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.progress import progress_bar
-from aiayn.provenance import replace_outputs_on_success, require_free_space
+from aiayn.provenance import replace_outputs_on_success
 from aiayn.records import ParallelText, SegmentedText, SubwordTraining
 from aiayn.spec.system import CorpusSpec, SubwordSpec
 
 SUFFIX_BY_METHOD = {"sentencepiece": ".model", "subword_nmt": ".codes"}
 JOINT_NAME = "joint"
-_MODEL_BYTES_PER_PIECE = 100  # sentencepiece's models and vocabularies take about 40
 _KIB_PER_MIB = 1024
 LINES_PER_DRAW = 1 << 16  # another number would draw another sample
 _LINES_PER_BLOCK = 8192
@@ -165,7 +164,6 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
     Raises:
         ConfigError: if the corpus comes in pieces, or the text cannot fill the vocabulary.
         CorpusError: if the text belongs to another corpus, or has changed since it was cleaned.
-        SpaceError: if the disk cannot hold the models.
     """
     subword = spec.subword
     if subword is None:
@@ -178,8 +176,6 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
     name_by_language = {
         language: JOINT_NAME if subword.joint else language for language in path_by_language
     }
-    num_bytes = len(path_by_language) * subword.vocabulary_size * _MODEL_BYTES_PER_PIECE
-    require_free_space(record_path.parent, num_bytes, "the subword models")
     suffix, learning_by_model = SUFFIX_BY_METHOD[subword.method], {}
     with replace_outputs_on_success(record_path) as folder:
         for name in dict.fromkeys(name_by_language.values()):
@@ -210,7 +206,6 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
     return SegmentedText(
         provenance=text_provenance([pair]),
         corpus=spec.name,
-        normalise=spec.normalise,
         tokenise=spec.tokenise,
         method=subword.method,
         model_path_by_language={
