@@ -10,6 +10,7 @@ from collections.abc import Iterable
 # One row a line, in alphabetical order.
 # fmt: off
 REMOVED = {
+    "attention --format html": "`--format svg` fits dark and light pages",
     "compare": "`sacrebleu REFERENCES -i BASELINE SYSTEM --paired-bs`; docs/tables.md says how to read it",  # noqa: E501
     "describe": "`aiayn plan --system NAME` prints size, cost and the fairseq-train command",
     "doctor --command": "`aiayn doctor FOLDER` and `aiayn tables --from-logs` read the same arguments from a log",  # noqa: E501
@@ -21,6 +22,7 @@ REMOVED = {
     "measure --device": "layers are always timed on one thread of the CPU; omit it",
     "measure --seed": "layers are always timed on the same random vectors; omit it",
     "pack --check": "make its tables again by `aiayn tables --from-logs FOLDER`, and compare them byte for byte",  # noqa: E501
+    "plot --format html": "`--format svg` fits dark and light pages",
     "recipes": "docs/wmt14.md compares the recipes",
     "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501
     "tables --log-cache": "logs are read anew each time, and nothing of them is kept; omit it",
