@@ -170,9 +170,6 @@ def _recorded_generation(claim: Claim, path: Path, record: Hypotheses) -> Logged
         arguments=arguments,
         model_path=record.average,
         num_sentences=record.num_lines,
-        num_hypotheses=0,
-        bleu=None,
-        truncated_line=None,
     )
     average = Average(name=record.average)
     return LoggedGeneration(path=str(path), log=log, training_path="", average=average)

@@ -94,7 +94,7 @@ def _compare_search(generation: LoggedGeneration, system: PaperSystem) -> Iterat
 def _compare_average(
     generation: LoggedGeneration, language_pair: str, system: PaperSystem
 ) -> Iterator[Judgement]:
-    expected = system.average_by_use.get(f"{generation.role}_{language_pair}")
+    expected = system.average_by_use.get(f"{generation.role or 'test'}_{language_pair}")
     average, bleu = generation.average, generation.log.bleu
     if expected is None or (bleu is not None and bleu.name == VALIDATION_BLEU):
         yield judge(

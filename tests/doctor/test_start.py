@@ -61,7 +61,7 @@ def with_curve(case: Case, row: dict[str, str]) -> Case:
         log,
         validations=tuple(validations),
         epochs=tuple(epochs),
-        vocabulary_sizes=(int(row["vocabulary"]),) * 2,
+        size_by_language=dict.fromkeys(("en", "de"), int(row["vocabulary"])),
     )
     symbols = case.training.symbols | {"warmup_steps": int(row["warmup_steps"])}
     return replace(case, training=replace(case.training, log=log, symbols=symbols))

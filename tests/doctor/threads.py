@@ -130,7 +130,6 @@ def generation_of(
         beam_size=4,
         name="BLEU",
         value=0.0,
-        brevity_penalty=1.0,
         hypothesis_length=round(65_000 * (length_ratio or 0.0)),
         reference_length=65_000,
     )
@@ -139,10 +138,7 @@ def generation_of(
         last_line=1,
         arguments=dict(search) | {"gen_subset": "test"},
         model_path=average,
-        num_sentences=None,
-        num_hypotheses=0,
         bleu=None if length_ratio is None else bleu,
-        truncated_line=None,
     )
     return LoggedGeneration(path="thread", log=log, training_path="", average=Average(name=average))
 

@@ -27,7 +27,6 @@ from paper_tables.render.figure import (
     INK,
     Figure,
     FigureError,
-    render_html,
     render_svg,
     specification,
     write_figure,
@@ -218,13 +217,6 @@ def test_a_copying_head_shows_its_diagonal_and_another_head_does_not() -> None:
         weight=lambda frame: (frame["key_index"] == (frame["query_index"] + 1) % 4) * 1.0
     )
     assert not all(x == pytest.approx(y) for x, y in full_cells(shifted))
-
-
-def test_a_page_loads_nothing() -> None:
-    page = render_html(specification(results.VERDICT_STRIP.chart(strip_frame())))
-    outside = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
-    assert not re.search(r"https?://|<link|@import", outside)
-    assert not re.search(r"<script[^>]*\bsrc=|\bimport [^;]{0,80} from [\"']https?:", page)
 
 
 def test_the_frame_is_written_beside_the_picture_and_can_be_drawn_again(tmp_path: Path) -> None:

@@ -44,14 +44,6 @@ def test_one_gpu_a_training_is_compared_with_eight(tmp_path: Path) -> None:
     assert hours_on_node([3.0, 3.0, 2.0], 2) == 5.0
 
 
-def test_no_line_of_a_plan_is_wider_than_a_hundred_columns(
-    tmp_path: Path, paper_plan: Plan
-) -> None:
-    record_of(BASE, tmp_path)
-    for plan in (paper_plan, plan_of(PAPER, tmp_path), plan_of(PAPER, tmp_path, H100)):
-        assert max(map(len, render_plan(plan).split("\n"))) <= 100
-
-
 def test_money_and_energy_are_hours_times_gpus(paper_plan: Plan) -> None:
     """3 seeds of base on 8 P100 at $1.46 and 300 W."""
     base = paper_plan.trainings[0]
