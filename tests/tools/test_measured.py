@@ -1,8 +1,5 @@
 """Every folder of paper_tables/measured: its tables follow from its own files, byte for byte, and
-it is small.
-
-A pack that is made here is checked too, so that the tests always have a pack; `test_core_alone`
-renders one without torch.
+it is small. `test_core_alone` renders one without torch.
 """
 
 import json
@@ -25,14 +22,11 @@ from aiayn.records import (
 )
 from aiayn.runs.attempts import list_attempts, read_events
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
-from analysis.tools.pack import pack_scale
 from analysis.tools.readme import README_NAME, write_tables_of_pack
 from analysis.tools.verbs.pack import MAX_MB
 from paper_tables.logs.pages import make_tables_from_logs
 from paper_tables.scale_results import gather_from_records
-from tests.contracts.test_readme import MAX_README_LINES
 from tests.measured_page import BLOCK, PACK, pages_of
-from tests.records_factory import make_site, write_dev_scores, write_left, write_translations
 
 pytestmark = pytest.mark.figures
 MAX_PAGE_BYTES = 12 * 1024
@@ -48,21 +42,10 @@ RENDERED = re.compile(r"(scores|summary|verdicts)\.tsv|tables/[a-z0-9_]+\.(md|te
 HOME = re.compile(rb"(?<![\w.])/(?:home|root|Users)/")
 
 
-@pytest.fixture(scope="module", params=["made here", *ALL_PACKS])
-def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder of measured runs: made here, or shipped."""
-    if request.param != "made here":
-        return MEASURED_FOLDER / str(request.param)
-    folder = tmp_path_factory.mktemp("measured")
-    site = make_site(folder / "made", en_fr_systems=["base"])
-    write_left(site)
-    return pack_scale(
-        site.scale,
-        site.results_folder,
-        folder / "packed",
-        max_bytes=10**6,
-        config_folder=site.config_folder,
-    ).folder
+@pytest.fixture(scope="module", params=ALL_PACKS)
+def measured(request: pytest.FixtureRequest) -> Path:
+    """Return a folder of measured runs."""
+    return MEASURED_FOLDER / str(request.param)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -179,35 +162,6 @@ def test_measured_md_explains_two_anomalies_by_what_the_shipped_pack_has() -> No
     page = (CHECKOUT / "docs/measured.md").read_text(encoding="utf-8")
     assert "99 of its 1,014 translations have at most three words (seed 5: 5)" in page
     assert re.search(r"covers updates 8,400 to 16,000, 48 % of its run", page)
-
-
-def test_with_rows_the_readme_has_its_picture_with_two_lines_and_is_no_longer(
-    tmp_path: Path,
-) -> None:
-    """Base and big have 3.0 and 3.02 bits, the row of fewer layers 3.5 twice."""
-    site = make_site(tmp_path / "made", "multi30k", ablation_seeds=[1, 2], has_layer_timing=False)
-    write_left(site)
-    for system, bits in (("base", (3.0, 3.02)), ("big", (3.0, 3.02)), ("table3_c_n2", (3.5, 3.5))):
-        for seed, value in enumerate(bits, start=1):
-            write_dev_scores(site, system, seed, 25.0, 2**value)
-    for evaluation in site.experiment.evaluations:
-        write_translations(site, evaluation)
-    pages = pages_of(site.results_folder / "multi30k", site.config_folder)
-    (picture,) = [
-        part for _, name, part, _ in BLOCK.findall(pages["README.md"]) if name == "picture"
-    ]
-    image, *caption = picture.splitlines()
-    assert image.startswith(f'<img src="{PACK}/figures/forest_bits.svg" width="400"')
-    assert len(caption) == 2
-    assert "bits: 1 as printed, 1 absent, 13 not measured yet. BLEU: " in caption[0]
-    lines = pages["README.md"].splitlines()
-    assert len(lines) <= MAX_README_LINES
-    assert max(map(len, lines)) <= 120
-    text = pages["docs/measured.md"]
-    assert re.search(r"\| as printed[^|]* \| N 2 \+0\.49 \|", text)
-    assert re.search(r"\| N 2 \| \+0\.313 \| \+0\.490 \| as printed \|", text)
-    assert "| N 2 | 1, 2 | 3.500, 3.500 | 24.00, 24.00 | 0.0, 0.0 |" in text
-    assert len(text.encode()) <= MAX_PAGE_BYTES
 
 
 def test_it_is_named_for_its_scale_and_small(measured: Path) -> None:
