@@ -1,9 +1,9 @@
 """Reads seeds of public trainings at WMT's scale, and pools how much BLEU and loss vary over them.
 
 `published/public_seeds.csv` has a line for each run of AlgoPerf and of MLPerf, and for each
-published mean over seeds. `published/README.md` describes it; `tests/collect_public_seeds.py` makes
-it. None of these values enters a verdict: they are other systems than the paper's, in other
-definitions. Where our own standard deviation is not known, they say how many seeds would decide.
+published mean over seeds. `published/README.md` describes it and its sources. None of these values
+enters a verdict: they are other systems than the paper's, in other definitions. Where our own
+standard deviation is not known, they say how many seeds would decide.
 """
 
 import functools

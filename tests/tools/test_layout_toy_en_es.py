@@ -2,11 +2,13 @@
 was not seen.
 """
 
+import hashlib
 import shutil
 from pathlib import Path
 
 import pytest
 
+from aiayn.data.text.lines import read_shipped
 from aiayn.errors import ConfigError, RecordError, TableError
 from aiayn.experiment import (
     expand_trainings,
@@ -14,7 +16,7 @@ from aiayn.experiment import (
 from aiayn.paths import Evaluation, evaluation_record
 from aiayn.printed import evaluations_of, read_sentences
 from aiayn.scoring.scores import read_trainings
-from aiayn.spec.system import CONFIG_FOLDER, ListedSource, read_corpus, read_system
+from aiayn.spec.system import CONFIG_FOLDER, ShippedSource, read_corpus, read_system
 from analysis.tools.tables.toy_en_es import lay_out_toy
 from paper_tables.frame import Translations
 from paper_tables.layout import Table
@@ -201,11 +203,14 @@ def test_translations_that_changed_since_their_record_are_refused(site: Site) ->
 
 def test_a_corpus_with_other_test_sentences_is_refused(site: Site) -> None:
     write_all(site)
+    text = (CONFIG_FOLDER / "corpora" / "toy_en_es.tsv").read_bytes()
+    other_text = text.replace(b"i love cat", b"i love you all")
+    other_path = site.config_folder / "other.tsv"
+    other_path.write_bytes(other_text)
     path = site.config_folder / "corpora" / "toy_en_es.yaml"
-    path.write_text(
-        path.read_text(encoding="utf-8").replace("en: i love cat", "en: i love you all"),
-        encoding="utf-8",
-    )
+    content = path.read_text(encoding="utf-8").replace("toy_en_es.tsv", str(other_path))
+    sums = [hashlib.sha256(side).hexdigest() for side in (text, other_text)]
+    path.write_text(content.replace(*sums), encoding="utf-8")
     with pytest.raises(TableError, match=r"toy_en_es.*toy_eight.*'i love you all'"):
         toy(site)
 
@@ -222,8 +227,8 @@ def test_another_test_set_than_the_tutorials_is_refused(site: Site) -> None:
 def test_the_published_sentences_are_those_of_the_shipped_corpus() -> None:
     (run, *others) = published = read_sentences()["toy_en_es"]
     source = read_corpus(run.corpus).source
-    assert isinstance(source, ListedSource)
-    assert [pair["en"] for pair in source.pairs_by_split[run.testset]] == [
+    assert isinstance(source, ShippedSource)
+    assert [sentence for sentence, _ in read_shipped(source)[run.testset]] == [
         one.sentence for one in published
     ]
     assert len(others) == 7

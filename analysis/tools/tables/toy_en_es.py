@@ -8,9 +8,10 @@ they differ.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from aiayn.data.text.lines import read_shipped
 from aiayn.errors import TableError
 from aiayn.printed import PublishedSentence, read_sentences
-from aiayn.spec.system import ListedSource
+from aiayn.spec.system import ShippedSource
 from paper_tables.frame import Frame, Run
 from paper_tables.layout import (
     DASH,
@@ -85,17 +86,13 @@ def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
 def _pairs(frame: Frame, run: PublishedSentence) -> tuple[dict[str, str], set[str]]:
     """Return the reference by test sentence, and the sentences of training."""
     corpus = frame.corpora[run.corpus]
-    if not isinstance(corpus.source, ListedSource):
+    if not isinstance(corpus.source, ShippedSource):
         raise TableError(
-            f"corpus {run.corpus}: its file does not hold its text; expected a source of kind"
-            " listed"
+            f"corpus {run.corpus}: its text is not shipped; expected a source of kind shipped"
         )
-    source_language, target_language = corpus.source_language, corpus.target_language
-    pairs_by_split = corpus.source.pairs_by_split
-    reference_by_sentence = {
-        pair[source_language]: pair[target_language] for pair in pairs_by_split[run.testset]
-    }
-    return reference_by_sentence, {pair[source_language] for pair in pairs_by_split["train"]}
+    pairs_by_split = read_shipped(corpus.source)
+    trained = {source for source, _ in pairs_by_split["train"]}
+    return dict(pairs_by_split[run.testset]), trained
 
 
 def _row(
