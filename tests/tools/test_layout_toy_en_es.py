@@ -180,21 +180,6 @@ def test_tables_2_and_3_and_the_verdicts_do_not_take_it_in(site: Site) -> None:
     assert "toy" not in RENDERER_BY_SUFFIX["md"](lay_out_table2(frame))
 
 
-def test_the_scale_asks_for_its_corpus_its_scores_and_its_translations(site: Site) -> None:
-    assert list(site.experiment.corpora) == ["toy_en_es"]
-    needed = site.experiment.records(site.results_folder)
-    below = [path.relative_to(site.results_folder / "demo") for path in needed]
-    folder = "toy_en_es/seed_waynestalk/seed"
-    assert [str(path) for path in below if "toy_en_es" in path.parts] == [
-        f"train/{folder}1.json",
-        f"train/{folder}2.json",
-        f"score/{folder}1/last1/toy_eight.json",
-        f"score/{folder}2/last1/toy_eight.json",
-        f"decode/{folder}1/last1/toy_eight.json",
-        f"decode/{folder}2/last1/toy_eight.json",
-    ]
-
-
 def test_translations_of_another_run_are_refused_and_left_out_so_far(site: Site) -> None:
     write_all(site)
     write_lines(site, evaluations(site)[0], LINES_BY_SEED[1], run="another-run")
