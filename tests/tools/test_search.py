@@ -129,7 +129,7 @@ def test_stop_form_and_metric_can_be_named(
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "message"),
     [
-        (["big"], 1, "big is no finished run; candidates:\n  uninterrupted"),
+        (["big"], 1, "big is no finished run; candidates:\n  "),
         (
             ["uninter", "--beam-sizes", "0"],
             2,
