@@ -13,7 +13,6 @@ on a GPU), not a number of a data sheet.
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -31,13 +30,14 @@ from aiayn.train.fairseq_model import AiaynTransformer, AiaynTransformerConfig
 from aiayn.train.optimiser import AiaynAdam, AiaynAdamConfig
 from tests.benchmarks.table import ratios_of, seconds, tell
 
+Batch = tuple[Tensor, Tensor, Tensor]  # source, shifted target, target
 PAD, EPS_LS = 1, 0.1
 VOCABULARY_SIZE = {"multi30k": 7_799, "paper": 37_000}
 TOKENS = {"multi30k": 3_000, "paper": 25_000}
 SYSTEMS = {"multi30k": ["base"], "paper": ["base", "big"]}
 
 
-def make_batch(scale: str, device: str) -> tuple[Tensor, Tensor, Tensor]:
+def make_batch(scale: str, device: str) -> Batch:
     """Return source, shifted target and target with TOKENS tokens each.
 
     Lengths are 15 to 45 (6 to 19 at Multi30k's scale).
@@ -73,27 +73,19 @@ def make_model(training: TrainingSpec, vocabulary_size: int) -> AiaynTransformer
     )
 
 
-def make_our_step(
-    training: TrainingSpec, scale: str, precision: str, device: str
+def make_step(
+    compute: Callable[[], Tensor], optimiser: torch.optim.Optimizer, batch: Batch, precision: str
 ) -> Callable[[], Tensor]:
-    """Return what makes one optimiser step of ours and returns the sum of its smoothed losses,
-    which nobody reads.
+    """Return what makes one optimiser step of a summed loss and returns that; nobody reads it in
+    the step.
     """
-    model, batch = (
-        make_model(training, VOCABULARY_SIZE[scale]).to(device),
-        make_batch(scale, device),
-    )
-    prepare_device(device)
-    source, moved, target = batch
+    target = batch[2]
     num_tokens = int(target.ne(PAD).sum())
-    optimiser = AiaynAdam(AiaynAdamConfig(lr=[1e-4]), list(model.parameters())).optimizer
 
     def step() -> Tensor:
         optimiser.zero_grad()
-        with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
-            loss: Tensor = model(
-                source, None, moved, target_BT=target, eps_ls=EPS_LS, num_tokens=num_tokens
-            )[0]
+        with torch.autocast(target.device.type, dtype=torch.bfloat16, enabled=precision == "bf16"):
+            loss = compute()
         (loss / num_tokens).backward()
         optimiser.step()
         return loss.detach()
@@ -101,18 +93,32 @@ def make_our_step(
     return step
 
 
-def make_steps(
-    training: TrainingSpec, scale: str, precision: str, device: str, *, is_compiled: bool
-) -> dict[str, Callable[[], float]]:
-    """Return a function for each side that makes one optimiser step and returns the smoothed loss a
-    token, in nats.
+def make_our_step(
+    training: TrainingSpec, scale: str, precision: str, device: str
+) -> Callable[[], Tensor]:
+    """Return what makes one optimiser step of ours."""
+    model = make_model(training, VOCABULARY_SIZE[scale]).to(device)
+    source, moved, target = batch = make_batch(scale, device)
+    prepare_device(device)
+    num_tokens = int(target.ne(PAD).sum())
+    optimiser = AiaynAdam(AiaynAdamConfig(lr=[1e-4]), list(model.parameters())).optimizer
 
-    With `is_compiled` a third side is ours by `torch.compile`, which no training uses.
-    """
+    def compute() -> Tensor:
+        loss: Tensor = model(
+            source, None, moved, target_BT=target, eps_ls=EPS_LS, num_tokens=num_tokens
+        )[0]
+        return loss
+
+    return make_step(compute, optimiser, batch, precision)
+
+
+def make_stock_step(
+    training: TrainingSpec, scale: str, precision: str, device: str
+) -> Callable[[], Tensor]:
+    """Return what makes one optimiser step of fairseq's own transformer, loss and Adam."""
     dictionary = make_dictionary(VOCABULARY_SIZE[scale])
     task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
-    source, moved, target = make_batch(scale, device)
-    num_tokens = int(target.ne(PAD).sum())
+    source, moved, target = batch = make_batch(scale, device)
     flags: Any = argparse.Namespace(
         encoder_layers=training.num_layers,
         decoder_layers=training.num_layers,
@@ -124,38 +130,17 @@ def make_steps(
         share_all_embeddings=True,
     )
     base_architecture(flags)
-    prepare_device(device)
-    torch.manual_seed(1)
-    stock = TransformerModel.build_model(flags, task).to(device)
-    ours = make_model(training, VOCABULARY_SIZE[scale]).to(device)
-    stock_adam = Adam(stock.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
-    our_adam = AiaynAdam(AiaynAdamConfig(lr=[1e-4]), list(ours.parameters())).optimizer
+    model = TransformerModel.build_model(flags, task).to(device)
+    optimiser = Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
 
-    def stock_loss() -> Tensor:
-        log_probabilities = stock.get_normalized_probs(stock(source, None, moved), log_probs=True)
-        return label_smoothed_nll_loss(
+    def compute() -> Tensor:
+        log_probabilities = model.get_normalized_probs(model(source, None, moved), log_probs=True)
+        loss: Tensor = label_smoothed_nll_loss(
             log_probabilities.flatten(0, 1), target.flatten(), EPS_LS, PAD
         )[0]
+        return loss
 
-    def our_loss(model: Any) -> Tensor:
-        return model(source, None, moved, target_BT=target, eps_ls=EPS_LS, num_tokens=num_tokens)[0]
-
-    def step(compute: Callable[[], Tensor], optimiser: torch.optim.Optimizer) -> float:
-        optimiser.zero_grad()
-        with torch.autocast(device, dtype=torch.bfloat16, enabled=precision == "bf16"):
-            loss = compute()
-        (loss / num_tokens).backward()
-        optimiser.step()
-        return float(loss) / num_tokens
-
-    steps = {
-        "fairseq": lambda: step(stock_loss, stock_adam),
-        "ours": lambda: step(partial(our_loss, ours), our_adam),
-    }
-    if is_compiled:
-        compiled = torch.compile(ours)
-        steps["compiled"] = lambda: step(partial(our_loss, compiled), our_adam)
-    return steps
+    return make_step(compute, optimiser, batch, precision)
 
 
 def measured_peak(device: str) -> float:
@@ -200,8 +185,6 @@ def measure_sides(
     precision: str,
     device: str,
     num_steps: int,
-    *,
-    is_compiled: bool = False,
 ) -> Iterator[Side]:
     """Alternate the steps of both sides and yield what each took; a side that runs out of memory is
     left out.
@@ -209,24 +192,26 @@ def measure_sides(
     training = read_system(system, scale).training
     torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     target_tokens = int(make_batch(scale, "cpu")[2].ne(PAD).sum())
-    steps, peak = (
-        make_steps(training, scale, precision, device, is_compiled=is_compiled),
-        measured_peak(device),
-    )
+    torch.manual_seed(1)
+    steps = {
+        "fairseq": make_stock_step(training, scale, precision, device),
+        "ours": make_our_step(training, scale, precision, device),
+    }
+    peak = measured_peak(device)
     taken_by_side: dict[str, list[float]] = {name: [] for name in steps}
     memory, losses = dict.fromkeys(steps, 0.0), dict.fromkeys(steps, 0.0)
     for index in range(num_steps + 2):  # two to warm up
         for name, step in list(steps.items()):
             if device == "cuda":
                 torch.cuda.reset_peak_memory_stats()
-            results: list[float] = []
+            results: list[Tensor] = []
             try:
                 taken = _seconds(lambda step=step, results=results: results.append(step()), device)
             except torch.OutOfMemoryError as error:
                 print(f"{system} {precision} {name}: {str(error).split('. ')[0]}")
                 del steps[name]
                 continue
-            losses[name] = results[0]
+            losses[name] = float(results[0]) / target_tokens
             if index >= 2:
                 taken_by_side[name].append(taken)
             if device == "cuda":
@@ -257,7 +242,6 @@ def main() -> None:
     )
     parser.add_argument("--scale", choices=SYSTEMS, default="multi30k")
     parser.add_argument("--steps", type=int, default=7)
-    parser.add_argument("--compiled", action="store_true", help="ours by torch.compile, too")
     args = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_num_threads(1)
@@ -268,9 +252,7 @@ def main() -> None:
     for system in SYSTEMS[args.scale]:
         for precision in ("fp32", "tf32", "bf16") if device == "cuda" else ("fp32",):
             sides: dict[str, Side] = {}
-            for side in measure_sides(
-                system, args.scale, precision, device, args.steps, is_compiled=args.compiled
-            ):
+            for side in measure_sides(system, args.scale, precision, device, args.steps):
                 held = "         -" if side.gib is None else f"{side.gib:6.1f} GiB"
                 print(
                     f"{system:5} {precision:5} {side.name:8} {side.median_seconds * 1000:8.1f} ms"
@@ -279,20 +261,14 @@ def main() -> None:
                     f" {held} {side.fraction_of_peak:6.1%} of the peak loss {side.loss:.4f}"
                 )
                 sides[side.name] = side
-            for name in set(sides) & {"ours", "compiled"} if "fairseq" in sides else ():
-                stock, one = sides["fairseq"], sides[name]
-                what = (
-                    f"step of {args.scale}'s {system}, {precision}, {TOKENS[args.scale]:,} tokens a"
-                    f" side, {name}"
-                )
-                peer = f"stock fairseq: {seconds(stock.seconds)}"
-                tell(what, seconds(one.seconds), peer, ratios_of(stock.seconds, one.seconds))
-                tell(
-                    f"share of the measured peak, {what}",
-                    f"{one.fraction_of_peak:.1%}",
-                    "100 %",
-                    [one.fraction_of_peak],
-                )
+            if set(sides) != {"fairseq", "ours"}:
+                continue
+            stock, ours = sides["fairseq"], sides["ours"]
+            what = f"step of {args.scale}'s {system}, {precision}, {TOKENS[args.scale]:,} tokens a side"
+            peer = f"stock fairseq: {seconds(stock.seconds)}"
+            tell(what, seconds(ours.seconds), peer, ratios_of(stock.seconds, ours.seconds))
+            share = ours.fraction_of_peak
+            tell(f"share of the measured peak, {what}", f"{share:.1%}", "100 %", [share])
 
 
 if __name__ == "__main__":

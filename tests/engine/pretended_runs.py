@@ -11,7 +11,6 @@ import csv
 import itertools
 import json
 import logging
-import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -213,14 +212,11 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
     record: dict[str, Any]
 
 
-def train(request: Any, *, stopped_at: int | None = None) -> Trained:
+def train(request: Any, *, stopped_at: int = 0) -> Trained:
     """Train in this process, to the end or until TERM comes after an update."""
-    from aiayn.train.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256
-    from aiayn.train.ranks import Rank
-    from aiayn.train.request import StopFlag
+    from aiayn.train.checkpoints import load_checkpoint, tensors_sha256
     from aiayn.train.task import AiaynTranslationTask
-    from aiayn.train.train import train_rank
-    from tests.engine.hooked_job import Signal
+    from tests.engine.tiny_training import train_here
 
     losses = []
     reduce_metrics = AiaynTranslationTask.reduce_metrics
@@ -233,19 +229,13 @@ def train(request: Any, *, stopped_at: int | None = None) -> Trained:
             )
         reduce_metrics(task, outputs, criterion)
 
-    hook = (
-        Signal(update=stopped_at, number=signal.SIGTERM).installed()
-        if stopped_at
-        else contextlib.nullcontext()
-    )
     is_quick = mock.patch("aiayn.train.fairseq_args.NUM_VALIDATIONS", 1)
-    noting = mock.patch.object(AiaynTranslationTask, "reduce_metrics", note_loss)
-    with is_quick, noting, hook, StopFlag().installed() as stop:
-        train_rank(request, Rank(rank=0, world_size=1, job="1", local_rank=0), stop)
-    state = load_checkpoint(list_checkpoints(request.folder.checkpoints_path, "full")[-1])
+    with is_quick, mock.patch.object(AiaynTranslationTask, "reduce_metrics", note_loss):
+        full_path = train_here(request, stopped_at=stopped_at)
     done_path = request.folder.done_path
     record = json.loads(done_path.read_text(encoding="utf-8")) if done_path.exists() else {}
-    return Trained(losses=losses, tensors_sha256=tensors_sha256(state["model"]), record=record)
+    digest = tensors_sha256(load_checkpoint(full_path)["model"])
+    return Trained(losses=losses, tensors_sha256=digest, record=record)
 
 
 def evaluate(model_path: Path, data: Any, decoding: Any, device: str) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""The oracle of our search (`decode/beam_search.py`): fairseq's generator, and tensor2tensor's
-search made of it.
+"""The reference of our search (`decode/beam_search.py`): fairseq's generator, and tensor2tensor's
+search written in lists.
 
 The paper was made with tensor2tensor; "early when possible" (section 6.1) is its stop. The two
 prune alike, on log-probability, and differ in which candidates may end, which hypotheses are kept,
@@ -11,7 +11,6 @@ and when a sentence is done:
 | hypotheses kept | the first `beam_size` | the `beam_size` of the best score |
 | a sentence is done | with `beam_size` of them | when no unfinished one can beat the worst kept |
 | no words at all | barred: end of sentence cannot come first | allowed |
-| maximal length | that of the batch's longest source | that of its own source |
 | beam 1 | greedy | greedy, by a function of its own |
 
 What an unfinished hypothesis can still reach is bounded by its log-probability over the penalty of
@@ -27,8 +26,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
@@ -88,169 +87,6 @@ class GnmtPenalty:
         return float(((5 + num_tokens) / 6) ** self.alpha)
 
 
-class EndingsFirst(BeamSearch):  # type: ignore[misc]
-    """fairseq's beam search, but all 2 * beam_size candidates may end, each sentence at its own
-    maximal length.
-
-    fairseq ends only candidates among the first beam_size. No more than beam_size can end at a
-    step, one a beam, so it is enough to move these to the front; the others stay in the order of
-    their log-probability.
-
-    In the names, B is a sentence and C a candidate.
-    """
-
-    needs_src_lengths = True  # asks fairseq for `set_src_lengths` before each step
-
-    def __init__(
-        self, dictionary: Any, *, max_len_a: float, max_len_b: int, model_max_len: int
-    ) -> None:
-        super().__init__(dictionary)
-        self.max_len_a, self.max_len_b, self.model_max_len = max_len_a, max_len_b, model_max_len
-        self.best_unfinished_B = torch.empty(0)
-
-    def max_lengths(self, source_length_B: Tensor) -> Tensor:
-        """Return the most tokens before the end of sentence, (B,); source lengths count theirs."""
-        max_length_B = (self.max_len_a * source_length_B.double() + self.max_len_b).long()
-        return max_length_B.clamp(max=self.model_max_len)
-
-    def step(
-        self,
-        step: int,
-        lprobs: Tensor,
-        scores: Tensor | None,
-        prev_output_tokens: Tensor | None = None,
-        original_batch_idxs: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return log-probabilities, symbols and beams of the candidates, those that end first.
-
-        `best_unfinished_B` is then the best log-probability (nats) of those that do not end.
-        """
-        is_longest_B = step >= self.max_lengths(self.src_lengths)
-        if is_longest_B.any():
-            is_symbol_V = torch.arange(lprobs.size(-1), device=lprobs.device).ne(self.eos)
-            lprobs = lprobs.masked_fill(is_longest_B[:, None, None] & is_symbol_V, -torch.inf)
-        score_BC, symbol_BC, beam_BC = super().step(
-            step, lprobs, scores, prev_output_tokens, original_batch_idxs
-        )
-        is_ending_BC = symbol_BC.eq(self.eos) & score_BC.ne(-torch.inf)
-        self.best_unfinished_B = score_BC.masked_fill(is_ending_BC, -torch.inf).amax(dim=1)
-        order_BC = torch.sort((~is_ending_BC).byte(), dim=1, stable=True).indices
-        return (
-            score_BC.gather(1, order_BC),
-            symbol_BC.gather(1, order_BC),
-            beam_BC.gather(1, order_BC),
-        )
-
-
-class Tensor2TensorGenerator(SequenceGenerator):  # type: ignore[misc]
-    """fairseq's generator with tensor2tensor's way of ending; see the module's table.
-
-    tensor2tensor ends a batch when all its sentences are done. Here a sentence ends at the first
-    step at which it is done and some hypothesis of the batch ends. Its later hypotheses would be
-    worse than those it has, so the best is the same. In both searches a sentence may be done with
-    fewer than beam_size hypotheses.
-    """
-
-    def __init__(self, models: Any, dictionary: Any, **keywords: Any) -> None:
-        super().__init__(models, dictionary, **keywords)
-        self.search = EndingsFirst(
-            dictionary,
-            max_len_a=self.max_len_a,
-            max_len_b=self.max_len_b,
-            model_max_len=self.max_len - 1,
-        )
-        self.should_set_src_lengths = True
-
-    def is_finished(self, *_: Any) -> bool:
-        """Return False: `finalize_hypos` decides, for all sentences at once, and not only for those
-        that it extends.
-        """
-        return False
-
-    def finalize_hypos(
-        self,
-        step: int,
-        bbsz_idx: Tensor,
-        eos_scores: Tensor,
-        tokens: Tensor,
-        scores: Tensor,
-        finalized: list[list[dict[str, Any]]],
-        finished: list[bool],
-        beam_size: int,
-        attn: Tensor | None,
-        src_lengths: Tensor,
-        max_len: int,
-    ) -> list[int]:
-        """Keep the best of the ended hypotheses; return the rows of the batch that are done.
-
-        fairseq calls this at each step at which a hypothesis of the batch ends; names and types are
-        its own.
-        """
-        ended: list[list[dict[str, Any]]] = [[] for _ in finalized]
-        super().finalize_hypos(
-            step,
-            bbsz_idx,
-            eos_scores,
-            tokens,
-            scores,
-            ended,
-            finished,
-            beam_size,
-            attn,
-            src_lengths,
-            max_len,
-        )
-        sentences = [
-            sentence for sentence, is_done in enumerate(finished) if not is_done
-        ]  # one a row of the batch
-        max_lengths = self.search.max_lengths(src_lengths).tolist()
-        best_unfinished = self.search.best_unfinished_B.tolist()
-        done_rows = []
-        rows = enumerate(zip(sentences, max_lengths, best_unfinished, strict=True))
-        for row, (sentence, max_length, log_probability_nats) in rows:
-            kept = sorted(finalized[sentence] + ended[sentence], key=_score, reverse=True)[
-                :beam_size
-            ]
-            finalized[sentence] = kept
-            # No continuation scores higher: a log-probability only falls, a penalty only grows.
-            bound = log_probability_nats / float((max_length + 1) ** self.len_penalty)
-            if step >= max_length or (kept and _score(kept[-1]) > bound):
-                finished[sentence] = True
-                done_rows.append(row)
-        return done_rows
-
-
-def _score(hypothesis: dict[str, Any]) -> float:
-    return float(hypothesis["score"])
-
-
-def make_generator(
-    model: Any,
-    dictionary: Any,
-    *,
-    length_penalty_form: str,
-    search_stop: str,
-    beam_size: int,
-    len_penalty: float,
-    **keywords: Any,
-) -> SequenceGenerator:
-    """Return the generator of a form of length penalty and a stop; `keywords` are those of
-    fairseq's own.
-
-    fairseq's rule that end of sentence cannot come first (`min_len` 1) belongs to its stop. With
-    beam 1 both stops are greedy search.
-    """
-    is_stock = search_stop == "fairseq" or beam_size == 1
-    return (SequenceGenerator if is_stock else Tensor2TensorGenerator)(
-        [_WholePrefix(model)],
-        dictionary,
-        beam_size=beam_size,
-        len_penalty=GnmtPenalty(len_penalty) if length_penalty_form == "gnmt" else len_penalty,
-        min_len=1 if search_stop == "fairseq" else 0,
-        **keywords,
-    )
-
-
 class Reference(NamedTuple):
     """The best hypothesis of a sentence: symbols without the end, summed log-probability (nats),
     and that penalised.
@@ -261,19 +97,83 @@ class Reference(NamedTuple):
     score: float
 
 
+def search_by_reference(
+    model: Any, dictionary: Any, decoding: DecodingSpec, sources: list[Tensor]
+) -> list[Reference]:
+    """Return the best hypothesis of each source. With beam 1 both stops are greedy search."""
+    if decoding.stop == "tensor2tensor" and decoding.beam_size > 1:
+        return [search_in_lists(model, dictionary, decoding, source) for source in sources]
+    return search_by_generator(model, dictionary, decoding, sources)
+
+
+def penalty_of(decoding: DecodingSpec) -> Any:
+    """Return the penalty's exponent: `n ** exponent` divides the log-probability of n tokens."""
+    alpha = decoding.length_penalty_alpha
+    return GnmtPenalty(alpha) if decoding.length_penalty_form == "gnmt" else alpha
+
+
+@torch.no_grad()
+def search_in_lists(
+    model: Any, dictionary: Any, decoding: DecodingSpec, source: Tensor
+) -> Reference:
+    """Return the best that tensor2tensor's search finds, as its authors describe it.
+
+    Each step takes the 2 beam_size best of all continuations, by log-probability. Of these the
+    ended ones join the finished hypotheses, of which the beam_size best by score stay, and the
+    beam_size best of the others go on.
+    """
+    whole, penalty = _WholePrefix(model), penalty_of(decoding)
+    end, padding, beam_size = dictionary.eos(), dictionary.pad(), decoding.beam_size
+    encoded = whole.model.encoder(source[None], src_lengths=torch.tensor([len(source)]))
+    longest = decoding.max_length_per_source_token * len(source) + decoding.max_extra_tokens
+    max_length = min(int(longest), model.max_decoder_positions() - 1)
+    unfinished: list[tuple[list[int], float]] = [([], 0.0)]
+    finished: list[Reference] = []
+    for length in range(max_length + 1):
+        tokens = torch.tensor([[end, *symbols] for symbols, _ in unfinished])
+        rows = whole.reorder_encoder_out(encoded, torch.zeros(len(unfinished), dtype=torch.long))
+        output = whole.forward(tokens, encoder_out=rows)
+        next_KV = model.get_normalized_probs(
+            (output[0][:, -1:], output[1]), log_probs=True, sample=None
+        )[:, -1].double()
+        next_KV[:, padding] = -torch.inf
+        if length == max_length:
+            next_KV[:, torch.arange(len(dictionary)).ne(end)] = -torch.inf
+        next_KV += torch.tensor([[log_probability] for _, log_probability in unfinished])
+        best = next_KV.flatten().topk(2 * beam_size)
+        going_on = []
+        for index, log_probability in zip(best.indices.tolist(), best.values.tolist(), strict=True):
+            row, symbol = divmod(index, len(dictionary))
+            if log_probability == -math.inf:
+                continue
+            prefix = unfinished[row][0]
+            if symbol == end:
+                score = log_probability / float((length + 1) ** penalty)
+                finished.append(Reference(prefix, log_probability, score))
+            else:
+                going_on.append(([*prefix, symbol], log_probability))
+        finished = sorted(finished, key=lambda hypothesis: -hypothesis.score)[:beam_size]
+        unfinished = going_on[:beam_size]
+        if not unfinished:
+            break
+        bound = unfinished[0][1] / float((max_length + 1) ** penalty)
+        if finished and finished[-1].score > bound:
+            break
+    return finished[0]
+
+
 def search_by_generator(
     model: Any, dictionary: Any, decoding: DecodingSpec, sources: list[Tensor]
 ) -> list[Reference]:
-    """Return the best hypothesis of each source; the generators limit a length by their batch's
-    longest source.
+    """Return the best hypothesis of each source by fairseq's generator, which limits a length by
+    its batch's longest source; so a batch has sources of one length.
     """
-    generator = make_generator(
-        model,
+    generator = SequenceGenerator(
+        [_WholePrefix(model)],
         dictionary,
-        length_penalty_form=decoding.length_penalty_form,
-        search_stop=decoding.stop,
         beam_size=decoding.beam_size,
-        len_penalty=decoding.length_penalty_alpha,
+        len_penalty=penalty_of(decoding),
+        min_len=1 if decoding.stop == "fairseq" else 0,
         max_len_a=decoding.max_length_per_source_token,
         max_len_b=decoding.max_extra_tokens,
     )
@@ -299,13 +199,16 @@ def search_by_generator(
 
 def unequal(ours: list[Any], references: list[Reference]) -> list[str]:
     """Return a line for each hypothesis that differs, a `tie` if its score does not, and for each
-    score that does.
+    score or log-probability that does.
     """
     lines = []
     for index, (one, other) in enumerate(zip(ours, references, strict=True)):
         is_near = abs(one.score - other.score) <= LARGEST_DIFFERENCE
-        is_same_score = math.isclose(
-            one.score, other.score, rel_tol=LARGEST_DIFFERENCE, abs_tol=LARGEST_DIFFERENCE
+        is_same_score = np.allclose(
+            (one.score, one.log_probability_nats),
+            (other.score, other.log_probability_nats),
+            rtol=LARGEST_DIFFERENCE,
+            atol=LARGEST_DIFFERENCE,
         )
         if one.symbols != other.symbols or not is_same_score:
             lines.append(

@@ -1,9 +1,7 @@
-"""A model whose next symbol is looked up in a table by what came before; all that it can say; a
-search in lists.
-"""
+"""A model whose next symbol is looked up in a table by what came before, and all that it can say."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -53,19 +51,6 @@ def random_table(seed: int, *, sharpness: float = 1.0) -> NextSymbol:
     return next_symbol
 
 
-def slow_starter(source: str, prefix: Prefix) -> Mapping[str, float]:
-    """Three sentences: `b` with probability 0.4, `a` with 0.6 * 0.52 = 0.312, `a a a` with 0.6 *
-    0.48 = 0.288.
-    """
-    return {
-        (): {"a": 0.6, "b": 0.4},
-        ("b",): {END: 1.0},
-        ("a",): {END: 0.52, "a": 0.48},
-        ("a", "a"): {"a": 1.0},
-        ("a", "a", "a"): {END: 1.0},
-    }.get(prefix, {"d": 1.0})
-
-
 class _Encoder:
     """Gives the first symbol of each source."""
 
@@ -74,9 +59,6 @@ class _Encoder:
 
     def __call__(self, source_BS: Tensor, src_lengths: Tensor) -> Tensor:
         return torch.stack([row[row.ne(self.dictionary.pad())][0] for row in source_BS])
-
-    def forward_torchscript(self, net_input: Mapping[str, Tensor]) -> Tensor:
-        return self(net_input["src_tokens"], net_input["src_lengths"])
 
     def reorder_encoder_out(self, encoder_out: Tensor, new_order: Tensor) -> Tensor:
         return encoder_out.index_select(0, new_order)
@@ -111,7 +93,6 @@ class TableModel(nn.Module):
     def __init__(self, dictionary: Dictionary, next_symbol: NextSymbol) -> None:
         super().__init__()
         self.dictionary, self.next_symbol = dictionary, next_symbol
-        self.num_rows = 0  # that it was asked about, one a beam and step
         self.encoder, self.decoder = _Encoder(dictionary), _Decoder(dictionary, self._decode)
 
     def max_decoder_positions(self) -> int:
@@ -123,7 +104,6 @@ class TableModel(nn.Module):
         return decoder_out[0]
 
     def _decode(self, tokens: Tensor, encoder_out: Tensor) -> tuple[Tensor, None]:
-        self.num_rows += len(tokens)
         rows = []
         for table, prefix in zip(encoder_out.tolist(), tokens.tolist(), strict=True):
             words = tuple(map(self._name, prefix[1:]))
@@ -141,17 +121,6 @@ class TableModel(nn.Module):
 
     def _name(self, index: int) -> str:
         return str(self.dictionary[index])
-
-
-def make_sample(
-    dictionary: Dictionary, tables: Sequence[str], lengths: Sequence[int]
-) -> dict[str, Any]:
-    """Return a batch of sources of some lengths, end of sentence counted, padded on the right."""
-    source_BS = torch.full((len(tables), max(lengths)), dictionary.pad())
-    for row, (table, length) in enumerate(zip(tables, lengths, strict=True)):
-        source_BS[row, :length] = dictionary.index(table)
-        source_BS[row, length - 1] = dictionary.eos()
-    return {"net_input": {"src_tokens": source_BS, "src_lengths": torch.tensor(lengths)}}
 
 
 def everything_said(
@@ -182,44 +151,3 @@ def everything_said(
                     said.append((prefix, whole / penalty(length + 1)))
         prefixes = grown
     return sorted(said, key=lambda sentence: -sentence[1])
-
-
-def search_in_lists(
-    next_symbol: NextSymbol,
-    table: str,
-    *,
-    beam_size: int,
-    max_length: int,
-    penalty: Callable[[int], float],
-) -> tuple[Prefix, float]:
-    """Return the best that tensor2tensor's search finds, written down as its authors describe it,
-    without tensors.
-
-    Each step: the 2 beam_size best of all continuations, by log-probability; of these what ends
-    joins the finished, of which the beam_size best by score stay, and the beam_size best that do
-    not end go on.
-    """
-    unfinished: list[tuple[Prefix, float]] = [((), 0.0)]
-    finished: list[tuple[Prefix, float]] = []
-    for length in range(max_length + 1):
-        grown = [
-            (prefix, symbol, log_probability + math.log(probability))
-            for prefix, log_probability in unfinished
-            for symbol, probability in next_symbol(table, prefix).items()
-            if symbol == END or length < max_length
-        ]
-        candidates = sorted(grown, key=lambda candidate: -candidate[2])[: 2 * beam_size]
-        finished += [
-            (prefix, whole / penalty(length + 1))
-            for prefix, symbol, whole in candidates
-            if symbol == END
-        ]
-        finished = sorted(finished, key=lambda hypothesis: -hypothesis[1])[:beam_size]
-        unfinished = [
-            ((*prefix, symbol), whole) for prefix, symbol, whole in candidates if symbol != END
-        ][:beam_size]
-        if not unfinished or (
-            finished and finished[-1][1] > unfinished[0][1] / penalty(max_length + 1)
-        ):
-            break
-    return finished[0]

@@ -19,7 +19,7 @@ from aiayn.model.attention import (
     chosen_kernels,
     joint_projections,
 )
-from tests.engine.models import PAD, make_batch, make_model
+from tests.engine.models import make_batch, make_model
 
 KINDS = ["scaled", "unscaled", "sqrt_d_model", "temperature", "additive"]
 
@@ -249,15 +249,6 @@ def test_padding_changes_nothing_whatever_stands_in_its_place() -> None:
         "src_tokens": batch["src_tokens"][:1, :3]
     }
     assert torch.allclose(logits_at(model, batch)[:1], logits_at(model, alone), atol=1e-6)
-
-
-def test_padding_on_the_left_is_the_same_as_on_the_right() -> None:
-    model = make_model()
-    right, left = (
-        logits_at(model, make_batch(left_pad_source=is_left)) for is_left in (False, True)
-    )
-    kept = make_batch()["target"].ne(PAD)
-    assert torch.allclose(right[kept], left[kept], atol=1e-6)
 
 
 def test_targets_are_the_input_moved_on_by_one() -> None:

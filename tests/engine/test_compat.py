@@ -5,14 +5,8 @@ import io
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
-import fairseq
-import fairseq.checkpoint_utils
-import fairseq_cli.train
 import numpy as np
 import pytest
 import torch
@@ -20,18 +14,6 @@ from fairseq.data import data_utils
 
 from aiayn.errors import ConfigError
 from aiayn.train import compat
-
-
-class Stop(BaseException):
-    """What a training would be ended with."""
-
-
-@pytest.fixture(autouse=True)
-def own_fairseq() -> Iterator[None]:
-    """Give back fairseq's functions as they were."""
-    saved = (fairseq.checkpoint_utils.save_checkpoint, fairseq_cli.train.validate_and_save)
-    yield
-    fairseq.checkpoint_utils.save_checkpoint, fairseq_cli.train.validate_and_save = saved
 
 
 def test_what_fairseq_puts_into_checkpoints_is_loaded_with_weights_only() -> None:
@@ -93,28 +75,6 @@ def slow_batches_of(
 def own_batching() -> None:
     compat.install_batching()
     compat.install_batching()
-
-
-@pytest.mark.usefixtures("own_batching")
-def test_a_batch_is_its_number_of_sentences_times_its_longest() -> None:
-    """3 x 4 = 12 tokens fit, and 2 x 6; the fourth sentence would make 4 x 4 = 16."""
-    assert batches_of([2, 3, 4, 4, 6, 12], max_tokens=12) == [[0, 1, 2], [3, 4], [5]]
-    assert batches_of([1, 1, 6, 1, 1, 1], max_tokens=12) == [[0, 1], [2, 3], [4, 5]]
-    assert batches_of([1, 1, 6, 1, 1, 1], max_sentences=4) == [[0, 1, 2, 3], [4, 5]]
-
-
-@pytest.mark.usefixtures("own_batching")
-def test_batches_are_multiples_and_the_last_is_what_is_left() -> None:
-    """27 sentences of 10 tokens: 17 would fit."""
-    sizes = [
-        len(batch)
-        for batch in batches_of([10] * 27, max_tokens=170, required_batch_size_multiple=8)
-    ]
-    assert sizes == [16, 8, 3]
-    sizes = [
-        len(batch) for batch in batches_of([10] * 27, max_tokens=50, required_batch_size_multiple=8)
-    ]
-    assert sizes == [5, 5, 5, 5, 5, 2]
 
 
 @pytest.mark.usefixtures("own_batching")
@@ -197,57 +157,3 @@ def test_a_trainings_config_is_made_without_warnings() -> None:
         warnings.simplefilter("error", UserWarning)
         config = compat.training_config(["data-bin", "--arch", "transformer", "--max-tokens", "60"])
     assert config.dataset.max_tokens == 60
-
-
-def validate_and_save_at(
-    update: int, *, should_stop: bool = False, is_stopping: bool = False, num_installations: int = 1
-) -> list[tuple[int, float | None]]:
-    """Return what is saved when fairseq's loop has made an update; models are due at 10 and 20."""
-    saved: list[tuple[int, float | None]] = []
-    trainer = SimpleNamespace(get_num_updates=lambda: update, share_log=lambda: None)
-
-    def fairseqs_own(*arguments: Any) -> tuple[list[float | None], bool]:
-        if should_stop:  # fairseq saves by itself at the last update
-            fairseq.checkpoint_utils.save_checkpoint(None, trainer, None, 4.0)
-        return [4.0], should_stop
-
-    with mock.patch.object(fairseq_cli.train, "validate_and_save", fairseqs_own):
-        for _ in range(num_installations):
-            compat.install_saving(
-                lambda trainer, epoch_itr, valid_loss: saved.append(
-                    (trainer.get_num_updates(), valid_loss)
-                ),
-                is_due=lambda num_updates: num_updates in (10, 20),
-                stop_is_requested=lambda: is_stopping,
-                stop=Stop,
-            )
-        try:
-            returned = fairseq_cli.train.validate_and_save(None, trainer, None, None, [], False)
-        except Stop:
-            assert is_stopping
-        else:
-            assert returned == ([4.0], should_stop)
-            assert not is_stopping or should_stop
-    return saved
-
-
-@pytest.mark.parametrize(
-    ("update", "named", "saved_updates"),
-    [
-        (9, {}, []),
-        (10, {}, [10]),  # a model is due
-        (20, {"should_stop": True}, [20]),  # the last update is saved once
-        (20, {"should_stop": True, "is_stopping": True}, [20]),
-        (9, {"is_stopping": True}, [9]),  # a stop is saved once at any update
-        (10, {"is_stopping": True}, [10]),
-        (
-            10,
-            {"num_installations": 3},
-            [10],
-        ),  # a second training of a process does not save for the first
-    ],
-)
-def test_an_update_is_saved_once_where_it_is_due_or_the_last(
-    update: int, named: dict[str, Any], saved_updates: list[int]
-) -> None:
-    assert validate_and_save_at(update, **named) == [(saved, 4.0) for saved in saved_updates]

@@ -74,17 +74,6 @@ def test_loss_and_gradients_are_those_of_torch(eps_ls: float) -> None:
     assert float(nll) == pytest.approx(float(plain), rel=1e-6)
 
 
-def test_the_size_of_chunks_changes_nothing_but_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
-    losses = []
-    for chunk in (1, 4, 1000):
-        monkeypatch.setitem(fused_loss.TOKENS_PER_CHUNK_BY_DEVICE, "cpu", chunk)
-        features, weight, target = make_case()
-        losses.append(
-            float(label_smoothed_nll(features, weight, target, eps_ls=0.1, padding_index=PAD)[0])
-        )
-    assert losses == pytest.approx([losses[0]] * 3, rel=1e-6)
-
-
 def test_padding_has_no_loss_and_no_gradient() -> None:
     features, weight, target = make_case()
     label_smoothed_nll(features, weight, target, eps_ls=0.1, padding_index=PAD)[0].backward()

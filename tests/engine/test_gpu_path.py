@@ -99,22 +99,3 @@ def test_a_batch_that_is_not_counted_is_seen_to_ask() -> None:
     with WaitsForTheHost() as waits:
         step(model, batch, None)
     assert waits.found == ["_local_scalar_dense"]
-
-
-@pytest.mark.skipif(
-    not torch.cuda.is_available(), reason="no GPU here: tests/gpu asks the same of one"
-)
-@pytest.mark.parametrize("is_bf16", [False, True])
-def test_a_step_on_a_gpu_waits_for_nothing(is_bf16: bool) -> None:
-    model, batch = make_model(d_model=64, d_k=32, d_v=32, d_ff=128).cuda().train(), padded_batch()
-    on_gpu = {name: one.cuda() if isinstance(one, Tensor) else one for name, one in batch.items()}
-    optimiser = AiaynAdam(AiaynAdamConfig(lr=[1e-4]), list(model.parameters())).optimizer
-    for mode in ("default", "error"):
-        torch.cuda.set_sync_debug_mode(mode)
-        try:
-            with torch.autocast("cuda", dtype=torch.bfloat16, enabled=is_bf16):
-                step(model, on_gpu, int(batch["target"].ne(PAD).sum()))
-            clip_on_device(list(model.parameters()), 1.0)
-            optimiser.step()
-        finally:
-            torch.cuda.set_sync_debug_mode("default")

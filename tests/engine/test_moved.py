@@ -16,16 +16,12 @@ import yaml
 
 from aiayn.__main__ import main
 from aiayn.records import (
-    BinarizedCorpus,
     CheckpointRecord,
-    Hypotheses,
-    RawCorpus,
-    SegmentedText,
     TrainRecord,
     read_record,
-    read_train_record,
 )
 from aiayn.spec.system import CONFIG_FOLDER
+from tests.engine.pipeline_verbs import data_commands, training_commands
 
 pytestmark = pytest.mark.slow
 
@@ -41,57 +37,23 @@ TRAINED = f"results/demo/train/{PLACE}.json"
 CELL = f"table3:{SYSTEM}:bleu_dev"
 
 
+def record_of(verb: str) -> str:
+    """Return the record of a verb below the results."""
+    on_testset = DECODED.replace("/decode/", f"/{verb}/")
+    paths = {"train": TRAINED, "average": AVERAGED}
+    paths |= dict.fromkeys(("decode", "perplexity", "score"), on_testset)
+    return paths.get(verb, DATA.format(verb))
+
+
 def make_demo(folder: Path) -> None:
     """Make one training of the demo and its numbers below a folder, which is the working directory."""
-    fetched, cleaned, segmented, binarized = (
-        DATA.format(verb) for verb in ("fetch", "clean", "segment", "binarize")
-    )
-    of_system = ["--scale", "demo", "--system", SYSTEM]
-    of_dev = ["--checkpoint", AVERAGED, "--binarized", binarized, "--testset", "demo_dev"]
-    for command in (
-        ["fetch", "--corpus", CORPUS, "--mirror=", "--record", fetched],
-        ["clean", "--corpus", CORPUS, "--raw", fetched, "--record", cleaned],
-        ["segment", "--corpus", CORPUS, "--text", cleaned, "--record", segmented],
-        [
-            "binarize",
-            "--corpus",
-            CORPUS,
-            "--text",
-            cleaned,
-            "--segmented",
-            segmented,
-            "--record",
-            binarized,
-        ],
-        [
-            "train",
-            *of_system,
-            "--corpus",
-            CORPUS,
-            "--seed",
-            "1",
-            "--binarized",
-            binarized,
-            "--updates",
-            "2",
-            "--launcher",
-            "debug",
-            "--record",
-            TRAINED,
-        ],
-        ["average", "--train", TRAINED, "--last", "1", "--record", AVERAGED],
-        ["decode", *of_system, *of_dev, "--record", DECODED],
-        ["perplexity", *of_dev, "--record", DECODED.replace("/decode/", "/perplexity/")],
-        [
-            "score",
-            "--decoded",
-            DECODED,
-            "--raw",
-            fetched,
-            "--record",
-            DECODED.replace("/decode/", "/score/"),
-        ],
-    ):
+    commands = [
+        *data_commands(CORPUS, record_of),
+        *training_commands(
+            CORPUS, record_of, scale="demo", system=SYSTEM, testset="demo_dev", updates=2
+        ),
+    ]
+    for command in commands:
         assert main(command) == 0, command
     config = yaml.safe_load((CONFIG_FOLDER / "demo.yaml").read_text(encoding="utf-8"))
     short = config | {
@@ -151,31 +113,6 @@ def files_of_the_doctor(capsys: pytest.CaptureFixture[str], *flags: str) -> dict
     assert main(["doctor", RUN, "--json", *flags]) in (0, 1)
     files: dict[str, str] = json.loads(capsys.readouterr().out)["files"]
     return files
-
-
-def test_every_path_of_a_record_is_there(moved: Path) -> None:
-    train = read_train_record(moved / TRAINED, moved / "runs")
-    data = read_record(moved / DATA.format("binarize"), BinarizedCorpus)
-    raw = read_record(moved / DATA.format("fetch"), RawCorpus)
-    segmented = read_record(moved / DATA.format("segment"), SegmentedText)
-    decoded = read_record(moved / DECODED, Hypotheses)
-    averaged = read_record(moved / AVERAGED, CheckpointRecord)
-    named = [
-        train.run_folder,
-        train.log_path,
-        *(model.path for model in train.models),
-        data.folder,
-        averaged.path,
-    ]
-    named += [
-        path for pair in raw.pair_by_split.values() for path in pair.path_by_language.values()
-    ]
-    named += [
-        *segmented.model_path_by_language.values(),
-        *segmented.vocabulary_path_by_language.values(),
-    ]
-    named += [decoded.path, decoded.pieces_path]
-    assert all(path.exists() and path.is_relative_to(moved) for path in named), named
 
 
 def test_no_record_of_this_version_names_the_first_folder(first: Path) -> None:

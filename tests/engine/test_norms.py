@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch.nn import functional
 
 from aiayn.model.norms import BatchNorm, make_norm
 from tests.engine.models import make_batch, make_model
@@ -34,22 +33,6 @@ def test_batch_norm_is_over_the_tokens_that_are_no_padding() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("norm", "is_independent"), [("layer", True), ("layer_std", True), ("batch", False)]
-)
-def test_a_sentence_is_independent_of_its_batch_under_layer_norm_alone(
-    norm: str, is_independent: bool
-) -> None:
-    model, batch = (
-        make_model(norm=norm).train(),
-        make_batch(source_lengths=(5, 5), target_lengths=(4, 4)),
-    )
-    with torch.no_grad():
-        together = model(batch["src_tokens"], None, batch["prev_output_tokens"])[0][0]
-        alone = model(batch["src_tokens"][:1], None, batch["prev_output_tokens"][:1])[0][0]
-    assert torch.allclose(together, alone, atol=1e-5) == is_independent
-
-
 def test_post_norm_ends_in_a_norm_and_pre_norm_in_one_more() -> None:
     post, pre = make_model(), make_model(norm_order="pre")
     assert post.encoder.layer_norm is None
@@ -61,11 +44,6 @@ def test_post_norm_ends_in_a_norm_and_pre_norm_in_one_more() -> None:
         for side in ("encoder", "decoder")
         for part in ("weight", "bias")
     }
-
-
-def test_a_post_norm_encoders_output_is_normalised() -> None:
-    memory = make_model().encoder(make_batch()["src_tokens"])["memory_BSM"]
-    assert torch.allclose(memory, functional.layer_norm(memory, (8,)), atol=1e-3)
 
 
 def test_dropout_is_on_sublayers_and_sums_alone_unless_asked_for() -> None:

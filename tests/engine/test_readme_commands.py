@@ -18,6 +18,7 @@ import pytest
 
 from aiayn.__main__ import main
 from tests.contracts.test_readme import CHECKOUT, FENCE, SPAN, read
+from tests.engine.pipeline_verbs import data_commands, training_commands
 
 pytestmark = pytest.mark.slow
 
@@ -68,64 +69,18 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ):
             (folder / path.name).symlink_to(path)
     (folder / ".venv").symlink_to(sys.prefix)
-    record = "results/demo/{}/demo_en_de/record.json".format
-    train_record = f"results/demo/train/{CORPUS}/{SYSTEM}/seed1.json"
+    training = f"{CORPUS}/{SYSTEM}/seed1"
+
+    def record(verb: str) -> str:
+        paths = {"train": f"{training}.json", "average": f"{training}/last5.json"}
+        return f"results/demo/{verb}/{paths.get(verb, f'{CORPUS}/record.json')}"
+
+    train, average, *_ = training_commands(
+        CORPUS, record, scale="demo", system=SYSTEM, testset="", updates=100, num_averaged=5
+    )
     os.chdir(folder)
     try:
-        for command in (
-            ["fetch", "--corpus", CORPUS, "--mirror=", "--record", record("fetch")],
-            ["clean", "--corpus", CORPUS, "--raw", record("fetch"), "--record", record("clean")],
-            [
-                "segment",
-                "--corpus",
-                CORPUS,
-                "--text",
-                record("clean"),
-                "--record",
-                record("segment"),
-            ],
-            [
-                "binarize",
-                "--corpus",
-                CORPUS,
-                "--text",
-                record("clean"),
-                "--segmented",
-                record("segment"),
-                "--record",
-                record("binarize"),
-            ],
-            [
-                "train",
-                "--scale",
-                "demo",
-                "--system",
-                SYSTEM,
-                "--corpus",
-                CORPUS,
-                "--seed",
-                "1",
-                "--launcher",
-                "debug",
-                "--updates",
-                "100",
-                "--num-models",
-                "5",
-                "--binarized",
-                record("binarize"),
-                "--record",
-                train_record,
-            ],
-            [
-                "average",
-                "--train",
-                train_record,
-                "--last",
-                "5",
-                "--record",
-                f"results/demo/average/{CORPUS}/{SYSTEM}/seed1/last5.json",
-            ],
-        ):
+        for command in (*data_commands(CORPUS, record), train, average):
             assert main(command) == 0, command
     finally:
         os.chdir(here)

@@ -19,7 +19,7 @@ from aiayn.train.fairseq_args import training_data
 from aiayn.train.ranks import Rank
 from aiayn.train.request import StopFlag, TrainingRequest
 from aiayn.train.train import train_rank
-from tests.engine.hooked_job import Hook
+from tests.engine.hooked_job import Hook, Signal
 from tests.engine.tiny_spec import TRAINING
 from tests.forks import fork, free_port
 
@@ -117,6 +117,17 @@ def outcomes(run_folder: Path) -> list[str]:
 def log_text(run_folder: Path) -> str:
     """Return fairseq's log and ours of a run."""
     return (run_folder / attempts.LOG_NAME).read_text(encoding="utf-8")
+
+
+def train_here(request: TrainingRequest, *, stopped_at: int = 0) -> Path:
+    """Train, or go on, in this process without a driver; TERM comes after update `stopped_at`.
+
+    Return the newest full checkpoint.
+    """
+    rank = Rank(rank=0, world_size=1, job="7", local_rank=0)
+    with Signal(update=stopped_at).installed(), StopFlag().installed() as stop:
+        train_rank(request, rank, stop)
+    return list_checkpoints(request.folder.checkpoints_path, "full")[-1]
 
 
 def in_child(work: Callable[[], object]) -> int:

@@ -17,6 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.engine.pipeline_verbs import data_commands
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 FOLDER = CHECKOUT / "build" / "gpu-kit"
 MAX_MEGABYTES = 64
@@ -40,7 +42,13 @@ SOURCES = (
     "tests/gpu",
     "tests/engine",
 )
-BENCHMARKS = ("tests/benchmarks/bench_step.py", "tests/benchmarks/table.py")
+FILES = (
+    "tests/benchmarks/bench_step.py",
+    "tests/benchmarks/table.py",
+    "tests/forks.py",
+    "tests/records_factory.py",
+    "tests/records_factory.yaml",
+)
 SYSTEM = """\
 name: gpu_kit
 inherits: base
@@ -148,7 +156,7 @@ def copy_sources(folder: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "*.ipynb")
     for name in SOURCES:
         shutil.copytree(CHECKOUT / name, folder / name, ignore=ignored)
-    for name in BENCHMARKS:
+    for name in FILES:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(CHECKOUT / name, folder / name)
     for scale in ("demo", "multi30k"):
@@ -167,32 +175,15 @@ def copy_sources(folder: Path) -> None:
 def make_corpus(corpus: str, folder: Path) -> None:
     """Run the stages from text to data-bin, and keep the data-bin and what scoring reads."""
     with tempfile.TemporaryDirectory() as work:
-        records = {
-            stage: Path(work) / corpus / stage / "record.json"
-            for stage in ("fetch", "clean", "segment")
-        }
-        records["binarize"] = Path(work) / corpus / "binarize" / "record.json"
-        given = {
-            "fetch": [],
-            "clean": ["--raw", records["fetch"]],
-            "segment": ["--text", records["clean"]],
-            "binarize": ["--text", records["clean"], "--segmented", records["segment"]],
-        }
-        for stage, flags in given.items():
-            command = [
-                sys.executable,
-                "-m",
-                "aiayn",
-                stage,
-                "--corpus",
-                corpus,
-                "--record",
-                str(records[stage]),
-            ]
-            _run([*command, *map(str, flags)])
+
+        def record(verb: str) -> Path:
+            return Path(work) / corpus / verb / "record.json"
+
+        for command in data_commands(corpus, record):
+            _run([sys.executable, "-m", "aiayn", *command])
         for stage in ("fetch", "binarize"):
             kept = folder / corpus / stage
-            shutil.copytree(records[stage].parent, kept, ignore=shutil.ignore_patterns("train.??"))
+            shutil.copytree(record(stage).parent, kept, ignore=shutil.ignore_patterns("train.??"))
 
 
 if __name__ == "__main__":

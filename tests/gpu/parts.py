@@ -6,13 +6,10 @@ code is 1 if one is beyond its bound. On a CPU everything is smaller, and what n
 """
 
 import argparse
-import contextlib
 import json
 import math
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -29,10 +26,12 @@ from aiayn.spec.system import read_corpus, read_system
 from aiayn.train import (
     plugin,
 )  # before fairseq's other modules: it lets fairseq import only what is needed
-from aiayn.train.checkpoints import list_checkpoints, load_checkpoint, tensors_sha256
-from aiayn.train.fairseq_args import training_data
-from aiayn.train.request import StopFlag, TrainingRequest
+from aiayn.train.checkpoints import list_checkpoints
+from aiayn.train.request import TrainingRequest
 from tests.benchmarks import bench_step
+from tests.engine import tiny_training
+from tests.engine.pipeline_verbs import training_commands
+from tests.engine.tiny_training import train_here
 
 __all__ = ["plugin"]
 
@@ -188,55 +187,27 @@ def measure_synchronisations(work: Work) -> Iterator[Row]:
 
 def make_request(work: Work, name: str, **changes: Any) -> TrainingRequest:
     """Return a request to train the kit's system in a folder of this name."""
-    scale, corpus, data = work.corpus()
-    request_changes = {
-        key: changes.pop(key) for key in list(changes) if key in TrainingRequest.__struct_fields__
-    }
+    scale, _, data = work.corpus()
     training = msgspec.structs.replace(
         read_system("gpu_kit", scale).training, device=work.device, **changes
     )
     run_folder = work.out / "runs" / name
     shutil.rmtree(run_folder, ignore_errors=True)
     run_folder.mkdir(parents=True)
-    request = TrainingRequest(
-        run=name,
-        run_folder=str(run_folder),
-        corpus=corpus,
+    return tiny_training.make_request(
+        run_folder,
+        data,
         system="gpu_kit",
-        seed=1,
         training=training,
-        data=training_data(data),
-        binarized_path=str(work.data / corpus / "binarize" / "record.json"),
         num_models=1,
-        num_ranks=1,
         threads_per_rank=torch.get_num_threads(),
-        commit=os.environ.get("AIAYN_COMMIT", "unknown"),
-        command="tests.gpu.parts",
     )
-    return msgspec.structs.replace(request, **request_changes)
 
 
-def train(request: TrainingRequest, *, stop_at: int | None = None) -> Path:
-    """Train, or go on, in this process, and return the newest full checkpoint; TERM comes after
-    update `stop_at`.
-    """
-    from aiayn.train.ranks import Rank
-    from aiayn.train.train import train_rank
-    from tests.engine.hooked_job import Hook, Signal
-
-    hook = Signal(update=stop_at, number=signal.SIGTERM) if stop_at else Hook(update=0)
-    with hook.installed() if stop_at else contextlib.nullcontext(), StopFlag().installed() as stop:
-        train_rank(request, Rank(rank=0, world_size=1, job="kit", local_rank=0), stop)
-    return list_checkpoints(Path(request.run_folder) / "checkpoints", "full")[-1]
-
-
-def state_sha256(full_path: Path) -> str:
-    """Return the digest of the model and Adam's moments in a full checkpoint."""
-    state = load_checkpoint(full_path)
-    tensors: dict[str, torch.Tensor] = dict(state["model"])
-    for index, moments in state["last_optimizer_state"]["state"].items():
-        tensors |= {f"{index} {name}": torch.as_tensor(value) for name, value in moments.items()}
-    return tensors_sha256(tensors)
+def train_to_state(request: TrainingRequest) -> str:
+    """Train to the end, and return the digest of the model and Adam's moments."""
+    train_here(request)
+    return tiny_training.state_sha256(Path(request.run_folder))
 
 
 def measure_resume(work: Work) -> Iterator[Row]:
@@ -259,13 +230,13 @@ def measure_resume(work: Work) -> Iterator[Row]:
         }
         label = f"{precision}, deterministic algorithms" if is_deterministic else precision
         begin = time.perf_counter()
-        whole = state_sha256(train(make_request(work, "whole", **changes)))
+        whole = train_to_state(make_request(work, "whole", **changes))
         yield Row(f"its time, start included, {label}", round(time.perf_counter() - begin, 1), "s")
-        same = whole == state_sha256(train(make_request(work, "again", **changes)))
+        same = whole == train_to_state(make_request(work, "again", **changes))
         yield Row(f"a second training has the same tensors, {label}", str(same), ok=same)
         request = make_request(work, "resumed", **changes)
-        train(request, stop_at=23)
-        same = whole == state_sha256(train(request))
+        train_here(request, stopped_at=23)
+        same = whole == train_to_state(request)
         yield Row(f"stopped at 23 of 40 and resumed, the same tensors, {label}", str(same), ok=same)
 
 
@@ -290,7 +261,7 @@ def measure_precision(work: Work) -> Iterator[Row]:
         }
         request = make_request(work, f"precision-{precision}", **changes)
         begin = time.perf_counter()
-        train(request)
+        train_here(request)
         seconds, losses = time.perf_counter() - begin, logged_losses(request)
         quarters = [losses[len(losses) * quarter // 4 - 1] for quarter in (1, 2, 3, 4)]
         yield Row(
@@ -315,22 +286,14 @@ def measure_step(work: Work) -> Iterator[Row]:
     scale = "paper" if work.is_cuda else "multi30k"
     goal = {"base": 0.30, "big": 0.35}
     cases = [
-        (system, precision, False)
+        (system, precision)
         for system in bench_step.SYSTEMS[scale]
         for precision in ("bf16", "fp32", "tf32")
     ]
-    cases += [
-        ("base", "bf16", True),
-        ("big", "bf16", True),
-    ]  # last: compiling takes the better part of a minute
-    for system, precision, is_compiled in cases if work.is_cuda else [("base", "fp32", False)]:
+    for system, precision in cases if work.is_cuda else [("base", "fp32")]:
         num_steps = 7 if work.is_cuda else 3
-        sides = {
-            one.name: one
-            for one in bench_step.measure_sides(
-                system, scale, precision, work.device, num_steps, is_compiled=is_compiled
-            )
-        }
+        measured = bench_step.measure_sides(system, scale, precision, work.device, num_steps)
+        sides = {one.name: one for one in measured}
         stock = sides.get("fairseq")
         for name, side in sides.items():
             label = f"{system}, {precision}, {name}"
@@ -367,14 +330,14 @@ def measure_decode(work: Work) -> Iterator[Row]:
     the CPU's.
     """
     from aiayn.decode.decode import Translator, load_source_lines
-    from tests.engine.reference_search import Reference, search_by_generator, unequal
+    from tests.engine.reference_search import Reference, search_by_reference, unequal
 
     scale, _, data = work.corpus()
     updates = 200 if work.is_cuda else 40
     request = make_request(
         work, "decode", updates=updates, save_interval_updates=updates, warmup_steps=updates
     )
-    train(request)
+    train_here(request)
     (model_path,) = list_checkpoints(Path(request.run_folder) / "checkpoints", "model")
     decoding = read_system("gpu_kit", scale).decoding
     found: dict[str, list[Any]] = {}
@@ -409,7 +372,7 @@ def measure_decode(work: Work) -> Iterator[Row]:
         )
         if label == "the CPU, fp32":
             few, dictionary = sources[:20], translator.task.target_dictionary
-            oracle = search_by_generator(translator.model, dictionary, decoding, few)
+            oracle = search_by_reference(translator.model, dictionary, decoding, few)
             ours = [
                 Reference(
                     list(map(dictionary.index, one.pieces)), one.log_probability_nats, one.score
@@ -431,7 +394,7 @@ def measure_decode(work: Work) -> Iterator[Row]:
 def measure_memory(work: Work) -> Iterator[Row]:
     """Yield the peak memory of a step of ours next to what `aiayn plan` estimates."""
     from aiayn.cost import num_parameters
-    from analysis.price.history import device_memory_bytes
+    from analysis.price.memory import device_memory_bytes
 
     if not work.is_cuda:
         yield Row("peak memory of a step", None, note=NOT_HERE)
@@ -497,72 +460,42 @@ def measure_pipeline(work: Work) -> Iterator[Row]:
     scale, corpus, _ = work.corpus()
     folder = work.out / "pipeline"
     shutil.rmtree(folder, ignore_errors=True)
-    records = {
-        stage: folder / f"{stage}.json"
-        for stage in ("train", "average", "decode", "perplexity", "score")
-    }
-    binarized, raw = (work.data / corpus / stage / "record.json" for stage in ("binarize", "fetch"))
     testset = read_corpus(corpus).test_testset
-    system = ["--scale", scale, "--system", "gpu_kit"]
+
+    def record(verb: str) -> Path:
+        if verb in ("fetch", "binarize"):
+            return work.data / corpus / verb / "record.json"
+        return folder / f"{verb}.json"
+
     updates = {"demo": 500, "multi30k": 600}[scale] if work.is_cuda else 40
-    on_data = ["--checkpoint", records["average"], "--binarized", binarized, "--testset", testset]
-    on_data += ["--device", work.device]
-    commands: dict[str, list[Any]] = {
-        "train": [
-            *system,
-            "--corpus",
-            corpus,
-            "--seed",
-            1,
-            "--binarized",
-            binarized,
-            "--num-models",
-            2,
-            "--updates",
-            updates,
-            "--runs-folder",
-            folder / "runs",
-            "--launcher",
-            "debug",
-        ],
-        "average": ["--train", records["train"], "--last", 2],
-        "decode": [*system, *on_data],
-        "perplexity": on_data,
-        "score": ["--decoded", records["decode"], "--raw", raw],
-    }
-    for stage, flags in commands.items():
-        command = [
-            sys.executable,
-            "-m",
-            "aiayn",
-            stage,
-            *map(str, flags),
-            "--record",
-            str(records[stage]),
-        ]
+    commands = training_commands(
+        corpus,
+        record,
+        scale=scale,
+        system="gpu_kit",
+        testset=testset,
+        updates=updates,
+        num_averaged=2,
+        device=work.device,
+    )
+    for verb, *flags in commands:
+        command = [sys.executable, "-m", "aiayn", verb, *flags]
+        if verb == "train":
+            command += ["--runs-folder", str(folder / "runs")]
         begin = time.perf_counter()
         done = subprocess.run(command, check=False)
-        yield Row(
-            f"aiayn {stage}",
-            round(time.perf_counter() - begin, 1),
-            "s",
-            "exit code 0",
-            None,
-            done.returncode == 0,
-        )
-        if done.returncode != 0:
+        seconds, is_well = round(time.perf_counter() - begin, 1), done.returncode == 0
+        yield Row(f"aiayn {verb}", seconds, "s", "exit code 0", ok=is_well)
+        if not is_well:
             return
-    scores = json.loads(records["score"].read_text(encoding="utf-8"))
-    for score in scores["scores"]:
+    for score in json.loads(record("score").read_bytes())["scores"]:
         yield Row(
             f"{score['metric']}, {testset}, after {updates} updates", round(score["value"], 2)
         )
-    perplexity = json.loads(records["perplexity"].read_text(encoding="utf-8"))
-    yield Row(f"perplexity a subword, {testset}", round(perplexity["value"], 3))
-    hardware = json.loads(records["train"].read_text(encoding="utf-8"))["hardware"]
-    yield Row(
-        "device in the training's record", hardware["device"], ok=hardware["device"] == work.device
-    )
+    perplexity = json.loads(record("perplexity").read_bytes())["value"]
+    yield Row(f"perplexity a subword, {testset}", round(perplexity, 3))
+    device = json.loads(record("train").read_bytes())["hardware"]["device"]
+    yield Row("device in the training's record", device, ok=device == work.device)
 
 
 PARTS = {

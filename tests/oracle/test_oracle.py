@@ -9,16 +9,13 @@ fairseq-score takes some bigrams for others (see `aiayn.scoring.count_ngrams`). 
 """
 
 import csv
-import gzip
 import hashlib
 import html
 import lzma
 import math
-import os
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
@@ -27,7 +24,7 @@ from sacrebleu.metrics.bleu import BLEUScore
 from aiayn.data.text.tokenize_moses import split_compounds
 from aiayn.scoring.count_ngrams import Statistics, corpus_bleu, fairseq_words, segment_statistics
 from aiayn.scoring.definitions import PROCEDURE_BY_METRIC, Procedure, Treatment
-from aiayn.scoring.score import Text, procedure_bleu, sacrebleu_scorer
+from aiayn.scoring.score import SACREBLEU_BY_METRIC, Text, procedure_bleu
 
 FOLDER = Path(__file__).parent
 COLUMNS = ("reference", "tok", "light", "medium", "heavy")
@@ -87,21 +84,9 @@ def bundled_column(testset: str, column: str) -> Lines:
 
 
 @cache
-def mirrored_column(testset: str, column: str, mirror: Path) -> Lines:
-    """The same from the single files of a mirror."""
-    if column == "reference":
-        return read_lines((mirror / "newstest" / testset).read_bytes())
-    return read_lines(gzip.decompress((mirror / "oracle" / f"{testset}.{column}.gz").read_bytes()))
-
-
-@cache
-def text(testset: str, column: str, mirror: Path | None, is_escaped: bool) -> Text:
+def text(testset: str, column: str, *, is_escaped: bool = True) -> Text:
     """A column, tokenised at most once however many tests want it."""
-    lines = (
-        bundled_column(testset, column)
-        if mirror is None
-        else mirrored_column(testset, column, mirror)
-    )
+    lines = bundled_column(testset, column)
     language = testset.rpartition(".")[2]
     return Text(lines, language) if is_escaped else UnescapedText(lines, language)
 
@@ -116,15 +101,13 @@ def printed_rows(path: Path) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def score_of_row(
-    testset: str, hypotheses: str, procedure: str, mirror: Path | None = None
-) -> BLEUScore:
+def score_of_row(testset: str, hypotheses: str, procedure: str) -> BLEUScore:
     """Our score of a row of scores.tsv."""
     is_escaped = procedure != NO_ESCAPE
     return procedure_bleu(
         PROCEDURE_BY_NAME[procedure],
-        text(testset, hypotheses, mirror, is_escaped),
-        text(testset, "reference", mirror, is_escaped),
+        text(testset, hypotheses, is_escaped=is_escaped),
+        text(testset, "reference", is_escaped=is_escaped),
     )
 
 
@@ -145,17 +128,13 @@ def is_fairseq(procedure: str) -> bool:
     return procedure.endswith("fairseq-score")
 
 
-def hashed_score_of_row(
-    testset: str, hypotheses: str, procedure: str, mirror: Path | None = None
-) -> BLEUScore:
+def hashed_score_of_row(testset: str, hypotheses: str, procedure: str) -> BLEUScore:
     """The score of fairseq-score with its confusions: matches are counted over libbleu's hashes, as
     on x86.
     """
     words: list[list[list[str]]] = []
     for column in (hypotheses, "reference"):
-        lines = [
-            line.encode("utf-8") for line in text(testset, column, mirror, True).tokenized("raw")
-        ]
+        lines = [line.encode("utf-8") for line in text(testset, column).tokenized("raw")]
         lines = (
             [split_compounds(line) for line in lines] if "compound split" in procedure else lines
         )
@@ -204,17 +183,17 @@ def hashes_by_order(
     return hashes
 
 
-def disagreements(row: tuple[str, str, str, str], mirror: Path | None = None) -> list[str]:
+def disagreements(row: tuple[str, str, str, str]) -> list[str]:
     """What of a printed line is not ours; fairseq-score's is met to 0.01, and to the digit with its
     hashes.
     """
     *place, output = row
     testset, hypotheses, procedure = place
-    ours = score_of_row(testset, hypotheses, procedure, mirror)
+    ours = score_of_row(testset, hypotheses, procedure)
     if not is_fairseq(procedure):
         line = printed_line(ours, procedure)
         return [] if line == output else [f"{line}, printed {output}"]
-    theirs = hashed_score_of_row(testset, hypotheses, procedure, mirror)
+    theirs = hashed_score_of_row(testset, hypotheses, procedure)
     found = (
         []
         if printed_line(theirs, procedure) == output
@@ -240,21 +219,6 @@ def lines_with_other_tokens(ours: Lines, theirs: Lines) -> list[tuple[Lines, Lin
         for our_line, their_line in zip(ours, theirs, strict=True)
     ]
     return [pair for pair in tokens if pair[0] != pair[1]]
-
-
-@pytest.fixture(scope="module")
-def mirror() -> Path:
-    """The folder that AIAYN_MIRROR names, or a skip that says what is missing."""
-    base = urlsplit(os.environ.get("AIAYN_MIRROR", ""))
-    folder = Path(unquote(base.path))
-    if base.scheme != "file" or not all(
-        (folder / name).is_dir() for name in ("newstest", "oracle")
-    ):
-        pytest.skip(
-            "AIAYN_MIRROR is not a file:// folder with newstest/ and oracle/: newstest2013 is not"
-            " read"
-        )
-    return folder
 
 
 @pytest.mark.parametrize(
@@ -295,7 +259,7 @@ def test_fairseqs_line_is_not_had_with_multi_bleus_words() -> None:
 
 @pytest.mark.parametrize("testset", TESTSETS)
 def test_our_tokens_are_tokenizer_perls_one_by_one(testset: str) -> None:
-    ours = text(testset, "reference", None, is_escaped=True).tokenized("raw")
+    ours = text(testset, "reference").tokenized("raw")
     assert lines_with_other_tokens(ours, bundled_column(testset, "tok")) == []
 
 
@@ -311,20 +275,6 @@ def test_the_german_reference_is_the_published_file() -> (
     )
 
 
-@pytest.mark.slow
-def test_the_lines_of_newstest2013_agree_too(mirror: Path) -> None:
-    rows = [
-        row for row in printed_rows(mirror / "oracle" / "scores.tsv") if row[0] == "newstest2013.de"
-    ]
-    assert len(rows) == 24
-    assert [found for row in rows for found in disagreements(row, mirror)] == []
-
-
-def test_the_tokens_of_newstest2013_agree_too(mirror: Path) -> None:
-    ours = text("newstest2013.de", "reference", mirror, is_escaped=True).tokenized("raw")
-    assert lines_with_other_tokens(ours, mirrored_column("newstest2013.de", "tok", mirror)) == []
-
-
 def library_rows() -> list[dict[str, str]]:
     """Rows of library_bleu.tsv."""
     with (FOLDER / "library_bleu.tsv").open(encoding="utf-8", newline="\n") as table:
@@ -334,10 +284,10 @@ def library_rows() -> list[dict[str, str]]:
 @cache
 def our_bleu(metric: str, testset: str, hypotheses: str) -> float:
     """Our score of a hypotheses file by one definition."""
-    sides = [text(testset, column, None, True) for column in (hypotheses, "reference")]
+    sides = [text(testset, column) for column in (hypotheses, "reference")]
     if metric in PROCEDURE_BY_METRIC:
         return procedure_bleu(PROCEDURE_BY_METRIC[metric], *sides).score
-    return sacrebleu_scorer(metric).corpus_score(sides[0].lines, [sides[1].lines]).score
+    return SACREBLEU_BY_METRIC[metric]().corpus_score(sides[0].lines, [sides[1].lines]).score
 
 
 def range_of_differences(rows: list[dict[str, str]], metric: str) -> str:
@@ -392,9 +342,7 @@ def test_nltk_counts_an_ngram_of_every_order_in_short_lines_and_nothing_else_dif
 ) -> None:
     for row in library_rows():
         if (row["library"], row["reference"], row["text"]) == ("nltk", testset, kind):
-            sides = [
-                text(testset, column, None, True) for column in (row["hypotheses"], "reference")
-            ]
+            sides = [text(testset, column) for column in (row["hypotheses"], "reference")]
             lines = [side.lines if kind == "raw" else side.tokenized("raw") for side in sides]
             statistics = segment_statistics(*([line.split() for line in side] for side in lines))
             assert corpus_bleu(statistics).score - 100 * float(row["output"]) > 0.001
