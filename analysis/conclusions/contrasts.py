@@ -164,7 +164,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     """A row against its control; `difference`, in the metric's unit, is over the runs that started.
 
-    `reach` is half of the 95 % interval, None without an sd. `p_value` is None where nothing is
+    `estimate` is None without an sd. `p_value` is None where nothing is
     called. `corrected` is the call by Holm, None outside the family; `with_all` is the call with
     all runs in, None if all runs of all systems started. `effects` are the differences in bits at
     SHARES of the updates; None in BLEU, and where a seed has no validation. A row with more updates
@@ -181,12 +181,17 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     num_unstarted_controls: int = 0
     num_unknown: int = 0
     num_late: int = 0
-    reach: float | None = None
+    estimate: Estimate | None = None
     p_value: float | None = None
     corrected: Call | None = None
     with_all: Call | None = None
     effects: tuple[float | None, ...] = (None,) * len(SHARES)
     effect_at_control_updates: float | None = None
+
+    @property
+    def reach(self) -> float | None:
+        """Half of the 95 % interval."""
+        return None if self.estimate is None else self.estimate.reach
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -279,7 +284,7 @@ def draw_contrast(
         num_unstarted_controls=num_unstarted_controls,
         num_unknown=sum(run.has_started is None for run in runs),
         num_late=sum(run.is_late for run in runs),
-        reach=None if estimate is None else estimate.reach,
+        estimate=estimate,
         p_value=p_value,
         with_all=with_all,
     )

@@ -369,7 +369,8 @@ def prepare(
             "--as-given: hypotheses and references are plain text, not tokens; omit the flag"
         )
     if treatment.lower_cases:
-        prepared = {side: [line.lower() for line in lines] for side, lines in prepared.items()}
+        for side, lines in prepared.items():
+            prepared[side] = [line.lower() for line in lines]
         done.append("all-lower-cased")
     return prepared, "+".join(done)
 
