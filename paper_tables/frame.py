@@ -84,6 +84,11 @@ class Number(msgspec.Struct, frozen=True, kw_only=True):
         return (self.mark,) if self.mark else ()
 
     @property
+    def seed_values(self) -> list[float]:
+        """The values without their runs, in the order of their seeds."""
+        return [value for _, value in self.values]
+
+    @property
     def value_by_seed(self) -> dict[int, float]:
         """The values of runs whose seed is known."""
         return {run.seed: value for run, value in self.values if run.seed is not None}

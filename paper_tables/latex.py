@@ -18,6 +18,7 @@ from paper_tables.layout import (
     Column,
     Part,
     Table,
+    spans,
 )
 
 PREAMBLE = r"\usepackage{booktabs,graphicx,multirow,url}"
@@ -86,14 +87,15 @@ def render_latex(table: Table) -> str:
 
 def _legend(table: Table) -> list[str]:
     """Return each note and each signature as a small paragraph, as wide as the text."""
-    texts = [f"{_mark(note.mark)}{escape_latex(note.text)}" for note in table.notes]
+    lines = []
+    for note in table.notes:
+        lines.append(rf"{_mark(note.mark)}{escape_latex(note.text)}\par")
     for metric, testset, signature in table.signatures:
         # \path breaks lines at punctuation; it takes every character literally except its delimiter
         shown = _PATH_UNSAFE.sub("?", signature).replace("!", "?")
-        texts.append(f"{escape_latex(f'{metric}, {testset}')}: " + rf"\path!{shown}!")
-    if not texts:
+        lines.append(rf"{escape_latex(f'{metric}, {testset}')}: \path!{shown}!\par")
+    if not lines:
         return []
-    lines = [rf"{text}\par" for text in texts]
     return [
         r"\par\smallskip",
         r"\begin{minipage}{\linewidth}\footnotesize\raggedright",
@@ -107,18 +109,18 @@ def _headings(columns: tuple[Column, ...], *, has_labels: bool) -> list[str]:
     offset = 1 if has_labels else 0
     first = [""] * offset
     if not any(column.group for column in columns):
-        return [" & ".join([*first, *(_heading(column) for column in columns)]) + r" \\"]
+        return [" & ".join([*first, *map(_heading, columns)]) + r" \\"]
     above, rules, below, start = [*first], [], [*first], 1 + offset
     for group, members in groupby(columns, key=lambda column: column.group):
-        shared = list(members)
+        headings = list(map(_heading, members))
         if group:
-            above.append(rf"\multicolumn{{{len(shared)}}}{{c}}{{{escape_latex(group)}}}")
-            rules.append(rf"\cmidrule(lr){{{start}-{start + len(shared) - 1}}}")
-            below += [_heading(column) for column in shared]
+            above.append(rf"\multicolumn{{{len(headings)}}}{{c}}{{{escape_latex(group)}}}")
+            rules.append(rf"\cmidrule(lr){{{start}-{start + len(headings) - 1}}}")
+            below += headings
         else:  # this heading spans both lines
-            above += [rf"\multirow{{2}}{{*}}{{{_heading(column)}}}" for column in shared]
-            below += [""] * len(shared)
-        start += len(shared)
+            above += map(r"\multirow{{2}}{{*}}{{{}}}".format, headings)
+            below += [""] * len(headings)
+        start += len(headings)
     return [" & ".join(above) + r" \\", "".join(rules), " & ".join(below) + r" \\"]
 
 
@@ -133,10 +135,9 @@ def _heading(column: Column) -> str:
     lines = [column.heading]
     if column.side != "label" and len(column.heading) > SHORT:  # break the last word off
         lines = column.heading.rsplit(" ", maxsplit=1)
-    shown = [
-        escape_latex(line).replace(r"x10\textasciicircum{}6", r"$\times 10^6$") for line in lines
-    ]
-    return shown[0] if len(shown) == 1 else r"\shortstack{" + r"\\".join(shown) + "}"
+    shown = r"\\".join(map(escape_latex, lines))
+    shown = shown.replace(r"x10\textasciicircum{}6", r"$\times 10^6$")
+    return shown if len(lines) == 1 else rf"\shortstack{{{shown}}}"
 
 
 def _body(table: Table, *, has_labels: bool) -> list[str]:
@@ -146,7 +147,7 @@ def _body(table: Table, *, has_labels: bool) -> list[str]:
         if lines and group:
             lines.append(r"\midrule")
         for index, row in enumerate(rows):
-            cells = [_cell(cell) for cell in row.cells]
+            cells = [_cell(cell, num_columns) for cell, _, num_columns in spans(row)]
             if has_labels:
                 label = escape_latex(group) if index == 0 else ""
                 if label and len(rows) > 1:
@@ -159,11 +160,9 @@ def _body(table: Table, *, has_labels: bool) -> list[str]:
     return lines
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: Cell, num_columns: int) -> str:
     text = " / ".join(_part(part, cell.kind) for part in cell.parts)
-    if cell.num_columns == 1:
-        return text
-    return rf"\multicolumn{{{cell.num_columns}}}{{c}}{{{text}}}"
+    return text if num_columns == 1 else rf"\multicolumn{{{num_columns}}}{{c}}{{{text}}}"
 
 
 def _part(part: Part, kind: CellKind) -> str:

@@ -25,6 +25,7 @@ The function that returns it takes the frame. `render.chapters.CORE_TABLES`, or 
 wing, names this function, a chapter and a place. No other file changes.
 """
 
+import itertools
 import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -65,7 +66,7 @@ SEEDS_WORDS = (
 )
 ROW_NAMES = ("model", "label")  # columns of Tables 2 and 3 whose cells name the row
 Item = TypeVar("Item")
-CellKind = Literal["label", "printed", "ours", "state", "blank", "formula"]
+CellKind = Literal["label", "printed", "ours", "state", "blank", "formula", "spanned"]
 
 
 @dataclass(frozen=True)
@@ -111,14 +112,13 @@ class CellProvenance:
 
 @dataclass(frozen=True)
 class Cell:
-    """The content of a cell, which spans `num_columns` columns from its own to the right.
+    """The content of a cell. Where it covers columns to its right, these have `SPANNED`.
 
     `shows` are the numbers behind a cell of ours, including numbers that have no value yet.
     """
 
     parts: tuple[Part, ...]
     kind: CellKind = "printed"
-    num_columns: int = 1
     provenance: CellProvenance | None = None
     shows: tuple[Number, ...] = ()
 
@@ -126,6 +126,9 @@ class Cell:
     def marks(self) -> tuple[str, ...]:
         """All marks in the cell."""
         return tuple(mark for part in self.parts for mark in part.marks)
+
+
+SPANNED = Cell((), "spanned")
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,7 @@ class Aside:
 
 @dataclass(frozen=True)
 class Row:
-    """A row; its cells cover all columns.
+    """A row, with a cell for each column.
 
     A row with an `aside` is not shown on the page; its name and the reason are listed below the
     table. Links to the row use `anchor`. Rows of one `group` are neighbours without a rule between
@@ -175,8 +178,8 @@ OurLine = tuple[str, Mapping[str, Cell], Aside | None]
 class Note:
     """A line below the table; it explains `mark`, if that is not ''."""
 
-    mark: str
     text: str
+    mark: str = ""
 
 
 @dataclass(frozen=True)
@@ -243,12 +246,14 @@ def row_by_column(
     columns: Iterable[Column], cell_by_column: Mapping[str, Cell]
 ) -> tuple[Cell, ...]:
     """Return the cells of a row in the order of the columns, blank where a column has no cell."""
-    cells: list[Cell] = []
-    names = [column.name for column in columns]
-    while names:
-        cells.append(cell_by_column.get(names[0], blank_cell()))
-        names = names[cells[-1].num_columns :]
-    return tuple(cells)
+    return tuple(cell_by_column.get(column.name, blank_cell()) for column in columns)
+
+
+def spans(row: Row) -> Iterator[tuple[Cell, int, int]]:
+    """Yield each cell of a row with its column's index, and the number of columns it covers."""
+    starts = [index for index, cell in enumerate(row.cells) if cell is not SPANNED]
+    for start, end in itertools.pairwise([*starts, len(row.cells)]):
+        yield row.cells[start], start, end - start
 
 
 def rows_of_printed(
@@ -272,7 +277,8 @@ def rows_of_printed(
         parts.append(Part(published.value, (mark,) if mark else ()))
         kind: CellKind = "label" if published.column in ROW_NAMES else "printed"
         cells = cells_by_row.setdefault(published.row, {})
-        cells[published.column] = Cell(tuple(parts), kind, len(published.covered_columns))
+        cells |= dict.fromkeys(published.covered_columns, SPANNED)
+        cells[published.column] = Cell(tuple(parts), kind)
     lines, rows = list(lines), []
     for name, cells in cells_by_row.items():
         group = group_of(name)
@@ -284,9 +290,14 @@ def rows_of_printed(
     return tuple(rows)
 
 
-def text_cell(text: str, kind: CellKind = "printed", *marks: str, num_columns: int = 1) -> Cell:
+def marks_of(rows: Iterable[Row]) -> set[str]:
+    """Return all marks in some rows."""
+    return {mark for row in rows for cell in row.cells for mark in cell.marks}
+
+
+def text_cell(text: str, kind: CellKind = "printed", *marks: str) -> Cell:
     """Return a cell with a single text."""
-    return Cell((Part(text, marks),), kind, num_columns)
+    return Cell((Part(text, marks),), kind)
 
 
 def label(text: str, *marks: str) -> Cell:
@@ -362,43 +373,39 @@ def compact(table: Table) -> Table:
     that only hold states (missing, not run); a note names them. A scale's mark is shown once a row.
     A note on a mark that went with its column stays, without the mark. The best values are found.
     """
-    cells_by_row = []  # one cell per column; a cell that spans columns is in its first
+    has_numbers = False
     for row in table.rows:
-        row_cells: list[Cell] = []
-        for cell in row.cells:
-            row_cells += [cell, *[blank_cell()] * (cell.num_columns - 1)]
-        cells_by_row.append(row_cells)
-    has_numbers = any(
-        cell.kind == "ours" and cell.shows for row in table.rows for cell in row.cells
-    )
-    kept, waiting = [], []
-    for column, cells in zip(table.columns, zip(*cells_by_row, strict=True), strict=False):
-        has_content = column.side != "ours" or not all(map(_is_blank, cells))
-        is_waiting = (
-            has_content
-            and column.side == "ours"
-            and has_numbers
-            and all(_is_blank(cell) or _is_waiting(cell) for cell in cells)
-        )
-        kept.append(has_content and not is_waiting)
-        if is_waiting:
+        has_numbers |= any(cell.kind == "ours" and cell.shows for cell in row.cells)
+    kept, waiting = [True] * len(table.columns), []
+    for index, column in enumerate(table.columns if table.rows else ()):
+        if column.side != "ours":
+            continue
+        cells = [row.cells[index] for row in table.rows]
+        filled = list(itertools.filterfalse(_is_blank, cells))
+        kept[index] = bool(filled)
+        if filled and has_numbers and all(map(_is_waiting, filled)):
+            kept[index] = False
             waiting.append(f"{column.group} {column.heading}".strip())
-    if not table.rows:
-        kept = [True] * len(table.columns)
-    rows = [_marked_once(_with_columns(row, kept)) for row in table.rows]
-    marks = {mark for row in rows for cell in row.cells for mark in cell.marks}
-    notes = [note if note.mark in marks else replace(note, mark="") for note in table.notes]
+    rows = []
+    for row in table.rows:
+        cells_of_kept = tuple(itertools.compress(row.cells, kept))
+        rows.append(_marked_once(replace(row, cells=cells_of_kept)))
+    marks, notes = marks_of(rows), []
+    for note in table.notes:
+        notes.append(note if note.mark in marks else replace(note, mark=""))
     if waiting:
-        text = f"Left out, as no number of ours is in them: {'; '.join(waiting)}."
-        notes.append(Note("", text))
-    columns = [column for column, is_kept in zip(table.columns, kept, strict=True) if is_kept]
-    return replace(
-        table, columns=tuple(columns), rows=_with_best(columns, rows), notes=tuple(notes)
-    )
+        notes.append(Note(f"Left out, as no number of ours is in them: {'; '.join(waiting)}."))
+    columns = tuple(itertools.compress(table.columns, kept))
+    return replace(table, columns=columns, rows=_with_best(columns, rows), notes=tuple(notes))
 
 
 def _is_blank(cell: Cell) -> bool:
-    return "".join(part.text for part in cell.parts) in ("", DASH)
+    return text_of(cell) in ("", DASH)
+
+
+def text_of(cell: Cell) -> str:
+    """Return the text of all parts, without marks."""
+    return "".join(part.text for part in cell.parts)
 
 
 def _is_waiting(cell: Cell) -> bool:
@@ -406,36 +413,20 @@ def _is_waiting(cell: Cell) -> bool:
     return cell.kind == "state" and (bool(cell.shows) or cell.parts[0].text == "not run")
 
 
-def _spans(row: Row) -> Iterator[tuple[range, Cell]]:
-    """Yield each cell of a row with the indices of the columns that it covers."""
-    start = 0
-    for cell in row.cells:
-        yield range(start, start + cell.num_columns), cell
-        start += cell.num_columns
-
-
-def _with_columns(row: Row, kept: Sequence[bool]) -> Row:
-    """Return the row with the cells of the kept columns; spans of dropped columns get narrower."""
-    cells = []
-    for span, cell in _spans(row):
-        num_kept = sum(kept[index] for index in span)
-        if num_kept:
-            cells.append(replace(cell, num_columns=num_kept))
-    return replace(row, cells=tuple(cells))
-
-
 def _marked_once(row: Row) -> Row:
     """Return the row with a scale's mark on its first cell only, if all numbers of ours have it."""
     cells = list(row.cells)
     for mark in MARK_BY_SCALE.values():
-        carriers = [index for index, cell in enumerate(cells) if mark in cell.marks]
-        others = [cell for cell in cells if cell.kind == "ours" and mark not in cell.marks]
-        is_on_all = all(part.text == "" for cell in others for part in cell.parts)
+        carriers, is_on_all = [], True
+        for index, cell in enumerate(cells):
+            if mark in cell.marks:
+                carriers.append(index)
+            elif cell.kind == "ours":
+                is_on_all &= text_of(cell) == ""
         for index in carriers[1:] if is_on_all else ():
             parts = []
             for part in cells[index].parts:
-                marks = tuple(other for other in part.marks if other != mark)
-                parts.append(replace(part, marks=marks))
+                parts.append(replace(part, marks=tuple(filter(mark.__ne__, part.marks))))
             cells[index] = replace(cells[index], parts=tuple(parts))
     return replace(row, cells=tuple(cells))
 
@@ -444,30 +435,28 @@ def _with_best(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Row, ...
     """Return the rows with the best printed value and our best value of each column marked.
 
     A column says in `better` which value is best. Ours are compared by the mean over seeds. A
-    single value is not the best of anything.
+    single value is not the best of anything. A cell that covers several columns counts in each of
+    them, and is marked if it is best in the first.
     """
     numbers: dict[tuple[int, str], list[float]] = {}  # by column and kind
     for row in rows:
-        for span, cell in _spans(row):
-            found = [_number_of(part.text) for part in cell.parts]
-            for index in span:
-                if columns[index].better and cell.kind in ("printed", "ours"):
-                    known = numbers.setdefault((index, cell.kind), [])
-                    known += [number for number in found if number is not None]
+        for cell, start, num_columns in spans(row):
+            for part, index in itertools.product(cell.parts, range(start, start + num_columns)):
+                number = _number_of(part) if columns[index].better else None
+                if number is not None and cell.kind in ("printed", "ours"):
+                    numbers.setdefault((index, cell.kind), []).append(number)
     best = {}
     for (index, kind), values in numbers.items():
         if len(values) > 1:
             best[index, kind] = (max if columns[index].better == "higher" else min)(values)
     marked = []
     for row in rows:
-        cells = []
-        for span, cell in _spans(row):
-            extremes = [best.get((index, cell.kind)) for index in span]
-            parts = []
-            for part in cell.parts:
-                number = _number_of(part.text)
-                parts.append(replace(part, is_best=number is not None and number in extremes))
-            cells.append(replace(cell, parts=tuple(parts)))
+        cells = list(row.cells)
+        for index, cell in enumerate(cells):
+            extreme = best.get((index, cell.kind))
+            if extreme is not None:
+                parts = [replace(part, is_best=_number_of(part) == extreme) for part in cell.parts]
+                cells[index] = replace(cell, parts=tuple(parts))
         marked.append(replace(row, cells=tuple(cells)))
     return tuple(marked)
 
@@ -475,9 +464,9 @@ def _with_best(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Row, ...
 _NUMBER = re.compile(r"[-+]?[0-9][0-9,]*(?:\.[0-9]+)?(?:e[0-9]+)?")
 
 
-def _number_of(text: str) -> float | None:
+def _number_of(part: Part) -> float | None:
     """Return the number in a cell's text: the mean before its interval, or of single values."""
-    values = text.partition(PLUS_MINUS)[0].partition("(")[0].strip()
+    values = part.text.partition(PLUS_MINUS)[0].partition("(")[0].strip()
     numbers = [values] if _NUMBER.fullmatch(values) else values.split(", ")
     if not all(map(_NUMBER.fullmatch, numbers)):
         return None

@@ -25,7 +25,7 @@ from aiayn.printed import (
 )
 from aiayn.provenance import Provenance
 from aiayn.records import BinarizedCorpus, Hardware
-from aiayn.scoring.definitions import ALL_METRICS
+from aiayn.scoring.definitions import METRICS
 from aiayn.scoring.scores import (
     BITS_LOST_METRIC,
     BITS_METRIC,
@@ -167,8 +167,8 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
     metrics = dict.fromkeys(
         (
             *results.scores["metric"].unique(),
-            *ALL_METRICS,
-            *map(brevity_metric, ALL_METRICS),
+            *METRICS,
+            *map(brevity_metric, METRICS),
             PERPLEXITY_METRIC,
             BITS_METRIC,
             WORD_BITS_METRIC,
@@ -180,18 +180,18 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
     scored = {cell for cell, _ in scores}
     runs_by_system = group_runs(runs)
     trainings = {(run.corpus, run.system, run.seed) for run in runs}
-    evaluations = [
-        evaluation for evaluation in experiment.evaluations if training_key(evaluation) in trainings
-    ]
+    keys: dict[CellKey, None] = {}
+    for evaluation in experiment.evaluations:
+        if training_key(evaluation) in trainings:
+            keys[evaluation.key] = None
     numbers: Numbers = {}
-    for key in dict.fromkeys(evaluation.key for evaluation in evaluations):
+    for key in keys:
         system_runs = runs_by_system[key.corpus, key.system]
         binarized = results.binarized_by_corpus.get(key.corpus)
-        costs = {
-            run.seed: training_values(run, results.hardware, binarized)
-            for run in system_runs
-            if run.seed is not None
-        }
+        costs = {}
+        for run in system_runs:
+            if run.seed is not None:
+                costs[run.seed] = training_values(run, results.hardware, binarized)
         ours = Conditions(scale=scale, corpus=key.corpus, testset=key.testset, metric="")
         paper = _paper_conditions(key.language_pair, key.role, "")  # "": whatever the definition
         mark = MARK_BY_SCALE[scale] if find_condition_mismatch(ours, paper) else ""
@@ -201,11 +201,15 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
             values, signatures = scores.get((cell, metric), ({}, ()))
             if metric in TRAINING_METRICS:
                 values = {seed: cost[metric] for seed, cost in costs.items() if metric in cost}
-            without = [run for run in system_runs if run.seed not in values]
-            words = [run.word for run in without]
-            if metric in TRAINING_METRICS:
-                words = ["" if run.train else run.word for run in without]
-            elif cell in scored and metric not in MODEL_METRICS and not values:
+            with_value, words = [], []
+            for run in system_runs:
+                if run.seed in values:
+                    with_value.append((run, values[run.seed]))
+                else:
+                    # A finished training lacks a quantity that does not exist for it.
+                    is_known = metric in TRAINING_METRICS and run.train is not None
+                    words.append("" if is_known else run.word)
+            if cell in scored and not values and metric not in (*MODEL_METRICS, *TRAINING_METRICS):
                 words = []
             place = f", {key.testset}, {key.average}" if signatures else ""
             numbers[key, metric] = Number(
@@ -213,7 +217,7 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
                 metric=metric,
                 mark=mark,
                 quantity=f"{metric} of {key.system}, {key.corpus}{place}",
-                values=tuple((run, values[run.seed]) for run in system_runs if run.seed in values),
+                values=tuple(with_value),
                 missing=tuple(words),
                 signatures=signatures,
             )
@@ -227,11 +231,11 @@ def _dirty_evaluations(results: ScaleResults) -> tuple[tuple[CellKey, int], ...]
     dirty = scores.loc[scores["commit"].str.endswith("+dirty"), columns]
     places = set(dirty.itertuples(index=False, name=None))
     place_of = operator.attrgetter(*columns)
-    return tuple(
-        (evaluation.key, evaluation.seed)
-        for evaluation in results.experiment.evaluations
-        if place_of(evaluation) in places
-    )
+    evaluations = []
+    for evaluation in results.experiment.evaluations:
+        if place_of(evaluation) in places:
+            evaluations.append((evaluation.key, evaluation.seed))
+    return tuple(evaluations)
 
 
 def training_values(
@@ -353,7 +357,7 @@ def _verdict(frame: Frame, key: CellKey, printed: str, conditions: Conditions) -
         conditions, scale=frame.scale, corpus=key.corpus, testset=key.testset
     )
     mismatch = find_condition_mismatch(ours, conditions)
-    values = [value for _, value in number.values]
+    values = number.seed_values
     if mismatch is not None:
         return not_comparable(mismatch, len(values))
     return judge(printed_number(printed), values, pooled_sd(frame.numbers.values(), number))
@@ -376,17 +380,17 @@ def pooled_sd(numbers: Iterable[Number], judged: Number) -> PooledSd | None:
         )
         if is_alike:
             system = f"{number.key.corpus} {number.key.system}"
-            values_by_system.setdefault(system, [value for _, value in number.values])
+            values_by_system.setdefault(system, number.seed_values)
     return pool_sd(values_by_system)
 
 
 def corrected(cells: Sequence[PrintedCell]) -> list[PrintedCell]:
     """Return all cells of a scale, each with its verdict by Holm's correction over them."""
     by_holm = judge_family([cell.verdict for cell in cells]).corrected
-    return [
-        msgspec.structs.replace(cell, corrected=verdict)
-        for cell, verdict in zip(cells, by_holm, strict=True)
-    ]
+    corrected_cells = []
+    for cell, verdict in zip(cells, by_holm, strict=True):
+        corrected_cells.append(msgspec.structs.replace(cell, corrected=verdict))
+    return corrected_cells
 
 
 def _lines(frame: Frame, cells: Iterable[PrintedCell]) -> list[Line]:
@@ -409,13 +413,11 @@ def _lines(frame: Frame, cells: Iterable[PrintedCell]) -> list[Line]:
                 label=f"ours: {key.system}",
                 marks=number.marks,
                 settings=msgspec.structs.asdict(frame.system_by_name[key.system].training),
-                numbers={
-                    column: (frame.number(key, metric),)
-                    for column, metric in METRIC_BY_COLUMN_OF_TABLE_3.items()
-                },
+                numbers={},
             )
+            for column, metric in METRIC_BY_COLUMN_OF_TABLE_3.items():
+                line.numbers[column] = (frame.number(key, metric),)
             lines.append(line)
-    lines += [
-        Line(table=2, row=row, numbers=row_numbers) for row, row_numbers in numbers_by_row.items()
-    ]
+    for row, row_numbers in numbers_by_row.items():
+        lines.append(Line(table=2, row=row, numbers=row_numbers))
     return lines

@@ -122,32 +122,26 @@ def gather_results(
             not with `so_far`).
     """
     experiment = read_experiment(scale, config_folder)
-    required = [] if so_far else experiment.records(results_folder)
-    missing = next((path for path in required if not path.exists()), None)
-    if missing is not None:
-        raise TableError(
-            f"{missing}: no such record; the tables of scale {scale.scale} need it; run"
-            " `snakemake`, or make tables of the present records with `aiayn tables --so-far`"
-        )
+    for path in () if so_far else experiment.records(results_folder):
+        if not path.exists():
+            raise TableError(
+                f"{path}: no such record; the tables of scale {scale.scale} need it; run"
+                " `snakemake`, or make tables of the present records with `aiayn tables --so-far`"
+            )
     keys = [training.key for training in experiment.trainings]
     runs_folder = Path(scale.runs_folder)
     found = read_trainings(
         keys, results_folder, scale.scale, runs_folder=runs_folder, so_far=so_far
     )
-    state_by_key = {
-        key: find_run_state(
-            *key,
-            training=experiment.system_by_name[key[1]].training,
-            train=found.get(key),
-            runs_folder=runs_folder,
-        )
-        for key in keys
-    }
-    outdated = next((state for state in state_by_key.values() if state.status == "outdated"), None)
-    if outdated and not so_far:
-        raise TableError(
-            f"{outdated.run}: {outdated.reason}, or make tables without it: `aiayn tables --so-far`"
-        )
+    state_by_key = {}
+    for key in keys:
+        spec, train = experiment.system_by_name[key[1]].training, found.get(key)
+        state = find_run_state(*key, training=spec, train=train, runs_folder=runs_folder)
+        if state.status == "outdated" and not so_far:
+            raise TableError(
+                f"{state.run}: {state.reason}, or make tables without it: `aiayn tables --so-far`"
+            )
+        state_by_key[key] = state
     folder_by_key = dict.fromkeys(keys, results_folder)
     return _gather(experiment, found, state_by_key, folder_by_key, [results_folder], so_far=so_far)
 
@@ -169,9 +163,10 @@ def _gather(
     translations are not next to them are left out, and the reason is added to `faults`.
     """
     scale = experiment.scale.scale
-    train_by_key = {
-        key: train for key, train in found.items() if state_by_key[key].status == "finished"
-    }
+    train_by_key = {}
+    for key, train in found.items():
+        if state_by_key[key].status == "finished":
+            train_by_key[key] = train
 
     def is_trusted(evaluation: Evaluation, scores: ScoreRecords) -> bool:
         if faults is None:
@@ -287,12 +282,14 @@ def gather_from_records(
     systems = _as_trained(experiment, found)
     experiment = msgspec.structs.replace(experiment, system_by_name=systems)
     state_by_key: dict[TrainingKey, RunState] = {}
-    for key in (training.key for training in trainings):
-        spec = systems[key[1]].training
+    asked = {}
+    for training in trainings:
+        key, spec = training.key, systems[training.system].training
         state_by_key[key] = RunState(
             status="missing", run="", update=0, updates=spec.updates, reason="no record of it"
         )
         if key in found:
+            asked[key] = found[key]
             state_by_key[key] = find_run_state(
                 *key, training=spec, train=found[key], runs_folder=Path()
             )
@@ -319,7 +316,7 @@ def gather_from_records(
     text_faults: dict[Evaluation, RecordFault] = {}
     results = _gather(
         experiment,
-        {key: found[key] for key in state_by_key if key in found},
+        asked,
         state_by_key,
         folder_by_key,
         results_folders,
@@ -395,13 +392,11 @@ def _read_request(
                 f"{path}: not the config of a scale ({error}); pack the scale again"
             ) from error
         return request, expand_trainings(request)
-    baselines = [
-        path
-        for folder in results_folders
-        for path in (folder / scale / "baselines").glob("*/*.json")
-    ]
+    has_baselines = False
+    for folder in results_folders:
+        has_baselines |= any((folder / scale / "baselines").glob("*/*.json"))
     request = _request_of_trained(scale, found, config_folder)
-    request = msgspec.structs.replace(request, has_baselines=bool(baselines))
+    request = msgspec.structs.replace(request, has_baselines=has_baselines)
     return request, [training for training in expand_trainings(request) if training.key in found]
 
 
@@ -414,49 +409,40 @@ def _request_of_trained(scale: str, found: Iterable[TrainingKey], config_folder:
     default = read_scale(config_folder / f"{scale}.yaml")
     later = _later_among(found, default, config_folder)
     seeds_by_system_by_corpus: dict[str, dict[str, list[int]]] = {}
-    later_by_system: dict[str, list[int]] = {}
+    later_by_system: dict[str, list[str]] = {}
     for corpus, system, seed in sorted(found):
         if (corpus, system, seed) in later:
-            later_by_system.setdefault(system, []).append(seed)
+            later_by_system.setdefault(system, []).append(str(seed))
         else:
             seeds_by_system = seeds_by_system_by_corpus.setdefault(corpus, {})
             seeds_by_system.setdefault(system, []).append(seed)
 
-    repeated_corpora = {run.corpus for run in repeated_runs().values()}
-    corpus_by_pair = {"en-de": default.en_de_corpus, "en-fr": default.en_fr_corpus}
-    for pair, name in corpus_by_pair.items():
-        corpora = [
-            corpus
-            for corpus in seeds_by_system_by_corpus
-            if corpus not in repeated_corpora
-            and read_corpus(corpus, config_folder).language_pair == pair
-        ]
-        if corpora and name not in corpora:
-            corpus_by_pair[pair] = corpora[0]
+    corpus_by_pair = _corpus_by_pair(seeds_by_system_by_corpus, default, config_folder)
     en_de = seeds_by_system_by_corpus.get(corpus_by_pair["en-de"], {})
     en_fr = seeds_by_system_by_corpus.get(corpus_by_pair["en-fr"], {})
 
     known = all_compared()
-    joins = read_cells()
-    systems_of_table_2 = {join.system for join in joins if join.table == 2}
-    table_2 = [system for system in en_de if system in systems_of_table_2]
-    ablations = [
-        join.system
-        for join in joins
-        if join.table == 3 and join.system in en_de and join.system not in systems_of_table_2
-    ]
-    architectures = [system for system in known.architectures if system in en_de]
-    variants = [
-        system
-        for system in dict.fromkeys((*known.variants, *en_de))
-        if system in en_de and system not in architectures and not is_asked_for("en-de", system)
-    ]
+    tables_by_system: dict[str, set[int]] = {}
+    for join in read_cells():
+        tables_by_system.setdefault(join.system, set()).add(join.table)
+    table_2, ablations, architectures, variants = [], [], [], []
+    for system in dict.fromkeys((*tables_by_system, *known.architectures, *known.variants, *en_de)):
+        if system not in en_de:
+            continue
+        if 2 in tables_by_system.get(system, ()):
+            table_2.append(system)
+        elif system in tables_by_system:
+            ablations.append(system)
+        elif system in known.architectures:
+            architectures.append(system)
+        elif not is_asked_for("en-de", system):
+            variants.append(system)
     replication_seeds: dict[str, list[int]] = {}
     for row, run in repeated_runs().items():
         seeds = seeds_by_system_by_corpus.get(run.corpus, {}).get(run.system)
         if seeds is not None:
             replication_seeds[row] = seeds
-    without_base = [system for system in table_2 if system != REFERENCE_SYSTEM]
+    without_base = set(table_2) - {REFERENCE_SYSTEM}
     return msgspec.structs.replace(
         default,
         **PLACE,
@@ -464,7 +450,7 @@ def _request_of_trained(scale: str, found: Iterable[TrainingKey], config_folder:
         en_fr_corpus=corpus_by_pair["en-fr"],
         en_de_systems=table_2,
         en_fr_systems=[system for system in en_fr if is_asked_for("en-fr", system)],
-        ablation_systems=list(dict.fromkeys(ablations)),
+        ablation_systems=ablations,
         replications=list(replication_seeds),
         variants=variants,
         architectures=architectures,
@@ -473,12 +459,27 @@ def _request_of_trained(scale: str, found: Iterable[TrainingKey], config_folder:
         replication_seeds=_seeds_of(replication_seeds, replication_seeds),
         ablation_seeds=_seeds_of(en_de, ablations),
         variant_seeds=_seeds_of(en_de, [*variants, *architectures]),
-        later_seeds=[
-            f"{system}:{','.join(map(str, seeds))}" for system, seeds in later_by_system.items()
-        ],
+        later_seeds=[f"{system}:{','.join(seeds)}" for system, seeds in later_by_system.items()],
         updates=None,
         precision=None,
     )
+
+
+def _corpus_by_pair(
+    trained_corpora: Iterable[str], default: ScaleSpec, config_folder: Path
+) -> dict[str, str]:
+    """Return the corpus of each language pair: the scale's own, else the first that was trained."""
+    repeated_corpora = {run.corpus for run in repeated_runs().values()}
+    corpus_by_pair = {"en-de": default.en_de_corpus, "en-fr": default.en_fr_corpus}
+    for pair, name in corpus_by_pair.items():
+        corpora = []
+        for corpus in trained_corpora:
+            is_pair = read_corpus(corpus, config_folder).language_pair == pair
+            if is_pair and corpus not in repeated_corpora:
+                corpora.append(corpus)
+        if corpora and name not in corpora:
+            corpus_by_pair[pair] = corpora[0]
+    return corpus_by_pair
 
 
 def _seeds_of(seeds_by_name: Mapping[str, Iterable[int]], names: Iterable[str]) -> list[int]:
@@ -492,14 +493,13 @@ def _later_among(
     """Return the trainings of later seeds: named so by the scale's own file, or continuing another
     training.
     """
-    systems = {system for corpus, system, _ in found if corpus == default.en_de_corpus}
-    continued = {
-        system
-        for system in systems
-        if read_system(system, default.scale, config_folder).begins_from is not None
-    }
     later = {training.key for training in expand_later_trainings(default)}
-    return {key for key in found if key in later or key[1] in continued}
+    for corpus, system, seed in found:
+        if corpus == default.en_de_corpus:
+            spec = read_system(system, default.scale, config_folder)
+            if spec.begins_from is not None:
+                later.add((corpus, system, seed))
+    return later
 
 
 def _as_trained(

@@ -18,7 +18,7 @@ def encoded_side(encoder: Encoder, lines: Sequence[str]) -> SideOfChunk:
         content.write(text)
         content.flush()
         chunk = Chunk({"en": Path(content.name)}, 1, len(lines), {"en": (0, len(text))})
-        return EncodingWork({"en": encoder}, None)(chunk).side_by_language["en"]
+        return EncodingWork({"en": encoder})(chunk)["en"]
 
 
 def encoded_lines(encoder: Encoder, lines: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The lines of docs/cluster.md that a person pastes after a snakemake was killed, and bash that
+"""The lines of docs/faults.md that a person pastes after a snakemake was killed, and bash that
 runs them.
 """
 
@@ -15,9 +15,9 @@ _SECTION = re.compile(
 def paste_lines(folder: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Give bash the lines as they stand in the document, in a working directory."""
     match = _SECTION.search(
-        (Path(__file__).parents[1] / "docs" / "cluster.md").read_text(encoding="utf-8")
+        (Path(__file__).parents[1] / "docs" / "faults.md").read_text(encoding="utf-8")
     )
-    assert match is not None, "docs/cluster.md lacks the lines"
+    assert match is not None, "docs/faults.md lacks the lines"
     return subprocess.run(
         ["bash"],
         input=match[1],

@@ -27,15 +27,9 @@ def frame_of(site: Site, *, so_far: bool = True) -> Frame:
 
 
 def rows_of(table: Table) -> list[dict[str, str]]:
-    """Return the texts of each row by column; a cell that spans columns is at its first."""
-    names, rows = [column.name for column in table.columns], []
-    for row in table.rows:
-        texts, start = {}, 0
-        for cell in row.cells:
-            texts[names[start]] = plain_text(cell)
-            start += cell.num_columns
-        rows.append(texts)
-    return rows
+    """Return the texts of each row by column."""
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, map(plain_text, row.cells), strict=True)) for row in table.rows]
 
 
 def row_of(table: Table, beginning: str) -> dict[str, str]:

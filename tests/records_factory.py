@@ -6,6 +6,7 @@ import hashlib
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import yaml
@@ -38,59 +39,43 @@ from aiayn.records import (
     read_record,
     write_record,
 )
-from aiayn.runs.attempts import Ended, Event, Started
+from aiayn.runs.attempts import Ended, Started
 from aiayn.runs.run_folder import RunFolder
 from aiayn.spec.system import (
     CONFIG_FOLDER,
-    CleanSpec,
     CorpusSpec,
     DecodingSpec,
     ScaleSpec,
     ShippedSource,
-    SubwordSpec,
     SystemSpec,
     TrainingSpec,
 )
 from aiayn.wings import present_stages
 
-PROVENANCE = Provenance(
-    commit="0123456789abcdef",
-    is_dirty=False,
-    version_by_package={"torch": "2.13.0"},
-    python="3.11.0",
-    host="here",
-    command="aiayn",
-    created="2026-01-01T00:00:00+00:00",
-    input_sha256_by_path={},
-)
+Made = TypeVar("Made")
 VALUES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
-BASE_TRAINING = msgspec.convert(VALUES["base_training"], TrainingSpec)
+
+
+def made_of(name: str, kind: type[Made]) -> Made:
+    """Return the values of a name in the YAML file as a struct."""
+    return msgspec.convert(VALUES[name], kind, dec_hook=lambda kind, value: kind(value))
+
+
+PROVENANCE = made_of("provenance", Provenance)
+BASE_TRAINING = made_of("base_training", TrainingSpec)
 PAPER_TRAINING = msgspec.structs.replace(BASE_TRAINING, **VALUES["paper_training"])
-DECODING = msgspec.convert(VALUES["decoding"], DecodingSpec)
+DECODING = made_of("decoding", DecodingSpec)
 TRAINING_BY_SYSTEM = {
-    "base": BASE_TRAINING,
-    "big": msgspec.structs.replace(BASE_TRAINING, d_model=128, d_ff=512, num_heads=8, p_drop=0.3),
-    "big_enfr": msgspec.structs.replace(BASE_TRAINING, d_model=128, d_ff=512, num_heads=8),
-    "table3_c_n2": msgspec.structs.replace(BASE_TRAINING, num_layers=1),
-    "pre_norm": msgspec.structs.replace(BASE_TRAINING, norm_order="pre"),
-    "lstm": msgspec.structs.replace(BASE_TRAINING, architecture="lstm", num_layers=2, d_ff=97),
-    "table3_e_learned": msgspec.structs.replace(BASE_TRAINING, positions="learned"),
-    "revisit_tiny": msgspec.structs.replace(
-        BASE_TRAINING, num_layers=4, d_model=128, d_k=32, d_v=32, p_drop=0.3
-    ),
+    name: msgspec.structs.replace(BASE_TRAINING, **changes)
+    for name, changes in VALUES["changes_by_system"].items()
 }
-CPU = msgspec.convert(VALUES["cpu"], Hardware)
-EIGHT_P100 = msgspec.convert(VALUES["eight_p100"], Hardware)
-BINARIZED = BinarizedCorpus(
-    provenance=PROVENANCE, corpus="demo_en_de", folder=Path("data-bin"), source_language="en", target_language="de",
-    dictionary_sha256_by_language={}, digest="", vocabulary_size_by_language={}, num_pairs_by_split={},
-    num_tokens_by_split_by_language={}, fairseq_split_by_testset={},
-)  # fmt: skip
-TRAINED = TrainRecord(
-    provenance=PROVENANCE, run="run", corpus="demo_en_de", system="base", seed=1, updates=10, wall_seconds=1,
-    gpu_seconds=0, hardware=CPU, tokens=1, num_attempts=1, num_parameters=1, run_folder=Path(), log_path=Path(),
-    models=[], tensors_sha256="", training_json="{}",
-)  # fmt: skip
+CPU = made_of("cpu", Hardware)
+EIGHT_P100 = made_of("eight_p100", Hardware)
+BINARIZED = made_of("binarized", BinarizedCorpus)
+TRAINED = made_of("trained", TrainRecord)
+HYPOTHESES = made_of("hypotheses", Hypotheses)
+PERPLEXITY = made_of("perplexity", PerplexityRecord)
+CORPUS = made_of("corpus", CorpusSpec)
 UNMETERED = Energy(joules=None, reason="NVML: Not Supported")  # a P100 has no counter
 PREDICTION = Prediction(hours=0.05, basis="at 30% of 1 CPU core")
 
@@ -148,16 +133,9 @@ def make_compared_site(folder: Path, **changes: object) -> Site:
 def _corpus(name: str, language_pair: str, testsets: tuple[str, str]) -> CorpusSpec:
     sizes = dict.fromkeys(("train", *testsets), 10)
     source = ShippedSource(file="", sha256="", num_pairs_by_split=sizes)
-    return CorpusSpec(
-        name=name,
-        description="a corpus",
-        language_pair="en-fr" if language_pair == "en-fr" else "en-de",
-        source=source,
-        dev_testset=testsets[0],
-        test_testset=testsets[1],
-        clean=CleanSpec(max_words=80, max_length_ratio=2.0, deduplicate=True),
-        subword=SubwordSpec(vocabulary_size=500, joint=True),
-    )
+    changes = {"language_pair": language_pair, "source": source}
+    changes |= {"dev_testset": testsets[0], "test_testset": testsets[1]}
+    return msgspec.structs.replace(CORPUS, name=name, **changes)
 
 
 def _write_yaml(spec: msgspec.Struct, path: Path) -> None:
@@ -211,6 +189,16 @@ def write_training(
     return train
 
 
+def score_of(metric: str, value: float, sha256: str) -> ScoreRecord:
+    """Return a score of the translations with a digest."""
+    return ScoreRecord(
+        metric=metric,
+        value=value,
+        signature=f"case:mixed|of:{metric}",
+        hypotheses_sha256=sha256,
+    )
+
+
 def write_scores(
     site: Site, evaluation: Evaluation, value_by_metric: dict[str, float], run: str | None = None
 ) -> None:
@@ -220,12 +208,7 @@ def write_scores(
     run = run or run_of(evaluation.corpus, evaluation.system, evaluation.seed)
     scale = site.scale.scale
     scores = [
-        ScoreRecord(
-            metric=metric,
-            value=value,
-            signature=f"case:mixed|of:{metric}",
-            hypotheses_sha256="f" * 64,
-        )
+        score_of(metric, value, "f" * 64)
         for metric, value in value_by_metric.items()
         if metric != "ppl_per_subword"
     ]
@@ -233,18 +216,12 @@ def write_scores(
     record = ScoreRecords(provenance=PROVENANCE, run=run, testset=testset, scores=scores)
     write_record(record, evaluation_record(site.results_folder, scale, "score", evaluation))
     if "ppl_per_subword" in value_by_metric:
-        perplexity = PerplexityRecord(
-            provenance=PROVENANCE,
+        perplexity = msgspec.structs.replace(
+            PERPLEXITY,
             run=run,
             average=evaluation.average,
             testset=evaluation.testset,
             value=value_by_metric["ppl_per_subword"],
-            unit="ppl_per_subword",
-            num_tokens=1000,
-            signature="eos:yes|ls:no",
-            num_words=0,
-            cross_attention_entropy=None,
-            bits_lost_uniform=None,
         )
         write_record(
             perplexity, evaluation_record(site.results_folder, scale, "perplexity", evaluation)
@@ -283,15 +260,7 @@ def write_baselines(site: Site, corpus: str, testset: str, value: float = 8.25) 
     metrics = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_sacre_13a")
     scores: dict[str, list[ScoreRecord]] = {}
     for rank, name in enumerate(names, start=1):
-        scores[name] = [
-            ScoreRecord(
-                metric=metric,
-                value=value / rank,
-                signature=f"case:mixed|of:{metric}",
-                hypotheses_sha256="e" * 64,
-            )
-            for metric in metrics
-        ]
+        scores[name] = [score_of(metric, value / rank, "e" * 64) for metric in metrics]
     record = BaselineRecords(
         provenance=PROVENANCE, corpus=corpus, testset=testset, scores_by_baseline=scores
     )
@@ -335,27 +304,11 @@ def write_attempt(
     """
     folder = Path(site.scale.runs_folder) / run_of(corpus, system, seed)
     folder.mkdir(parents=True, exist_ok=True)
-    started: Event = Started(
-        attempt=1,
-        time="2026-01-01T10:00:00+00:00",
-        job="1",
-        host="here",
-        device="cpu",
-        num_gpus=0,
-        threads_per_rank=1,
-        commit="0123",
-        update=0 if outcome else update,
-    )
+    started = msgspec.structs.replace(made_of("started", Started), update=0 if outcome else update)
     RunFolder(folder).append_event(started)
     if outcome is not None:
-        values = {
-            "attempt": 1,
-            "time": "2026-01-01T10:02:00+00:00",
-            "update": update,
-            "outcome": outcome,
-        }
-        ended = {"event": "ended", **values, "reason": "out of memory", "log_tail": []}
-        RunFolder(folder).append_event(msgspec.convert(ended, Ended))
+        ended = msgspec.structs.replace(made_of("ended", Ended), update=update, outcome=outcome)
+        RunFolder(folder).append_event(ended)
     return folder
 
 
@@ -426,21 +379,15 @@ def write_translations(
     text = text or f"{evaluation.system} {evaluation.seed}\n{evaluation.testset}\n"
     text_path.write_text(text, encoding="utf-8", newline="\n")
     sha256 = hashlib.sha256(text_path.read_bytes()).hexdigest()
-    hypotheses = Hypotheses(
-        provenance=PROVENANCE,
+    hypotheses = msgspec.structs.replace(
+        HYPOTHESES,
         run=run or run_of(evaluation.corpus, evaluation.system, evaluation.seed),
         average=evaluation.average,
         testset=split_alpha(evaluation.testset)[0],
         path=str(text_path.absolute()),
-        pieces_path="x",
         num_lines=text.count("\n"),
         hypotheses_sha256=sha256,
-        beam_size=4,
-        length_penalty_alpha=0.6,
-        length_penalty_form="gnmt",
-        stop="fairseq",
         signature=signature,
-        sentences_per_second=9.5,
     )
     write_record(hypotheses, record_path)
     scored = read_record(scored_path, ScoreRecords)

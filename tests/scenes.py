@@ -10,11 +10,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 
 import aiayn.runs.status
 from aiayn.paths import average_record, corpus_record, train_record
 from aiayn.records import CheckpointRecord, RawCorpus, TrainRecord, read_record, write_record
-from aiayn.runs.attempts import ATTEMPTS_NAME, DONE_NAME, LOG_NAME
+from aiayn.runs.attempts import LOG_NAME
 from aiayn.spec.system import CHECKOUT, read_system
 from tests.fake_cluster import FakeCluster
 from tests.fake_slurm import FakeSlurm, install
@@ -29,43 +30,11 @@ from tests.records_factory import (
     write_left,
     write_translations,
 )
-from tests.run_folders import (
-    at,
-    ended,
-    make_run,
-    settings_line,
-    started,
-    statistics_line,
-    submitted,
-    write_done,
-)
+from tests.run_folders import at, write_done, write_log
 from tests.table_scenes import make_demo, make_paper
 from tests.text_forms import FORMS, GENERATED, OTHER, PLAIN, tokens
 
-TRACEBACK = [
-    "2026-01-01 12:10:00 | ERROR | root | Traceback (most recent call last):",
-    '  File "workflow/aiayn/train/checkpoints.py", line 1, in save',
-    (
-        "OSError: [Errno 28] No space left on device:"
-        " '/scratch/runs/wmt14_en_de-big-seed1-0a1b2c3d/checkpoints/.full.pt'"
-    ),
-]
-ODD_LINES = [  # of a log: those of fairseq's that status and logs put in words, and others
-    (
-        '2026-01-01 12:00:05 | INFO | valid | {"epoch": 2, "valid_loss": "3.271", "valid_nll_loss":'
-        ' "2.069", "valid_ppl": "4.2", "valid_num_updates": "256"}'
-    ),
-    (
-        '2026-01-01 12:00:06 | INFO | train | {"epoch": 2, "train_loss": "3.567", "train_nll_loss":'
-        ' "2.584", "train_num_updates": "320"}'
-    ),
-    "2026-01-01 12:00:05 | INFO | fairseq_cli.train | begin validation",
-    "2026-01-01 12:00:05 | WARNING | root | torn",
-    "    (fc1): Linear(in_features=64)",
-    '2026-01-01 12:00:05 | INFO | train_inner | {"loss": "3"}',
-    statistics_line(10, 3.4, "12:00:00")[:-9],
-]
-EIGHT_GPUS = {"device": "cuda", "num_gpus": 8, "host": "gpu012", "job": "4821034"}
+RUNS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 LOG = (
     '2026-01-01 10:00:01 | INFO | train_inner | {"epoch": 1, "loss": "9.9", "num_updates":'
     ' "2900"}\n2026-01-01 10:00:02 | INFO | train_inner | {"epoch": 1, "loss": "1.5",'
@@ -76,77 +45,20 @@ LOG = (
 
 
 def fill_runs(runs: Path, slurm: FakeSlurm) -> None:
-    """Put a run of every kind into a folder: seven on WMT14 by Slurm, the others here."""
-
-    def wmt14(name: str, job: str, **parts: object) -> None:
-        make_run(runs, f"wmt14_en_de-{name}", jobs=[submitted("slurm", job)], **parts)  # type: ignore[arg-type]
-
-    # 40,000 updates in 20 minutes are 33.3 a second: the 38,000 that are left take 19 minutes.
-    log = [
-        settings_line(100_000),
-        statistics_line(22_000, 4.5, "12:10:00"),
-        statistics_line(62_000, 4.21, "12:30:00"),
-    ]
-    wmt14(
-        "base-seed1-0a1b2c3d",
-        "4821034",
-        events=[started(1, 0, **EIGHT_GPUS)],
-        log=log,
-        saved_updates=[60_000],
-    )
-    slurm.put("4821034", "RUNNING", "wmt14_en_de-base-seed1-0a1b2c3d", node="gpu012")
-    wmt14("base-seed2-0a1b2c3e", "4821035")
-    slurm.put("4821035", "PENDING", "wmt14_en_de-base-seed2-0a1b2c3e", reason="Priority")
-    wmt14("base-seed10-0a1b2c3f", "4821043")
-    slurm.put(
-        "4821043",
-        "PENDING",
-        "wmt14_en_de-base-seed10-0a1b2c3f",
-        reason="QOSMaxGRESPerUserLimitOfThisCluster",
-    )
-    tail = [statistics_line(150_000, 3.9, "12:09:59"), *TRACEBACK]
-    failure = ended(1, 30, "failed", update=149_000, reason=TRACEBACK[-1][:59], log_tail=tail)
-    wmt14(
-        "big-seed1-0a1b2c3d",
-        "4821036",
-        events=[started(1, 0, **EIGHT_GPUS | {"job": "4821036"}), failure],
-        log=[settings_line(300_000)],
-    )
-    wmt14(
-        "table3_c_dmodel1024-seed1-0a1b2c3d",
-        "4821037",
-        events=[started(1, 0, **EIGHT_GPUS | {"job": "4821037"})],
-    )
-    wmt14(
-        "table3_c_n2-seed1-0a1b2c3d",
-        "4821038",
-        events=[started(1, 0, **EIGHT_GPUS | {"job": "4821038"})],
-    )
-    slurm.put("4821038", "CANCELLED", "wmt14_en_de-table3_c_n2-seed1-0a1b2c3d")
-    usr2 = ended(1, 15, "stopped", update=30_000, reason="asked by SIGUSR2")
-    events = [started(1, 0, **EIGHT_GPUS | {"job": "4821039"}), usr2]
-    wmt14("table3_d_els0-seed1-0a1b2c3d", "4821039", events=events, saved_updates=[30_000])
-    for digest in ("0a1b2c3d", "9f8e7d6c"):  # the spec was changed
-        done = make_run(
-            runs,
-            f"demo_en_de-base-seed1-{digest}",
-            events=[started(1, 0), ended(1, 2, "done", update=500)],
-        )
+    """Put a run of every kind into a folder, their logs last grown half an hour after noon."""
+    for name, text in RUNS["files"].items():
+        path = runs / name
+        folder = path if name.endswith("/") else path.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        if path.name == LOG_NAME:
+            write_log(path.parent, text.replace("PADDING", "x" * 8000).splitlines())
+        elif path != folder:
+            path.write_text(text, encoding="utf-8")
+    for digest in ("0a1b2c3d", "9f8e7d6c"):
+        done = runs / f"demo_en_de-base-seed1-{digest}"
         write_done(done, updates=500, tokens=600_000, wall_seconds=120)
-    (make_run(runs, "demo_en_de-base-seed2-0a1b2c3d") / ATTEMPTS_NAME).write_text(
-        "no JSON\n", encoding="utf-8"
-    )
-    torn = make_run(runs, "demo_en_de-base-seed3-0a1b2c3d", events=[started(1, 0)])
-    (torn / DONE_NAME).write_text('{"run": ', encoding="utf-8")
-    log = [
-        settings_line(500) + "x" * 8000,
-        *ODD_LINES,
-        statistics_line(10, float("nan"), "12:00:00"),
-    ]
-    make_run(runs, "demo_en_de-big-seed1-0a1b2c3d", events=[started(1, 0)], log=log)
-    make_run(runs, "notes")
-    (runs / "a file").touch()
-    (runs / "code" / "0123").mkdir(parents=True)
+    for job, state, run, reason, node in RUNS["queue"]:
+        slurm.put(job, state, run, reason=reason, node=node)
 
 
 def make_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aiayn.logs.findings import Evidence
 from aiayn.scoring.outputs.system_output import Share
 from analysis.doctor.alignment import MAX_SHARE, estimate_misaligned
-from analysis.doctor.check_settings import training_judgements
+from analysis.doctor.check_settings import setting_finding, training_judgements
 from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
-from analysis.doctor.types import Answer, Case, Claim, evidence_of, fact, make_finding, outcome_of
+from analysis.doctor.types import Answer, Case, Claim, fact, make_finding, outcome_of
+from paper_tables.compare.judgement import Judgement
 from paper_tables.compare.training import (
     HARMLESS_VOCABULARY,
     TRAINING_PAIRS_BY_LANGUAGE_PAIR,
@@ -26,26 +26,23 @@ MAX_UNKNOWN_SHARE = 0.01  # of the symbols
 
 def check_data(case: Case) -> Answer:
     """Compare languages and numbers of pairs: log, data-bin, and what the corpus holds."""
-    if wrong := list(_language_pair(case)):
-        return Answer(findings=(make_finding("other-languages", wrong),))
+    findings = [make_finding("other-languages", [wrong]) for wrong in _language_pair(case)]
     folder = str(case.log.arguments.get("data") or "").lower() if case.log else ""
     if case.claim.corpus.name == "wmt14_en_de" and re.search(r"wmt.?17", folder):
         wrong = [fact(case.place, "data", "WMT17's text", "WMT14's")]
-        return Answer(findings=(make_finding("wmt17", wrong),))
+        findings.append(make_finding("wmt17", wrong))
     counts, wrong = _counts(case), list(_wrong_counts(case))
-    num_pairs, expected = counts.get("train"), _expected_pairs(case.claim)
-    name, amount = "other-counts", None
+    num_pairs, expected, amount = counts.get("train"), _expected_pairs(case.claim), None
     if num_pairs and expected and abs(num_pairs / expected - 1) > MAX_PAIRS_DEVIATION:
         # The published cost was measured with another selection of WMT's text, of such a size.
-        name, amount = "other-text", num_pairs / expected
+        amount = num_pairs / expected
         there = f"about {expected:,} (section 5.1)"
         wrong.append(fact(case.place, "training pairs", f"{num_pairs:,}", there))
-    findings = [make_finding(name, wrong, amount=amount)] if wrong else []
+    if wrong:
+        findings.append(make_finding("other-data", wrong, amount=amount))
     for judgement in training_judgements(case):
-        is_wrong = judgement.verdict in ("different", "contradictory")
-        if judgement.group == "pairs" and judgement.quantity != "train_pairs" and is_wrong:
-            evidence = [evidence_of(judgement)]
-            findings.append(make_finding("other-counts", evidence, what=judgement.quantity))
+        if judgement.group == "pairs" and judgement.quantity != "train_pairs" and judgement.differs:
+            findings.append(setting_finding([judgement]))
     seen = [f"{split} {number:,}" for split, number in counts.items()]
     return outcome_of(findings, [", ".join(seen)], f"{NO_DATA}, and no log that counts its pairs")
 
@@ -69,7 +66,7 @@ def _expected_pairs(claim: Claim) -> int | None:
     return TRAINING_PAIRS_BY_LANGUAGE_PAIR.get(claim.corpus.language_pair)
 
 
-def _language_pair(case: Case) -> Iterator[Evidence]:
+def _language_pair(case: Case) -> Iterator[Judgement]:
     """Yield evidence if the log has another source or target language than the corpus."""
     found = case.training.language_pair if case.training else ""
     expected = case.claim.corpus.language_pair
@@ -79,7 +76,7 @@ def _language_pair(case: Case) -> Iterator[Evidence]:
         yield fact(case.training.path, what, found, expected, line)
 
 
-def _wrong_counts(case: Case) -> Iterator[Evidence]:
+def _wrong_counts(case: Case) -> Iterator[Judgement]:
     """Yield evidence if the sides of a split have unequal lengths, or the log another number."""
     logged = case.log.num_pairs_by_split if case.log else {}
     for split, (source, target) in case.data.sides_by_split.items() if case.data else ():
@@ -108,13 +105,13 @@ def check_vocabulary(case: Case) -> Answer:
         expected = f"{low:,} to {high:,} (section 5.1)"
         wrong.append(fact(case.place, "symbols", f"{max(sizes):,}", expected))
     if wrong:
-        # The published cost is of a vocabulary without its special symbols.
-        rank = "1a" if any(one.what == UNENDED for one in wrong) else ""
-        return Answer(findings=(make_finding("other-vocabulary", wrong, rank=rank),))
+        is_unended = any(one.words == UNENDED for one in wrong)
+        finding = make_finding("unended" if is_unended else "other-vocabulary", wrong)
+        return Answer(findings=(finding,))
     return Answer(seen=f"{' and '.join(f'{size:,}' for size in sorted(set(sizes)))} symbols")
 
 
-def _other_dictionary(case: Case) -> Evidence | None:
+def _other_dictionary(case: Case) -> Judgement | None:
     """Return evidence of a translation whose dictionaries are not those of the training, by their
     sizes.
     """
@@ -133,7 +130,7 @@ def _sizes(case: Case) -> list[int]:
     return list(case.log.vocabulary_sizes) if case.log else []
 
 
-def _not_joint(case: Case) -> Iterator[Evidence]:
+def _not_joint(case: Case) -> Iterator[Judgement]:
     """Yield evidence of two dictionaries where the corpus has one vocabulary."""
     subword = case.claim.corpus.subword
     is_joint = len(set(_sizes(case))) == 1
@@ -145,7 +142,7 @@ def _not_joint(case: Case) -> Iterator[Evidence]:
         yield fact(case.place, what, f"{sizes} symbols", expected)
 
 
-def _not_of_text(data: DataBin) -> Iterator[Evidence]:
+def _not_of_text(data: DataBin) -> Iterator[Judgement]:
     """Check a sample of lines for `<unk>` and for ends of sentences. A vocabulary without the end
     of sentence was the costliest published fault.
     """

@@ -2,12 +2,12 @@
 of each score, and the size of the test set.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
 from aiayn.data.text.detokenise import join_any_pieces
-from aiayn.logs.findings import Cost, Evidence, Finding
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.scoring.definitions import CASE_SUFFIX
 from aiayn.scoring.outputs.line_match import (
@@ -23,21 +23,24 @@ from aiayn.scoring.outputs.line_match import (
 )
 from aiayn.scoring.outputs.repairs import best_repair
 from aiayn.scoring.outputs.system_output import Share, form_of
-from analysis.doctor.check_search import NO_TRANSLATIONS, decoding_judgements
+from analysis.doctor.check_settings import decoding_judgements, settled
 from analysis.doctor.check_training import check_divergence
 from analysis.doctor.plain import only_letters, plain
 from analysis.doctor.types import (
     Answer,
     Case,
-    Reported,
+    Cost,
+    Finding,
     Translation,
-    evidence_of,
     fact,
     make_finding,
     outcome_of,
 )
 from paper_tables.compare.decoding import TEST_PAIRS
+from paper_tables.compare.judgement import Judgement, verdict_of
 
+NO_TRANSLATIONS = "no translations were given"
+TESTSET_QUANTITIES = ("num_sentences", "reference_tokens")
 AS_GIVEN = "bleu_as_given"
 # A cost is measured on the lines in the first of these definitions that was computed.
 PREFERRED_METRICS = (
@@ -82,20 +85,17 @@ def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
     """
     marks = _marks(output)
     if marks is not None:
-        costs: tuple[Cost, ...] = ()
+        cost = None
         text = plain(output, case.claim.corpus)
         if output.can_be_scored and text.references is not None:
-            metrics = (AS_GIVEN,) if text.is_tokens or output.logged else PREFERRED_METRICS
-            costs = _measured_cost(case, output, text.lines, text.references, metrics)
-        # A published cost does not matter where the cost is measured on these lines.
-        rank, what = ("", "form") if costs else (None, "")
-        yield make_finding("in-pieces", [marks], rank=rank, what=what, costs=costs)
+            is_as_given = text.is_tokens or output.logged is not None
+            cost = _measured_cost(case, output, text.lines, text.references, is_as_given)
+        yield make_finding("in-pieces", [marks], cost=cost)
         return
     if output.references is None or not output.can_be_scored:
         return
     scores = case.scorer(output.lines, output.references)
-    metrics = (AS_GIVEN,) if output.logged else PREFERRED_METRICS
-    metric = next((name for name in metrics if name in scores), "")
+    metric = _metric_of(scores, output.logged is not None)
     if not metric:
         return
     given = scores[metric]
@@ -113,13 +113,19 @@ def _wrong_form(case: Case, output: Translation) -> Iterator[Finding]:
         yield make_finding(
             "repairable",
             [fact(output.path, metric, f"{given:.2f}", expected)],
-            costs=(Cost(low=value - given, high=value - given, source=source),),
-            words=repaired.words,
+            cost=Cost(low=value - given, high=value - given, source=source),
+            repair=repaired.words,
             names=" ".join(repaired.name.split("+")),
         )
 
 
-def _marks(output: Translation) -> Evidence | None:
+def _metric_of(scores: Mapping[str, float], is_as_given: bool) -> str:
+    """Return the definition in which a cost is measured; '' if it was not computed."""
+    metrics = (AS_GIVEN,) if is_as_given else PREFERRED_METRICS
+    return next((name for name in metrics if name in scores), "")
+
+
+def _marks(output: Translation) -> Judgement | None:
     form = form_of(output.lines)
     if form.marked_lines.value <= MAX_MARKED:
         return None
@@ -130,25 +136,18 @@ def _marks(output: Translation) -> Evidence | None:
 
 
 def _measured_cost(
-    case: Case,
-    output: Translation,
-    lines: Lines,
-    references: Lines,
-    metrics: Sequence[str] = PREFERRED_METRICS,
-) -> tuple[Cost, ...]:
+    case: Case, output: Translation, lines: Lines, references: Lines, is_as_given: bool
+) -> Cost | None:
     """Return what a fault costs on these lines: the score of corrected lines and references minus
     the score as given.
     """
     given = case.scorer(output.lines, output.references or ())
-    corrected = case.scorer(lines, references)
-    metric = next((name for name in metrics if name in given), None)
-    if metric is None:
-        return ()
-    lost = corrected[metric] - given[metric]
-    source = (
-        f"these lines, {metric}: {given[metric]:.2f} as given, {corrected[metric]:.2f} corrected"
-    )
-    return (Cost(low=lost, high=lost, source=source),)
+    metric = _metric_of(given, is_as_given)
+    if not metric:
+        return None
+    corrected = case.scorer(lines, references)[metric]
+    source = f"these lines, {metric}: {given[metric]:.2f} as given, {corrected:.2f} corrected"
+    return Cost(low=corrected - given[metric], high=corrected - given[metric], source=source)
 
 
 def _unknown_words(case: Case, output: Translation) -> Iterator[Finding]:
@@ -225,6 +224,7 @@ def _against_translations(case: Case, output: Translation) -> Finding | None:
     if out_of_order <= MAX_OUT_OF_ORDER:
         return None
     distinct, words = len(set(lines)) / len(lines), variety(lines, references)
+    name = "different-orders"
     if check_divergence(case).findings:
         name = "diverged-output"
     elif distinct < MIN_DISTINCT:
@@ -233,27 +233,30 @@ def _against_translations(case: Case, output: Translation) -> Finding | None:
         name = "unread-source"
     elif output.source_lines is not None or output.logged:
         name = "other-sides"
-    else:
-        name = "different-orders"
-    what = "translations that fit their own reference no better than another line's"
+    misfit = "translations that fit their own reference no better than another line's"
     facts = (
-        (output.references_path, what, min(1.0, out_of_order), f"at most {MAX_OUT_OF_ORDER:.0%}"),
-        (output.path, "different lines among the translations", distinct, f"{MIN_DISTINCT:.0%}"),
-        (output.path, "different words over the references'", words, f"{MIN_VARIETY:.0%}"),
+        (misfit, min(1.0, out_of_order), f"at most {MAX_OUT_OF_ORDER:.0%}"),
+        ("different lines among the translations", distinct, f"{MIN_DISTINCT:.0%}"),
+        ("different words over the references'", words, f"{MIN_VARIETY:.0%}"),
     )
-    shown = facts[:1] if name == "different-orders" else facts
-    evidence = [fact(path, what, f"{share:.0%}", limit) for path, what, share, limit in shown]
+    evidence = [fact(output.path, what, f"{share:.0%}", limit) for what, share, limit in facts]
     return make_finding(name, evidence)
 
 
 def check_definition(case: Case) -> Answer:
     """Check each reported score against its name, by signature and by scoring again, and that case
-    is kept.
+    is kept. An impossible BLEU, and arguments that change what is scored, come first.
     """
-    findings = list(_impossible(case))
+    judged = [
+        one
+        for _, one in decoding_judgements(case)
+        if one.group == "scoring" and one.quantity not in (*TESTSET_QUANTITIES, "unit")
+    ]
+    if findings := settled(judged).findings:
+        return Answer(findings=findings[:1])
     printed = METRIC_BY_PAIR.get(case.claim.corpus.language_pair, "")
     seen = []
-    for output in case.translations if not findings else ():
+    for output in case.translations:
         if output.lines:
             finding = _lower_cased(case, output) or _not_as_named(case, output)
             if finding is not None:
@@ -264,42 +267,18 @@ def check_definition(case: Case) -> Answer:
                 seen.append(
                     f"{output.testset}: {number} scores match their names, scored again ({names})"
                 )
-        elif output.metric not in ("", printed) and case.claim.is_papers_corpus:
-            evidence = [fact(output.path, "definition of the score", output.metric, printed)]
-            findings.append(
-                make_finding(
-                    "other-definition",
-                    evidence,
-                    what=f"definition {output.metric}",
-                    metric=output.metric,
-                    printed=printed,
-                )
-            )
-        elif output.metric:
-            seen.append(f"as the printed number: {printed}")
+            continue
+        for score in output.reported:
+            # fairseq-generate scores the tokens of its data-bin.
+            metric = "bleu_fairseq" if score.metric == AS_GIVEN else score.metric
+            if metric == printed:
+                seen.append(f"as the printed number: {printed}")
+            elif case.claim.is_papers_corpus:
+                wrong = fact(score.place, "definition of the score", metric, printed)
+                finding = make_finding("other-definition", [wrong], metric=metric, printed=printed)
+                return Answer(findings=(finding,))
     missing = "no reported scores with references to score again"
-    return outcome_of(findings[:1], seen, missing if case.translations else NO_TRANSLATIONS)
-
-
-def _impossible(case: Case) -> Iterator[Finding]:
-    """Yield a finding for each BLEU that is impossible in percent, and for arguments that change
-    what is scored.
-    """
-    for output in case.translations:
-        for judgement in decoding_judgements(case, output):
-            evidence = [evidence_of(judgement)]
-            if judgement.quantity == "bleu" and not judgement.is_good:
-                value = output.logged.value if output.logged else 0.0
-                yield make_finding("impossible-bleu", evidence, value=value)
-            elif judgement.group == "scoring" and judgement.fix == "leave it out":
-                yield make_finding(
-                    "other-scoring",
-                    evidence,
-                    what=judgement.quantity,
-                    words=judgement.words or judgement.quantity,
-                    found=judgement.found,
-                    fix=judgement.fix,
-                )
+    return outcome_of((), seen, missing if case.translations else NO_TRANSLATIONS)
 
 
 def _lower_cased(case: Case, output: Translation) -> Finding | None:
@@ -317,96 +296,89 @@ def _lower_cased(case: Case, output: Translation) -> Finding | None:
             text = plain(output, case.claim.corpus)
             lines = [line.lower() for line in text.lines]
             references = [line.lower() for line in text.references or ()]
-            metrics = (AS_GIVEN,) if text.is_tokens else PREFERRED_METRICS
             return make_finding(
                 "lower-cased",
                 [fact(path, "case of letters: capitals", here, expected)],
-                costs=_measured_cost(case, output, lines, references, metrics),
+                cost=_measured_cost(case, output, lines, references, text.is_tokens),
                 side=side,
             )
     return None
 
 
 def _not_as_named(case: Case, output: Translation) -> Finding | None:
-    """Return a finding if a score's signature ignores case, or scoring again gives another value.
-
-    The gain of a score without case is measured on these lines.
+    """Return a finding on the first score whose signature ignores case, or that scoring again does
+    not give; its cost is measured on these lines.
     """
     scores: dict[str, float] = {}
     if output.can_be_scored and output.reported:
         scores = case.scorer(output.lines, output.references or ())
-    evidence = [item for score in output.reported for item in _other_value(score, scores)]
-    if not evidence:
-        return None
-    if not any("case" in item.what for item in evidence):
-        return make_finding("other-name", evidence)
-    metric = "bleu_sacre_13a"
-    costs: tuple[Cost, ...] = ()
-    with_case, without_case = scores.get(metric), scores.get(f"{metric}{CASE_SUFFIX}")
-    if with_case is not None and without_case is not None:
-        gain = with_case - without_case
-        source = f"{metric}: {with_case:.2f} with its case, {without_case:.2f} lower-cased"
-        costs = (Cost(low=gain, high=gain, source=f"these lines, {source}"),)
-    return make_finding("without-case", evidence, costs=costs)
+    for score in output.reported:
+        value = scores.get(score.metric)
+        others = [
+            name for name, other in scores.items() if abs(other - score.value) <= MAX_DIFFERENCE
+        ]
+        is_lower = "case:lc" in score.signature.split("|") and not _ignores_case(score.metric)
+        if not is_lower and (value is None or score.metric in others):
+            continue
+        expected = "mixed case, by its name" if value is None else f"{value:.2f}"
+        if others:
+            expected += f"; {score.value:.2f} is {' or '.join(others)}"
+        wrong = fact(score.place, score.metric, f"{score.value:.2f}", expected)
+        if not is_lower and not (others and all(map(_ignores_case, others))):
+            return make_finding("other-name", [wrong])
+        cost = None
+        if value is not None:
+            source = (
+                f"these lines, {score.metric}: {score.value:.2f} as reported, {value:.2f} again"
+            )
+            cost = Cost(low=value - score.value, high=value - score.value, source=source)
+        return make_finding("without-case", [wrong], cost=cost)
+    return None
 
 
-def _other_value(score: Reported, value_by_metric: dict[str, float]) -> Iterator[Evidence]:
-    """Yield evidence if a score's signature ignores case, or scoring again gives another value."""
-    if "case:lc" in score.signature.split("|") and not score.metric.endswith(CASE_SUFFIX):
-        yield fact(score.place, f"case, by the signature of {score.metric}", "lc", "mixed")
-        return
-    value = value_by_metric.get(score.metric, score.value)
-    if abs(value - score.value) <= MAX_DIFFERENCE:
-        return
-    others = [
-        name
-        for name, other in value_by_metric.items()
-        if abs(other - score.value) <= MAX_DIFFERENCE
-    ]
-    expected, what = f"{value:.2f}", score.metric
-    if others:
-        expected += f"; {score.value:.2f} is {' or '.join(others)}"
-        if all(name.endswith(CASE_SUFFIX) for name in others):
-            what += ", without case"
-    yield fact(score.place, what, f"{score.value:.2f}", expected)
+def _ignores_case(metric: str) -> bool:
+    return metric.endswith(CASE_SUFFIX)
 
 
 def check_testset(case: Case) -> Answer:
     """Compare the number of translations with the test set's, and the languages of a log."""
     if not case.translations:
         return Answer(missing=NO_TRANSLATIONS)
-    wrong, seen = [], []
     corpus = case.claim.corpus
+    # A quiet log states the size of the test set itself.
+    judged = [
+        one
+        for output, one in decoding_judgements(case)
+        if one.quantity in TESTSET_QUANTITIES and not output.lines
+    ]
     for output in case.translations:
-        log = output.generation.log if output.generation else None
-        languages = log.languages[:2] if log else ()
+        languages = output.generation.log.languages[:2] if output.generation else ()
         if languages not in ((), (corpus.source_language, corpus.target_language)):
-            wrong.append(fact(output.path, "languages", "-".join(languages), corpus.language_pair))
-        if output.lines:
-            num_lines, expected = len(output.lines), _expected_lines(case, output)
-            if expected and num_lines != expected:
-                wrong.append(fact(output.path, f"lines of {output.testset}", num_lines, expected))
-            elif expected:
-                seen.append(f"{output.testset}: {expected:,} lines")
-            continue
-        # A quiet log: its own lines state the size of the test set.
-        for judgement in decoding_judgements(case, output):
-            if judgement.quantity in ("num_sentences", "reference_tokens"):
-                if judgement.verdict == "different":
-                    wrong.append(evidence_of(judgement))
-                elif judgement.is_good:
-                    seen.append(f"{output.testset}: {judgement.found} {judgement.words}")
-    findings = []
+            found = "-".join(languages)
+            judged.append(fact(output.path, "languages", found, corpus.language_pair))
+        expected = _expected_lines(case, output)
+        if output.lines and expected:
+            number, what = len(output.lines), f"lines of {output.testset}"
+            counted = fact(output.path, what, f"{number:,}", f"{expected:,}")
+            verdict = verdict_of(number, expected)
+            judged.append(msgspec.structs.replace(counted, verdict=verdict, value=number))
+    wrong = [one for one in judged if one.differs]
     if wrong:
-        number = wrong[0].found.replace(",", "")
-        amount = float(number) if number.isdigit() else None
-        findings.append(make_finding("other-testset", wrong, amount=amount))
-    return outcome_of(findings, seen, "the test set's number of lines is not known")
+        value = wrong[0].value
+        amount = float(value) if isinstance(value, int) else None
+        return Answer(findings=(make_finding("other-testset", wrong, amount=amount),))
+    seen = [f"{one.words} {one.found}" for one in judged if one.is_good]
+    return outcome_of((), seen, "the test set's number of lines is not known")
 
 
 def _expected_lines(case: Case, output: Translation) -> int | None:
     if case.claim.is_papers_corpus:
         return TEST_PAIRS if output.role == "test" else None
-    if case.data is not None and output.split in case.data.sides_by_split:
-        return len(case.data.sides_by_split[output.split][1])
-    return None
+    testsets = case.claim.corpus.testsets
+    if case.data is None or output.testset not in testsets:
+        return None
+    # `aiayn binarize` names test sets by their order: valid, test, test1.
+    place = testsets.index(output.testset)
+    split = ("valid", "test")[place] if place < 2 else f"test{place - 1}"
+    sides = case.data.sides_by_split.get(split)
+    return len(sides[1]) if sides else None

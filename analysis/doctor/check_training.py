@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 
 from aiayn.logs.evidence import LoggedTraining, dev_subset
-from aiayn.logs.findings import Cost, Evidence
 from aiayn.logs.types import TrainingLog, perplexity_of
 from aiayn.scoring.start import UNIFORM_BITS, UNIFORM_ENTROPY
 from analysis.doctor.check_settings import NO_LOG
-from analysis.doctor.types import Answer, Attending, Case, fact, make_finding
+from analysis.doctor.types import Answer, Attending, Case, Cost, fact, make_finding
+from paper_tables.compare.judgement import Judgement
 
 NO_VALIDATION = "the log has no validation"
 # A training that fell apart: perplexity in training above 1,000 after its best validation, or a
@@ -155,7 +155,7 @@ def _sign_of_start(log: TrainingLog, known: Sequence[tuple[int, float, int]], be
     return ""
 
 
-def _unstarted(evidence: Evidence) -> Answer:
+def _unstarted(evidence: Judgement) -> Answer:
     words = (
         "most of the score: without its source the decoder writes what is likely in its language"
     )
@@ -163,4 +163,4 @@ def _unstarted(evidence: Evidence) -> Answer:
         words=words,
         source="0.0 BLEU for 93.8 in the demo, 11.8 for 34.5 on Multi30k (docs/doctor.md)",
     )
-    return Answer(findings=(make_finding("unstarted", [evidence], costs=(cost,)),))
+    return Answer(findings=(make_finding("unstarted", [evidence], cost=cost),))

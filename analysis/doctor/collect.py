@@ -11,7 +11,7 @@ from two plain files. The plain files are recognised by their names, or the call
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,16 +21,16 @@ from aiayn.data.text.detokenise import join_any_pieces
 from aiayn.errors import RecordError, UsageError
 from aiayn.logs.evidence import (
     VALIDATION_BLEU,
+    Average,
     LoggedFolder,
     LoggedGeneration,
     LoggedTraining,
     join_logs,
-    logged_training,
     metric_of_generation,
 )
 from aiayn.logs.listing import LeftOut, list_folder
 from aiayn.logs.reader import OTHER_TOOLKIT, read_log
-from aiayn.logs.types import TrainingLog
+from aiayn.logs.types import Argument, GenerationLog
 from aiayn.packed import find_packed
 from aiayn.paths import (
     corpus_record,
@@ -48,7 +48,6 @@ from aiayn.records import (
     read_record,
 )
 from aiayn.scoring.outputs.system_output import generated_sentences, read_output, read_text
-from aiayn.spec.system import CorpusSpec
 from analysis.doctor.data_bin import DataBin
 from analysis.doctor.types import (
     Attending,
@@ -57,10 +56,9 @@ from analysis.doctor.types import (
     Reported,
     Scorer,
     Translation,
-    searched,
 )
 from paper_tables.compare.judgement import file_of
-from paper_tables.logs.tables import file_problems
+from paper_tables.logs.tables import file_problem
 
 _MAX_LENGTH = re.compile(r"maxlen:([\d.]+)x\+(\d+)")  # in a signature of `aiayn decode`
 _HYPOTHESES = re.compile(r"(hyp|sys|output|translations)", re.IGNORECASE)
@@ -71,12 +69,22 @@ References = tuple[Path | None, tuple[str, ...] | None]  # their file and lines
 _AnyRecord = TypeVar("_AnyRecord", bound=Record)
 
 
-def list_runs(results_folder: Path) -> list[tuple[Path, TrainRecord]]:
-    """Return every finished run below a results folder with its record's path, the newest last."""
+def list_runs(results_folder: Path) -> dict[str, Path]:
+    """Return the record of every finished run below a results folder by the run's name, the newest
+    last.
+
+    Raises:
+        RecordError: if there are no finished runs.
+    """
     paths = sorted(
         results_folder.glob("*/train/*/*/seed*.json"), key=lambda path: path.stat().st_mtime
     )
-    return [(path, read_record(path, TrainRecord)) for path in paths]
+    if not paths:
+        raise RecordError(
+            f"{results_folder}: no finished run; give its folder with --results, or a FOLDER of"
+            " logs"
+        )
+    return {read_record(path, TrainRecord).run: path for path in paths}
 
 
 def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: Scorer) -> Case:
@@ -90,38 +98,105 @@ def collect_run(results_folder: Path, train: TrainRecord, claim: Claim, scorer: 
     data = None
     binarized_path = corpus_record(results_folder, claim.scale, "binarize", train.corpus)
     if binarized_path.exists():
-        folder = read_record(binarized_path, BinarizedCorpus).folder
-        if folder.is_dir():
-            data = DataBin(folder, claim.corpus.source_language, claim.corpus.target_language)
-    decoded = []
-    for path in sorted(scale_folder.glob(f"decode/{evaluated}/last*/*.json")):
-        record = read_record(path, Hypotheses)
+        data = _data(read_record(binarized_path, BinarizedCorpus).folder, claim)
+    decoded_paths = sorted(scale_folder.glob(f"decode/{evaluated}/last*/*.json"))
+    decoded = [(path, read_record(path, Hypotheses)) for path in decoded_paths]
+    for path, record in decoded:
         if record.run != train.run:
             raise RecordError(
                 f"{path}: of run {record.run}, expected {train.run}; rerun `decode`, or name"
                 " that run"
             )
-        # A name with another length penalty is a search that differs on purpose.
-        if split_alpha(path.stem)[1] is None:
-            decoded.append((path, record))
-    decoded.sort(key=lambda placed: -num_averaged(placed[1].average))
-    translations = []
-    for path, record in decoded:
-        scored_path = scale_folder / "score" / evaluated / record.average / path.name
-        scored = None
-        if scored_path.exists():
-            scored = scored_path, read_record(scored_path, ScoreRecords)
-        references = _references(results_folder, claim, record.testset)
-        translations.append(_translation_from_records(claim, (path, record), scored, references))
+    scored_paths = sorted(scale_folder.glob(f"score/{evaluated}/last*/*.json"))
+    scores = [(path, read_record(path, ScoreRecords)) for path in scored_paths]
     log_path = find_packed(train.log_path)
+    log_files = {} if log_path is None else {log_path.name: read_log(log_path)}
+    logs = join_logs(train.log_path.parent, log_files)
     return Case(
         claim=claim,
-        training=None if log_path is None else read_training(log_path),
+        training=training_in(train.log_path.parent, logs),
         data=data,
-        translations=tuple(translations),
+        translations=_recorded(
+            claim, decoded, scores, lambda testset: _references(results_folder, claim, testset)
+        ),
         scorer=scorer,
         attending=_attending(scale_folder, f"perplexity/{evaluated}/last*/*.json"),
+        notes=tuple(_not_read(logs, ())),
     )
+
+
+def _recorded(
+    claim: Claim,
+    decoded: Iterable[tuple[Path, Hypotheses]],
+    scores: Sequence[tuple[Path, ScoreRecords]],
+    references_of: Callable[[str], References],
+) -> tuple[Translation, ...]:
+    """Return the translations of records, those of most checkpoints first; a record whose name has
+    another length penalty is of a search that differs on purpose.
+    """
+    kept = [placed for placed in decoded if split_alpha(placed[0].stem)[1] is None]
+    translations = []
+    for path, record in sorted(kept, key=lambda placed: -num_averaged(placed[1].average)):
+        text_path = find_packed(record.path) or record.path
+        references_path, references = references_of(record.testset)
+        translations.append(
+            Translation(
+                path=str(text_path),
+                lines=read_lines(text_path, may_be_blank=True),
+                testset=record.testset,
+                role=role_of(claim, record.testset),
+                generation=_recorded_generation(claim, path, record),
+                references_path=str(references_path or ""),
+                references=references,
+                reported=_reported(record, scores),
+            )
+        )
+    return tuple(translations)
+
+
+def _recorded_generation(claim: Claim, path: Path, record: Hypotheses) -> LoggedGeneration:
+    """Return the average and the search of a record in the terms of fairseq-generate."""
+    role = role_of(claim, record.testset)
+    arguments: dict[str, Argument] = {
+        "beam": record.beam_size,
+        "lenpen": record.length_penalty_alpha,
+        # A further test set is a subset of its own name: no average is printed for it.
+        "gen_subset": {"dev": "valid"}.get(role, role) or record.testset,
+    }
+    if limit := _MAX_LENGTH.search(record.signature):
+        arguments |= {"max_len_a": float(limit[1]), "max_len_b": int(limit[2])}
+    log = GenerationLog(
+        first_line=0,
+        last_line=0,
+        arguments=arguments,
+        model_path=record.average,
+        num_sentences=record.num_lines,
+    )
+    average = Average(name=record.average)
+    return LoggedGeneration(path=str(path), log=log, training_path="", average=average)
+
+
+def _reported(
+    decoded: Hypotheses, scores: Sequence[tuple[Path, ScoreRecords]]
+) -> tuple[Reported, ...]:
+    """Return the scores of decoded translations from the first record that may belong to them.
+
+    A record of score does not name its average. The pipeline's folder, `last5`, does.
+    """
+    for path, record in scores:
+        is_other_average = num_averaged(path.parent.name) and path.parent.name != decoded.average
+        is_probe = split_alpha(path.stem)[1] is not None
+        if record.testset == decoded.testset and not is_other_average and not is_probe:
+            return tuple(
+                Reported(str(path), score.metric, score.value, score.signature)
+                for score in record.scores
+            )
+    return ()
+
+
+def role_of(claim: Claim, testset: str) -> str:
+    """Return the role of a test set in its corpus: dev or test, '' for any other."""
+    return next((one for one in ("dev", "test") if claim.corpus.testset_of(one) == testset), "")
 
 
 def _attending(folder: Path, pattern: str) -> Attending | None:
@@ -166,15 +241,21 @@ def collect_folder(
     """
     listing = list_folder(folder)
     logs = join_logs(folder, {path: read_log(folder / path) for path in listing.log_paths})
-    translations = tuple(_translations(folder, claim, logs, hypotheses_path, references_path))
+    translations = _translations(folder, claim, logs, hypotheses_path, references_path)
     attending = _attending(folder, "**/*.json")
     notes = tuple(_not_read(logs, listing.left_out))
     case = Case(
-        claim, _training(folder, logs), _data(folder, claim), translations, scorer, attending, notes
+        claim,
+        training_in(folder, logs),
+        _data(folder, claim),
+        translations,
+        scorer,
+        attending,
+        notes,
     )
     if case.training is None and case.data is None and not translations:
         others = [
-            f"{path}: {file_problems(path, log_file)[0]}"
+            f"{path}: {file_problem(path, log_file)}"
             for path, log_file in logs.file_by_path.items()
             if log_file.refusal is None and not log_file.entries
         ]
@@ -203,7 +284,12 @@ def _not_read(logs: LoggedFolder, left_out: Sequence[LeftOut]) -> Iterator[str]:
             yield f"Not read: {one.why}."
 
 
-def _training(folder: Path, logs: LoggedFolder) -> LoggedTraining | None:
+def training_in(folder: Path, logs: LoggedFolder) -> LoggedTraining | None:
+    """Return the only training of a folder; None if there is none, or if its log states nothing.
+
+    Raises:
+        UsageError: if there are several.
+    """
     trainings = {training.identity or training.path: training for training in logs.trainings}
     _refuse_several(folder, "trainings", [training.path for training in trainings.values()])
     training = next(iter(trainings.values()), None)
@@ -237,50 +323,33 @@ def _translations(
     logs: LoggedFolder,
     hypotheses_path: Path | None,
     references_path: Path | None,
-) -> Iterator[Translation]:
+) -> tuple[Translation, ...]:
     given_path = references_path or _plain_file(folder, _REFERENCES)
     references = read_lines(given_path) if given_path else None
-    scores = list(_records(folder, ScoreRecords))
-    records = []
-    for path, record in _records(folder, Hypotheses):
-        scored = next((placed for placed in scores if _is_score_of(placed, record)), None)
-        placed = path, record
-        records.append(_translation_from_records(claim, placed, scored, (given_path, references)))
-    generations = [
-        _generated(folder, one, claim, None) for one in logs.generations if _is_scored(one)
-    ]
-    if hypotheses_path is None and (records or generations):
-        yield from records or generations
-        return
-    plain_path = hypotheses_path or _plain_file(folder, _HYPOTHESES)
+    plain_path = hypotheses_path
     if plain_path is None:
-        return
+        decoded, scores = _records(folder, Hypotheses), list(_records(folder, ScoreRecords))
+        recorded = _recorded(claim, decoded, scores, lambda testset: (given_path, references))
+        generated = [
+            _generated(folder, one, claim, None) for one in logs.generations if _is_scored(one)
+        ]
+        plain_path = _plain_file(folder, _HYPOTHESES)
+        if recorded or generated or plain_path is None:
+            return recorded or tuple(generated)
     if read_output(plain_path).kind == "generate log":
         given = join_logs(plain_path.parent, {plain_path.name: read_log(plain_path)})
-        yield from (
+        return tuple(
             _generated(plain_path.parent, one, claim, references_path) for one in given.generations
         )
-        return
-    testset = claim.corpus.test_testset
-    yield Translation(
+    translation = Translation(
         path=str(plain_path),
         lines=read_lines(plain_path),
-        testset=testset,
-        split=split_of(claim.corpus, testset),
+        testset=claim.corpus.test_testset,
         role="test",
         references_path=str(given_path or ""),
         references=references,
     )
-
-
-def _is_score_of(placed: tuple[Path, ScoreRecords], decoded: Hypotheses) -> bool:
-    """Return whether a record of score below any folder may belong to decoded translations.
-
-    A record of score does not name its average. The pipeline's folder, `last5`, does.
-    """
-    path, record = placed
-    is_other_average = num_averaged(path.parent.name) and path.parent.name != decoded.average
-    return record.testset == decoded.testset and not is_other_average
+    return (translation,)
 
 
 def _plain_file(folder: Path, name: re.Pattern[str]) -> Path | None:
@@ -321,37 +390,29 @@ def _generated(
     """Return fairseq-generate's lines as they are, in the order of the source, with the BLEU that
     it printed.
     """
-    log = generation.log
-    path = folder / generation.path.removesuffix(f"@{log.first_line}")
+    path, log = folder / file_of(generation), generation.log
     lines = read_text(path).split("\n")[log.first_line - 1 : log.last_line]
     sentences = generated_sentences(lines)
     chosen = sentences["D"] or sentences["H"]
     numbers = sorted(chosen)
     references = _numbered_lines(sentences["T"], numbers)
+    reported: tuple[Reported, ...] = ()
     if references_path is not None:
         references = read_lines(references_path)
-    subset = str(log.arguments.get("gen_subset") or "test")
-    reported: tuple[Reported, ...] = ()
-    metric = ""
-    if log.bleu is not None:
-        subset, metric = log.bleu.subset, metric_of_generation(log)
-        if references_path is None:
-            place = f"{path}:{log.bleu.line}"
-            reported = (Reported(place, metric, log.bleu.value, ""),)
-    testset = claim.corpus.testset_of("dev" if subset == "valid" else "test")
+    elif log.bleu is not None:
+        place = f"{path}:{log.bleu.line}"
+        reported = (Reported(place, metric_of_generation(log), log.bleu.value, ""),)
+    role = "dev" if generation.role == "dev" else "test"
     return Translation(
         path=str(path),
         lines=tuple(chosen[number] for number in numbers),
-        testset=testset,
-        split=subset,
-        role=role_of(claim.corpus, testset),
+        testset=claim.corpus.testset_of(role),
+        role=role,
         generation=msgspec.structs.replace(generation, path=str(path)),
-        metric="bleu_fairseq" if metric == "bleu_as_given" else metric,
         references_path=str(references_path or path),
         references=references,
         reported=reported,
         source_lines=_numbered_lines(sentences["S"], numbers),
-        logged=log.bleu,
     )
 
 
@@ -370,75 +431,3 @@ def read_lines(path: Path, *, may_be_blank: bool = False) -> tuple[str, ...]:
         ScoreError: if the file is empty, truncated, binary or not UTF-8.
     """
     return tuple(read_output(path, may_be_blank=may_be_blank).lines)
-
-
-def read_training(path: Path) -> LoggedTraining:
-    """Return the content of a training's log.
-
-    Raises:
-        RecordError: if the file holds no training, or several.
-    """
-    log_file = read_log(path)
-    trainings = [entry for entry in log_file.entries if isinstance(entry, TrainingLog)]
-    if len(trainings) != 1:
-        refusal = ""
-        if log_file.refusal is not None:
-            refusal = f" (line {log_file.refusal.line}: {log_file.refusal.text})"
-        raise RecordError(
-            f"{path}: {len(trainings)} trainings{refusal}; expected the log of one, by"
-            " fairseq-train"
-        )
-    return logged_training(str(path), trainings[0], path.parent)
-
-
-def _translation_from_records(
-    claim: Claim,
-    placed: tuple[Path, Hypotheses],
-    scored: tuple[Path, ScoreRecords] | None,
-    placed_references: References,
-) -> Translation:
-    """Return a translated test set from its record and the files that the record names; `scored` is
-    the record of its scores.
-    """
-    path, record = placed
-    text_path = find_packed(record.path) or record.path
-    settings = {
-        name: getattr(record, name)
-        for name in ("beam_size", "length_penalty_alpha", "length_penalty_form", "stop")
-    }
-    if limit := _MAX_LENGTH.search(record.signature):
-        settings["max_length_per_source_token"] = float(limit[1])
-        settings["max_extra_tokens"] = int(limit[2])
-    reported: list[Reported] = []
-    if scored is not None:
-        for score in scored[1].scores:
-            reported.append(Reported(str(scored[0]), score.metric, score.value, score.signature))
-    references_path, references = placed_references
-    return Translation(
-        path=str(text_path),
-        lines=read_lines(text_path, may_be_blank=True),
-        testset=record.testset,
-        split=split_of(claim.corpus, record.testset),
-        role=role_of(claim.corpus, record.testset),
-        average=record.average,
-        recorded_path=str(path),
-        search=searched(msgspec.structs.replace(claim.decoding, **settings)),
-        references_path=str(references_path or ""),
-        references=references,
-        reported=tuple(reported),
-    )
-
-
-def split_of(corpus: CorpusSpec, testset: str) -> str:
-    """Return the data-bin's name of a test set, as `aiayn binarize` gives it: valid, test, test1 by
-    their order.
-    """
-    if testset not in corpus.testsets:
-        return ""
-    place = corpus.testsets.index(testset)
-    return ("valid", "test")[place] if place < 2 else f"test{place - 1}"
-
-
-def role_of(corpus: CorpusSpec, testset: str) -> str:
-    """Return the role of a test set in its corpus: dev or test, '' for any other."""
-    return next((role for role in ("dev", "test") if corpus.testset_of(role) == testset), "")

@@ -14,7 +14,6 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from aiayn.logs.findings import Cost, Finding
 from aiayn.printed import (
     METRIC_BY_PAIR,
     PAPER_CORPUS_BY_LANGUAGE_PAIR,
@@ -25,7 +24,7 @@ from aiayn.printed import (
     read_rows,
     read_table,
 )
-from analysis.doctor.types import WORDS_BY_CHECK, Diagnosis, Missing
+from analysis.doctor.types import Cost, Diagnosis, Finding, Missing
 from paper_tables.published_data import WHOLE_SCORE, HighCost, LowCost, read_gaps
 
 PAPER_CORPORA = {corpus: pair for pair, corpus in PAPER_CORPUS_BY_LANGUAGE_PAIR.items()}
@@ -40,13 +39,10 @@ Size = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9]+(?:\.[0-9]+)?(?:e-[0-9]+)
 
 class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The measured cost of a difference, of a size from `at_least` to `at_most` ('': any size), on
-    the listed `corpora`.
-
-    `what` and the size have the terms of `Finding`; `rank` is the rank in causes.csv or ''.
+    the listed `corpora`; `what` and the size are `quantity` and `amount` of a `Finding`.
     """
 
     what: Text
-    rank: str
     at_least: Size
     at_most: Size
     corpora: Text
@@ -62,26 +58,25 @@ class PublishedCost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """Return whether this cost was measured for such a finding, on its corpus and kind of
         system.
         """
-        if (self.what, self.rank) != (finding.what, finding.published_rank):
-            return False
-        if corpus not in self.corpora.split() or self.systems not in ("", kind):
+        is_known = self.what == finding.quantity and corpus in self.corpora.split()
+        if not is_known or self.systems not in ("", kind):
             return False
         if not self.at_least and not self.at_most:
             return True
         low, high = float(self.at_least or 0), float(self.at_most or math.inf)
-        amount = finding.amount
-        return amount is not None and low <= amount <= high
+        return finding.amount is not None and low <= finding.amount <= high
 
-
-class KnownCost(msgspec.Struct, frozen=True):
-    """The published cost of a finding: its bounds in BLEU, negative if the difference raises the
-    score; `high` is infinite if the whole score may be lost.
-    """
-
-    low: float
-    high: float
-    certainty: str
-    source: str
+    @property
+    def cost(self) -> Cost:
+        """The bounds in BLEU, negative if the difference raises the score; `high` is infinite if
+        the whole score may be lost.
+        """
+        low = float(self.cost_low)
+        high = math.inf if self.cost_high == WHOLE_SCORE else float(self.cost_high)
+        if self.direction == "raises":
+            low, high = -high, -low
+        source = f"{self.evidence}; {self.source}"
+        return Cost(low=low, high=high, certainty=self.certainty, source=source)
 
 
 def read_costs() -> list[PublishedCost]:
@@ -107,7 +102,7 @@ def add_costs(diagnosis: Diagnosis, missing: Missing | None = None) -> Diagnosis
     pairs = [(finding, _known_cost(finding, diagnosis, costs)) for finding in diagnosis.findings]
     if missing is None and not any(is_incomparable(finding) for finding in diagnosis.findings):
         missing = _missing(diagnosis)
-    raised = sum(-known.low for _, known in pairs if known is not None and known.low < 0)
+    raised = sum(max(0.0, -bounds_of(known)[0]) for _, known in pairs if known is not None)
     if missing is not None and missing.is_known and raised:
         words = f"{missing.words}; up to {raised:.1f} more, as something here raises it"
         missing = msgspec.structs.replace(missing, high=missing.high + raised, words=words)
@@ -115,31 +110,33 @@ def add_costs(diagnosis: Diagnosis, missing: Missing | None = None) -> Diagnosis
     return msgspec.structs.replace(diagnosis, findings=findings, missing=missing)
 
 
+def bounds_of(cost: Cost | None) -> tuple[float, float]:
+    """Return the bounds of a cost in BLEU, 0 for an unknown cost."""
+    return (0.0, 0.0) if cost is None else (cost.low or 0.0, cost.high or 0.0)
+
+
 def is_incomparable(finding: Finding) -> bool:
     """Return whether a finding forbids to compare the score with the printed one: another language
     pair or another test set, except the filtered newstest2014, which reads alike.
     """
-    is_other_testset = finding.check == "testset" and finding.amount != NUM_FILTERED
-    return is_other_testset or finding.what == "language_pair"
+    is_other_testset = finding.quantity == "testset" and finding.amount != NUM_FILTERED
+    return is_other_testset or finding.quantity == "language_pair"
 
 
 def rank(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return findings in their rank: first what makes the score incomparable, then by likelihood,
-    then by what can be lost, then by how well that is known; symptoms last.
+    then by what can be lost, then by how well that is known; symptoms last. The order of the checks
+    decides between equals.
     """
 
-    def key(finding: Finding) -> tuple[bool, bool, int, float, int, int]:
-        cost = finding.costs[0] if finding.costs else Cost(low=0.0, high=0.0)
-        lost = 0.0
-        if cost.low is not None:
-            lost = math.inf if cost.high is None else cost.high
+    def key(finding: Finding) -> tuple[bool, bool, int, float, int]:
+        certainty = finding.cost.certainty if finding.cost else ""
         return (
             finding.is_symptom,
             not is_incomparable(finding),
             LIKELIHOODS.index(finding.likelihood or "unknown"),
-            -lost,
-            CERTAINTIES.index(cost.certainty),
-            list(WORDS_BY_CHECK).index(finding.check),
+            -bounds_of(finding.cost)[1],
+            CERTAINTIES.index(certainty),
         )
 
     return tuple(sorted(findings, key=key))
@@ -176,31 +173,26 @@ def _missing(diagnosis: Diagnosis) -> Missing | None:
 
 def _known_cost(
     finding: Finding, diagnosis: Diagnosis, costs: Sequence[PublishedCost]
-) -> KnownCost | None:
+) -> Cost | None:
     """Return the published cost of a finding: from the lowest to the highest of all that concern
     it, with the lowest certainty.
     """
     kind = "big" if diagnosis.system.startswith("big") else "base"
-    rows = []
-    for row in costs:
-        if row.concerns(finding, diagnosis.corpus, kind):
-            low = float(row.cost_low)
-            high = math.inf if row.cost_high == WHOLE_SCORE else float(row.cost_high)
-            bounds = (low, high) if row.direction == "lowers" else (-high, -low)
-            rows.append(KnownCost(*bounds, row.certainty, f"{row.evidence}; {row.source}"))
-    if finding.what.startswith("definition "):
-        rows += _definition_costs(finding.what.removeprefix("definition "), diagnosis.corpus)
-    if finding.is_symptom or not rows:
+    known = [row.cost for row in costs if row.concerns(finding, diagnosis.corpus, kind)]
+    if finding.quantity.startswith("definition "):
+        metric = finding.quantity.removeprefix("definition ")
+        known += _definition_costs(metric, diagnosis.corpus)
+    if finding.is_symptom or not known:
         return None
-    return KnownCost(
-        min(row.low for row in rows),
-        max(row.high for row in rows),
-        max((row.certainty for row in rows), key=CERTAINTIES.index),
-        "; ".join(dict.fromkeys(row.source for row in rows)),
+    return Cost(
+        low=min(bounds_of(one)[0] for one in known),
+        high=max(bounds_of(one)[1] for one in known),
+        certainty=max((one.certainty for one in known), key=CERTAINTIES.index),
+        source="; ".join(dict.fromkeys(one.source for one in known)),
     )
 
 
-def _definition_costs(metric: str, corpus: str) -> list[KnownCost]:
+def _definition_costs(metric: str, corpus: str) -> list[Cost]:
     """Return each published gap on newstest2014 between the printed number's definition and this
     definition, which reads lower.
     """
@@ -208,14 +200,14 @@ def _definition_costs(metric: str, corpus: str) -> list[KnownCost]:
     if METRIC_BY_PAIR.get(key[0] or "") == key[1]:
         return []
     return [
-        KnownCost(float(gap.bounds[0]), float(gap.bounds[1]), "confirmed", gap.source)
+        Cost(low=float(gap.low), high=float(gap.high), certainty="confirmed", source=gap.source)
         for gap in read_gaps()
         if (gap.language_pair, gap.definition_to, gap.testset, gap.counts) == key
     ]
 
 
 def _with_likelihoods(
-    pairs: Sequence[tuple[Finding, KnownCost | None]], missing: Missing | None
+    pairs: Sequence[tuple[Finding, Cost | None]], missing: Missing | None
 ) -> list[Finding]:
     """Return findings with costs and likelihoods.
 
@@ -228,55 +220,54 @@ def _with_likelihoods(
     rest = 100.0
     if missing is not None:
         is_reached = missing.is_known and missing.high <= 0
-        causes = [finding for finding, _ in pairs if finding.costs and not finding.is_symptom]
-        measured = sum(max(0.0, finding.costs[0].low or 0.0) for finding in causes)
+        causes = [finding for finding, _ in pairs if not finding.is_symptom]
+        measured = sum(max(0.0, bounds_of(finding.cost)[0]) for finding in causes)
         rest = max(0.0, missing.high - measured)
+    limit = rest + NOISE if is_known else math.inf
     fitting = [
         known
         for finding, known in pairs
-        if known is not None and known.high > 0 and not finding.costs
-        if not is_known or known.low <= rest + NOISE
+        if known is not None and finding.cost is None
+        if bounds_of(known)[1] > 0 and bounds_of(known)[0] <= limit
     ]
-    total = sum(min(known.high, rest) for known in fitting)
+    highest = [bounds_of(known)[1] for known in fitting]
+    total = sum(min(high, rest) for high in highest)
     factor = min(1.0, rest / total) if total else 1.0
     findings = []
     for finding, known in pairs:
-        likelihood, costs = "unknown", finding.costs
+        (low, high), likelihood, cost = bounds_of(known), "unknown", finding.cost
         if finding.is_symptom:
             likelihood = ""
-        elif costs:
-            likelihood = "raises" if (costs[0].low or 0.0) < 0 else "measured"
+        elif cost is not None:
+            likelihood = "raises" if bounds_of(cost)[0] < 0 else "measured"
+        elif known is not None and high <= 0:
+            likelihood, cost = "raises", _share(known, low, high)
+        elif is_reached:
+            likelihood, cost = "unlikely", NOTHING_MISSING
         elif known is None:
-            costs = (Cost(words=UNKNOWN_COST),)
-        elif known.high <= 0:
-            likelihood, costs = "raises", (_cost(known, (known.low, known.high)),)
+            cost = Cost(words=UNKNOWN_COST)
         elif known in fitting:
-            rivals = [other for other in fitting if other is not known and other.high > NOISE]
-            is_likely = known.certainty == "confirmed" and not rivals
+            is_rival = sum(other > NOISE for other in highest) > (high > NOISE)
+            is_likely = known.certainty == "confirmed" and not is_rival
             likelihood = "likely" if is_likely else "possible"
-            high = min(known.high, rest) * factor
-            costs = (_cost(known, (min(max(known.low, 0.0), high), high)),)
+            share = min(high, rest) * factor
+            cost = _share(known, min(max(low, 0.0), share), share)
         else:
-            likelihood, costs = "unlikely", (_cost(known, (0.0, 0.0)),)
-        if is_reached and likelihood in ("likely", "possible", "unknown"):
-            likelihood = "unlikely"
-            costs = (Cost(low=0.0, high=0.0, words="nothing is missing", source=GIVEN_SCORE),)
-        findings.append(msgspec.structs.replace(finding, costs=costs, likelihood=likelihood))
+            likelihood, cost = "unlikely", _share(known, 0.0, 0.0)
+        findings.append(msgspec.structs.replace(finding, cost=cost, likelihood=likelihood))
     return findings
 
 
-GIVEN_SCORE = "the score that was given"
+NOTHING_MISSING = Cost(
+    low=0.0, high=0.0, words="nothing is missing", source="the score that was given"
+)
 
 
-def _cost(known: KnownCost, share: tuple[float, float]) -> Cost:
+def _share(known: Cost, low: float, high: float) -> Cost:
     """Return a cost as large as what is missing allows; its words note if more was published."""
-    is_whole = math.isinf(known.high)
-    published = f"{known.low:.1f} to {'all' if is_whole else f'{known.high:.1f}'}"
-    is_less = share[0] < known.low - 0.05 or share[1] < known.high - 0.05
-    return Cost(
-        low=share[0],
-        high=share[1],
-        words=f"published: {published}" if is_less or is_whole else "",
-        source=known.source,
-        certainty=known.certainty,
-    )
+    published_low, published_high = bounds_of(known)
+    is_whole = math.isinf(published_high)
+    words = f"published: {published_low:.1f} to {'all' if is_whole else f'{published_high:.1f}'}"
+    if not is_whole and low >= published_low - 0.05 and high >= published_high - 0.05:
+        words = ""
+    return msgspec.structs.replace(known, low=low, high=high, words=words)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from aiayn.printed import METRIC_BY_PAIR
-from analysis.doctor import check_data, check_scores, check_search, check_settings, check_training
+from analysis.doctor import check_data, check_lengths, check_scores, check_settings, check_training
 from analysis.doctor.plain import as_text
 from analysis.doctor.types import WORDS_BY_CHECK, Answer, Case, Diagnosis
 from paper_tables.compare.judgement import DECODING_GROUPS, TRAINING_GROUPS, unjudged
@@ -17,7 +17,7 @@ from paper_tables.compare.judgement import DECODING_GROUPS, TRAINING_GROUPS, unj
 _FUNCTIONS = (
     vars(check_data)
     | vars(check_scores)
-    | vars(check_search)
+    | vars(check_lengths)
     | vars(check_training)
     | vars(check_settings)
 )
@@ -32,9 +32,7 @@ def diagnose(case: Case) -> Diagnosis:
     score_once = functools.lru_cache(maxsize=8)(case.scorer)
     case = msgspec.structs.replace(case, scorer=lambda *sides: score_once(*map(tuple, sides)))
     scores = _scores(case)
-    outcomes = tuple(
-        msgspec.structs.replace(check(case), check=name) for name, check in CHECKS.items()
-    )
+    outcomes = tuple(_outcome(name, case) for name in CHECKS)
     log_path = case.training.path if case.training else "none"
     data_bin = str(case.data.folder) if case.data else "none"
     paths = ", ".join(dict.fromkeys(output.path for output in case.translations))
@@ -57,6 +55,12 @@ def diagnose(case: Case) -> Diagnosis:
     )
 
 
+def _outcome(name: str, case: Case) -> Answer:
+    answer = CHECKS[name](case)
+    findings = [msgspec.structs.replace(finding, check=name) for finding in answer.findings]
+    return msgspec.structs.replace(answer, check=name, findings=tuple(findings))
+
+
 def not_judged(case: Case) -> tuple[str, ...]:
     """Return the quantities that a BLEU requires and that the evidence does not state in full.
 
@@ -65,14 +69,12 @@ def not_judged(case: Case) -> tuple[str, ...]:
     training = unjudged(check_settings.training_judgements(case), TRAINING_GROUPS)
     if case.data is not None:
         training = tuple(group for group in training if group not in ("pairs", "dictionaries"))
-    outputs = case.translations
-    judged = {one for output in outputs for one in check_search.decoding_judgements(case, output)}
+    judged = [one for _, one in check_settings.decoding_judgements(case)]
     missing = set(unjudged(judged, DECODING_GROUPS))
-    if outputs and not any(case.claim.averages_by_role.values()):
+    outputs = case.translations
+    if outputs and not case.claim.average_by_use:
         missing.discard("average")
-    if any(
-        output.can_be_scored or (output.reported and not output.generation) for output in outputs
-    ):
+    if any(output.can_be_scored or (output.reported and not output.logged) for output in outputs):
         missing.discard("scoring")
     return (*training, *(group for group in DECODING_GROUPS if group in missing))
 

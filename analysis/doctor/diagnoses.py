@@ -9,45 +9,28 @@ from pathlib import Path
 
 import msgspec
 
-from aiayn.errors import RecordError
 from aiayn.printed import evaluations_of, is_asked_for
 from aiayn.records import read_train_record
 from aiayn.scoring.score import default_metrics, score_hypotheses
 from aiayn.spec.system import CorpusSpec, Overrides, overridden, read_corpus, read_system
-from analysis.doctor.collect import collect_folder, collect_run, list_runs
+from analysis.doctor.collect import collect_folder, collect_run
 from analysis.doctor.costs import add_costs
 from analysis.doctor.diagnose import diagnose
 from analysis.doctor.types import Claim, Diagnosis, Scorer
 
 
-def list_run_names(results_folder: Path) -> list[str]:
-    """Return the finished runs below a results folder, the newest last.
-
-    Raises:
-        RecordError: if there are no finished runs.
-    """
-    names = [train.run for _, train in list_runs(results_folder)]
-    if not names:
-        raise RecordError(
-            f"{results_folder}: no finished run; give its folder with --results, or a FOLDER of"
-            " logs"
-        )
-    return names
-
-
 def diagnose_run(
-    results_folder: Path, runs_folder: Path, name: str, overrides: Overrides
+    results_folder: Path, runs_folder: Path, path: Path, overrides: Overrides
 ) -> Diagnosis:
-    """Return the diagnosis of a run of ours; overrides of its scale replace its system's own
-    values.
+    """Return the diagnosis of a run of ours by its record's path; overrides of its scale replace
+    its system's own values.
     """
-    path = next(path for path, train in list_runs(results_folder) if train.run == name)
     train = read_train_record(path, runs_folder)
     scale = path.relative_to(results_folder).parts[0]
-    claim = make_claim(name, scale, train.system, train.corpus, overrides)
+    claim = make_claim(train.run, scale, train.system, train.corpus, overrides)
     case = collect_run(results_folder, train, claim, _corpus_scorer(claim.corpus))
     diagnosis = diagnose(case)
-    if case.training is None:
+    if case.training is None and not case.notes:
         missing = (
             f"none: no {train.log_path}; name the folder that holds the run with --runs-folder"
         )
@@ -79,9 +62,7 @@ def make_claim(name: str, scale: str, system: str, corpus_name: str, overrides: 
     corpus = read_corpus(corpus_name)
     pair = corpus.language_pair
     evaluations = evaluations_of(pair, system) if is_asked_for(pair, system) else []
-    averages = {}
-    for role in ("dev", "test"):
-        averages[role] = frozenset(average for average, of_role in evaluations if of_role == role)
+    averages = {f"{role}_{pair}": average for average, role in evaluations}
     return Claim(name, scale, system, corpus, spec.training, spec.decoding, averages)
 
 

@@ -4,9 +4,8 @@ most 100 columns.
 
 from collections.abc import Iterable, Iterator
 
-from aiayn.logs.findings import Cost, Evidence, Finding
 from aiayn.terminal import entries, sections, titled, wrapped
-from analysis.doctor.types import WORDS_BY_CHECK, Answer, Diagnosis, Missing
+from analysis.doctor.types import WORDS_BY_CHECK, Answer, Cost, Diagnosis, Finding, Missing
 
 LABEL = 11  # columns of the labels of a finding
 CHECK_COLUMN = 40
@@ -84,24 +83,18 @@ def words_of_missing(missing: Missing) -> str:
 def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
     yield from wrapped(f"{number}. {finding.title}", "", "   ")
     shown_place = ""
-    for evidence in finding.evidence:
-        if place_of(evidence) != shown_place:
-            shown_place = place_of(evidence)
+    for one in (finding, *finding.also):
+        if one.place != shown_place:
+            shown_place = one.place
             yield from _labelled("evidence", shown_place)
-        yield from _labelled("", f"{evidence.what}: {evidence.found}; expected {evidence.expected}")
-    for cost in finding.costs:
-        likelihood = (
-            f"{finding.likelihood}: "
-            if finding.likelihood in ("likely", "possible", "unlikely")
-            else ""
-        )
-        yield from _labelled("cost", f"{likelihood}{words_of_cost(cost)}")
+        reason = f" ({one.reason})" if one.reason else ""
+        text = f"{one.words or one.quantity}: {one.found}; expected {one.expected}{reason}"
+        yield from _labelled("", text)
+    if finding.cost is not None:
+        is_estimate = finding.likelihood in ("likely", "possible", "unlikely")
+        likelihood = f"{finding.likelihood}: " if is_estimate else ""
+        yield from _labelled("cost", f"{likelihood}{words_of_cost(finding.cost)}")
     yield from _labelled("fix", finding.fix)
-
-
-def place_of(evidence: Evidence) -> str:
-    """Return file and line, as an editor takes them."""
-    return evidence.path if evidence.line is None else f"{evidence.path}:{evidence.line}"
 
 
 def words_of_cost(cost: Cost) -> str:

@@ -1,5 +1,7 @@
 """Types of the doctor: the claim, the evidence, the outcome of each check, the diagnosis; and the
 list of checks with the texts of their findings.
+
+A finding is a judgement as `paper_tables.compare` makes it, with a title and a cost.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +11,6 @@ from typing import Any
 import msgspec
 
 from aiayn.logs.evidence import LoggedGeneration, LoggedTraining
-from aiayn.logs.findings import Cost, Evidence, Finding
 from aiayn.logs.types import BleuLine, TrainingLog
 from aiayn.printed import read_rows
 from aiayn.spec.system import CorpusSpec, DecodingSpec, TrainingSpec
@@ -22,8 +23,8 @@ Scorer = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The system that a run claims to be. `averages_by_role` holds the averages of checkpoints that
-    the paper's tables use for the test set of a role; it is empty if no table has the system.
+    """The system that a run claims to be. `average_by_use` is that of a `PaperSystem`; it is empty
+    if no table has the system.
     """
 
     name: str
@@ -32,7 +33,7 @@ class Claim(msgspec.Struct, frozen=True):
     corpus: CorpusSpec
     training: TrainingSpec
     decoding: DecodingSpec
-    averages_by_role: dict[str, frozenset[str]]
+    average_by_use: dict[str, str]
 
     @property
     def is_papers_corpus(self) -> bool:
@@ -52,29 +53,25 @@ class Reported(msgspec.Struct, frozen=True):
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """One translated test set; '' and None mean that a value is not known.
 
-    `split` is the name of the test set in the data-bin, `average` a name such as `last5`. `search`
-    are the settings of the search by name, as `searched` writes them, from the record at
-    `recorded_path`. `references` are the references of the score, as found; `plain.plain`
-    normalises them. `logged` is the BLEU line of the generate log at `path`, `metric` the
-    definition of that BLEU, and `generation` the log as `paper_tables.compare` needs it. `lines`
-    are empty for a log without sentences.
+    `references` are the references of the score, as found; `plain.plain` normalises them.
+    `generation` is the log of fairseq-generate at `path`, or what a record says of the search.
+    `lines` are empty for a log without sentences.
     """
 
     path: str
     testset: str
     role: str
     lines: tuple[str, ...] = ()
-    split: str = ""
-    average: str = ""
-    recorded_path: str = ""
-    search: tuple[tuple[str, str], ...] = ()
     references_path: str = ""
     references: tuple[str, ...] | None = None
     reported: tuple[Reported, ...] = ()
     source_lines: tuple[str, ...] | None = None
-    logged: BleuLine | None = None
-    metric: str = ""
     generation: LoggedGeneration | None = None
+
+    @property
+    def logged(self) -> BleuLine | None:
+        """The BLEU line of the log of fairseq-generate."""
+        return self.generation.log.bleu if self.generation else None
 
     @property
     def can_be_scored(self) -> bool:
@@ -137,9 +134,48 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
     is_known: bool = True
 
 
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """The cost of a fault in BLEU, positive if it lowers the score; an unknown cost has `words`
+    alone.
+
+    `certainty` is '' for a cost measured on this run; else how well the cost itself is known:
+    `confirmed` (a second measurement, or the number's author), `measured` (the effect, its cause
+    inferred), `suspected`, `planted`.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    words: str = ""
+    source: str = ""
+    certainty: str = ""
+
+
+class Finding(Judgement, frozen=True, kw_only=True):
+    """A difference from the claim: its first judgement, and in `also` the others.
+
+    `quantity` and `amount` name the difference as published/costs.csv does: a symbol and its value,
+    or the ratio to the paper's value. The cost is measured on this run where possible, otherwise
+    taken from publications on the same corpus. `likelihood` says how likely the difference explains
+    the missing BLEU: `measured`, `likely`, `possible`, `unknown` (no published cost), `unlikely`
+    (the cost exceeds the missing BLEU), `raises`; '' for a symptom, which may follow from others.
+    """
+
+    title: str
+    check: str = ""
+    also: tuple[Judgement, ...] = ()
+    amount: float | None = None
+    cost: Cost | None = None
+    likelihood: str = ""
+
+    @property
+    def is_symptom(self) -> bool:
+        """Whether other findings may be its cause."""
+        return self.quantity == "lengths"
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a check: its findings, or what was as expected (`seen`), or why the check
-    could not be made (`missing`). `diagnose` sets `check`.
+    could not be made (`missing`). `diagnose` sets `check`, here and in the findings.
     """
 
     check: str = ""
@@ -192,13 +228,11 @@ WORDS_BY_CHECK = {
 
 
 class KnownFinding(msgspec.Struct, frozen=True):
-    """A row of findings.csv: the check, the cost's rank and `what` in published/costs.csv, and the
-    templates of title and fix.
+    """A row of findings.csv: `what` differs, as published/costs.csv names it, and the templates of
+    title and fix.
     """
 
     name: str
-    check: str
-    rank: str
     what: str
     title: str
     fix: str
@@ -212,61 +246,39 @@ KNOWN_FINDINGS = {
 
 def make_finding(
     name: str,
-    evidence: Sequence[Evidence],
+    evidence: Sequence[Judgement],
     *,
-    rank: str | None = None,
-    what: str = "",
     amount: float | None = None,
-    costs: tuple[Cost, ...] = (),
-    is_symptom: bool = False,
+    cost: Cost | None = None,
     **values: Any,
 ) -> Finding:
-    """Return the finding with a name in findings.csv; `rank` and `what` replace the values of that
-    file.
+    """Return the finding with a name in findings.csv, whose texts may have fields of the first
+    judgement; `values` replace such fields.
     """
-    known = KNOWN_FINDINGS[name]
-    return Finding(
-        check=known.check,
-        title=known.title.format(**values),
-        evidence=tuple(evidence),
-        fix=known.fix.format(**values),
-        published_rank=known.rank if rank is None else rank,
-        is_symptom=is_symptom,
-        costs=costs,
-        what=what or known.what,
-        amount=amount,
-    )
+    known, (first, *others) = KNOWN_FINDINGS[name], evidence
+    fields = msgspec.structs.asdict(first) | {"words": first.words or first.quantity}
+    texts = fields | values
+    fields |= {
+        "quantity": known.what.format(**texts),
+        "title": known.title.format(**texts),
+        "fix": known.fix.format(**texts),
+    }
+    return Finding(**fields, also=tuple(others), amount=amount, cost=cost)
 
 
 def fact(
-    path: object, what: str, found: object, expected: object, line: int | None = None
-) -> Evidence:
-    """Return one fact, values as text."""
-    return Evidence(path=str(path), line=line, what=what, found=str(found), expected=str(expected))
-
-
-def evidence_of(judgement: Judgement) -> Evidence:
-    """Return a judgement as evidence, in its own words."""
-    return Evidence(
-        path=judgement.path,
-        line=judgement.line,
-        what=judgement.words or judgement.quantity,
-        found=judgement.found,
-        expected=(
-            f"{judgement.expected} ({judgement.reason})" if judgement.reason else judgement.expected
-        ),
-    )
-
-
-def searched(decoding: DecodingSpec) -> tuple[tuple[str, str], ...]:
-    """Return the settings of a search by name, as text."""
-    factor, extra = decoding.max_length_per_source_token, decoding.max_extra_tokens
-    return (
-        ("beam_size", str(decoding.beam_size)),
-        ("length_penalty_alpha", f"{decoding.length_penalty_alpha:g}"),
-        ("length_penalty_form", decoding.length_penalty_form),
-        ("stop", decoding.stop),
-        ("max_length", f"{factor:g} x source + {extra}"),
+    path: object, words: str, found: object, expected: object, line: int | None = None
+) -> Judgement:
+    """Return a difference that no comparison with the system judges, values as text."""
+    return Judgement(
+        quantity=words,
+        group="other",
+        verdict="different",
+        path=str(path),
+        line=line,
+        words=words,
+        found=str(found),
+        expected=str(expected),
     )
 
 

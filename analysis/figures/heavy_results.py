@@ -114,7 +114,7 @@ def _cost_of_ours(cells: Frame, cell: PrintedCell) -> list[tuple[object, ...]]:
         panel, kind, costs = f"{title}, printed", BY_FOOTNOTE, measured
     if not costs:
         return []
-    values = [value for _, value in cell.number.values]
+    values = cell.number.seed_values
     summary = summarise_seeds(values)
     ends = (min(values), max(values)) if len(values) > 1 else (None, None)
     cost = math.fsum(value for _, value in costs) / len(costs)

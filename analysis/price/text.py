@@ -5,8 +5,7 @@ Assumptions that do not vary from plan to plan are in docs/cluster.md.
 """
 
 import shlex
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from aiayn.cost import SOURCE_TOKENS_PER_SENTENCE
 from aiayn.plan.machine import Machine
@@ -24,27 +23,18 @@ from aiayn.plan.prediction import (
 from aiayn.spec.hardware import CPU, WHO_HAS_TENSOR_CORES, SourcedValue
 from aiayn.terminal import command_lines, entries, listed, sections, table, titled, wrapped
 from analysis.price.data import PlannedCorpus
+from analysis.price.limits import count_jobs, training_minutes
 from analysis.price.machines import PRICE_FLAG
-from analysis.price.plan import NUM_NODE_GPUS, Plan, Row
+from analysis.price.plan import NUM_NODE_GPUS, Plan, Row, longest_training
 from analysis.price.system_plan import SystemPlan
 
 INDENT = "  "
-MAX_RUNS = 3  # trainings named as the basis of a prediction
-NAME_BY_BASIS = {"measured": "runs", "fraction": "others", "assumed": "formula", "asked": "yours"}
-FROM = (
-    "time",
-    "from",
-)  # this column is shown only if the times have different bases
-
-
-class Column(NamedTuple):
-    """A column of a plan: its heading from top to bottom, and its cell of one row, or of all where
-    `is_summed`.
-    """
-
-    heading: tuple[str, str]
-    cell: Callable[[Sequence[Row]], str]
-    is_summed: bool = True
+MAX_NAMED = 3  # trainings or systems in a list
+NAME_BY_BASIS = {"measured": "runs", "fraction": "others", "assumed": "formula"}
+WORDS_BY_BASIS = {
+    "measured": "as trainings of the system took on such devices, in proportion to updates",
+    "fraction": "the formula, scaled as other trainings on such devices differed from it",
+}
 
 
 def number(value: float | None) -> str:
@@ -88,60 +78,13 @@ def gigabytes(num_bytes: float) -> str:
     return number(num_bytes / 1e9)
 
 
-def _total(rows: Sequence[Row], key: str) -> float | None:
-    """Return the sum of a cost of rows; None if a row's cost is not known."""
-    values: list[float | None] = [getattr(row.cost, key) for row in rows]
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
-
-
-def columns(machine: Machine) -> list[Column]:
-    """Return the columns of a row; the money column only for GPUs, as the price of a core is not
-    known.
-    """
-    money, memory, whose = [], "node_memory_bytes", "node"
-    if machine.gpu:
-        money = [Column(("US$", "in all"), lambda rows: number(_total(rows, "dollars")))]
-        memory, whose = "device_memory_bytes", "GPU"
-    return [
-        Column(("", "system"), lambda rows: rows[0].system, is_summed=False),
-        Column(("", "corpus"), lambda rows: rows[0].corpus, is_summed=False),
-        Column(("", "seeds"), lambda rows: str(sum(len(row.seeds) for row in rows))),
-        Column(("updates", "a run"), lambda rows: f"{rows[0].updates:,}", is_summed=False),
-        Column(("time", "a run"), lambda rows: hours_range(rows[0].speed), is_summed=False),
-        Column(FROM, lambda rows: NAME_BY_BASIS[rows[0].speed.basis], is_summed=False),
-        Column(
-            (f"{machine.device}-h", "in all"), lambda rows: number(_total(rows, "device_hours"))
-        ),
-        *money,
-        Column(("disk GB", "in all"), lambda rows: gigabytes(sum(row.disk_bytes for row in rows))),
-        Column(
-            ("GB a", whose),
-            lambda rows: gigabytes(max((getattr(row, memory) for row in rows), default=0)),
-        ),
-    ]
-
-
 def render_plan(plan: Plan) -> str:
     """Return the whole plan, each line ended by LF."""
     num_trainings = sum(len(row.seeds) for row in plan.trainings)
-    words = (
-        f"{num_trainings} trainings, each on {plan.machine.words},"
-        f" {sum(plan.num_jobs_by_rule.values())} jobs"
-    )
-    shown = columns(plan.machine)
-    if len({row.speed.basis for row in plan.trainings}) < 2:
-        shown = [column for column in shown if column.heading != FROM]
-    rows: list[Sequence[str]] = list(zip(*(column.heading for column in shown), strict=True))
-    for row in plan.trainings:
-        rows.append([column.cell([row]) for column in shown])
-    sums = [column.cell(plan.trainings) if column.is_summed else "" for column in shown[1:]]
-    rows.append(["all", *sums])
-    right = [index for index in range(2, len(shown)) if shown[index].heading != FROM]
+    words = f"{num_trainings} trainings, each on {plan.machine.words}"
     return sections(
         ("", titled(f"Plan of {plan.scale}: {words}")),
-        ("", table(rows, right=right, num_headings=2, num_totals=1)),
-        ("", _trained_lines(plan)),
+        ("", _training_lines(plan, num_trainings)),
         ("", _precision_lines(plan)),
         ("", _sharing_lines(plan)),
         ("", entries(_summary(plan))),
@@ -150,98 +93,83 @@ def render_plan(plan: Plan) -> str:
     )
 
 
-def _trained_lines(plan: Plan) -> list[str]:
-    """Return what trainings took so far and what was predicted when they began."""
-    rows = [
-        (
-            "trained so far",
-            "finished",
-            "time a run",
-            "as predicted",
-            f"{plan.machine.device}-hours so far",
-        )
+def _training_lines(plan: Plan, num_trainings: int) -> list[str]:
+    """Return a row for each system and corpus, and their sums. The price of a core is not known."""
+    device, holder = plan.machine.device, "GPU" if plan.machine.gpu else "rank"
+    lines = [
+        ["", "", "", "updates", "time", f"{device}-h", "US$", "disk GB", "GB a"],
+        ["system", "corpus", "seeds", "a run", "a run", "in all", "in all", "in all", holder],
     ]
+    device_hours = dollars = disk_bytes = memory_bytes = 0.0
     for row in plan.trainings:
-        if (actual := row.actual) is not None:
-            spent = (
-                actual.gpu_hours
-                if plan.machine.gpu
-                else actual.total_hours * plan.machine.num_devices
-            )
-            taken, predicted = (
-                "-" if hours is None else duration(hours)
-                for hours in (actual.hours, actual.predicted_hours)
-            )
-            finished = f"{actual.num_finished} of {len(row.seeds)}"
-            rows.append((f"{row.system} {row.corpus}", finished, taken, predicted, number(spent)))
-    return table(rows, right=range(1, 5), num_headings=1) if len(rows) > 1 else []
+        cells = [row.system, row.corpus, str(len(row.seeds)), f"{row.updates:,}"]
+        cells += [hours_range(row.speed), number(row.cost.device_hours), number(row.cost.dollars)]
+        lines.append([*cells, gigabytes(row.disk_bytes), gigabytes(row.device_memory_bytes)])
+        device_hours += row.cost.device_hours
+        dollars += row.cost.dollars or 0.0
+        disk_bytes += row.disk_bytes
+        memory_bytes = max(memory_bytes, row.device_memory_bytes)
+    money = number(dollars if plan.machine.dollars_per_hour else None)
+    sums = ["all", "", str(num_trainings), "", "", number(device_hours), money]
+    lines.append([*sums, gigabytes(disk_bytes), gigabytes(memory_bytes)])
+    return table(lines, right=range(2, 9), num_headings=2, num_totals=1)
 
 
 def _precision_lines(plan: Plan) -> list[str]:
     """Return time, device-hours, money and energy in each precision, and why a precision is
     missing.
     """
-    if not plan.trainings:
+    longest = longest_training(plan.trainings)
+    if longest is None:
         return []
-    longest = max(range(len(plan.trainings)), key=lambda index: plan.trainings[index].hours)
-    names = {index: f"time a run, {plan.trainings[index].system}" for index in (0, longest)}
-    names |= {-1: "all, one by one", -2: f"{plan.machine.device}-hours"}
-    names |= {-3: "US$", -4: "kWh"} if plan.machine.gpu else {}
-    cells = [list(names.values())]
+    shown = dict.fromkeys((0, plan.trainings.index(longest)))
+    names = [f"time a run, {plan.trainings[index].system}" for index in shown]
+    names += ["all, one by one", f"{plan.machine.device}-hours", "US$", "kWh"]
+    columns, missing = [["in each precision", *names]], []
     for planned in plan.precisions:
-        cost = planned.cost
-        in_words = f"{cost.hours / 24:,.1f} days" if cost.hours >= 48 else duration(cost.hours)
-        sums = {-1: in_words, -2: number(cost.device_hours), -3: number(cost.dollars)}
-        sums[-4] = number(cost.kilowatt_hours)
-        values = {
-            index: sums.get(index) or hours_range(planned.speeds[index])
-            for index in names
-            if planned.speeds
-        }
-        cells.append([values.get(index, "-") for index in names])
-    heading = ("in each precision", *(planned.precision for planned in plan.precisions))
+        cells, cost = ["-"] * len(names), planned.cost
+        if planned.refusal:
+            missing.append(planned.precision)
+        else:
+            in_words = f"{cost.hours / 24:,.1f} days" if cost.hours >= 48 else duration(cost.hours)
+            cells = [hours_range(planned.speeds[index]) for index in shown]
+            cells += [in_words, number(cost.device_hours)]
+            cells += [number(cost.dollars), number(cost.kilowatt_hours)]
+        columns.append([planned.precision, *cells])
     taken = ", ".join(dict.fromkeys(row.speed.precision for row in plan.trainings))
     text = f"The plan assumes {taken}; `--config precision=...` takes another for all systems."
-    if missing := [planned.precision for planned in plan.precisions if planned.refusal]:
+    if missing:
         device = f"a {plan.machine.gpu}" if plan.machine.gpu else CPU
         text += f" A dash: {device} has no {' and no '.join(missing)} ({WHO_HAS_TENSOR_CORES})."
-    return [
-        *table([heading, *zip(*cells, strict=True)], right=range(1, len(heading)), num_headings=1),
-        *wrapped(text),
-    ]
+    lines = list(zip(*columns, strict=True))
+    return [*table(lines, right=range(1, len(columns)), num_headings=1), *wrapped(text)]
 
 
 def _sharing_lines(plan: Plan) -> list[str]:
     """Return when all trainings are done on one node, by the number of GPUs a training."""
-    compared = [planned for planned in plan.precisions if planned.hours_by_gpus]
-    if not compared or not plan.trainings:
-        return []
+    in_turn = f"1 at a time, {NUM_NODE_GPUS} GPUs each"
+    at_once = f"{NUM_NODE_GPUS} at a time, 1 GPU each"
     heading = f"all trainings on a node of {NUM_NODE_GPUS} {plan.machine.gpu}"
-    rows = [(heading, *(planned.precision for planned in compared))]
-    for num_gpus in compared[0].hours_by_gpus:
-        what = "GPU" if num_gpus == 1 else "GPUs"
-        name = f"{NUM_NODE_GPUS // num_gpus} at a time, {num_gpus} {what} each"
-        rows.append((name, *(duration(planned.hours_by_gpus[num_gpus]) for planned in compared)))
-    ratios = [
-        planned.hours_by_gpus[NUM_NODE_GPUS] / planned.hours_by_gpus[1] for planned in compared
-    ]
-    rows.append(("1 GPU each, times as fast", *(f"{ratio:.2f}" for ratio in ratios)))
-    return table(rows, right=range(1, len(rows[0])), num_headings=1)
+    columns = [[heading, in_turn, at_once, "1 GPU each, times as fast"]]
+    for planned in plan.precisions:
+        if hours_by_gpus := planned.hours_by_gpus:
+            of_node, of_one = hours_by_gpus[NUM_NODE_GPUS], hours_by_gpus[1]
+            ratio = f"{of_node / of_one:.2f}"
+            columns.append([planned.precision, duration(of_node), duration(of_one), ratio])
+    if len(columns) == 1:
+        return []
+    lines = list(zip(*columns, strict=True))
+    return table(lines, right=range(1, len(columns)), num_headings=1)
 
 
 def _summary(plan: Plan) -> list[tuple[str, str]]:
-    chain = "; ".join(f"{link.what} {duration(link.hours)}" for link in plan.longest_chain)
-    longest, limits = (
-        max(plan.trainings, key=lambda row: row.hours, default=None),
-        plan.machine.job_limits,
-    )
-    in_turn = ""
-    if limits is not None and longest is not None and not plan.overrun:
-        in_turn = f"{limits.count_jobs(longest.hours)} in turn for {longest.system}, each of "
-        in_turn += (
-            f"{limits.training_minutes:,g} minutes (time_limit_minutes less signal_seconds); "
+    longest, cluster, in_turn = longest_training(plan.trainings), plan.machine.cluster, ""
+    if cluster is not None and longest is not None and not plan.overrun:
+        in_turn = (
+            f"{count_jobs(cluster, longest.hours)} in turn for {longest.system}, each of"
+            f" {training_minutes(cluster):,g} minutes (time_limit_minutes less signal_seconds);"
+            f" {cluster.max_num_jobs} are allowed"
         )
-        in_turn += f"{limits.max_num_jobs} are allowed"
     bytes_by_name = {
         "runs": plan.runs_bytes,
         "averages": plan.averages_bytes,
@@ -250,77 +178,52 @@ def _summary(plan: Plan) -> list[tuple[str, str]]:
         "data-bins": plan.data_bin_bytes,
     }
     parts = ", ".join(f"{name} {gigabytes(size)}" for name, size in bytes_by_name.items())
-    node_bytes = max((row.node_memory_bytes for row in plan.trainings), default=0)
-    return [
-        ("jobs", ", ".join(f"{count} {rule}" for rule, count in plan.num_jobs_by_rule.items())),
-        (
-            "longest chain",
-            (
-                f"{duration(sum(link.hours for link in plan.longest_chain))} on any number of"
-                f" nodes: {chain}"
-            ),
-        ),
-        ("Slurm jobs", in_turn),
-        ("disk", f"{gigabytes(sum(bytes_by_name.values()))} GB at most: {parts}"),
-        (
-            "memory of a node",
-            f"{gigabytes(node_bytes)} GB at most, without its GPUs' memory"
-            if plan.machine.gpu
-            else "",
-        ),
-    ]
+    disk = f"{gigabytes(sum(bytes_by_name.values()))} GB at most: {parts}"
+    return [("Slurm jobs", in_turn), ("disk", disk)]
 
 
 def _bases(plan: Plan) -> list[tuple[str, str]]:
     """Return the basis of each figure of the plan, with its source and how to change it."""
-    machine, speeds = plan.machine, [row.speed for row in plan.trainings]
-    texts = {}
-    for basis in dict.fromkeys(speed.basis for speed in speeds):
-        runs = dict.fromkeys(run for speed in speeds if speed.basis == basis for run in speed.runs)
-        named = _named(list(runs))
-        texts[NAME_BY_BASIS[basis]] = {
-            "measured": (
-                "as trainings of the system took on such devices, in proportion to updates:"
-                f" {named}"
-            ),
-            "fraction": (
-                f"the formula, scaled as other trainings on such devices differed from it: {named}"
-            ),
-            "assumed": _formula(machine),
-            "asked": (
-                "operations of all updates, every batch full, sentences of"
-                f" {SOURCE_TOKENS_PER_SENTENCE:g} tokens, at your --utilisation of the rate"
-            ),
-        }[basis]
-    rates = []
-    for precision in dict.fromkeys(speed.precision for speed in speeds):
-        rate = machine.rate_by_precision[precision]
-        teraflops = number(rate.value / 1e12)
-        rates.append(f"{precision} {teraflops} TFLOP/s a {machine.device} ({_source(rate)})")
-    systems_by_counts: dict[str, dict[str, None]] = {}
+    machine = plan.machine
+    rows_by_basis: dict[str, list[Row]] = {}
+    rate_by_precision: dict[str, str] = {}
+    systems_by_counts: dict[str, list[str]] = {}
+    launch_bound: list[str] = []
     for row in plan.trainings:
-        if row.speed.counted_on:
-            systems_by_counts.setdefault(row.speed.counted_on, {})[row.system] = None
-    counts = [(other, _named(list(systems))) for other, systems in systems_by_counts.items()]
-    bound = {row.system: None for row in plan.trainings if row.speed.is_launch_bound}
+        speed = row.speed
+        rows_by_basis.setdefault(speed.basis, []).append(row)
+        rate = machine.rate_by_precision[speed.precision]
+        teraflops = f"{number(rate.value / 1e12)} TFLOP/s a {machine.device}"
+        rate_by_precision[speed.precision] = f"{speed.precision} {teraflops} ({_source(rate)})"
+        if speed.counted_on:
+            systems_by_counts.setdefault(speed.counted_on, []).append(row.system)
+        if speed.is_launch_bound:
+            launch_bound.append(row.system)
+    counts = []
+    for other, systems in systems_by_counts.items():
+        counts.append(f"{_named(systems)}: counted on {other}")
     unchecked = ""
-    if bound:
+    if launch_bound:
         unchecked = (
-            f"updates that wait for launches ({_named(list(bound))}): no published"
+            f"updates that wait for launches ({_named(launch_bound)}): no published"
             " training with fused operators checks them; stock fairseq, which fuses nothing, took"
             " up to 4.2 times as long as this formula predicts for small batches (docs/checks.md)"
         )
+    change = "change it by --launcher, --cluster, --gpu, --num-gpus"
+    pairs = [("machine", f"{machine.words} a training: {machine.chosen_by}; {change}")]
+    for basis, rows in rows_by_basis.items():
+        text = _formula(machine)
+        if basis in WORDS_BY_BASIS:
+            systems, runs = [], []
+            for row in rows:
+                systems.append(row.system)
+                runs += row.speed.runs
+            text = f"{_named(systems)}: {WORDS_BY_BASIS[basis]}: {_named(runs)}"
+        pairs.append((NAME_BY_BASIS[basis], text))
     return [
-        (
-            "machine",
-            (
-                f"{machine.words} a training: {machine.chosen_by}; change it by --launcher,"
-                " --cluster, --gpu, --num-gpus"
-            ),
-        ),
-        *texts.items(),
-        ("rate", "; ".join(rates)),
-        ("kernels", "; ".join(f"{systems}: counted on {other}" for other, systems in counts)),
+        *pairs,
+        ("rate", "; ".join(rate_by_precision.values())),
+        ("kernels", "; ".join(counts)),
         ("not checked", unchecked),
         *(_prices(machine) if machine.gpu else []),
         ("vocabulary", "; ".join(corpus.vocabulary_source for corpus in plan.corpora)),
@@ -328,9 +231,11 @@ def _bases(plan: Plan) -> list[tuple[str, str]]:
     ]
 
 
-def _named(names: list[str]) -> str:
-    more = f" and {len(names) - MAX_RUNS} more" if len(names) > MAX_RUNS else ""
-    return ", ".join(names[:MAX_RUNS]) + more
+def _named(names: Sequence[str]) -> str:
+    """Return names, each once, and how many more there are."""
+    different = list(dict.fromkeys(names))
+    more = f" and {len(different) - MAX_NAMED} more" if len(different) > MAX_NAMED else ""
+    return ", ".join(different[:MAX_NAMED]) + more
 
 
 def _formula(machine: Machine) -> str:
@@ -369,23 +274,19 @@ def _source(value: SourcedValue) -> str:
 
 
 def _warnings(plan: Plan) -> list[str]:
-    systems_by_reason: dict[str, dict[str, None]] = {}
+    systems_by_reason: dict[str, list[str]] = {}
     for row in plan.trainings:
         if reason := row.refusal.removeprefix(f"{row.system}: "):
-            systems_by_reason.setdefault(reason, {})[row.system] = None
-    return [
-        *(f"{', '.join(systems)}: {reason}" for reason, systems in systems_by_reason.items()),
-        *plan.machine.assumptions,
-        *([plan.overrun] if plan.overrun else []),
-        *(
-            f"{name}: its size is not published; text and data-bin are not counted"
-            for name in plan.unsized_corpora
-        ),
-        *(
-            f"{path}: cannot be read as the record of a training; omitted"
-            for path in plan.unreadable_records
-        ),
-    ]
+            systems_by_reason.setdefault(reason, []).append(row.system)
+    texts = []
+    for reason, systems in systems_by_reason.items():
+        texts.append(f"{', '.join(dict.fromkeys(systems))}: {reason}")
+    texts += plan.machine.assumptions
+    if plan.overrun:
+        texts.append(plan.overrun)
+    for name in plan.unsized_corpora:
+        texts.append(f"{name}: its size is not published; text and data-bin are not counted")
+    return texts
 
 
 def render_system_plan(system_plan: SystemPlan) -> str:

@@ -90,10 +90,9 @@ def _facts(
     """
     dictionary, segmented = task.target_dictionary, finished.segmented
     special = (dictionary.bos(), dictionary.pad(), dictionary.eos(), dictionary.unk())
-    steps = {"normalise": "none", "tokenise": "none", "subword_method": None}
+    steps = {"tokenise": "none", "subword_method": None}
     if segmented is not None:
         steps = {
-            "normalise": segmented.normalise,
             "tokenise": segmented.tokenise,
             "subword_method": segmented.method,
         }

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from aiayn.logs.evidence import VALIDATION_BLEU, LoggedGeneration, models_of, whole_number
 from aiayn.logs.types import BleuLine, GenerationLog
+from aiayn.paths import num_averaged
 from paper_tables.compare.judgement import Judgement, Verdict, file_of, judge, show, verdict_of
 from paper_tables.compare.systems import PaperSystem
 from paper_tables.compare.training import DEV_PAIRS, judge_argument, judge_symbol
@@ -93,8 +94,7 @@ def _compare_search(generation: LoggedGeneration, system: PaperSystem) -> Iterat
 def _compare_average(
     generation: LoggedGeneration, language_pair: str, system: PaperSystem
 ) -> Iterator[Judgement]:
-    use = "dev" if generation.role == "dev" else "test"
-    expected = system.average_by_use.get(f"{use}_{language_pair}")
+    expected = system.average_by_use.get(f"{generation.role or 'test'}_{language_pair}")
     average, bleu = generation.average, generation.log.bleu
     if expected is None or (bleu is not None and bleu.name == VALIDATION_BLEU):
         yield judge(
@@ -126,7 +126,7 @@ def _compare_average(
         reason=reason,
         source="section 6.1",
         fix="scripts/average_checkpoints.py --num-update-checkpoints, and keep what it prints",
-        value=average.name,
+        value=num_averaged(average.name),
     )
 
 

@@ -23,6 +23,7 @@ Group = Literal[
     "search",
     "scoring",
     "average",
+    "other",  # no number in a table requires it
 ]
 TRAINING_GROUPS: tuple[Group, ...] = (
     "model",
@@ -68,6 +69,11 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     def is_good(self) -> bool:
         """Whether the quantity is equal, or different in a harmless way."""
         return self.verdict in ("equal", "harmless")
+
+    @property
+    def differs(self) -> bool:
+        """Whether the quantity has another value, or values that exclude each other."""
+        return self.verdict in ("different", "contradictory")
 
     @property
     def label(self) -> str:

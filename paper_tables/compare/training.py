@@ -137,7 +137,7 @@ def judge_symbol(
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     has_ratio = is_number and isinstance(expected, int | float) and bool(expected)
     ratio = value / expected if has_ratio else None  # type: ignore[operator]
-    fix = "" if verdict in ("equal", "harmless") else rule.flags.format(show(expected))
+    flags = rule.flags.format(show(expected).replace(",", ""))
     return Judgement(
         quantity=symbol,
         group=GROUP_BY_CHECK.get(rule.check, "model"),
@@ -150,7 +150,7 @@ def judge_symbol(
         reason=reason,
         source=source,
         value=value,
-        fix=fix,
+        fix="" if verdict in ("equal", "harmless") else flags,
         ratio=ratio,
     )
 

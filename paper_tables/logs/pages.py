@@ -5,24 +5,22 @@ whose records are there fill the tables of their scale, by the layouts of the DA
 any other log.
 """
 
-import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from aiayn.errors import RecordError
+from aiayn.logs.listing import Listing, list_folder
 from aiayn.packed import unpacked_name
-from aiayn.paths import is_scale_folder
 from aiayn.provenance import commit_label, utc_now
 from aiayn.runs.attempts import LOG_NAME
 from aiayn.spec.system import CONFIG_FOLDER, SCALES
-from paper_tables.logs.from_logs import Read, make_page_of_logs, render_faults
+from paper_tables.logs.from_logs import make_page_of_logs, render_faults
 from paper_tables.make_frame import make_frame
 from paper_tables.render.draw import draw_figures
 from paper_tables.render.drawn import FIGURES_FOLDER
 from paper_tables.render.report import Origin, render_report
 from paper_tables.render.tables import REPORT_NAME, make_recorded_tables, write_text
-from paper_tables.scale_results import RecordFault, gather_from_records
+from paper_tables.scale_results import RecordedResults, RecordFault, gather_from_records
 
 
 class Made(NamedTuple):
@@ -46,25 +44,18 @@ def make_tables_from_logs(
         RecordError: if a folder does not exist, or a record is malformed.
         ConfigError: if a system or the hardware file cannot be read.
     """
-    folders = [
-        folder for index, folder in enumerate(folders) if not _is_read_with(folder, index, folders)
-    ]
-    results_folders_by_scale, log_path_by_run = _find_results(folders)
-    read = Read(
-        tuple(folders),
-        {
-            scale: gather_from_records(scale, results_folders_by_scale[scale], config_folder)
-            for scale in SCALES
-            if scale in results_folders_by_scale
-        },
+    listing_by_folder = {folder: list_folder(folder) for folder in _without_nested(folders)}
+    recorded_by_scale = _read_records(listing_by_folder.values(), config_folder)
+    page, not_read = make_page_of_logs(
+        listing_by_folder, recorded_by_scale, output_folder, config_folder
     )
-    page, not_read = make_page_of_logs(read, output_folder, config_folder)
     pages = [page]
     origin = Origin(made=utc_now(), commit=commit_label(), so_far=False)
-    for scale, recorded in read.recorded_by_scale.items():
+    for scale, recorded in recorded_by_scale.items():
         folder = output_folder / scale
         frame = make_frame(recorded.results)
         tables = make_recorded_tables(recorded, frame, folder)
+        log_path_by_run = _logs_of_runs(listing_by_folder)
         no_attention = None  # in records
         figures = draw_figures(
             "scale_figures", folder / FIGURES_FOLDER, frame, log_path_by_run, no_attention
@@ -82,46 +73,44 @@ def make_tables_from_logs(
             text = text.replace(f'href="{FIGURES_FOLDER}/', f'href="{scale}/{FIGURES_FOLDER}/')
             write_text(text, output_folder / REPORT_NAME)
             pages = [output_folder / REPORT_NAME, page]
-    return Made(tuple(pages), tuple(read.faults), not_read)
+    faults = [fault for recorded in recorded_by_scale.values() for fault in recorded.faults]
+    return Made(tuple(pages), tuple(faults), not_read)
 
 
-def _is_read_with(folder: Path, index: int, folders: Sequence[Path]) -> bool:
-    """Return whether a folder lies in another of the folders, or is the same as an earlier one."""
-    place, places = folder.resolve(), [other.resolve() for other in folders]
-    return place in places[:index] or any(
-        place.is_relative_to(other) for other in places if other != place
-    )
-
-
-def _find_results(folders: Sequence[Path]) -> tuple[dict[str, list[Path]], dict[str, Path]]:
-    """Return the results folders by scale, and the log of each run by the name of its folder."""
-    results_folders_by_scale: dict[str, list[Path]] = {}
-    log_path_by_run: dict[str, Path] = {}
-    seen: set[Path] = set()  # a link may lead to a folder that is walked through anyway
+def _without_nested(folders: Sequence[Path]) -> list[Path]:
+    """Return the folders without those that are named twice, or that are in another folder."""
+    folder_by_place: dict[Path, Path] = {}
     for folder in folders:
-        if not folder.is_dir():
-            problem = (
-                f"is a file; name its folder, {folder.parent}"
-                if folder.is_file()
-                else "no such folder"
+        folder_by_place.setdefault(folder.resolve(), folder)
+    distinct = []
+    for place, folder in folder_by_place.items():
+        if folder_by_place.keys().isdisjoint(place.parents):
+            distinct.append(folder)
+    return distinct
+
+
+def _read_records(listings: Iterable[Listing], config_folder: Path) -> dict[str, RecordedResults]:
+    """Return the results of each scale that has a `results/<scale>/` in the folders."""
+    results_folders_by_scale: dict[str, list[Path]] = {}
+    for listing in listings:
+        for folder in listing.scale_folders:
+            place = folder.resolve()
+            results_folders_by_scale.setdefault(place.name, []).append(
+                folder.parent if folder.name else place.parent
             )
-            raise RecordError(
-                f"{folder}:"
-                f" {problem}{'' if folder.is_file() else '; name one with results or logs'}"
-            )
-        for parent, names, files in os.walk(folder, followlinks=True):
-            place = Path(parent)
-            resolved = place.resolve()
-            if resolved in seen:
-                names.clear()
-                continue
-            seen.add(resolved)
-            names.sort()
-            if is_scale_folder(place):
-                results_folders_by_scale.setdefault(resolved.name, []).append(
-                    place.parent if place.name else resolved.parent
-                )
-            for name in files:
-                if unpacked_name(name) == LOG_NAME:
-                    log_path_by_run[place.name] = place / name
-    return results_folders_by_scale, log_path_by_run
+    return {
+        scale: gather_from_records(scale, results_folders_by_scale[scale], config_folder)
+        for scale in SCALES
+        if scale in results_folders_by_scale
+    }
+
+
+def _logs_of_runs(listing_by_folder: Mapping[Path, Listing]) -> dict[str, Path]:
+    """Return the log of each run by the name of its folder."""
+    log_path_by_run: dict[str, Path] = {}
+    for folder, listing in listing_by_folder.items():
+        for name in listing.log_paths:
+            path = folder / name
+            if unpacked_name(path.name) == LOG_NAME:
+                log_path_by_run[path.parent.name] = path
+    return log_path_by_run

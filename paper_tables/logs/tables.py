@@ -39,11 +39,8 @@ def lay_out_logs(
     generation_by_path = {one.generation.path: one for one in (*scored, *folder.others)}
     rows = []
     for path, log_file in sorted(folder.logs.file_by_path.items()):
-        problems = file_problems(path, log_file)
-        if problems and (log_file.refusal is not None or not log_file.entries):
-            why = _numbered(problems)
-            rows.append(_log_row(path, f"{log_file.num_lines:,} lines", "", "", why))
-            problems = []
+        if problem := file_problem(path, log_file):
+            rows.append(_log_row(path, f"{log_file.num_lines:,} lines", "", "", problem))
         for name, entry in entries_by_name(path, log_file).items():
             found = list(findings_by_path.get(name, ()))
             judgements: tuple[Judgement, ...] = ()
@@ -68,9 +65,7 @@ def lay_out_logs(
                 row, fills = "", ""
             texts = [finding.text(path) for finding in found]
             texts += [one.text for one in _told(judgements)]
-            rows.append(
-                _log_row(name, describe_entry(entry), row, fills, _numbered([*problems, *texts]))
-            )
+            rows.append(_log_row(name, describe_entry(entry), row, fills, _numbered(texts)))
     rows += [_log_row(one.path, one.what, "", "", one.why) for one in left_out]
     return Table(
         name="logs",
@@ -85,24 +80,15 @@ def lay_out_logs(
     )
 
 
-def file_problems(path: str, log_file: LogFile) -> list[str]:
-    """Return the problems of a file itself: it cannot be read, is not a log, or has bytes that are
-    not text.
-    """
-    problems = []
-    if log_file.refusal is not None:
-        place = f"{path}:{log_file.refusal.line}" if log_file.refusal.line else path
-        problems.append(f"{place}: {log_file.refusal.text}; {log_file.refusal.next_step}")
-    elif not log_file.num_lines:
-        problems.append("is empty: copy the log again")
-    elif not log_file.entries:
-        problems.append(_what_else(log_file))
-    if log_file.not_utf8_line:
-        problems.append(
-            f"{path}:{log_file.not_utf8_line}: bytes that are no UTF-8 (Latin-1?) are read as"
-            " they are"
-        )
-    return problems
+def file_problem(path: str, log_file: LogFile) -> str:
+    """Return why a file holds nothing: it cannot be read, or is not a log; '' without a reason."""
+    refusal = log_file.refusal
+    if refusal is not None:
+        place = f"{path}:{refusal.line}" if refusal.line else path
+        return f"{place}: {refusal.text}; {refusal.next_step}"
+    if not log_file.num_lines:
+        return "is empty: copy the log again"
+    return "" if log_file.entries else _what_else(log_file)
 
 
 def _what_else(log_file: LogFile) -> str:
@@ -149,7 +135,7 @@ def describe_entry(entry: LogEntry) -> str:
         words.append({0: "CPU", 1: "1 GPU"}.get(entry.num_gpus, f"{entry.num_gpus} GPUs"))
     words += [f"{len(entry.starts)} starts"] if len(entry.starts) > 1 else []
     words += [entry.log_format or "no statistics"]
-    return ", ".join([*words, *(f"line {note.line}: {note.text}" for note in entry.notes)])
+    return ", ".join(words)
 
 
 def _row_words(judged: JudgedTraining) -> str:

@@ -58,8 +58,10 @@ def place_of_table(name: str) -> Place:
     if name == LOGS_TABLE:
         chapter, place = LOGS_PLACE
         return _INDEX_BY_CHAPTER[chapter], place
-    tables = (table for table in scale_tables() if table.name == name)
-    return next(map(_place, tables), FURTHER)
+    for table in scale_tables():
+        if table.name == name:
+            return _place(table)
+    return FURTHER
 
 
 def place_of_figure(name: str) -> Place:

@@ -36,8 +36,10 @@ def draw_figures(
     if not has_figures():
         logger.info(f"no figures: the extra is not installed; {INSTALL_COMMAND}")
         return None
-    from paper_tables.render.figure import write_figures  # loads Altair
+    from paper_tables.render.figure import Drawable, write_figures  # loads Altair
 
-    figures = [figure for make in registered(kind) for figure in make(*arguments)]
+    figures: list[Drawable] = []
+    for make in registered(kind):
+        figures += make(*arguments)
     figures.sort(key=lambda drawable: place_of_figure(drawable[0].name))
     return write_figures(figures, folder)

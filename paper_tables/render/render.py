@@ -7,7 +7,7 @@ Markdown and CSV have no spans, so the cell is followed by `(spanned)` in the ot
 import csv
 import io
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from html import escape
 from itertools import groupby
 
@@ -17,6 +17,7 @@ from paper_tables.layout import (
     GREEK,
     PLUS_MINUS,
     POWER_OF_TEN,
+    SPANNED,
     Cell,
     CellKind,
     CellProvenance,
@@ -25,9 +26,11 @@ from paper_tables.layout import (
     Row,
     Table,
     anchor_of,
+    marks_of,
+    spans,
+    text_of,
 )
 
-SPANNED = "(spanned)"
 LONG_CELL = 40  # characters; a longer cell is made wide and wraps, so that its row is not tall
 MAX_NOTES = 3  # if a table of a page has more notes, they are folded
 _BEFORE_SPREAD = re.compile(rf" (?={PLUS_MINUS}|\(n=)")  # interval and seeds get their own line
@@ -38,14 +41,15 @@ NUMBER_KINDS: tuple[CellKind, ...] = ("printed", "ours")
 
 def render_markdown(table: Table) -> str:
     """Return a pipe table between its title and its notes."""
-    headings = []
+    headings, sides = [], []
     for column in table.columns:
         group = f"{column.group}: " if column.group else ""
         headings.append(group + column.heading)
-    sides = ("---" if column.side == "label" else "---:" for column in table.columns)
+        sides.append("---" if column.side == "label" else "---:")
     lines = [f"## {table.title}", "", _escape_markdown(table.caption), ""]
     lines += [_markdown_line(headings), f"|{'|'.join(sides)}|"]
-    lines += [_markdown_line(_flat_texts(row)) for row in table.rows]
+    for row in table.rows:
+        lines.append(_markdown_line(map(plain_text, row.cells)))
     if table.notes:
         lines.append("")
     for note in table.notes:
@@ -58,7 +62,7 @@ def render_markdown(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _markdown_line(texts: list[str]) -> str:
+def _markdown_line(texts: Iterable[str]) -> str:
     return "| " + " | ".join(map(_escape_markdown, texts)) + " |"
 
 
@@ -66,19 +70,13 @@ def _escape_markdown(text: str) -> str:
     return re.sub(r"([\\|*`<])", r"\\\1", " ".join(text.split()))
 
 
-def _flat_texts(row: Row) -> list[str]:
-    """Return one text per column, with marks in brackets after the part that they belong to."""
-    texts: list[str] = []
-    for cell in row.cells:
-        texts += [plain_text(cell), *[SPANNED] * (cell.num_columns - 1)]
-    return texts
-
-
 def plain_text(cell: Cell) -> str:
-    """Return a cell as one line of text."""
+    """Return a cell as one line of text, with marks in brackets after the part they belong to."""
+    if cell is SPANNED:
+        return "(spanned)"
     pieces = []
     for part in cell.parts:
-        marks = [f"[{mark}]" for mark in part.marks]
+        marks = map("[{}]".format, part.marks)
         pieces.append(" ".join(filter(None, (part.text, *marks))))
     return " / ".join(pieces)
 
@@ -90,9 +88,11 @@ def render_csv(table: Table) -> str:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([*(column.name for column in table.columns), "marks"])
     for row in table.rows:
-        marks = dict.fromkeys(mark for cell in row.cells for mark in cell.marks)
-        explained = "; ".join(f"[{mark}] {text_by_mark.get(mark, '')}".strip() for mark in marks)
-        writer.writerow([*_flat_texts(row), explained])
+        explained: dict[str, None] = {}
+        for cell in row.cells:
+            for mark in cell.marks:
+                explained[f"[{mark}] {text_by_mark.get(mark, '')}".strip()] = None
+        writer.writerow([*map(plain_text, row.cells), "; ".join(explained)])
     return stream.getvalue()
 
 
@@ -103,18 +103,21 @@ def render_text(laid_out: Table) -> str:
     """
     rows = []
     for row in laid_out.rows:
-        if "ours" in {cell.kind for cell in row.cells}:
+        if any(cell.kind == "ours" for cell in row.cells):
             rows.append(row)
-    names = [f"{column.group} {column.heading}".strip() for column in laid_out.columns]
-    lines = [[name] for name in names]
+    lines = []
+    for column in laid_out.columns:
+        lines.append([f"{column.group} {column.heading}".strip()])
     for row in rows:
-        # A printed cost that spans both languages is repeated.
-        cells = (cell for cell in row.cells for _ in range(cell.num_columns))
-        for line, cell in zip(lines, cells, strict=True):
-            line.append(plain_text(cell))
+        for cell, start, num_columns in spans(row):
+            # A printed cost that spans both languages is repeated.
+            for line in lines[start : start + num_columns]:
+                line.append(plain_text(cell))
     lines[0][0] = laid_out.title
-    marks = {mark for row in rows for cell in row.cells for mark in cell.marks}
-    notes = [(f"[{note.mark}]", note.text) for note in laid_out.notes if note.mark in marks]
+    notes, marks = [], marks_of(rows)
+    for note in laid_out.notes:
+        if note.mark in marks:
+            notes.append((f"[{note.mark}]", note.text))
     return "\n".join([*table(lines, num_headings=1), *entries(notes)]) + "\n"
 
 
@@ -144,10 +147,10 @@ class Popovers:
 
     def render(self, anchors: Collection[str]) -> str:
         """Return every provenance that a button opens; runs with a row in `anchors` link to it."""
-        return "".join(
-            _popover(number, provenance, anchors)
-            for provenance, number in self._number_by_provenance.items()
-        )
+        popovers = []
+        for provenance, number in self._number_by_provenance.items():
+            popovers.append(_popover(number, provenance, anchors))
+        return "".join(popovers)
 
 
 def _popover(number: int, provenance: CellProvenance, anchors: Collection[str]) -> str:
@@ -199,8 +202,8 @@ def render_html_part(table: Table, popovers: Popovers, *, is_sortable: bool = Fa
             f' class="folded">\n<summary>{escape(table.summary)}</summary>\n{body}</details>\n'
         )
     if all(row.aside is not None for row in table.rows):
-        unmarked = (note.text for note in table.notes if not note.mark)
-        text = next(unmarked, "Nothing of it was run.")
+        texts = [note.text for note in table.notes if not note.mark]
+        text = texts[0] if texts else "Nothing of it was run."
         body = asides or f'<p class="aside">{escape(text)}</p>\n'
     return f'<section id="{table.name}">\n<h3>{escape(table.title)}</h3>\n{body}</section>\n'
 
@@ -245,27 +248,24 @@ def _html_table(table: Table, popovers: Popovers | None, *, is_sortable: bool = 
         f"{opening}\n<thead>\n{_html_head(table.columns)}\n</thead>\n"
         f"<tbody>\n{body}\n</tbody>\n</table>\n</div>\n"
     )
-    items = [
-        (note.mark, f"<li>{_html_mark(note.mark)} {escape(note.text)}</li>\n")
-        for note in table.notes
-    ]
-    folded = [item for mark, item in items if not mark]
-    if popovers is not None and len(items) > MAX_NOTES and len(folded) > 1:
-        items = [(mark, item) for mark, item in items if mark]  # legends of marks stay in sight
-    else:
-        folded = []
+    num_plain = sum(not note.mark for note in table.notes)
+    is_folding = popovers is not None and len(table.notes) > MAX_NOTES and num_plain > 1
+    items: list[str] = []
+    folded: list[str] = []
+    signatures = []
+    for note in table.notes:
+        item = f"<li>{_html_mark(note.mark)} {escape(note.text)}</li>\n"
+        # Legends of marks stay in sight.
+        (folded if is_folding and not note.mark else items).append(item)
     if items:
-        text += f'<ul class="notes">\n{"".join(item for _, item in items)}</ul>\n'
+        text += f'<ul class="notes">\n{"".join(items)}</ul>\n'
     if folded:
         text += _details(f"{len(folded)} notes", folded)
-    if table.signatures:
-        text += _details(
-            "Signatures",
-            [
-                f"<li>{escape(metric)}, {escape(testset)}: <code>{escape(signature)}</code></li>\n"
-                for metric, testset, signature in table.signatures
-            ],
-        )
+    for metric, testset, signature in table.signatures:
+        name = f"{escape(metric)}, {escape(testset)}"
+        signatures.append(f"<li>{name}: <code>{escape(signature)}</code></li>\n")
+    if signatures:
+        text += _details("Signatures", signatures)
     return text
 
 
@@ -274,16 +274,15 @@ def _details(summary: str, items: Sequence[str]) -> str:
 
 
 def _html_head(columns: tuple[Column, ...]) -> str:
-    headings = "".join(
-        f'<th scope="col" class="{column.side}">{_html_heading(column.heading)}</th>'
-        for column in columns
-    )
+    groups = headings = ""
+    for group, members in groupby(columns, key=lambda column: column.group):
+        shared = list(members)
+        groups += f'<th scope="colgroup" colspan="{len(shared)}" class="group">{escape(group)}</th>'
+        for column in shared:
+            heading = _html_heading(column.heading)
+            headings += f'<th scope="col" class="{column.side}">{heading}</th>'
     if not any(column.group for column in columns):
         return f"<tr>{headings}</tr>"
-    groups = "".join(
-        f'<th scope="colgroup" colspan="{len(list(members))}" class="group">{escape(group)}</th>'
-        for group, members in groupby(columns, key=lambda column: column.group)
-    )
     return f"<tr>{groups}</tr>\n<tr>{headings}</tr>"
 
 
@@ -299,19 +298,15 @@ def _html_row(
     row: Row, columns: Sequence[Column], popovers: Popovers | None, *, begins_group: bool
 ) -> str:
     """Return a row; with `popovers` each number of ours opens its provenance, or else its row's."""
-    provenances = (cell.provenance for cell in row.cells if cell.provenance is not None)
-    row_provenance = next(provenances, None)
+    provenances = [cell.provenance for cell in row.cells if cell.provenance is not None]
+    row_provenance = provenances[0] if provenances else None
     anchor = f' id="{row.anchor}"' if row.anchor and popovers is not None else ""
     cells: list[str] = []
-    column_index = 0
-    for cell in row.cells:
-        classes: list[str] = [
-            columns[column_index].side if row.side == "printed" else "ours",
-            cell.kind,
-        ]
-        if sum(len(part.text) for part in cell.parts) > LONG_CELL:
+    for cell, start, num_columns in spans(row):
+        classes: list[str] = [columns[start].side if row.side == "printed" else "ours", cell.kind]
+        if len(text_of(cell)) > LONG_CELL:
             classes.append("long")
-        span = f' colspan="{cell.num_columns}"' if cell.num_columns > 1 else ""
+        span = f' colspan="{num_columns}"' if num_columns > 1 else ""
         text = " / ".join(_html_part(part, cell.kind) for part in cell.parts)
         provenance = cell.provenance
         if provenance is None and cell.kind == "ours":
@@ -321,7 +316,6 @@ def _html_row(
         tag, scope = ("td", "") if cells else ("th", " scope='row'")
         names = " ".join(dict.fromkeys(classes))
         cells.append(f'<{tag}{scope} class="{names}"{span}>{text}</{tag}>')
-        column_index += cell.num_columns
     begins = " begins" if begins_group else ""
     return f'<tr class="{row.side}{begins}"{anchor}>' + "".join(cells) + "</tr>"
 
@@ -331,7 +325,7 @@ def _html_part(part: Part, kind: CellKind) -> str:
     if kind in NUMBER_KINDS:
         text = POWER_OF_TEN.sub(r"\1&middot;10<sup>\2</sup>", text)
         text, *words = _BEFORE_SPREAD.split(text, maxsplit=1)
-        spread = "".join(f"<small>{word}</small>" for word in words)
+        spread = f"<small>{words[0]}</small>" if words else ""
     elif kind == "formula":
         text = _EXPONENT.sub(r"<sup>\1</sup>", text).replace(" * ", "&middot;")
         text = text.replace("log_k", "log<sub>k</sub>")

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
+from itertools import starmap
 
 import msgspec
 
@@ -12,7 +13,14 @@ from aiayn.printed import PAPER_SCALE
 from aiayn.scoring.verdict import MARGIN_BLEU, Outcome
 from aiayn.wings import registered
 from paper_tables.frame import Frame
-from paper_tables.layout import MARK_BY_SCALE, NAME_BY_PAIR, Table, anchor_of, format_seeds
+from paper_tables.layout import (
+    MARK_BY_SCALE,
+    NAME_BY_PAIR,
+    SPANNED,
+    Table,
+    anchor_of,
+    format_seeds,
+)
 from paper_tables.render.chapters import CHAPTERS, place_of_figure, place_of_table
 from paper_tables.render.drawn import INSTALL_COMMAND, DrawnFigure
 from paper_tables.render.page import wrap_page
@@ -47,7 +55,9 @@ def render_report(
     scale = frame.scale
     popovers = Popovers()
     title = f"Attention Is All You Need: printed and ours, scale {scale}"
-    answer = "".join(answered(frame, figures or ()) for answered in registered("answer"))
+    answer = ""
+    for answered in registered("answer"):
+        answer += answered(frame, figures or ())
     cards = (
         ("Asked", _asked(frame)),
         ("Came out", _came_out(frame, popovers)),
@@ -81,26 +91,31 @@ def render_page(
     """
     sections, links = [], []
     shown_figures = _within_limit(figures or ())
+    shown_figures.sort(key=lambda figure: place_of_figure(figure.name))
+    tables = sorted(tables, key=lambda table: place_of_table(table.name))
     for index, chapter in enumerate(CHAPTERS):
-        own_figures = [
-            figure for figure in shown_figures if place_of_figure(figure.name)[0] == index
-        ]
-        own_tables = [table for table in tables if place_of_table(table.name)[0] == index]
-        if not own_figures and not own_tables:
+        drawn = laid_out = ""
+        reasons: dict[str, None] = {}
+        for figure in shown_figures:
+            if place_of_figure(figure.name)[0] == index:
+                drawn += render_figure(figure) if figure.svg else ""
+                reasons[figure.reason] = None
+        for table in tables:
+            if place_of_table(table.name)[0] == index:
+                laid_out += render_html_part(table, popovers, is_sortable=is_sortable(table))
+        if not reasons and not laid_out:
             continue
-        own_figures.sort(key=lambda figure: place_of_figure(figure.name))
-        own_tables.sort(key=lambda table: place_of_table(table.name))
         links.append(f'<a href="#{chapter.name}">{escape(chapter.title)}</a>\n')
         section = f'<section id="{chapter.name}">\n<h2>{escape(chapter.title)}</h2>\n'
-        drawn = "".join(render_figure(figure) for figure in own_figures if figure.svg)
         if drawn:
             section += f'<div class="figures">\n{drawn}</div>\n'
-        for table in own_tables:
-            section += render_html_part(table, popovers, is_sortable=is_sortable(table))
-        for reason in dict.fromkeys(figure.reason for figure in own_figures if figure.reason):
+        section += laid_out
+        for reason in filter(None, reasons):
             section += f'<p class="aside">{escape(reason)}</p>\n'
         sections.append(f"{section}</section>\n")
-    anchors = {row.anchor for table in tables for row in table.rows if row.anchor}
+    anchors: set[str] = set()
+    for table in tables:
+        anchors.update(row.anchor for row in table.rows)
     without = f'<p class="aside">{escape(NO_FIGURES)}</p>\n' if figures is None else ""
     body = (
         '<a class="skip" href="#content">To the results</a>\n'
@@ -131,10 +146,14 @@ def _within_limit(figures: Iterable[DrawnFigure]) -> list[DrawnFigure]:
 
 def is_sortable(table: Table) -> bool:
     """Return whether a table is long, without spans, and without printed rows followed by ours."""
-    rows = [row for row in table.rows if row.aside is None]
-    sides = {row.side for row in rows}
-    has_spans = any(cell.num_columns > 1 for row in rows for cell in row.cells)
-    return len(rows) >= MIN_SORTABLE and not has_spans and (len(sides) == 1 or table.name == "logs")
+    rows, sides = [], set()
+    for row in table.rows:
+        if row.aside is None:
+            rows.append(row)
+            sides.add(row.side)
+    if len(rows) < MIN_SORTABLE or any(SPANNED in row.cells for row in rows):
+        return False
+    return len(sides) == 1 or table.name == "logs"
 
 
 def render_figure(figure: DrawnFigure) -> str:
@@ -150,13 +169,13 @@ def render_figure(figure: DrawnFigure) -> str:
 
 def render_cards(cards: Iterable[tuple[str, str]]) -> str:
     """Return the overview from the name and the content (HTML) of each card."""
-    divs = "".join(f"<div><dt>{name}</dt><dd>{content}</dd></div>\n" for name, content in cards)
-    return f'<dl class="glance">\n{divs}</dl>\n'
+    divs = starmap("<div><dt>{}</dt><dd>{}</dd></div>\n".format, cards)
+    return f'<dl class="glance">\n{"".join(divs)}</dl>\n'
 
 
 def card_words(strong: str, items: Iterable[str], kind: str = "") -> str:
     """Return the content of a card: a result in large letters, and lines of HTML below it."""
-    listed = "".join(f"<li>{item}</li>" for item in items)
+    listed = "".join(map("<li>{}</li>".format, items))
     attribute = f' class="{kind}"' if kind else ""
     below = f"<ul>{listed}</ul>" if listed else ""
     return f"<strong{attribute}>{escape(strong)}</strong>{below}"
@@ -189,13 +208,15 @@ def _named(names: Collection[str]) -> str:
 def _came_out(frame: Frame, popovers: Popovers) -> str:
     """Return the card of results: the BLEU of each system of Table 2 and of each replication."""
     items = []
-    shown = [cell for cell in frame.judged if cell.table in ("2", "replications")]
-    for cell in {(cell.key.corpus, cell.key.system, cell.table): cell for cell in shown}.values():
+    cell_by_system = {}
+    for cell in frame.judged:
+        if cell.table in ("2", "replications"):
+            cell_by_system[cell.key.corpus, cell.key.system, cell.table] = cell
+    for cell in cell_by_system.values():
         if cell.number is None or not cell.number.values:
             continue
         num_seeds = len(frame.runs_by_system[cell.key.corpus, cell.key.system])
-        values = [value for _, value in cell.number.values]
-        ours = escape(format_seeds(values, cell.metric, num_seeds))
+        ours = escape(format_seeds(cell.number.seed_values, cell.metric, num_seeds))
         provenance = our_cell(cell.number).provenance
         if provenance:
             ours = popovers.button(provenance, ours)
@@ -209,19 +230,23 @@ def _came_out(frame: Frame, popovers: Popovers) -> str:
 
 def _verdict(frame: Frame) -> str:
     """Return the card of verdicts: how many printed BLEU were judged, and the outcomes."""
-    outcomes = Counter(cell.verdict.outcome for cell in frame.judged)
-    del outcomes[Outcome.NOT_COMPARABLE]
+    outcomes: Counter[Outcome] = Counter()
+    predicted: Counter[bool | None] = Counter()
+    for cell in frame.judged:
+        outcomes[cell.verdict.outcome] += 1
+        predicted[cell.verdict.is_printed_predicted] += 1
+    del outcomes[Outcome.NOT_COMPARABLE], predicted[None]
     items = [f"{outcomes.total()} of {len(frame.judged)} printed BLEU judged, margin {MARGIN_BLEU}"]
-    predicted = Counter(cell.verdict.is_printed_predicted for cell in frame.judged)
-    del predicted[None]
     if predicted:
         items.append(
             f"{predicted[True]} of {predicted.total()} printed BLEU could be one more run of ours:"
             " inside the 95 % prediction interval, which is not a verdict"
         )
-    strong = ", ".join(
-        f"{outcomes[outcome]} {outcome.value.lower()}" for outcome in Outcome if outcomes[outcome]
-    )
+    counts = []
+    for outcome in Outcome:
+        if outcomes[outcome]:
+            counts.append(f"{outcomes[outcome]} {outcome.value.lower()}")
+    strong = ", ".join(counts)
     if not outcomes:
         is_paper = frame.scale == PAPER_SCALE
         strong = "Nothing to judge yet" if is_paper else "Not comparable with the paper"
@@ -244,7 +269,9 @@ def _missing(frame: Frame) -> str:
             if state.run:
                 name = f'<a href="#{anchor_of(state.run)}">{name}</a>'
             names_by_status.setdefault(state.status, []).append(name)
-    num_asked = sum(len(frame.runs_by_system[key.corpus, key.system]) for key in frame.keys)
+    num_asked = 0
+    for key in frame.keys:
+        num_asked += len(frame.runs_by_system[key.corpus, key.system])
     # Evaluations, of one seed each, with a number that needs more than the training.
     scored: set[tuple[CellKey, int | None]] = set()
     for (key, _), number in frame.numbers.items():
@@ -252,14 +279,16 @@ def _missing(frame: Frame) -> str:
             scored.update((key, run.seed) for run, _ in number.values)
     num_missing = num_asked - len(scored)
     num_not_asked = sum(cell.number is None for cell in frame.judged)
-    items = [f"{len(names)} {status}: {_named(names)}" for status, names in names_by_status.items()]
+    items = []
+    for status, names in names_by_status.items():
+        items.append(f"{len(names)} {status}: {_named(names)}")
     if num_missing:
         items.append(f"{num_missing} of {num_asked} evaluations are not scored")
     if num_not_asked:
         items.append(
             f"Not asked at this scale: {num_not_asked} of {len(frame.judged)} printed BLEU"
         )
-    num_unfinished = sum(run.state.status != "finished" for run in frame.runs)
+    num_unfinished = sum(map(len, names_by_status.values()))
     if num_unfinished:
         return card_words(_trainings(num_unfinished), items, "bad")
     if num_missing:
@@ -280,4 +309,4 @@ def _banners(scale: str, origin: Origin) -> str:
         warnings.append(
             "This page shows what is there so far; missing, running and failed runs are named."
         )
-    return "".join(f'<p class="banner">{escape(text)}</p>\n' for text in warnings)
+    return "".join(map('<p class="banner">{}</p>\n'.format, map(escape, warnings)))

@@ -66,14 +66,12 @@ def make_recorded_tables(recorded: RecordedResults, frame: Frame, folder: Path) 
     No file has the time or commit of its making: the same records give the same bytes.
     """
     always = {table.name for table in scale_tables() if table.is_always_packed}
-    tables = [
-        table
-        for table in lay_out_tables(frame)
-        if table.name in always or (table.name not in ONLY_ON_THE_PAGE and table.signatures)
-    ]
+    tables = []
+    for table in lay_out_tables(frame):
+        if table.name in always or (table.name not in ONLY_ON_THE_PAGE and table.signatures):
+            tables.append(table)
+            write_table(table, folder / "tables")
     write_frames(recorded.results, frame, folder)
-    for table in tables:
-        write_table(table, folder / "tables")
     return tables
 
 
@@ -89,8 +87,11 @@ def write_frames(results: ScaleResults, frame: Frame, folder: Path) -> None:
 
 def lay_out_tables(frame: Frame) -> list[Table]:
     """Return the tables of the core and of the wings, in the order of the page."""
-    tables = [load(table.layout)(frame) for table in scale_tables()]
-    laid_out = [compact(table) for table in tables if table is not None]
+    laid_out = []
+    for registered in scale_tables():
+        table = load(registered.layout)(frame)
+        if table is not None:
+            laid_out.append(compact(table))
     return sorted(laid_out, key=lambda table: place_of_table(table.name))
 
 

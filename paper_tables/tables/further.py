@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Literal
 
+from aiayn.paths import CellKey
 from aiayn.printed import (
     BASELINE_ROLE,
     METRIC_BY_PAIR,
@@ -11,9 +12,8 @@ from aiayn.printed import (
     read_columns,
     read_table,
 )
-from paper_tables.frame import Frame, Number, Run
+from paper_tables.frame import Frame, Run
 from paper_tables.layout import (
-    DASH,
     NAME_BY_PAIR,
     SACRE_METRIC,
     Cell,
@@ -25,7 +25,6 @@ from paper_tables.layout import (
     Table,
     anchor_of,
     columns_of,
-    format_difference,
     format_value,
     label,
     label_field,
@@ -65,64 +64,44 @@ def lay_out_table4(frame: Frame) -> Table:  # called like every other table
         caption=CAPTION_OF_TABLE_4,
         columns=tuple(columns),
         rows=tuple(Row(row_by_column(columns, cells)) for cells in cells_by_row.values()),
-        notes=(Note("", NOTE_OF_TABLE_4),),
+        notes=(Note(NOTE_OF_TABLE_4),),
         summary=f"As printed. {NOTE_OF_TABLE_4}",
     )
 
 
 def lay_out_baselines(frame: Frame) -> Table:
-    """Return the scores of baselines, which need no training, and base's on the same test sets.
-
-    The last row is the smallest lead of base: its lowest seed minus the best baseline.
-    """
+    """Return the scores of baselines, which need no training, and base's on the same test sets."""
     values_by_column: dict[tuple[str, str], dict[str, float]] = {}  # then by baseline
-    base_by_column: dict[tuple[str, str], Number | None] = {}
     for pair in NAME_BY_PAIR:
-        roles = evaluations_of(pair, REFERENCE_SYSTEM)
-        average = next(average for average, role in roles if role == BASELINE_ROLE)
-        base_key = frame.find(pair, REFERENCE_SYSTEM, average, BASELINE_ROLE)
         for metric in (METRIC_BY_PAIR[pair], SACRE_METRIC):
             values_by_column[pair, metric] = {}
-            base_by_column[pair, metric] = frame.number(base_key, metric)
-    names: dict[str, None] = {}
+    rows: dict[str, list[Cell]] = {}
     signatures = set()
     for record in frame.baselines:
         pair = frame.corpora[record.corpus].language_pair
         for name, scores in record.scores_by_baseline.items():
-            names[name] = None
+            rows[name] = [label(name)]
             for score in scores:
                 if (pair, score.metric) in values_by_column:
                     values_by_column[pair, score.metric][name] = score.value
                     testset = f"{record.testset} ({record.corpus})"
                     signatures.add((score.metric, testset, score.signature))
-
     columns = [Column("baseline", "", side="label")]
-    cells_by_name = {name: [label(name)] for name in names}
-    base_cells, lead_cells = (
-        [label(f"{REFERENCE_SYSTEM} (trained)")],
-        [label(f"{REFERENCE_SYSTEM} above the best of these")],
-    )
+    base_cells = [label(f"{REFERENCE_SYSTEM} (trained)")]
     for (pair, metric), values in values_by_column.items():
         column_name = f"{metric}_{pair.replace('-', '_')}"
         columns.append(Column(column_name, metric, NAME_BY_PAIR[pair], "ours"))
-        base = base_by_column[pair, metric]
+        base = frame.number(_base_key(frame, pair), metric)
         marks = base.marks if base else ()
-        for name, cells in cells_by_name.items():
-            cell = text_cell("missing", "state", *marks)
+        for name, cells in rows.items():
             if name in values:
-                cell = text_cell(format_value(values[name], metric), "ours", *marks)
-            cells.append(cell)
-        base_cell = our_cell(base)
-        lead_cell = text_cell(DASH, "state", *marks)
-        if base is not None and base.values and values:
-            lead = min(value for _, value in base.values) - max(values.values())
-            text = f"{format_difference(lead)} (lowest seed)"
-            lead_cell = replace(text_cell(text, "ours", *marks), provenance=base_cell.provenance)
-        base_cells.append(base_cell)
-        lead_cells.append(lead_cell)
-    rows = [Row(tuple(cells)) for cells in cells_by_name.values()]
+                cells.append(text_cell(format_value(values[name], metric), "ours", *marks))
+            else:
+                cells.append(text_cell("missing", "state", *marks))
+        base_cells.append(our_cell(base))
+    shown_rows = [Row(tuple(cells)) for cells in rows.values()]
     if rows:
-        rows += [Row(tuple(base_cells), "ours"), Row(tuple(lead_cells), "ours")]
+        shown_rows.append(Row(tuple(base_cells), "ours"))
     table = Table(
         name="baselines",
         title="Baselines",
@@ -131,11 +110,17 @@ def lay_out_baselines(frame: Frame) -> Table:
             " score far higher."
         ),
         columns=tuple(columns),
-        rows=tuple(rows),
-        notes=() if rows else (Note("", "No baselines are recorded at this scale."),),
+        rows=tuple(shown_rows),
+        notes=() if rows else (Note("No baselines are recorded at this scale."),),
         signatures=tuple(signatures),
     )
     return complete(frame, table, has_precisions=False, has_states=False)
+
+
+def _base_key(frame: Frame, pair: str) -> CellKey:
+    """Return the cell of base on the test set of the baselines."""
+    average_by_role = {role: average for average, role in evaluations_of(pair, REFERENCE_SYSTEM)}
+    return frame.find(pair, REFERENCE_SYSTEM, average_by_role[BASELINE_ROLE], BASELINE_ROLE)
 
 
 def lay_out_runs(frame: Frame) -> Table:

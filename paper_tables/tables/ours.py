@@ -37,18 +37,22 @@ def our_cell(*numbers: Number | None, marks: tuple[str, ...] = ()) -> Cell:
     dash says that the quantity does not exist, for example a BLEU in another definition than the
     system was scored in. Without any number, the system is not run at this scale.
     """
-    shown = [number for number in numbers if number is not None]
+    shown, parts = [], []
+    sources: list[Source] = []
+    signatures: list[str] = []
+    for number in numbers:
+        if number is not None:
+            shown.append(number)
+            parts.append(Part(_text(number), (*number.marks, *marks)))
+            signatures += number.signatures
+            for run, value in number.values:
+                sources.append(source_of(run, format_value(value, number.metric)))
     if not shown:
         return text_cell("not run", "state")
-    parts = tuple(Part(_text(number), (*number.marks, *marks)) for number in shown)
-    sources = [
-        source_of(run, format_value(value, number.metric))
-        for number in shown
-        for run, value in number.values
-    ]
-    signature = " ".join(signature for number in shown for signature in number.signatures)
-    provenance = CellProvenance(shown[0].quantity, tuple(sources), signature) if sources else None
-    return Cell(parts, "ours" if sources else "state", provenance=provenance, shows=tuple(shown))
+    if not sources:
+        return Cell(tuple(parts), "state", shows=tuple(shown))
+    provenance = CellProvenance(shown[0].quantity, tuple(sources), " ".join(signatures))
+    return Cell(tuple(parts), "ours", provenance=provenance, shows=tuple(shown))
 
 
 def _text(number: Number) -> str:
@@ -57,7 +61,7 @@ def _text(number: Number) -> str:
     if not number.values:
         return words if len(counts) > 1 else next(iter(counts), DASH)
     num_asked = len(number.values) + len(number.missing)
-    text = format_seeds([value for _, value in number.values], number.metric, num_asked)
+    text = format_seeds(number.seed_values, number.metric, num_asked)
     return f"{text.removesuffix(')')}: {words})" if words else text
 
 
@@ -75,10 +79,9 @@ def difference_provenance(
 
     If `seeds` are given, only their trainings count.
     """
-    ours, other = (
-        our_cell(side if seeds is None else _of_seeds(side, seeds)).provenance
-        for side in (number, reference)
-    )
+    if seeds is not None:
+        number, reference = _of_seeds(number, seeds), _of_seeds(reference, seeds)
+    ours, other = our_cell(number).provenance, our_cell(reference).provenance
     if ours is None or other is None:
         return ours
     quantity = f"{ours.quantity}; minus {reference.key.system}"
@@ -86,8 +89,8 @@ def difference_provenance(
 
 
 def _of_seeds(number: Number, seeds: Collection[int]) -> Number:
-    values = tuple((run, value) for run, value in number.values if run.seed in seeds)
-    return msgspec.structs.replace(number, values=values)
+    values = [(run, value) for run, value in number.values if run.seed in seeds]
+    return msgspec.structs.replace(number, values=tuple(values))
 
 
 def complete(
@@ -107,12 +110,14 @@ def complete(
     number_by_cell: dict[tuple[CellKey, str], Number] = {}
     for row in table.rows:
         for cell in row.cells:
-            number_by_cell.update({(number.key, number.metric): number for number in cell.shows})
+            for number in cell.shows:
+                number_by_cell[number.key, number.metric] = number
     shown = list(number_by_cell.values())
     signatures = set(table.signatures)
     for number in shown if has_signatures else ():
         testset = f"{number.key.testset} ({number.key.corpus})"
-        signatures.update((number.metric, testset, text) for text in number.signatures)
+        for text in number.signatures:
+            signatures.add((number.metric, testset, text))
     notes = _mark_notes(shown, mark_text)
     if has_precisions:
         notes += _precision_notes(frame, shown)
@@ -126,13 +131,13 @@ def _mark_notes(shown: Sequence[Number], text: str) -> list[Note]:
     """Return the legend of each scale's mark that any of the numbers has."""
     notes = []
     for scale, mark in MARK_BY_SCALE.items():
-        measured = sorted(
-            {f"corpus {n.key.corpus}, test set {n.key.testset}" for n in shown if n.mark == mark}
-        )
+        measured = set()
+        for number in shown:
+            if number.mark == mark:
+                measured.add(f"corpus {number.key.corpus}, test set {number.key.testset}")
         if measured:
-            notes.append(
-                Note(mark, (text or MARK_TEXT).format(scale=scale, measured="; ".join(measured)))
-            )
+            words = "; ".join(sorted(measured))
+            notes.append(Note((text or MARK_TEXT).format(scale=scale, measured=words), mark))
     return notes
 
 
@@ -141,28 +146,23 @@ def _precision_notes(frame: Frame, shown: Iterable[Number]) -> list[Note]:
     systems_by_precision: dict[str, list[str]] = {}
     for system in dict.fromkeys(number.key.system for number in shown):
         spec = frame.system_by_name.get(system)  # None for logs
-        if spec and (precision := spec.training.precision) != PAPER_PRECISION:
-            systems_by_precision.setdefault(precision, []).append(system)
-    return [
-        Note(
-            "",
-            f"Trained in {precision}, unlike in the paper: {', '.join(systems)}. Products of"
-            " matrices are computed in it; weights, Adam's moments and checkpoints are fp32.",
-        )
-        for precision, systems in systems_by_precision.items()
-    ]
+        if spec and spec.training.precision != PAPER_PRECISION:
+            systems_by_precision.setdefault(spec.training.precision, []).append(system)
+    notes = []
+    for precision, systems in systems_by_precision.items():
+        text = f"Trained in {precision}, unlike in the paper: {', '.join(systems)}. Products of"
+        text += " matrices are computed in it; weights, Adam's moments and checkpoints are fp32."
+        notes.append(Note(text))
+    return notes
 
 
 def state_notes(frame: Frame, systems: Collection[tuple[str, str]]) -> list[Note]:
     """Return a note for each unfinished training of these systems: its state, and the reason."""
-    return [
-        Note(
-            "",
-            f"{run.corpus} {run.system} seed {run.seed}: {run.state.status} at update"
-            f" {run.state.update:,} of {run.state.updates:,}; {run.state.reason}.",
-        )
-        for run in frame.runs
-        if (run.corpus, run.system) in systems
-        and run.state.status != "missing"
-        and run.state.reason
-    ]
+    notes = []
+    for run in frame.runs:
+        state = run.state
+        if (run.corpus, run.system) in systems and state.status != "missing" and state.reason:
+            name = f"{run.corpus} {run.system} seed {run.seed}"
+            progress = f"{state.status} at update {state.update:,} of {state.updates:,}"
+            notes.append(Note(f"{name}: {progress}; {state.reason}."))
+    return notes

@@ -45,11 +45,11 @@ class CountedRow:
 
 def counted_rows(config_folder: Path = CONFIG_FOLDER) -> list[CountedRow]:
     """Return the rows of Table 3 with a printed count, in their order."""
-    printed = [cell for cell in read_table(3) if cell.column == "params"]
-    return [
-        CountedRow(read_system(cell.row, PAPER_SCALE, config_folder), cell.value)
-        for cell in printed
-    ]
+    rows = []
+    for cell in read_table(3):
+        if cell.column == "params":
+            rows.append(CountedRow(read_system(cell.row, PAPER_SCALE, config_folder), cell.value))
+    return rows
 
 
 def common_vocabulary_sizes(rows: list[CountedRow]) -> tuple[int, int]:
@@ -57,8 +57,8 @@ def common_vocabulary_sizes(rows: list[CountedRow]) -> tuple[int, int]:
 
     If no vocabulary fits, the smallest is larger than the largest.
     """
-    ranges = [row.vocabulary_sizes for row in rows]
-    return max(low for low, _ in ranges), min(high for _, high in ranges)
+    smallest, largest = zip(*(row.vocabulary_sizes for row in rows), strict=True)
+    return max(smallest), min(largest)
 
 
 def in_millions(count: int) -> str:
@@ -74,12 +74,12 @@ def in_words(sizes: tuple[int, int]) -> str:
 def parameter_notes(rows: list[CountedRow]) -> tuple[str, ...]:
     """Return what the printed counts say about the paper's vocabulary."""
     row_by_name = {row.system.name: row for row in rows}
-    base, big = row_by_name[REFERENCE_SYSTEM], row_by_name[BIG]
-    others = [row for row in rows if row is not big]
-    with_target_space = [
-        in_millions(row.count(T2T_SIZE) + TARGET_SPACE_ROWS * row.system.training.d_model)
-        for row in (base, big)
-    ]
+    base, big = row_by_name[REFERENCE_SYSTEM], row_by_name.pop(BIG)
+    others = list(row_by_name.values())
+    with_target_space = []
+    for row in (base, big):
+        count = row.count(T2T_SIZE) + TARGET_SPACE_ROWS * row.system.training.d_model
+        with_target_space.append(in_millions(count))
     learned = LEARNED_POSITION_ROWS["transformer"]
     return (
         (

@@ -25,6 +25,7 @@ from paper_tables.layout import (
     format_difference,
     format_value,
     label,
+    marks_of,
     rows_of_printed,
     text_cell,
 )
@@ -61,9 +62,8 @@ def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
     A definition of BLEU has a column of its own where it is not the printed number's.
     """
     columns = [Column("model", "Model", side="label")]
-    name_by_pair = {pair.replace("-", "_"): name for pair, name in NAME_BY_PAIR.items()}
-    for pair, name in name_by_pair.items():
-        bleu, group = f"bleu_{pair}", f"BLEU {name}"
+    for pair, name in NAME_BY_PAIR.items():
+        bleu, group = f"bleu_{pair.replace('-', '_')}", f"BLEU {name}"
         columns += [
             Column(bleu, "printed", group, better="higher"),
             Column(f"{bleu}_ours", heading, group, "ours", "higher"),
@@ -73,11 +73,12 @@ def table2_columns(heading: str = "ours") -> tuple[Column, ...]:
         ]
     group = "Training Cost (FLOPs)"
     printed, ours, model = [], [], []
-    for pair, name in name_by_pair.items():
-        printed.append(Column(f"flops_{pair}", f"printed {name}", group, better="lower"))
-        ours.append(Column(f"flops_{pair}_ours", f"{heading} {name}", group, "ours", "lower"))
+    for pair, name in NAME_BY_PAIR.items():
+        flops = f"flops_{pair.replace('-', '_')}"
+        printed.append(Column(flops, f"printed {name}", group, better="lower"))
+        ours.append(Column(f"{flops}_ours", f"{heading} {name}", group, "ours", "lower"))
         words = f"model FLOPs, ours {name}"
-        model.append(Column(f"model_flops_{pair}_ours", words, group, "ours"))
+        model.append(Column(f"model_{flops}_ours", words, group, "ours"))
     return (*columns, *printed, *ours, *model)
 
 
@@ -94,20 +95,22 @@ def lay_out_table2(frame: Frame) -> Table:
             cells_by_row[line.row] = cells
             continue
         aside = None
-        if all(cell.kind != "ours" for cell in cells.values()):
-            shown = [number for cell in cells.values() for number in cell.shows]
-            pairs = ", ".join({number.key.language_pair for number in shown})
-            aside = Aside(f"{line.label}, {pairs}", NOTHING_OF_TABLE_2)
+        kinds: set[str] = set()
+        pairs: set[str] = set()
+        for cell in cells.values():
+            kinds.add(cell.kind)
+            pairs.update(number.key.language_pair for number in cell.shows)
+        if "ours" not in kinds:
+            aside = Aside(f"{line.label}, {', '.join(pairs)}", NOTHING_OF_TABLE_2)
         below.append((line.row, {"model": label(line.label, *line.marks), **cells}, aside))
     rows = rows_of_printed(read_table(2), columns, group_of, below, MARK_BY_EDITION, cells_by_row)
-    used_marks = {mark for row in rows for cell in row.cells for mark in cell.marks}
     table = Table(
         name="table2",
         title="Table 2",
         caption=CAPTION,
         columns=columns,
         rows=rows,
-        notes=tuple(_notes(frame, used_marks)),
+        notes=tuple(_notes(frame, marks_of(rows))),
     )
     if not frame.is_of_logs:
         return complete(frame, table)
@@ -143,8 +146,11 @@ def our_cells(frame: Frame, line: Line) -> dict[str, Cell]:
             cells[column] = replace(text_cell(DASH, "state", *marks), shows=(number,))
         prefix = column.removesuffix("ours") if line.table == 2 else ""
         if frame.is_of_logs and is_bleu(number.metric):
-            scored = [scored for scored in numbers if scored and scored.values]
-            names = [Part("; ".join(filter(None, (n.metric, n.settings)))) for n in scored]
+            names = []
+            for scored in numbers:
+                if scored and scored.values:
+                    words = filter(None, (scored.metric, scored.settings))
+                    names.append(Part("; ".join(words)))
             cells[f"{prefix}definition"] = Cell(tuple(names), "label") if names else blank_cell()
             continue
         place = (str(line.table), line.row, column.removesuffix("_ours"))
@@ -181,16 +187,23 @@ def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
         ),
         UNKNOWN_GPU_MARK: "The GPU is not in hardware.yaml; add its sustained rate there.",
     }
-    trains = [run.train for run in frame.runs if run.train is not None]
-    notes = [Note(mark, text) for mark, text in text_by_mark.items() if mark in used_marks]
-    notes += [Note("", text) for text in frame.notes.get("table2", ())]
-    if trains:
-        notes.append(Note("", MODEL_FLOPS_NOTE))
-    precisions = {system.training.precision for system in frame.system_by_name.values()}
+    notes = []
+    for mark, text in text_by_mark.items():
+        if mark in used_marks:
+            notes.append(Note(text, mark))
+    notes += map(Note, frame.notes.get("table2", ()))
+    gpus, precisions = set(), set()
+    for run in frame.runs:
+        if run.train is not None:
+            gpus.add(run.train.hardware.gpu if run.train.hardware.num_gpus else "")
+    if gpus:
+        notes.append(Note(MODEL_FLOPS_NOTE))
+    for system in frame.system_by_name.values():
+        precisions.add(system.training.precision)
     single = ""
     if precisions - {PAPER_PRECISION}:
         single = "; as the paper counts it, in single precision whatever the training's"
-    for product in sorted({train.hardware.gpu for train in trains if train.hardware.num_gpus}):
+    for product in sorted(gpus - {""}):
         gpu = frame.hardware.find_gpu(product)
         if gpu is not None:
             rate = gpu.sustained_flops_per_second
@@ -199,18 +212,22 @@ def _notes(frame: Frame, used_marks: set[str]) -> list[Note]:
                 f" {format_value(rate.value, 'training_flops')} FLOP/s a GPU ({rate.kind}:"
                 f" {rate.source}), {product}{single}."
             )
-            notes.append(Note("", text))
+            notes.append(Note(text))
     return notes
 
 
 def _wall_times(frame: Frame) -> str:
     """Return the mean wall seconds of each of Table 2's systems that was trained without a GPU."""
-    texts = {}
+    texts: dict[str, None] = {}
     for cell in frame.cells:
-        if (cell.table, cell.metric) == ("2", "training_flops") and cell.number is not None:
-            trains = [run.train for run in frame.trained(cell.key) if run.train]
-            seconds = [train.wall_seconds for train in trains if not train.hardware.num_gpus]
-            if seconds:
-                mean = format_value(sum(seconds) / len(seconds), "wall_seconds")
-                texts[cell.key.corpus, cell.key.system] = f"{mean} s (n={len(seconds)})"
-    return ", ".join(f"{corpus} {system} {text}" for (corpus, system), text in texts.items())
+        if (cell.table, cell.metric) != ("2", "training_flops") or cell.number is None:
+            continue
+        seconds = []
+        for run in frame.trained(cell.key):
+            if run.train and not run.train.hardware.num_gpus:
+                seconds.append(run.train.wall_seconds)
+        if seconds:
+            mean = format_value(sum(seconds) / len(seconds), "wall_seconds")
+            text = f"{cell.key.corpus} {cell.key.system} {mean} s (n={len(seconds)})"
+            texts[text] = None
+    return ", ".join(texts)

@@ -4,6 +4,7 @@ A row of Table 3 is a system: add its file to workflow/config/systems/<scale>/, 
 published/table3.csv and published/cells.csv, and its name to `ablation_systems` of a scale.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
@@ -56,20 +57,22 @@ SYMBOL_BY_COLUMN = {  # Table 3's columns of settings, and what they are in a sp
 
 def lay_out_table3(frame: Frame) -> Table:
     """Return Table 3; a printed row that this scale does not run has no line of ours."""
-    columns, lines = table3_columns(), [line for line in frame.lines if line.table == 3]
-    ours = [(line.row, _settings(line) | our_cells(frame, line), None) for line in lines]
-    counted = counted_rows()
-    beside = {
-        row.system.name: {"vocabulary_sizes": text_cell(in_words(row.vocabulary_sizes))}
-        for row in counted
-    }
+    columns, counted = table3_columns(), counted_rows()
+    lines, ours = [], []
+    for line in frame.lines:
+        if line.table == 3:
+            lines.append(line)
+            ours.append((line.row, _settings(line) | our_cells(frame, line), None))
+    beside = {}
+    for row in counted:
+        beside[row.system.name] = {"vocabulary_sizes": text_cell(in_words(row.vocabulary_sizes))}
     table = Table(
         name="table3",
         title="Table 3",
         caption=CAPTION,
         columns=columns,
         rows=rows_of_printed(read_table(3), columns, group_of, ours, beside=beside),
-        notes=(*_notes(frame, lines), *(Note("", text) for text in parameter_notes(counted))),
+        notes=(*_notes(frame, lines), *map(Note, parameter_notes(counted))),
     )
     if not frame.is_of_logs:
         return complete(frame, table)
@@ -107,26 +110,28 @@ def table3_columns() -> tuple[Column, ...]:
 
 def _settings(line: Line) -> dict[str, Cell]:
     """Return the cells with the name of a line and the hyper-parameters that were really used."""
-    settings = {
-        column: text_cell(str(line.settings.get(name, DASH)), "ours", *line.marks)
-        for column, name in SYMBOL_BY_COLUMN.items()
-    }
-    return {"label": label(line.label, *line.marks)} | settings
+    cells = {"label": label(line.label, *line.marks)}
+    for column, name in SYMBOL_BY_COLUMN.items():
+        cells[column] = text_cell(str(line.settings.get(name, DASH)), "ours", *line.marks)
+    return cells
 
 
 def _notes(frame: Frame, lines: Sequence[Line]) -> list[Note]:
     """Return notes on the vocabulary that parameters count, and on learned positions."""
-    notes = [Note("", text) for text in frame.notes.get("table3", ())]
-    keys = [number.key for line in lines if (number := line.numbers["bleu_dev"][0]) is not None]
-    for corpus in dict.fromkeys(key.corpus for key in keys):
+    notes = list(map(Note, frame.notes.get("table3", ())))
+    systems_by_corpus: dict[str, list[str]] = {}
+    for line in lines:
+        number = line.numbers["bleu_dev"][0]
+        if number is not None:
+            systems_by_corpus.setdefault(number.key.corpus, []).append(number.key.system)
+    for corpus in systems_by_corpus:
         sizes = frame.vocabulary_sizes_by_corpus.get(corpus, {})
         words = " and ".join(f"{size:,} ({language})" for language, size in sorted(sizes.items()))
         if words:
             text = f"Parameters of ours count {corpus}'s vocabulary, {words} entries with special"
-            notes.append(Note("", f"{text} symbols."))
-    for key in keys:
-        spec = frame.system_by_name.get(key.system)
+            notes.append(Note(f"{text} symbols."))
+    for system in itertools.chain(*systems_by_corpus.values()):
+        spec = frame.system_by_name.get(system)
         if spec and spec.training.positions == "learned":
-            text = f"{key.system}: learned positional embedding instead of sinusoids."
-            notes.append(Note("", text))
+            notes.append(Note(f"{system}: learned positional embedding instead of sinusoids."))
     return notes

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
+import msgspec
 import pandas as pd
 
-from aiayn.printed import PAPER_SCALE, read_replications
+from aiayn.printed import PAPER_SCALE, PublishedReplication, read_replications
 from aiayn.scoring.verdict import (
     ALPHA,
     MARGIN_BLEU,
@@ -120,14 +121,7 @@ def lay_out_replications(frame: Frame) -> Table:
         label_field("conditions", "corpus, test set, average", place),
         *_fields(),
     )
-    sources = [
-        Note(
-            "",
-            f"{r.row}: {r.paper}. {r.source_repository}, {r.source_path} at {r.source_commit[:8]}: "
-            f"\u201c{r.printed_line}\u201d ({r.num_seeds} seed(s)). {r.conditions}.",
-        )
-        for r in replication_by_row.values()
-    ]
+    sources = [_source_words(replication) for replication in replication_by_row.values()]
     cells = [cell for cell in frame.judged if cell.table == "replications"]
     table = Table(
         name="replications",
@@ -139,12 +133,22 @@ def lay_out_replications(frame: Frame) -> Table:
         ),
         columns=columns_of(fields),
         rows=rows_of(fields, cells, aside=aside),
-        notes=(*_meanings(frame.judged), *sources),
+        notes=(*_meanings(frame.judged), *map(Note, sources)),
     )
     text = (
         "Not the paper's corpus or scale; compared only with the number printed in the same line."
     )
     return complete(frame, table, mark_text=text, has_precisions=False)
+
+
+def _source_words(replication: PublishedReplication) -> str:
+    """Return where a replication is published, its line there, and its conditions."""
+    place = f"{replication.source_repository}, {replication.source_path}"
+    return (
+        f"{replication.row}: {replication.paper}. {place} at {replication.source_commit[:8]}:"
+        f" \u201c{replication.printed_line}\u201d ({replication.num_seeds} seed(s))."
+        f" {replication.conditions}."
+    )
 
 
 def lay_out_verdicts(frame: Frame) -> Table:
@@ -165,7 +169,7 @@ def lay_out_verdicts(frame: Frame) -> Table:
 
     notes = [*_meanings(frame.judged), *_family_notes(frame.judged), *_spread_notes(frame.judged)]
     if frame.scale == PAPER_SCALE:
-        notes.append(Note("", noise_sentence()))
+        notes.append(Note(noise_sentence()))
     table = Table(
         name="verdicts",
         title="Verdicts",
@@ -243,20 +247,17 @@ def _prediction(cell: PrintedCell) -> Cell:
     verdict = cell.verdict
     if verdict.prediction_interval is None or verdict.prediction_half_width is None:
         return blank_cell() if is_not_comparable(cell) else text_cell(DASH, "state")
-    low, high, half_width = (
-        format_value(value, cell.metric)
-        for value in (*verdict.prediction_interval, verdict.prediction_half_width)
-    )
-    return text_cell(
-        f"{prediction_word(verdict)} {low} to {high} ({PLUS_MINUS}{half_width})", "ours"
-    )
+    low, high = verdict.prediction_interval
+    interval = f"{format_value(low, cell.metric)} to {format_value(high, cell.metric)}"
+    half_width = format_value(verdict.prediction_half_width, cell.metric)
+    return text_cell(f"{prediction_word(verdict)} {interval} ({PLUS_MINUS}{half_width})", "ours")
 
 
 def _meanings(judged: Sequence[PrintedCell]) -> list[Note]:
     """Return notes on what the two answers of a cell mean, if any cell has them."""
     if all(cell.verdict.mean is None for cell in judged):
         return []
-    return [Note("", text) for text in MEANINGS]
+    return list(map(Note, MEANINGS))
 
 
 def is_not_comparable(cell: PrintedCell) -> bool:
@@ -291,14 +292,12 @@ def _family_notes(judged: Sequence[PrintedCell]) -> list[Note]:
     """Return notes on all verdicts together: the chances of error, and what Holm would change."""
     family = judge_family([cell.verdict for cell in judged])
     if family.num_judged == 0:
-        return [
-            Note("", "Family of verdicts: the rule was applied to no cell, so none can be wrong.")
-        ]
-    changed = [
-        f"{name_of(cell)} ({cell.verdict.outcome.value} to {cell.corrected.outcome.value})"
-        for cell in judged
-        if cell.corrected is not None and cell.corrected.outcome is not cell.verdict.outcome
-    ]
+        return [Note("Family of verdicts: the rule was applied to no cell, so none can be wrong.")]
+    changed = []
+    for cell in judged:
+        before, corrected = cell.verdict.outcome.value, cell.corrected
+        if corrected is not None and corrected.outcome.value != before:
+            changed.append(f"{name_of(cell)} ({before} to {corrected.outcome.value})")
     reproduced, not_reproduced = Outcome.REPRODUCED.value, Outcome.NOT_REPRODUCED.value
     chance = (
         f"Family of verdicts: the rule was applied to {family.num_judged} cell(s), each at {ALPHA}."
@@ -311,7 +310,7 @@ def _family_notes(judged: Sequence[PrintedCell]) -> list[Note]:
         f"Holm's correction holds both chances at {ALPHA} for all cells together, however they"
         f" depend on one another; it would change: {'; '.join(changed) or 'none'}."
     )
-    return [Note("", chance), Note("", correction)]
+    return [Note(chance), Note(correction)]
 
 
 def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
@@ -321,17 +320,18 @@ def _spread_notes(cells: Sequence[PrintedCell]) -> list[Note]:
         pooled = cell.verdict.pooled
         if pooled is None:
             continue
-        sds = (pooled.sd, pooled.smallest_sd, pooled.largest_sd)
-        sd, smallest, largest = (format_value(value, cell.metric) for value in sds)
+        smallest = format_value(pooled.smallest_sd, cell.metric)
+        largest = format_value(pooled.largest_sd, cell.metric)
         text = (
-            f"{cell.metric}: sd {sd} pooled over {pooled.num_systems} system(s),"
-            f" {pooled.degrees_of_freedom} degrees of freedom; single sds {smallest} to {largest}"
+            f"{cell.metric}: sd {format_value(pooled.sd, cell.metric)} pooled over"
+            f" {pooled.num_systems} system(s), {pooled.degrees_of_freedom} degrees of freedom;"
+            f" single sds {smallest} to {largest}"
         )
         if pooled.bartlett_p is not None:
             text += f", Bartlett's p {format_p(pooled.bartlett_p)}"
         is_unequal = pooled.bartlett_p is not None and pooled.bartlett_p < ALPHA
         texts[f"{text}.{UNEQUAL_SPREADS if is_unequal else ''}"] = None
-    return [Note("", text) for text in texts]
+    return list(map(Note, texts))
 
 
 def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
@@ -342,10 +342,10 @@ def verdict_frame(cells: Sequence[PrintedCell]) -> pd.DataFrame:
     family, lines = judge_family([cell.verdict for cell in cells]), []
     for cell in cells:
         verdict, corrected = cell.verdict, cell.corrected
-        line = {name: getattr(cell.key, name) for name in cell.key.__struct_fields__}
+        line = msgspec.structs.asdict(cell.key)
         for struct in (cell, verdict, verdict.pooled, family):
             if struct is not None:
-                line |= {name: getattr(struct, name) for name in struct.__struct_fields__}
+                line |= msgspec.structs.asdict(struct)
         line["testset"] = cell.number.key.testset if cell.number else None
         line["outcome"] = verdict.outcome.value
         line["ci_low"], line["ci_high"] = verdict.interval or (None, None)

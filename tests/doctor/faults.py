@@ -54,10 +54,10 @@ FAULTS = (
     Fault("misaligned_pairs", "10 % misaligned pairs", "data", "alignment"),
     Fault("no_averaging", "no averaging", "average", "average"),
     Fault("beam_1", "beam 1", "decode", "beam_size", (Edit(BASE, "beam_size: 4", "beam_size: 1"),)),
-    Fault("max_length_10", "maximum length 10", "decode", "max_length",
+    Fault("max_length_10", "maximum length 10", "decode", "max_len_b",
           (Edit(BASE, "max_length_per_source_token: 1.0", "max_length_per_source_token: 0.0"),
            Edit(BASE, "max_extra_tokens: 50", "max_extra_tokens: 10"))),
-    Fault("pieces_left", "`@@ ` left in", "text", "form"),
+    Fault("pieces_left", "`@@ ` left in", "text", "pieces"),
     Fault("references_reordered", "references in another order", "references", "reference_order"),
     Fault("scored_lowercase", "lower-cased scoring", "score", "definition"),
 )  # fmt: skip

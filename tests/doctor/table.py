@@ -44,7 +44,7 @@ class Answer:
 
     def rank_of(self, fault: Fault) -> int | None:
         """Return the rank of the true cause, 1 for the first; None if it was not found."""
-        quantities = [finding["what"] for finding in self.findings]
+        quantities = [finding["quantity"] for finding in self.findings]
         return quantities.index(fault.cause) + 1 if fault.cause in quantities else None
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from aiayn.__main__ import main
 from aiayn.data.text.tokenize_moses import Tokenizer
-from aiayn.logs.findings import Cost
 from aiayn.scoring.score import score_hypotheses
 from aiayn.terminal import WIDTH
 from analysis.doctor.text import words_of_cost
+from analysis.doctor.types import Cost
 from tests.doctor.fixtures import assemble
 from tests.doctor.folders import (
     OTHER,
@@ -57,9 +57,9 @@ def test_generations_are_put_into_the_order_of_the_source(
         == 1
     )
     found = {one["check"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
-    assert found["search"]["title"] == "Another search than the paper's: beam_size 5"
+    assert found["search"]["title"] == "Another setting: beam 5, not 4"
     assert "reference_order" not in found
-    assert found["testset"]["evidence"][0]["expected"] == "3003"
+    assert found["testset"]["expected"] == "3,003"
 
 
 WMT14 = ("--system", "base", "--corpus", "wmt14_en_de", "--json")
@@ -96,7 +96,7 @@ def test_tokens_beside_plain_references_cost_what_detokenising_gives_back(
     assert title == "The score rises by a repair of the text: tokens detokenised (Moses)"
     metric = "bleu_tok_compound_split"
     lost = value_of(metric, OTHER, PLAIN) - value_of(metric, TOKENS, PLAIN)
-    (cost,) = found[title]["costs"]
+    cost = found[title]["cost"]
     assert lost > 1
     assert cost["low"] == cost["high"] == pytest.approx(lost)
     assert list(findings(write_pair(tmp_path / "b", OTHER, TOKEN_REFERENCES), capsys)) == [title]
@@ -128,7 +128,7 @@ def test_a_logged_bleu_that_its_own_lines_do_not_have_is_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = findings(write_generation(tmp_path / "a", TOKENS, TOKEN_REFERENCES, 11.0), capsys)
-    assert found["A score does not match its name"]["evidence"][0]["what"] == "bleu_as_given"
+    assert found["A score does not match its name"]["words"] == "bleu_as_given"
 
 
 def test_a_generate_log_in_pieces_is_judged_by_its_own_line_and_by_its_lines_joined(
@@ -142,7 +142,7 @@ def test_a_generate_log_in_pieces_is_judged_by_its_own_line_and_by_its_lines_joi
     for arguments in ((), ("--hypotheses", str(folder / "gen.out"))):
         found = findings(folder, capsys, *arguments)
         assert list(found) == ["Translations are left in pieces"]  # and not: too long
-        (cost,) = found["Translations are left in pieces"]["costs"]
+        cost = found["Translations are left in pieces"]["cost"]
         assert cost["low"] == pytest.approx(joined_value - logged, abs=0.01)
         assert f"{logged:.2f}" in cost["source"]
 

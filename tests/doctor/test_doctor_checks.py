@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from aiayn.logs.evidence import LoggedTraining
+from aiayn.logs.evidence import Average, LoggedTraining
 from aiayn.logs.types import TrainingLog
 from aiayn.scoring.outputs.line_match import share_out_of_order
 from aiayn.spec.system import read_corpus, read_system
 from analysis.doctor.check_data import check_vocabulary
+from analysis.doctor.check_lengths import check_lengths
 from analysis.doctor.check_scores import (
     check_definition,
     check_reference_order,
     check_testset,
 )
-from analysis.doctor.check_search import check_average, check_lengths
-from analysis.doctor.check_settings import check_batch
+from analysis.doctor.check_settings import check_average, check_batch
 from analysis.doctor.collect import collect_folder
 from analysis.doctor.costs import rank
 from analysis.doctor.diagnose import CHECKS, diagnose
@@ -48,7 +48,7 @@ def count_words(hypotheses: Sequence[str], references: Sequence[str]) -> dict[st
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Case:
     folder = assemble("clean", tmp_path_factory.mktemp("doctor") / "clean")
     system = read_system("base", "demo")
-    averages = {"dev": frozenset({"last1"}), "test": frozenset({"last5"})}
+    averages = {"dev_en-de": "last1", "test_en-de": "last5"}
     corpus = read_corpus("demo_en_de")
     claim = Claim("clean", "demo", "base", corpus, system.training, system.decoding, averages)
     return collect_folder(folder, claim, count_words, hypotheses_path=None, references_path=None)
@@ -67,7 +67,8 @@ def with_log(case: Case, **changes: Any) -> Case:
 def changed(case: Case, row: dict[str, Any]) -> Case:
     """Return a case with the changes of a row of checks.toml."""
     training, log = trained_of(case)
-    log = replace(log, **row.get("log", {}))
+    is_stopped_early = row.get("is_stopped_early", False)
+    log = replace(log, is_stopped_early=is_stopped_early, **row.get("log", {}))
     if log.num_gpus is False:
         log = replace(log, num_gpus=None)
     tokens_ratio = row.get("tokens_ratio", 1.0)
@@ -96,10 +97,10 @@ def test_a_change_of_the_clean_run_is_answered(clean: Case, row: dict[str, Any])
 
 
 @pytest.mark.parametrize(
-    ("attribute", "value", "what", "rank"),
+    ("attribute", "value", "words", "quantity"),
     [
-        ("lengths", -1, "lines without their end of sentence", "1a"),
-        ("_tokens", 3, "symbols that are <unk>", ""),
+        ("lengths", -1, "lines without their end of sentence", "end_of_sentence"),
+        ("_tokens", 3, "symbols that are <unk>", "vocabulary"),
     ],
 )
 def test_a_vocabulary_that_is_not_the_texts_is_found(
@@ -107,8 +108,8 @@ def test_a_vocabulary_that_is_not_the_texts_is_found(
     monkeypatch: pytest.MonkeyPatch,
     attribute: str,
     value: int,
-    what: str,
-    rank: str,
+    words: str,
+    quantity: str,
 ) -> None:
     assert clean.data is not None
     side = clean.data.sides_by_split["train"][1]
@@ -116,7 +117,7 @@ def test_a_vocabulary_that_is_not_the_texts_is_found(
     array = array + value if value < 0 else np.where(array == 2, 2, value)
     monkeypatch.setattr(side, attribute, array)
     (finding,) = check_vocabulary(clean).findings
-    assert (finding.evidence[0].what, finding.published_rank) == (what, rank)
+    assert (finding.words, finding.quantity) == (words, quantity)
 
 
 def with_last_bits(case: Case, bits: float) -> Case:
@@ -160,7 +161,10 @@ def test_a_last_epoch_of_two_updates_weighs_as_two_updates(clean: Case) -> None:
 
 
 def test_of_two_averages_of_a_test_set_one_must_be_the_tables(clean: Case) -> None:
-    single = replace(clean.translations[0], average="last1")
+    translation = clean.translations[0]
+    assert translation.generation is not None
+    generation = replace(translation.generation, average=Average(name="last1"))
+    single = replace(translation, generation=generation)
     assert check_average(replace(clean, translations=(single,))).findings
     assert not check_average(replace(clean, translations=(single, clean.translations[0]))).findings
 
@@ -178,7 +182,7 @@ def test_a_symptom_ranks_after_causes_and_is_found_only_where_bounds_are_publish
     assert not check_lengths(short).findings
     symptoms = check_lengths(of_wmt14(short)).findings
     cause = check_batch(with_log(clean, last_update=250)).findings
-    assert [one.check for one in rank([*symptoms, *cause])] == ["batch", "lengths"]
+    assert [one.quantity for one in rank([*symptoms, *cause])] == ["updates", "lengths"]
 
 
 def test_translations_that_end_after_a_few_words_are_found(clean: Case) -> None:
@@ -231,9 +235,10 @@ def test_a_score_that_is_another_definitions_is_named(clean: Case) -> None:
     lines = (LINES[0].lower(), *LINES[1:])
     reported = Reported("score.json", "bleu_sacre_13a", 100.0, "")
     (finding,) = check_definition(small(clean, lines=lines, reported=(reported,))).findings
-    assert finding.evidence[0].expected == "66.67; 100.00 is bleu_sacre_13a_lc"
-    assert (finding.title, finding.published_rank) == ("Scored without case", "A2")
-    assert finding.costs[0].low == pytest.approx(-33.33, abs=0.01)
+    assert finding.expected == "66.67; 100.00 is bleu_sacre_13a_lc"
+    assert finding.title == "Scored without case"
+    assert finding.cost is not None
+    assert finding.cost.low == pytest.approx(-33.33, abs=0.01)
     right = replace(reported, value=66.67)
     assert not check_definition(small(clean, lines=lines, reported=(right,))).findings
 
@@ -244,10 +249,8 @@ def test_lower_cased_translations_lose_what_a_score_without_case_would_have_more
     lines = tuple(line.lower() for line in LINES)
     (finding,) = check_definition(small(clean, lines=lines)).findings
     assert finding.title.startswith("Translations are lower-cased")
-    assert (finding.costs[0].low, finding.published_rank) == (
-        100.0,
-        "",
-    )  # 0 of 3 lines are right, 3 of 3 without case
+    assert finding.cost is not None
+    assert finding.cost.low == 100.0  # 0 of 3 lines are right, 3 of 3 without case
     (finding,) = check_definition(small(clean, references=lines)).findings
     assert finding.title.startswith("The references are lower-cased")
 

@@ -31,9 +31,11 @@ def test_findings_of_a_log_and_their_published_costs(
     diagnosis = json.loads(capsys.readouterr().out)
     assert diagnosis["not_judged"][-3:] == ["search", "scoring", "average"]
     expected = row["found"]
-    assert [one["what"] for one in diagnosis["findings"]] == [one["what"] for one in expected]
+    assert [one["quantity"] for one in diagnosis["findings"]] == [
+        one["quantity"] for one in expected
+    ]
     for finding, known in zip(diagnosis["findings"], expected, strict=True):
-        (cost,) = finding["costs"]
+        cost = finding["cost"]
         stated = finding | cost
         assert {key: stated[key] for key in known} == pytest.approx(known)
         assert bool(cost["source"]) == (cost["low"] is not None)

@@ -23,17 +23,16 @@ def test_the_true_cause_is_the_first_and_nothing_else_is_found_with_evidence_fix
 ) -> None:
     answer = answer_of(fault.name)
     assert answer.rank_of(fault) == 1, answer.findings
-    assert [one["what"] for one in answer.findings if not one["is_symptom"]] == [
+    assert [one["quantity"] for one in answer.findings if one["quantity"] != "lengths"] == [
         fault.cause,
         *fault.beside,
     ]
     assert answer.exit_code == 1
     first = answer.findings[0]
-    assert first["evidence"]
-    assert all(one["path"] and one["found"] != one["expected"] for one in first["evidence"])
+    evidence = [first, *first["also"]]
+    assert all(one["path"] and one["found"] != one["expected"] for one in evidence)
     assert first["fix"]
-    assert first["costs"]
-    assert all(cost["source"] for cost in first["costs"])
+    assert first["cost"]["source"]
 
 
 @pytest.mark.parametrize("name", [CLEAN.name, MULTI30K])
@@ -56,7 +55,7 @@ def test_a_clean_run_that_claims_to_be_another_system_is_found_out(
     folder = assemble(CLEAN.name, tmp_path / "run")
     claim = ["--scale", "demo", "--system", "table3_d_els0", "--corpus", "demo_en_de", "--json"]
     assert main(["doctor", str(folder), *claim]) == 1
-    quantities = [one["what"] for one in json.loads(capsys.readouterr().out)["findings"]]
+    quantities = [one["quantity"] for one in json.loads(capsys.readouterr().out)["findings"]]
     assert "eps_ls" in quantities
     assert "norm_order" not in quantities
 

@@ -11,9 +11,11 @@ import lzma
 import pytest
 from msgspec.structs import replace
 
+from aiayn.logs.evidence import join_logs
+from aiayn.logs.reader import read_log
 from aiayn.spec.system import read_corpus, read_system
 from analysis.doctor.check_training import check_start
-from analysis.doctor.collect import read_training
+from analysis.doctor.collect import training_in
 from analysis.doctor.types import Attending, Case, Claim
 from tests.doctor.fixtures import FIXTURES_FOLDER
 
@@ -31,7 +33,9 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Case:
     system = read_system("big", "multi30k")
     corpus = read_corpus("multi30k_en_de")
     claim = Claim("big", "multi30k", "big", corpus, system.training, system.decoding, {})
-    return Case(claim, read_training(path), None, (), lambda hypotheses, references: {})
+    logs = join_logs(path.parent, {path.name: read_log(path)})
+    training = training_in(path.parent, logs)
+    return Case(claim, training, None, (), lambda hypotheses, references: {})
 
 
 def read_curve(text: str) -> list[tuple[int, float]]:
@@ -57,7 +61,7 @@ def with_curve(case: Case, row: dict[str, str]) -> Case:
         log,
         validations=tuple(validations),
         epochs=tuple(epochs),
-        vocabulary_sizes=(int(row["vocabulary"]),) * 2,
+        size_by_language=dict.fromkeys(("en", "de"), int(row["vocabulary"])),
     )
     symbols = case.training.symbols | {"warmup_steps": int(row["warmup_steps"])}
     return replace(case, training=replace(case.training, log=log, symbols=symbols))
@@ -78,15 +82,13 @@ def test_big_that_never_attended_is_found_with_what_helps(big: Case) -> None:
         words in finding.fix
         for words in ("lower learning rate", "longer warm-up", "smaller batches", "pre-norm")
     )
-    assert finding.evidence[0].line
+    assert finding.line
 
 
 def test_a_record_of_attention_decides_over_the_curve(big: Case) -> None:
     uniform = Attending("val.json", ((0.999, 0.997), (0.998, 0.999)), 0.01)
-    assert (
-        check_start(replace(big, training=None, attending=uniform)).findings[0].evidence[0].path
-        == "val.json"
-    )
+    (finding,) = check_start(replace(big, training=None, attending=uniform)).findings
+    assert finding.path == "val.json"
     for started in (
         replace(uniform, bits_lost=1.9),
         replace(uniform, entropies=((0.99, 0.99), (0.4, 0.99))),

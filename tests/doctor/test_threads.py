@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from aiayn.logs.findings import Finding
 from aiayn.spec.system import Overrides
-from analysis.doctor.costs import PAPER_CORPORA, add_costs
+from analysis.doctor.costs import PAPER_CORPORA, add_costs, bounds_of
 from analysis.doctor.diagnose import diagnose
 from analysis.doctor.diagnoses import make_claim
-from analysis.doctor.types import Case, Diagnosis, Missing, Reported
+from analysis.doctor.types import Case, Diagnosis, Finding, Missing, Reported
 from tests.doctor.threads import CASES, CHANGED, Settings, ThreadCase, settings
 
 # What a thread's mark allows the doctor to say of a cause.
@@ -46,20 +45,16 @@ def of_settings(
     """
     claimed_corpus = corpus if corpus in PAPER_CORPORA else "wmt14_en_de"
     claim = make_claim("thread", "paper", settings.system, claimed_corpus, Overrides())
-    translations = []
-    for translation in settings.translations:
-        metric = translation.metric or "bleu_tok_compound_split"
-        reported = () if bleu is None else (Reported("thread", metric, bleu, ""),)
-        translations.append(replace(translation, reported=reported, role=role))
-    case = Case(
-        claim, settings.training, None, tuple(translations), lambda hypotheses, references: {}
-    )
+    reported = () if bleu is None else (Reported("thread", settings.metric, bleu, ""),)
+    translation = replace(settings.translation, reported=reported, role=role)
+    case = Case(claim, settings.training, None, (translation,), lambda hypotheses, references: {})
     return add_costs(replace(diagnose(case), corpus=corpus), missing)
 
 
 def published_bounds(finding: Finding) -> tuple[float | None, float | None]:
     """Return the bounds as published, be they shown in the words or as they are."""
-    (cost,) = finding.costs
+    cost = finding.cost
+    assert cost is not None
     if not cost.words.startswith("published: "):
         return cost.low, cost.high
     low, _, high = cost.words.removeprefix("published: ").partition(" to ")
@@ -68,15 +63,16 @@ def published_bounds(finding: Finding) -> tuple[float | None, float | None]:
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_the_causes_of_a_thread_are_found_with_their_published_costs(case: ThreadCase) -> None:
-    finding_by_what = {one.what: one for one in diagnosed(case).findings}
+    finding_by_quantity = {one.quantity: one for one in diagnosed(case).findings}
     for expected in case.expected:
-        assert expected.what in finding_by_what
-        bounds = published_bounds(finding_by_what[expected.what])
+        assert expected.quantity in finding_by_quantity
+        finding = finding_by_quantity[expected.quantity]
+        bounds = published_bounds(finding)
         assert bounds == (
             pytest.approx(expected.low, abs=0.051),
             pytest.approx(expected.high, abs=0.051),
         )
-        assert expected.low is None or finding_by_what[expected.what].costs[0].source
+        assert expected.low is None or (finding.cost is not None and finding.cost.source)
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
@@ -87,17 +83,17 @@ def test_the_doctor_is_no_surer_than_the_thread_and_its_ranking_and_costs_fit_to
     findings, missing = diagnosis.findings, diagnosis.missing
     assert {finding.likelihood for finding in findings} <= set(ALLOWED[case.mark])
     if case.has_first_cause:
-        assert findings[0].what in {expected.what for expected in case.expected}
+        assert findings[0].quantity in {expected.quantity for expected in case.expected}
     if missing is None:
         assert case.corpus not in ("wmt14_en_de", "wmt14_en_fr")
         return
-    costs = [finding.costs[0].high or 0.0 for finding in findings]
+    costs = [bounds_of(finding.cost)[1] for finding in findings]
     assert sum(cost for cost in costs if cost > 0) <= max(0.0, missing.high) + 1e-9
     if missing.is_known:  # else the order is that of published cost: see the next test
         order = ["measured", "likely", "possible", "unknown", "unlikely", "raises", ""]
         places = [order.index(one.likelihood) for one in findings]
         assert places == sorted(places)
-        of_possible = [one.costs[0].high or 0.0 for one in findings if one.likelihood == "possible"]
+        of_possible = [bounds_of(one.cost)[1] for one in findings if one.likelihood == "possible"]
         assert of_possible == sorted(of_possible, reverse=True)
 
 
@@ -116,14 +112,15 @@ def test_without_a_score_differences_stand_in_the_order_of_published_cost() -> N
         "p_drop",
         "weight_decay",
     ]  # 1.7 to 8, 0.5 to 1.05, 0.3, unknown
-    assert [one.what for one in diagnosis.findings] == names
+    assert [one.quantity for one in diagnosis.findings] == names
 
 
-@pytest.mark.parametrize("row", CHANGED, ids=[row["what"] for row in CHANGED])
+@pytest.mark.parametrize("row", CHANGED, ids=[row["quantity"] for row in CHANGED])
 def test_one_changed_setting_is_one_difference_with_its_published_cost(row: dict[str, Any]) -> None:
     (finding,) = of_settings(settings("base", 25_000.0, row["changes"]), "wmt14_en_de").findings
-    (cost,) = finding.costs
-    assert finding.what == row["what"]
+    cost = finding.cost
+    assert cost is not None
+    assert finding.quantity == row["quantity"]
     assert (cost.low, cost.high) == pytest.approx(row.get("cost", (None, None)))
     assert finding.fix
     assert bool(cost.source) == ("cost" in row)
@@ -134,7 +131,7 @@ def test_on_the_papers_corpora_no_cost_of_another_corpus_enters() -> None:
     here = of_settings(greedy.settings, "wmt14_en_de", 25.0)
     there = of_settings(greedy.settings, "iwslt14_de_en")
     costs = [
-        {one.what: one.costs[0].low for one in diagnosis.findings}["beam_size"]
+        {one.quantity: one.cost and one.cost.low for one in diagnosis.findings}["beam_size"]
         for diagnosis in (here, there)
     ]
     assert costs == [None, pytest.approx(2.0)]

@@ -5,13 +5,13 @@ The cases are in threads.toml. Settings are facts of the threads, in our words.
 """
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from aiayn.logs.evidence import LoggedTraining
+from aiayn.logs.evidence import Average, LoggedGeneration, LoggedTraining
 from aiayn.logs.symbols import Symbols, symbols_of_spec
-from aiayn.logs.types import BleuLine, EpochEnd, TrainingLog
+from aiayn.logs.types import Argument, BleuLine, EpochEnd, GenerationLog, Start, TrainingLog
 from aiayn.spec.system import read_system
 from analysis.doctor.types import Translation
 
@@ -20,23 +20,24 @@ EPOCH_TOKENS = 138e6  # target tokens of an epoch of WMT14 En-De: fairseq #512, 
 
 
 class Expected(NamedTuple):
-    """A cause that must be found: what it is of, the bounds of its published cost in BLEU (None:
+    """A cause that must be found: its quantity, and the bounds of its published cost in BLEU (None:
     unknown).
     """
 
-    what: str
+    quantity: str
     low: float | None = None
     high: float | None = None
 
 
 class Settings(NamedTuple):
-    """A training and its translations of the test set, as a thread states them; `system` is the
+    """A training and its translation of the test set, as a thread states them; `system` is the
     nearest.
     """
 
     system: str
     training: LoggedTraining | None
-    translations: tuple[Translation, ...]
+    translation: Translation
+    metric: str
 
 
 class ThreadCase(NamedTuple):
@@ -70,10 +71,10 @@ def settings(
     *,
     num_epochs: float | None = None,
     average: int | None = None,
-    metric: str = "",
+    metric: str = "bleu_tok_compound_split",
     length_ratio: float | None = None,
     data: str = "",
-    **search: float,
+    **search: Argument,
 ) -> Settings:
     """Return a run of a system, and its translation of the test set; a BLEU line has penalty 1.
 
@@ -86,21 +87,13 @@ def settings(
     training = LoggedTraining(
         path="thread", log=log_of(updates, tokens, data), events=None, symbols=symbols
     )
-    logged = (
-        bleu_line(1, 0.0, 1.0, round(1000 * length_ratio), 1000)
-        if length_ratio is not None
-        else None
-    )
     translation = Translation(
         path="thread",
         testset="newstest2014",
         role="test",
-        average=f"last{average}" if average else "",
-        search=tuple((name, f"{value:g}") for name, value in search.items()),
-        metric=metric,
-        logged=logged,
+        generation=generation_of(length_ratio, f"last{average}" if average else "", search),
     )
-    return Settings(system, training, (translation,))
+    return Settings(system, training, translation, metric)
 
 
 def log_of(updates: int, tokens: float | None, data: str = "") -> TrainingLog:
@@ -117,48 +110,37 @@ def log_of(updates: int, tokens: float | None, data: str = "") -> TrainingLog:
         wall_seconds=None,
     )
     return TrainingLog(
-        first_line=1,
-        last_line=1,
-        form="",
-        log_format="",
+        starts=(Start(line=1, done_seconds=0.0),),
         arguments={"data": data} if data else {},
-        arguments_digest="",
-        starts=(),
-        validations=(),
         epochs=(end,),
         last_update=updates,
-        first_update=0,
-        num_parameters=None,
         num_gpus=8,
-        gpu="",
-        languages=(),
-        vocabulary_sizes=(),
-        num_pairs_by_split={},
-        is_done=True,
-        is_stopped_early=False,
-        num_repeated_lines=0,
-        damaged_lines=(),
-        truncated_line=None,
-        conflict=None,
-        notes=(),
-        rates=(),
     )
 
 
-def bleu_line(
-    line: int, value: float, penalty: float, hypothesis_length: int, reference_length: int
-) -> BleuLine:
-    """Return the last line of fairseq-generate."""
-    return BleuLine(
-        line=line,
+def generation_of(
+    length_ratio: float | None, average: str, search: Mapping[str, Argument]
+) -> LoggedGeneration:
+    """Return the log of fairseq-generate with its search, its checkpoint, and if a ratio is stated
+    its BLEU line.
+    """
+    bleu = BleuLine(
+        line=1,
         subset="test",
         beam_size=4,
         name="BLEU",
-        value=value,
-        brevity_penalty=penalty,
-        hypothesis_length=hypothesis_length,
-        reference_length=reference_length,
+        value=0.0,
+        hypothesis_length=round(65_000 * (length_ratio or 0.0)),
+        reference_length=65_000,
     )
+    log = GenerationLog(
+        first_line=1,
+        last_line=1,
+        arguments=dict(search) | {"gen_subset": "test"},
+        model_path=average,
+        bleu=None if length_ratio is None else bleu,
+    )
+    return LoggedGeneration(path="thread", log=log, training_path="", average=Average(name=average))
 
 
 _CONTENT = tomllib.loads(Path(__file__).with_name("threads.toml").read_text(encoding="utf-8"))

@@ -143,9 +143,7 @@ def test_eight_ranks_in_one_file_count_once(tmp_path: Path) -> None:
     assert (
         training.num_repeated_lines == 7 * 8
     )  # seven ranks repeat four validations and four ends of epochs
-    assert [note.text for note in training.notes] == [
-        "8 ranks wrote into this file; equal lines count once"
-    ]
+    assert training.starts[0].num_ranks == 8
 
 
 def test_two_trainings_interleaved_are_noticed_with_the_line(tmp_path: Path) -> None:
@@ -190,11 +188,7 @@ def test_a_resumed_training_is_one_and_the_later_part_stands(tmp_path: Path) -> 
     assert [e.epoch for e in training.epochs] == [1, 2, 3, 4]
     assert training.validations[2].line > len(killed)
     assert [start.resumed_update for start in training.starts] == [0, 50_000]
-    assert training.notes[0].line == len(killed) + 1
-    assert (
-        training.notes[0].text
-        == "started again from update 50,000; the log before it reached update 100,000"
-    )
+    assert training.starts[1].line == len(killed) + 1
 
 
 def test_a_start_from_nothing_after_a_crash_forgets_what_came_before(tmp_path: Path) -> None:
@@ -210,14 +204,6 @@ def test_a_start_that_died_before_it_loaded_anything_changes_nothing(tmp_path: P
     training = read_training(tmp_path, "\n".join([*TrainingText().lines(), *died]) + "\n")
     assert training.last_update == 100_000
     assert training.is_done is False  # the last start did not end well
-
-
-def test_a_restart_with_other_arguments_is_said(tmp_path: Path) -> None:
-    killed = replace(TrainingText(), is_done=False).lines()
-    later = resumed(50_000, 3).changed(dropout=0.3).lines()
-    training = read_training(tmp_path, "\n".join([*killed, *later]) + "\n")
-    assert training.notes[0].text.endswith(", with other arguments")
-    assert training.arguments["dropout"] == 0.3
 
 
 def test_two_whole_trainings_in_one_file_are_split(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from sacrebleu.metrics.bleu import BLEUScore
 from aiayn.data.text.tokenize_moses import split_compounds
 from aiayn.scoring.count_ngrams import Statistics, corpus_bleu, fairseq_words, segment_statistics
 from aiayn.scoring.definitions import PROCEDURE_BY_METRIC, Procedure, Treatment
-from aiayn.scoring.score import Text, procedure_bleu, sacrebleu_scorer
+from aiayn.scoring.score import SACREBLEU_BY_METRIC, Text, procedure_bleu
 
 FOLDER = Path(__file__).parent
 COLUMNS = ("reference", "tok", "light", "medium", "heavy")
@@ -268,7 +268,7 @@ def our_bleu(metric: str, testset: str, hypotheses: str) -> float:
     sides = [text(testset, column) for column in (hypotheses, "reference")]
     if metric in PROCEDURE_BY_METRIC:
         return procedure_bleu(PROCEDURE_BY_METRIC[metric], *sides).score
-    return sacrebleu_scorer(metric).corpus_score(sides[0].lines, [sides[1].lines]).score
+    return SACREBLEU_BY_METRIC[metric]().corpus_score(sides[0].lines, [sides[1].lines]).score
 
 
 def range_of_differences(rows: list[dict[str, str]], metric: str) -> str:

@@ -15,19 +15,10 @@ P100 = choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="P100", num_gpus=No
 H100 = choose_machine(PLAIN, HARDWARE, launcher="slurm", gpu="H100", num_gpus=None)
 
 
-def plan_of(
-    scale: ScaleSpec, folder: Path, machine: Machine = P100, *, utilisation: float | None = None
-) -> Plan:
+def plan_of(scale: ScaleSpec, folder: Path, machine: Machine = P100) -> Plan:
     """Return a scale's plan, with its folders below `folder`."""
     here = msgspec.structs.replace(scale, runs_folder=str(folder / "runs"))
-    return make_plan(
-        read_experiment(here),
-        machine,
-        HARDWARE,
-        results_folder=folder / "results",
-        benchmarks_folder=folder / "benchmarks",
-        utilisation_fraction=utilisation,
-    )
+    return make_plan(read_experiment(here), machine, HARDWARE, folder / "results")
 
 
 def hours_of(plan: Plan, system: str, corpus: str = "wmt14_en_de") -> tuple[float, str]:

@@ -49,7 +49,7 @@ def snakemake_hung_up(scene: Scene) -> None:
         scene,
         pipeline,
         job,
-        "HUP as of a closed terminal, the lines of docs/cluster.md, started again",
+        "HUP as of a closed terminal, the lines of docs/faults.md, started again",
     )
 
 
@@ -63,7 +63,7 @@ def snakemake_killed(scene: Scene) -> None:
     _clean_up(pipeline)
     assert not _cpu_jobs(scene)
     _finish(
-        scene, pipeline, job, "KILL of snakemake alone, the lines of docs/cluster.md, started again"
+        scene, pipeline, job, "KILL of snakemake alone, the lines of docs/faults.md, started again"
     )
 
 

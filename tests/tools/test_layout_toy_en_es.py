@@ -2,12 +2,13 @@
 was not seen.
 """
 
+import hashlib
 import shutil
 from pathlib import Path
 
-import msgspec
 import pytest
 
+from aiayn.data.text.lines import read_shipped
 from aiayn.errors import ConfigError, RecordError, TableError
 from aiayn.experiment import (
     expand_trainings,
@@ -15,7 +16,7 @@ from aiayn.experiment import (
 from aiayn.paths import Evaluation, evaluation_record
 from aiayn.printed import evaluations_of, read_sentences
 from aiayn.scoring.scores import read_trainings
-from aiayn.spec.system import CONFIG_FOLDER, ListedSource, read_corpus, read_system
+from aiayn.spec.system import CONFIG_FOLDER, ShippedSource, read_corpus, read_system
 from analysis.tools.tables.toy_en_es import lay_out_toy
 from paper_tables.frame import Translations
 from paper_tables.layout import Table
@@ -131,7 +132,6 @@ def test_each_seed_is_shown_beside_what_the_author_got(site: Site) -> None:
         "sentence": "hello world",
         "trained_on": "yes",
         "reference": "hola mundo",
-        "reported": "not to be had",
         "program_output": "hola mundo",
         "seed1": "hola mundo [\u2020]",
         "seed2": "hola [\u2020]",
@@ -148,23 +148,6 @@ def test_each_seed_is_shown_beside_what_the_author_got(site: Site) -> None:
     )
     assert rows["i love cat"]["same_as_authors"] == "2 of 2 [\u2020]"
     assert rows["i love cat"]["same_as_reference"] == "0 of 2 [\u2020]"
-
-
-def test_what_the_author_reported_counts_before_his_program(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_all(site)
-    published = read_sentences()
-    first, *others = published["toy_en_es"]
-    known = {"toy_en_es": [msgspec.structs.replace(first, reported="hola"), *others]}
-    monkeypatch.setattr("analysis.tools.tables.toy_en_es.read_sentences", lambda: known)
-    row = by_sentence(toy(site))["hello world"]
-    assert (row["reported"], row["program_output"]) == ("hola", "hola mundo")
-    assert (row["same_as_authors"], row["same_as_reference"]) == (
-        "1 of 2 [\u2020]",
-        "1 of 2 [\u2020]",
-    )
-    assert row["seed2"] == "hola [\u2020]"  # it is this seed now that reads the same
 
 
 def test_a_missing_seed_is_named_and_not_counted(site: Site) -> None:
@@ -197,21 +180,6 @@ def test_tables_2_and_3_and_the_verdicts_do_not_take_it_in(site: Site) -> None:
     assert "toy" not in RENDERER_BY_SUFFIX["md"](lay_out_table2(frame))
 
 
-def test_the_scale_asks_for_its_corpus_its_scores_and_its_translations(site: Site) -> None:
-    assert list(site.experiment.corpora) == ["toy_en_es"]
-    needed = site.experiment.records(site.results_folder)
-    below = [path.relative_to(site.results_folder / "demo") for path in needed]
-    folder = "toy_en_es/seed_waynestalk/seed"
-    assert [str(path) for path in below if "toy_en_es" in path.parts] == [
-        f"train/{folder}1.json",
-        f"train/{folder}2.json",
-        f"score/{folder}1/last1/toy_eight.json",
-        f"score/{folder}2/last1/toy_eight.json",
-        f"decode/{folder}1/last1/toy_eight.json",
-        f"decode/{folder}2/last1/toy_eight.json",
-    ]
-
-
 def test_translations_of_another_run_are_refused_and_left_out_so_far(site: Site) -> None:
     write_all(site)
     write_lines(site, evaluations(site)[0], LINES_BY_SEED[1], run="another-run")
@@ -235,11 +203,14 @@ def test_translations_that_changed_since_their_record_are_refused(site: Site) ->
 
 def test_a_corpus_with_other_test_sentences_is_refused(site: Site) -> None:
     write_all(site)
+    text = (CONFIG_FOLDER / "corpora" / "toy_en_es.tsv").read_bytes()
+    other_text = text.replace(b"i love cat", b"i love you all")
+    other_path = site.config_folder / "other.tsv"
+    other_path.write_bytes(other_text)
     path = site.config_folder / "corpora" / "toy_en_es.yaml"
-    path.write_text(
-        path.read_text(encoding="utf-8").replace("en: i love cat", "en: i love you all"),
-        encoding="utf-8",
-    )
+    content = path.read_text(encoding="utf-8").replace("toy_en_es.tsv", str(other_path))
+    sums = [hashlib.sha256(side).hexdigest() for side in (text, other_text)]
+    path.write_text(content.replace(*sums), encoding="utf-8")
     with pytest.raises(TableError, match=r"toy_en_es.*toy_eight.*'i love you all'"):
         toy(site)
 
@@ -256,8 +227,8 @@ def test_another_test_set_than_the_tutorials_is_refused(site: Site) -> None:
 def test_the_published_sentences_are_those_of_the_shipped_corpus() -> None:
     (run, *others) = published = read_sentences()["toy_en_es"]
     source = read_corpus(run.corpus).source
-    assert isinstance(source, ListedSource)
-    assert [pair["en"] for pair in source.pairs_by_split[run.testset]] == [
+    assert isinstance(source, ShippedSource)
+    assert [sentence for sentence, _ in read_shipped(source)[run.testset]] == [
         one.sentence for one in published
     ]
     assert len(others) == 7

@@ -1,28 +1,34 @@
-"""Pairs in a corpus file are read unchanged, and an error in them is refused at its own line."""
+"""A shipped corpus is read unchanged, and a line of another form is refused at its place."""
 
-from aiayn.spec.system import ListedSource, read_corpus
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from aiayn.data.text.lines import read_shipped
+from aiayn.errors import CorpusError
+from aiayn.spec.system import ShippedSource, read_corpus
 
 
 def test_the_toy_is_the_tutorials_six_pairs_and_eight_sentences() -> None:
     corpus = read_corpus("toy_en_es")
-    assert isinstance(corpus.source, ListedSource)
-    pairs_by_split = corpus.source.pairs_by_split
+    assert isinstance(corpus.source, ShippedSource)
+    pairs_by_split = read_shipped(corpus.source)
     assert corpus.testsets == ("toy_six", "toy_eight")
     assert pairs_by_split["toy_six"] == pairs_by_split["train"]
-    assert len(pairs_by_split["train"]) == 6
+    sizes = {split: len(pairs) for split, pairs in pairs_by_split.items()}
+    assert sizes == corpus.source.num_pairs_by_split == {"train": 6, "toy_six": 6, "toy_eight": 8}
     trained = [pair for pair in pairs_by_split["toy_eight"] if pair in pairs_by_split["train"]]
     assert len(trained) == 6
-    unseen = [pair["en"] for pair in pairs_by_split["toy_eight"] if pair not in trained]
+    unseen = [pair[0] for pair in pairs_by_split["toy_eight"] if pair not in trained]
     assert unseen == ["i love cat", "this is a cat"]
 
 
-def test_every_word_of_the_toys_tests_was_trained_on() -> None:
-    source = read_corpus("toy_en_es").source
-    assert isinstance(source, ListedSource)
-    for language, num_words in [("en", 17), ("es", 15)]:  # counted by hand: 32 words in all
-        words_by_split = {
-            split: {word for pair in pairs for word in pair[language].split()}
-            for split, pairs in source.pairs_by_split.items()
-        }
-        assert len(words_by_split["train"]) == num_words
-        assert words_by_split["toy_eight"] <= words_by_split["train"]
+@pytest.mark.parametrize("line", ["train\tgood morning", "train\ta\tb\tc", ""])
+def test_a_line_without_split_source_and_target_is_refused(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text(f"train\ta\tb\n{line}\n", encoding="utf-8")
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    source = ShippedSource(file=str(path), sha256=sha256, num_pairs_by_split={"train": 2})
+    with pytest.raises(CorpusError, match=r"pairs\.tsv:2: .*expected split, source and target"):
+        read_shipped(source)

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import re
 from pathlib import Path
 
 import msgspec
@@ -123,7 +124,9 @@ def test_a_gpu_makes_the_papers_scale_feasible(
     )
     alone = hours_of(msgspec.structs.replace(eight, num_ranks=1))
     assert 6 * hours_of(eight) < alone < 8 * hours_of(eight)
-    check_feasible(eight, DATA, scale="paper", allow_long_runs=False, cluster=None)
+    prediction = check_feasible(eight, DATA, scale="paper", allow_long_runs=False, cluster=None)
+    assert prediction is not None
+    assert re.match(r"[\d.]+ to [\d.]+ hours on 8 NVIDIA H200, ", prediction.basis)
 
 
 def test_hours_are_operations_over_speed(request_: TrainingRequest) -> None:

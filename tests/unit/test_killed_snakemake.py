@@ -1,4 +1,4 @@
-"""The lines of docs/cluster.md unlock a directory and end the CPU jobs, only where no snakemake is
+"""The lines of docs/faults.md unlock a directory and end the CPU jobs, only where no snakemake is
 at work.
 """
 

@@ -96,18 +96,6 @@ def test_an_archive_of_another_md5_is_set_aside(
     )
 
 
-def test_an_archive_whose_text_is_not_the_published_plain_text_is_used_and_logged(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    put_archive(cache, monkeypatch, LINES | {"de": ["Eins", "Zwei"]})
-    assert read()["de"] == ["Eins", "Zwei"]
-    assert (
-        "test set 'newstest2014' (wmt14/full) (de): not the MD5 of the published plain text"
-        in caplog.text
-    )
-    assert "(wmt14/full) (en)" not in caplog.text
-
-
 def test_a_mirrors_plain_text_is_kept_and_then_works_offline(cache: Path, mirror: str) -> None:
     assert read(mirror) == LINES
     assert (cache / "plain" / "en-de" / "newstest2014.de").read_bytes() == BYTES["de"]

@@ -24,7 +24,7 @@ from tests.workflow.loopback_server import LoopbackServer
 # Of each archive: pairs, of which the last are the odd ones below.
 NUM_LINES_BY_ARCHIVE = {
     "europarl_v7": 120, "commoncrawl": 90, "news_commentary_v9": 40, "giga_fren": 150, "undoc_2000": 70,
-    "europarl_v7_de_en": 120, "news_commentary_v11": 45, "news_commentary_v12": 50,
+    "europarl_v7_de_en": 120, "news_commentary_v11": 45,
 }  # fmt: skip
 # Of training's words alone: a piece that training does not have is <unk> in fairseq's dictionary.
 _TESTSET_TEXTS = {

@@ -39,26 +39,22 @@ from tests.workflow.small_recipes import (
 
 pytestmark = pytest.mark.slow
 
-RECIPES = ("wmt14_en_de", "wmt14_en_fr", "wmt16_en_de_google", "fairseq_scaling")
-MOSES_RECIPES = ("wmt16_en_de_google", "fairseq_scaling")  # Moses' tokens and subword-nmt's codes
+GOOGLE = "wmt16_en_de_google"  # Moses' tokens and subword-nmt's codes
+RECIPES = ("wmt14_en_de", "wmt14_en_fr", GOOGLE)
 VOCABULARY_SIZE = 150
 # Which of the odd pairs each recipe drops from every archive, worked out from its limits: of 250,
-# 175, 80 and 256 words, and of a ratio of 9, 1.5, 9 and 9. Where a recipe limits a word's letters,
-# it is to 1,000.
+# 175 and 80 words, and of a ratio of 9, 1.5 and 9. Google's recipe limits a word to 1,000 letters.
 _EMPTY = {"empty_side": ["nothing", "nothing_on_one_side"], "long_word": [], "duplicate": []}
 DROPPED_BY_REASON = {
     "wmt14_en_de": _EMPTY | {"too_long": ["300_words"], "length_ratio": ["20_to_2_words"]},
     "wmt14_en_fr": _EMPTY | {"too_long": ["300_words"], "length_ratio": ["20_to_2_words", "10_to_5_words"]},
     "wmt16_en_de_google": _EMPTY | {"too_long": ["300_words", "100_words"], "length_ratio": ["20_to_2_words"],
                                     "long_word": ["1001_letters"]},
-    "fairseq_scaling": _EMPTY | {"too_long": ["300_words"], "length_ratio": ["20_to_2_words"],
-                                 "long_word": ["1001_letters"]},
 }  # fmt: skip
 NUM_PAIRS = {
     "wmt14_en_de": 120 + 90 + 40,
     "wmt14_en_fr": 120 + 90 + 40 + 150 + 70,
     "wmt16_en_de_google": 120 + 90 + 45,
-    "fairseq_scaling": 120 + 90 + 50,
 }
 EUROPARL = "/statmt/wmt13/training-parallel-europarl-v7.tgz"
 COMMONCRAWL = "/statmt/wmt13/training-parallel-commoncrawl.tgz"
@@ -158,26 +154,14 @@ def google(paper: Run) -> Run:
     """Make the data of the recipe that the paper's numbers stand on, after that of paper.yaml and
     in its folder.
     """
-    return made_beside(paper, "wmt16_en_de_google")
-
-
-@pytest.fixture(scope="module")
-def scaling(google: Run) -> Run:
-    """Make the data of Ott et al. 2018, after those: punctuation normalised, `-a`, 256 tokens."""
-    return made_beside(google, "fairseq_scaling")
-
-
-def made_beside(run: Run, recipe: str) -> Run:
-    """Make one more recipe's data in the folder of a run."""
-    finished = make_data(run.pipeline, run.server, recipe)
+    finished = make_data(paper.pipeline, paper.server, GOOGLE)
     assert finished.returncode == 0, finished.stdout
-    return replace(run, output=finished.stdout)
+    return replace(paper, output=finished.stdout)
 
 
 def run_of(recipe: str, request: pytest.FixtureRequest) -> Run:
     """Return the run that made a recipe's data."""
-    fixture_by_recipe = {"wmt16_en_de_google": "google", "fairseq_scaling": "scaling"}
-    run: Run = request.getfixturevalue(fixture_by_recipe.get(recipe, "paper"))
+    run: Run = request.getfixturevalue("google" if recipe == GOOGLE else "paper")
     return run
 
 
@@ -229,7 +213,7 @@ def texts_in(run: Run, recipe: str, split: str, language: str) -> list[str]:
     language_pair = real_recipe(recipe).language_pair
     data_bin = run.record_path("binarize", recipe).parent / run.record("binarize", recipe)["folder"]
     lines = pieces_in(data_bin, split, language_pair, language)
-    if recipe in MOSES_RECIPES:
+    if recipe == GOOGLE:
         return [re.sub("@@( |$)", "", " ".join(pieces)) for pieces in lines]
     model_name = run.record("segment", recipe)["model_path_by_language"][language]
     model_path = run.record_path("segment", recipe).parent / model_name
@@ -242,20 +226,10 @@ def lines_of_testset(language_pair: str, testset: str, language: str) -> list[st
     return TESTSETS[language_pair][testset][language].decode().split("\n")[:-1]
 
 
-def moses_tokens(recipe: str, lines: Sequence[str], language: str) -> list[str]:
-    """Return lines as Moses' tokenizer of before November 2018 prints them, escaped, by the
-    recipe's options.
-    """
-    is_scaling = recipe == "fairseq_scaling"
-    if (
-        is_scaling
-    ):  # of what the odd pairs hold: the first script deletes one, the second blanks the others
-        lines = [line.translate({ord("\r"): "", 0x85: " ", 0xAD: " "}) for line in lines]
+def moses_tokens(lines: Sequence[str], language: str) -> list[str]:
+    """Return lines as Moses' tokenizer of before November 2018 prints them, escaped."""
     tokenizer = MosesTokenizer(lang=language)
-    return [
-        " ".join(tokenizer.tokenize(line, aggressive_dash_splits=is_scaling, escape=True))
-        for line in lines
-    ]
+    return [" ".join(tokenizer.tokenize(line, escape=True)) for line in lines]
 
 
 @pytest.mark.parametrize("recipe", ["wmt14_en_de", "wmt14_en_fr"])
@@ -271,18 +245,13 @@ def test_the_numbers_of_the_data_bin_are_the_published_text_character_by_charact
             )
 
 
-@pytest.mark.parametrize("recipe", MOSES_RECIPES)
-def test_the_recipes_of_moses_scripts_are_one_word_away_and_give_their_tokens(
-    recipe: str, request: pytest.FixtureRequest
-) -> None:
-    run = run_of(recipe, request)
+def test_the_recipe_of_moses_script_is_one_word_away_and_gives_its_tokens(google: Run) -> None:
     for language in ("en", "de"):
-        expected = moses_tokens(recipe, kept_lines(recipe, language), language)
-        assert texts_in(run, recipe, "train", language) == expected
-        assert ("no @-@ break space" in expected) == (recipe == "fairseq_scaling")  # -a
+        expected = moses_tokens(kept_lines(GOOGLE, language), language)
+        assert texts_in(google, GOOGLE, "train", language) == expected
         for split, testset in (("valid", "newstest2013"), ("test", "newstest2014")):
-            expected = moses_tokens(recipe, lines_of_testset("en-de", testset, language), language)
-            assert texts_in(run, recipe, split, language) == expected
+            expected = moses_tokens(lines_of_testset("en-de", testset, language), language)
+            assert texts_in(google, GOOGLE, split, language) == expected
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -320,11 +289,10 @@ def jobs_in(output: str) -> dict[str, int]:
     return {line.split()[0]: int(line.split()[1]) for line in table[1].splitlines()}
 
 
-def test_nothing_is_made_twice(paper: Run, google: Run, scaling: Run) -> None:
+def test_nothing_is_made_twice(paper: Run, google: Run) -> None:
     each = {"fetch": 1, "clean": 1, "segment": 1, "binarize": 1}
     assert jobs_in(paper.output) == {"data": 1, **dict.fromkeys(each, 2), "total": 9}
-    for one in (google, scaling):
-        assert jobs_in(one.output) == {"data": 1, **each, "total": 5}
-    for again in ("wmt14_en_de", "wmt16_en_de_google"):
+    assert jobs_in(google.output) == {"data": 1, **each, "total": 5}
+    for again in ("wmt14_en_de", GOOGLE):
         finished = make_data(google.pipeline, google.server, again)
         assert NOTHING_TO_DO in finished.stdout, finished.stdout

@@ -86,12 +86,12 @@ class SubwordTraining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
     """The output of segment: the subword model of each language (the same file if joint).
 
-    Its text was prepared by `normalise` and `tokenise`. The keys of `learning_by_model` are the
-    models' file names without suffix: `joint`, or the languages.
+    Its text was prepared by `tokenise`; `normalise` stays from earlier records. The keys of
+    `learning_by_model` are the models' file names without suffix: `joint`, or the languages.
     """
 
     corpus: str
-    normalise: str
+    normalise: Literal["none"] = "none"
     tokenise: str
     method: Literal["sentencepiece", "subword_nmt"]
     model_path_by_language: dict[str, Path]
@@ -105,8 +105,7 @@ class BinarizedCorpus(Record, frozen=True, kw_only=True, tag="BinarizedCorpus"):
     `digest` covers the bytes of its dictionaries, .bin and .idx files, in order of name.
     `vocabulary_size_by_language` includes fairseq's four special symbols.
     `fairseq_split_by_testset` maps `demo_dev` to `valid`, and so on: a data-bin has only `train`,
-    `valid`, `test`, `test1`, ... `num_dropped_by_reason` counts training pairs dropped by limits in
-    pieces; the other limits were applied by clean.
+    `valid`, `test`, `test1`, ... `num_dropped_by_reason` stays from earlier records.
     """
 
     corpus: str
@@ -239,7 +238,7 @@ class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
     line is the ids of its pieces and `source_ends_with`; the decoder begins with
     `target_begins_with`. `first_position` is the index of a sentence's first token among the
     positions: 0 as in the paper, 2 for fairseq's own transformer and convolutions, None for an
-    LSTM. `normalise` and `tokenise` are values of a corpus file; they process a line before
+    LSTM. `tokenise` is a value of a corpus file; it processes a line before
     `subword_method` splits it into pieces (null: it comes in pieces). `tensors_sha256` is the
     digest of the average, over all tensors including tied tensors.
     """
@@ -261,7 +260,7 @@ class ExportRecord(Record, frozen=True, kw_only=True, tag="ExportRecord"):
     first_position: int | None
     tied: dict[str, str]
     subword_method: Literal["sentencepiece", "subword_nmt"] | None = None
-    normalise: str = "none"
+    normalise: Literal["none"] = "none"
     tokenise: str = "none"
 
 

@@ -95,7 +95,7 @@ def lay_out_readings(frame: Frame) -> Table | None:
         ),
         columns=columns_of(fields),
         rows=rows_of(fields, readings, "ours"),
-        notes=tuple(Note("", text) for text in notes),
+        notes=tuple(map(Note, notes)),
     )
     return complete(frame, table, has_states=False)
 

@@ -4,7 +4,8 @@ Variants, the paper's model as other code has it, are shown as in Table 3. Archi
 and convolution, are shown with BLEU and seconds, at equal size and equal tokens.
 """
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ import msgspec
 from aiayn.paths import CellKey
 from aiayn.printed import PERPLEXITY_METRIC, REFERENCE_SYSTEM
 from aiayn.scoring.seeds import MIN_SEEDS_OF_INTERVAL, paired_differences
-from paper_tables.frame import Frame, Run
+from paper_tables.frame import Frame
 from paper_tables.layout import (
     DASH,
     SACRE_METRIC,
@@ -26,8 +27,6 @@ from paper_tables.layout import (
     blank_cell,
     columns_of,
     format_difference,
-    format_seeds,
-    format_value,
     our_field,
     over_seeds,
     rows_of,
@@ -40,6 +39,9 @@ DIFFERENCE_WORDS = (
     "A difference is to base, seed by seed over the seeds that both have, with the 95 % t-interval"
     f" of these paired differences; of fewer than {MIN_SEEDS_OF_INTERVAL} seeds the differences"
     " themselves."
+)
+MIXED_HARDWARE = (
+    "Not all of these trainings ran on one kind of machine: their seconds do not compare."
 )
 
 
@@ -66,7 +68,8 @@ class Compared(NamedTuple):
         """
         if self.key == self.reference:
             return blank_cell()
-        number, reference = (self.frame.numbers[key, metric] for key in (self.key, self.reference))
+        number = self.frame.numbers[self.key, metric]
+        reference = self.frame.numbers[self.reference, metric]
         common = number.value_by_seed.keys() & reference.value_by_seed.keys()
         if not common:
             return text_cell(DASH, "state", *number.marks)
@@ -132,7 +135,7 @@ def lay_out_variants(frame: Frame) -> Table:
         ),
         columns=columns_of(fields),
         rows=rows_of(fields, compared_with_base(frame, frame.variants), "ours"),
-        notes=missing_note(frame, "variants", frame.variants),
+        notes=tuple(missing_notes(frame, "variants", frame.variants)),
     )
     return complete(frame, table)
 
@@ -140,8 +143,10 @@ def lay_out_variants(frame: Frame) -> Table:
 def lay_out_architectures(frame: Frame) -> Table:
     """Return table `architectures`: base, then a row for each architecture that is configured."""
     all_compared = compared_with_base(frame, frame.architectures)
-    runs_by_system = {compared.key.system: frame.trained(compared.key) for compared in all_compared}
-    target_by_seed = common_targets(runs_by_system)
+    hardware_by_system = {}
+    for compared in all_compared:
+        names = {run.hardware for run in frame.trained(compared.key)}
+        hardware_by_system[compared.key.system] = sorted(names)
 
     def architecture(compared: Compared) -> Cell:
         spec = frame.system_by_name[compared.key.system].training
@@ -150,11 +155,10 @@ def lay_out_architectures(frame: Frame) -> Table:
         )
 
     def hardware(compared: Compared) -> Cell:
-        names = {run.hardware for run in runs_by_system[compared.key.system]}
-        return _words_or_dash(compared, "; ".join(sorted(names)))
-
-    def reached(compared: Compared) -> Cell:
-        return _words_or_dash(compared, _reached_words(frame, compared.key, target_by_seed))
+        names = hardware_by_system[compared.key.system]
+        if not names:
+            return replace(compared.ours(DASH), kind="state")
+        return compared.ours("; ".join(names))
 
     fields: tuple[Field[Compared], ...] = (
         NAME,
@@ -166,8 +170,10 @@ def lay_out_architectures(frame: Frame) -> Table:
         our_field("hardware", "on", hardware),
         PERPLEXITY,
         *QUALITY,
-        our_field("seconds_to_reach", "seconds to reach", reached),
     )
+    notes = missing_notes(frame, "architectures", frame.architectures)
+    if len(set(itertools.chain(*hardware_by_system.values()))) > 1:
+        notes.append(Note(MIXED_HARDWARE))
     table = Table(
         name="architectures",
         title="Architectures",
@@ -176,15 +182,11 @@ def lay_out_architectures(frame: Frame) -> Table:
             " batches for as many updates, EN-DE, on the dev set without averaging: quality"
             f" against time. Ours: {SEEDS_WORDS}. BLEU in {BLEU_METRIC} and in"
             f" {SACRE_METRIC}. {DIFFERENCE_WORDS} Seconds are wall time of all attempts, start and"
-            " validations included. Seconds to reach: until the first validation with a perplexity"
-            " that every system here reached, taken as that share of the training's seconds."
+            " validations included."
         ),
         columns=columns_of(fields),
         rows=rows_of(fields, all_compared, "ours"),
-        notes=(
-            *missing_note(frame, "architectures", frame.architectures),
-            *_notes(runs_by_system, target_by_seed),
-        ),
+        notes=tuple(notes),
     )
     return complete(frame, table)
 
@@ -200,91 +202,23 @@ def compared_with_base(frame: Frame, systems: Sequence[str]) -> list[Compared]:
     return [Compared(frame, key, base) for key in keys if (key, "steps") in frame.numbers]
 
 
-def missing_note(frame: Frame, key: str, named: Sequence[str]) -> tuple[Note, ...]:
+def missing_notes(frame: Frame, key: str, named: Sequence[str]) -> list[Note]:
     """Return a note on the systems that exist, but that `key` of the config does not name."""
     missing = [name for name in frame.known[key] if name not in named]
-    text = (
-        f"Not run at scale {frame.scale}, as `{key}` of its config does not name them:"
-        f" {', '.join(missing)}."
-    )
-    return (Note("", text),) if missing else ()
+    if not missing:
+        return []
+    text = f"Not run at scale {frame.scale}, as `{key}` of its config does not name them"
+    return [Note(f"{text}: {', '.join(missing)}.")]
 
 
 def differing_keys(frame: Frame, system: str) -> str:
     """Return the keys of training and decoding whose values differ from base's, with the system's
     values.
     """
-    spec, base = (frame.system_by_name[name] for name in (system, REFERENCE_SYSTEM))
+    spec, base = frame.system_by_name[system], frame.system_by_name[REFERENCE_SYSTEM]
     texts = []
     for part, base_part in ((spec.training, base.training), (spec.decoding, base.decoding)):
         for key, value in msgspec.structs.asdict(part).items():
             if value != getattr(base_part, key):
                 texts.append(f"{key} {'null' if value is None else msgspec.to_builtins(value)}")
     return ", ".join(texts)
-
-
-def common_targets(runs_by_system: Mapping[str, Sequence[Run]]) -> dict[int, float]:
-    """Return by seed the lowest dev bits a subword that every system reached, by its own log.
-
-    A seed is left out if a system has no finished training of it, or no log.
-    """
-    lowest_by_seed: dict[int, list[float]] = {}
-    for runs in runs_by_system.values():
-        for run in runs:
-            if run.seed is not None and run.bits_by_update:
-                lowest_by_seed.setdefault(run.seed, []).append(min(run.bits_by_update.values()))
-    targets = {}
-    for seed, lowest in sorted(lowest_by_seed.items()):
-        if len(lowest) == len(runs_by_system):
-            targets[seed] = max(lowest)
-    return targets
-
-
-def seconds_to_reach(run: Run, target: float) -> float | None:
-    """Return the seconds until a training's first validation of at most `target` bits; None if it
-    was not reached.
-    """
-    update = next((update for update, bits in run.bits_by_update.items() if bits <= target), None)
-    if update is None or run.train is None:
-        return None
-    return run.train.wall_seconds * update / run.train.updates
-
-
-def _reached_words(frame: Frame, key: CellKey, target_by_seed: Mapping[int, float]) -> str:
-    """Return the seconds until the common target over seeds; "" if no seed reached it."""
-    runs = frame.runs_by_system[key.corpus, key.system]
-    seconds = []
-    for run in runs:
-        target = None if run.seed is None else target_by_seed.get(run.seed)
-        value = None if target is None else seconds_to_reach(run, target)
-        if value is not None:
-            seconds.append(value)
-    return format_seeds(seconds, "wall_seconds", len(runs)) if seconds else ""
-
-
-def _words_or_dash(compared: Compared, words: str) -> Cell:
-    return compared.ours(words) if words else replace(compared.ours(DASH), kind="state")
-
-
-def _notes(
-    runs_by_system: Mapping[str, Sequence[Run]], target_by_seed: Mapping[int, float]
-) -> list[Note]:
-    """Return notes on the perplexity that all systems reached, and on comparing the seconds."""
-    texts = []
-    if target_by_seed:
-        targets = "; ".join(
-            f"seed {seed}: {format_value(2**target, PERPLEXITY_METRIC)}"
-            for seed, target in target_by_seed.items()
-        )
-        texts.append(
-            f"Perplexity that every system reached in training, by fairseq's own log: {targets}."
-        )
-    elif any(runs_by_system.values()):
-        texts.append(
-            "Seconds to reach need finished trainings of every system with a common seed, and logs."
-        )
-    if len({run.hardware for runs in runs_by_system.values() for run in runs}) > 1:
-        texts.append(
-            "Not all of these trainings ran on one kind of machine: their seconds do not compare."
-        )
-    return [Note("", text) for text in texts]

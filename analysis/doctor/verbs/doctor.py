@@ -21,7 +21,8 @@ from aiayn.runs.attempts import ATTEMPTS_NAME
 from aiayn.runs.names import match_run
 from aiayn.spec.system import Overrides
 from aiayn.terminal import json_text
-from analysis.doctor.diagnoses import diagnose_folder, diagnose_run, list_run_names, make_claim
+from analysis.doctor.collect import list_runs
+from analysis.doctor.diagnoses import diagnose_folder, diagnose_run, make_claim
 from analysis.doctor.text import headline, render_diagnosis
 from analysis.doctor.types import Diagnosis
 
@@ -82,16 +83,16 @@ def _diagnose_run(args: Flags) -> Diagnosis:
     _refuse(
         args, ("scale", "system", "corpus", "hypotheses", "references"), f"a FOLDER; {why}; omit it"
     )
-    names = list_run_names(args.results)
-    name = names[-1]
+    path_by_name = list_runs(args.results)
+    name = list(path_by_name)[-1]
     if args.what is not None:
         name = match_run(
             args.what,
-            names,
+            path_by_name,
             place=str(args.results),
             unknown="is neither a folder nor a finished run",
         )
-    return diagnose_run(args.results, args.runs_folder, name, _overrides(args))
+    return diagnose_run(args.results, args.runs_folder, path_by_name[name], _overrides(args))
 
 
 def _diagnose_folder(args: Flags, folder: Path) -> Diagnosis:

@@ -99,15 +99,15 @@ def lay_out_costs(frame: Frame) -> Table:
         for corpus, system in frame.runs_by_system
         if key_by_system[corpus, system] not in trained
     ]
-    notes = [Note(mark, text) for mark, text in sorted(notes_by_mark.items())]
+    notes = [Note(text, mark) for mark, text in sorted(notes_by_mark.items())]
     if trained:
         notes += [
-            Note("", FORMULA),
-            Note("", MEASURES),
-            *(Note("", text) for text in _prices(frame)),
+            Note(FORMULA),
+            Note(MEASURES),
+            *map(Note, _prices(frame)),
         ]
     if missing:
-        notes.append(Note("", f"Not finished: {', '.join(missing)}."))
+        notes.append(Note(f"Not finished: {', '.join(missing)}."))
     table = Table(
         name="costs",
         title="Training cost",
@@ -157,9 +157,7 @@ def _row(frame: Frame, key: CellKey, notes_by_mark: dict[str, str]) -> Row:
         number = frame.numbers[key, metric]
         if not number.values:
             return dash(why)
-        shown = text_cell(
-            _over_seeds([value for _, value in number.values], show), "ours", *number.marks, *marks
-        )
+        shown = text_cell(_over_seeds(number.seed_values, show), "ours", *number.marks, *marks)
         sources = tuple(source_of(run, show(value)) for run, value in number.values)
         return replace(
             shown, provenance=CellProvenance(f"cost of {key.system}, {key.corpus}", sources)

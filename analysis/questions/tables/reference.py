@@ -50,7 +50,7 @@ def lay_out_reference(frame: Frame) -> Table:
     )
     rows = rows_of(fields, replications)
     has_ours = any(cell.shows for row in rows for cell in row.cells)
-    note = Note("", f"Scale {frame.scale} does not use these test sets: our column is empty.")
+    note = Note(f"Scale {frame.scale} does not use these test sets: our column is empty.")
     table = Table(
         name="reference_replications",
         title="Reference replications",

@@ -90,7 +90,7 @@ def lay_out_layers(layers: TimedLayers | None) -> Table:
         caption=CAPTION,
         columns=columns,
         rows=tuple(rows),
-        notes=tuple(Note("", text) for text in (*_notes(layers, timings), *faults)),
+        notes=tuple(map(Note, (*_notes(layers, timings), *faults))),
     )
     if layers is None:
         return table

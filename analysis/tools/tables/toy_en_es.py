@@ -8,9 +8,10 @@ they differ.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from aiayn.data.text.lines import read_shipped
 from aiayn.errors import TableError
 from aiayn.printed import PublishedSentence, read_sentences
-from aiayn.spec.system import ListedSource
+from aiayn.spec.system import ShippedSource
 from paper_tables.frame import Frame, Run
 from paper_tables.layout import (
     DASH,
@@ -26,7 +27,6 @@ from paper_tables.layout import (
 from paper_tables.tables.ours import source_of, state_notes
 
 TOY_NAME = "toy_en_es"
-NOT_TO_BE_HAD = "not to be had"
 OWN_REFERENCE_MARK = "*"
 
 
@@ -76,8 +76,7 @@ def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
         Column("sentence", "sentence", side="label"),
         Column("trained_on", "trained on", side="label"),
         Column("reference", "reference"),
-        Column("reported", "reported", "the author's"),
-        Column("program_output", "program, run again", "the author's"),
+        Column("program_output", "the author's program"),
         *(Column(f"seed{run.seed}", f"seed {run.seed}", "ours", "ours") for run in runs),
         Column("same_as_authors", "as the author's", "seeds that read the same", "ours"),
         Column("same_as_reference", "as the reference", "seeds that read the same", "ours"),
@@ -87,17 +86,13 @@ def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
 def _pairs(frame: Frame, run: PublishedSentence) -> tuple[dict[str, str], set[str]]:
     """Return the reference by test sentence, and the sentences of training."""
     corpus = frame.corpora[run.corpus]
-    if not isinstance(corpus.source, ListedSource):
+    if not isinstance(corpus.source, ShippedSource):
         raise TableError(
-            f"corpus {run.corpus}: its file does not hold its text; expected a source of kind"
-            " listed"
+            f"corpus {run.corpus}: its text is not shipped; expected a source of kind shipped"
         )
-    source_language, target_language = corpus.source_language, corpus.target_language
-    pairs_by_split = corpus.source.pairs_by_split
-    reference_by_sentence = {
-        pair[source_language]: pair[target_language] for pair in pairs_by_split[run.testset]
-    }
-    return reference_by_sentence, {pair[source_language] for pair in pairs_by_split["train"]}
+    pairs_by_split = read_shipped(corpus.source)
+    trained = {source for source, _ in pairs_by_split["train"]}
+    return dict(pairs_by_split[run.testset]), trained
 
 
 def _row(
@@ -129,18 +124,14 @@ def _row(
         return text_cell(f"{lines.count(expected)} of {len(lines)}", "ours", mark)
 
     marks = () if is_trained else (OWN_REFERENCE_MARK,)
-    reported = text_cell(NOT_TO_BE_HAD, "state")
-    if published.reported:
-        reported = text_cell(published.reported)
     return Row(
         (
             text_cell(published.sentence, "label"),
             text_cell("yes" if is_trained else "no", "label"),
             text_cell(reference, "printed", *marks),
-            reported,
             text_cell(published.program_output),
             *(seed_cell(run) for run in frame.runs_by_system[published.corpus, published.system]),
-            count_cell(published.reported or published.program_output),
+            count_cell(published.program_output),
             count_cell(reference),
         )
     )
@@ -150,24 +141,20 @@ def _notes(frame: Frame, run: PublishedSentence) -> tuple[Note, ...]:
     place = f"{run.source_repository}, {run.source_path} at {run.source_commit[:8]}"
     return (
         Note(
-            MARK_BY_SCALE[frame.scale],
             f"A run of ours at scale {frame.scale}, on the tutorial's pairs: nothing of "
             "the paper's is reproduced or compared here.",
+            MARK_BY_SCALE[frame.scale],
         ),
         Note(
-            OWN_REFERENCE_MARK,
             "Reference of this project: the tutorial gives no translation of what it does not "
             "train on.",
+            OWN_REFERENCE_MARK,
         ),
         Note(
-            "",
-            f"Reported: what the author printed of a run. {NOT_TO_BE_HAD.capitalize()}: the"
-            " repository keeps no output, and the article could not be read to its end; our seeds"
-            f" are then compared with what the author's program puts out ({place};"
-            f" {run.program_run}).",
+            "The author's program: its output, as its repository keeps none and the article could"
+            f" not be read to its end ({place}; {run.program_run}). Ours are compared with it.",
         ),
         Note(
-            "",
             "Unlike there, the end of sentence closes the source and begins the target. Begun so,"
             " the author's program (seed 1) is slower to learn, too, at 1.43 nats a word after 50"
             " updates instead of 0.42, and its last two outputs are \u201cte\u201d and \u201ces es"

@@ -1,5 +1,4 @@
-"""Prepare text as the corpus file says: normalise punctuation, make Moses tokens, drop unfit
-training pairs.
+"""Prepare text as the corpus file says: make Moses tokens, drop unfit training pairs.
 
 The record counts dropped pairs by reason; test sets lose none. The output does not depend on the
 number of processes.

@@ -68,7 +68,7 @@ def text_splitter(finished: FinishedRun, language: str) -> Callable[[str], str]:
     segmented = finished.segmented
     if segmented is None:
         return lambda line: line
-    prepare = preprocessor(segmented.normalise, segmented.tokenise, language)
+    prepare = preprocessor(segmented.tokenise, language)
     encoder = load_encoders(segmented)[language]
     return lambda line: encoder.pieces(prepare(line))
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from aiayn.logs.evidence import (
     LoggedGeneration,
     LoggedTraining,
@@ -19,7 +17,7 @@ from aiayn.logs.evidence import (
     final_validation,
     whole_number,
 )
-from aiayn.logs.findings import Evidence, Finding, Severity
+from aiayn.logs.findings import Finding, LogCheck
 from aiayn.logs.types import TrainingLog
 from aiayn.printed import read_rows
 
@@ -27,19 +25,8 @@ LANGUAGE_PAIRS = ("en-de", "en-fr")  # of Table 2; Table 3 has en-de only
 NEVER = 10**6  # an interval of so many updates or more never comes: `aiayn train` gives 10^9
 
 
-class LogCheck(msgspec.Struct, frozen=True):
-    """A check of a log: its severity, what it says of a log that fails it, and what to do, as
-    templates.
-    """
-
-    name: str
-    severity: Severity
-    text: str
-    fix: str
-
-
 LOG_CHECKS = {
-    check.name: check for _, check in read_rows(Path(__file__).parent / "checks.csv", LogCheck)
+    check.check: check for _, check in read_rows(Path(__file__).parent / "checks.csv", LogCheck)
 }
 
 
@@ -50,11 +37,14 @@ def broken(
     table.
     """
     check = LOG_CHECKS[name]
-    evidence = Evidence(
-        path="", line=line or None, what=label or name, found=str(found), expected=""
+    return Finding(
+        check=name,
+        severity=check.severity,
+        title=check.title.format(**values),
+        fix=check.fix.format(**values),
+        line=line,
+        label=f"{label or name} {found}",
     )
-    text, fix = check.text.format(**values), check.fix.format(**values)
-    return Finding(check=name, title=text, evidence=(evidence,), fix=fix, severity=check.severity)
 
 
 def training_findings(training: LoggedTraining) -> Iterator[Finding]:

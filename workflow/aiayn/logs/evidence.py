@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from aiayn.logs.statistics import seconds_between
 from aiayn.logs.symbols import Symbols, is_ours, symbols_of_arguments
 from aiayn.logs.types import (
     Argument,
@@ -400,21 +401,13 @@ def _validation_bleu(training: LoggedTraining) -> Iterator[LoggedGeneration]:
         beam_size=beam if isinstance(beam, int) else 1,
         name=VALIDATION_BLEU,
         value=final.bleu,
-        brevity_penalty=1.0,
-        hypothesis_length=0,
-        reference_length=0,
     )
+    search = {"lenpen": alpha, "remove_bpe": arguments["eval_bleu_remove_bpe"]}
     log = GenerationLog(
         first_line=final.line,
         last_line=final.line,
-        model_path="",
-        num_sentences=None,
-        num_hypotheses=0,
-        arguments={key: arguments.get(key) for key in keys}
-        | {"lenpen": alpha, "remove_bpe": arguments["eval_bleu_remove_bpe"]},
-        has_piece_marks=False,
+        arguments={key: arguments.get(key) for key in keys} | search,
         bleu=bleu,
-        truncated_line=None,
     )
     yield LoggedGeneration(
         path=training.path, log=log, training_path=training.path, average=Average(name="last1")
@@ -464,13 +457,16 @@ def whole_number(value: Argument) -> int | None:
 
 
 def _wall_seconds(training: TrainingLog) -> float | None:
+    """Return the seconds of all starts; None if a start does not state its own."""
     if training.first_update:
         return None  # what came before is in another log
-    seconds = [
-        start.done_seconds if start.done_seconds is not None else start.seconds
-        for start in training.starts
-    ]
-    if all(value is not None for value in seconds) and seconds:
-        return sum(value for value in seconds if value is not None)
-    walls = [epoch.wall_seconds for epoch in training.epochs if epoch.wall_seconds]
-    return walls[-1] if walls and len(training.starts) == 1 else None
+    total = 0.0
+    for start in training.starts:
+        seconds = start.done_seconds
+        if seconds is None:
+            seconds = seconds_between(start.first_text, start.last_text)
+        if seconds is None:
+            walls = [epoch.wall_seconds for epoch in training.epochs if epoch.wall_seconds]
+            return walls[-1] if walls and len(training.starts) == 1 else None
+        total += seconds
+    return total

@@ -28,8 +28,7 @@ class LogText:
     A last line without LF may be incomplete. It is not yielded; `cut_piece` has its last piece.
     `fault` says where and why reading ended: binary data, UTF-16, a line longer than
     MAX_LINE_BYTES, a packed file that is cut or damaged, or a file that cannot be opened. Bytes
-    outside of UTF-8 are read unchanged, and `not_utf8_line` is the first line with such a byte, or
-    0.
+    outside of UTF-8 are read unchanged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,7 +36,6 @@ class LogText:
         self.num_lines = 0
         self.cut_piece = b""
         self.fault: Refusal | None = None
-        self.not_utf8_line = 0
         self._prefix: re.Pattern[bytes] | None = None
         self._is_sniffed = False
 
@@ -63,8 +61,6 @@ class LogText:
                     return
                 lines = (rest + block).split(b"\n")
                 rest = lines.pop()
-                if not block.isascii():
-                    self._note_encoding(lines)
                 if not self._is_sniffed and lines:
                     self._prefix, self._is_sniffed = find_prefix(lines), True
                 is_plain = b"\r" not in block and b"\x1b" not in block and self._prefix is None
@@ -85,7 +81,6 @@ class LogText:
         if self.fault is not None:
             return
         if rest:
-            self._note_encoding([rest])
             for _, piece in self._pieces([rest]):
                 self.cut_piece = piece
             self.num_lines += 1
@@ -112,15 +107,6 @@ class LogText:
             else "take the zero bytes out (tr -d '\\000'), or copy it again"
         )
         return Refusal(line=line, text="holds a zero byte: no text", next_step=step)
-
-    def _note_encoding(self, lines: list[bytes]) -> None:
-        if not self.not_utf8_line:
-            for number, line in enumerate(lines, self.num_lines + 1):
-                try:
-                    line.decode("utf-8")
-                except UnicodeDecodeError:
-                    self.not_utf8_line = number
-                    return
 
     def _pieces(self, lines: list[bytes]) -> list[tuple[int, bytes]]:
         """Return what a terminal would show of each line, piece by piece, without prefixes and

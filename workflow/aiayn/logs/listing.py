@@ -8,6 +8,7 @@ read anyway.
 
 import os
 import re
+import stat
 from collections import Counter
 from pathlib import Path
 
@@ -24,7 +25,7 @@ LOG_SUFFIXES = frozenset({"", ".err", ".log", ".out", ".stderr", ".stdout", ".tx
 OTHER_PACKERS = frozenset({".bz2", ".zst", ".lz4", ".zip", ".7z", ".rar", ".tar", ".tgz", ".txz"})
 # Documents and code may quote a line of a log, and are none.
 QUOTING_SUFFIXES = frozenset(
-    {
+    [
         ".c",
         ".cc",
         ".cpp",
@@ -40,7 +41,7 @@ QUOTING_SUFFIXES = frozenset(
         ".slurm",
         ".sbatch",
         ".tex",
-    }
+    ]
 )
 _ROTATED = re.compile(r"(\.log|\.out|\.err|\.txt)(\.\d{1,3}|[.-]\d{8}(-\d+)?|\.old|\.bak|~)$")
 _LIKE_A_LOG = re.compile(
@@ -50,7 +51,7 @@ _LIKE_A_LOG = re.compile(
     rb" BLEU|averaging checkpoints: +\["
 )
 _NUM_BYTES_LOOKED_AT = 1 << 18
-MAX_SUFFIXES = 12  # that are named in a count of other files
+MAX_KINDS = 12  # that are named in a count of other files
 
 
 class LeftOut(msgspec.Struct, frozen=True, order=True):
@@ -61,6 +62,11 @@ class LeftOut(msgspec.Struct, frozen=True, order=True):
     path: str
     what: str
     why: str
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it stands for files that are counted, not named."""
+        return self.path.rpartition("/")[2].startswith("(")
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -86,7 +92,7 @@ def list_folder(folder: Path) -> Listing:
     if folder.is_file():
         raise RecordError(f"{folder}: is a file; name its folder, {folder.parent}")
     if not folder.is_dir():
-        raise RecordError(f"{folder}: no such folder; name a folder with logs of trainings")
+        raise RecordError(f"{folder}: no such folder; name one with results or logs")
     return _Walk(folder).listing()
 
 
@@ -100,8 +106,7 @@ class _Walk:
         self.left_out: list[LeftOut] = []
         self._root = folder.resolve()
         self._linked: set[Path] = set()
-        self._num_hidden = 0
-        self._num_by_suffix: Counter[str] = Counter()
+        self._num_by_kind: Counter[str] = Counter()
 
     def listing(self) -> Listing:
         """Walk, and return what was found."""
@@ -110,19 +115,19 @@ class _Walk:
             self.folder, onerror=self._unreadable, followlinks=True
         ):
             place = Path(parent)
-            is_scale = is_scale_folder(place)
-            if is_scale:
+            if is_scale_folder(place):
                 self.scale_folders.append(place)
                 names[:] = [name for name in names if name not in stages]
-            is_ours = any(place.is_relative_to(one) for one in self.scale_folders)
-            if ATTEMPTS_NAME in files and not is_scale:
+            elif ATTEMPTS_NAME in files:
                 names.clear()
                 self._run_of_ours(place, files)
                 continue
             shown = sorted(name for name in names if not name.startswith("."))
             shown_files = sorted(name for name in files if not name.startswith("."))
+            is_ours = any(place.is_relative_to(one) for one in self.scale_folders)
             if not is_ours:
-                self._num_hidden += len(names) + len(files) - len(shown) - len(shown_files)
+                num_hidden = len(names) + len(files) - len(shown) - len(shown_files)
+                self._num_by_kind["hidden"] += num_hidden
             names[:] = [name for name in shown if self._is_followed(place / name)]
             for name in shown_files:
                 self._file(place / name, is_ours=is_ours)
@@ -137,13 +142,10 @@ class _Walk:
 
     def _unreadable(self, error: OSError) -> None:
         path = Path(os.fsdecode(error.filename))
+        why = f"this folder cannot be read ({error.strerror}); make it readable"
         if path == self.folder:
-            raise RecordError(
-                f"{path}: this folder cannot be read ({error.strerror}); make it readable"
-            ) from error
-        self._skip(
-            path, "folder", f"this folder cannot be read ({error.strerror}); make it readable"
-        )
+            raise RecordError(f"{path}: {why}") from error
+        self._skip(path, "folder", why)
 
     def _is_followed(self, path: Path) -> bool:
         """Return whether a folder is walked into: a link is, unless it leads to a folder that is
@@ -177,26 +179,20 @@ class _Walk:
     def _file(self, path: Path, *, is_ours: bool) -> None:
         """Take a file as a log, name it, or count it."""
         suffix = path.suffix.lower()
+        name = _ROTATED.sub(r"\1", unpacked_name(path.name.lower()))
         try:
-            is_regular = os.path.isfile(path)
-            path.stat()
+            is_regular = stat.S_ISREG(path.stat().st_mode)
         except OSError as error:
             if path.is_symlink():
-                why = (
-                    f"a link that leads nowhere ({os.readlink(path)}): not read; copy the file"
-                    " there"
-                )
+                target = os.readlink(path)
+                why = f"a link that leads nowhere ({target}): not read; copy the file there"
+                self._skip(path, "link", why)
             else:
-                why = f"cannot be read ({error.strerror}); make it readable"
-            self._skip(path, "link" if path.is_symlink() else "file", why)
+                self._skip(path, "file", f"cannot be read ({error.strerror}); make it readable")
             return
-        name = _ROTATED.sub(r"\1", unpacked_name(path.name.lower()))
         if not is_regular:
-            self._skip(
-                path,
-                "no regular file",
-                "no regular file but a pipe, a socket or a device: not read",
-            )
+            why = "no regular file but a pipe, a socket or a device: not read"
+            self._skip(path, "no regular file", why)
         elif Path(name).suffix in LOG_SUFFIXES:
             self.log_paths.append(self._relative(path))
         elif is_ours:
@@ -208,23 +204,17 @@ class _Walk:
         elif Path(name).suffix not in QUOTING_SUFFIXES and _begins_like_a_log(path):
             self.log_paths.append(self._relative(path))
         else:
-            self._num_by_suffix[suffix] += 1
+            self._num_by_kind[suffix] += 1
 
     def _count_others(self) -> None:
-        if num_others := self._num_by_suffix.total():
-            common = self._num_by_suffix.most_common()
-            words = [f"{suffix} ({number})" for suffix, number in common[:MAX_SUFFIXES]]
-            words += ["others"] if len(common) > MAX_SUFFIXES else []
+        common = +self._num_by_kind
+        if common:
+            kinds = [f"{kind} ({num})" for kind, num in common.most_common(MAX_KINDS)]
             why = (
-                "no logs by name or beginning (documents and code are not looked into):"
-                f" {', '.join(words)}"
+                "no logs by name or beginning (documents, code and hidden files are not looked"
+                f" into): {', '.join(kinds)}"
             )
-            self.left_out.append(LeftOut("(other files)", f"{num_others:,} files", why))
-        if self._num_hidden:
-            why = "hidden, as their names begin with a point: not read"
-            self.left_out.append(
-                LeftOut("(hidden)", f"{self._num_hidden:,} files and folders", why)
-            )
+            self.left_out.append(LeftOut("(other files)", f"{common.total():,} files", why))
 
 
 def _begins_like_a_log(path: Path) -> bool:

@@ -5,8 +5,6 @@ start line of fairseq-train begins a part of a training. A start line of fairseq
 arguments name a `path`, begins a generation.
 """
 
-import ast
-import contextlib
 import re
 from pathlib import Path
 
@@ -14,8 +12,24 @@ from aiayn.data.text.detokenise import PIECE_PATTERN
 from aiayn.logs.arguments import ParsedArguments, is_open, parse_arguments
 from aiayn.logs.lines import LogText
 from aiayn.logs.statistics import parse_statistics
-from aiayn.logs.training import DICTIONARY, Part, has_event, join_parts
-from aiayn.logs.types import AveragingLog, BleuLine, GenerationLog, LogEntry, LogFile, Refusal
+from aiayn.logs.training import (
+    DICTIONARY,
+    EVENT_WORDS,
+    join_starts,
+    read_event,
+    read_inner,
+    read_statistics,
+    whole_number,
+)
+from aiayn.logs.types import (
+    AveragingLog,
+    BleuLine,
+    GenerationLog,
+    LogEntry,
+    LogFile,
+    Refusal,
+    Start,
+)
 
 _ARGUMENTS = re.compile(rb"Namespace\(|\{'_name': None, 'common'")
 _LATER_TAG = re.compile(rb"\| INFO \||\[INFO\]|^INFO:")
@@ -25,8 +39,9 @@ _ENDS_WHOLE = re.compile(
     rb"done training in [\d.]+ seconds$|with beam=.*\)$|\{\"epoch\".*\}$|^P-\d+\t.*\d\.\d{4}$"
 )
 # The two lines of average_checkpoints.py.
-_AVERAGING = re.compile(rb"averaging checkpoints: +(\[.*\])")
-_AVERAGED = re.compile(rb"Finished writing averaged checkpoint to (\S+?)\.?\s*$")
+_AVERAGING = re.compile(r"averaging checkpoints: +(\[.*\])")
+_QUOTED = re.compile(r"""(['"])(.+?)\1""")
+_AVERAGED = re.compile(r"Finished writing averaged checkpoint to (\S+?)\.?\s*$")
 # fairseq-generate: 0.9 prints these to the end of its lines of hypotheses; later versions log the
 # first, with commas of thousands, and print the second bare. A score by sacreBLEU reads `BLEU =
 # 27.3 58.3/32.1/... (BP = 1.000 ratio = ...)`.
@@ -41,8 +56,9 @@ _BEFORE_SCORE = re.compile(
 )  # a terminal, or a paste, has broken the line before it
 _LENGTHS = re.compile(rb"(?:syslen|hyp_len) ?= ?(\d{1,15}),? (?:reflen|ref_len) ?= ?(\d{1,15})")
 _LOADING = re.compile(rb"loading model\(s\) from (\S+)")
+# Words of the lines that `_read_generation_event` reads; a quick look at all others.
+_GENERATION_WORDS = re.compile(rb"Translated |with beam=|loading model\(s\)|\] dictionary: ")
 _PIECE = re.compile(PIECE_PATTERN.encode())
-MIN_PIECE_SHARE = 0.05  # of the hypotheses
 _MLPERF = b":::ML"  # begins each line of MLPerf's logging, in all of its versions
 _JSON_METRIC = re.compile(rb'^\s*\{.*"(?:epoch|step|iter|iteration|global_step)": ?\d.*\}\s*$')
 OTHER_TOOLKIT = "another toolkit"  # whose start line is a Namespace as well
@@ -63,14 +79,13 @@ def read_log(path: Path) -> LogFile:
             reader.read(number, line)
     reader.finish(text.num_lines, text.cut_piece)
     if text.fault is not None:
-        return LogFile(num_lines=text.num_lines, entries=(), refusal=text.fault)
+        return LogFile(num_lines=text.num_lines, refusal=text.fault)
     if (refusal := _refuse_other_program(reader)) is not None:
-        return LogFile(num_lines=text.num_lines, entries=(), refusal=refusal)
+        return LogFile(num_lines=text.num_lines, refusal=refusal)
     return LogFile(
         num_lines=text.num_lines,
         entries=tuple(sorted(reader.entries, key=lambda entry: entry.first_line)),
         refusal=reader.refusal,
-        not_utf8_line=text.not_utf8_line,
         other_programs=tuple(reader.other_programs),
     )
 
@@ -96,89 +111,29 @@ def _refuse_other_program(reader: "_Reader") -> Refusal | None:
     return None
 
 
-def has_generation_event(line: bytes) -> bool:
-    """Return whether `Generation.read_event` may read a line; a quick test of the bytes."""
-    is_event = b"Translated " in line or b"with beam=" in line or b"loading model(s)" in line
-    return is_event or b"] dictionary: " in line
-
-
-class Generation:
-    """One run of fairseq-generate, filled line by line."""
-
-    def __init__(self, line: int, arguments: ParsedArguments | None) -> None:
-        self.first_line = self.last_line = line
-        self.arguments = arguments
-        self.model_path = "" if arguments is None else str(arguments.get("path") or "")
-        self.num_sentences: int | None = None
-        self.num_hypotheses = 0
-        self.num_marked = 0
-        self.bleu: BleuLine | None = None
-        self.before_score = b""
-        self.size_by_language: dict[str, int] = {}
-        self._last_sentence = b""
-
-    def read_sentence(self, number: int, line: bytes) -> None:
-        """Take in a line of S-, T-, H-, D- or P-; only the best of several hypotheses counts."""
-        self.last_line = number
-        if line[:2] == b"H-":
-            sentence = line[: line.find(b"\t")]
-            if sentence != self._last_sentence:
-                self._last_sentence = sentence
-                self.num_hypotheses += 1
-                self.num_marked += _PIECE.search(line) is not None
-
-    def read_event(self, number: int, line: bytes) -> None:
-        """Take in any other line."""
-        self.last_line = number
-        if self.before_score:
-            line, self.before_score = self.before_score + line.lstrip(), b""
-        if _BEFORE_SCORE.search(line):
-            self.before_score = line.rstrip() + b" "
-        elif found := _TRANSLATED.search(line):
-            self.num_sentences = int(found[1].replace(b",", b""))
-        elif found := DICTIONARY.search(line):
-            self.size_by_language.setdefault(found[1].decode(errors="replace"), int(found[2]))
-        elif found := _LOADING.search(line):
-            self.model_path = found[1].decode(errors="replace")
-        elif found := _GENERATE.search(line):
-            hypothesis_length = reference_length = 0
-            if lengths := _LENGTHS.search(line):
-                hypothesis_length, reference_length = int(lengths[1]), int(lengths[2])
-            self.bleu = BleuLine(
-                line=number,
-                subset=found[1].decode(errors="replace"),
-                beam_size=int(found[2]),
-                name=(found[3] or found[6]).decode(),
-                value=float(found[4] or found[7]),
-                brevity_penalty=float(found[5] or 1.0),
-                hypothesis_length=hypothesis_length,
-                reference_length=reference_length,
-            )
-
-    @property
-    def has_piece_marks(self) -> bool:
-        """Whether hypotheses still hold marks of subwords: more of them than a text about such
-        marks has.
-        """
-        return self.num_marked > MIN_PIECE_SHARE * self.num_hypotheses
-
-    @property
-    def is_ended(self) -> bool:
-        """Whether the BLEU line was seen, the last that fairseq-generate prints."""
-        return self.bleu is not None
-
-    def as_log(self, truncated_line: int | None) -> GenerationLog:
-        """Return what was read."""
-        others = {"arguments", "truncated_line", "languages", "vocabulary_sizes"}
-        values = {
-            name: getattr(self, name) for name in set(GenerationLog.__struct_fields__) - others
-        }
-        return GenerationLog(
-            **values,
-            arguments=dict(self.arguments or {}),
-            truncated_line=truncated_line,
-            languages=tuple(self.size_by_language),
-            vocabulary_sizes=tuple(self.size_by_language.values()),
+def _read_generation_event(log: GenerationLog, number: int, line: bytes) -> None:
+    """Take in a line of fairseq-generate that is not a sentence's."""
+    log.last_line = number
+    if found := _TRANSLATED.search(line):
+        log.num_sentences = whole_number(found[1])
+    elif found := DICTIONARY.search(line):
+        log.size_by_language.setdefault(found[1].decode(errors="replace"), int(found[2]))
+    elif found := _LOADING.search(line):
+        log.model_path = found[1].decode(errors="replace")
+    elif found := _GENERATE.search(line):
+        lengths = _LENGTHS.search(line)
+        hypothesis_length, reference_length = 0, 0
+        if lengths:
+            hypothesis_length, reference_length = int(lengths[1]), int(lengths[2])
+        log.bleu = BleuLine(
+            line=number,
+            subset=found[1].decode(errors="replace"),
+            beam_size=int(found[2]),
+            name=(found[3] or found[6]).decode(),
+            value=float(found[4] or found[7]),
+            brevity_penalty=float(found[5] or 1.0),
+            hypothesis_length=hypothesis_length,
+            reference_length=reference_length,
         )
 
 
@@ -190,12 +145,11 @@ class _Reader:
         self.refusal: Refusal | None = None
         self.mlperf_line = 0  # the first line of MLPerf's logging, 0 without any
         self.json_line = 0  # the first JSON line of another trainer, 0 without any
-        self._parts: list[Part] = []
-        self._generation: Generation | None = None
-        self._generations: list[Generation] = []
-        self._averaged: tuple[int, tuple[str, ...]] | None = (
-            None  # the line of an averaging, and its files
-        )
+        self._starts: list[Start] = []
+        self._generation: GenerationLog | None = None  # the generation that lines belong to
+        self._last_sentence = b""
+        self._before_score = b""  # the beginning of a score that a terminal has broken
+        self._averaged: tuple[int, list[str]] | None = None  # an averaging's line, and its files
         self._pending: list[bytes] = []  # the lines of arguments that are not yet closed
         self._pending_line = 0
         self.other_programs: dict[str, None] = {}
@@ -208,46 +162,58 @@ class _Reader:
             if self._pending:
                 self._close_pending(is_forced=True)
             if self._is_fairseq(number, line):
-                self._part(number, line).read_inner(number, line)
+                read_inner(self._start(number, line), number, line)
         elif self._pending:
             self._read_pending(number, line)
         elif b"num_updates" in line or b'{"epoch"' in line or b" valid on '" in line:
             if self._is_fairseq(number, line):
-                self._part(number, line).read_statistics(number, line)
+                read_statistics(self._start(number, line), number, line)
         elif line[1:2] == b"-" and _SENTENCE.match(line):
-            generation = self._generation
-            if generation is None or generation.is_ended:
-                generation = self._begin_generation(number, None)
-            generation.read_sentence(number, line)
+            self._read_sentence(number, line)
         elif (
             line[:2] != b"  " or b"INFO" in line or b"with beam=" in line
         ):  # else a line of the printed model
             self._read_event(number, line)
+
+    def _read_sentence(self, number: int, line: bytes) -> None:
+        """Take in a line of S-, T-, H-, D- or P-; only the best of several hypotheses counts."""
+        log = self._generation
+        if log is None or log.bleu is not None:
+            log = self._begin_generation(number, None)
+        log.last_line = number
+        if line[:2] == b"H-":
+            sentence = line[: line.find(b"\t")]
+            if sentence != self._last_sentence:
+                self._last_sentence = sentence
+                log.num_hypotheses += 1
+                log.num_marked += _PIECE.search(line) is not None
 
     def _is_fairseq(self, number: int, line: bytes) -> bool:
         """Return whether statistics are fairseq's: below a start line, or in fairseq's form.
 
         The first JSON line of another trainer is noted.
         """
-        if self._parts or parse_statistics(line) is not None:
+        if self._starts or parse_statistics(line) is not None:
             return True
         self._note_json(number, line)
         return False
 
     def _note_json(self, number: int, line: bytes) -> None:
-        if not self.json_line and not self._parts and _JSON_METRIC.search(line):
+        if not self.json_line and not self._starts and _JSON_METRIC.search(line):
             self.json_line = number
 
-    def _part(self, number: int, line: bytes) -> Part:
-        """Return the part that statistics belong to; a new one without arguments if none has
+    def _start(self, number: int, line: bytes) -> Start:
+        """Return the start that statistics belong to; a new one without arguments if none has
         begun.
         """
-        if not self._parts:
-            self._parts.append(Part(number, None, "", line))
+        if not self._starts:
+            self._starts.append(Start(line=number, last_line=number, first_text=line))
         self._generation = None
-        return self._parts[-1]
+        return self._starts[-1]
 
     def _read_event(self, number: int, line: bytes) -> None:
+        generation = self._generation
+        is_generated = generation is not None and generation.bleu is None
         if line.startswith(_MLPERF):
             self.mlperf_line = self.mlperf_line or number
         elif line.startswith(b"{"):
@@ -255,36 +221,36 @@ class _Reader:
         if b"Namespace(" in line or b"{'_name': None, 'common'" in line:
             self._pending, self._pending_line = [line], number
             self._close_pending(is_forced=False)
-        elif self._parts and (
+        elif self._starts and (
             b"done training" in line or b"early stop" in line
         ):  # also after it has translated
-            self._parts[-1].read_event(number, line)
+            read_event(self._starts[-1], number, line)
         elif b"averaging checkpoints:" in line or b"Finished writing averaged checkpoint" in line:
             self._read_averaging(number, line)
-        elif b"] dictionary: " in line and (self._generation is None or self._generation.is_ended):
-            if self._parts and self._generation is None:
-                self._parts[-1].read_event(number, line)
-        elif has_generation_event(line) or (
-            self._generation is not None and self._generation.before_score
-        ):
-            generation = self._generation
-            if generation is None or (generation.is_ended and b"loading" in line):
+        elif b"] dictionary: " in line and not is_generated:
+            if self._starts and generation is None:
+                read_event(self._starts[-1], number, line)
+        elif _GENERATION_WORDS.search(line) or (generation is not None and self._before_score):
+            if generation is None or (generation.bleu is not None and b"loading" in line):
                 generation = self._begin_generation(number, None)
-            generation.read_event(number, line)
-        elif self._parts and self._generation is None and has_event(line):
-            self._parts[-1].read_event(number, line)
+            line, self._before_score = self._before_score + line.lstrip(), b""
+            if _BEFORE_SCORE.search(line):
+                self._before_score = line.rstrip() + b" "
+            _read_generation_event(generation, number, line)
+        elif self._starts and generation is None and EVENT_WORDS.search(line):
+            read_event(self._starts[-1], number, line)
 
     def _read_averaging(self, number: int, line: bytes) -> None:
-        if found := _AVERAGING.search(line):
-            with contextlib.suppress(ValueError, SyntaxError):
-                self._averaged = (
-                    number,
-                    tuple(map(str, ast.literal_eval(found[1].decode(errors="replace")))),
-                )
-        elif (found := _AVERAGED.search(line)) and self._averaged is not None:
-            (first_line, paths), output_path = self._averaged, found[1].decode(errors="replace")
+        text = line.decode(errors="replace")
+        if found := _AVERAGING.search(text):
+            self._averaged = number, [path for _, path in _QUOTED.findall(found[1])]
+        elif (found := _AVERAGED.search(text)) and self._averaged is not None:
+            first_line, paths = self._averaged
             log = AveragingLog(
-                first_line=first_line, last_line=number, input_paths=paths, output_path=output_path
+                first_line=first_line,
+                last_line=number,
+                input_paths=tuple(paths),
+                output_path=found[1],
             )
             self.entries.append(log)
             self._averaged = None
@@ -333,38 +299,48 @@ class _Reader:
             self.other_programs[arguments.program or OTHER_TOOLKIT] = None
             return
         self._generation = None
-        last = self._parts[-1] if self._parts else None
-        is_rank = (
+        last = self._starts[-1] if self._starts else None
+        if (
             last is not None
-            and last.arguments is not None
-            and not last.has_statistics
-            and last.arguments.digest == arguments.digest
-            and last.num_ranks_printed < int(arguments.get("distributed_world_size") or 1)
-        )
-        if last is not None and is_rank:
-            last.num_ranks_printed += 1
+            and last.first_update is None
+            and last.arguments_digest == arguments.digest
+            and last.num_ranks < int(arguments.get("distributed_world_size") or 1)
+        ):
+            last.num_ranks += 1
             return
         form = "namespace" if _LATER_TAG.search(line) else "print"
-        if is_config:
-            form = "config"
-        self._parts.append(Part(number, arguments, form, line))
+        start = Start(
+            line=number,
+            last_line=number,
+            first_text=line,
+            last_text=line,
+            form="config" if is_config else form,
+            arguments=arguments,
+            arguments_digest=arguments.digest,
+            num_ranks=1,
+        )
+        self._starts.append(start)
 
-    def _begin_generation(self, number: int, arguments: ParsedArguments | None) -> Generation:
-        self._generation = Generation(number, arguments)
-        self._generations.append(self._generation)
+    def _begin_generation(self, number: int, arguments: ParsedArguments | None) -> GenerationLog:
+        self._generation = GenerationLog(first_line=number, last_line=number)
+        if arguments is not None:
+            self._generation.arguments = arguments
+            self._generation.model_path = str(arguments.get("path") or "")
+        self._last_sentence = self._before_score = b""
+        self.entries.append(self._generation)
         return self._generation
 
     def finish(self, num_lines: int, cut_piece: bytes) -> None:
         """Turn what was read into entries; `cut_piece` is the last line if it has no end."""
+        cut_line = num_lines if cut_piece else None
         if _ENDS_WHOLE.search(cut_piece):
             self.read(num_lines, cut_piece)
-        cut_line = num_lines if cut_piece and not _ENDS_WHOLE.search(cut_piece) else None
+            cut_line = None
         if self._pending:
             self._close_pending(is_forced=True)
-        is_training_cut = self._generation is None
-        self.entries += join_parts(self._parts, cut_line if is_training_cut else None)
-        for generation in self._generations:
-            is_last = generation is self._generation
-            self.entries.append(
-                generation.as_log(cut_line if is_last and not generation.is_ended else None)
-            )
+        if self._generation is None:
+            self.entries += join_starts(self._starts, cut_line)
+        else:
+            self.entries += join_starts(self._starts, None)
+            if self._generation.bleu is None:
+                self._generation.truncated_line = cut_line

@@ -11,6 +11,7 @@ validations printed `valid_loss`, and JSON ends of epochs had no prefix; tqdm ha
 `100 / 487`.
 """  # noqa: E501
 
+import datetime
 import json
 import re
 from typing import Literal
@@ -120,3 +121,12 @@ def time_of(line: bytes) -> str:
     """Return the time printed at the beginning of a line, without zone; '' if there is none."""
     found = _TIME.match(line) or _TIME.match(line, 1)
     return found[1].decode() if found else ""
+
+
+def seconds_between(first_line: bytes, last_line: bytes) -> float | None:
+    """Return the seconds between the times of two lines; None if a line has no time."""
+    begin, end = time_of(first_line), time_of(last_line)
+    if not begin or not end:
+        return None
+    passed = datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(begin)
+    return passed.total_seconds()

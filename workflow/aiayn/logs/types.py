@@ -13,18 +13,7 @@ Argument = bool | int | float | str | None
 MAX_BITS = 100.0
 
 
-class LogStruct(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of all that is read from a log."""
-
-
-class LogNote(LogStruct, frozen=True, kw_only=True):
-    """A note on a line of the file."""
-
-    line: int
-    text: str
-
-
-class Validation(LogStruct, frozen=True, kw_only=True):
+class Validation(msgspec.Struct, frozen=True, kw_only=True):
     """One validation of a subset; `bleu`, by `--eval-bleu`, is in percent."""
 
     line: int
@@ -36,7 +25,7 @@ class Validation(LogStruct, frozen=True, kw_only=True):
     bleu: float | None
 
 
-class EpochEnd(LogStruct, frozen=True, kw_only=True):
+class EpochEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The statistics of a whole epoch; `target_tokens_per_update` is fairseq's wpb, without
     padding.
     """
@@ -50,7 +39,7 @@ class EpochEnd(LogStruct, frozen=True, kw_only=True):
     wall_seconds: float | None
 
 
-class LoggedRate(LogStruct, frozen=True, kw_only=True):
+class LoggedRate(msgspec.Struct, frozen=True, kw_only=True):
     """A printed learning rate: the line, the update, the value."""
 
     line: int
@@ -58,28 +47,84 @@ class LoggedRate(LogStruct, frozen=True, kw_only=True):
     rate: float
 
 
-class Start(LogStruct, frozen=True, kw_only=True):
-    """A start of the trainer. `resumed_update` is 0 for a start from nothing and None where the log
-    does not state it.
+class Conflict(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that contradicts an earlier line, and the contradiction in words."""
 
-    `seconds` is the time between the first and the last line of this start; None without printed
-    times. `loaded_path` is the checkpoint that it began from, '' without; `last_update` the newest
-    of its statistics. `arguments` are empty if the start printed none; `num_gpus` and
-    `num_pairs_by_split` are what it printed.
+    line: int
+    text: str
+
+
+class Dictionaries(msgspec.Struct, kw_only=True):
+    """The loaded dictionaries, source first: the number of types by language."""
+
+    size_by_language: dict[str, int] = {}
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages in the order of their dictionaries."""
+        return tuple(self.size_by_language)
+
+    @property
+    def vocabulary_sizes(self) -> tuple[int, ...]:
+        """The sizes in the order of the languages."""
+        return tuple(self.size_by_language.values())
+
+
+class Start(Dictionaries, kw_only=True):
+    """The lines from one start of the trainer to the next, which `aiayn.logs.training` reads into
+    it.
+
+    `resumed_update` is 0 for a start from nothing and None where the log does not state it.
+    `loaded_path` is the checkpoint that the start began from, '' without. `first_update` and
+    `last_update` are the updates of its first and of its newest statistics. `arguments` are empty
+    if the start printed none, and `num_ranks` counts the ranks that printed them. Of the printed
+    learning rates every `rate_step`-th is kept. `first_text` and `last_text` are the first and the
+    last line that were read.
     """
 
     line: int
-    resumed_update: int | None
-    loaded_path: str
-    last_update: int
-    seconds: float | None
-    done_seconds: float | None
-    arguments: dict[str, Argument]
-    num_gpus: int | None
-    num_pairs_by_split: dict[str, int]
+    last_line: int = 0
+    first_text: bytes = b""
+    last_text: bytes = b""
+    form: str = ""
+    arguments: dict[str, Argument] = {}
+    arguments_digest: str = ""
+    num_ranks: int = 0
+    log_format: str = ""
+    resumed_update: int | None = None
+    loaded_path: str = ""
+    first_update: int | None = None
+    first_epoch: int | None = None
+    last_update: int = 0
+    validation_by_key: dict[tuple[str, int], Validation] = {}
+    epoch_by_number: dict[int, EpochEnd] = {}
+    num_parameters: int | None = None
+    num_gpus: int | None = None
+    gpu: str = ""
+    num_pairs_by_split: dict[str, int] = {}
+    done_seconds: float | None = None
+    is_stopped_early: bool = False
+    num_repeated_lines: int = 0
+    damaged_lines: list[int] = []
+    conflict: Conflict | None = None
+    rates: list[LoggedRate] = []
+    rate_step: int = 1
+    num_rates: int = 0
+
+    @property
+    def begin_update(self) -> int | None:
+        """The update that it began at, None without any; from nothing if its first statistics are
+        of epoch 1.
+
+        fairseq before 0.9 prints nothing about an absent checkpoint, and its first statistics may
+        be an epoch's.
+        """
+        if self.resumed_update is not None:
+            return self.resumed_update
+        return 0 if self.first_epoch == 1 else self.first_update
 
 
-class TrainingLog(LogStruct, frozen=True, kw_only=True, tag="training"):
+class TrainingLog(Dictionaries, kw_only=True):
     """One training with all of its starts; of two starts with the same updates the later counts.
 
     `arguments` were printed by the last start. `arguments_digest` covers all arguments that can
@@ -89,34 +134,43 @@ class TrainingLog(LogStruct, frozen=True, kw_only=True, tag="training"):
     rates.
     """
 
-    first_line: int
-    last_line: int
-    form: str
-    log_format: str
-    arguments: dict[str, Argument]
-    arguments_digest: str
     starts: tuple[Start, ...]
-    validations: tuple[Validation, ...]
-    epochs: tuple[EpochEnd, ...]
-    last_update: int
-    first_update: int
-    num_parameters: int | None
-    num_gpus: int | None
-    gpu: str
-    languages: tuple[str, ...]
-    vocabulary_sizes: tuple[int, ...]
-    num_pairs_by_split: dict[str, int]
-    is_done: bool
-    is_stopped_early: bool
-    num_repeated_lines: int
-    damaged_lines: tuple[int, ...]
-    truncated_line: int | None
-    conflict: LogNote | None
-    notes: tuple[LogNote, ...]
-    rates: tuple[LoggedRate, ...]
+    form: str = ""
+    log_format: str = ""
+    arguments: dict[str, Argument] = {}
+    arguments_digest: str = ""
+    validations: tuple[Validation, ...] = ()
+    epochs: tuple[EpochEnd, ...] = ()
+    last_update: int = 0
+    first_update: int = 0
+    num_parameters: int | None = None
+    num_gpus: int | None = None
+    gpu: str = ""
+    num_pairs_by_split: dict[str, int] = {}
+    is_stopped_early: bool = False
+    num_repeated_lines: int = 0
+    damaged_lines: tuple[int, ...] = ()
+    truncated_line: int | None = None
+    conflict: Conflict | None = None
+    rates: tuple[LoggedRate, ...] = ()
+
+    @property
+    def first_line(self) -> int:
+        """The line that it begins with."""
+        return self.starts[0].line
+
+    @property
+    def last_line(self) -> int:
+        """The last line that was read of it."""
+        return self.starts[-1].last_line
+
+    @property
+    def is_done(self) -> bool:
+        """Whether fairseq printed that it is done."""
+        return self.starts[-1].done_seconds is not None
 
 
-class BleuLine(LogStruct, frozen=True, kw_only=True):
+class BleuLine(msgspec.Struct, frozen=True, kw_only=True):
     """The last line of `fairseq-generate`, value in percent; `name` as printed: `BLEU4`, or
     sacreBLEU's `BLEU`.
     """
@@ -126,33 +180,40 @@ class BleuLine(LogStruct, frozen=True, kw_only=True):
     beam_size: int
     name: str
     value: float
-    brevity_penalty: float
-    hypothesis_length: int
-    reference_length: int
+    brevity_penalty: float = 1.0
+    hypothesis_length: int = 0
+    reference_length: int = 0
 
 
-class GenerationLog(LogStruct, frozen=True, kw_only=True, tag="generation"):
+MIN_PIECE_SHARE = 0.05  # of the hypotheses
+
+
+class GenerationLog(Dictionaries, kw_only=True):
     """One call of fairseq-generate: its checkpoint, its number of sentences, and its BLEU line.
 
-    `num_hypotheses` counts the best hypotheses printed, 0 with `--quiet`. `has_piece_marks` says
-    that they still contain `@@ ` or other marks of subwords, so the BLEU counts pieces. `languages`
-    and `vocabulary_sizes` describe the loaded dictionaries, source first.
+    `num_hypotheses` counts the best hypotheses printed, 0 with `--quiet`; `num_marked` of them have
+    `@@ ` or other marks of subwords.
     """
 
     first_line: int
     last_line: int
-    arguments: dict[str, Argument]
-    model_path: str
-    num_sentences: int | None
-    num_hypotheses: int
-    has_piece_marks: bool
-    bleu: BleuLine | None
-    languages: tuple[str, ...] = ()
-    vocabulary_sizes: tuple[int, ...] = ()
-    truncated_line: int | None
+    arguments: dict[str, Argument] = {}
+    model_path: str = ""
+    num_sentences: int | None = None
+    num_hypotheses: int = 0
+    num_marked: int = 0
+    bleu: BleuLine | None = None
+    truncated_line: int | None = None
+
+    @property
+    def has_piece_marks(self) -> bool:
+        """Whether the BLEU counts pieces: more hypotheses are marked than in a text about such
+        marks.
+        """
+        return self.num_marked > MIN_PIECE_SHARE * self.num_hypotheses
 
 
-class AveragingLog(LogStruct, frozen=True, kw_only=True, tag="averaging"):
+class AveragingLog(msgspec.Struct, frozen=True, kw_only=True):
     """One run of `average_checkpoints.py`: which checkpoints went into which file."""
 
     first_line: int
@@ -164,7 +225,7 @@ class AveragingLog(LogStruct, frozen=True, kw_only=True, tag="averaging"):
 LogEntry = TrainingLog | GenerationLog | AveragingLog
 
 
-class Refusal(LogStruct, frozen=True, kw_only=True):
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     """Why a file, or the rest of it, is not read; `line` is 0 where it could not be opened or read
     at all.
     """
@@ -174,18 +235,16 @@ class Refusal(LogStruct, frozen=True, kw_only=True):
     next_step: str = "copy the log again"
 
 
-class LogFile(LogStruct, frozen=True, kw_only=True):
+class LogFile(msgspec.Struct, frozen=True, kw_only=True):
     """The content of one file; `refusal` is the line and the reason if it holds nothing usable.
 
-    `not_utf8_line` is the first line with bytes outside of UTF-8, or 0. `other_programs`
-    are the programs of fairseq, besides training and generation, whose arguments the file prints:
-    `preprocess`, `score` and so on.
+    `other_programs` are the programs of fairseq, besides training and generation, whose arguments
+    the file prints: `preprocess`, `score` and so on.
     """
 
     num_lines: int
-    entries: tuple[LogEntry, ...]
+    entries: tuple[LogEntry, ...] = ()
     refusal: Refusal | None = None
-    not_utf8_line: int = 0
     other_programs: tuple[str, ...] = ()
 
 

@@ -126,8 +126,8 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
     """The predicted hours of a training, from `least_hours` to `most_hours`, and their basis.
 
     `basis` is `measured` (trainings of the same system on such a machine took it), `fraction` (the
-    formula, scaled as other trainings differed from it), `assumed` (the formula) or `asked` (the
-    user named the fraction of the rate). `runs` names these trainings. `terms` are an update's best
+    formula, scaled as other trainings differed from it) or `assumed` (the formula). `runs` names
+    these trainings. `terms` are an update's best
     and worst case on a GPU, empty otherwise; `counted_on` names the other system whose kernel
     counts were used, '' for its own.
     """
@@ -166,22 +166,18 @@ def predict_speed(
     machine: Machine,
     *,
     system: str,
-    fraction: float | None = None,
 ) -> Speed:
-    """Return how long all updates take, every batch full; `fraction` of the machine's rate replaces
-    the formula.
+    """Return how long all updates take, every batch full.
 
     Raises:
         ConfigError: naming the system, if the machine does not support the training's precision.
     """
     if reason := machine.precision_refusal(training.precision):
         raise ConfigError(f"{system}: {reason}")
-    if fraction is not None or not machine.gpu:
-        share = CPU_SHARE if fraction is None else fraction
+    if not machine.gpu:
         rate = machine.rate_by_precision[training.precision].value * machine.num_devices
-        hours = full_batch_flops(training, target_vocabulary_size) / (rate * share) / 3600
-        basis = "assumed" if fraction is None else "asked"
-        return Speed(precision=training.precision, least_hours=hours, most_hours=hours, basis=basis)
+        hours = full_batch_flops(training, target_vocabulary_size) / (rate * CPU_SHARE) / 3600
+        return Speed(precision=training.precision, least_hours=hours, most_hours=hours)
     counts = read_kernel_counts(training, machine.num_ranks, system)
     terms = [
         update_terms(training, target_vocabulary_size, machine, counts, case) for case in (0, 1)
@@ -263,7 +259,8 @@ def _join_stored_batches(num_batches: int, places_of_launch: float) -> JoinedBat
         batches = shapes[update * num_batches : (update + 1) * num_batches]
         groups = choose_groups(batches, limits)
         num_groups += len(groups)
-        joined_places += [count_places([batches[index] for index in group]) for group in groups]
+        for group in groups:
+            joined_places.append(count_places([batches[index] for index in group]))
         separate_places += sum(count_places([batch]) for batch in batches)
     return JoinedBatches(
         number=num_groups / num_updates,

@@ -1,21 +1,21 @@
 """Defines and checks a corpus file: language pair, source of the text, test sets and segmentation.
 
 For published archives (kind `archives`) it states sizes, checksums, members, counts and addresses.
-An unpublished size or count is `unknown`; the observed value is then recorded and logged, but
-cannot be verified. `aiayn.spec.system.read_corpus` reads the file.
+An unpublished count is `unknown`; the observed count is then recorded and logged, but cannot be
+verified. `aiayn.spec.system.read_corpus` reads the file.
 
 To add a corpus, write workflow/config/corpora/<name>.yaml and name it in a scale
-(`en_de_corpus: <name>`). The shortest file lists its pairs in pieces:
+(`en_de_corpus: <name>`). A corpus without `clean` and `subword` comes in pieces, with `@@ ` inside
+words. The shortest file names a table whose lines have split, source and target, separated by tabs:
 
     name: greetings
-    description: Two greetings.
+    description: Three greetings.
     language_pair: en-de
     source:
-      kind: listed
-      pairs_by_split:
-        train: [{en: good morning, de: guten Morgen}]
-        dev: [{en: good evening, de: guten Abend}]
-        test: [{en: good night, de: gute Nacht}]
+      kind: shipped
+      file: greetings.tsv
+      sha256: 12ab...
+      num_pairs_by_split: {train: 1, dev: 1, test: 1}
     dev_testset: dev
     test_testset: test
 """
@@ -28,8 +28,6 @@ import msgspec
 
 from aiayn.spec.training import Count, Spec
 
-# At the end of a word it would join the next word when translations are put together.
-_CONTINUATION = "@@"
 UNKNOWN: Literal["unknown"] = "unknown"
 # For one side, with LF; newstest's sides have 111 to 148 bytes per line.
 ESTIMATED_BYTES_PER_LINE = 200
@@ -38,13 +36,13 @@ PlacedCheck = Callable[[str, bool, object, str], None]  # key, is_right, value, 
 
 Checksum = Annotated[
     str,
-    msgspec.Meta(pattern="^(sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32}|unknown)$"),
+    msgspec.Meta(pattern="^(sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$"),
 ]
 _Url = Annotated[str, msgspec.Meta(pattern="^(https?|file)://")]
 _NOT_EMPTY = msgspec.Meta(min_length=1)
 
 Published = int | Literal["unknown"]
-ArchiveFormat = Literal["tgz", "tar", "zip", "parquet"]
+ArchiveFormat = Literal["tgz", "tar", "zip"]
 
 
 class SubwordSpec(Spec, frozen=True, kw_only=True):
@@ -67,7 +65,7 @@ class CleanSpec(Spec, frozen=True, kw_only=True):
     """The limits on training pairs; a pair that exceeds a limit is dropped, null means no limit.
 
     Pairs with an empty side are always dropped. Test sets are never filtered. Lengths are in
-    `unit`: words (separated by blanks), tokens (words after `tokenise`) or pieces (after segment).
+    `unit`: words (separated by blanks) or tokens (words after `tokenise`).
     A pair with a word or token of more than `max_word_characters` is dropped; Moses'
     clean-corpus-n.perl has 1000.
     """
@@ -75,7 +73,7 @@ class CleanSpec(Spec, frozen=True, kw_only=True):
     max_words: int | None
     max_length_ratio: float | None
     deduplicate: bool
-    unit: Literal["words", "tokens", "pieces"] = "words"
+    unit: Literal["words", "tokens"] = "words"
     max_word_characters: int | None = None
 
     def length_reason(self, num_source: int, num_target: int) -> str | None:
@@ -122,28 +120,15 @@ class ParallelSource(Spec, frozen=True, kw_only=True, tag="parallel", tag_field=
     file_by_split: dict[str, dict[str, PublicFile]]
 
 
-class SegmentedSource(ParallelSource, frozen=True, kw_only=True, tag="segmented"):
-    """Files of text that others tokenised and segmented, with `@@ ` inside words.
-
-    The stages clean and segment are skipped.
-    """
-
-
-class ListedSource(Spec, frozen=True, kw_only=True, tag="listed", tag_field="kind"):
-    """A few pairs, written in the corpus file by language; each word is a piece."""
-
-    pairs_by_split: dict[str, list[dict[str, str]]]
-
-
 class PackedFile(Spec, frozen=True, kw_only=True):
     """A file that contains an archive's text.
 
-    `checksum` is `sha256:<hex>`, a weaker `sha1:` or `md5:` if no SHA-256 is published, or
-    `unknown`. `path_by_place` has the file's path below the base URL of each public place, in the
-    order of trial.
+    `checksum` is `sha256:<hex>`, or a weaker `sha1:` or `md5:` if no SHA-256 is published.
+    `path_by_place` has the file's path below the base URL of each public place, in the order of
+    trial.
     """
 
-    num_bytes: Published
+    num_bytes: int
     checksum: Checksum
     path_by_place: Annotated[dict[str, str], _NOT_EMPTY]
 
@@ -152,18 +137,12 @@ class PackedFile(Spec, frozen=True, kw_only=True):
         """The file's name, the same at every place."""
         return PurePosixPath(next(iter(self.path_by_place.values()))).name
 
-    @property
-    def published_bytes(self) -> int | None:
-        """The file's size in bytes, None if it is not published."""
-        return None if self.num_bytes == UNKNOWN else self.num_bytes
-
 
 class ArchiveSpec(Spec, frozen=True, kw_only=True):
     """A published archive: the members of its text and the files that contain them.
 
     Any of the files may be used. Members named `.gz` are unpacked, and members named `.sgm` are
-    read by their markup. A parquet file's member is the dotted name of a column. `num_lines` is the
-    published number of lines of each side.
+    read by their markup. `num_lines` is the published number of lines of each side.
     """
 
     num_lines: Published
@@ -184,7 +163,7 @@ class ArchiveSpec(Spec, frozen=True, kw_only=True):
     def text_bytes(self) -> int:
         """An estimate of the bytes of both sides, unpacked."""
         if self.published_lines is None:
-            return ESTIMATED_UNPACKED_PER_PACKED * (self.first_file.published_bytes or 0)
+            return ESTIMATED_UNPACKED_PER_PACKED * self.first_file.num_bytes
         return 2 * ESTIMATED_BYTES_PER_LINE * self.published_lines
 
 
@@ -204,17 +183,6 @@ class PublicTestset(Spec, frozen=True, kw_only=True):
     plain_by_language: dict[str, PlainText] = msgspec.field(default_factory=dict)
 
 
-class DeadDownload(Spec, frozen=True, kw_only=True):
-    """Ready-made data that can no longer be downloaded; `rebuild` says how it is replaced."""
-
-    name: str
-    url: str
-    checksum: Checksum
-    num_pairs: Published
-    since: str
-    rebuild: str
-
-
 class ArchiveSource(Spec, frozen=True, kw_only=True, tag="archives", tag_field="kind"):
     """Published archives (WMT): `archives` names the joined archives, in order.
 
@@ -227,7 +195,6 @@ class ArchiveSource(Spec, frozen=True, kw_only=True, tag="archives", tag_field="
     base_url_by_place: dict[str, _Url]
     archive_by_name: dict[str, ArchiveSpec]
     testset_by_name: dict[str, PublicTestset]
-    dead_download: DeadDownload | None = None
 
     def joined(self) -> dict[str, ArchiveSpec]:
         """Return the joined archives by name, in order."""
@@ -237,20 +204,20 @@ class ArchiveSource(Spec, frozen=True, kw_only=True, tag="archives", tag_field="
 class CorpusSpec(Spec, frozen=True, kw_only=True):
     """A corpus: language pair, source of its text, test set for each role, and segmentation.
 
-    `inherits` names the corpus whose keys this corpus takes and overrides. `normalise` and
-    `tokenise` are Moses' scripts before November 2018; they process training text and test sets.
-    `moses_aggressive` is `tokenizer.perl -a`.
+    `inherits` names the corpus whose keys this corpus takes and overrides. `tokenise` is
+    Moses' script before November 2018; it processes training text and test sets. A corpus without
+    `clean` and `subword` was tokenised and segmented by others; the stages clean and segment are
+    skipped.
     """
 
     name: str
     description: str
     language_pair: Literal["en-de", "en-fr", "en-es"]
-    source: ShippedSource | ParallelSource | SegmentedSource | ListedSource | ArchiveSource
+    source: ShippedSource | ParallelSource | ArchiveSource
     dev_testset: str
     test_testset: str
     further_testsets: list[str] = msgspec.field(default_factory=list)
-    normalise: Literal["none", "moses"] = "none"
-    tokenise: Literal["none", "moses", "moses_aggressive"] = "none"
+    tokenise: Literal["none", "moses"] = "none"
     clean: CleanSpec | None = None
     subword: SubwordSpec | None = None
     inherits: str | None = None
@@ -273,7 +240,7 @@ class CorpusSpec(Spec, frozen=True, kw_only=True):
     @property
     def is_segmented(self) -> bool:
         """Whether the text comes in pieces."""
-        return isinstance(self.source, SegmentedSource | ListedSource)
+        return self.subword is None
 
     @property
     def testsets(self) -> tuple[str, ...]:
@@ -293,15 +260,14 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
         for name in names:
             check(key, name not in splits, name, "a name that no other split of the corpus has")
             splits.add(name)
-    expected = "absent: the text comes in pieces"
+    expected = "absent: without subword the text comes in pieces"
     if not corpus.is_segmented:
         expected = "given, as the text comes in words"
-    for key, spec in (("subword", corpus.subword), ("clean", corpus.clean)):
-        check(key, (spec is None) == corpus.is_segmented, spec, expected)
+    check("clean", (corpus.clean is None) == corpus.is_segmented, corpus.clean, expected)
     if corpus.clean is not None:
-        units = ("words" if corpus.tokenise == "none" else "tokens", "pieces")
-        expected = f"{' or '.join(units)}, as tokenise is {corpus.tokenise}"
-        check("clean.unit", corpus.clean.unit in units, corpus.clean.unit, expected)
+        unit = "words" if corpus.tokenise == "none" else "tokens"
+        expected = f"{unit}, as tokenise is {corpus.tokenise}"
+        check("clean.unit", corpus.clean.unit == unit, corpus.clean.unit, expected)
     if corpus.subword is not None:
         num_lines = corpus.subword.sample_lines
         expected = "null: subword_nmt learns from the counts of all words"
@@ -317,33 +283,8 @@ def check_corpus(corpus: CorpusSpec, check: PlacedCheck) -> None:
         sizes = corpus.source.num_pairs_by_split
         expected = f"the splits {', '.join(sorted(splits))}"
         check("source.num_pairs_by_split", set(sizes) == splits, sizes, expected)
-    elif isinstance(corpus.source, ListedSource):
-        _check_pairs(corpus, corpus.source, check)
     elif isinstance(corpus.source, ArchiveSource):
         _check_archives(corpus, corpus.source, check)
-
-
-def _check_pairs(corpus: CorpusSpec, source: ListedSource, check: PlacedCheck) -> None:
-    """Check that all splits and sides are there and that every side consists of words."""
-    splits = ("train", *corpus.testsets)
-    for split in splits:
-        pairs = source.pairs_by_split.get(split)
-        expected = f"at least one pair of split {split}"
-        check("source.pairs_by_split", bool(pairs), f"{split}: {pairs}", expected)
-    for split, pairs in source.pairs_by_split.items():
-        key = f"source.pairs_by_split.{split}"
-        expected = f"a split that the corpus names: {', '.join(splits)}"
-        check(key, split in splits, split, expected)
-        for pair_index, pair in enumerate(pairs):
-            is_whole = sorted(pair) == sorted(corpus.languages)
-            expected = f"a side of each language of {corpus.language_pair}"
-            check(f"{key}[{pair_index}]", is_whole, pair, expected)
-            for language, line in pair.items():
-                expected = "words that are separated by single blanks and do not end in @@"
-                words = line.split()
-                has_marks = any(word.endswith(_CONTINUATION) for word in words)
-                is_right = bool(words) and line == " ".join(words) and not has_marks
-                check(f"{key}[{pair_index}].{language}", is_right, line, expected)
 
 
 def split_checksum(checksum: str) -> tuple[str, str]:
@@ -354,9 +295,8 @@ def split_checksum(checksum: str) -> tuple[str, str]:
 
 def _check_archives(corpus: CorpusSpec, source: ArchiveSource, check: PlacedCheck) -> None:
     """Check the rules on the archives of a recipe that its types do not express."""
-    known, archives = list(source.archive_by_name), source.archives
-    check("source.archives", len(set(archives)) == len(archives), archives, "each once")
-    for archive_index, name in enumerate(archives):
+    known = list(source.archive_by_name)
+    for archive_index, name in enumerate(source.archives):
         expected = f"a name in archive_by_name: {', '.join(known)}"
         check(f"source.archives[{archive_index}]", name in known, name, expected)
     languages = sorted(corpus.languages)
@@ -366,18 +306,12 @@ def _check_archives(corpus: CorpusSpec, source: ArchiveSource, check: PlacedChec
         expected = f"a member of each language: {languages}"
         check(f"{key}.member_by_language", members == languages, members, expected)
         for archive_format, packed in archive.file_by_format.items():
-            for place, path in packed.path_by_place.items():
+            for place in packed.path_by_place:
                 file_key = f"{key}.file_by_format.{archive_format}.path_by_place.{place}"
                 is_known = place in source.base_url_by_place
                 expected = f"a place of base_url_by_place: {', '.join(source.base_url_by_place)}"
                 check(file_key, is_known, place, expected)
-                expected = f"a path to {packed.name}, as at the first place"
-                check(file_key, PurePosixPath(path).name == packed.name, path, expected)
     testsets = source.testset_by_name
     for name in corpus.testsets:
         expected = f"an entry for each test set of the corpus, including {name}"
         check("source.testset_by_name", name in testsets, list(testsets), expected)
-    for name, testset in testsets.items():
-        is_right = testset.mirror_folder is not None or not testset.plain_by_language
-        expected = "a mirror_folder, which plain_by_language needs"
-        check(f"source.testset_by_name.{name}", is_right, testset.mirror_folder, expected)

@@ -3,27 +3,21 @@
 A misspelt, mistyped or missing key is refused with file, line and advice.
 """
 
-import copy
 import re
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import yaml
-from msgspec import inspect
 
 from aiayn.errors import ConfigError, did_you_mean
 from aiayn.removed import explain_removed_key
 
 _Spec = TypeVar("_Spec", bound=msgspec.Struct)
-_UNKNOWN_FIELD = re.compile(r"unknown field `(?P<key>[^`]+)`")
 _MISSING_FIELD = re.compile(r"missing required field `(?P<key>[^`]+)`")
-_PLACE = re.compile(r" - at (?P<is_key>`key` in )?`\$(?P<path>[^`]*)`$")
-_STEP = re.compile(r"\[\.\.\.\]|\[\d+\]|[^.\[]+")
 _NUMBER = re.compile(r"[-+]?[\d_]*\.?\d+([eE][-+]?\d+)?")
 _LAST_STEP = re.compile(r"(\.|\[)[^.\[]*$")
-_ANY_KEY = "[...]"  # msgspec's name for a key of a mapping with free keys
 _STRING_TAG = "tag:yaml.org,2002:str"
 _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 # CSafeLoader is SafeLoader over libyaml, ten times as fast. PyYAML may be built without it.
@@ -172,144 +166,87 @@ def convert(document: Document, spec_type: type[_Spec], *, strict: bool = True) 
     try:
         return msgspec.convert(document.values, spec_type, strict=strict)
     except msgspec.ValidationError as error:
-        raise ConfigError(_explain(str(error), document, spec_type, strict)) from error
+        refusal = _explain(document, "", document.values, spec_type, str(error), strict)
+        raise ConfigError(refusal) from error
 
 
 def _explain(
-    message: str, document: Document, spec_type: type[msgspec.Struct], strict: bool
+    document: Document, path: str, value: Any, type_: Any, message: str, strict: bool
 ) -> str:
-    """Return msgspec's message with its location, and what may have been meant."""
-    place = _PLACE.search(message)
-    steps = _STEP.findall(place["path"]) if place else []
-    is_key = place is not None and place["is_key"] is not None
-    steps = _named_steps(
-        [*steps, _ANY_KEY] if is_key else steps, message, document.values, spec_type, strict
-    )
-    dotted_path = _dotted(steps)
-    if unknown := _UNKNOWN_FIELD.search(message):
-        location = document.location(_dotted([*steps, unknown["key"]]))
-        if removed := explain_removed_key(unknown["key"]):
-            return f"{location}: {removed}"
-        known = _fields_of(_types_at(spec_type, steps))
-        hint = did_you_mean(unknown["key"], known, f"known keys: {', '.join(known)}")
-        return f"{location}: unknown key {unknown['key']!r}; {hint}"
-    location = document.location(dotted_path)
+    """Return where a value is wrong that msgspec refuses with `message`, and what was meant.
+
+    The smallest part that msgspec refuses by itself is explained, because its message on the whole
+    does not name the keys of a mapping with free keys.
+    """
+    type_by_key = _type_by_key(value, type_) if isinstance(value, dict) else {}
+    parts = [
+        (f"{path}.{key}" if path else key, value[key], inner_type)
+        for key, inner_type in type_by_key.items()
+        if key in value
+    ]
+    if isinstance(value, list):
+        item_types = [get_args(t)[0] for t in _members(type_) if get_origin(t) is list]
+        for index, item in enumerate(value if item_types else ()):
+            parts.append((f"{path}[{index}]", item, item_types[0]))
+    for part_path, part, part_type in parts:
+        try:
+            msgspec.convert(part, part_type, strict=strict)
+        except msgspec.ValidationError as error:
+            return _explain(document, part_path, part, part_type, str(error), strict)
+    for key in value if type_by_key else ():
+        if key not in type_by_key:
+            location = document.location(f"{path}.{key}" if path else key)
+            known = list(type_by_key)
+            hint = did_you_mean(key, known, f"known keys: {', '.join(known)}")
+            return f"{location}: {explain_removed_key(key) or f'unknown key {key!r}; {hint}'}"
+    location = document.location(path)
     if missing := _MISSING_FIELD.search(message):
-        where = f" under {dotted_path!r}" if dotted_path else ""
+        where = f" under {path!r}" if path else ""
         return f"{location}: missing key {missing['key']!r}{where}; add it"
-    if is_key:
-        value, choices = steps[-1], _keys_at(spec_type, steps[:-1])
-        dotted_path = f"a key of {_dotted(steps[:-1])}"
-    else:
-        value, choices = _value_at(document.values, steps), _choices_at(spec_type, steps)
+    choices = _choices(type_)
     if choices and isinstance(value, str):
         hint = did_you_mean(value, choices, f"expected one of: {', '.join(choices)}")
-        return f"{location}: {dotted_path}: {value!r}; {hint}"
+        return f"{location}: {path}: {value!r}; {hint}"
     spells_number = isinstance(value, str) and _NUMBER.fullmatch(value) is not None
     advice = (
         "to YAML it is text: write 1.0e-9 for 1e-9, and no quotes"
         if spells_number
         else "correct it"
     )
-    return f"{location}: {dotted_path}: {value!r}: {_PLACE.sub('', message)}; {advice}"
+    return f"{location}: {path}: {value!r}: {message}; {advice}"
 
 
-def _dotted(steps: Sequence[str]) -> str:
-    """Join steps to a path: `a`, `b`, `[0]` to `a.b[0]`."""
-    return "".join(step if step.startswith("[") else f".{step}" for step in steps).removeprefix(".")
+def _members(type_: Any) -> list[Any]:
+    """Return the types of a union, or the only type."""
+    if get_origin(type_) is Annotated:
+        return _members(get_args(type_)[0])
+    if get_origin(type_) not in (Union, UnionType):
+        return [type_]
+    return [inner for member in get_args(type_) for inner in _members(member)]
 
 
-def _named_steps(
-    steps: Sequence[str], message: str, values: Any, spec_type: type[msgspec.Struct], strict: bool
-) -> list[str]:
-    """Return the steps to the value that msgspec refuses, with the keys that it does not name.
-
-    To find such a key, the mapping is reduced to a single key, each in turn, until msgspec's
-    message is the same.
-    """
-    values, named = copy.deepcopy(values), []
-    for step in steps:
-        named.append(step)
-        if step == _ANY_KEY:
-            mapping: dict[str, Any] = _value_at(values, named[:-1])
-            for named[-1], value in list(mapping.items()):
-                mapping.clear()
-                mapping[named[-1]] = value
-                try:
-                    msgspec.convert(values, spec_type, strict=strict)
-                except msgspec.ValidationError as error:
-                    if str(error) == message:
-                        break
-    return named
+def _type_by_key(mapping: dict[str, Any], type_: Any) -> dict[str, Any]:
+    """Return the types of the keys that a mapping may have; its tag chooses among structs."""
+    type_by_key: dict[str, Any] = {}
+    tags: list[Any] = []
+    for member in _members(type_):
+        if get_origin(member) is dict:
+            key_type, value_type = get_args(member)
+            type_by_key = dict.fromkeys(_choices(key_type) or mapping, value_type)
+        elif isinstance(member, type) and issubclass(member, msgspec.Struct):
+            config = member.__struct_config__
+            if config.tag is not None:
+                tags.append(config.tag)
+                type_by_key[str(config.tag_field)] = Literal[tuple(tags)]
+            if config.tag in (None, mapping.get(str(config.tag_field))):
+                fields = msgspec.structs.fields(member)
+                type_by_key |= {field.encode_name: field.type for field in fields}
+    return type_by_key
 
 
-def _value_at(values: Any, steps: Iterable[str]) -> Any:
-    for step in steps:
-        if isinstance(values, dict):
-            values = values.get(step)
-        elif isinstance(values, list):
-            values = values[int(step.strip("[]"))]
-    return values
-
-
-def _types_at(spec_type: type[msgspec.Struct], steps: Iterable[str]) -> list[inspect.Type]:
-    """Return the types of the value at these steps; a union gives several."""
-    types = _members(inspect.type_info(spec_type))
-    for step in steps:
-        inner: list[inspect.Type] = []
-        for outer in types:
-            if isinstance(outer, inspect.StructType):
-                inner += [field.type for field in outer.fields if field.encode_name == step]
-            elif isinstance(outer, inspect.DictType):
-                inner.append(outer.value_type)
-            elif isinstance(outer, inspect.ListType):
-                inner.append(outer.item_type)
-        types = []
-        for member_or_union in inner:
-            types += _members(member_or_union)
-    return types
-
-
-def _members(type_: inspect.Type) -> list[inspect.Type]:
-    return list(type_.types) if isinstance(type_, inspect.UnionType) else [type_]
-
-
-def _fields_of(types: Iterable[inspect.Type]) -> list[str]:
-    fields: dict[str, None] = {}
-    for type_ in types:
-        if isinstance(type_, inspect.StructType):
-            fields |= dict.fromkeys(field.encode_name for field in type_.fields)
-    return list(fields)
-
-
-def _literals(types: Iterable[inspect.Type]) -> list[str]:
-    words: list[str] = []
-    for type_ in types:
-        if isinstance(type_, inspect.LiteralType):
-            words += [str(value) for value in type_.values if str(value) not in words]
-    return words
-
-
-def _keys_at(spec_type: type[msgspec.Struct], steps: Sequence[str]) -> list[str]:
-    """Return the words that are allowed as keys of a mapping."""
-    words: list[str] = []
-    for type_ in _types_at(spec_type, steps):
-        if isinstance(type_, inspect.DictType):
-            words += _literals(_members(type_.key_type))
-    return words
-
-
-def _choices_at(spec_type: type[msgspec.Struct], steps: Sequence[str]) -> list[str]:
-    """Return the words that are allowed as a key's value.
-
-    They are the values of a Literal, or the kinds of a union of structs.
-    """
-    types = _types_at(spec_type, steps)
-    words = _literals(types)
-    if words and any(isinstance(type_, inspect.IntType) for type_ in types):
-        words.append("a whole number")
-    if words:
-        return words
-    outer_types = _types_at(spec_type, steps[:-1])
-    structs = [type_ for type_ in outer_types if isinstance(type_, inspect.StructType)]
-    return [str(struct.tag) for struct in structs if struct.tag_field in steps[-1:]]
+def _choices(type_: Any) -> list[str]:
+    """Return the words that a type allows."""
+    members = _members(type_)
+    literals = [member for member in members if get_origin(member) is Literal]
+    words = [str(word) for literal in literals for word in get_args(literal)]
+    return [*words, "a whole number"] if words and int in members else words

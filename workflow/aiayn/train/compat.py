@@ -84,10 +84,16 @@ def batch_by_size(
     index_array = np.asarray(indices)
     if num_tokens_vec is None:
         num_tokens_vec = [num_tokens_fn(index) for index in index_array]
+    token_limit: float = math.inf
+    if max_tokens and max_tokens > 0:
+        token_limit = max_tokens
+    sentence_limit = len(index_array)
+    if max_sentences and max_sentences > 0:
+        sentence_limit = max_sentences
     ends = _batch_ends(
         np.asarray(num_tokens_vec).tolist(),
-        max_tokens if max_tokens and max_tokens > 0 else math.inf,
-        max_sentences if max_sentences and max_sentences > 0 else len(index_array),
+        token_limit,
+        sentence_limit,
         required_batch_size_multiple,
     )
     return [index_array[begin:end] for begin, end in itertools.pairwise([0, *ends])]

@@ -1,4 +1,4 @@
-"""Fetches a corpus's text: shipped next to its file, listed in it, or downloaded.
+"""Fetches a corpus's text: shipped next to its file, or downloaded.
 
 Downloads come from the public URLs or a mirror, and are verified by their published checksums. A
 *mirror* is a base URL (`file://` or `http(s)://`) with one folder for each source. The paths inside
@@ -16,30 +16,25 @@ from typing import BinaryIO
 
 import msgspec
 
-from aiayn.data.sources.archives import SizeLimit
 from aiayn.data.sources.download import (
     FoundFile,
     PublishedFile,
     download_file,
-    missing_bytes,
     named_mirror,
 )
 from aiayn.data.sources.joining import append_archive
 from aiayn.data.sources.testsets import read_public_testset
-from aiayn.data.text.lines import open_bytes, read_lines, text_pair, write_lines
+from aiayn.data.text.lines import open_bytes, read_shipped, text_pair, write_lines
 from aiayn.errors import CorpusError, FetchError
 from aiayn.provenance import (
-    file_sha256,
     gather_provenance,
     replace_outputs_on_success,
     require_free_space,
 )
 from aiayn.records import FetchedArchive, RawCorpus
-from aiayn.spec.corpus import UNKNOWN, ArchiveSource, ArchiveSpec
+from aiayn.spec.corpus import ArchiveSource, ArchiveSpec
 from aiayn.spec.system import (
-    CONFIG_FOLDER,
     CorpusSpec,
-    ListedSource,
     ParallelSource,
     PublicFile,
     ShippedSource,
@@ -72,11 +67,9 @@ def fetch_corpus(
     archive_by_name: dict[str, FetchedArchive] = {}
     with replace_outputs_on_success(record_path) as folder:
         if isinstance(spec.source, ShippedSource):
-            _write_shipped(spec, spec.source, folder)
-        elif isinstance(spec.source, ListedSource):
-            for split, pairs in spec.source.pairs_by_split.items():
-                for language in languages:  # read_corpus checked that each pair has both
-                    write_lines((pair[language] for pair in pairs), folder / f"{split}.{language}")
+            for split, pairs in read_shipped(spec.source).items():
+                for index, language in enumerate(languages):
+                    write_lines((pair[index] for pair in pairs), folder / f"{split}.{language}")
         elif isinstance(spec.source, ArchiveSource):
             base = named_mirror(mirror)
             for testset in spec.testsets:  # small, so they come before the archives
@@ -102,23 +95,6 @@ def fetch_corpus(
     )
 
 
-def _write_shipped(spec: CorpusSpec, source: ShippedSource, folder: Path) -> None:
-    path = CONFIG_FOLDER / "corpora" / source.file
-    sha256 = file_sha256(path) if path.is_file() else "absent"
-    if sha256 != source.sha256:
-        raise FetchError(
-            f"{path}: sha256 {sha256}, expected {source.sha256}; restore it: `git checkout {path}`"
-        )
-    pairs_by_split: dict[str, list[list[str]]] = {split: [] for split in ("train", *spec.testsets)}
-    for line in read_lines(path):
-        split, *pair = line.split("\t")
-        pairs_by_split[split].append(pair)
-    for split, pairs in pairs_by_split.items():
-        sources, targets = zip(*pairs, strict=True)
-        write_lines(sources, folder / f"{split}.{spec.source_language}")
-        write_lines(targets, folder / f"{split}.{spec.target_language}")
-
-
 def _download(
     source: ParallelSource, splits: tuple[str, ...], mirror: str | None, folder: Path
 ) -> None:
@@ -126,7 +102,7 @@ def _download(
         for language, public_file in source.file_by_split[split].items():
             url, name = file_url(source, public_file, mirror), Path(public_file.path).name
             with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-                published = PublishedFile(name, [url], checksum=f"sha256:{public_file.sha256}")
+                published = PublishedFile(name, url, f"sha256:{public_file.sha256}")
                 packed_path = download_file([published], Path(temporary)).path
                 with (
                     open_bytes(packed_path) as unpacked,
@@ -160,19 +136,18 @@ def fetch_archives(
         SpaceError: before anything is downloaded, if archives and text would not fit.
     """
     archive_by_name = source.joined()
-    editions_by_name = {
-        name: editions_of(source, archive, mirror) for name, archive in archive_by_name.items()
+    files_by_name = {
+        name: files_of(source, archive, mirror) for name, archive in archive_by_name.items()
     }
-    if (dead := source.dead_download) is not None:
-        _LOG.warning(
-            f"{dead.name} ({dead.num_pairs} pairs, {dead.checksum}) cannot be downloaded since"
-            f" {dead.since}; the text is rebuilt: {dead.rebuild}"
-        )
-    _require_space(archive_by_name, editions_by_name, folder, archives_folder)
+    num_bytes = sum(archive.text_bytes for archive in archive_by_name.values())
+    for archive, files in zip(archive_by_name.values(), files_by_name.values(), strict=True):
+        if not any((archives_folder / file.name).exists() for file in files):
+            num_bytes += archive.first_file.num_bytes
+    require_free_space(folder, num_bytes, "archives to download and their text")
     found_by_name, failures = {}, []
-    for name, editions in editions_by_name.items():
+    for name, files in files_by_name.items():
         try:  # a failure does not stop the other downloads, which the next fetch finds
-            found_by_name[name] = download_file(editions, archives_folder)
+            found_by_name[name] = download_file(files, archives_folder)
         except FetchError as error:
             failures.append(str(error))
     if failures:
@@ -188,27 +163,24 @@ def fetch_archives(
     return fetched_by_name
 
 
-def editions_of(
+def files_of(
     source: ArchiveSource, archive: ArchiveSpec, mirror: str | None
 ) -> list[PublishedFile]:
-    """Return the files that hold an archive's text, each with its mirror and public URLs."""
-    editions = []
-    for archive_format, packed in archive.file_by_format.items():
-        urls, mirror_urls = [], []
+    """Return the files that hold an archive's text, in order of trial; the mirror comes first."""
+    on_mirror, public = [], []
+    for packed in archive.file_by_format.values():
         for place, path in packed.path_by_place.items():
-            urls.append(f"{source.base_url_by_place[place].rstrip('/')}/{path}")
+            file = PublishedFile(
+                name=packed.name,
+                url=f"{source.base_url_by_place[place].rstrip('/')}/{path}",
+                num_bytes=packed.num_bytes,
+                checksum=packed.checksum,
+            )
+            public.append(file)
             if mirror is not None:
-                mirror_urls.append(f"{mirror.rstrip('/')}/{place}/{path}")
-        edition = PublishedFile(
-            name=packed.name,
-            urls=urls,
-            mirror_urls=mirror_urls,
-            num_bytes=packed.published_bytes,
-            checksum=packed.checksum,
-            edition=archive_format,
-        )
-        editions.append(edition)
-    return editions
+                url = f"{mirror.rstrip('/')}/{place}/{path}"
+                on_mirror.append(msgspec.structs.replace(file, url=url))
+    return [*on_mirror, *public]
 
 
 def _append(
@@ -216,10 +188,7 @@ def _append(
 ) -> FetchedArchive:
     """Append an archive's sides to the files of their languages, and describe the archive."""
     began, published = time.monotonic(), archive.published_lines
-    limit = SizeLimit(file.path) if file.checked_by == UNKNOWN else None
-    num_lines = append_archive(
-        file.path, file.edition, archive.member_by_language, into, max_lines=published, limit=limit
-    )
+    num_lines = append_archive(file.path, archive.member_by_language, into)
     if published is None:
         _LOG.warning("%s: its number of pairs is not published; %d were read", name, num_lines)
     elif num_lines != published:
@@ -236,22 +205,4 @@ def _append(
         checked_by=file.checked_by,
         num_lines=num_lines,
         published_num_lines=published,
-    )
-
-
-def _require_space(
-    archive_by_name: dict[str, ArchiveSpec],
-    editions_by_name: dict[str, list[PublishedFile]],
-    folder: Path,
-    archives_folder: Path,
-) -> None:
-    download_bytes = sum(
-        missing_bytes(editions, archives_folder) for editions in editions_by_name.values()
-    )
-    text_bytes = sum(archive.text_bytes for archive in archive_by_name.values())
-    archives_folder.mkdir(parents=True, exist_ok=True)
-    is_one_disk = archives_folder.stat().st_dev == folder.stat().st_dev
-    require_free_space(archives_folder, download_bytes, "archives to download")
-    require_free_space(
-        folder, text_bytes + is_one_disk * download_bytes, "archives to download and their text"
     )

@@ -7,7 +7,6 @@ as published: sacreBLEU's extracted text has blanks instead of all other white s
 lines of newstest2013.de). A mirror's plain text, checked by its MD5, is kept in the same cache.
 """
 
-import hashlib
 import io
 import logging
 import os
@@ -26,7 +25,7 @@ from aiayn.data.sources.joining import append_member
 from aiayn.data.text.lines import read_lines
 from aiayn.errors import ConfigError, CorpusError, FetchError, ScoreError, did_you_mean
 from aiayn.provenance import replace_on_success
-from aiayn.spec.corpus import UNKNOWN, ArchiveSource, PublicTestset, split_checksum
+from aiayn.spec.corpus import ArchiveSource, PublicTestset
 from aiayn.spec.system import CONFIG_FOLDER, read_corpus
 
 _LOG = logging.getLogger(__name__)
@@ -137,8 +136,8 @@ def read_public_testset(
     members = dict(zip(dataset.langpairs[language_pair], languages, strict=True))
 
     def read_archive(urls: Sequence[str]) -> dict[str, list[str]]:
-        archive = PublishedFile(path.name, urls, checksum=f"md5:{dataset.md5[0]}")
-        return _read_archive(download_file([archive], path.parent).path, members, published, place)
+        archives = [PublishedFile(path.name, url, f"md5:{dataset.md5[0]}") for url in urls]
+        return _read_archive(download_file(archives, path.parent).path, members)
 
     sources = [partial(read_archive, dataset.data)]
     plain_folder = path.parents[1] / "plain" / language_pair
@@ -147,7 +146,7 @@ def read_public_testset(
     ):
         sources.insert(0, partial(_read_plain, published, languages, plain_folder, mirror))
     if path.exists():
-        sources.insert(0, partial(read_archive, ()))
+        sources.insert(0, partial(read_archive, [""]))
     reasons: list[str] = []
     for read in sources:
         try:
@@ -170,23 +169,13 @@ def read_public_testset(
     return lines_by_language
 
 
-def _read_archive(
-    path: Path, language_by_member: dict[str, str], published: PublicTestset, place: str
-) -> dict[str, list[str]]:
+def _read_archive(path: Path, language_by_member: dict[str, str]) -> dict[str, list[str]]:
     """Return the segments of an archive's members, by language."""
     lines_by_language = {}
-    for member, stream in open_members(path, "tgz", language_by_member):
+    for member, stream in open_members(path, language_by_member):
         language, segments = language_by_member[member], io.BytesIO()
-        append_member(stream, segments, f"{path}: {member}", is_markup=True)
+        append_member(stream, segments, f"{path}: {member}")
         lines_by_language[language] = segments.getvalue().decode().split("\n")[:-1]
-        plain = published.plain_by_language.get(language)
-        algorithm, expected = split_checksum(plain.checksum if plain else UNKNOWN)
-        if (
-            expected
-            and hashlib.new(algorithm, segments.getvalue(), usedforsecurity=False).hexdigest()
-            != expected
-        ):
-            _LOG.warning("%s (%s): not the MD5 of the published plain text", place, language)
     return {language: lines_by_language[language] for language in language_by_member.values()}
 
 
@@ -201,10 +190,10 @@ def _read_plain(
     for language in languages:
         plain = published.plain_by_language[language]
         path = folder / Path(plain.path).name
-        urls = []
+        url = ""
         if mirror is not None:
-            urls.append(f"{mirror.rstrip('/')}/{published.mirror_folder}/{plain.path}")
-        file = download_file([PublishedFile(path.name, urls, checksum=plain.checksum)], folder)
+            url = f"{mirror.rstrip('/')}/{published.mirror_folder}/{plain.path}"
+        file = download_file([PublishedFile(path.name, url, plain.checksum)], folder)
         if file.path != path:  # a file of a local mirror stays there
             with replace_on_success(path) as partial_path:
                 partial_path.write_bytes(file.path.read_bytes())

@@ -37,18 +37,17 @@ from aiayn.data.text.lines import (
     read_lines,
     require_corpus,
     text_provenance,
-    unchanged_bytes,
+    unchanged_paths,
     write_lines,
 )
 from aiayn.errors import CorpusError
-from aiayn.provenance import file_sha256, replace_outputs_on_success, require_free_space
+from aiayn.provenance import file_sha256, replace_outputs_on_success
 from aiayn.records import BinarizedCorpus, ParallelText, RawCorpus
-from aiayn.spec.system import CleanSpec, CorpusSpec
+from aiayn.spec.system import CorpusSpec
 
 DATA_BIN_NAME = "data-bin"
 SPECIAL_SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")  # indices 0 to 3 of every dictionary
 UNKNOWN_INDEX = SPECIAL_SYMBOLS.index("<unk>")
-LENGTH_REASONS = ("empty_side", "too_long", "length_ratio")
 MAX_WORDS = 1 << 19  # at most 120 MB, whatever the length of the text
 _NARROW_LIMIT = 65500  # from this many symbols on, fairseq takes 32 bits
 _WIDTH_CODE_BY_DTYPE = {np.dtype("<u2"): 8, np.dtype("<u4"): 9}
@@ -74,11 +73,11 @@ def binarize_corpus(
     If both languages have the same encoder, the dictionary is joint and counts the training text of
     both. The dev test set becomes fairseq's `valid`, the others `test`, `test1`, ... in the
     corpus's order. Counts of tokens include `</s>`. `model_paths` are the encoders' subword models,
-    for the record. If the corpus file gives its length limits in pieces, they are applied here.
+    for the record.
 
     Raises:
-        CorpusError: if the text belongs to another corpus, has changed since its record was
-            written, or loses all its pairs.
+        CorpusError: if the text belongs to another corpus, or has changed since its record was
+            written.
     """
     require_corpus(text, spec.name)
     later_splits = (f"test{index}" for index in range(1, len(spec.testsets) - 1))
@@ -86,38 +85,26 @@ def binarize_corpus(
         zip(spec.testsets, ["valid", "test", *later_splits], strict=True)
     )
     pair_by_split = {split: text.pair_by_split[split] for split in ("train", *spec.testsets)}
-    num_bytes = unchanged_bytes(pair_by_split.values())
-    # A token takes 4 bytes in the temporary file, then 2 to 4 bytes; in the text seldom under 2.
-    require_free_space(record_path.parent, 3 * num_bytes, "the data-bin")
-    limits = spec.clean if spec.clean is not None and spec.clean.unit == "pieces" else None
     with replace_outputs_on_success(record_path) as folder, contextlib.ExitStack() as opened:
 
         def temporary_file() -> BinaryIO:
             return opened.enter_context(tempfile.TemporaryFile(dir=folder))
 
         sides_by_split, num_pairs_by_split = {}, dict.fromkeys(pair_by_split, 0)
-        dropped_by_split: dict[str, Counter[str]] = {split: Counter() for split in pair_by_split}
         for split, pair in pair_by_split.items():
             sides = {
                 language: _EncodedSide(temporary_file(), temporary_file())
                 for language in encoder_by_language
             }
             sides_by_split[split] = sides
-            work = EncodingWork(dict(encoder_by_language), limits if split == "train" else None)
+            work = EncodingWork(dict(encoder_by_language))
             what = f"binarize {split} of {spec.name}"
             for chunk in map_chunks(
-                work, pair.path_by_language, num_processes=num_processes, what=what
+                work, unchanged_paths(pair), num_processes=num_processes, what=what
             ):
-                for language, side in chunk.side_by_language.items():
+                for language, side in chunk.items():
                     sides[language].append(side)
                 num_pairs_by_split[split] += side.lengths.size
-                dropped_by_split[split].update(chunk.num_dropped_by_reason)
-            if num_pairs_by_split[split] == 0:
-                raise CorpusError(
-                    f"{' and '.join(map(str, pair.path_by_language.values()))}: all"
-                    f" {pair.num_lines} pairs were dropped: {dict(dropped_by_split[split])}; raise"
-                    " the corpus file's clean.max_words or clean.max_length_ratio"
-                )
         stem_by_split = {"train": f"train.{spec.language_pair}"}
         for testset, fairseq_split in fairseq_split_by_testset.items():
             stem_by_split[testset] = f"{fairseq_split}.{spec.language_pair}"
@@ -145,7 +132,6 @@ def binarize_corpus(
         num_pairs_by_split=num_pairs_by_split,
         num_tokens_by_split_by_language=num_tokens_by_split_by_language,
         fairseq_split_by_testset=fairseq_split_by_testset,
-        num_dropped_by_reason=dict(dropped_by_split["train"]),
     )
 
 
@@ -160,13 +146,6 @@ class SideOfChunk(msgspec.Struct, frozen=True):
     lengths: npt.NDArray[np.int32]  # (num_lines,)
     symbols: list[str]
     counts: list[int]
-
-
-class EncodedChunk(msgspec.Struct, frozen=True):
-    """A chunk's kept pairs as numbers, and the number of dropped pairs by reason."""
-
-    side_by_language: dict[str, SideOfChunk]
-    num_dropped_by_reason: dict[str, int]
 
 
 class _Numbering:
@@ -199,13 +178,9 @@ class _Numbering:
 
 
 class EncodingWork(msgspec.Struct, frozen=True, dict=True):
-    """Encodes a chunk as numbers, and drops the pairs that exceed `limits`, if these are given.
-
-    The limits count symbols without the end of sentence.
-    """
+    """Encodes a chunk as numbers."""
 
     encoder_by_language: dict[str, Encoder]
-    limits: CleanSpec | None
 
     @functools.cached_property
     def _numbering_by_language(self) -> dict[str, _Numbering]:
@@ -217,22 +192,11 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
             for language, encoder in self.encoder_by_language.items()
         }
 
-    def __call__(self, chunk: Chunk) -> EncodedChunk:
-        """Return the chunk's kept pairs as numbers."""
-        numbered = {
-            language: numbering.number(chunk.lines(language))
-            for language, numbering in self._numbering_by_language.items()
-        }
-        num_dropped_by_reason: dict[str, int] = {}
-        if self.limits is not None:
-            num_pieces = ((lengths - 1).tolist() for _, lengths in numbered.values())
-            reasons = list(map(self.limits.length_reason, *num_pieces))
-            num_dropped_by_reason = {reason: reasons.count(reason) for reason in LENGTH_REASONS}
-            is_kept = np.array([reason is None for reason in reasons])
-            for language, (numbers, lengths) in numbered.items():
-                numbered[language] = (numbers[np.repeat(is_kept, lengths)], lengths[is_kept])
+    def __call__(self, chunk: Chunk) -> dict[str, SideOfChunk]:
+        """Return the chunk's sides as numbers, by language."""
         sides = {}
-        for language, (numbers, lengths) in numbered.items():
+        for language, numbering in self._numbering_by_language.items():
+            numbers, lengths = numbering.number(chunk.lines(language))
             counts, symbols = np.bincount(numbers), self.encoder_by_language[language].symbols()
             occurring = np.flatnonzero(counts)
             table = np.zeros(counts.size, _NUMBER_DTYPE)
@@ -241,7 +205,7 @@ class EncodingWork(msgspec.Struct, frozen=True, dict=True):
             sides[language] = SideOfChunk(
                 table[numbers], lengths, names, counts[occurring].tolist()
             )
-        return EncodedChunk(sides, num_dropped_by_reason)
+        return sides
 
 
 class _EncodedSide:
@@ -371,21 +335,14 @@ def require_recorded_data_bin(record: BinarizedCorpus) -> Path:
     """Return the data-bin folder after verifying its files against the recorded checksums.
 
     Raises:
-        CorpusError: naming the dictionary that has changed, or the changed folder.
+        CorpusError: naming the folder, if it has changed.
     """
     folder = record.folder
-    for language, expected in record.dictionary_sha256_by_language.items():
-        path = folder / f"dict.{language}.txt"
-        sha256 = file_sha256(path) if path.is_file() else "absent"
-        if sha256 != expected:
-            raise CorpusError(
-                f"{path}: sha256 {sha256}, its record says {expected}: a data-bin with another"
-                f" vocabulary; rerun `aiayn binarize --corpus {record.corpus}`"
-            )
     digest = data_bin_digest(folder)
     if digest != record.digest:
         raise CorpusError(
             f"{folder}: digest {digest}, its record says {record.digest}: a data-bin of other text"
-            f" or an incomplete data-bin; rerun `aiayn binarize --corpus {record.corpus}`"
+            " or vocabulary, or an incomplete data-bin; rerun `aiayn binarize --corpus"
+            f" {record.corpus}`"
         )
     return folder

@@ -1,9 +1,8 @@
-"""Turns raw text into the recipe's text: normalised, tokenised, and filtered for training.
+"""Turns raw text into the recipe's text: tokenised, and filtered for training.
 
 Training text is processed in chunks by several processes; the output does not depend on the number
-of either. Test sets are never filtered, and are copied if nothing is normalised or tokenised.
-Duplicates are found by digests on disk, so memory grows by one byte for each pair, and only where
-duplicates are dropped.
+of either. Test sets are never filtered, and are copied if nothing is tokenised.
+Where duplicates are dropped, memory grows by some 100 bytes for each pair.
 
 The length limits are those of Moses' clean-corpus-n.perl. That script also deletes `|` from every
 line (unless the first pair has it) and turns a no-break space into a blank. Here a pair is kept
@@ -13,16 +12,13 @@ unchanged or dropped.
 import contextlib
 import functools
 import hashlib
+import io
 import itertools
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from aiayn.data.text.chunks import Chunk, map_chunks
 from aiayn.data.text.lines import (
@@ -30,21 +26,18 @@ from aiayn.data.text.lines import (
     require_corpus,
     text_pair,
     text_provenance,
-    unchanged_bytes,
+    unchanged_paths,
     write_lines,
 )
-from aiayn.data.text.normalise_moses import normalise_line
 from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.errors import ConfigError, CorpusError
-from aiayn.provenance import replace_outputs_on_success, require_free_space
+from aiayn.provenance import replace_outputs_on_success
 from aiayn.records import ParallelText, RawCorpus
 from aiayn.spec.corpus import CleanSpec
 from aiayn.spec.system import CorpusSpec
 
 REASONS = ("empty_side", "too_long", "length_ratio", "long_word", "duplicate")
-PAIRS_PER_BUCKET = 1_000_000  # are sorted at once: 16 bytes for each digest, and as much to sort it
 _DIGEST_BYTES = 16  # for 40 million pairs, the probability of a collision is 2e-24
-_TOKENISED_BYTES_PER_BYTE = 1.25  # Moses' tokens of newstest take 1.03 to 1.10
 
 
 def clean_corpus(
@@ -66,13 +59,10 @@ def clean_corpus(
             f"corpus {spec.name}: its text comes in pieces, cleaned by others; run `aiayn binarize`"
         )
     require_corpus(raw, spec.name, "raw")
-    num_bytes = unchanged_bytes(raw.pair_by_split.values())
-    growth = 1.0 if spec.tokenise == "none" else _TOKENISED_BYTES_PER_BYTE
-    require_free_space(record_path.parent, round(2 * growth * num_bytes), "the cleaned text")
     with replace_outputs_on_success(record_path) as folder:
         pair_by_split = {}
         for split, pair in raw.pair_by_split.items():
-            path_by_language = pair.path_by_language
+            path_by_language = unchanged_paths(pair)
             new_paths = {language: folder / f"{split}.{language}" for language in path_by_language}
             if split == "train":
                 chunks = map_chunks(
@@ -90,10 +80,10 @@ def clean_corpus(
                     )
             else:  # prepared like training text, but never filtered
                 for language, path in path_by_language.items():
-                    if (spec.normalise, spec.tokenise) == ("none", "none"):
+                    if spec.tokenise == "none":
                         shutil.copyfile(path, new_paths[language])
                     else:
-                        prepare = preprocessor(spec.normalise, spec.tokenise, language)
+                        prepare = preprocessor(spec.tokenise, language)
                         write_lines(map(prepare, read_lines(path)), new_paths[language])
             pair_by_split[split] = text_pair(new_paths, record_path.parent)
     return ParallelText(
@@ -109,7 +99,7 @@ class CleanedChunk(msgspec.Struct, frozen=True):
     """A chunk's kept pairs, and a digest of each pair if duplicates are to be dropped."""
 
     text_by_language: dict[str, bytes]
-    digests: bytes
+    digests: list[bytes]
     num_dropped_by_reason: dict[str, int]
 
 
@@ -120,10 +110,11 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
         CorpusError: naming the line, if a line is not UTF-8.
     """
     assert spec.clean is not None  # clean_corpus has refused the others
-    num_dropped_by_reason, digests = dict.fromkeys(REASONS, 0), bytearray()
+    num_dropped_by_reason = dict.fromkeys(REASONS, 0)
+    digests = []
     kept: tuple[list[str], list[str]] = ([], [])
     languages = spec.languages
-    sides = (map(preprocessor(spec.normalise, spec.tokenise, k), chunk.lines(k)) for k in languages)
+    sides = (map(preprocessor(spec.tokenise, k), chunk.lines(k)) for k in languages)
     for source, target in zip(*sides, strict=True):
         reason = reason_to_drop(source, target, spec.clean)
         if reason is not None:
@@ -132,47 +123,34 @@ def clean_chunk(spec: CorpusSpec, chunk: Chunk) -> CleanedChunk:
         kept[0].append(source)
         kept[1].append(target)
         if spec.clean.deduplicate:  # a line holds no LF, so no two pairs give the same bytes
-            digests += hashlib.blake2b(
-                f"{source}\n{target}".encode(), digest_size=_DIGEST_BYTES
-            ).digest()
+            pair = f"{source}\n{target}".encode()
+            digests.append(hashlib.blake2b(pair, digest_size=_DIGEST_BYTES).digest())
     texts = {k: "\n".join([*lines, ""]).encode() for k, lines in zip(languages, kept, strict=True)}
-    return CleanedChunk(texts, bytes(digests), num_dropped_by_reason)
+    return CleanedChunk(texts, digests, num_dropped_by_reason)
 
 
 @functools.cache
-def preprocessor(normalise: str, tokenise: str, language: str) -> Callable[[str], str]:
+def preprocessor(tokenise: str, language: str) -> Callable[[str], str]:
     """Return the function that prepares a line of a language before it is split into pieces.
 
-    `normalise` and `tokenise` are values of a corpus file. Training text, test sets and sentences
-    to be translated are prepared; references for scoring stay as published, and translations are
-    turned back by `aiayn.data.text.detokenise`. Tokens are joined by single blanks.
+    `tokenise` is a value of a corpus file. Training text, test sets and sentences to be translated
+    are prepared; references for scoring stay as published, and translations are turned back by
+    `aiayn.data.text.detokenise`. Tokens are joined by single blanks.
 
-    Example: `preprocessor("none", "moses", "de")("Ja, gut.")` returns `Ja , gut .`. For another
-    tokenizer, add its name to `CorpusSpec.tokenise` and its class here.
+    Example: `preprocessor("moses", "de")("Ja, gut.")` returns `Ja , gut .`. For another tokenizer,
+    add its name to `CorpusSpec.tokenise` and its class here.
     """
-    tokenizer = None
-    if tokenise != "none":
-        tokenizer = Tokenizer(language, is_aggressive=tokenise == "moses_aggressive")
-
-    def prepare(line: str) -> str:
-        if normalise == "moses":
-            line = normalise_line(line, language)
-        if tokenizer is not None:
-            line = " ".join(tokenizer.tokenize(line).split())  # a last `.'` leaves double blanks
-        return line
-
-    return prepare
+    if tokenise == "none":
+        return lambda line: line
+    tokenizer = Tokenizer(language)
+    # a last `.'` leaves double blanks
+    return lambda line: " ".join(tokenizer.tokenize(line).split())
 
 
 def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
-    """Return the first of REASONS that drops a pair, or None; duplicates are found elsewhere.
-
-    Limits in pieces are left to binarize, because pieces do not exist yet.
-    """
+    """Return the first of REASONS that drops a pair, or None; duplicates are found elsewhere."""
     if not source.strip() or not target.strip():
         return "empty_side"
-    if clean.unit == "pieces":
-        return None
     reason = clean.length_reason(num_words(source), num_words(target))
     most = clean.max_word_characters
     if reason is None and most is not None:
@@ -194,52 +172,23 @@ def _write_train(
 ) -> dict[str, int]:
     """Write all chunks' pairs without duplicates; return the number of dropped pairs by reason."""
     num_dropped_by_reason = dict.fromkeys(REASONS, 0)
+    seen: set[bytes] = set()
     with contextlib.ExitStack() as opened:
         texts = {
             language: opened.enter_context(path.open("wb"))
             for language, path in path_by_language.items()
         }
-        digests = opened.enter_context(
-            tempfile.TemporaryFile(dir=next(iter(path_by_language.values())).parent)
-        )
         for chunk in chunks:
-            for language, text in chunk.text_by_language.items():
-                texts[language].write(text)
-            digests.write(chunk.digests)
             for reason, count in chunk.num_dropped_by_reason.items():
                 num_dropped_by_reason[reason] += count
-        is_kept = first_occurrences(digests)
-    num_dropped_by_reason["duplicate"] = int((~is_kept).sum())
-    if num_dropped_by_reason["duplicate"]:
-        for path in path_by_language.values():
-            kept_path = path.with_name(f"{path.name}.kept")
-            with path.open("rb") as lines, kept_path.open("wb") as kept:
-                kept.writelines(itertools.compress(lines, is_kept.tobytes()))
-            kept_path.replace(path)
+            is_first = []
+            for digest in chunk.digests:
+                is_first.append(digest not in seen)
+                seen.add(digest)
+            num_dropped_by_reason["duplicate"] += is_first.count(False)
+            for language, text in chunk.text_by_language.items():
+                lines = io.BytesIO(text)
+                texts[language].writelines(
+                    itertools.compress(lines, is_first) if is_first else lines
+                )
     return num_dropped_by_reason
-
-
-def first_occurrences(digests_file: Any) -> npt.NDArray[np.bool_]:
-    """Return for each digest of a file whether it is its first occurrence.
-
-    The digests are divided into buckets by their remainder. The file is read once for each bucket,
-    and each bucket is sorted in memory.
-    """
-    digests_file.seek(0, 2)
-    num_pairs = digests_file.tell() // _DIGEST_BYTES
-    is_kept = np.ones(num_pairs, np.bool_)
-    if num_pairs == 0:
-        return is_kept
-    digests = np.memmap(digests_file, "<u8", "r", shape=(num_pairs, 2))
-    num_buckets = -(-num_pairs // PAIRS_PER_BUCKET)
-    for bucket in range(num_buckets):
-        blocks = []
-        for first in range(0, num_pairs, PAIRS_PER_BUCKET):
-            is_in_bucket = digests[first : first + PAIRS_PER_BUCKET, 0] % num_buckets == bucket
-            blocks.append(first + np.flatnonzero(is_in_bucket))
-        pairs = np.concatenate(blocks)
-        # lexsort is stable: equal digests stay in their order.
-        pairs = pairs[np.lexsort((digests[pairs, 1], digests[pairs, 0]))]
-        is_repeated = (digests[pairs[1:]] == digests[pairs[:-1]]).all(axis=1)
-        is_kept[pairs[1:][is_repeated]] = False
-    return is_kept

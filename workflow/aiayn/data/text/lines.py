@@ -13,10 +13,11 @@ from typing import BinaryIO
 
 import msgspec
 
-from aiayn.errors import CorpusError
+from aiayn.errors import CorpusError, FetchError
 from aiayn.packed import UNPACK_ERRORS, open_unpacked
 from aiayn.provenance import Provenance, file_sha256, gather_provenance
 from aiayn.records import ParallelText, RawCorpus, TextPair
+from aiayn.spec.system import CONFIG_FOLDER, ShippedSource
 
 _BLOCK_BYTES = 1 << 20
 
@@ -91,24 +92,49 @@ def count_lines(path: Path) -> int:
     return num_lines + (block != b"" and not block.endswith(b"\n"))
 
 
-def agreed_num_lines(num_lines_by_path: Mapping[Path, int]) -> int:
+def agreed_num_lines(num_lines_by_place: Mapping[str, int]) -> int:
     """Return the number of lines that all files have in common.
 
     Raises:
         CorpusError: naming each file and its number of lines, if these differ or are 0.
     """
     counts = ", ".join(
-        f"{path} has {num_lines} lines" for path, num_lines in num_lines_by_path.items()
+        f"{place} has {num_lines} lines" for place, num_lines in num_lines_by_place.items()
     )
-    if len(set(num_lines_by_path.values())) != 1:
+    if len(set(num_lines_by_place.values())) != 1:
         raise CorpusError(
             f"{counts}; expected equal numbers, line by line translations; fetch or align the files"
             " again"
         )
-    num_lines = next(iter(num_lines_by_path.values()))
+    num_lines = next(iter(num_lines_by_place.values()))
     if num_lines == 0:
         raise CorpusError(f"{counts}; expected text; fetch the files again")
     return num_lines
+
+
+def read_shipped(source: ShippedSource) -> dict[str, list[tuple[str, str]]]:
+    """Return the pairs of source and target that a checkout ships, by split.
+
+    Raises:
+        FetchError: if the file is absent or has other content than was shipped.
+        CorpusError: if a line does not have split, source and target.
+    """
+    path = CONFIG_FOLDER / "corpora" / source.file
+    sha256 = file_sha256(path) if path.is_file() else "absent"
+    if sha256 != source.sha256:
+        raise FetchError(
+            f"{path}: sha256 {sha256}, expected {source.sha256}; restore it: `git checkout {path}`"
+        )
+    pairs_by_split: dict[str, list[tuple[str, str]]] = {}
+    for line_number, line in enumerate(read_lines(path), start=1):
+        if line.count("\t") != 2:
+            raise CorpusError(
+                f"{path}:{line_number}: {line!r}; expected split, source and target, separated by"
+                " tabs"
+            )
+        split, source_line, target_line = line.split("\t")
+        pairs_by_split.setdefault(split, []).append((source_line, target_line))
+    return pairs_by_split
 
 
 def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = None) -> TextPair:
@@ -120,15 +146,15 @@ def text_pair(path_by_language: Mapping[str, Path], final_folder: Path | None = 
     Raises:
         CorpusError: as `agreed_num_lines`.
     """
-    final_path_by_language, num_lines_by_path, sha256_by_language = {}, {}, {}
+    final_path_by_language, num_lines_by_place, sha256_by_language = {}, {}, {}
     for language, path in path_by_language.items():
         final_path = path if final_folder is None else final_folder / path.name
         final_path_by_language[language] = final_path
-        num_lines_by_path[final_path] = count_lines(path)
+        num_lines_by_place[str(final_path)] = count_lines(path)
         sha256_by_language[language] = file_sha256(path)
     return TextPair(
         path_by_language=final_path_by_language,
-        num_lines=agreed_num_lines(num_lines_by_path),
+        num_lines=agreed_num_lines(num_lines_by_place),
         sha256_by_language=sha256_by_language,
     )
 
@@ -164,18 +190,6 @@ def unchanged_paths(pair: TextPair) -> dict[str, Path]:
                 " writes it"
             )
     return pair.path_by_language
-
-
-def unchanged_bytes(pairs: Iterable[TextPair]) -> int:
-    """Return the size of all files of some pairs, compared with their records first.
-
-    Raises:
-        CorpusError: as `unchanged_paths`.
-    """
-    num_bytes = 0
-    for pair in pairs:
-        num_bytes += sum(path.stat().st_size for path in unchanged_paths(pair).values())
-    return num_bytes
 
 
 def text_provenance(pairs: Iterable[TextPair], further_paths: Sequence[Path] = ()) -> Provenance:

@@ -40,13 +40,12 @@ from aiayn.data.text.lines import (
 )
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.progress import progress_bar
-from aiayn.provenance import replace_outputs_on_success, require_free_space
+from aiayn.provenance import replace_outputs_on_success
 from aiayn.records import ParallelText, SegmentedText, SubwordTraining
 from aiayn.spec.system import CorpusSpec, SubwordSpec
 
 SUFFIX_BY_METHOD = {"sentencepiece": ".model", "subword_nmt": ".codes"}
 JOINT_NAME = "joint"
-_MODEL_BYTES_PER_PIECE = 100  # sentencepiece's models and vocabularies take about 40
 _KIB_PER_MIB = 1024
 LINES_PER_DRAW = 1 << 16  # another number would draw another sample
 _LINES_PER_BLOCK = 8192
@@ -67,8 +66,8 @@ class PieceEncoder(Encoder):
     """Splits lines into pieces by a learnt model.
 
     Splitting word by word is several times as fast as sentencepiece's own way, and gives the same
-    pieces as long as U+2581 occurs only at the beginning of pieces. Otherwise, and if the line
-    itself contains that mark, the whole line counts as a word.
+    pieces, because no learnt piece spans two words. A line that contains sentencepiece's own mark
+    counts as a word.
     """
 
     def __init__(self, model_path: Path) -> None:
@@ -87,15 +86,10 @@ class PieceEncoder(Encoder):
         self._symbols = [
             self._model.id_to_piece(index) for index in range(self._model.get_piece_size())
         ]
-        self._has_pieces_within_words = not any(
-            WORD_BEGIN in symbol[1:] for symbol in self._symbols
-        )
 
     def words(self, line: str) -> list[str]:
         """Return the words of a line; no piece spans two words."""
-        if WORD_BEGIN in line or not self._has_pieces_within_words:
-            return [line]
-        return line.split(" ")
+        return [line] if WORD_BEGIN in line else line.split(" ")
 
     def pieces(self, line: str) -> str:
         """Return a line's pieces, separated by blanks."""
@@ -165,7 +159,6 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
     Raises:
         ConfigError: if the corpus comes in pieces, or the text cannot fill the vocabulary.
         CorpusError: if the text belongs to another corpus, or has changed since it was cleaned.
-        SpaceError: if the disk cannot hold the models.
     """
     subword = spec.subword
     if subword is None:
@@ -178,8 +171,6 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
     name_by_language = {
         language: JOINT_NAME if subword.joint else language for language in path_by_language
     }
-    num_bytes = len(path_by_language) * subword.vocabulary_size * _MODEL_BYTES_PER_PIECE
-    require_free_space(record_path.parent, num_bytes, "the subword models")
     suffix, learning_by_model = SUFFIX_BY_METHOD[subword.method], {}
     with replace_outputs_on_success(record_path) as folder:
         for name in dict.fromkeys(name_by_language.values()):
@@ -210,7 +201,6 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
     return SegmentedText(
         provenance=text_provenance([pair]),
         corpus=spec.name,
-        normalise=spec.normalise,
         tokenise=spec.tokenise,
         method=subword.method,
         model_path_by_language={

@@ -56,17 +56,15 @@ _ASCII_BY_PUNCTUATION = {
 class Tokenizer:
     """Tokenises as `tokenizer.perl -l language` does, with escapes.
 
-    `is_aggressive` is the script's `-a`: a hyphen inside a word becomes ` @-@ `. The steps,
-    character classes and abbreviations are those of sacremoses' MosesTokenizer. A step that needs a
-    comma, an apostrophe, two dots or a dot at a word's end is skipped if the line does not contain
-    it, which makes the tokenizer faster.
+    The steps, character classes and abbreviations are those of sacremoses' MosesTokenizer. A step
+    that needs a comma, an apostrophe, two dots or a dot at a word's end is skipped if the line does
+    not contain it, which makes the tokenizer faster.
     """
 
-    def __init__(self, language: str, *, is_aggressive: bool = False) -> None:
+    def __init__(self, language: str) -> None:
         """Prepare the rules of a language."""
         moses = MosesTokenizer(lang=language)
         self._moses = moses
-        self._is_aggressive = is_aggressive
         self._other_character: re.Pattern[str] = moses.PAD_NOT_ISALNUM[0]
         self._commas = (moses.COMMA_SEPARATE_1, moses.COMMA_SEPARATE_2, moses.COMMA_SEPARATE_3)
         self._apostrophes = {
@@ -85,8 +83,6 @@ class Tokenizer:
         """
         text = " ".join((line if line.isprintable() else line.translate(_DELETED)).split())
         text = self._other_character.sub(lambda match: f" {match[0]} ", text)
-        if self._is_aggressive and "-" in text:
-            text = _substituted(text, self._moses.AGGRESSIVE_HYPHEN_SPLIT)
         if ".." in text:
             text = self._moses.replace_multidots(text)
         if "," in text:

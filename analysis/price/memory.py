@@ -1,0 +1,37 @@
+"""Estimates the memory that a training needs on a device, by formula."""
+
+from aiayn.cost import BYTES_PER_PARAMETER
+from aiayn.spec.training import TrainingSpec
+
+# fp32 numbers that a source and a target token keep for the backward pass in a pair of layers, as
+# multiples of d_model and d_ff; bf16 keeps some of them in half the bytes. Counted as the peak of
+# the tensors of base, big and table3_c_dff1024 at 12,500 and 25,000 tokens.
+KEPT_PER_D_MODEL = {"fp32": 24.0, "tf32": 24.0, "bf16": 18.5}
+KEPT_PER_D_FF = {"fp32": 2.0, "tf32": 2.0, "bf16": 1.0}
+TRAINED_COPIES = 4  # of the parameters: themselves, their gradient and Adam's two moments
+KEPT_PER_SYMBOL = 3  # of the vocabulary: logits, their log-softmax and its gradient
+LOGITS_TOKENS = 4096  # our transformer's loss computes the logits of this many tokens at a time
+CONTEXT_BYTES = 1 << 30  # of torch and fairseq in memory, and on a GPU of CUDA's own
+
+
+def device_memory_bytes(
+    training: TrainingSpec,
+    num_parameters: int,
+    target_vocabulary_size: int,
+    *,
+    largest_batch: float = 1.0,
+) -> int:
+    """Estimate the peak memory of a device that trains: parameters with optimiser, and its largest
+    batch kept backward, in multiples of a full batch.
+
+    On fewer devices than `batches_per_update` batches follow each other, so that the peak is the
+    same, except where a GPU joins them.
+    """
+    precision, tokens = training.precision, largest_batch * training.max_tokens_per_batch
+    widths = KEPT_PER_D_MODEL[precision] * training.d_model
+    widths += KEPT_PER_D_FF[precision] * training.d_ff
+    has_chunks = training.architecture == "transformer"
+    logits_tokens = min(tokens, LOGITS_TOKENS) if has_chunks else tokens
+    kept = tokens * training.num_layers * widths
+    kept += logits_tokens * KEPT_PER_SYMBOL * target_vocabulary_size
+    return CONTEXT_BYTES + int(BYTES_PER_PARAMETER * (TRAINED_COPIES * num_parameters + kept))
