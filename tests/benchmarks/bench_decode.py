@@ -30,7 +30,7 @@ from aiayn.runs.finished import find_finished
 from aiayn.spec.system import DecodingSpec, TrainingSpec, read_system
 from tests.benchmarks.ctranslate2_model import save_ctranslate2
 from tests.benchmarks.table import tell
-from tests.engine.reference_search import search_by_generator, unequal
+from tests.engine.reference_search import search_by_reference, unequal
 
 SEARCHES = {
     "len, fairseq's stop": {"length_penalty_form": "len", "stop": "fairseq"},
@@ -110,7 +110,7 @@ def compare(
     peer_in_words = f"CTranslate2's own search: {median(rates['CTranslate2']):.0f}"
     tell(f"beam search, {name}, {len(sources)} lines", ours_in_words, peer_in_words, ratios)
     lines = unequal(
-        kept["ours"], search_by_generator(translator.model, dictionary, decoding, sources)
+        kept["ours"], search_by_reference(translator.model, dictionary, decoding, sources)
     )
     others = sum(
         [dictionary[symbol] for symbol in one.symbols] != other.hypotheses[0]
