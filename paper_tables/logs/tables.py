@@ -6,7 +6,7 @@ from aiayn.logs.evidence import entries_by_name
 from aiayn.logs.findings import Finding
 from aiayn.logs.listing import LeftOut
 from aiayn.logs.reader import OTHER_TOOLKIT
-from aiayn.logs.symbols import Symbol, reasons_unknown
+from aiayn.logs.symbols import Symbol
 from aiayn.logs.types import AveragingLog, GenerationLog, LogEntry, LogFile, TrainingLog
 from paper_tables.compare.judgement import Judgement
 from paper_tables.compare.lines import JudgedFolder, JudgedGeneration, JudgedTraining
@@ -64,7 +64,7 @@ def lay_out_logs(
             else:
                 row, fills = "", ""
             texts = [finding.text(path) for finding in found]
-            texts += [one.text for one in _told(judgements)]
+            texts += [one.text for one in judgements if one.verdict != "equal"]
             rows.append(_log_row(name, describe_entry(entry), row, fills, _numbered(texts)))
     rows += [_log_row(one.path, one.what, "", "", one.why) for one in left_out]
     return Table(
@@ -100,10 +100,6 @@ def _what_else(log_file: LogFile) -> str:
         for name in log_file.other_programs
     ]
     return f"a log of {', '.join(names)}: no training and no translation with a score"
-
-
-def _told(judgements: Sequence[Judgement]) -> list[Judgement]:
-    return [one for one in judgements if one.verdict != "equal"]
 
 
 def _numbered(texts: Sequence[str]) -> str:
@@ -151,7 +147,7 @@ def _row_words(judged: JudgedTraining) -> str:
             f"none: {match.nearest.system}'s hyper-parameters, but"
             f" {training.language_pair or 'unknown languages'}"
         )
-    differences = describe_differences(match.differences, reasons_unknown(training.log.arguments))
+    differences = describe_differences(match.differences)
     return f"none; nearest {match.nearest.system} ({match.nearest.scale}): {differences}"
 
 
@@ -181,19 +177,11 @@ def _bleu_words(judged: JudgedGeneration) -> str:
     return f"{judged.metric} ({judged.generation.role}) {judged.value:.2f}"
 
 
-def describe_differences(
-    differences: Sequence[tuple[str, Symbol | None, Symbol]], reason_by_symbol: Mapping[str, str]
-) -> str:
-    """Return `d_model 256, not 512`, and so on; at most MAX_DIFFERENCES of them in full.
-
-    `reason_by_symbol` explains why the log does not determine a symbol (`symbols.reasons_unknown`).
-    """
+def describe_differences(differences: Sequence[tuple[str, Symbol | None, Symbol]]) -> str:
+    """Return `d_model 256, not 512`, and so on; at most MAX_DIFFERENCES of them in full."""
     texts = []
     for symbol, value, expected in differences[:MAX_DIFFERENCES]:
-        if value is None and symbol in reason_by_symbol:
-            texts.append(f"{symbol} unknown ({reason_by_symbol[symbol]}), the row has {expected}")
-        else:
-            texts.append(f"{symbol} {'not in the log' if value is None else value}, not {expected}")
+        texts.append(f"{symbol} {'not known' if value is None else value}, not {expected}")
     if len(differences) > MAX_DIFFERENCES:
         texts.append(f"and {len(differences) - MAX_DIFFERENCES} more")
     return "; ".join(texts)

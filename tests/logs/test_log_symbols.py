@@ -161,7 +161,7 @@ def test_what_matches_no_row_has_the_nearest_and_the_keys_that_differ() -> None:
     assert match.system is None
     assert match.nearest is not None
     assert match.nearest.system == "table3_d_pdrop02"
-    assert describe_differences(match.differences, {}) == "num_layers 5, not 6; p_drop 0.3, not 0.2"
+    assert describe_differences(match.differences) == "num_layers 5, not 6; p_drop 0.3, not 0.2"
 
 
 def test_the_nearest_is_the_one_whose_sizes_are_nearest() -> None:
@@ -176,14 +176,14 @@ def test_a_symbol_that_the_log_does_not_state_matches_nothing() -> None:
     del symbols["eps_ls"]
     match = find_system(symbols, "en-de", SYSTEMS)
     assert match.system is None
-    assert describe_differences(match.differences, {}) == "eps_ls not in the log, not 0.1"
+    assert describe_differences(match.differences) == "eps_ls not known, not 0.1"
 
 
 def test_many_differences_are_counted() -> None:
     match = find_system({}, "en-de", SYSTEMS)
-    described = describe_differences(match.differences, {"num_layers": "its arguments are cut"})
+    described = describe_differences(match.differences)
     assert described.startswith(
-        "architecture not in the log, not transformer; num_layers unknown (its arguments are cut)"
+        "architecture not known, not transformer; num_layers not known, not "
     )
     assert described.endswith("; and 4 more")
     assert find_system({}, "en-de", []).nearest is None

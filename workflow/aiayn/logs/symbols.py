@@ -267,21 +267,6 @@ def _optimiser(arguments: Mapping[str, Argument]) -> Symbols:
     return symbols
 
 
-def reasons_unknown(arguments: Mapping[str, Argument]) -> dict[str, str]:
-    """Return, by symbol, why the given arguments do not determine it."""
-    criterion, smoothing = arguments.get("criterion"), arguments.get("label_smoothing")
-    if criterion is None or criterion in (*_SMOOTHED, "cross_entropy"):
-        return {}
-    if smoothing is None:
-        return {"eps_ls": f"criterion {criterion} is not known here"}
-    return {
-        "eps_ls": (
-            f"label_smoothing {smoothing} of criterion {criterion}, whose use of it is not known"
-            " here"
-        )
-    }
-
-
 def _pair(text: Argument) -> tuple[float, float] | tuple[None, None]:
     try:
         first, second = ast.literal_eval(str(text))
