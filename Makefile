@@ -88,10 +88,9 @@ fmt: install
 golden: install
 	AIAYN_UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests -k golden
 
-# The rows of tests/benchmarks/RESULTS.md.
+# All benchmarks and one table of them, for tests/benchmarks/RESULTS.md.
 bench: install
-	$(BIN)/python -m tests.benchmarks.bench_step
-	$(BIN)/python -m tests.benchmarks.bench_verdicts
+	$(BIN)/python -m tests.benchmarks
 
 # The product broken in one place at a time (tests/mutants/*.toml): the tests named there must notice it.
 mutants: install

@@ -25,7 +25,7 @@ from aiayn.printed import (
 )
 from aiayn.provenance import Provenance
 from aiayn.records import BinarizedCorpus, Hardware
-from aiayn.scoring.definitions import ALL_METRICS
+from aiayn.scoring.definitions import METRICS
 from aiayn.scoring.scores import (
     BITS_LOST_METRIC,
     BITS_METRIC,
@@ -167,8 +167,8 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
     metrics = dict.fromkeys(
         (
             *results.scores["metric"].unique(),
-            *ALL_METRICS,
-            *map(brevity_metric, ALL_METRICS),
+            *METRICS,
+            *map(brevity_metric, METRICS),
             PERPLEXITY_METRIC,
             BITS_METRIC,
             WORD_BITS_METRIC,

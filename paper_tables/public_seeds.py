@@ -7,7 +7,6 @@ standard deviation is not known, they say how many seeds would decide.
 """
 
 import functools
-import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -75,26 +74,10 @@ class SeedNoise(NamedTuple):
         """Return the standard deviation over seeds, pooled over the settings; None if the source
         has no such values.
         """
-        return pool_sd(self._values_by_setting(quantity), with_bartlett=False)
-
-    def noisiest(self, quantity: Quantity) -> tuple[str, PooledSd] | None:
-        """Return the setting whose standard deviation is the largest, with that deviation; None
-        without values.
-        """
-        values_by_setting = self._values_by_setting(quantity)
-        if not values_by_setting:
-            return None
-        name = max(
-            values_by_setting, key=lambda setting: statistics.stdev(values_by_setting[setting])
-        )
-        pooled = pool_sd({name: values_by_setting[name]}, with_bartlett=False)
-        return None if pooled is None else (name, pooled)
-
-    def _values_by_setting(self, quantity: Quantity) -> dict[str, list[float]]:
-        values_by_setting = {
-            name: values_of(runs, quantity) for name, runs in self.runs_by_setting.items()
-        }
-        return {name: values for name, values in values_by_setting.items() if len(values) > 1}
+        values_by_setting = {}
+        for name, runs in self.runs_by_setting.items():
+            values_by_setting[name] = values_of(runs, quantity)
+        return pool_sd(values_by_setting, with_bartlett=False)
 
 
 def values_of(runs: Iterable[PublicSeed], quantity: Quantity) -> list[float]:

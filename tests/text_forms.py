@@ -37,18 +37,19 @@ def sentence_pieces(lines: Sequence[str]) -> list[str]:
     return [" ".join(f"\u2581{word}" for word in line.split()) for line in lines]
 
 
+# The lines in each form, and the tags of that form.
 FORMS = {
-    "tokens": (tokens(OTHER), ("--detokenise",)),
+    "tokens": (tokens(OTHER), ("tokens",)),
     "tokens, hyphens split": (
-        [line.replace("neu-alte", "neu @-@ alte") for line in tokens(OTHER)], ("--detokenise",),
+        [line.replace("neu-alte", "neu @-@ alte") for line in tokens(OTHER)], ("tokens",),
     ),
     "tokens, not escaped": ([line.replace("&quot;", '"').replace("&amp;", "&") for line in tokens(OTHER)],
-                            ("--detokenise",)),
-    "pieces of tokens": (pieces(tokens(OTHER)), ("--detokenise", "--join-pieces")),
-    "pieces of plain text": (pieces(OTHER), ("--join-pieces",)),
-    "sentencepiece": (sentence_pieces(OTHER), ("--join-pieces",)),
-    "lower case": ([line.lower() for line in OTHER], ("--lowercase",)),
-    "all of it": ([line.lower() for line in pieces(tokens(OTHER))], ("--detokenise", "--join-pieces", "--lowercase")),
+                            ("tokens",)),
+    "pieces of tokens": (pieces(tokens(OTHER)), ("pieces", "tokens")),
+    "pieces of plain text": (pieces(OTHER), ("pieces",)),
+    "sentencepiece": (sentence_pieces(OTHER), ("pieces",)),
+    "lower case": ([line.lower() for line in OTHER], ("lower",)),
+    "all of it": ([line.lower() for line in pieces(tokens(OTHER))], ("pieces", "tokens", "lower")),
 }  # fmt: skip
 # A log of fairseq-generate: in pieces, of tokens.
 GENERATED = [

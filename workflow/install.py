@@ -3,7 +3,6 @@ library is enough.
 
     python3.11 workflow/install.py demo            torch, fairseq, and the extras workflow, train and figures
     python3.11 workflow/install.py all             the extra dev too
-    python3.11 workflow/install.py all --dry-run   prints the commands
 
 fairseq is installed after torch, which its setup.py imports, and without its extensions: that file
 leaves them out where READTHEDOCS is set. pip's cache is not used for it: it may hold a wheel with
@@ -49,38 +48,36 @@ def main() -> int:
     )
     parser.add_argument("part", choices=EXTRAS_BY_PART)
     parser.add_argument("--torch-index-url", default="", help="where pip finds torch")
-    parser.add_argument("--dry-run", action="store_true", help="print the commands")
     arguments = parser.parse_args()
     begin = time.monotonic()
     try:
-        is_new = make_environment(arguments.dry_run)
+        is_new = make_environment()
         if is_new or arguments.part == "demo":
-            install_torch(arguments.torch_index_url, arguments.dry_run)
-            install_fairseq(arguments.dry_run)
+            install_torch(arguments.torch_index_url)
+            install_fairseq()
         extras = EXTRAS_BY_PART[arguments.part]
-        pip(["--no-build-isolation", "--editable", f".[{extras}]"], arguments.dry_run)
+        pip(["--no-build-isolation", "--editable", f".[{extras}]"])
         if sys.dont_write_bytecode:
-            compile_packages(arguments.dry_run)
+            compile_packages()
     except InstallError as error:
         print(f"make: {error}; then run make again", file=sys.stderr)
         return 1
-    if not arguments.dry_run:
-        print(f"installed in {time.monotonic() - begin:.0f} s: {VENV}")
+    print(f"installed in {time.monotonic() - begin:.0f} s: {VENV}")
     return 0
 
 
-def make_environment(dry_run: bool) -> bool:
+def make_environment() -> bool:
     """Make `.venv` and return True, unless this is its Python and nothing in it was left
     half-done.
     """
     is_own = Path(sys.executable).absolute() == PYTHON
     is_new = not is_own or UNFINISHED.exists()
     if is_new:
-        run([sys.executable, "-m", "venv", "--clear", str(VENV)], dry_run)
+        run([sys.executable, "-m", "venv", "--clear", str(VENV)])
     return is_new
 
 
-def install_torch(given_url: str, dry_run: bool) -> None:
+def install_torch(given_url: str) -> None:
     """Install torch from `given_url`, if given; otherwise, on a machine without a GPU, install the
     CPU build if its index can be reached.
     """
@@ -88,22 +85,11 @@ def install_torch(given_url: str, dry_run: bool) -> None:
         TORCH_INDEX.exists() and TORCH_INDEX.read_text() == given_url
     )
     url, reason = (given_url, "as TORCH_INDEX_URL says") if given_url else own_torch_index()
-    if not dry_run:
-        print(f"torch from {url or 'the package index'}, {reason}", flush=True)
+    print(f"torch from {url or 'the package index'}, {reason}", flush=True)
     if url:  # torch alone: its index need not have what torch requires
-        pip(
-            [
-                *(["--force-reinstall"] if is_other else []),
-                "--no-deps",
-                "--index-url",
-                url,
-                "torch",
-            ],
-            dry_run,
-        )
-    pip([*(["--extra-index-url", url] if url else []), "torch", "setuptools", "wheel"], dry_run)
-    if dry_run:
-        return
+        again = ["--force-reinstall"] if is_other else []
+        pip([*again, "--no-deps", "--index-url", url, "torch"])
+    pip([*(["--extra-index-url", url] if url else []), "torch", "setuptools", "wheel"])
     TORCH_INDEX.write_text(given_url)
     (version_path,) = VENV.glob("lib/python3*/site-packages/torch/version.py")
     version: dict[str, str] = {}
@@ -143,7 +129,7 @@ def own_torch_index() -> tuple[str, str]:
     return CPU_INDEX_URL, "because this machine has no NVIDIA GPU"
 
 
-def install_fairseq(dry_run: bool) -> None:
+def install_fairseq() -> None:
     """Install fairseq without its extensions; what it requires comes with the project."""
     pip(
         [
@@ -154,12 +140,11 @@ def install_fairseq(dry_run: bool) -> None:
             "fairseq-fixed",
             f"fairseq-fixed=={pinned_version('fairseq-fixed')}",
         ],
-        dry_run,
         {"READTHEDOCS": "1"},
     )
 
 
-def compile_packages(dry_run: bool) -> None:
+def compile_packages() -> None:
     """Compile all packages at once where Python is told not to (PYTHONDONTWRITEBYTECODE, as in many
     images).
 
@@ -167,7 +152,7 @@ def compile_packages(dry_run: bool) -> None:
     passed over.
     """
     code = "import compileall, sys; compileall.compile_dir(sys.argv[1], quiet=2, workers=0)"
-    run([str(PYTHON), "-c", code, str(VENV / "lib")], dry_run)
+    run([str(PYTHON), "-c", code, str(VENV / "lib")])
 
 
 def pinned_version(name: str) -> str:
@@ -176,7 +161,7 @@ def pinned_version(name: str) -> str:
     return re.findall(rf"^{name}==(\S+)", constraints, flags=re.MULTILINE)[0]
 
 
-def pip(arguments: list[str], dry_run: bool, variables: dict[str, str] | None = None) -> None:
+def pip(arguments: list[str], variables: dict[str, str] | None = None) -> None:
     """Let pip install; byte code is made when a module is first imported, as most never are
     (`compile_packages`).
     """
@@ -189,29 +174,15 @@ def pip(arguments: list[str], dry_run: bool, variables: dict[str, str] | None = 
         "--progress-bar",
         "off",
     ]
-    run(
-        [*command, "--no-compile", "--constraint", "constraints.txt", *arguments],
-        dry_run,
-        variables,
-    )
+    run([*command, "--no-compile", "--constraint", "constraints.txt", *arguments], variables)
 
 
-def run(command: list[str], dry_run: bool, variables: dict[str, str] | None = None) -> None:
-    """Run a step, or print it.
+def run(command: list[str], variables: dict[str, str] | None = None) -> None:
+    """Run a step.
 
     Raises:
         InstallError: if it fails.
     """
-    if dry_run:
-        print(
-            " ".join(
-                [
-                    *(f"{name}={value}" for name, value in (variables or {}).items()),
-                    shlex.join(command),
-                ]
-            )
-        )
-        return
     if VENV.exists():
         UNFINISHED.touch()
     environment = {**os.environ, **(variables or {})}

@@ -151,10 +151,11 @@ def answer_family(asked: Mapping[str, tuple[Relation, float, Estimate]]) -> dict
 
     `asked` has by name the paper's relation, the printed effect and our estimate.
     """
-    estimates = [estimate for _, _, estimate in asked.values()]
-    p_within = [estimate.p_within(MARGIN_OF_ABSENCE) for estimate in estimates]
-    holm_difference = holm_adjusted([estimate.p_difference for estimate in estimates])
-    holm_within = holm_adjusted(p_within)
+    p_within, p_difference = [], []
+    for _, _, estimate in asked.values():
+        p_within.append(estimate.p_within(MARGIN_OF_ABSENCE))
+        p_difference.append(estimate.p_difference)
+    holm_difference, holm_within = holm_adjusted(p_difference), holm_adjusted(p_within)
     answers = {}
     for index, (name, (relation, printed_effect, estimate)) in enumerate(asked.items()):
         answers[name] = Answered(

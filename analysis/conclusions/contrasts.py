@@ -45,7 +45,7 @@ them.
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -109,8 +109,10 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the run started late by its log; a run that did not start is not late."""
         if not self.bits_by_update or self.has_started is False:
             return False
-        started = [update for update, bits in self.bits_by_update.items() if bits < STARTED_BITS]
-        return not started or min(started) > LATE_SHARE * self.updates
+        for update, bits in sorted(self.bits_by_update.items()):
+            if bits < STARTED_BITS:
+                return update > LATE_SHARE * self.updates
+        return True
 
     def bits_at(self, share: float) -> float | None:
         """Return the newest validation at a share of the updates; None if that is not known."""
@@ -132,12 +134,14 @@ class SeedRun(msgspec.Struct, frozen=True, kw_only=True):
         """The least-squares slope of the validations over the last 40 % of the updates, in bits a
         whole run; None with fewer than three validations there.
         """
-        late = [update for update in self.bits_by_update if update >= SLOPE_FROM * self.updates]
-        if len(late) < NUM_LAST_VALIDATIONS:
+        late_shares, late_bits = [], []
+        for update, bits in self.bits_by_update.items():
+            if update >= SLOPE_FROM * self.updates:
+                late_shares.append(update / self.updates)
+                late_bits.append(bits)
+        if len(late_bits) < NUM_LAST_VALIDATIONS:
             return None
-        shares = [update / self.updates for update in late]
-        bits = [self.bits_by_update[update] for update in late]
-        return statistics.linear_regression(shares, bits).slope
+        return statistics.linear_regression(late_shares, late_bits).slope
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,7 +164,7 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     """A row against its control; `difference`, in the metric's unit, is over the runs that started.
 
-    `reach` is half of the 95 % interval, None without an sd. `p_value` is None where nothing is
+    `estimate` is None without an sd. `p_value` is None where nothing is
     called. `corrected` is the call by Holm, None outside the family; `with_all` is the call with
     all runs in, None if all runs of all systems started. `effects` are the differences in bits at
     SHARES of the updates; None in BLEU, and where a seed has no validation. A row with more updates
@@ -177,12 +181,17 @@ class Contrast(msgspec.Struct, frozen=True, kw_only=True):
     num_unstarted_controls: int = 0
     num_unknown: int = 0
     num_late: int = 0
-    reach: float | None = None
+    estimate: Estimate | None = None
     p_value: float | None = None
     corrected: Call | None = None
     with_all: Call | None = None
     effects: tuple[float | None, ...] = (None,) * len(SHARES)
     effect_at_control_updates: float | None = None
+
+    @property
+    def reach(self) -> float | None:
+        """Half of the 95 % interval."""
+        return None if self.estimate is None else self.estimate.reach
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -221,6 +230,19 @@ def measure_spread(runs_by_system: Mapping[str, Sequence[SeedRun]]) -> Spread:
 def started_runs(runs: Sequence[SeedRun]) -> list[SeedRun]:
     """Return the runs without those that are known not to have started."""
     return [run for run in runs if run.has_started is not False]
+
+
+def known_values(
+    runs: Iterable[SeedRun], value_of: Callable[[SeedRun], float | None]
+) -> list[float]:
+    """Return a quantity of each of a system's runs; nothing if a run lacks a value."""
+    values = []
+    for run in runs:
+        value = value_of(run)
+        if value is None:
+            return []
+        values.append(value)
+    return values
 
 
 def draw_contrast(
@@ -262,7 +284,7 @@ def draw_contrast(
         num_unstarted_controls=num_unstarted_controls,
         num_unknown=sum(run.has_started is None for run in runs),
         num_late=sum(run.is_late for run in runs),
-        reach=None if estimate is None else estimate.reach,
+        estimate=estimate,
         p_value=p_value,
         with_all=with_all,
     )
@@ -292,14 +314,11 @@ def _effect(
     """Return the difference in bits at shares of the updates; None if a seed has no validation
     there.
     """
-    means = []
-    for side, side_share in ((runs, share), (control_runs, control_share)):
-        bits = [run.bits_at(side_share) for run in side]
-        known = [value for value in bits if value is not None]
-        if len(known) < len(bits):
-            return None
-        means.append(statistics.mean(known))
-    return means[0] - means[1]
+    values = known_values(runs, lambda run: run.bits_at(share))
+    control_values = known_values(control_runs, lambda run: run.bits_at(control_share))
+    if not values or not control_values:
+        return None
+    return _difference(values, control_values)
 
 
 def reach_of(pooled: PooledSd, num_seeds: int, num_control_seeds: int) -> float:

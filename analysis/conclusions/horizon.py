@@ -8,7 +8,7 @@ system, because its own file has 16,000 updates.
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -35,21 +35,48 @@ class LongRun(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     bits: float
     bits_by_update: Mapping[int, float]
-    number: Number | None = None
+    number: Number
 
 
 class HorizonContrast(msgspec.Struct, frozen=True, kw_only=True):
-    """A row against base at the horizon; `estimate` is None without an sd."""
+    """The runs of a row and of base to the horizon; `pooled` is None without an sd."""
 
     system: str
     kind: str
-    seeds: tuple[int, ...]
-    control_seeds: tuple[int, ...]
-    difference: float
-    estimate: Estimate | None
-    best_difference: float
-    difference_by_update: Mapping[int, float]
-    numbers: tuple[Number, ...] = ()
+    runs: Sequence[LongRun]
+    controls: Sequence[LongRun]
+    pooled: PooledSd | None
+
+    def minus(self, value_of: Callable[[LongRun], float]) -> float:
+        """Return the mean of a quantity over the row's runs, minus the mean over base's."""
+        control_mean = statistics.mean(map(value_of, self.controls))
+        return statistics.mean(map(value_of, self.runs)) - control_mean
+
+    @property
+    def difference(self) -> float:
+        """The difference in bits by the last checkpoints."""
+        return self.minus(lambda run: run.bits)
+
+    @property
+    def best_difference(self) -> float:
+        """The difference of each run's best validation; of the last bits if a run has no curve."""
+        if not all(run.bits_by_update for run in (*self.runs, *self.controls)):
+            return self.difference
+        return self.minus(lambda run: min(run.bits_by_update.values()))
+
+    def difference_after(self, update: int) -> float | None:
+        """Return the difference after an update; None unless every run was validated there."""
+        if not all(update in run.bits_by_update for run in (*self.runs, *self.controls)):
+            return None
+        return self.minus(lambda run: run.bits_by_update[update])
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The difference with its standard error; None without an sd."""
+        if self.pooled is None:
+            return None
+        numbers = len(self.runs), len(self.controls)
+        return estimate_difference(self.difference, self.pooled, *numbers)
 
 
 def long_runs(frame: Frame) -> dict[str, list[LongRun]]:
@@ -77,7 +104,7 @@ def long_runs(frame: Frame) -> dict[str, list[LongRun]]:
             )
     runs_by_system = {}
     for system, run_by_seed in found.items():
-        runs_by_system[system] = [run for _, run in sorted(run_by_seed.items())]
+        runs_by_system[system] = sorted(run_by_seed.values(), key=lambda run: run.seed)
     return runs_by_system
 
 
@@ -89,9 +116,8 @@ def compare_at_horizon(runs_by_system: Mapping[str, Sequence[LongRun]]) -> list[
     """
     confirmatory, values = {}, {}
     for system, seeds in CONFIRMATORY_SEEDS.items():
-        runs = _with_seeds(runs_by_system, system, seeds)
-        confirmatory[system] = runs
-        values[system] = [run.bits for run in runs]
+        confirmatory[system] = _with_seeds(runs_by_system, system, seeds)
+        values[system] = [run.bits for run in confirmatory[system]]
     pooled = pool_sd(values)
     controls = confirmatory[REFERENCE_SYSTEM]
     contrasts = []
@@ -99,7 +125,10 @@ def compare_at_horizon(runs_by_system: Mapping[str, Sequence[LongRun]]) -> list[
         seen = _with_seeds(runs_by_system, system, READING_SEEDS.get(system, ()))
         for kind, runs in ((CONFIRMATORY, confirmatory[system]), (READING, seen)):
             if runs and controls:
-                contrasts.append(_contrast(system, kind, runs, controls, pooled))
+                contrast = HorizonContrast(
+                    system=system, kind=kind, runs=runs, controls=controls, pooled=pooled
+                )
+                contrasts.append(contrast)
     return contrasts
 
 
@@ -107,44 +136,3 @@ def _with_seeds(
     runs_by_system: Mapping[str, Sequence[LongRun]], system: str, seeds: Sequence[int]
 ) -> list[LongRun]:
     return [run for run in runs_by_system.get(system, []) if run.seed in seeds]
-
-
-def _contrast(
-    system: str,
-    kind: str,
-    runs: Sequence[LongRun],
-    controls: Sequence[LongRun],
-    pooled: PooledSd | None,
-) -> HorizonContrast:
-    difference = _difference([run.bits for run in runs], [run.bits for run in controls])
-    curves = [run.bits_by_update for run in runs]
-    control_curves = [run.bits_by_update for run in controls]
-    all_curves = [*curves, *control_curves]
-    best_difference = difference
-    if all(all_curves):
-        best = [min(curve.values()) for curve in curves]
-        best_difference = _difference(best, [min(curve.values()) for curve in control_curves])
-    difference_by_update = {}
-    for update in SHOWN_UPDATES:
-        if all(update in curve for curve in all_curves):
-            bits = [curve[update] for curve in curves]
-            control_bits = [curve[update] for curve in control_curves]
-            difference_by_update[update] = _difference(bits, control_bits)
-    estimate = None
-    if pooled is not None:
-        estimate = estimate_difference(difference, pooled, len(runs), len(controls))
-    return HorizonContrast(
-        system=system,
-        kind=kind,
-        seeds=tuple(run.seed for run in runs),
-        control_seeds=tuple(run.seed for run in controls),
-        difference=difference,
-        estimate=estimate,
-        best_difference=best_difference,
-        difference_by_update=difference_by_update,
-        numbers=tuple(run.number for run in (runs[0], controls[0]) if run.number is not None),
-    )
-
-
-def _difference(values: Sequence[float], control_values: Sequence[float]) -> float:
-    return statistics.mean(values) - statistics.mean(control_values)

@@ -90,8 +90,9 @@ def _difference(
     row: str, reference: str, text_by_place: Mapping[tuple[str, str], str]
 ) -> PrintedDifference:
     """Return the printed difference of two rows; a printed 4.92 may be 4.915 to 4.925."""
-    row_ppl, reference_ppl = (text_by_place[name, PERPLEXITY_COLUMN] for name in (row, reference))
-    row_bleu, reference_bleu = (text_by_place[name, BLEU_COLUMN] for name in (row, reference))
+    row_ppl, row_bleu = text_by_place[row, PERPLEXITY_COLUMN], text_by_place[row, BLEU_COLUMN]
+    reference_ppl = text_by_place[reference, PERPLEXITY_COLUMN]
+    reference_bleu = text_by_place[reference, BLEU_COLUMN]
     bits = math.log2(printed_number(row_ppl) / printed_number(reference_ppl))
     bleu = printed_number(row_bleu) - printed_number(reference_bleu)
     higher, lower = (row_ppl, reference_ppl) if bits > 0 else (reference_ppl, row_ppl)

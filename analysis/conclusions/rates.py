@@ -17,7 +17,7 @@ import msgspec
 from aiayn.errors import TableError
 from aiayn.printed import PUBLISHED_FOLDER, read_rows
 from aiayn.spec.system import FIRST_PROBE_SEED
-from analysis.conclusions.contrasts import SeedRun
+from analysis.conclusions.contrasts import SeedRun, known_values
 
 RATES_FOLDER = PUBLISHED_FOLDER.parent / "measured" / "rates"
 PRINTED_RATE = 1.0
@@ -114,9 +114,8 @@ def effects_at_rates(
     """
     sides = []
     for system, runs in (row, control):
-        bits = [run.bits_by_update.get(probes.updates) for run in runs]
-        known = [value for value in bits if value is not None]
-        if system not in probes.bits_by_system or not known or len(known) < len(bits):
+        bits = known_values(runs, lambda run: run.bits_by_update.get(probes.updates))
+        if system not in probes.bits_by_system or not bits:
             return None
-        sides.append({**probes.bits_by_system[system], PRINTED_RATE: statistics.mean(known)})
+        sides.append({**probes.bits_by_system[system], PRINTED_RATE: statistics.mean(bits)})
     return RateEffects(*sides)

@@ -7,7 +7,7 @@ readings whose direction differs from decision 0009's own estimate. No reading c
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -29,7 +29,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Kind
     name: str
-    estimate_by_row: Mapping[str, Estimate]
+    estimate_by_row: Mapping[str, Estimate] = {}
     less_is_better: bool = True
     holm_by_row: Mapping[str, float] | None = None
     missing: Mapping[str, str] = {}
@@ -55,58 +55,66 @@ def read_pooled(
 ) -> Reading:
     """Return the reading of a quantity by decision 0009's sd, pooled over all systems."""
     pooled = _pool(values)
-    estimates, missing = {}, {}
-    for row in rows:
-        problem = _problem_of(values, row, control, pooled)
-        if problem or pooled is None:
-            missing[row] = problem
-        else:
-            numbers = (len(values[row]), len(values[control]))
-            estimates[row] = estimate_difference(
-                _difference(values, row, control), pooled, *numbers
-            )
-    return Reading(
-        kind=kind,
-        name=name,
-        estimate_by_row=estimates,
-        less_is_better=less_is_better,
-        missing=missing,
-    )
+    reading = Reading(kind=kind, name=name, less_is_better=less_is_better)
+    return _read(reading, values, rows, control, pooled, estimate_difference)
 
 
-def read_welch(values: ValuesBySystem, rows: Sequence[str], control: str, name: str) -> Reading:
+def read_welch(values: ValuesBySystem, rows: Iterable[str], control: str, name: str) -> Reading:
     """Return the reading by two variances (Welch): the control's own, and one pooled over all other
     systems.
     """
-    pooled_rows = _pool({system: some for system, some in values.items() if system != control})
-    own = _pool({control: values.get(control, {})})
+    others = dict(values)
+    own = _pool({control: others.pop(control, {})})
+
+    def estimate(difference: float, pooled: PooledSd, *numbers: int) -> Estimate:
+        assert own is not None  # a control with two seeds has an sd
+        return _estimate_welch(difference, numbers, pooled, own)
+
+    reading = Reading(kind="variance", name=name)
+    return _read(reading, values, rows, control, _pool(others), estimate)
+
+
+def _read(
+    reading: Reading,
+    values: ValuesBySystem,
+    rows: Iterable[str],
+    control: str,
+    pooled: PooledSd | None,
+    estimate: Callable[[float, PooledSd, int, int], Estimate],
+) -> Reading:
+    """Return a reading with the estimate of each row against the control, or why it has none."""
     estimates, missing = {}, {}
+    num_controls = len(values.get(control, {}))
     for row in rows:
-        problem = _problem_of(values, row, control, pooled_rows)
-        if problem or pooled_rows is None or own is None:
-            missing[row] = problem
-        else:
-            numbers = (len(values[row]), len(values[control]))
-            estimates[row] = _estimate_welch(
-                _difference(values, row, control), numbers, pooled_rows, own
+        if not values.get(row):
+            missing[row] = f"{row} has no value"
+        elif num_controls < MIN_CONTROL_SEEDS:
+            missing[row] = (
+                f"{control} has {num_controls} seed(s), expected {MIN_CONTROL_SEEDS} or more"
             )
-    return Reading(kind="variance", name=name, estimate_by_row=estimates, missing=missing)
+        elif pooled is None:
+            missing[row] = "no system has two seeds, so the sd is not known"
+        else:
+            difference = statistics.mean(values[row].values())
+            difference -= statistics.mean(values[control].values())
+            estimates[row] = estimate(difference, pooled, len(values[row]), num_controls)
+    return msgspec.structs.replace(reading, estimate_by_row=estimates, missing=missing)
 
 
 def correct_by_holm(reading: Reading, name: str) -> Reading:
     """Return a reading with Holm's correction over all of its contrasts."""
-    rows = list(reading.estimate_by_row)
-    p_values = holm_adjusted([reading.estimate_by_row[row].p_difference for row in rows])
-    return msgspec.structs.replace(
-        reading, name=name, holm_by_row=dict(zip(rows, p_values, strict=True))
-    )
+    estimates = reading.estimate_by_row
+    p_values = holm_adjusted([estimate.p_difference for estimate in estimates.values()])
+    holm_by_row = dict(zip(estimates, p_values, strict=True))
+    return msgspec.structs.replace(reading, name=name, holm_by_row=holm_by_row)
 
 
 def leave_seeds_out(values: ValuesBySystem, rows: Sequence[str], control: str) -> list[Reading]:
     """Return a reading for each seed of the control, without that seed."""
     readings = []
     for left_out in values.get(control, {}):
-        kept = {seed: value for seed, value in values[control].items() if seed != left_out}
+        kept = dict(values[control])
+        del kept[left_out]
         name = f"without {control} {left_out}"
         readings.append(read_pooled("seeds", name, {**values, control: kept}, rows, control))
     return readings
@@ -114,8 +122,10 @@ def leave_seeds_out(values: ValuesBySystem, rows: Sequence[str], control: str) -
 
 def merge_seeds(values: ValuesBySystem, later: ValuesBySystem) -> dict[str, dict[int, float]]:
     """Return all values by system, the later seeds included."""
-    systems = list(dict.fromkeys([*values, *later]))
-    return {system: {**values.get(system, {}), **later.get(system, {})} for system in systems}
+    merged = {system: dict(by_seed) for system, by_seed in values.items()}
+    for system, by_seed in later.items():
+        merged.setdefault(system, {}).update(by_seed)
+    return merged
 
 
 def differing_readings(readings: Iterable[Reading], row: str, direction: Direction) -> list[str]:
@@ -129,26 +139,8 @@ def _pool(values: ValuesBySystem) -> PooledSd | None:
     return pool_sd(lists, with_bartlett=False)
 
 
-def _problem_of(values: ValuesBySystem, row: str, control: str, pooled: PooledSd | None) -> str:
-    """Return why a row cannot be compared with the control in a quantity, in a sentence; '' if it
-    can.
-    """
-    if not values.get(row):
-        return f"{row} has no value"
-    num_controls = len(values.get(control, {}))
-    if num_controls < MIN_CONTROL_SEEDS:
-        return f"{control} has {num_controls} seed(s), expected {MIN_CONTROL_SEEDS} or more"
-    if pooled is None:
-        return "no system has two seeds, so the sd is not known"
-    return ""
-
-
-def _difference(values: ValuesBySystem, row: str, control: str) -> float:
-    return statistics.mean(values[row].values()) - statistics.mean(values[control].values())
-
-
 def _estimate_welch(
-    difference: float, numbers: tuple[int, int], pooled_rows: PooledSd, own: PooledSd
+    difference: float, numbers: Sequence[int], pooled_rows: PooledSd, own: PooledSd
 ) -> Estimate:
     """Return the estimate by two variances, with the degrees of freedom of Welch and Satterthwaite.
 

@@ -20,8 +20,12 @@ def runs_by_system(frame: Frame, judged: Sequence[Number]) -> dict[str, list[See
     for number in (*judged, *others):
         if _kind(number) == kind:
             number_by_system.setdefault(number.key.system, number)
-    runs = {system: seed_runs(frame, number) for system, number in number_by_system.items()}
-    return {system: of_system for system, of_system in runs.items() if of_system}
+    runs_by_system = {}
+    for system, number in number_by_system.items():
+        runs = seed_runs(frame, number)
+        if runs:
+            runs_by_system[system] = runs
+    return runs_by_system
 
 
 def _kind(number: Number) -> tuple[str, str, bool]:

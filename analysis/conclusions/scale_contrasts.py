@@ -19,7 +19,6 @@ from analysis.conclusions.answers import (
     Answered,
     Relation,
     answer_family,
-    estimate_difference,
 )
 from analysis.conclusions.contrasts import (
     CALLED,
@@ -178,8 +177,7 @@ def draw_contrasts(frame: Frame, rate_probes: RateProbes | None = None) -> Contr
             at_rates=_effects_at_rates(contrast, runs, rate_probes),
         )
         drawn.append(measured)
-    drawn = _correct(drawn)
-    answered, readings = _answer(frame, drawn, spread_by_place)
+    answered, readings = _answer(frame, _correct(drawn))
     return Contrasts(contrasts=answered, spread_by_place=spread_by_place, readings=readings)
 
 
@@ -196,24 +194,18 @@ def _correct(drawn: Sequence[PrintedContrast]) -> list[PrintedContrast]:
 
 
 def _answer(
-    frame: Frame,
-    drawn: Sequence[PrintedContrast],
-    spread_by_place: Mapping[tuple[str, str], Spread],
+    frame: Frame, drawn: Sequence[PrintedContrast]
 ) -> tuple[tuple[PrintedContrast, ...], Readings | None]:
     """Return all contrasts, with answers, differing readings and slopes for the primary contrasts;
     and all readings.
     """
     asked = {}
     for contrast in drawn:
-        ours, place, relation = contrast.ours, contrast.place, contrast.relation
-        if not contrast.is_primary or ours is None or place is None or relation is None:
+        ours, relation = contrast.ours, contrast.relation
+        if not contrast.is_primary or ours is None or ours.call not in CALLED:
             continue
-        spread = spread_by_place[place]
-        pooled = spread.started or spread.everything
-        if pooled is not None and ours.call in CALLED:
-            num_seeds, num_controls = ours.num_compared, ours.num_compared_controls
-            estimate = estimate_difference(ours.difference, pooled, num_seeds, num_controls)
-            asked[_system_of(contrast)] = (relation, contrast.printed_effect, estimate)
+        if relation is not None and ours.estimate is not None:
+            asked[_system_of(contrast)] = (relation, contrast.printed_effect, ours.estimate)
     if not asked:
         return tuple(drawn), None
     answers, readings = answer_family(asked), make_readings(frame, list(asked))

@@ -5,6 +5,7 @@ another test set, BLEU, the mean of the last validations, an earlier or a later 
 decision 0009, runs that are known not to have started are left out.
 """
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -14,9 +15,10 @@ from aiayn.printed import COMPARED_AVERAGE, METRIC_BY_PAIR, REFERENCE_SYSTEM
 from aiayn.scoring.scores import BITS_METRIC
 from aiayn.scoring.verdict import ALPHA
 from analysis.conclusions.answers import Estimate
-from analysis.conclusions.contrasts import SHARES, SeedRun, started_runs
+from analysis.conclusions.contrasts import SHARES, SeedRun, known_values, started_runs
 from analysis.conclusions.horizon import HORIZON_UPDATES, compare_at_horizon, long_runs
 from analysis.conclusions.readings import (
+    Kind,
     Reading,
     ValuesBySystem,
     correct_by_holm,
@@ -57,39 +59,44 @@ def make_readings(frame: Frame, rows: Sequence[str]) -> Readings:
     """Return the readings of some systems, each against base, on the En-De corpus of a scale."""
     control = REFERENCE_SYSTEM
     runs = _started_by_system(frame, frame.numbers)
-    later = _started_by_system(frame, frame.later_numbers)
     bits = _values(runs, lambda run: run.value)
-    pooled = read_pooled("variance", "", bits, rows, control)
+    place_by_name: dict[str, tuple[str, str]] = {}
+
+    def read(kind: Kind, name: str, values: ValuesBySystem) -> Reading:
+        """Return the reading of a quantity; BLEU is better the higher it is."""
+        less_is_better = name not in place_by_name or place_by_name[name][1] == BITS_METRIC
+        return read_pooled(kind, name, values, rows, control, less_is_better=less_is_better)
+
     welch = read_welch(bits, rows, control, "Welch")
-    readings = [correct_by_holm(pooled, "Holm"), welch, correct_by_holm(welch, "Welch with Holm")]
+    readings = [correct_by_holm(read("variance", "", bits), "Holm"), welch]
+    readings.append(correct_by_holm(welch, "Welch with Holm"))
     readings += leave_seeds_out(bits, rows, control)
-    later_bits = _values(later, lambda run: run.value)
-    later_bits = {system: some for system, some in later_bits.items() if system in bits}
+    later = _started_by_system(frame, frame.later_numbers)
+    later_bits = _values(
+        {name: later[name] for name in bits if name in later}, lambda run: run.value
+    )
     if later_bits:
         name = f"all seeds ({ADDED_AFTER_A_LOOK})"
-        readings.append(read_pooled("seeds", name, merge_seeds(bits, later_bits), rows, control))
+        readings.append(read("seeds", name, merge_seeds(bits, later_bits)))
     keys = _keys_by_testset(frame)
-    place_by_name: dict[str, tuple[str, str]] = {}
-    for testset in list(keys)[1:]:  # the first is dev
-        values = _numbers_on(frame, keys[testset], BITS_METRIC, runs)
+    dev, *further = keys
+    for testset in further:
         name = f"bits on {testset}"
         place_by_name[name] = (testset, BITS_METRIC)
-        readings.append(read_pooled("text", name, values, rows, control))
+        values = _numbers_on(frame, keys[testset], BITS_METRIC, runs)
+        readings.append(read("text", name, values))
     last = _values(runs, lambda run: run.mean_of_last)
-    name = "mean of the last three validations"
-    readings.append(read_pooled("metric", name, last, rows, control))
-    for testset in keys:
-        values = _numbers_on(frame, keys[testset], BLEU_METRIC, runs)
+    readings.append(read("metric", "mean of the last three validations", last))
+    for testset in (dev, *further):
         name = f"BLEU on {testset}"
         place_by_name[name] = (testset, BLEU_METRIC)
-        readings.append(read_pooled("metric", name, values, rows, control, less_is_better=False))
+        values = _numbers_on(frame, keys[testset], BLEU_METRIC, runs)
+        readings.append(read("metric", name, values))
     for share in SHARES:
-        values = _values(runs, lambda run, share=share: run.bits_at(share))  # type: ignore[misc]
-        name = f"{share * 100:.0f} % of the updates"
-        readings.append(read_pooled("horizon", name, values, rows, control))
+        values = _values(runs, operator.methodcaller("bits_at", share))
+        readings.append(read("horizon", f"{share * 100:.0f} % of the updates", values))
     readings.append(_reading_at_horizon(frame, rows))
-    late_slopes = _values(runs, lambda run: run.slope_at_end)
-    slopes = read_pooled("horizon", "slopes", late_slopes, rows, control)
+    slopes = read("horizon", "slopes", _values(runs, lambda run: run.slope_at_end))
     return Readings(
         readings=tuple(reading for reading in readings if reading.estimate_by_row),
         slopes=correct_by_holm(slopes, "slopes"),
@@ -137,9 +144,8 @@ def _values(
     """Return a quantity by system and seed; empty if a seed of the system lacks a value."""
     values = {}
     for system, some in runs.items():
-        by_seed = {run.seed: value_of(run) for run in some}
-        known = {seed: value for seed, value in by_seed.items() if value is not None}
-        values[system] = known if len(known) == len(by_seed) else {}
+        seeds = [run.seed for run in some]
+        values[system] = dict(zip(seeds, known_values(some, value_of), strict=False))
     return values
 
 
@@ -147,11 +153,13 @@ def _numbers_on(
     frame: Frame, keys: Sequence[CellKey], metric: str, runs: RunsBySystem
 ) -> ValuesBySystem:
     """Return a metric of some cells by system and seed, for the runs that started."""
-    values = {}
+    values: dict[str, dict[int, float]] = {}
     for key in keys:
-        started = {run.seed for run in runs.get(key.system, [])}
         by_seed = frame.numbers[key, metric].value_by_seed
-        values[key.system] = {seed: value for seed, value in by_seed.items() if seed in started}
+        values[key.system] = {}
+        for run in runs.get(key.system, []):
+            if run.seed in by_seed:
+                values[key.system][run.seed] = by_seed[run.seed]
     return values
 
 
@@ -174,7 +182,7 @@ def _training_bits(frame: Frame, rows: Sequence[str], control: str) -> Reading:
 
 
 def _is_regularised_alike(frame: Frame, system: str, control: str) -> bool:
-    spec, control_spec = (frame.system_by_name.get(name) for name in (system, control))
+    spec, control_spec = map(frame.system_by_name.get, (system, control))
     if spec is None or control_spec is None:
         return False
     own, other = spec.training, control_spec.training

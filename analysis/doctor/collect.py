@@ -160,7 +160,8 @@ def _recorded_generation(claim: Claim, path: Path, record: Hypotheses) -> Logged
     arguments: dict[str, Argument] = {
         "beam": record.beam_size,
         "lenpen": record.length_penalty_alpha,
-        "gen_subset": {"dev": "valid", "test": "test"}.get(role, record.testset),
+        # A further test set is a subset of its own name: no average is printed for it.
+        "gen_subset": {"dev": "valid"}.get(role, role) or record.testset,
     }
     if limit := _MAX_LENGTH.search(record.signature):
         arguments |= {"max_len_a": float(limit[1]), "max_len_b": int(limit[2])}

@@ -2,16 +2,15 @@
 by the user.
 """
 
-import math
 from collections.abc import Set
 
 import msgspec
 
 from aiayn.errors import UsageError
 from aiayn.machine import gpu_names
-from aiayn.plan.machine import JobLimits, Machine, machine_of_cores, machine_of_gpus
+from aiayn.plan.machine import Machine, machine_of_cluster, machine_of_cores, machine_of_gpus
 from aiayn.spec.cluster import ClusterSpec
-from aiayn.spec.hardware import NUM_PAPER_GPUS, PAPER_GPU, HardwareSpec, SourcedValue
+from aiayn.spec.hardware import PAPER_GPU, HardwareSpec, SourcedValue
 from aiayn.spec.training import Precision
 
 PRICE_FLAG = "--dollars-per-gpu-hour"
@@ -39,8 +38,9 @@ def choose_machine(
         UsageError: if a number or a price of GPUs is given for a machine without GPUs.
     """
     if launcher not in (None, "local", "debug"):
-        machine = _choose_of_cluster(
-            cluster, hardware, gpu, num_gpus, default_gpu(hardware, precisions)
+        default = default_gpu(hardware, precisions)
+        machine = machine_of_cluster(
+            cluster, hardware, gpu=gpu, num_gpus=num_gpus, default_gpu=default
         )
     else:
         machine = _choose_here(hardware, gpu, num_gpus)
@@ -61,12 +61,10 @@ def choose_machine(
 
 def default_gpu(hardware: HardwareSpec, precisions: Set[Precision]) -> str:
     """Return the GPU that counts where none is named: the paper's own, if it has the precisions."""
-    able = [
-        name
-        for name, gpu in hardware.gpu_by_name.items()
-        if precisions <= gpu.rate_by_precision.keys()
-    ]
-    return PAPER_GPU if PAPER_GPU in able else able[0]
+    for name in (PAPER_GPU, *hardware.gpu_by_name):
+        if precisions <= hardware.gpu_by_name[name].rate_by_precision.keys():
+            break
+    return name
 
 
 def _choose_here(hardware: HardwareSpec, gpu: str | None, num_gpus: int | None) -> Machine:
@@ -79,46 +77,3 @@ def _choose_here(hardware: HardwareSpec, gpu: str | None, num_gpus: int | None) 
     if gpu is not None and here:
         chosen_by += f"; {gpu} in place of this machine's {here[0]}"
     return machine_of_gpus(gpu or here[0], num_gpus or 1, 1, hardware, chosen_by)
-
-
-def _choose_of_cluster(
-    cluster: ClusterSpec,
-    hardware: HardwareSpec,
-    gpu: str | None,
-    num_gpus: int | None,
-    default: str,
-) -> Machine:
-    limits = JobLimits(
-        cluster=cluster.name,
-        minutes=cluster.time_limit_minutes,
-        signal_seconds=cluster.signal_seconds,
-        max_num_jobs=cluster.max_num_jobs,
-    )
-    if cluster.gpus_per_node == 0 and gpu is None:
-        cores = cluster.num_ranks * cluster.cpus_per_rank
-        source = (
-            f"Slurm, cluster {cluster.name}: {cluster.num_ranks} ranks x"
-            f" {cluster.cpus_per_rank} core(s), no GPUs"
-        )
-        return machine_of_cores(cores, cluster.num_ranks, cluster.num_nodes, source, limits)
-    num_of_cluster = cluster.num_nodes * cluster.gpus_per_node
-    number = num_gpus or num_of_cluster or NUM_PAPER_GPUS
-    num_nodes = math.ceil(number / (cluster.gpus_per_node or NUM_PAPER_GPUS))
-    if cluster.gpu_type:
-        reason = (
-            f", {gpu} in place of gpu_type {cluster.gpu_type}"
-            if gpu
-            else f" (gpu_type {cluster.gpu_type})"
-        )
-    else:
-        own = (
-            "the paper's own GPU (section 5.2)"
-            if default == PAPER_GPU
-            else "the first GPU with the precision"
-        )
-        reason = ", which names no gpu_type" + ("" if gpu else f": {own}")
-    source = f"Slurm, cluster {cluster.name}{reason}"
-    if number != num_of_cluster:
-        source += f"; {number} GPUs in place of its {num_of_cluster or 'CPU cores'}"
-    name = gpu or cluster.gpu_type or default
-    return machine_of_gpus(name, number, num_nodes, hardware, source, limits)

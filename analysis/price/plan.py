@@ -178,8 +178,8 @@ def make_plan(
         planned = _plan_precision(precision, experiment, seeds_of, machine, history, hardware)
         precisions.append(planned)
     longest, overrun = longest_training(trainings), ""
-    if longest is not None and machine.job_limits is not None:
-        overrun = exceeded_limit(machine.job_limits, longest.system, longest.hours)
+    if longest is not None and machine.cluster is not None:
+        overrun = exceeded_limit(machine.cluster, longest.system, longest.hours)
     return Plan(
         scale=scale.scale,
         machine=machine,

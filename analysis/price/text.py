@@ -23,6 +23,7 @@ from aiayn.plan.prediction import (
 from aiayn.spec.hardware import CPU, WHO_HAS_TENSOR_CORES, SourcedValue
 from aiayn.terminal import command_lines, entries, listed, sections, table, titled, wrapped
 from analysis.price.data import PlannedCorpus
+from analysis.price.limits import count_jobs, training_minutes
 from analysis.price.machines import PRICE_FLAG
 from analysis.price.plan import NUM_NODE_GPUS, Plan, Row, longest_training
 from analysis.price.system_plan import SystemPlan
@@ -162,12 +163,12 @@ def _sharing_lines(plan: Plan) -> list[str]:
 
 
 def _summary(plan: Plan) -> list[tuple[str, str]]:
-    longest, limits, in_turn = longest_training(plan.trainings), plan.machine.job_limits, ""
-    if limits is not None and longest is not None and not plan.overrun:
+    longest, cluster, in_turn = longest_training(plan.trainings), plan.machine.cluster, ""
+    if cluster is not None and longest is not None and not plan.overrun:
         in_turn = (
-            f"{limits.count_jobs(longest.hours)} in turn for {longest.system}, each of"
-            f" {limits.training_minutes:,g} minutes (time_limit_minutes less signal_seconds);"
-            f" {limits.max_num_jobs} are allowed"
+            f"{count_jobs(cluster, longest.hours)} in turn for {longest.system}, each of"
+            f" {training_minutes(cluster):,g} minutes (time_limit_minutes less signal_seconds);"
+            f" {cluster.max_num_jobs} are allowed"
         )
     bytes_by_name = {
         "runs": plan.runs_bytes,

@@ -324,8 +324,10 @@ def _find_amount(
         return "lowers", None
     if all(reading.position == "within" and reading.low == reading.high for reading in readings):
         return "lowers", (nothing, nothing)  # the printed number itself, up to its rounding
-    lows = [Decimal(str(reading.low)) for reading in readings]
-    highs = [Decimal(str(reading.high)) for reading in readings]
+    lows, highs = [], []
+    for reading in readings:
+        lows.append(Decimal(str(reading.low)))
+        highs.append(Decimal(str(reading.high)))
     if all(reading.position == "above" for reading in readings):
         return "raises", (bleu - max(highs), bleu - min(lows))
     return "lowers", (max(min(lows) - bleu, nothing), max(max(highs) - bleu, nothing))

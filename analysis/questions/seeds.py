@@ -168,8 +168,9 @@ def printed_numbers(
 
 def _number_of_replication(replication: PublishedReplication) -> PrintedNumber:
     """Return a replication's number under the conditions of the scale that runs it."""
-    configs = {name: read_scale(CONFIG_FOLDER / f"{name}.yaml") for name in SCALES}
-    scales = [name for name, config in configs.items() if replication.row in config.replications]
+    for scale in SCALES:
+        if replication.row in read_scale(CONFIG_FOLDER / f"{scale}.yaml").replications:
+            break
     return PrintedNumber(
         value=replication.value,
         source=replication.paper,
@@ -179,7 +180,7 @@ def _number_of_replication(replication: PublishedReplication) -> PrintedNumber:
         average=replication.average,
         role=replication.role,
         conditions=Conditions(
-            scale=scales[0],
+            scale=scale,
             corpus=replication.corpus,
             testset=replication.testset,
             metric=replication.metric,
@@ -432,11 +433,12 @@ def _answer_lines(judged: JudgedNumber) -> list[str]:
         wanted = verdict.num_seeds_to_decide or judged.public_seeds_to_decide or "not known"
         texts.append(f"{text} Seeds that would decide if mean and sd stayed: {wanted}.")
     if verdict.prediction_interval is not None and verdict.prediction_half_width is not None:
-        limits = (*verdict.prediction_interval, verdict.prediction_half_width)
-        low, high, half_width = (format_value(value, metric) for value in limits)
+        low, high = verdict.prediction_interval
+        interval = f"{format_value(low, metric)} to {format_value(high, metric)}"
+        half_width = format_value(verdict.prediction_half_width, metric)
         where = "inside" if judged.is_printed_predicted else "outside"
         texts.append(
             f"As a single run: {number.value} is {where} the 95 % prediction interval of a further"
-            f" run, {low} to {high} (+-{half_width})."
+            f" run, {interval} (+-{half_width})."
         )
     return lines + paragraphs(texts, INDENT)

@@ -5,7 +5,7 @@ A line is named by its differences from the system. A logged BLEU is not subtrac
 one: fairseq's own BLEU has another definition.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from aiayn.cost import training_flops
 from aiayn.paths import CellKey
@@ -42,25 +42,22 @@ COST_NOTE = "Cost: seconds of all starts x GPUs x sustained rate of the GPU that
 
 def frame_of_logs(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Frame:
     """Return what logs fill of Tables 2 and 3; harmless differences are footnotes."""
-    gpus = {
-        one.training.log.gpu for line in lines for one in line.trainings if one.training.log.gpu
-    }
-    unknown = [
-        f"{gpu}: not in hardware.yaml, so no cost; add its sustained rate there."
-        for gpu in sorted(gpus)
-        if hardware.find_gpu(gpu) is None
-    ]
-    has_papers_corpus = any(line.system.has_papers_corpus for line in lines)
-    harmless = [*_harmless_notes(lines), *([CORPUS_NOTE] if has_papers_corpus else [])]
+    gpus = {one.training.log.gpu for line in lines for one in line.trainings}
+    unknown = []
+    for gpu in sorted(gpus - {""}):
+        if hardware.find_gpu(gpu) is None:
+            unknown.append(
+                f"{gpu}: not in hardware.yaml, so no cost; add its sustained rate there."
+            )
+    notes = [*DEFINITION_NOTES, *_harmless_notes(lines)]
+    if any(line.system.has_papers_corpus for line in lines):
+        notes.append(CORPUS_NOTE)
     return Frame(
         scale=PAPER_SCALE,
         hardware=hardware,
-        lines=tuple(_lines(lines, hardware)),
+        lines=(*_lines_of_table2(lines, hardware), *_lines_of_table3(lines)),
         is_of_logs=True,
-        notes={
-            "table2": (*DEFINITION_NOTES, *harmless, *unknown, COST_NOTE),
-            "table3": (*DEFINITION_NOTES, *harmless),
-        },
+        notes={"table2": (*notes, *unknown, COST_NOTE), "table3": tuple(notes)},
     )
 
 
@@ -70,49 +67,58 @@ def _harmless_notes(lines: Sequence[AveragedLine]) -> list[str]:
     """
     systems_by_text: dict[str, dict[str, None]] = {}
     for line in lines:
-        judged = [one for training in line.trainings for one in training.judgements]
-        judged += [one for generation in line.generations for one in generation.judgements]
-        for one in judged:
+        judgements = [one for training in line.trainings for one in training.judgements]
+        judgements += [one for generation in line.generations for one in generation.judgements]
+        for one in judgements:
             if one.verdict == "harmless":
                 source = f" ({one.source})" if one.source else ""
-                text = (
-                    f"{one.words or one.quantity} {one.found} for {one.expected}:"
-                    f" {one.reason}{source}"
-                )
+                name = one.words or one.quantity
+                text = f"{name} {one.found} for {one.expected}: {one.reason}{source}"
                 systems_by_text.setdefault(text, {})[line.system.system] = None
     return [f"{', '.join(systems)}: {text}." for text, systems in systems_by_text.items()]
 
 
-def _lines(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Iterator[Line]:
-    for row, system in dict.fromkeys(
-        (join.row, join.system) for join in read_cells() if join.table == 2
-    ):
+def _lines_of_table2(lines: Sequence[AveragedLine], hardware: HardwareSpec) -> Iterator[Line]:
+    """Yield the lines below each row of Table 2: the BLEU of a test set, and footnote 5's cost, GPU
+    seconds x sustained rate.
+    """
+    rows = dict.fromkeys((join.row, join.system) for join in read_cells() if join.table == 2)
+    for row, system in rows:
         for line in lines:
-            if line.system.system == system and (line.has_training_numbers or line.scored("test")):
-                pair = line.language_pair.replace("-", "_")
-                numbers = {f"bleu_{pair}_ours": _bleu(line, "test")}
-                if line.has_training_numbers:
-                    cost = _number(line, "training_flops", _costs(line, hardware), "training cost")
-                    numbers[f"flops_{pair}_ours"] = (cost,)
-                yield _line(2, row, line, numbers)
+            bleu = _bleu(line, "test")
+            if line.system.system != system or not (line.has_training_numbers or bleu[0].values):
+                continue
+            pair = line.language_pair.replace("-", "_")
+            numbers = {f"bleu_{pair}_ours": bleu}
+            if line.has_training_numbers:
+                costs = {}
+                for one in line.trainings:
+                    gpu = hardware.find_gpu(one.training.log.gpu) if one.training.log.gpu else None
+                    seconds = one.training.gpu_seconds
+                    if gpu is not None and seconds is not None:
+                        rate = gpu.sustained_flops_per_second.value
+                        costs[one.path] = training_flops(seconds, rate)
+                cost = _number(line, "training_flops", costs, "training cost")
+                numbers[f"flops_{pair}_ours"] = (cost,)
+            yield _line(2, row, line, numbers)
+
+
+def _lines_of_table3(lines: Sequence[AveragedLine]) -> Iterator[Line]:
+    """Yield the lines below each row of Table 3: a dev set's BLEU, and the training's numbers."""
     for line in lines:
-        is_shown = line.has_training_numbers or line.has_perplexity or line.scored("dev")
-        if line.language_pair == "en-de" and is_shown:
-            numbers = {"bleu_dev": _bleu(line, "dev")}
-            for column, metric in METRIC_BY_COLUMN.items():
-                is_kept = (
-                    line.has_perplexity
-                    if metric == PERPLEXITY_METRIC
-                    else line.has_training_numbers
-                )
-                found = [
-                    (one.path, one.training.value_by_metric.get(metric))
-                    for one in line.trainings
-                    if is_kept
-                ]
-                values = [(path, value) for path, value in found if value is not None]
-                numbers[column] = (_number(line, metric, values),)
-            yield _line(3, line.system.system, line, numbers)
+        bleu = _bleu(line, "dev")
+        is_shown = line.has_training_numbers or line.has_perplexity or bool(bleu[0].values)
+        if line.language_pair != "en-de" or not is_shown:
+            continue
+        numbers = {"bleu_dev": bleu}
+        for column, metric in METRIC_BY_COLUMN.items():
+            values = {}
+            if line.has_perplexity if metric == PERPLEXITY_METRIC else line.has_training_numbers:
+                values = {
+                    one.path: one.training.value_by_metric.get(metric) for one in line.trainings
+                }
+            numbers[column] = (_number(line, metric, values, metric),)
+        yield _line(3, line.system.system, line, numbers)
 
 
 def _line(table: int, row: str, line: AveragedLine, numbers: dict[str, tuple[Number, ...]]) -> Line:
@@ -121,14 +127,14 @@ def _line(table: int, row: str, line: AveragedLine, numbers: dict[str, tuple[Num
         table=table,
         row=row,
         label=f"logs: {label}",
-        marks=_marks(line),
+        marks=tuple(filter(None, [_mark(line)])),
         settings=dict(line.trainings[0].training.symbols),
         numbers=dict(numbers),
     )
 
 
-def _marks(line: AveragedLine) -> tuple[str, ...]:
-    return () if line.system.scale == PAPER_SCALE else (MARK_BY_SCALE[line.system.scale],)
+def _mark(line: AveragedLine) -> str:
+    return "" if line.system.scale == PAPER_SCALE else MARK_BY_SCALE[line.system.scale]
 
 
 def _bleu(line: AveragedLine, role: str) -> tuple[Number, ...]:
@@ -137,61 +143,44 @@ def _bleu(line: AveragedLine, role: str) -> tuple[Number, ...]:
     """
     scored = line.scored(role) or {("bleu_as_given", ""): []}
     numbers = []
-    for (metric, mark), members in scored.items():
-        values = [(member.generation.training_path, member.value) for member in members]
-        numbers.append(_number(line, metric, values, f"BLEU ({role})", mark))
+    for (metric, settings), members in scored.items():
+        values = {member.generation.training_path: member.value for member in members}
+        numbers.append(_number(line, metric, values, f"BLEU ({role})", settings))
     return tuple(numbers)
-
-
-def _costs(line: AveragedLine, hardware: HardwareSpec) -> Iterator[tuple[str, float]]:
-    """Yield footnote 5's cost, GPU seconds x sustained rate, of each log that has both."""
-    for one in line.trainings:
-        gpu = hardware.find_gpu(one.training.log.gpu) if one.training.log.gpu else None
-        if gpu is not None and one.training.gpu_seconds is not None:
-            yield (
-                one.path,
-                training_flops(one.training.gpu_seconds, gpu.sustained_flops_per_second.value),
-            )
 
 
 def _number(
     line: AveragedLine,
     metric: str,
-    value_by_path: Iterable[tuple[str, float | None]],
-    what: str = "",
+    value_by_path: Mapping[str, float | None],
+    what: str,
     settings: str = "",
 ) -> Number:
-    """Return a number over the logs that have it, each with its own value; seed and GPU are those
-    of the training.
+    """Return a number over the trainings that have a value, each with its own; seed and GPU are
+    those of the training.
     """
-    training_by_path = {one.path: one for one in line.trainings}
+    system = line.system.system
     values = []
-    for path, value in value_by_path:
-        if value is None:
-            continue
-        judged = training_by_path[path]
-        run = Run(
-            corpus="",
-            system=line.system.system,
-            seed=judged.seed,
-            hardware=judged.training.log.gpu,
-            state=RunState(status="finished", run=path, update=0, updates=0),
-        )
-        values.append((run, value))
-    key = CellKey(
-        corpus="",
-        system=line.system.system,
-        average="",
-        testset="",
-        role="",
-        language_pair=line.language_pair,
-    )
+    for judged in line.trainings:
+        value = value_by_path.get(judged.path)
+        if value is not None:
+            state = RunState(status="finished", run=judged.path, update=0, updates=0)
+            hardware = judged.training.log.gpu
+            run = Run(corpus="", system=system, seed=judged.seed, hardware=hardware, state=state)
+            values.append((run, value))
     return Number(
-        key=key,
+        key=CellKey(
+            corpus="",
+            system=system,
+            average="",
+            testset="",
+            role="",
+            language_pair=line.language_pair,
+        ),
         metric=metric,
-        mark="".join(_marks(line)),
+        mark=_mark(line),
         values=tuple(values),
         settings=settings,
-        quantity=f"{what or metric} of {line.system.system}, {line.language_pair}, from logs",
+        quantity=f"{what} of {system}, {line.language_pair}, from logs",
         missing=("",) * (len(line.trainings) - len(values)),
     )

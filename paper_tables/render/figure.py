@@ -1,4 +1,4 @@
-"""Turns a figure and its frame into files: TSV of the frame; SVG, HTML, PNG or PDF of the chart.
+"""Turns a figure and its frame into files: TSV of the frame; SVG, PNG or PDF of the chart.
 
 Every figure is about 420 px wide, so that it is legible on a phone and in a column of print.
 Colours are Okabe and Ito's, which colour-blind readers can distinguish; words distinguish what
@@ -57,14 +57,10 @@ ADAPTING_STYLE = (
     "@media (prefers-color-scheme: dark){svg.figure{color:#e8ecf1}}"
     "@media print{svg.figure{color:#1d2733}}</style>"
 )
-PAGE_STYLE = (
-    "<style>body{margin:1rem;color:#1d2733;background:#fff}"
-    "@media (prefers-color-scheme: dark){body{color:#e8ecf1;background:#14181d}}</style>"
-)
 
 _LONG_FRACTION = re.compile(r"(?<=[ ,\"(A-Za-z-])([0-9]*\.[0-9]{2})[0-9]{4,}(?=[ ,\")A-Za-z-])")
 
-Format = Literal["svg", "html", "png", "pdf"]
+Format = Literal["svg", "png", "pdf"]
 INDEX_COLUMNS = ("name", "title", "caption", "alternative_text", "reason")
 FORMATS: tuple[Format, ...] = ("svg", "pdf")
 
@@ -209,22 +205,6 @@ def _with_own_ids(svg: str, name: str) -> str:
     )
 
 
-def render_html(values: dict[str, Any]) -> str:
-    """Return a page with an interactive chart. It contains its scripts and loads nothing."""
-    adapting = _with_ink(values, "currentColor")
-    page: str = vl_convert.vegalite_to_html(adapting, bundle=True, renderer="svg")
-    return page.replace("</head>", PAGE_STYLE + "</head>", 1)
-
-
-def _with_ink(value: Any, ink: str) -> Any:
-    """Return a specification with INK replaced by another colour."""
-    if isinstance(value, dict):
-        return {key: _with_ink(entry, ink) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_with_ink(entry, ink) for entry in value]
-    return ink if value == INK else value
-
-
 def write_figure(
     figure: Figure,
     frame: pd.DataFrame,
@@ -245,7 +225,6 @@ def write_figure(
     on_white = values | {"background": "white"}
     bytes_by_format: dict[Format, Callable[[], bytes]] = {
         "svg": lambda: _with_own_ids(render_svg(values), figure.name).encode(),
-        "html": lambda: render_html(values).encode(),
         "png": lambda: bytes(vl_convert.vegalite_to_png(on_white, scale=PIXELS_PER_UNIT)),
         "pdf": lambda: bytes(vl_convert.vegalite_to_pdf(on_white)),
     }

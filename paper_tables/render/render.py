@@ -101,7 +101,10 @@ def render_text(laid_out: Table) -> str:
 
     Table 2 has too many columns for the width of a terminal, and few of its rows are ours.
     """
-    rows = [row for row in laid_out.rows if "ours" in {cell.kind for cell in row.cells}]
+    rows = []
+    for row in laid_out.rows:
+        if any(cell.kind == "ours" for cell in row.cells):
+            rows.append(row)
     lines = []
     for column in laid_out.columns:
         lines.append([f"{column.group} {column.heading}".strip()])

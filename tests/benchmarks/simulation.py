@@ -46,11 +46,6 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     num_trials: int
     fraction_by_outcome: dict[Outcome, float]
 
-    def standard_error(self, outcome: Outcome) -> float:
-        """Return the binomial standard error of an outcome's fraction."""
-        fraction = self.fraction_by_outcome[outcome]
-        return math.sqrt(fraction * (1 - fraction) / self.num_trials)
-
 
 def simulate_verdict(scene: Scene, rng: np.random.Generator) -> Verdict:
     """Draw every system's seeds once and judge the first system."""

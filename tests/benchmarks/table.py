@@ -1,23 +1,43 @@
-"""The rows that benchmarks print, in the form of RESULTS.md."""
+"""The rows of `make bench`: each benchmark tells what it found, and one table is made of all
+(`__main__.py`).
+"""
 
-import datetime
+import json
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
-from aiayn.provenance import commit_label
+ROWS_VARIABLE = "AIAYN_BENCH_ROWS"  # a file that rows are appended to
+
+
+class Result(NamedTuple):
+    """What was measured, ours, and the peer's or the bound; `ratios` above 1 where ours is better,
+    of turns.
+    """
+
+    what: str
+    ours: str
+    peer: str
+    ratios: Sequence[float] = ()
+
+    @property
+    def cells(self) -> list[str]:
+        """The table's cells: the ratio is the median, the spread the smallest and the largest."""
+        if not self.ratios:
+            return [self.what, self.ours, self.peer, "", ""]
+        spread = f"{min(self.ratios):.2f} to {max(self.ratios):.2f}" if len(self.ratios) > 1 else ""
+        return [self.what, self.ours, self.peer, f"{median(self.ratios):.2f}", spread]
 
 
 def tell(what: str, ours: str, peer: str, ratios: Sequence[float] = ()) -> None:
-    """Print a row with its date and commit; hardware is added by hand.
-
-    A ratio above 1 means that ours is better. The row has the median of the ratios of all turns,
-    and their spread.
-    """
-    ratio = f"{median(ratios):.2f}" if ratios else ""
-    spread = f"{min(ratios):.2f} to {max(ratios):.2f}" if len(ratios) > 1 else ""
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    cells = [what, ours, peer, ratio, spread, "", today, commit_label()[:12]]
-    print("| " + " | ".join(cells) + " |", flush=True)
+    """Print a row, and keep it where `make bench` collects them."""
+    row = Result(what, ours, peer, list(ratios))
+    print("| " + " | ".join(row.cells) + " |", flush=True)
+    if path := os.environ.get(ROWS_VARIABLE):
+        with Path(path).open("a", encoding="utf-8") as rows:
+            rows.write(json.dumps(row) + "\n")
 
 
 def ratios_of(peers: Sequence[float], ours: Sequence[float]) -> list[float]:

@@ -10,7 +10,6 @@ import io
 import os
 import re
 import resource
-import shlex
 import shutil
 import subprocess
 import sys
@@ -405,52 +404,15 @@ def test_torchs_cpu_build_is_taken_unless_a_gpu_slurm_or_an_own_index_is_there(
     )
 
 
-def printed_commands(checkout: Path, **variables: str) -> list[str]:
-    environment = {
-        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
-    }
-    done = subprocess.run(
-        [
-            sys.executable,
-            "workflow/install.py",
-            "all",
-            "--dry-run",
-            "--torch-index-url",
-            "https://example.org/cpu",
-        ],
-        cwd=checkout,
-        env=environment | variables,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.splitlines()
-
-
-def test_the_commands_can_be_printed(checkout: Path) -> None:
-    """For an installer other than pip; nothing is made."""
-    lines = printed_commands(checkout)
-    assert " -m venv --clear " in lines[0]
-    assert [line.split()[-1] for line in lines[1:]] == [
-        "torch",
-        "wheel",
-        "fairseq-fixed==0.12.3.1",
-        "'.[workflow,train,figures,dev]'",
-    ]
-    assert lines[3].startswith("READTHEDOCS=1 ")
-    assert not (checkout / ".venv" / "install.log").exists()
-
-
 def test_packages_are_compiled_at_once_where_python_may_not_when_it_imports_them(
-    checkout: Path,
+    script: ModuleType, tmp_path: Path
 ) -> None:
     """What cannot be compiled, as templates of other versions, is passed over."""
-    *_, command = printed_commands(checkout, PYTHONDONTWRITEBYTECODE="1")
-    packages = checkout / ".venv" / "lib" / "site-packages"
-    packages.mkdir(parents=True)
-    (packages / "good.py").write_text("a = 1\n", encoding="utf-8")
-    (packages / "template.py").write_text("def {{ name }}:\n", encoding="utf-8")
-    python, *arguments = shlex.split(command)
-    assert python == str(checkout / ".venv" / "bin" / "python")
-    subprocess.run([sys.executable, *arguments], check=True)
-    assert [path.name.partition(".")[0] for path in packages.glob("__pycache__/*.pyc")] == ["good"]
+    (tmp_path / "good.py").write_text("a = 1\n", encoding="utf-8")
+    (tmp_path / "template.py").write_text("def {{ name }}:\n", encoding="utf-8")
+    with mock.patch.object(script, "run") as run:
+        script.compile_packages()
+    _, flag, code, folder = run.call_args.args[0]
+    assert folder == str(script.VENV / "lib")
+    subprocess.run([sys.executable, flag, code, str(tmp_path)], check=True)
+    assert [path.name.partition(".")[0] for path in tmp_path.glob("__pycache__/*.pyc")] == ["good"]

@@ -67,8 +67,8 @@ def with_log(case: Case, **changes: Any) -> Case:
 def changed(case: Case, row: dict[str, Any]) -> Case:
     """Return a case with the changes of a row of checks.toml."""
     training, log = trained_of(case)
-    last_start = replace(log.starts[-1], is_stopped_early=row.get("is_stopped_early", False))
-    log = replace(log, starts=(*log.starts[:-1], last_start), **row.get("log", {}))
+    is_stopped_early = row.get("is_stopped_early", False)
+    log = replace(log, is_stopped_early=is_stopped_early, **row.get("log", {}))
     if log.num_gpus is False:
         log = replace(log, num_gpus=None)
     tokens_ratio = row.get("tokens_ratio", 1.0)

@@ -26,6 +26,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
@@ -198,13 +199,16 @@ def search_by_generator(
 
 def unequal(ours: list[Any], references: list[Reference]) -> list[str]:
     """Return a line for each hypothesis that differs, a `tie` if its score does not, and for each
-    score that does.
+    score or log-probability that does.
     """
     lines = []
     for index, (one, other) in enumerate(zip(ours, references, strict=True)):
         is_near = abs(one.score - other.score) <= LARGEST_DIFFERENCE
-        is_same_score = math.isclose(
-            one.score, other.score, rel_tol=LARGEST_DIFFERENCE, abs_tol=LARGEST_DIFFERENCE
+        is_same_score = np.allclose(
+            (one.score, one.log_probability_nats),
+            (other.score, other.log_probability_nats),
+            rtol=LARGEST_DIFFERENCE,
+            atol=LARGEST_DIFFERENCE,
         )
         if one.symbols != other.symbols or not is_same_score:
             lines.append(

@@ -51,19 +51,6 @@ def random_table(seed: int, *, sharpness: float = 1.0) -> NextSymbol:
     return next_symbol
 
 
-def slow_starter(source: str, prefix: Prefix) -> Mapping[str, float]:
-    """Three sentences: `b` with probability 0.4, `a` with 0.6 * 0.52 = 0.312, `a a a` with 0.6 *
-    0.48 = 0.288.
-    """
-    return {
-        (): {"a": 0.6, "b": 0.4},
-        ("b",): {END: 1.0},
-        ("a",): {END: 0.52, "a": 0.48},
-        ("a", "a"): {"a": 1.0},
-        ("a", "a", "a"): {END: 1.0},
-    }.get(prefix, {"d": 1.0})
-
-
 class _Encoder:
     """Gives the first symbol of each source."""
 

@@ -3,7 +3,7 @@ way of asking.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,11 +36,9 @@ from tests.engine.table_model import (
     MIN_LENGTH_BY_STOP,
     PENALTY_BY_FORM,
     NextSymbol,
-    Prefix,
     TableModel,
     everything_said,
     random_table,
-    slow_starter,
 )
 from tests.engine.table_model import make_dictionary as make_table_dictionary
 from tests.engine.test_parameter_counts import CHANGES, TINY, write_dictionaries
@@ -177,17 +175,6 @@ def test_every_architecture_of_fairseqs_decodes_as_with_the_reference(
 
 
 @every_stop
-def test_sentences_of_one_and_of_200_tokens_decode_together_as_with_the_reference(
-    stop: str,
-) -> None:
-    model, decoding = random_model(1), searched_as(stop=stop)
-    sources = make_sources((200, 1, 3, 190))
-    found = search(model, sources, decoding)
-    assert unequal(found, search_by_reference(model, DICTIONARY, decoding, sources)) == []
-    assert max(len(one.symbols) for one in found) > 200
-
-
-@every_stop
 @pytest.mark.parametrize("name", ["base", "fairseq_transformer", "lstm", "fconv"])
 def test_what_else_is_in_a_batch_changes_nothing(name: str, stop: str, tmp_path: Path) -> None:
     model, dictionary = build(name, tmp_path)
@@ -282,26 +269,6 @@ def test_a_beam_that_covers_everything_finds_the_best_of_everything(form: str, s
         assert (words, score) == (best[0], pytest.approx(best[1], abs=1e-5))
 
 
-@every_form
-@every_stop
-def test_a_beam_of_one_takes_the_likeliest_symbol_at_each_step(form: str, stop: str) -> None:
-    for seed in range(4):
-        table = random_table(seed, sharpness=2.0)
-        words: list[str] = []
-        while len(words) < 6:
-            probability_by_symbol = dict(table("a", tuple(words)))
-            if len(words) < MIN_LENGTH_BY_STOP[stop]:
-                del probability_by_symbol[END]
-            symbol = max(probability_by_symbol, key=probability_by_symbol.__getitem__)
-            if symbol == END:
-                break
-            words.append(symbol)
-        found = search_table(
-            table, length_penalty_form=form, stop=stop, beam_size=1, max_extra_tokens=6
-        )
-        assert found[0][0] == tuple(words)
-
-
 @every_stop
 def test_no_search_goes_beyond_the_models_positions(
     stop: str, monkeypatch: pytest.MonkeyPatch
@@ -335,49 +302,6 @@ def test_tensor2tensors_search_finds_what_it_finds_in_lists(form: str, beam_size
         model = TableModel(dictionary, random_table(seed))
         found = search(model, sources, decoding, len(dictionary))
         assert unequal(found, search_by_reference(model, dictionary, decoding, sources)) == []
-
-
-def late_winner(source: str, prefix: Prefix) -> Mapping[str, float]:
-    """Says `b` with probability 0.36, a step before `a a` with 0.6."""
-    return {
-        (): {"a": 0.6, "b": 0.4},
-        ("b",): {END: 0.9, "b": 0.1},
-        ("a",): {"a": 1.0},
-    }.get(prefix, {END: 1.0})
-
-
-def test_fairseqs_search_ends_with_as_many_hypotheses_as_beams_and_no_sooner() -> None:
-    """Beam 2: of `b` and `a a` the second ends last and is best; the best of `slow_starter` ends
-    third, unseen.
-    """
-    keywords: dict[str, Any] = {
-        "stop": "fairseq",
-        "beam_size": 2,
-        "length_penalty_alpha": 1.0,
-        "max_extra_tokens": 5,
-    }
-    assert search_table(late_winner, **keywords) == [
-        (("a", "a"), pytest.approx(math.log(0.6) / 3, abs=1e-5))
-    ]
-    assert search_table(slow_starter, **keywords) == [
-        (("b",), pytest.approx(math.log(0.4) / 2, abs=1e-5))
-    ]
-    by_tensor2tensor = search_table(slow_starter, **keywords | {"stop": "tensor2tensor"})
-    assert by_tensor2tensor == [(("a", "a", "a"), pytest.approx(math.log(0.288) / 4, abs=1e-5))]
-
-
-def test_fairseqs_search_ends_only_what_is_among_the_best_beam_size_candidates() -> None:
-    """Beam 2: after the first word the end is fourth of four candidates; at three words all must
-    end.
-    """
-    ((words, score),) = search_table(
-        lambda source, prefix: {"a": 0.45, "b": 0.3, END: 0.25},
-        stop="fairseq",
-        beam_size=2,
-        length_penalty_alpha=0.0,
-    )
-    assert words == ("a", "a", "a")
-    assert score == pytest.approx(3 * math.log(0.45) + math.log(0.25), abs=1e-5)
 
 
 @every_stop

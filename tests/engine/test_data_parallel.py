@@ -79,31 +79,6 @@ def test_two_ranks_make_the_updates_of_one(
     assert undisturbed.tensors_sha256 != finished_by_two_batches.tensors_sha256
 
 
-@pytest.mark.slow
-def test_without_dropout_two_ranks_lose_what_one_does(
-    tmp_path: Path, data: BinarizedCorpus
-) -> None:
-    requests = [
-        make_request(
-            tmp_path / f"ranks{num_ranks}",
-            data,
-            num_ranks=num_ranks,
-            **TWO_BATCHES,
-            p_drop=0.0,
-            updates=4,
-        )
-        for num_ranks in (1, 2)
-    ]
-    losses = []
-    for request in requests:
-        assert set(train_ranks(request)) == {0}
-        losses.append(
-            re.findall(r'train_inner \| .*"loss": "([\d.]+)"', log_text(Path(request.run_folder)))
-        )
-    assert len(losses[0]) == 4
-    assert losses[0] == losses[1]
-
-
 def per_update(run_folder: Path, *names: str) -> list[tuple[str, ...]]:
     """Return what the log says of each update."""
     lines = re.findall(r"train_inner \| (\{.*\})", log_text(run_folder))
@@ -235,14 +210,6 @@ def test_a_rank_that_is_killed_ends_the_others_and_the_next_start_resumes(
     assert starts(run_folder) == [0, 20]
     record = read_record(run_folder / attempts.DONE_NAME, TrainRecord)
     assert record.tensors_sha256 == undisturbed.tensors_sha256
-
-
-@pytest.mark.slow
-def test_rank_0_killed_ends_the_others_too(run_folder: Path, data: BinarizedCorpus) -> None:
-    request = make_request(run_folder, data, num_ranks=2, **TWO_BATCHES)
-    status_0, status_1 = train_ranks(request, {0: Signal(update=3, number=KILLED)})
-    assert (status_0, os.waitstatus_to_exitcode(status_1)) == (KILLED, 1)
-    assert outcomes(run_folder) == []
 
 
 ONE_UPDATE = {**TWO_BATCHES, "updates": 1, "save_interval_updates": 1}

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 import torch
 
-import aiayn.decode.decode
 from aiayn.data.text.binarize import binarize_corpus
 from aiayn.data.text.encoder import WordEncoder
 from aiayn.data.text.lines import read_lines, text_pair, write_lines
@@ -70,27 +69,6 @@ def test_the_search_is_changed_without_loading_the_model_again(translator: Trans
     assert narrow != first
 
 
-def test_scores_are_log_probabilities_over_the_length_penalty(
-    translator: Translator, average: CheckpointRecord, data: BinarizedCorpus
-) -> None:
-    """n counts the end of sentence: over n^0.6, or over ((5 + n) / 6)^0.6."""
-    gnmt_decoding = msgspec.structs.replace(DECODING, length_penalty_form="gnmt")
-    gnmt = Translator(Path(average.path), Path(data.folder), gnmt_decoding, device="cpu")
-    lengths = set()
-    for hypothesis in decode_split(translator, "test")[0]:
-        num_tokens = len(hypothesis.pieces) + 1
-        lengths.add(num_tokens)
-        assert hypothesis.score == pytest.approx(
-            hypothesis.log_probability_nats / num_tokens**0.6, rel=1e-5
-        )
-    for hypothesis in decode_split(gnmt, "test")[0]:
-        penalty = ((5 + len(hypothesis.pieces) + 1) / 6) ** 0.6
-        assert hypothesis.score == pytest.approx(
-            hypothesis.log_probability_nats / penalty, rel=1e-5
-        )
-    assert len(lengths) > 1
-
-
 def test_the_signature_names_every_option_of_the_search() -> None:
     assert decoding_signature(DECODING) == "beam:4|lenpen:len|alpha:0.6|stop:fairseq|maxlen:1x+10"
     changes = {
@@ -144,18 +122,6 @@ def test_a_line_above_the_models_positions_is_cut_and_keeps_its_end(translator: 
     assert len(source) == 1501
     cut = torch.cat([source[:1023], source[-1:]])
     assert translator.translate([source]) == translator.translate([cut])
-
-
-def test_the_size_of_batches_does_not_matter(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sources = load_source_lines(translator.task, "test")
-    at_once = translator.translate(sources)
-    monkeypatch.setattr(aiayn.decode.decode, "TOKENS_PER_BATCH", 1)
-    one_by_one = translator.translate(sources)
-    assert [hypothesis.pieces for hypothesis in one_by_one] == [
-        hypothesis.pieces for hypothesis in at_once
-    ]
 
 
 def test_a_hypothesis_is_limited_by_its_own_line(translator: Translator) -> None:
@@ -226,15 +192,6 @@ def test_a_data_bin_of_as_many_other_symbols_is_refused(
         CheckpointError, match=r"as many as the data-bin has, but the dictionaries in .* trained on"
     ):
         perplexity(Path(average.path), folder, "test", device="cpu")
-
-
-def test_a_torn_checkpoint_is_refused(
-    tmp_path: Path, average: CheckpointRecord, data: BinarizedCorpus
-) -> None:
-    torn_path = tmp_path / "torn.pt"
-    torn_path.write_bytes(Path(average.path).read_bytes()[:-100])
-    with pytest.raises(CheckpointError, match=r"torn\.pt: torn or not a checkpoint"):
-        Translator(torn_path, Path(data.folder), DECODING, device="cpu")
 
 
 def test_a_checkpoint_of_fairseqs_own_is_taken_without_its_dictionaries_digest(

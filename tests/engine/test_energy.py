@@ -2,7 +2,6 @@
 counter, why.
 """
 
-import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -148,11 +147,3 @@ def test_rank_0_gathers_the_energy_of_other_nodes(
 
 def test_a_training_on_a_cpu_has_no_energy(finished: TrainRecord) -> None:
     assert finished.energy is None
-
-
-def test_a_record_of_an_earlier_version_is_read(finished: TrainRecord, tmp_path: Path) -> None:
-    values = json.loads((finished.run_folder / attempts.DONE_NAME).read_text(encoding="utf-8"))
-    del values["energy"]
-    path = tmp_path / "record.json"
-    path.write_text(json.dumps(values), encoding="utf-8")
-    assert read_record(path, TrainRecord).energy is None

@@ -20,7 +20,7 @@ from aiayn.train.fairseq_args import (
     training_data,
 )
 from tests.engine.tiny_spec import TRAINING
-from tests.engine.tiny_training import log_text, make_request, train
+from tests.engine.tiny_training import log_text
 
 DATA = TrainingData(folder="data-bin", source_language="en", target_language="de", is_joint=True)
 
@@ -106,32 +106,6 @@ def flags_of(
     return model_flags(replace(read_system(system, scale).training, **changes), is_joint=is_joint)
 
 
-def test_what_is_tied_follows_from_the_spec_and_the_dictionaries() -> None:
-    shared = {
-        (is_tied, is_joint): value_of(
-            flags_of("base", tied_embeddings=is_tied, is_joint=is_joint), "--share-embeddings"
-        )
-        for is_tied in (True, False)
-        for is_joint in (True, False)
-    }
-    assert shared == {
-        (True, True): "all",
-        (True, False): "decoder",
-        (False, True): "none",
-        (False, False): "none",
-    }
-
-
-def test_rows_b_change_d_k_alone() -> None:
-    """Table 3 (B): d_k 16, d_v stays 64."""
-    flags = flags_of("table3_b_dk16", "paper")
-    assert (value_of(flags, "--d-k"), value_of(flags, "--d-v"), value_of(flags, "--num-heads")) == (
-        "16",
-        "64",
-        "8",
-    )
-
-
 def test_fairseqs_own_transformer_gets_fairseqs_own_flags() -> None:
     flags = flags_of("revisit_tiny")
     assert value_of(flags, "--arch") == "transformer"
@@ -161,18 +135,6 @@ def test_fairseqs_own_transformer_gets_fairseqs_own_flags() -> None:
         "(0.9, 0.98)",
     )
     assert value_of(optimiser, "--criterion") == "label_smoothed_cross_entropy"
-
-
-def test_recurrence_and_convolution_have_d_ff_wide_states() -> None:
-    lstm = flags_of("base", architecture="lstm", num_layers=3, d_ff=96)
-    assert (value_of(lstm, "--arch"), value_of(lstm, "--encoder-layers")) == ("lstm", "3")
-    assert (value_of(lstm, "--decoder-hidden-size"), value_of(lstm, "--decoder-out-embed-dim")) == (
-        "96",
-        "128",
-    )
-    fconv = flags_of("base", architecture="fconv", num_layers=3, d_ff=96)
-    assert value_of(fconv, "--encoder-layers") == "[(96, 3)] * 3"
-    assert "--share-input-output-embed" in fconv
 
 
 def test_a_constant_rate_has_no_warm_up() -> None:
@@ -225,15 +187,3 @@ def test_the_finished_training_counted_every_target_token(
     assert (counts[1], counts[2]) == (per_epoch, per_epoch)
     assert 0 < counts[max(counts)] < per_epoch
     assert finished.tokens == sum(counts.values())
-
-
-def test_a_training_of_learned_positions_is_of_the_predicted_size(
-    tmp_path: Path, data: BinarizedCorpus
-) -> None:
-    request = make_request(
-        tmp_path / "run", data, positions="learned", updates=1, save_interval_updates=1
-    )
-    learned = replace(TRAINING, positions="learned")
-    assert train(request).num_parameters == num_parameters(
-        learned, data.vocabulary_size_by_language["en"], True
-    )

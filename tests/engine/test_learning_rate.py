@@ -2,20 +2,17 @@
 late.
 """
 
-import math
 from collections.abc import Callable
 
 import pytest
-import torch
 from fairseq.optim.lr_scheduler.inverse_square_root_schedule import (
-    InverseSquareRootLRScheduleConfig,
     InverseSquareRootSchedule,
 )
 from fairseq.trainer import Trainer
 
 from aiayn.records import BinarizedCorpus
 from aiayn.runs.attempts import DONE_NAME
-from aiayn.train.optimiser import AiaynAdam, AiaynAdamConfig, Equation3, Equation3Config
+from aiayn.train.optimiser import Equation3, Equation3Config
 from tests.engine.tiny_training import make_request, train
 
 D_MODEL, WARMUP_STEPS, NUM_STEPS = 512, 4000, 10_000
@@ -71,35 +68,6 @@ def test_every_update_is_made_at_the_rate_of_its_step() -> None:
     assert [rate - written_out(step) for step, rate in enumerate(found, start=1)] == [
         0.0
     ] * NUM_STEPS
-
-
-def test_two_updates_of_adam_by_hand() -> None:
-    """Gradients 1 and 3 at rate 0.1; after the second m = 0.39 and v = 0.98 * 0.02 + 0.02 * 9
-    (Kingma and Ba 2015).
-    """
-    weight = torch.nn.Parameter(torch.zeros(1))
-    optimiser = AiaynAdam(AiaynAdamConfig(lr=[0.1]), [weight]).optimizer
-    for gradient in (1.0, 3.0):
-        weight.grad = torch.tensor([gradient])
-        optimiser.step()
-    second = 0.1 * (0.39 / (1 - 0.9**2)) / math.sqrt(0.1996 / (1 - 0.98**2))
-    assert float(weight.detach()) == pytest.approx(-0.1 - second, rel=1e-5)
-
-
-def test_fairseqs_own_schedule_is_one_update_late() -> None:
-    """With the paper's peak and a start at 0 it has the paper's curve, but its first update changes
-    nothing.
-    """
-    peak = (D_MODEL * WARMUP_STEPS) ** -0.5
-    cfg = InverseSquareRootLRScheduleConfig(
-        warmup_updates=WARMUP_STEPS, warmup_init_lr=0.0, lr=[peak]
-    )
-    found = rates(lambda optimizer: InverseSquareRootSchedule(cfg, optimizer))
-    assert found[0] == 0.0
-    assert found[1:] == pytest.approx(
-        [written_out(step) for step in range(1, NUM_STEPS)], rel=1e-12
-    )
-    assert found[2] != pytest.approx(written_out(3), rel=0.1)
 
 
 def test_an_epochs_end_does_not_touch_the_rate() -> None:

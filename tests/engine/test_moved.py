@@ -16,14 +16,9 @@ import yaml
 
 from aiayn.__main__ import main
 from aiayn.records import (
-    BinarizedCorpus,
     CheckpointRecord,
-    Hypotheses,
-    RawCorpus,
-    SegmentedText,
     TrainRecord,
     read_record,
-    read_train_record,
 )
 from aiayn.spec.system import CONFIG_FOLDER
 from tests.engine.pipeline_verbs import data_commands, training_commands
@@ -118,31 +113,6 @@ def files_of_the_doctor(capsys: pytest.CaptureFixture[str], *flags: str) -> dict
     assert main(["doctor", RUN, "--json", *flags]) in (0, 1)
     files: dict[str, str] = json.loads(capsys.readouterr().out)["files"]
     return files
-
-
-def test_every_path_of_a_record_is_there(moved: Path) -> None:
-    train = read_train_record(moved / TRAINED, moved / "runs")
-    data = read_record(moved / DATA.format("binarize"), BinarizedCorpus)
-    raw = read_record(moved / DATA.format("fetch"), RawCorpus)
-    segmented = read_record(moved / DATA.format("segment"), SegmentedText)
-    decoded = read_record(moved / DECODED, Hypotheses)
-    averaged = read_record(moved / AVERAGED, CheckpointRecord)
-    named = [
-        train.run_folder,
-        train.log_path,
-        *(model.path for model in train.models),
-        data.folder,
-        averaged.path,
-    ]
-    named += [
-        path for pair in raw.pair_by_split.values() for path in pair.path_by_language.values()
-    ]
-    named += [
-        *segmented.model_path_by_language.values(),
-        *segmented.vocabulary_path_by_language.values(),
-    ]
-    named += [decoded.path, decoded.pieces_path]
-    assert all(path.exists() and path.is_relative_to(moved) for path in named), named
 
 
 def test_no_record_of_this_version_names_the_first_folder(first: Path) -> None:

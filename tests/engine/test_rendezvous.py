@@ -27,7 +27,7 @@ from aiayn.runs import attempts
 from aiayn.runs.locks import is_held
 from aiayn.runs.run_folder import RunFolder
 from aiayn.train.rank_lock import BusyRunError, rank_error_recorded, rank_lock
-from aiayn.train.ranks import Rank, RankGroup, Start, joined_ranks
+from aiayn.train.ranks import Rank, Start, joined_ranks
 from aiayn.train.rendezvous import NUM_PORTS_TRIED, is_peer_loss, join, ports_of
 from aiayn.train.request import StopFlag
 from aiayn.train.train import train_rank
@@ -246,18 +246,6 @@ RANK_0 = Rank(rank=0, world_size=2, job="7", local_rank=0)
 
 
 @pytest.mark.usefixtures("free_ports")
-def test_all_ranks_get_rank_0s_start() -> None:
-    starts: list[Start | None] = [
-        Start(is_needed=True),
-        Start(is_needed=True, full_path="full_00000010.pt"),
-    ]
-    child = start_in_child(starts)
-    with joined_ranks(RANK_0, "cpu") as group:
-        assert [group.broadcast_start(start) for start in starts] == starts
-        assert exit_code(child) == 0
-
-
-@pytest.mark.usefixtures("free_ports")
 def test_rank_0_does_not_end_before_the_others_know_that_nothing_is_left() -> None:
     child = start_in_child([Start(is_needed=False)], late_seconds=0.5)
     with joined_ranks(RANK_0, "cpu") as group:
@@ -273,12 +261,6 @@ def test_a_rank_0_that_broadcasts_nothing_is_named(monkeypatch: pytest.MonkeyPat
     child = start_in_child([None])
     with joined_ranks(RANK_0, "cpu"):
         assert exit_code(child) == 2
-
-
-def test_a_rank_that_is_alone_needs_no_group() -> None:
-    alone = RankGroup(Rank(rank=0, world_size=1, job="7", local_rank=0), [platform.node()], None)
-    assert alone.broadcast_start(Start(is_needed=True)) == Start(is_needed=True)
-    assert alone.gather("sound", within_seconds=1.0) == ["sound"]
 
 
 def test_a_system_error_of_nccl_is_of_this_node_unless_it_names_a_peer() -> None:

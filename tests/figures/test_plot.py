@@ -11,7 +11,6 @@ from paper_tables.render.draw import has_figures
 from paper_tables.render.tables import make_tables
 from tests.figures.test_curves import inner, start, valid
 from tests.records_factory import make_site, run_of, write_everything
-from tests.unit.test_render import check_latex
 from tests.unit.test_report import PageReader, requests_of
 
 pytestmark = pytest.mark.figures
@@ -155,4 +154,5 @@ def test_tables_of_a_scale_come_with_figures(tmp_path: Path) -> None:
         assert link.startswith("#") or (folder.parent / link).exists(), link
     latex = (folder / "forest_bleu.tex").read_text(encoding="utf-8")
     assert r"\includegraphics[width=0.7\linewidth]{forest_bleu.pdf}" in latex
-    check_latex(latex.replace("% needs", "%"), num_comments=0)
+    assert latex.isascii()
+    assert latex.count("{") == latex.count("}")

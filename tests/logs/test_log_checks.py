@@ -312,12 +312,3 @@ def test_a_log_with_one_key_changed_says_what_is_wrong(name: str, tmp_path: Path
     messages = broken(scene, tmp_path, edit)
     assert [part for part in seen if part not in messages[name]] == [], messages[name]
     assert f"[{name}]" in messages[name]
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(None, ""), (True, "True"), (100000, "100,000"), (0.1, "0.1"), (1e-09, "1e-09"), (0.0007, "0.0007"),
-     ("pre", "pre"), (0.0006987, "0.000699")],
-)  # fmt: skip
-def test_values_are_shown_as_they_are_read(value: object, shown: str) -> None:
-    assert show(value) == shown  # type: ignore[arg-type]

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.logs.listing import list_folder
 from aiayn.logs.reader import read_log
 from aiayn.logs.types import GenerationLog, TrainingLog
 from paper_tables.compare.lines import JudgedFolder, JudgedGeneration, JudgedTraining
@@ -113,12 +112,6 @@ def test_a_training_that_translates_before_its_end_has_ended(tmp_path: Path) -> 
 
 
 # Names and packers
-
-
-def test_of_our_run_only_its_train_log_is_read(tmp_path: Path) -> None:
-    names = ("train.log", "attempts.jsonl", "rank0.lock", "submitit/1_0_log.out")
-    folder = write(tmp_path, {"a.log": ONE.text()} | {f"ours/{name}": "" for name in names})
-    assert list_folder(folder).log_paths == ["a.log", "ours/train.log"]
 
 
 def test_an_unreadable_file_is_named_and_the_others_are_read(
@@ -341,8 +334,3 @@ def test_the_file_of_another_program_is_refused_by_its_line_and_the_others_go_on
     assert (refusal.line, words in refusal.text) == (line, True)
     assert list(rows_of_logs(tmp_path)) == ["good.log", "other.log"]
     assert [one.path for one in judged(tmp_path).trainings] == ["good.log"]
-
-
-def test_a_line_of_mlperf_is_what_refuses_the_file(tmp_path: Path) -> None:
-    write(tmp_path, {"result.log": ONE.text()})
-    assert len(read_log(tmp_path / "result.log").entries) == 1

@@ -11,8 +11,8 @@ import pytest
 from aiayn.logs.arguments import is_open, parse_arguments
 from aiayn.logs.reader import read_log
 from aiayn.logs.statistics import parse_statistics
-from aiayn.logs.types import AveragingLog, BleuLine, GenerationLog, LogFile, TrainingLog
-from tests.logs.factory import BASE, GenerationText, TrainingText, averaging_text, config, namespace
+from aiayn.logs.types import BleuLine, GenerationLog, LogFile, TrainingLog
+from tests.logs.factory import BASE, GenerationText, TrainingText, config, namespace
 
 FORMS = ("print", "namespace", "config")
 FORMATS = ("simple", "tqdm", "json")
@@ -115,15 +115,6 @@ def test_a_bar_that_is_rewritten_for_hours_is_one_line(
     assert training.validations[0].line == index + 4  # the bar is one line
 
 
-def test_a_log_that_ends_inside_a_line_names_it_and_does_not_trust_it(tmp_path: Path) -> None:
-    lines = TrainingText().lines()
-    last_valid = max(number for number, line in enumerate(lines) if "valid on" in line)
-    cut = "\n".join(lines[: last_valid + 1])[:-100]
-    training = read_training(tmp_path, cut)
-    assert training.truncated_line == last_valid + 1
-    assert training.validations[-1].update == 75_000
-
-
 def test_a_whole_last_line_needs_no_line_feed(tmp_path: Path) -> None:
     training = read_training(tmp_path, TrainingText().text().removesuffix("\n"))
     assert (training.truncated_line, training.is_done) == (None, True)
@@ -144,26 +135,6 @@ def test_eight_ranks_in_one_file_count_once(tmp_path: Path) -> None:
         training.num_repeated_lines == 7 * 8
     )  # seven ranks repeat four validations and four ends of epochs
     assert training.starts[0].num_ranks == 8
-
-
-def test_two_trainings_interleaved_are_noticed_with_the_line(tmp_path: Path) -> None:
-    first, second = TrainingText().lines(), TrainingText(final_nll_bits=2.5).changed(seed=2).lines()
-    both = [line for pair in zip(first, second, strict=True) for line in pair]
-    log_file = read(tmp_path, "\n".join(both) + "\n")
-    conflicts = [
-        entry.conflict
-        for entry in log_file.entries
-        if isinstance(entry, TrainingLog) and entry.conflict
-    ]
-    assert len(conflicts) == 1
-    valid_lines = [
-        number for number, line in enumerate(both, start=1) if "epoch 001 | valid on" in line
-    ]
-    assert conflicts[0].line == valid_lines[1]
-    assert (
-        f"line {valid_lines[0]} has (5.1, 3.5): two trainings in one file, interleaved"
-        in conflicts[0].text
-    )
 
 
 def resumed(update: int, epoch: int) -> TrainingText:
@@ -204,21 +175,6 @@ def test_a_start_that_died_before_it_loaded_anything_changes_nothing(tmp_path: P
     training = read_training(tmp_path, "\n".join([*TrainingText().lines(), *died]) + "\n")
     assert training.last_update == 100_000
     assert training.is_done is False  # the last start did not end well
-
-
-def test_two_whole_trainings_in_one_file_are_split(tmp_path: Path) -> None:
-    first, second = TrainingText().text(), TrainingText(final_nll_bits=2.5).changed(seed=2).text()
-    log_file = read(tmp_path, first + second)
-    assert [(entry.first_line, entry.last_line) for entry in log_file.entries] == [
-        (1, 32),
-        (33, 64),
-    ]
-    nlls = [
-        entry.validations[-1].nll_bits
-        for entry in log_file.entries
-        if isinstance(entry, TrainingLog)
-    ]
-    assert nlls == [2.0, 2.5]
 
 
 def test_the_same_training_twice_in_one_file_is_two(tmp_path: Path) -> None:
@@ -290,13 +246,6 @@ def test_of_several_hypotheses_of_a_sentence_the_best_counts(tmp_path: Path) -> 
 def test_results_files_one_after_the_other_are_apart(tmp_path: Path) -> None:
     text = replace(GenerationText(), has_start=False, num_printed=2).text()
     assert len(read(tmp_path, text * 2).entries) == 2
-
-
-def test_an_averaging_is_read(tmp_path: Path) -> None:
-    (found,) = read(tmp_path, averaging_text(["a/1.pt", "a/2.pt"], "a/averaged.pt")).entries
-    assert found == AveragingLog(
-        first_line=1, last_line=2, input_paths=("a/1.pt", "a/2.pt"), output_path="a/averaged.pt"
-    )
 
 
 def test_an_averaging_that_says_nothing_is_none(tmp_path: Path) -> None:

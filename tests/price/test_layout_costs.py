@@ -57,20 +57,6 @@ def row_of(table: Table) -> dict[str, str]:
     return row
 
 
-def test_operations_by_hand() -> None:
-    """One layer of width 2 and one head, sentences of 5 and 7 tokens, 10 symbols."""
-    tiny = msgspec.structs.replace(
-        BASE_TRAINING, num_layers=1, d_model=2, d_ff=3, num_heads=1, d_k=2, d_v=2
-    )
-    # each matrix of an attention is 2 x 2; a token is compared with a sentence's others and weights
-    # them, 2 + 2 each
-    source = 4 * 4 + 5 * (2 + 2) + 2 * (2 * 3) + 2 * 4  # the last: keys and values for the decoder
-    target = 4 * 4 + 7 * (2 + 2) + 2 * 4 + 5 * (2 + 2) + 2 * (2 * 3) + 2 * 10
-    lengths = SentenceLengths(source=5, target=7)
-    found = model_flops(tiny, 10, source_tokens=1, target_tokens=1, lengths=lengths)
-    assert found == 6 * (source + target)
-
-
 def test_every_column_by_hand(tmp_path: Path) -> None:  # 100 s on 8 P100: 800 GPU-seconds
     energy = Energy(joules=180_000.0, gpu_seconds=796.0)
     table = lay_out_costs(

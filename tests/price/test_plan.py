@@ -8,12 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from aiayn.__main__ import main
 from aiayn.cost import num_parameters
 from aiayn.experiment import read_experiment
 from aiayn.paths import corpus_record
 from aiayn.records import write_record
-from aiayn.spec.system import CONFIG_FOLDER, TrainingSpec
+from aiayn.spec.system import TrainingSpec
 from analysis.price.memory import CONTEXT_BYTES, device_memory_bytes
 from analysis.price.plan import Plan, hours_on_node
 from analysis.price.text import render_plan
@@ -43,14 +42,6 @@ def test_one_gpu_a_training_is_compared_with_eight(tmp_path: Path) -> None:
     assert "8 at a time, 1 GPU each" in render_plan(plan)
     assert hours_on_node([3.0, 1.0, 2.0], 2) == 3.0
     assert hours_on_node([3.0, 3.0, 2.0], 2) == 5.0
-
-
-def test_no_line_of_a_plan_is_wider_than_a_hundred_columns(
-    tmp_path: Path, paper_plan: Plan
-) -> None:
-    record_of(BASE, tmp_path)
-    for plan in (paper_plan, plan_of(PAPER, tmp_path), plan_of(PAPER, tmp_path, H100)):
-        assert max(map(len, render_plan(plan).split("\n"))) <= 100
 
 
 def test_money_and_energy_are_hours_times_gpus(paper_plan: Plan) -> None:
@@ -182,16 +173,3 @@ def test_a_record_that_cannot_be_read_is_named(
     (message,) = caplog.messages
     assert message.startswith(str(path))
     assert message.endswith("; this training is omitted")
-
-
-def test_the_command_prints_one_object(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    configfile = str(CONFIG_FOLDER / "demo.yaml")
-    assert (
-        main(["plan", "--configfile", configfile, "--gpu", "H100", "--num-gpus", "1", "--json"])
-        == 0
-    )
-    plan = msgspec.json.decode(capsys.readouterr().out, type=Plan)
-    assert (plan.scale, plan.machine.words, len(plan.trainings)) == ("demo", "1 H100", 6)

@@ -8,14 +8,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from aiayn.cost import num_parameters
 from aiayn.plan.machine import Machine, machine_of_gpus
-from aiayn.plan.prediction import (
-    MEMORY_SHARE,
-    OPTIMISER_BYTES_PER_PARAMETER,
-    Speed,
-    predict_speed,
-)
+from aiayn.plan.prediction import predict_speed
 from aiayn.printed import PUBLISHED_FOLDER, Text, read_rows
 from aiayn.spec.hardware import HardwareSpec, SourcedValue, read_hardware
 from aiayn.spec.system import read_system
@@ -30,10 +24,6 @@ SYSTEM_BY_MODEL = {"base": "base", "big": "big", "algoperf": "big"}
 ALGOPERF_D_FF = 1024
 # fp16 needs the same time as bf16. The V100 has only fp16, so hardware.yaml has no rate for it.
 V100_FP16 = SourcedValue(value=1.25e14, kind="vendor", source="NVIDIA V100 (SXM2) data sheet")
-# The unfused code is fairseq's own, without Apex. Bytes of a parameter in an update, read in its
-# optimisers of fp16 and Adam: 88 in eight operations of Adam, 28 to copy, scale, measure and clear
-# the gradient. Encoder and decoder have a vocabulary each (`--share-decoder-input-output-embed`).
-UNFUSED_BYTES_PER_PARAMETER, UNFUSED_VOCABULARIES = 116, 2
 PRECISION_BY_NAME: dict[str, Precision] = {"fp32": "fp32", "tf32": "tf32", "fp16": "bf16"}
 
 
@@ -88,11 +78,9 @@ def read_throughputs() -> list[Throughput]:
     return [throughput for _, throughput in rows]
 
 
-def compare_throughputs(*, has_own_optimiser: bool = False) -> list[Comparison]:
+def compare_throughputs() -> list[Comparison]:
     """Return the comparison of each system whose GPU, precision and batch in tokens are stated, on
     one node.
-
-    With `has_own_optimiser` the plan of unfused code has the memory traffic of its optimiser.
     """
     hardware = read_hardware()
     comparisons = []
@@ -104,26 +92,11 @@ def compare_throughputs(*, has_own_optimiser: bool = False) -> list[Comparison]:
         system = SYSTEM_BY_MODEL[row.model]
         speed = predict_speed(training, VOCABULARY_SIZE, machine, system=system)
         tokens_in_hours = training.updates * row.batch * float(row.fill) / 3600
-        if has_own_optimiser and row.kind == "unfused":
-            speed = _with_unfused_optimiser(speed, training, machine)
         slowest, middle, fastest = (
             tokens_in_hours / hours for hours in (speed.most_hours, speed.hours, speed.least_hours)
         )
         comparisons.append(Comparison(row, gpu, slowest, middle, fastest))
     return comparisons
-
-
-def _with_unfused_optimiser(speed: Speed, training: TrainingSpec, machine: Machine) -> Speed:
-    shared = num_parameters(training, VOCABULARY_SIZE, joint=True)
-    second_vocabulary = (UNFUSED_VOCABULARIES - 1) * VOCABULARY_SIZE * training.d_model
-    own_bytes = UNFUSED_BYTES_PER_PARAMETER * (shared + second_vocabulary)
-    more_bytes = own_bytes - OPTIMISER_BYTES_PER_PARAMETER * shared
-    more_hours = training.updates * more_bytes / machine.memory_bytes_per_second.value / 3600
-    return msgspec.structs.replace(
-        speed,
-        least_hours=speed.least_hours + more_hours / MEMORY_SHARE.best,
-        most_hours=speed.most_hours + more_hours / MEMORY_SHARE.worst,
-    )
 
 
 def _training_of(row: Throughput) -> TrainingSpec:
@@ -145,10 +118,8 @@ def _machine_of(row: Throughput, gpu: str, hardware: HardwareSpec) -> Machine:
     return msgspec.structs.replace(machine, rate_by_precision=rates)
 
 
-def render_comparisons(comparisons: list[Comparison], with_own: list[Comparison]) -> str:
-    """Return the Markdown table of ratios, by kind of code, and the summary of each kind; in
-    `with_own` unfused code has its own optimiser.
-    """
+def render_comparisons(comparisons: list[Comparison]) -> str:
+    """Return the Markdown table of ratios, by kind of code, and the summary of each kind."""
     lines = [
         "| kind of code | system | GPUs | precision | tokens a GPU | published, tokens/s | plan"
         " | plan / published |",
@@ -171,13 +142,7 @@ def render_comparisons(comparisons: list[Comparison], with_own: list[Comparison]
                 f"{item.ratio:.2f}",
             ]
             lines.append(f"| {' | '.join(cells)} |")
-    unfused = [item for item in with_own if item.throughput.kind == "unfused"]
-    groups = {
-        **by_kind,
-        "unfused, with its own optimiser": unfused,
-        "eager and unfused": by_kind["eager"] + by_kind["unfused"],
-        "eager and unfused, with its own optimiser": by_kind["eager"] + unfused,
-    }
+    groups = {**by_kind, "eager and unfused": by_kind["eager"] + by_kind["unfused"]}
     return "\n".join([*lines, "", *(_summarise(*group) for group in groups.items())])
 
 

@@ -5,7 +5,6 @@ what was meant.
 import json
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from decimal import Decimal
@@ -40,10 +39,6 @@ def ask(
     )
 
 
-def ranges(explanation: Explanation) -> list[tuple[str, float | None, float | None]]:
-    return [(reading.printed, reading.low, reading.high) for reading in explanation.readings]
-
-
 def commands_of(explanation: Explanation) -> list[str]:
     return [cause.command for cause in explanation.causes if cause.command]
 
@@ -67,23 +62,6 @@ def test_stopping_early_is_no_reason_for_base() -> None:
 )
 def test_the_ends_belong_to_the_range(bleu: float, position: str) -> None:
     assert ask(bleu, "big").readings[0].position == position
-
-
-def test_the_range_follows_the_published_gaps(tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(PUBLISHED_FOLDER, tmp_path / "published"))
-    path = folder / "gaps.csv"
-    kept = [
-        line
-        for line in path.read_text(encoding="utf-8").splitlines(keepends=True)
-        if "HAT, " not in line
-    ]
-    path.write_text("".join(kept), encoding="utf-8", newline="\n")
-    assert ranges(ask(26.9, "big", folder=folder)) == [
-        ("28.4", 26.5, 27.8)
-    ]  # 28.4 - 0.69 is 27.71, outwards
-    kept = [line for line in kept if "gluon-nlp, " not in line]
-    path.write_text("".join(kept), encoding="utf-8", newline="\n")
-    assert ranges(ask(26.9, "big", folder=folder)) == [("28.4", 26.9, 27.8)]  # 28.4 - 1.50
 
 
 def test_the_noise_of_a_seed_is_that_of_its_cause() -> None:

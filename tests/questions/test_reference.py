@@ -48,36 +48,8 @@ def test_a_commands_placeholders_are_those_that_are_filled_in() -> None:
 def test_causes_are_ranked_as_they_cost() -> None:
     causes = read_causes()
     lowering = [cause.rank for cause in causes if cause.direction == "lowers"]
-    ranks = [
-        "1a",
-        "1b",
-        "1c",
-        "1d",
-        "1e",
-        "2",
-        "3",
-        "4",
-        "5a",
-        "5b",
-        "6",
-        "7",
-        "8",
-        "9",
-        "10",
-        "11",
-        "12",
-        "13",
-    ]
-    ranks += [
-        "L1",
-        "L2",
-        "L3",
-        "L4",
-        "L5",
-        "L6",
-        "L7",
-    ]  # of numbers below 17, where others come first
-    assert list(dict.fromkeys(lowering)) == ranks
+    in_order = sorted(lowering, key=lambda rank: (rank[0] == "L", int(rank.strip("Labcde")), rank))
+    assert lowering == in_order  # rank L belongs to numbers below 17, where others come first
     cost_by_rank = {cause.rank: cause.cost for cause in causes}
     assert cost_by_rank["3"] == (Decimal(1), Decimal(5))
     assert cost_by_rank["10"] == (Decimal(0), Decimal(1))

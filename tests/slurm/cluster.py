@@ -2,7 +2,6 @@
 loopback.
 
     python -m tests.slurm.cluster up [--folder F]      prints the lines that a shell needs: eval "$(...)"
-    python -m tests.slurm.cluster status [--folder F]
     python -m tests.slurm.cluster down [--folder F]
 
 As root on Debian; packages that are missing are installed. Everything is below the one folder,
@@ -37,6 +36,7 @@ from tests.slurm.cluster_processes import (
 )
 
 DEFAULT_FOLDER = Path(tempfile.gettempdir()) / "aiayn-cluster"
+TESTS_FOLDER = DEFAULT_FOLDER.with_name("aiayn-cluster-tests")
 HOSTS_PATH = Path("/etc/hosts")
 # Below those that Linux gives to outgoing connections, and below those that trainings take for
 # their ranks.
@@ -92,15 +92,6 @@ class Cluster:
                 self._unmount_all()
                 shutil.rmtree(self.folder)
         self._unname_nodes()
-
-    def status(self) -> str:
-        """Return one line a daemon and a node; whether all is well stands in `is_up`."""
-        if not (self.folder / "first_port").exists():
-            return f"{self.folder}: no cluster"
-        lines = [f"{daemon:10} {self.daemons.process(daemon) or 'down'}" for daemon in DAEMONS]
-        if self.daemons.process("slurmctld"):
-            lines.append(self.daemons.output("sinfo", "-N", "-o", "%N %P %T %c %m %G"))
-        return "\n".join(lines)
 
     def is_up(self) -> bool:
         """Return whether every daemon answers."""
@@ -201,6 +192,23 @@ class Cluster:
             HOSTS_PATH.write_text("".join(kept), encoding="utf-8")
 
 
+@contextlib.contextmanager
+def own_cluster(folder: Path = TESTS_FOLDER) -> Iterator[Cluster]:
+    """Bring up a cluster for this process, and down at the end; another process waits for that.
+
+    A cluster that a killed process has left is brought down first.
+    """
+    cluster = Cluster(folder)
+    with folder.with_suffix(".lock").open("w") as owner:
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        cluster.down()
+        try:
+            cluster.up()
+            yield cluster
+        finally:
+            cluster.down()
+
+
 def _command_name(process: int) -> str:
     try:
         return Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip()
@@ -224,11 +232,11 @@ def _is_free(port: int) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Bring a cluster up or down, or tell its state; 1 if it is not as asked for."""
+    """Bring a cluster up or down; 1 if that fails."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.slurm.cluster", description=__doc__.partition("\n")[0]
     )
-    parser.add_argument("what", choices=["up", "down", "status"])
+    parser.add_argument("what", choices=["up", "down"])
     parser.add_argument(
         "--folder", type=Path, default=DEFAULT_FOLDER, help=f"default: {DEFAULT_FOLDER}"
     )
@@ -236,9 +244,6 @@ def main(arguments: Sequence[str]) -> int:
     cluster = Cluster(args.folder)
     begin = time.monotonic()
     try:
-        if args.what == "status":
-            print(cluster.status())
-            return 0 if cluster.is_up() else 1
         cluster.up() if args.what == "up" else cluster.down()
     except (ClusterError, OSError) as error:
         print(f"cluster: {error}", file=sys.stderr)

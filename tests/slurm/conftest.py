@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.slurm.cluster import Cluster
+from tests.slurm.cluster import Cluster, own_cluster
 from tests.slurm.cluster_processes import ClusterUnavailableError
-from tests.slurm.own_cluster import own_cluster
 
 REQUIRED = (
     "AIAYN_REQUIRE_CLUSTER"  # set where a skipped test would be a hole: there it fails instead

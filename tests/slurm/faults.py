@@ -32,9 +32,8 @@ from tests.slurm import (
     faults_of_nodes,
     faults_of_snakemake,
 )
-from tests.slurm.cluster import Cluster
+from tests.slurm.cluster import Cluster, own_cluster
 from tests.slurm.fault_scene import NUM_RANKS, UPDATES, Comparison, Scene
-from tests.slurm.own_cluster import own_cluster
 
 Fault = Callable[[Scene], None]
 MODULES = (

@@ -87,46 +87,6 @@ def test_other_tensors_an_error_or_a_training_that_had_to_be_refused_are_noticed
     assert outcome_with(digests=None, compared_with="none").is_well(("abc", "def"))
 
 
-def test_every_kind_of_fault_is_tried() -> None:
-    """The list of the contract, after the training to which nothing happens, and before what nodes
-    it may get.
-    """
-    assert next(iter(all_faults())) == "undisturbed"
-    assert set(all_faults()) == {
-        "undisturbed",
-        "rank_killed",
-        "rank_0_killed",
-        "training_cancelled",
-        "preempted_and_requeued",
-        "preempted_and_gone",
-        "requeued_by_hand",
-        "time_limit",
-        "last_time_limit",
-        "node_lost",
-        "full_disk",
-        "torn_checkpoint",
-        "controller_restarted",
-        "controller_killed",
-        "accounting_away",
-        "driver_interrupted",
-        "driver_terminated",
-        "driver_hung_up",
-        "driver_killed",
-        "two_drivers",
-        "no_locks",
-        "snakemake_interrupted",
-        "snakemake_terminated",
-        "snakemake_hung_up",
-        "snakemake_killed",
-        "thirty_drivers",
-        "broken_prologue",
-        "container",
-        "eight_ranks",
-        "two_nodes",
-        "promised_gpus",
-    }
-
-
 def test_the_kept_table_has_every_fault_once_and_each_as_it_must_be() -> None:
     lines = [
         line.strip("| ").split(" | ")

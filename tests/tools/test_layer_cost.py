@@ -27,6 +27,7 @@ def test_paths_grow_as_printed() -> None:
         maximum_path_length("self_attention_restricted", size) == 16
     )  # 63 tokens, 4 a layer: O(n / r)
     assert maximum_path_length("convolutional", size) == 4  # 3 x 3 x 3 x 3 >= 64: O(log_k(n))
+    assert maximum_path_length("convolutional", size._replace(n=27)) == 3  # the third reaches it
     tenfold = size._replace(n=640)
     assert maximum_path_length("convolutional", tenfold) == 6
     assert maximum_path_length("self_attention_restricted", tenfold) == 160

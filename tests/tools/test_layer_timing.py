@@ -28,8 +28,6 @@ from analysis.tools.layer_cost import (
     LAYER_TYPES,
     VARIABLES_BY_TYPE,
     LayerSize,
-    maximum_path_length,
-    sequential_operations,
 )
 from analysis.tools.records import LayerType, MeasureRecord
 from analysis.tools.tables.table1 import fit_layer
@@ -49,18 +47,6 @@ def draw(*shape: int) -> torch.Tensor:
     return torch.randn(
         shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64
     )
-
-
-@pytest.mark.parametrize("layer", LAYER_TYPES)
-def test_the_sizes_vary_one_variable_at_a_time_over_a_factor_of_three(layer: LayerType) -> None:
-    sweep = SWEEPS[layer]
-    sizes = sweep.sizes()
-    assert len(set(sizes)) == len(sizes)
-    assert set(sweep.values_by_variable) == set(VARIABLES_BY_TYPE[layer])
-    for name, values in sweep.values_by_variable.items():
-        assert getattr(sweep.base, name) in values
-        assert max(values) / min(values) >= 3
-    assert all(size.k % 2 for size in sizes), "a kernel of even width has no middle"
 
 
 @pytest.mark.parametrize("layer", LAYER_TYPES)
@@ -106,74 +92,6 @@ def test_the_recurrence_is_torchs_own() -> None:
         rnn.weight_ih_l0.copy_(into.T)
         rnn.weight_hh_l0.copy_(state.T)
         torch.testing.assert_close(recurrent(x, into, state), rnn(x)[0])
-
-
-def test_a_recurrence_makes_one_step_a_token_after_another_and_the_others_one() -> None:
-    """The longest chain of tanh between input and output."""
-    x = draw(6, 2).requires_grad_()
-    node, length = recurrent(x, draw(2, 2), draw(2, 2))[-1].sum().grad_fn, 0
-    pending, seen = [node], set()
-    while pending:
-        one = pending.pop()
-        if one is None or one in seen:
-            continue
-        seen.add(one)
-        length += one.name() == "TanhBackward0"
-        pending += [following for following, _ in one.next_functions]
-    assert length == sequential_operations("recurrent", LayerSize(n=6, d=2)) == 6
-
-
-class Dilated(nn.Module):
-    """Convolutions of ones over earlier tokens, each dilated k times as much as the previous layer;
-    counts its calls.
-    """
-
-    def __init__(self, k: int) -> None:
-        super().__init__()
-        self.k, self.num_calls = k, 0
-
-    def forward(self, x_1T1: torch.Tensor) -> torch.Tensor:
-        dilation, self.num_calls = self.k**self.num_calls, self.num_calls + 1
-        kernel = torch.ones(1, 1, self.k, dtype=x_1T1.dtype)
-        before = nn.functional.pad(x_1T1.mT, ((self.k - 1) * dilation, 0))
-        return nn.functional.conv1d(before, kernel, dilation=dilation).mT
-
-
-class Restricted(nn.Module):
-    """Restricted self-attention of one head of width 1."""
-
-    def __init__(self, r: int) -> None:
-        super().__init__()
-        self.r = r
-
-    def forward(self, x_1T1: torch.Tensor) -> torch.Tensor:
-        x_T1 = x_1T1[0]
-        return restricted_self_attention(
-            torch.zeros_like(x_T1), torch.zeros_like(x_T1), x_T1, r=self.r
-        )[None]
-
-
-def layers_to_connect(num_tokens: int, layer: nn.Module) -> int:
-    """Return how many times a layer over (1, T, 1) must be applied for the last token to depend on
-    the first.
-    """
-    x_1T1 = torch.ones(1, num_tokens, 1, dtype=torch.float64, requires_grad=True)
-    y_1T1 = x_1T1
-    for num_layers in range(1, num_tokens + 1):
-        y_1T1 = layer(y_1T1)
-        (gradient_1T1,) = torch.autograd.grad(y_1T1[0, -1, 0], x_1T1, retain_graph=True)
-        if gradient_1T1[0, 0, 0] != 0:
-            return num_layers
-    raise AssertionError(f"{num_tokens} layers do not connect {num_tokens} tokens")
-
-
-@pytest.mark.parametrize(("n", "width"), [(2, 3), (27, 3), (28, 3), (64, 3), (64, 5), (33, 9)])
-def test_derived_path_lengths_are_those_that_a_gradient_takes(n: int, width: int) -> None:
-    size = LayerSize(n=n, d=1, k=width, r=width)
-    assert layers_to_connect(n, Dilated(width)) == maximum_path_length("convolutional", size)
-    assert layers_to_connect(n, Restricted(width)) == maximum_path_length(
-        "self_attention_restricted", size
-    )
 
 
 def test_the_least_of_the_rounds_counts_and_all_sizes_take_turns() -> None:

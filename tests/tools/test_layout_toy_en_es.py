@@ -6,7 +6,6 @@ import hashlib
 import shutil
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from aiayn.data.text.lines import read_shipped
@@ -133,7 +132,6 @@ def test_each_seed_is_shown_beside_what_the_author_got(site: Site) -> None:
         "sentence": "hello world",
         "trained_on": "yes",
         "reference": "hola mundo",
-        "reported": "not to be had",
         "program_output": "hola mundo",
         "seed1": "hola mundo [\u2020]",
         "seed2": "hola [\u2020]",
@@ -150,23 +148,6 @@ def test_each_seed_is_shown_beside_what_the_author_got(site: Site) -> None:
     )
     assert rows["i love cat"]["same_as_authors"] == "2 of 2 [\u2020]"
     assert rows["i love cat"]["same_as_reference"] == "0 of 2 [\u2020]"
-
-
-def test_what_the_author_reported_counts_before_his_program(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_all(site)
-    published = read_sentences()
-    first, *others = published["toy_en_es"]
-    known = {"toy_en_es": [msgspec.structs.replace(first, reported="hola"), *others]}
-    monkeypatch.setattr("analysis.tools.tables.toy_en_es.read_sentences", lambda: known)
-    row = by_sentence(toy(site))["hello world"]
-    assert (row["reported"], row["program_output"]) == ("hola", "hola mundo")
-    assert (row["same_as_authors"], row["same_as_reference"]) == (
-        "1 of 2 [\u2020]",
-        "1 of 2 [\u2020]",
-    )
-    assert row["seed2"] == "hola [\u2020]"  # it is this seed now that reads the same
 
 
 def test_a_missing_seed_is_named_and_not_counted(site: Site) -> None:
@@ -197,21 +178,6 @@ def test_tables_2_and_3_and_the_verdicts_do_not_take_it_in(site: Site) -> None:
     frame = frame_of(site)
     assert [cell for cell in frame.judged if cell.number is not None] == []
     assert "toy" not in RENDERER_BY_SUFFIX["md"](lay_out_table2(frame))
-
-
-def test_the_scale_asks_for_its_corpus_its_scores_and_its_translations(site: Site) -> None:
-    assert list(site.experiment.corpora) == ["toy_en_es"]
-    needed = site.experiment.records(site.results_folder)
-    below = [path.relative_to(site.results_folder / "demo") for path in needed]
-    folder = "toy_en_es/seed_waynestalk/seed"
-    assert [str(path) for path in below if "toy_en_es" in path.parts] == [
-        f"train/{folder}1.json",
-        f"train/{folder}2.json",
-        f"score/{folder}1/last1/toy_eight.json",
-        f"score/{folder}2/last1/toy_eight.json",
-        f"decode/{folder}1/last1/toy_eight.json",
-        f"decode/{folder}2/last1/toy_eight.json",
-    ]
 
 
 def test_translations_of_another_run_are_refused_and_left_out_so_far(site: Site) -> None:

@@ -124,7 +124,7 @@ def test_a_lost_job_whose_lock_is_not_seen_is_named_with_the_way_to_end_it(
     message = capsys.readouterr().err
     assert "squeue does not know of job 22; on n1, its lock cannot be seen from here" in message
     assert "nothing was done" in message
-    assert "`ssh n1 kill -TERM 1234`: it saves and ends" in message
+    assert "`kill -TERM 1234` of rank 0: it saves and ends" in message
 
 
 def test_a_lock_file_without_a_number_is_no_process(
@@ -141,4 +141,7 @@ def test_a_lock_file_without_a_number_is_no_process(
         assert training.poll() is None
         monkeypatch.setattr(platform, "node", lambda: "login")
         assert cancel(local_run) == 1
-    assert f"run `aiayn cancel {RUN}` there: it saves and ends" in capsys.readouterr().err
+    assert (
+        f"there run `aiayn cancel {RUN}`, or `kill -TERM PROCESS` of rank 0: it saves"
+        in capsys.readouterr().err
+    )

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from aiayn.data.text import chunks
-from aiayn.data.text.clean import clean_corpus, num_words, reason_to_drop
+from aiayn.data.text.clean import clean_corpus, num_words
 from aiayn.data.text.lines import read_lines, text_pair
 from aiayn.errors import CorpusError
 from aiayn.provenance import file_sha256, gather_provenance
@@ -79,12 +79,6 @@ def record_path(tmp_path: Path) -> Path:
 def test_words_are_what_blanks_separate() -> None:
     assert num_words("a  b c ") == 3
     assert num_words("10\u00a0000 d\tog") == 2
-
-
-def test_each_pair_is_dropped_for_its_reason() -> None:
-    assert SPEC.clean is not None
-    reasons = [reason_to_drop(source, target, SPEC.clean) for source, target, _ in PAIRS]
-    assert reasons == [None if reason == "duplicate" else reason for _, _, reason in PAIRS]
 
 
 def test_duplicates_stay_where_the_corpus_says_so(tmp_path: Path, record_path: Path) -> None:

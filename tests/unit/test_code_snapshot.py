@@ -83,28 +83,6 @@ def test_a_file_that_cannot_be_written_is_absent(
     assert [path for path in (tmp_path / "runs").rglob("*") if path.is_file()] == []
 
 
-def test_a_job_imports_the_copy_though_the_checkout_has_changed(
-    tmp_path: Path, source: Path
-) -> None:
-    folder = take_snapshot(tmp_path / "runs", source)
-    (source / "aiayn/train/model.py").write_text("WHICH = 'edited since'\n", encoding="utf-8")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{folder}{os.pathsep}{source}",
-        "PYTHONSAFEPATH": "1",
-    }
-    program = "import aiayn.train.model as model; print(model.WHICH)"
-    answer = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment,
-        cwd=source,
-    )
-    assert answer.stdout == "aiayn train/model.py\n"
-
-
 def test_the_copy_of_this_code_holds_all_that_a_job_imports(tmp_path: Path) -> None:
     folder = take_snapshot(tmp_path / "runs")
     program = (

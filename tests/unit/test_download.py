@@ -43,11 +43,12 @@ def sha256(content: bytes) -> str:
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
-def published(*urls: str, content: bytes = CONTENT, checksum: str | None = None) -> PublishedFile:
+def published(
+    *urls: str, content: bytes = CONTENT, checksum: str | None = None
+) -> list[PublishedFile]:
     """Return the file of these bytes, to be had at these URLs."""
-    return PublishedFile(
-        "file.tgz", urls, num_bytes=len(content), checksum=checksum or sha256(content)
-    )
+    checksum = checksum or sha256(content)
+    return [PublishedFile("file.tgz", url, checksum, num_bytes=len(content)) for url in urls]
 
 
 def names_in(folder: Path) -> list[str]:
@@ -57,7 +58,7 @@ def names_in(folder: Path) -> list[str]:
 
 def test_a_file_is_received_verified_and_named(server: LoopbackServer, tmp_path: Path) -> None:
     url = server.serve("/file.tgz", CONTENT)
-    found = download_file([published(url)], tmp_path / "new")
+    found = download_file(published(url), tmp_path / "new")
     assert found.path == tmp_path / "new" / "file.tgz"
     assert found.path.read_bytes() == CONTENT
     assert (found.url, found.num_bytes, f"sha256:{found.sha256}") == (url, 10240, sha256(CONTENT))
@@ -68,7 +69,7 @@ def test_waits_double_and_are_shortened_by_up_to_a_half(
     server: LoopbackServer, tmp_path: Path, waits: list[float]
 ) -> None:
     url = server.serve("/file.tgz", CONTENT, *["no_such_range"] * 4)
-    download_file([published(url)], tmp_path)
+    download_file(published(url), tmp_path)
     assert [
         lower <= wait <= 2 * lower for lower, wait in zip((0.5, 1, 2, 4), waits, strict=True)
     ] == [True] * 4
@@ -86,9 +87,9 @@ def test_a_fault_is_waited_for_or_passed_over_or_the_server_is_given_up(
     url = server.serve("/file.tgz", served, *case["faults"])
     if "error" in case:
         with pytest.raises(FetchError, match=case["error"]):
-            download_file([published(url)], tmp_path)
+            download_file(published(url), tmp_path)
     else:
-        assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
+        assert download_file(published(url), tmp_path).path.read_bytes() == CONTENT
     asked = [list(request) for request in server.asked("/file.tgz")]
     assert asked == case.get("asked", asked)
     assert len(asked) == case.get("num_requests", len(asked))
@@ -101,7 +102,7 @@ def test_a_server_may_ask_for_a_wait_of_two_minutes_at_most(
 ) -> None:
     monkeypatch.setattr(urllib3.Retry, "parse_retry_after", lambda self, after: 86400.0)
     url = server.serve("/file.tgz", CONTENT, "busy")
-    download_file([published(url)], tmp_path)
+    download_file(published(url), tmp_path)
     assert waits == [120.0]
 
 
@@ -109,7 +110,7 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         FetchError, match=r"http://127\.0\.0\.1:9/file: .*\(attempt 5\).*--archives-folder"
     ):
-        download_file([published("http://127.0.0.1:9/file")], tmp_path)
+        download_file(published("http://127.0.0.1:9/file"), tmp_path)
 
 
 def test_a_wrong_file_is_set_aside_and_the_next_address_asked(
@@ -119,7 +120,7 @@ def test_a_wrong_file_is_set_aside_and_the_next_address_asked(
         server.serve("/a/file.tgz", CONTENT, "corrupt"),
         server.serve("/b/file.tgz", CONTENT),
     )
-    found = download_file([published(first, second)], tmp_path)
+    found = download_file(published(first, second), tmp_path)
     assert (found.url, found.path.read_bytes()) == (second, CONTENT)
     assert names_in(tmp_path) == ["file.tgz", "file.tgz.wrong"]
     seen = hashlib.sha256(b"\x01" + CONTENT[1:]).hexdigest()
@@ -135,7 +136,7 @@ def test_every_address_is_named_when_none_has_the_file(
 ) -> None:
     urls = [f"{server.url}/absent/file.tgz", server.serve("/b/file.tgz", CONTENT, "corrupt")]
     with pytest.raises(FetchError) as caught:
-        download_file([published(*urls)], tmp_path)
+        download_file(published(*urls), tmp_path)
     first, *reasons, last = str(caught.value).split("\n")
     assert first == "file.tgz: no address gives the published file:"
     assert reasons[0] == f"  {urls[0]}: 404 Not Found"
@@ -147,28 +148,10 @@ def test_every_address_is_named_when_none_has_the_file(
 def test_another_edition_is_taken_when_no_address_has_the_first(
     server: LoopbackServer, tmp_path: Path
 ) -> None:
-    tgz = PublishedFile(
-        "a.tgz", [f"{server.url}/a.tgz"], num_bytes=1, checksum=sha256(b"a"), edition="tgz"
-    )
-    zipped = PublishedFile(
-        "a.zip", [server.serve("/a.zip", b"zip")], checksum=sha256(b"zip"), edition="zip"
-    )
-    assert download_file([tgz, zipped], tmp_path).edition == "zip"
-
-
-def test_the_mirrors_of_all_editions_come_before_public_addresses(
-    server: LoopbackServer, tmp_path: Path
-) -> None:
-    mirror = server.serve("/mirror/a.zip", b"zip")
-    tgz = PublishedFile(
-        "a.tgz",
-        [server.serve("/a.tgz", b"a")],
-        sha256(b"a"),
-        (f"{server.url}/mirror/a.tgz",),
-    )
-    zipped = PublishedFile("a.zip", [server.serve("/a.zip", b"zip")], sha256(b"zip"), (mirror,))
-    assert download_file([tgz, zipped], tmp_path).url == mirror
-    assert [path for path, _, _ in server.requests] == ["/mirror/a.tgz", "/mirror/a.zip"]
+    tgz = PublishedFile("a.tgz", f"{server.url}/a.tgz", sha256(b"a"), num_bytes=1)
+    url = server.serve("/a.zip", b"zip")
+    zipped = PublishedFile("a.zip", url, sha256(b"zip"))
+    assert download_file([tgz, zipped], tmp_path).url == url
 
 
 def test_what_an_earlier_start_left_is_continued_and_never_taken_for_whole(
@@ -176,12 +159,12 @@ def test_what_an_earlier_start_left_is_continued_and_never_taken_for_whole(
 ) -> None:
     url = server.serve("/file.tgz", CONTENT, "drop", *["busy"] * 9)
     with pytest.raises(FetchError, match="503"):
-        download_file([published(url)], tmp_path)
+        download_file(published(url), tmp_path)
     (partial,) = tmp_path.glob(".file.tgz.*.partial")
     assert partial.stat().st_size == 5120
     assert not (tmp_path / "file.tgz").exists()
     server.faults_by_path["/file.tgz"].clear()
-    assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
+    assert download_file(published(url), tmp_path).path.read_bytes() == CONTENT
     assert server.asked("/file.tgz")[-1] == ("bytes=5120-", 206)
     assert names_in(tmp_path) == ["file.tgz"]
 
@@ -192,7 +175,7 @@ def test_two_halves_that_do_not_fit_are_received_once_more_as_a_whole(
     key = hashlib.sha256(sha256(CONTENT).encode()).hexdigest()[:8]
     (tmp_path / f".file.tgz.{key}.partial").write_bytes(b"\xff" * 5120)
     url = server.serve("/file.tgz", CONTENT)
-    assert download_file([published(url)], tmp_path).path.read_bytes() == CONTENT
+    assert download_file(published(url), tmp_path).path.read_bytes() == CONTENT
     assert server.asked("/file.tgz") == [("bytes=5120-", 206), ("", 200)]
     assert "joined from two downloads: downloading it once more" in caplog.text
 
@@ -201,7 +184,7 @@ def test_what_lies_in_the_folder_is_verified_and_not_asked_for(
     server: LoopbackServer, tmp_path: Path
 ) -> None:
     (tmp_path / "file.tgz").write_bytes(CONTENT)
-    found = download_file([published(f"{server.url}/file.tgz")], tmp_path)
+    found = download_file(published(f"{server.url}/file.tgz"), tmp_path)
     assert (found.path, found.url) == (tmp_path / "file.tgz", "")
     assert server.requests == []
     assert names_in(tmp_path) == ["file.tgz"]
@@ -218,7 +201,7 @@ def test_a_name_in_the_folder_is_not_trusted(
     reason: str,
 ) -> None:
     (tmp_path / "file.tgz").write_bytes(lying)
-    download_file([published(server.serve("/file.tgz", CONTENT))], tmp_path)
+    download_file(published(server.serve("/file.tgz", CONTENT)), tmp_path)
     assert (tmp_path / "file.tgz").read_bytes() == CONTENT
     assert (tmp_path / "file.tgz.wrong").read_bytes() == lying
     assert f"{tmp_path}/file.tgz: {reason}" in caplog.text
@@ -228,7 +211,7 @@ def test_a_file_url_is_read_where_it_lies(tmp_path: Path) -> None:
     lying = tmp_path / "a mirror" / "file.tgz"
     lying.parent.mkdir()
     lying.write_bytes(CONTENT)
-    found = download_file([published(lying.as_uri())], tmp_path / "archives")
+    found = download_file(published(lying.as_uri()), tmp_path / "archives")
     assert (found.path, found.url) == (lying, lying.as_uri())
     assert not (tmp_path / "archives").exists()
     lying.write_bytes(CONTENT[::-1])
@@ -240,7 +223,7 @@ def test_a_file_url_is_read_where_it_lies(tmp_path: Path) -> None:
         ),
     ):
         with pytest.raises(FetchError, match=reason):
-            download_file([published(url)], tmp_path / "archives")
+            download_file(published(url), tmp_path / "archives")
     assert lying.exists()  # a mirror is not ours to rename in
 
 
@@ -249,10 +232,10 @@ def test_a_weaker_sum_is_checked_and_said_to_be_weaker(
 ) -> None:
     path, sha1 = tmp_path / "file.tgz", hashlib.sha1(CONTENT).hexdigest()
     path.write_bytes(CONTENT)
-    assert verify_file(path, published(checksum=f"sha1:{sha1}")).checked_by == "sha1"
+    assert verify_file(path, *published("", checksum=f"sha1:{sha1}")).checked_by == "sha1"
     assert f"checked by sha1 only; 10240 bytes, {sha256(CONTENT).replace(':', ' ')}" in caplog.text
     with pytest.raises(FetchError, match=rf"sha1 {sha1}, expected {'0' * 40}"):
-        verify_file(path, published(checksum=f"sha1:{'0' * 40}"))
+        verify_file(path, *published("", checksum=f"sha1:{'0' * 40}"))
 
 
 def test_two_processes_that_share_an_archive_download_it_once(
@@ -261,7 +244,7 @@ def test_two_processes_that_share_an_archive_download_it_once(
     server.seconds_per_block = 0.005
     url = server.serve("/file.tgz", CONTENT)
     threads = [
-        threading.Thread(target=download_file, args=([published(url)], tmp_path)) for _ in range(2)
+        threading.Thread(target=download_file, args=(published(url), tmp_path)) for _ in range(2)
     ]  # flock separates two threads like two processes
     for thread in threads:
         thread.start()

@@ -13,9 +13,7 @@ from aiayn.__main__ import main
 from aiayn.errors import RecordError
 from aiayn.paths import evaluation_record, train_record
 from aiayn.records import TrainRecord, read_record, write_record
-from aiayn.wings import wing_tables
 from paper_tables.logs.pages import Made, make_tables_from_logs
-from paper_tables.render.tables import make_tables
 from tests.laid_out import frame_of
 from tests.logs.factory import TrainingText
 from tests.records_factory import BASE_TRAINING, Site, make_site, run_of, write_left, write_training
@@ -55,33 +53,6 @@ def dev_translations(site: Site, system: str) -> Path:
     evaluations = site.experiment.evaluations
     evaluation = next(e for e in evaluations if (e.system, e.role, e.seed) == wanted)
     return evaluation_record(site.results_folder, "demo", "decode", evaluation).with_suffix(".txt")
-
-
-def test_tables_from_records_are_the_pipelines_cell_by_cell(site: Site) -> None:
-    pipeline = make_tables(
-        site.scale, site.results_folder, so_far=False, config_folder=site.config_folder
-    ).report_path.parent
-    made, output = make(
-        site, site.results_folder, Path(site.scale.runs_folder), site.results_folder / "demo"
-    )
-    assert made.faults == ()
-    assert made.pages == (output / "report.html", output / "logs.html")
-    conclusions = [
-        table.name for table in wing_tables() if table.name == "conclusions"
-    ]  # none without its wing
-    for name in ("table2", "table3", "baselines", *conclusions):
-        for suffix in ("md", "tex", "csv", "html"):
-            file = f"{name}.{suffix}"
-            assert (output / "demo" / "tables" / file).read_bytes() == (
-                pipeline / "tables" / file
-            ).read_bytes(), file
-    page = (output / "report.html").read_text(encoding="utf-8")
-    assert "printed and ours, scale demo" in page
-    assert '<a href="logs.html">' in page
-    assert '<a href="report.html">' in (output / "logs.html").read_text(encoding="utf-8")
-    for name in ("scores.tsv", "summary.tsv", "verdicts.tsv"):
-        assert (output / "demo" / name).read_bytes() == (pipeline / name).read_bytes()
-    assert dev_row(output, "base")["bleu_dev"].startswith("70.1")
 
 
 def test_records_of_two_machines_make_one_table(site: Site, tmp_path: Path) -> None:

@@ -3,19 +3,10 @@
 from pathlib import Path
 
 import msgspec
-import pytest
 
-from aiayn.printed import METRIC_BY_PAIR, read_cells
 from paper_tables.frame import Frame
-from paper_tables.layout import (
-    Table,
-    format_difference,
-    format_seeds,
-    format_significant,
-    format_value,
-)
+from paper_tables.layout import Table, format_difference
 from paper_tables.tables.table2 import lay_out_table2
-from paper_tables.tables.table3 import BLEU_METRIC
 from paper_tables.tables.verdicts import lay_out_replications
 from tests.laid_out import DAGGER, frame_of, row_of
 from tests.records_factory import (
@@ -31,58 +22,12 @@ def table2(frame: Frame) -> Table:
     return lay_out_table2(frame)
 
 
-@pytest.mark.parametrize(
-    ("value", "metric", "text"),
-    [
-        (27.305, "bleu_sacre_13a", "27.30"),  # 27.305 in binary is a little less
-        (4.916, "ppl_per_subword", "4.92"),
-        (65_130_000, "num_parameters", "65.1"),
-        (412_345, "num_parameters", "0.412"),
-        (213_400_000, "num_parameters", "213"),
-        (3.28e18, "training_flops", "3.3e18"),
-        (100_000, "steps", "100,000"),
-    ],
-)
-def test_each_metric_is_rounded_as_it_is_read(value: float, metric: str, text: str) -> None:
-    assert format_value(value, metric) == text
-
-
-def test_significant_digits_are_counted_from_the_first() -> None:
-    assert [format_significant(value, 3) for value in (0.01234, 1.234, 12.34, 1234.0)] == [
-        "0.0123",
-        "1.23",
-        "12.3",
-        "1234",
-    ]
-
-
 def test_a_difference_has_its_sign_and_no_negative_zero() -> None:
     assert [format_difference(value) for value in (0.3, -0.3, -0.001)] == [
         "+0.30",
         "-0.30",
         "+0.00",
     ]
-
-
-def test_fewer_than_three_seeds_are_shown_each() -> None:
-    assert format_seeds([25.5, 24.68], "bleu_sacre_13a", 2) == "25.50, 24.68 (n=2)"
-    assert format_seeds([27.31], "bleu_sacre_13a", 3) == "27.31 (n=1 of 3)"
-
-
-def test_a_count_that_is_the_same_with_both_seeds_is_shown_once() -> None:
-    assert format_seeds([500, 500], "steps", 2) == "500 (n=2)"
-    assert format_seeds([500, 480], "steps", 2) == "500, 480 (n=2)"
-
-
-def test_the_definitions_of_the_columns_are_those_of_the_joined_cells() -> None:
-    metrics = {
-        (join.table, join.language_pair, join.metric)
-        for join in read_cells()
-        if join.metric.startswith("bleu_")
-    }
-    assert metrics == {(2, pair, metric) for pair, metric in METRIC_BY_PAIR.items()} | {
-        (3, "en-de", BLEU_METRIC)
-    }
 
 
 def test_a_gpu_that_is_not_in_hardware_yaml_gives_no_cost(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from aiayn.scoring.verdict import judge
 from paper_tables.frame import Frame
 from paper_tables.make_frame import corrected, make_frame
 from paper_tables.scale_results import ScaleResults
-from paper_tables.tables.verdicts import format_p, lay_out_verdicts
+from paper_tables.tables.verdicts import lay_out_verdicts
 from tests.laid_out import notes_of, results_of, row_of
 from tests.records_factory import make_site, write_everything
 
@@ -84,10 +84,3 @@ def test_a_note_warns_of_systems_with_different_spreads(paper: ScaleResults) -> 
     scores.loc[is_wild, "value"] = scores["seed"] * 10.0
     wild = notes_of(lay_out_verdicts(make_frame(msgspec.structs.replace(paper, scores=scores))))
     assert "The systems do not share one spread" in wild
-
-
-@pytest.mark.parametrize(
-    ("p_value", "text"), [(0.5, "0.500"), (0.0014, "0.001"), (0.00099, "<0.001"), (0.0, "<0.001")]
-)
-def test_a_p_value_has_three_decimals_and_is_never_zero(p_value: float, text: str) -> None:
-    assert format_p(p_value) == text

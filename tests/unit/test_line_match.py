@@ -8,10 +8,7 @@ import numpy as np
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.packed import open_unpacked
 from aiayn.scoring.outputs.line_match import find_doubt
-from aiayn.scoring.score import score_hypotheses
-from aiayn.spec.system import CHECKOUT
 
 NOUNS = (
     "Der Mann",
@@ -68,38 +65,6 @@ def test_a_score_near_zero_has_its_reason(lines: list[str], words: str) -> None:
     assert bool(doubt) == bool(words)
     assert words in doubt
     assert find_doubt(lines, REFERENCES, 20.0) == ""
-
-
-def shipped_translations(number: int) -> list[str]:
-    """Return the translations of one of the shipped seeds of Multi30k's base."""
-    folder = CHECKOUT / "paper_tables/measured/multi30k/decode/multi30k_en_de/base"
-    with open_unpacked(
-        sorted(folder.glob("seed*/last5/test_2016_flickr.txt.xz"))[number]
-    ) as content:
-        return content.read().decode("utf-8").splitlines()
-
-
-@pytest.mark.parametrize("side", ["translations", "references"])
-def test_the_order_in_which_fairseq_generate_prints_is_recognised(side: str) -> None:
-    """Of two seeds' translations, the other's taken as references, as `grep ^T LOG` gives them: by
-    source length.
-    """
-    lines, references = shipped_translations(0), shipped_translations(1)
-    assert find_doubt(lines, references, 1.0) == ""  # both in the source's order
-    printed = sorted(
-        range(len(lines)), key=lambda index: len(references[index].split()) // 3
-    )  # batches of alike
-    if side == "translations":
-        lines = [lines[index] for index in printed]
-    else:
-        references = [references[index] for index in printed]
-    [score] = score_hypotheses(
-        lines, references, metrics=["bleu_sacre_13a"], target_language="de", testset="2016"
-    )
-    doubt = find_doubt(lines, references, score.value)
-    letter, field = ("H", 3) if side == "translations" else ("T", 2)
-    assert f"the {side} stand in the order in which fairseq-generate prints" in doubt
-    assert f"`grep ^{letter} LOG | LC_ALL=C sort -V | cut -f{field}-`" in doubt
 
 
 def test_the_warning_is_said_once_and_can_be_left_out(

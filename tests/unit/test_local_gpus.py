@@ -1,7 +1,5 @@
 """Each local run gets GPUs of its own, by numbers or UUIDs, and a run that has ended holds none."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -10,7 +8,7 @@ import pytest
 from aiayn.errors import LaunchError
 from aiayn.launch import local, local_gpus
 from aiayn.launch.launcher import SubmissionError, make_launcher
-from aiayn.launch.local_gpus import Note, give_back, take_gpus
+from aiayn.launch.local_gpus import give_back, take_gpus
 from aiayn.machine import Gpu, gpu_names, list_gpus
 from aiayn.runs.run_folder import RunFolder
 from tests.unit.test_launch import make_request
@@ -19,10 +17,15 @@ GPUS = [Gpu(str(index), f"GPU-{index}aaa", "NVIDIA A100") for index in range(2)]
 
 
 @pytest.fixture(autouse=True)
-def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep the notes in a folder of this test."""
+def driven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Keep the notes in a folder of this test, and return the names of runs that have a driver.
+
+    A process does not see its own locks.
+    """
+    names: set[str] = set()
     monkeypatch.setattr(local_gpus, "notes_folder", lambda: tmp_path / "notes")
-    return tmp_path / "notes"
+    monkeypatch.setattr(local_gpus, "is_held", lambda path: path.parent.name in names)
+    return names
 
 
 @pytest.fixture
@@ -59,7 +62,8 @@ def test_gpus_are_those_that_the_user_made_visible(
     assert gpu_names() == ["NVIDIA A100"] * len(indices)
 
 
-def test_two_runs_get_two_gpus_and_a_third_waits(tmp_path: Path) -> None:
+def test_two_runs_get_two_gpus_and_a_third_waits(tmp_path: Path, driven: set[str]) -> None:
+    driven |= {"run0", "run1"}
     folders = [RunFolder(tmp_path / f"run{index}") for index in range(3)]
     assert take_gpus(GPUS, 1, folders[0]) == [GPUS[0]]
     assert take_gpus(GPUS, 1, folders[1]) == [GPUS[1]]
@@ -80,17 +84,24 @@ def test_more_ranks_than_gpus_are_refused(tmp_path: Path) -> None:
         take_gpus(GPUS, 3, RunFolder(tmp_path / "run"))
 
 
-def test_a_run_whose_driver_was_killed_holds_no_gpu(tmp_path: Path, notes: Path) -> None:
-    command = [sys.executable, "-c", "import os; print(os.getpid())"]
-    ended = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    notes.mkdir()
-    note = Note(run_folder=str(tmp_path / "killed"), driver=ended, driver_start="1")
-    (notes / f"{GPUS[0].uuid}.json").write_bytes(msgspec.json.encode(note))
-    (notes / f"{GPUS[1].uuid}.json").write_text("{torn", encoding="utf-8")
+def test_a_run_whose_driver_was_killed_holds_no_gpu(tmp_path: Path, driven: set[str]) -> None:
+    driven.add("killed")
+    assert take_gpus(GPUS, 2, RunFolder(tmp_path / "killed")) == GPUS
+    driven.clear()
     assert take_gpus(GPUS, 2, RunFolder(tmp_path / "run")) == GPUS
 
 
-def test_a_local_job_sees_its_gpu_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_leaves_the_gpus_of_its_killed_driver(tmp_path: Path, driven: set[str]) -> None:
+    driven |= {"run", "other"}
+    assert take_gpus(GPUS, 2, RunFolder(tmp_path / "run")) == GPUS
+    assert take_gpus(GPUS, 1, RunFolder(tmp_path / "run")) == [GPUS[0]]
+    assert take_gpus(GPUS, 1, RunFolder(tmp_path / "other")) == [GPUS[1]]
+
+
+def test_a_local_job_sees_its_gpu_alone(
+    tmp_path: Path, driven: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driven |= {"one", "other"}
     monkeypatch.setattr(local, "list_gpus", lambda: GPUS)
     seen = []
     monkeypatch.setattr(

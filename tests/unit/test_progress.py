@@ -12,9 +12,7 @@ from aiayn.runs.log import LogTail
 
 def log(update: int | None) -> LogTail:
     """Return what a log's end tells of an update."""
-    return LogTail(
-        lines=[], modified="", update=update, loss_bits=5.125, target_tokens_per_second=1234.4
-    )
+    return LogTail(modified="", update=update, loss_bits=5.125, target_tokens_per_second=1234.4)
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ import aiayn.provenance
 from aiayn.errors import SpaceError
 from aiayn.provenance import (
     commit_label,
-    file_sha256,
     gather_provenance,
     partial_path_of,
     remove_abandoned,
@@ -36,15 +35,6 @@ def fresh_commit() -> Iterator[Callable[[], None]]:
     forget()
     yield forget
     forget()
-
-
-def test_an_output_appears_whole(tmp_path: Path) -> None:
-    path = tmp_path / "new folder" / "output"
-    with replace_on_success(path) as partial_path:
-        partial_path.write_bytes(b"whole")
-        assert not path.exists()
-    assert path.read_bytes() == b"whole"
-    assert list(path.parent.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(
@@ -67,28 +57,6 @@ def test_a_failure_leaves_the_earlier_output_and_nothing_half_written(
         half_written(partial_path)
     assert path.read_bytes() == b"earlier"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_folder_of_outputs_moves_beside_its_record(tmp_path: Path) -> None:
-    record_path = tmp_path / "record.json"
-    record_path.write_bytes(b"of the earlier outputs")
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "earlier").touch()
-    with replace_outputs_on_success(record_path) as folder:
-        (folder / "data").mkdir()
-        (folder / "data" / "new").touch()
-        (folder / "text").write_bytes(b"new")
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["data", "new", "text"]
-
-
-def test_a_failed_folder_of_outputs_changes_nothing(tmp_path: Path) -> None:
-    record_path = tmp_path / "record.json"
-    record_path.write_bytes(b"earlier")
-    with pytest.raises(KeyError), replace_outputs_on_success(record_path) as folder:
-        (folder / "text").touch()
-        raise KeyError
-    assert list(tmp_path.iterdir()) == [record_path]
-    assert record_path.read_bytes() == b"earlier"
 
 
 def killed_while(work: Callable[[], contextlib.AbstractContextManager[Path]]) -> None:
@@ -140,12 +108,6 @@ def test_files_of_a_process_that_may_run_stay(tmp_path: Path) -> None:
     finally:
         child.kill()
         child.wait()
-
-
-def test_a_file_has_the_sha256_that_sha256sum_prints(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"abc")  # printf abc | sha256sum
-    assert file_sha256(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
 def test_provenance_names_its_inputs_and_its_command(

@@ -5,11 +5,10 @@ refused by its line.
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import yaml
 
-from aiayn.data.sources.fetch import editions_of
+from aiayn.data.sources.fetch import files_of
 from aiayn.data.sources.testsets import SACREBLEU_NAME_BY_TESTSET
 from aiayn.data.text.clean import reason_to_drop
 from aiayn.spec.corpus import ArchiveSource
@@ -115,16 +114,16 @@ def test_a_recipe_keeps_what_it_does_not_override(tmp_path: Path) -> None:
 def test_a_mirror_has_a_folder_of_each_places_name() -> None:
     source = source_of("wmt14_en_de")
     archive = source.archive_by_name["news_commentary_v9"]
-    tgz = editions_of(source, archive, "file:///data/")[0]
-    assert tgz.mirror_urls == [
+    files = files_of(source, archive, "file:///data/")
+    assert [file.url for file in files] == [  # the mirror's files first
         "file:///data/statmt/wmt14/training-parallel-nc-v9.tgz",
         "file:///data/huggingface/wmt14/resolve/main/training-parallel-nc-v9.tgz",
-    ]
-    assert tgz.urls == [
+        "file:///data/huggingface/wmt14/resolve/main-zip/training-parallel-nc-v9.zip",
         "https://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
         "https://huggingface.co/datasets/wmt/wmt14/resolve/main/training-parallel-nc-v9.tgz",
+        "https://huggingface.co/datasets/wmt/wmt14/resolve/main-zip/training-parallel-nc-v9.zip",
     ]
-    assert editions_of(source, archive, None)[0] == msgspec.structs.replace(tgz, mirror_urls=[])
+    assert files_of(source, archive, None) == files[3:]
 
 
 def test_null_limits_drop_empty_sides_alone() -> None:

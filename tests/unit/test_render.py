@@ -1,20 +1,16 @@
 """One layout, four formats: whole golden files, real spans, and nothing that breaks a format."""
 
-import re
 from dataclasses import replace
 
 import pytest
 
-from aiayn.paths import CellKey
-from paper_tables.frame import Number
 from paper_tables.latex import escape_latex
-from paper_tables.layout import SPANNED, Cell, Column, Note, Part, Row, Table, compact, text_cell
+from paper_tables.layout import SPANNED, Column, Note, Row, Table, compact, text_cell
 from paper_tables.make_frame import make_frame
 from paper_tables.render.render import (
     RENDERER_BY_SUFFIX,
     plain_text,
     render_html,
-    render_latex,
     render_markdown,
 )
 from paper_tables.render.tables import ONLY_ON_THE_PAGE, lay_out_tables
@@ -125,94 +121,8 @@ def test_a_span_over_an_omitted_column_becomes_narrower() -> None:
     assert [list(map(plain_text, row.cells)) for row in shown.rows] == [["a", "1"], ["b", "2"]]
 
 
-def test_a_column_that_waits_for_all_its_runs_is_named_once_there_is_any_number() -> None:
-    key = CellKey(
-        corpus="c", system="base", average="last5", testset="t", role="test", language_pair="en-fr"
-    )
-    columns = (
-        Column("row", "", side="label"),
-        Column("de", "ours", "BLEU EN-DE", "ours"),
-        Column("fr", "ours", "BLEU EN-FR", "ours"),
-        Column("call", "call", side="ours"),
-    )
-    waiting = replace(
-        text_cell("2 missing", "state"), shows=(Number(key=key, metric="bleu", quantity="bleu"),)
-    )
-    number, call = (
-        replace(waiting, parts=(Part("27.3"),), kind="ours"),
-        text_cell("too close to call", "state"),
-    )
-
-    def shown(first: Cell) -> Table:
-        rows = (
-            Row((text_cell("base", "label"), first, waiting, call)),
-            Row((text_cell("big", "label"), *[waiting] * 3)),
-        )
-        return compact(replace(SMALL, columns=columns, rows=rows, notes=()))
-
-    assert [column.name for column in shown(number).columns] == ["row", "de", "call"]
-    assert [note.text for note in shown(number).notes] == [
-        "Left out, as no number of ours is in them: BLEU EN-FR ours."
-    ]
-    assert shown(waiting).columns == columns  # nothing is measured: each column shows its state
-    assert shown(waiting).notes == ()
-
-
 def test_a_table_without_rows_keeps_its_columns() -> None:
     assert compact(replace(SMALL, rows=())).columns == SMALL.columns
-
-
-def test_an_interval_is_below_its_number_in_html() -> None:
-    cells = (
-        text_cell("27.30 \u00b1 0.25 (n=3)", "ours", "\u2020"),
-        text_cell("25.1, 26.2 (n=2)", "ours"),
-    )
-    text = render_html(
-        replace(SMALL, rows=(Row((text_cell("a", "label"), *cells, text_cell("1"))),))
-    )
-    assert "27.30<sup>\u2020</sup><small>\u00b1 0.25 (n=3)</small></td>" in text
-    assert "25.1, 26.2<small>(n=2)</small></td>" in text
-
-
-def test_the_best_of_ours_is_by_the_mean_and_separate_from_the_printed() -> None:
-    columns = (
-        Column("row", "", side="label"),
-        Column("one", "PPL", better="lower"),
-        Column("two", "BLEU", side="ours", better="higher"),
-    )
-    rows = (
-        Row((text_cell("a", "label"), text_cell("4.9"), text_cell("25.0, 27.0 (n=2)", "ours"))),
-        Row(
-            (text_cell("b", "label"), text_cell("4.3"), text_cell("25.9 \u00b1 9.0 (n=3)", "ours"))
-        ),
-        Row((text_cell("c", "label"), text_cell("5.0", "ours"), text_cell("missing", "state"))),
-    )
-    table = replace(SMALL, columns=columns, rows=rows)
-
-    def best(table: Table) -> list[str]:
-        cells = [cell for row in compact(table).rows for cell in row.cells]
-        return [part.text for cell in cells for part in cell.parts if part.is_best]
-
-    assert best(table) == ["25.0, 27.0 (n=2)", "4.3"]
-    columns = tuple(replace(column, better="") for column in columns)
-    assert best(replace(table, columns=columns)) == []
-    assert "<b>4.3</b>" in render_html(compact(table))
-
-
-def check_latex(latex: str, num_comments: int = 1) -> None:
-    """Fail on unbalanced braces or dollars, a comment sign, or a character that pdflatex does not
-    know.
-    """
-    bare = re.sub(r"\\[\\{}%$&#_]", "", re.sub(r"^% .*$", "", latex, flags=re.MULTILINE))
-    assert bare.count("{") == bare.count("}")
-    assert bare.count("$") % 2 == 0
-    assert bare.count("%") == num_comments  # ends the line of \\resizebox
-    assert bare.isascii(), [character for character in bare if not character.isascii()]
-
-
-def test_latex_is_balanced_and_escaped(demo_tables: dict[str, Table]) -> None:
-    for table in demo_tables.values():
-        check_latex(render_latex(table))
 
 
 def test_no_character_keeps_a_meaning_in_latex() -> None:

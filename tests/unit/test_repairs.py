@@ -91,41 +91,57 @@ def byte_level(line: str) -> str:
     )
 
 
-DAMAGES: dict[str, tuple[str, Callable[[list[str]], list[str]]]] = {
-    "decomposed": ("nfc", lambda lines: [unicodedata.normalize("NFD", line) for line in lines]),
-    "zero-width": ("invisible", lambda lines: [line.replace(" ", "\u200b ") for line in lines]),
-    "mojibake": ("mojibake", lambda lines: [line.encode().decode("cp1252", "replace") for line in lines]),
-    "sentence ends": ("symbols", lambda lines: [f"<s> {line} </s>" for line in lines]),
-    "padding": ("symbols", lambda lines: [f"{line} <pad> <pad> <pad> <pad>" for line in lines]),
-    "language tags": ("tags", lambda lines: [f">>deu<< {line}" for line in lines]),
-    "subword-nmt": ("pieces", lambda lines: list(map(in_pieces("", "", "@@"), lines))),
-    "word pieces": ("pieces", lambda lines: list(map(in_pieces("", "##", ""), lines))),
-    "sentencepiece": ("pieces", lambda lines: list(map(in_pieces("\u2581", "", ""), lines))),
-    "underscores": ("pieces", lambda lines: list(map(in_pieces("_", "", ""), lines))),
-    "byte level": ("pieces", lambda lines: list(map(byte_level, lines))),
-    "line numbers": ("numbers", lambda lines: [f"{number} ||| {line}" for number, line in enumerate(lines, 1)]),
-    "source column": ("column", lambda lines: [f"the source of this sentence\t{line}" for line in lines]),
-    "JSON lines": ("json", lambda lines: [json.dumps({"id": 1, "translation": line}) for line in lines]),
-    "CSV": ("csv", lambda lines: ['"' + line.replace('"', '""') + '"' for line in lines]),
-    "entities": ("entities", lambda lines: [line.replace("e", "&#101;") for line in lines]),
-    "labelled H-": ("generation", lambda lines: [f"0: H-{n}\t-0.31\t{line}" for n, line in enumerate(lines)]),
-    "tokens": ("detokenise", lambda lines: [TOKENIZER.tokenize(line).rstrip() for line in lines]),
-    "pieces of tokens": ("pieces+detokenise", lambda lines: [
-        in_pieces("", "", "@@")(TOKENIZER.tokenize(line).rstrip()) for line in lines
-    ]),
-    "a lost line": (SHIFT, lambda lines: [*lines[:20], *lines[21:], "nichts"]),
-    "a doubled line": (SHIFT, lambda lines: [*lines[:21], *lines[20:-1]]),
-}  # fmt: skip
+# By damage, the repair and what each line becomes; the files of SHIFT lose or repeat a line.
+# NUMBER is the line's number from 0, NEXT from 1.
+DAMAGES: dict[str, tuple[str, Callable[[str], str]]] = {
+    "decomposed": ("nfc", lambda line: unicodedata.normalize("NFD", line)),
+    "zero-width": ("invisible", lambda line: line.replace(" ", "\u200b ")),
+    "mojibake": ("mojibake", lambda line: line.encode().decode("cp1252", "replace")),
+    "sentence ends": ("symbols", "<s> {} </s>".format),
+    "padding": ("symbols", "{} <pad> <pad> <pad> <pad>".format),
+    "language tags": ("tags", ">>deu<< {}".format),
+    "subword-nmt": ("pieces", in_pieces("", "", "@@")),
+    "word pieces": ("pieces", in_pieces("", "##", "")),
+    "sentencepiece": ("pieces", in_pieces("\u2581", "", "")),
+    "underscores": ("pieces", in_pieces("_", "", "")),
+    "byte level": ("pieces", byte_level),
+    "line numbers": ("numbers", "NEXT ||| {}".format),
+    "source column": ("column", "the source of this sentence\t{}".format),
+    "JSON lines": ("json", lambda line: json.dumps({"id": 1, "translation": line})),
+    "CSV": ("csv", lambda line: '"' + line.replace('"', '""') + '"'),
+    "entities": ("entities", lambda line: line.replace("e", "&#101;")),
+    "labelled H-": ("generation", "0: H-NUMBER\t-0.31\t{}".format),
+    "tokens": ("detokenise", lambda line: TOKENIZER.tokenize(line).rstrip()),
+    "pieces of tokens": (
+        "pieces+detokenise",
+        lambda line: in_pieces("", "", "@@")(TOKENIZER.tokenize(line).rstrip()),
+    ),
+    "a lost line": (SHIFT, str),
+    "a doubled line": (SHIFT, str),
+}
+
+
+def damaged(damage: str) -> list[str]:
+    """Return the clean lines after a damage."""
+    if damage == "a lost line":
+        return [*CLEAN[:20], *CLEAN[21:], "nichts"]
+    if damage == "a doubled line":
+        return [*CLEAN[:21], *CLEAN[20:-1]]
+    lines = map(DAMAGES[damage][1], CLEAN)
+    numbered = []
+    for number, line in enumerate(lines):
+        numbered.append(line.replace("NUMBER", str(number)).replace("NEXT", str(number + 1)))
+    return numbered
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damage_is_named_with_both_scores_and_its_repair(
     damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, damaged = DAMAGES[damage]
+    name = DAMAGES[damage][0]
     monkeypatch.chdir(tmp_path)
     Path("ref.de").write_text("\n".join([*REFERENCES, ""]), encoding="utf-8")
-    Path("out.de").write_text("\n".join([*damaged(CLEAN), ""]), encoding="utf-8")
+    Path("out.de").write_text("\n".join([*damaged(damage), ""]), encoding="utf-8")
     command = [
         "score",
         "--hypotheses",

@@ -113,7 +113,7 @@ def test_following_goes_on_through_a_stop_and_another_attempt(
     )
     assert lines == ["1", "2"]
     assert notes == [
-        "== attempt 1 stopped 2026-01-01T12:05:00+00:00, resumes from update 20: asked by SIGUSR2",
+        "== attempt 1 stopped 2026-01-01T12:05:00+00:00, at update 20: asked by SIGUSR2",
         f"== job 23 has begun no attempt yet; it prints into {run.output_path('23')}",
         "== attempt 2 began 2026-01-01T12:06:00+00:00 on n2, job 23, at update 20",
     ]

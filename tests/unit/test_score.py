@@ -75,23 +75,6 @@ def test_tokens_as_given_are_neither_tokenised_nor_escaped() -> None:
     assert values("a b &amp; d e", "a b & d e", "bleu_as_given") == [0]
 
 
-def test_sacrebleus_own_classes_give_the_values() -> None:
-    hypotheses, references = (
-        ["Das ist gut-gemeint.", "Nein!"],
-        ["Das war gut-gemeint.", "Nein, nein!"],
-    )
-    got = [
-        record.value
-        for record in scores(hypotheses, references, "bleu_sacre_13a", "bleu_sacre_intl", "chrf")
-    ]
-    assert got == [
-        sacrebleu.corpus_bleu(hypotheses, [references]).score,
-        sacrebleu.corpus_bleu(hypotheses, [references], tokenize="intl").score,
-        sacrebleu.corpus_chrf(hypotheses, [references]).score,
-    ]
-    assert len(set(got)) == 3
-
-
 @pytest.mark.parametrize(
     ("metric", "before", "after"),
     [
@@ -167,7 +150,7 @@ def test_what_cannot_be_scored_is_refused(
         ("bleu_tok_compound_split", "fr", "de"),
         ("bleu_tok_compound_split_2018", "fr", "de"),
         ("bleu_tok_compound_split_quotes", "fr", "de"),
-        ("bleu_tok_moses", "ja", "de, fr"),
+        ("bleu_tok_moses", "cs", "de, fr"),
         ("bleu_fairseq", "en", "de, fr"),
     ],
 )

@@ -99,9 +99,7 @@ def test_the_real_french_pair_comes_out_of_an_archive_of_wmts_layout(
         for member in members.values():
             tar.add(french / Path(member).name, member)
     with (tmp_path / "en").open("wb") as en, (tmp_path / "fr").open("wb") as fr:
-        assert (
-            append_archive(tmp_path / "test-full.tgz", "tgz", members, {"en": en, "fr": fr}) == 3003
-        )
+        assert append_archive(tmp_path / "test-full.tgz", members, {"en": en, "fr": fr}) == 3003
     for language, num_shared in (("en", 3002), ("fr", 2999)):
         found = (tmp_path / language).read_bytes().decode().split("\n")[:-1]
         plain = (french / f"newstest2014-fren.{language}").read_bytes().decode().split("\n")[:-1]

@@ -19,10 +19,10 @@ from aiayn.runs.attempts import (
 )
 from aiayn.runs.locks import is_held
 from aiayn.runs.log import read_log_tail, read_max_update
-from aiayn.runs.names import RunNameParts, split_run_name
 from aiayn.runs.run_folder import RunFolder
 from aiayn.runs.status import RunStatus, list_run_folders, read_statuses
-from aiayn.runs.status_text import WIDTH, format_duration, render_status, render_statuses
+from aiayn.runs.status_text import format_duration, render_status, render_statuses
+from aiayn.terminal import WIDTH
 from tests.fake_slurm import FakeSlurm
 from tests.run_folders import (
     EPOCH,
@@ -141,7 +141,7 @@ def test_a_local_run_is_running_while_rank_0_holds_its_lock(runs: Path) -> None:
 def test_a_resumed_run_shows_its_first_update_until_its_log_has_more(runs: Path) -> None:
     events: list[Event] = [
         started(1, 0),
-        ended(1, 20, "lost", update=600),
+        ended(1, 20, "lost", update=600, reason="killed"),
         started(2, 40, update=600),
     ]
     log = [settings_line(3000), statistics_line(700, 4.0, "12:11:00")]
@@ -156,24 +156,8 @@ def test_a_resumed_run_shows_its_first_update_until_its_log_has_more(runs: Path)
             42,
         )
         assert status_of(folder).update == 650
-
-
-def test_gpu_hours_are_summed_over_attempts(runs: Path) -> None:
-    events: list[Event] = [
-        started(1, 0, **EIGHT_GPUS),
-        ended(1, 15, "lost", reason="killed"),
-        started(2, 30, **EIGHT_GPUS),
-    ]
-    folder = make_run(runs, "a", events=events)
-    with training_process(folder):
-        status = status_of(folder)
-    assert (status.gpu_hours, status.wall_hours, len(status.attempts)) == (
-        6.0,
-        0.75,
-        2,
-    )  # 15 and 30 minutes of 8 GPUs
-    assert (status.state, status.last_error) == ("running", "killed")
-    assert "Last error, of an earlier attempt: killed" in render_status(status)
+        text = render_status(status_of(folder))
+    assert "Last error, of an earlier attempt: killed" in text
 
 
 def test_a_driver_before_its_job_is_a_run_that_starts(runs: Path) -> None:
@@ -220,7 +204,6 @@ def test_a_log_is_read_from_its_two_ends(tmp_path: Path) -> None:
     tail = read_log_tail(tmp_path / LOG_NAME)
     assert tail is not None
     assert (tail.update, tail.loss_bits, tail.updates_per_second) == (20, 4.5, 2.0)
-    assert len(tail.lines) <= 400
     assert read_max_update(tmp_path / LOG_NAME) == 77
 
 
@@ -230,11 +213,3 @@ def test_a_log_is_read_from_its_two_ends(tmp_path: Path) -> None:
 )
 def test_durations_have_two_units(seconds: float, expected: str) -> None:
     assert format_duration(seconds) == expected
-
-
-def test_a_name_is_split_from_its_end() -> None:
-    parts = split_run_name("multi30k_en_de-table3_a_h1-seed12-0a1b2c3d")
-    assert parts == RunNameParts(
-        corpus="multi30k_en_de", system="table3_a_h1", seed=12, digest8="0a1b2c3d"
-    )
-    assert split_run_name("aside-1") is None

@@ -12,7 +12,7 @@ import sentencepiece
 
 from aiayn.data.text import binarize, subword
 from aiayn.data.text.detokenise import join_pieces
-from aiayn.data.text.lines import read_lines, write_lines
+from aiayn.data.text.lines import write_lines
 from aiayn.data.text.subword import (
     PieceEncoder,
     learn_pieces,
@@ -102,13 +102,6 @@ def test_no_piece_holds_white_space(encoder: PieceEncoder, model: bytes) -> None
         for line in ODD_LINES
         for piece in encoder.pieces(line).split(" ")
         if piece
-    )
-
-
-def test_learning_twice_gives_the_same_bytes(model: bytes) -> None:
-    assert (
-        learn_pieces([*ENGLISH, *GERMAN], SubwordSpec(vocabulary_size=60, joint=True), "again")
-        == model
     )
 
 
@@ -209,40 +202,6 @@ def test_numbers_word_by_word_are_those_of_the_whole_line(
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     lines = [*ENGLISH, *ODD_LINES, *MARKED_LINES, *GERMAN]
     assert encoded_lines(encoder, lines) == symbols_by(processor, lines)
-
-
-def test_a_model_with_pieces_across_words_is_not_used_word_by_word(tmp_path: Path) -> None:
-    """None of ours has such: they are what the way word by word would get wrong."""
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(ENGLISH),
-        model_prefix=str(tmp_path / "wide"),
-        model_type="bpe",
-        vocab_size=320,
-        byte_fallback=True,
-        split_by_whitespace=False,
-        minloglevel=2,
-    )
-    wide = PieceEncoder(tmp_path / "wide.model")
-    assert any(
-        "\u2581" in symbol[1:] for symbol in symbols_of((tmp_path / "wide.model").read_bytes())
-    )
-    line = "the dog sees the house"
-    assert encoded_lines(wide, [line]) == [f"{wide.pieces(line)} </s>"]
-
-
-def test_numbers_of_real_text_are_sentencepieces(tmp_path: Path, newstest: Path) -> None:
-    lines = [
-        line
-        for name in ("newstest2014.en", "newstest2013.fr")
-        for line in read_lines(newstest / name)
-    ]
-    (tmp_path / "real.model").write_bytes(
-        learn_pieces(lines, SubwordSpec(vocabulary_size=4000, joint=True), "newstest")
-    )
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "real.model"))
-    assert encoded_lines(PieceEncoder(tmp_path / "real.model"), lines) == symbols_by(
-        processor, lines
-    )
 
 
 def learnt(

@@ -6,7 +6,6 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -66,10 +65,9 @@ def _is_beginning(name: str, uuid: str) -> bool:
 
 def cpu_name() -> str:
     """Return the product name of this machine's CPU, as its kernel reports it."""
-    if sys.platform == "linux":
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n"):
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n"):
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
     return platform.processor()
 
 

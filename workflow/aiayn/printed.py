@@ -153,14 +153,9 @@ class PublishedReplication(RepeatedRow, frozen=True, kw_only=True):
 
 
 class PublishedSentence(RepeatedRow, frozen=True, kw_only=True):
-    """A sentence that others translated.
-
-    `reported` is the translation that they published, '' if it is not known; `program_output` is
-    the output of their program.
-    """
+    """A sentence that others translated; `program_output` is the output of their program."""
 
     sentence: Text
-    reported: str
     program_output: Text
     program_run: Text
     source_repository: Text

@@ -5,7 +5,7 @@ The rules are in `analysis.conclusions.answers` and `analysis.conclusions.contra
 notes of the table.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from aiayn.scoring.scores import BITS_METRIC
@@ -192,27 +192,32 @@ def summarise(drawn: Contrasts) -> str:
     """Return how many primary contrasts have which answer and which call, and which are moving,
     late or not started.
     """
-    ours_by_row = {
-        contrast.row_name: contrast.ours for contrast in drawn.primary if contrast.ours is not None
-    }
-    counts = [
-        f"{len(contrasts)} {answer}" for answer, contrasts in drawn.by_answer.items() if contrasts
-    ]
-    moving = [contrast.row_name for contrast in drawn.primary if contrast.is_moving]
-    late = [row for row, ours in ours_by_row.items() if ours.num_late]
-    unstarted = [row for row, ours in ours_by_row.items() if ours.num_unstarted]
-    plain = _decided_words(ours.call for ours in ours_by_row.values())
-    corrected = _decided_words(ours.corrected for ours in ours_by_row.values())
-    return (
+    counts = []
+    for answer, contrasts in drawn.by_answer.items():
+        if contrasts:
+            counts.append(f"{len(contrasts)} {answer}")
+    rows_by_state: dict[str, list[str]] = {"Still moving": [], "Late": [], "Did not start": []}
+    plain, corrected = [], []
+    for contrast in drawn.primary:
+        if contrast.is_moving:
+            rows_by_state["Still moving"].append(contrast.row_name)
+        if contrast.ours is not None:
+            plain.append(contrast.ours.call)
+            corrected.append(contrast.ours.corrected)
+            if contrast.ours.num_late:
+                rows_by_state["Late"].append(contrast.row_name)
+            if contrast.ours.num_unstarted:
+                rows_by_state["Did not start"].append(contrast.row_name)
+    text = (
         f"Answers for {len(drawn.primary)} contrasts in bits a subword: {', '.join(counts)}. Calls,"
-        f" decided: {plain}, by Holm's correction {corrected}. Still moving:"
-        f" {', '.join(moving) or 'none'}. Late: {', '.join(late) or 'none'}. Did not start:"
-        f" {', '.join(unstarted) or 'none'}."
+        f" decided: {_decided_words(plain)}, by Holm's correction {_decided_words(corrected)}."
     )
+    for state, rows in rows_by_state.items():
+        text += f" {state}: {', '.join(rows) or 'none'}."
+    return text
 
 
-def _decided_words(calls: Iterable[Call | None]) -> str:
-    calls = list(calls)
+def _decided_words(calls: Sequence[Call | None]) -> str:
     num_held, num_reversed = calls.count(Call.HOLDS), calls.count(Call.REVERSED)
     return f"{num_held + num_reversed} ({num_held} hold here, {num_reversed} reversed)"
 
@@ -364,11 +369,10 @@ def _starts(contrast: PrintedContrast, ours: Contrast) -> str:
         "late": ours.num_late,
         "not known if it started": ours.num_unknown,
     }
-    texts = [
-        f"{state} ({number} of {ours.num_seeds})"
-        for state, number in number_by_state.items()
-        if number
-    ]
+    texts = []
+    for state, number in number_by_state.items():
+        if number:
+            texts.append(f"{state} ({number} of {ours.num_seeds})")
     return "; ".join(texts)
 
 

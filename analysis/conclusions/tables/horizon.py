@@ -9,6 +9,7 @@ from analysis.conclusions.horizon import (
     CONFIRMATORY_SEEDS,
     HORIZON_UPDATES,
     PREDICTED_BITS,
+    SHOWN_UPDATES,
     HorizonContrast,
     LongRun,
     compare_at_horizon,
@@ -49,9 +50,6 @@ def lay_out_horizon(frame: Frame) -> Table | None:
     contrasts = compare_at_horizon(runs)
     if not contrasts:
         return None
-    updates: set[int] = set()
-    for contrast in contrasts:
-        updates |= contrast.difference_by_update.keys()
     fields: list[Field[HorizonContrast]] = [
         label_field("row", "row minus base", lambda contrast: contrast.system),
         label_field("kind", "kind", lambda contrast: contrast.kind),
@@ -63,7 +61,9 @@ def lay_out_horizon(frame: Frame) -> Table | None:
         our_field("outlives", "excludes 0", _outlives_cell),
         our_field("best", "best validation", lambda contrast: _bits_cell(contrast.best_difference)),
     ]
-    fields += [_update_field(update) for update in sorted(updates)]
+    for update in SHOWN_UPDATES:
+        if any(contrast.difference_after(update) is not None for contrast in contrasts):
+            fields.append(_update_field(update))
     table = Table(
         name="horizon",
         title="Longer trainings",
@@ -79,8 +79,10 @@ def lay_out_horizon(frame: Frame) -> Table | None:
 
 
 def _seeds_words(contrast: HorizonContrast) -> str:
-    seeds = ", ".join(map(str, contrast.seeds))
-    return f"{seeds}; {', '.join(map(str, contrast.control_seeds))}"
+    sides = []
+    for runs in (contrast.runs, contrast.controls):
+        sides.append(", ".join(str(run.seed) for run in runs))
+    return "; ".join(sides)
 
 
 def _bits_cell(value: float) -> Cell:
@@ -88,19 +90,18 @@ def _bits_cell(value: float) -> Cell:
 
 
 def _estimate_cell(contrast: HorizonContrast) -> Cell:
+    """Return the difference with its interval; it shows the numbers of the first run of a side."""
+    row, control = contrast.runs[0].number, contrast.controls[0].number
     if contrast.estimate is None:
-        return replace(_bits_cell(contrast.difference), shows=contrast.numbers)
+        return replace(_bits_cell(contrast.difference), shows=(row, control))
     reach = contrast.estimate.reach
     low, high = contrast.difference - reach, contrast.difference + reach
     interval = f"{low:+.{BITS_DECIMALS}f} to {high:+.{BITS_DECIMALS}f}"
     text = f"{contrast.difference:+.{BITS_DECIMALS}f} ({interval})"
-    if len(contrast.numbers) < 2:
-        return replace(text_cell(text, "ours"), shows=contrast.numbers)
-    row, control = contrast.numbers
     return replace(
         text_cell(text, "ours", *row.marks),
         provenance=difference_provenance(row, control),
-        shows=contrast.numbers,
+        shows=(row, control),
     )
 
 
@@ -112,7 +113,7 @@ def _outlives_cell(contrast: HorizonContrast) -> Cell:
 
 def _update_field(update: int) -> Field[HorizonContrast]:
     def cell(contrast: HorizonContrast) -> Cell:
-        value = contrast.difference_by_update.get(update)
+        value = contrast.difference_after(update)
         return blank_cell() if value is None else _bits_cell(value)
 
     return our_field(f"at_{update}", f"after {update:,}", cell)

@@ -41,16 +41,19 @@ def lay_out_one_run(frame: Frame) -> Table:
             lambda difference: f"{difference.smallest_bits:.{BITS_DECIMALS}f}",
         ),
     ]
-    fields += [_noise_field(noise, "bits", len(differences)) for noise in bits_noises()]
+    reaches = []
+    for noise in bits_noises():
+        fields.append(_noise_field(noise, "bits", len(differences)))
+        reaches.append(_reach_sentence(noise, "bits", differences))
     fields += [
         printed_field("bleu", "printed, BLEU", lambda difference: f"{difference.bleu:+.1f}"),
         printed_field(
             "smallest_bleu", "at least", lambda difference: f"{difference.smallest_bleu:.1f}"
         ),
     ]
-    fields += [_noise_field(noise, "BLEU", len(differences)) for noise in bleu_noises()]
-    reaches = [_reach_sentence(noise, "bits", differences) for noise in bits_noises()]
-    reaches += [_reach_sentence(noise, "BLEU", differences) for noise in bleu_noises()]
+    for noise in bleu_noises():
+        fields.append(_noise_field(noise, "BLEU", len(differences)))
+        reaches.append(_reach_sentence(noise, "BLEU", differences))
     return Table(
         name="one_run",
         title="Table 3's one run a row, next to seed noise",

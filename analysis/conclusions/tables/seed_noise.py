@@ -1,5 +1,6 @@
 """Lays out how much public trainings at WMT's scale vary over seeds, by source and setting."""
 
+import itertools
 from typing import NamedTuple
 
 from aiayn.scoring.verdict import PooledSd
@@ -97,11 +98,8 @@ def noise_lines() -> list[NoiseLine]:
         noise = seed_noise(source)
         lines.append(_source_line(noise))
         if source == ALGOPERF:
-            lines += [
-                _setting_line(source, name, runs) for name, runs in noise.runs_by_setting.items()
-            ]
-    lines += [_mean_line(mean) for mean in published_means()]
-    return lines
+            lines += itertools.starmap(_setting_line, noise.runs_by_setting.items())
+    return [*lines, *map(_mean_line, published_means())]
 
 
 def _source_line(noise: SeedNoise) -> NoiseLine:
@@ -121,13 +119,13 @@ def _source_line(noise: SeedNoise) -> NoiseLine:
     )
 
 
-def _setting_line(source: str, name: str, runs: list[PublicSeed]) -> NoiseLine:
-    """Return the line of one setting, whose runs differ in the seed only."""
-    noise = SeedNoise(source, {name: runs})
+def _setting_line(name: str, runs: list[PublicSeed]) -> NoiseLine:
+    """Return the line of one setting of AlgoPerf, whose runs differ in the seed only."""
+    noise = SeedNoise(ALGOPERF, {name: runs})
     bits, bleu = noise.pooled("bits_dev"), noise.pooled("bleu_test")
     first = runs[0]
     return NoiseLine(
-        source=source,
+        source=ALGOPERF,
         task=first.task,
         setting=f"{first.system}, {first.setting}",
         num_runs=len(runs),

@@ -26,9 +26,7 @@ def lay_out_testsets(frame: Frame) -> Table | None:
     columns = [Column(name, name, side="label") for name in ("corpus", "system", "average")]
     for testset in dict.fromkeys(key.testset for key in frame.keys):
         for name, heading in HEADING_BY_NAME.items():
-            # A search with another alpha has no perplexity of its own.
-            if name != "bits" or split_alpha(testset)[1] is None:
-                columns.append(Column(f"{name}_{testset}", heading, heading_of(testset), "ours"))
+            columns.append(Column(f"{name}_{testset}", heading, heading_of(testset), "ours"))
     rows = []
     for (corpus, system, average), key_by_testset in by_row.items():
         cells = {"corpus": label(corpus), "system": label(system), "average": label(average)}

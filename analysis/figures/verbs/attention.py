@@ -41,7 +41,7 @@ class Flags:
     output: Path | None = flag(
         "where to write (default: results/<scale>/attention/<run>)", "FOLDER"
     )
-    format: list[Literal["svg", "html", "png", "pdf"]] = FORMAT
+    format: list[Literal["svg", "png", "pdf"]] = FORMAT
     device: Device = DEVICE
 
 

@@ -16,7 +16,7 @@ from aiayn.runs.attempts import LOG_NAME
 from aiayn.runs.names import split_run_name
 from aiayn.runs.status import find_run_folder
 
-EXAMPLE = "aiayn plot demo_en_de-base-seed1 demo_en_de-base-seed2 --format html"
+EXAMPLE = "aiayn plot demo_en_de-base-seed1 demo_en_de-base-seed2 --format pdf"
 
 
 class Flags:
@@ -25,7 +25,7 @@ class Flags:
     )
     runs_folder: Path = RUNS_FOLDER
     output: Path | None = flag("where to write (default: results/plots/<first run>)", "FOLDER")
-    format: list[Literal["svg", "html", "png", "pdf"]] = FORMAT
+    format: list[Literal["svg", "png", "pdf"]] = FORMAT
 
 
 def run(args: Flags) -> None:

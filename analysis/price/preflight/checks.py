@@ -8,22 +8,21 @@ known here.
 import contextlib
 import importlib.metadata
 import os
-import platform
 import re
 import shutil
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from aiayn.machine import query_gpus
+from aiayn.spec.system import CHECKOUT
 from aiayn.terminal import sections, table
 from aiayn.train import torch_builds
 from analysis.price.plan import Plan
 
-PYTHON_VERSIONS = ((3, 11), (3, 12), (3, 13))  # pyproject.toml: requires-python
 NEEDED_PACKAGES = (
     "torch",
     "fairseq-fixed",
@@ -61,49 +60,43 @@ def check_space(
     """Compare what the plan writes with the free space of each disk; files that exist count as
     written.
     """
-    missing_archives: dict[str, int] = {}  # two corpora may share an archive
-    held_bytes = 0
+    archives_bytes: dict[str, int] = {}  # two corpora may share an archive
     for corpus in plan.corpora:
         for name, size in corpus.bytes_by_archive.items():
             if not (archives_folder / name).exists():
-                missing_archives[name] = size
+                archives_bytes[name] = size
+    runs_bytes = plan.runs_bytes
     for row in plan.trainings:
         for seed in row.seeds:
             for folder in runs_folder.glob(f"{row.corpus}-{row.system}-seed{seed}-*/checkpoints"):
-                held_bytes += _held_bytes(folder)
+                runs_bytes -= _held_bytes(folder)
+    results_bytes = plan.results_bytes - _held_bytes(results_folder / plan.scale)
     needs = [
-        Need("runs", runs_folder, max(0, plan.runs_bytes - held_bytes)),
-        Need(
-            "results",
-            results_folder,
-            max(0, plan.results_bytes - _held_bytes(results_folder / plan.scale)),
-        ),
-        Need("archives", archives_folder, sum(missing_archives.values())),
+        Need("runs", runs_folder, max(0, runs_bytes)),
+        Need("results", results_folder, max(0, results_bytes)),
+        Need("archives", archives_folder, sum(archives_bytes.values())),
     ]
     needs_by_disk: dict[int, list[Need]] = defaultdict(list)
-    for need in needs:
-        needs_by_disk[_existing(need.folder).stat().st_dev].append(need)
-    checks = [_check_disk(of_disk) for of_disk in needs_by_disk.values()]
+    refusals = []
     for need in needs:
         existing = _existing(need.folder)
+        needs_by_disk[existing.stat().st_dev].append(need)
         if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
             evidence = f"{existing}: you may not write to this folder, needed for {need.name}"
-            checks.append(
-                Check("space", "FAIL", evidence, "name another folder, or get write permission")
-            )
-    return checks
+            advice = "name another folder, or get write permission"
+            refusals.append(Check("space", "FAIL", evidence, advice))
+    return [*map(_check_disk, needs_by_disk.values()), *refusals]
 
 
 def _check_disk(needs: Sequence[Need]) -> Check:
     """Check the space of one disk."""
-    needed_bytes = sum(need.num_bytes for need in needs)
     free_bytes = shutil.disk_usage(_existing(needs[0].folder)).free
-    listed = ", ".join(
-        f"{need.name} {need.num_bytes / 1e9:,.1f} GB in {need.folder}" for need in needs
-    )
-    evidence = (
-        f"{free_bytes / 1e9:,.1f} GB free, up to {needed_bytes / 1e9:,.1f} GB needed: {listed}"
-    )
+    needed_bytes, parts = 0, []
+    for need in needs:
+        needed_bytes += need.num_bytes
+        parts.append(f"{need.name} {need.num_bytes / 1e9:,.1f} GB in {need.folder}")
+    needed = f"up to {needed_bytes / 1e9:,.1f} GB needed: {', '.join(parts)}"
+    evidence = f"{free_bytes / 1e9:,.1f} GB free, {needed}"
     if free_bytes < needed_bytes:
         advice = (
             "make room, or name another disk: `--config runs_folder=...`, AIAYN_ARCHIVES,"
@@ -134,17 +127,13 @@ def check_torch_build(plan_gpu: str) -> list[Check]:
     build = torch_builds.installed_build()
     if build is None:
         return []
-    here = query_gpus("name", "compute_cap", "driver_version")
-    reasons = [
-        torch_builds.check_gpu(
-            name, _version_pair(capability), _version_pair(f"{driver}.0")[0], build
-        )
-        for name, capability, driver in here
-    ]
-    reasons.append(
-        torch_builds.check_gpu(plan_gpu, torch_builds.CAPABILITY_BY_GPU.get(plan_gpu), None, build)
-    )
-    if reason := next(filter(None, reasons), ""):
+    planned = torch_builds.CAPABILITY_BY_GPU.get(plan_gpu)
+    reason = torch_builds.check_gpu(plan_gpu, planned, None, build)
+    for name, capability_text, driver_text in query_gpus("name", "compute_cap", "driver_version"):
+        major, minor = capability_text.split(".")
+        driver = int(driver_text.partition(".")[0])
+        reason = reason or torch_builds.check_gpu(name, (int(major), int(minor)), driver, build)
+    if reason:
         evidence, _, next_step = reason.partition("; ")
         return [Check("torch", "FAIL", evidence, next_step)]
     capability = ".".join(map(str, build.lowest))
@@ -152,55 +141,44 @@ def check_torch_build(plan_gpu: str) -> list[Check]:
     return [Check("torch", "OK", f"for CUDA {build.cuda}: {needs}")]
 
 
-def _version_pair(version: str) -> tuple[int, int]:
-    """Return the first two numbers of a version."""
-    major, minor, *_ = version.split(".")
-    return int(major), int(minor)
-
-
 def check_plan(plan: Plan) -> list[Check]:
     """Check that each training can be shared by its ranks, and ends within `max_num_jobs` Slurm
     jobs.
     """
     faults = [row.refusal for row in plan.trainings if row.refusal]
-    if len(faults) > 1:
-        faults = [faults[0].replace("; ", f" (and {len(faults) - 1} more); ", 1)]
-    if plan.overrun:
-        faults.append(plan.overrun)
+    checks = []
     if faults:
-        parts = [fault.partition("; ") for fault in faults]
-        return [Check("trainings", "FAIL", evidence, advice) for evidence, _, advice in parts]
+        evidence, _, advice = faults[0].partition("; ")
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        checks.append(Check("trainings", "FAIL", evidence + more, advice))
+    if plan.overrun:
+        evidence, _, advice = plan.overrun.partition("; ")
+        checks.append(Check("trainings", "FAIL", evidence, advice))
+    if checks:
+        return checks
     machine = plan.machine
     ranks = f"{machine.num_ranks} rank{'' if machine.num_ranks == 1 else 's'}"
     return [Check("trainings", "OK", f"{ranks} each, on {machine.words}: {machine.chosen_by}")]
-
-
-def check_python(version: tuple[int, int]) -> Check:
-    """Compare Python with the versions that the packages support."""
-    if version in PYTHON_VERSIONS:
-        return Check("python", "OK", platform.python_version())
-    evidence = f"Python {version[0]}.{version[1]}, expected one of {PYTHON_VERSIONS}"
-    return Check(
-        "python", "FAIL", evidence, "make a new environment: `make install PYTHON=python3.12`"
-    )
 
 
 def installed_versions() -> dict[str, str]:
     """Return every installed package's version by its name, normalised as Python's packaging rules
     say.
     """
-    return {
-        _canonical(name): distribution.version
-        for distribution in importlib.metadata.distributions()
-        if (name := distribution.metadata["Name"])
-    }
+    versions = {}
+    for distribution in importlib.metadata.distributions():
+        if name := distribution.metadata["Name"]:
+            versions[_canonical(name)] = distribution.version
+    return versions
 
 
 def check_packages(
-    constraints_path: Path, installed: Mapping[str, str], *, needs_slurm: bool
+    launcher: str | None, constraints_path: Path = CHECKOUT / "constraints.txt"
 ) -> Check:
     """Compare installed packages with constraints.txt: another version may give other numbers."""
-    needed = (*NEEDED_PACKAGES, SLURM_PACKAGE) if needs_slurm else NEEDED_PACKAGES
+    installed, needed = installed_versions(), list(NEEDED_PACKAGES)
+    if launcher == "slurm":
+        needed.append(SLURM_PACKAGE)
     missing = [name for name in needed if name not in installed]
     if missing:
         return Check(
@@ -209,10 +187,10 @@ def check_packages(
     num_pinned, others = 0, []
     for pin in _PIN.finditer(constraints_path.read_text(encoding="utf-8")):
         name, version = _canonical(pin["name"]), installed.get(_canonical(pin["name"]))
-        num_pinned += version is not None
-        if (
-            version is not None and version.partition("+")[0] != pin["version"]
-        ):  # torch 2.13.0+cpu is 2.13.0
+        if version is None:
+            continue
+        num_pinned += 1
+        if version.partition("+")[0] != pin["version"]:  # torch 2.13.0+cpu is 2.13.0
             others.append(f"{name} {version} (pinned {pin['version']})")
     if others:
         advice = "numbers may differ: run `make install`, or report the versions with the numbers"
@@ -235,6 +213,8 @@ def render_checks(checks: Sequence[Check]) -> str:
         rows.append((check.outcome, check.name, check.evidence))
         if check.next_step:
             rows.append(("", "", f"-> {check.next_step}"))
-    counts = Counter(check.outcome for check in checks)
-    summary = f"{counts['OK']} OK, {counts['WARN']} WARN, {counts['FAIL']} FAIL"
-    return sections(("", table(rows, widths=[None, None, EVIDENCE_WIDTH])), ("", [summary]))
+    outcomes = [check.outcome for check in checks]
+    counts = [f"{outcomes.count(outcome)} {outcome}" for outcome in ("OK", "WARN", "FAIL")]
+    return sections(
+        ("", table(rows, widths=[None, None, EVIDENCE_WIDTH])), ("", [", ".join(counts)])
+    )

@@ -1,32 +1,30 @@
 """Checks in parallel that every published file of a scale exists here, on a mirror or at a public
 source location.
 
-Each server is asked for the first byte, and the size that it states is compared with the published
-one; nothing else is downloaded.
+Each server is asked for the file, and the size that it states is compared with the published size;
+nothing is downloaded.
 """
 
 import concurrent.futures
-import re
+import functools
 import urllib.parse
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import requests
 
-from aiayn.data.sources.download import local_path, places_of
-from aiayn.data.sources.fetch import editions_of, file_url
+from aiayn.data.sources.download import local_path
+from aiayn.data.sources.fetch import file_url, files_of
 from aiayn.spec.corpus import ArchiveSource, CorpusSpec, ParallelSource
 from analysis.price.preflight.checks import Check
 
 TIMEOUT_SECONDS = 10.0
 MAX_REQUESTS_AT_ONCE = 8
-_CONTENT_RANGE = re.compile(r"bytes 0-0/(?P<total>\d+)")
 
 
-class NeededFile(msgspec.Struct, frozen=True, kw_only=True):
+class NeededFile(NamedTuple):
     """A file: its possible local paths, and (URL, published bytes or None) of each source, in the
     order of trial.
     """
@@ -34,14 +32,6 @@ class NeededFile(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     paths: list[Path]
     sources: list[tuple[str, int | None]]
-
-
-class Answer(NamedTuple):
-    """Where a file was found; `place` is "" if it was not, and `reason` says why."""
-
-    name: str
-    place: str
-    reason: str
 
 
 def check_mirrors(
@@ -55,19 +45,18 @@ def check_mirrors(
 
     `is_offline`: no request is sent; then only local files count, and `file://` mirrors.
     """
-    checks = []
+    checks, find = [], functools.partial(_find, is_offline=is_offline)
     with concurrent.futures.ThreadPoolExecutor(MAX_REQUESTS_AT_ONCE) as pool:
         for name, corpus in corpora.items():
-            needed = needed_files(corpus, mirror, archives_folder)
-            answers = list(pool.map(lambda file: _find(file, is_offline=is_offline), needed))
+            answers = list(pool.map(find, needed_files(corpus, mirror, archives_folder)))
             checks.append(_check_of(f"mirrors of {name}", answers, is_offline))
     return checks
 
 
-def _check_of(name: str, answers: Sequence[Answer], is_offline: bool) -> Check:
+def _check_of(name: str, answers: Sequence[tuple[str, str]], is_offline: bool) -> Check:
     if not answers:
         return Check(name, "OK", "none needed: its text is shipped")
-    absent = [f"{answer.name} ({answer.reason})" for answer in answers if not answer.place]
+    absent = [reason for _, reason in answers if reason]
     if absent:
         advice = (
             "name a copy: `--config mirror=file:///...` or AIAYN_MIRROR, or put archives into"
@@ -77,7 +66,7 @@ def _check_of(name: str, answers: Sequence[Answer], is_offline: bool) -> Check:
             advice = f"fetch them while online (`snakemake data`), or {advice}"
         evidence = f"{len(absent)} of {len(answers)} files were not found: {'; '.join(absent)}"
         return Check(name, "FAIL", evidence, advice)
-    counts = Counter(answer.place for answer in answers)
+    counts = Counter(place for place, _ in answers)
     listed = ", ".join(f"{number} {place}" for place, number in counts.items())
     return Check(name, "OK", f"{len(answers)} files: {listed}")
 
@@ -86,24 +75,21 @@ def needed_files(corpus: CorpusSpec, mirror: str | None, archives_folder: Path) 
     """Return every published file of a corpus; none for text that is shipped with the corpus's
     file.
     """
-    source = corpus.source
+    source, needed = corpus.source, []
     if isinstance(source, ArchiveSource):
-        needed = []
         for name, archive in source.joined().items():
-            editions = editions_of(source, archive, mirror)
-            paths = [archives_folder / edition.name for edition in editions]
-            sources = [(url, edition.num_bytes) for edition, url in places_of(editions)]
-            needed.append(NeededFile(name=name, paths=paths, sources=sources))
-        return needed + [_testset(source, testset, mirror) for testset in corpus.testsets]
+            files = files_of(source, archive, mirror)
+            paths = [archives_folder / file.name for file in files]
+            sources = [(file.url, file.num_bytes) for file in files]
+            needed.append(NeededFile(name, paths, sources))
+        for testset in corpus.testsets:
+            needed.append(_testset(source, testset, mirror))
     if isinstance(source, ParallelSource):
-        return [
-            NeededFile(
-                name=published.path, paths=[], sources=[(file_url(source, published, mirror), None)]
-            )
-            for split in ("train", *corpus.testsets)
-            for published in source.file_by_split[split].values()
-        ]
-    return []
+        for split in ("train", *corpus.testsets):
+            for published in source.file_by_split[split].values():
+                url = file_url(source, published, mirror)
+                needed.append(NeededFile(published.path, [], [(url, None)]))
+    return needed
 
 
 def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededFile:
@@ -121,15 +107,13 @@ def _testset(source: ArchiveSource, testset: str, mirror: str | None) -> NeededF
         # The mirror has both languages or none, so the last one is enough.
         plain = list(published.plain_by_language.values())[-1]
         urls.insert(0, f"{mirror.rstrip('/')}/{published.mirror_folder}/{plain.path}")
-    return NeededFile(
-        name=testset, paths=[archive_path(published)], sources=[(url, None) for url in urls]
-    )
+    return NeededFile(testset, [archive_path(published)], [(url, None) for url in urls])
 
 
-def _find(file: NeededFile, *, is_offline: bool) -> Answer:
-    """Return where a file was found, or the answer of each source that was tried."""
+def _find(file: NeededFile, *, is_offline: bool) -> tuple[str, str]:
+    """Return where a file was found, and why it was not found at any source, '' if it was."""
     if any(path.is_file() for path in file.paths):
-        return Answer(file.name, "are here", "")
+        return "are here", ""
     reasons: list[str] = []
     for url, num_bytes in file.sources:
         path = local_path(url)
@@ -143,25 +127,22 @@ def _find(file: NeededFile, *, is_offline: bool) -> Answer:
             reason = f"{size} bytes, published {num_bytes}"
         if not reason:
             host = f"at {urllib.parse.urlsplit(url).netloc}"
-            return Answer(file.name, host if path is None else "on a local mirror", "")
+            return host if path is None else "on a local mirror", ""
         reasons.append(f"{url}: {reason}")
-    return Answer(file.name, "", ", ".join(reasons) or "not tried: offline")
+    return "", f"{file.name} ({', '.join(reasons) or 'not tried: offline'})"
 
 
 def _stated_bytes(url: str) -> tuple[int | None, str]:
     """Return the size that a server states of a file, None if it states none; and why it lacks it,
     '' if it has it.
     """
-    headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn", "Range": "bytes=0-0"}
+    headers = {"Accept-Encoding": "identity", "User-Agent": "aiayn"}
     try:
+        # With `stream` the content stays on the server.
         with requests.get(url, timeout=TIMEOUT_SECONDS, headers=headers, stream=True) as answer:
-            status = answer.status_code
-            match = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-            size = match["total"] if match else None
-            if size is None and status == 200:
-                size = answer.headers.get("Content-Length")
+            size = answer.headers.get("Content-Length", "")
+            if answer.status_code != 200:
+                return None, f"status {answer.status_code}"
     except requests.RequestException as error:
         return None, type(error).__name__
-    if status not in (200, 206):
-        return None, f"status {status}"
-    return int(size) if size is not None and size.isdecimal() else None, ""
+    return int(size) if size.isdecimal() else None, ""

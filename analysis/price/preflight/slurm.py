@@ -17,6 +17,7 @@ from aiayn.launch.slurm.queue import SlurmError, run_slurm
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.strict_yaml import read_document
 from aiayn.spec.system import CHECKOUT
+from analysis.price.limits import cluster_file
 from analysis.price.preflight.checks import Check
 
 DEFAULT_PROFILE = CHECKOUT / "profiles" / "slurm"
@@ -42,9 +43,8 @@ def check_slurm(cluster: ClusterSpec, training_text: str, profile: Path | None) 
     if shutil.which("sbatch") is None:
         advice = "start from a machine of the cluster that has it, or choose `--launcher local`"
         return [Check("slurm", "FAIL", "sbatch is not on PATH", advice)]
-    cluster_file = f"workflow/config/clusters/{cluster.name}.yaml"
     with without_foreign_variables(cluster):
-        training = _ask_slurm("training", TEST_ONLY, training_text, cluster_file)
+        training = _ask_slurm("training", TEST_ONLY, training_text, cluster_file(cluster))
         return [training, _check_cpu_job(profile or DEFAULT_PROFILE)]
 
 

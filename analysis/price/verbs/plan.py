@@ -21,19 +21,14 @@ import math
 from pathlib import Path
 from typing import Literal
 
-from aiayn.cli.config import read_changed_scale
 from aiayn.cli.flags import CLUSTER, CONFIG, JSON, RESULTS, flag, positive
 from aiayn.errors import UsageError
-from aiayn.experiment import Experiment, read_experiment
-from aiayn.spec.cluster import ClusterSpec, read_cluster
-from aiayn.spec.hardware import read_hardware
 from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.terminal import json_text
-from analysis.price.machines import PRICE_FLAG, choose_machine
-from analysis.price.plan import make_plan, precisions_of
-from analysis.price.system_plan import expand_system, plan_system
+from analysis.price.config import LAUNCHER, plan_config
+from analysis.price.machines import PRICE_FLAG
+from analysis.price.system_plan import plan_system
 from analysis.price.text import render_plan, render_system_plan
-from analysis.price.verbs.launchers import LAUNCHER, ConfigFlags, choose_launcher
 
 EXAMPLE = "aiayn plan --configfile workflow/config/paper.yaml --gpu H100"
 
@@ -70,32 +65,16 @@ def run(args: Flags) -> None:
         raise UsageError(
             f"{PRICE_FLAG} {args.dollars_per_gpu_hour}: expected US$, 0 or more, such as 2.1"
         )
-    experiment, cluster = read_config(args)
-    if args.system is not None:
-        experiment = expand_system(experiment.scale, args.system)
-    hardware = read_hardware()
-    machine = choose_machine(
-        cluster,
-        hardware,
-        launcher=choose_launcher(args, experiment.scale),
+    planned = plan_config(
+        args,
+        system=args.system,
         gpu=args.gpu,
         num_gpus=args.num_gpus,
         dollars_per_gpu_hour=args.dollars_per_gpu_hour,
-        precisions=precisions_of(experiment),
     )
-    plan = make_plan(experiment, machine, hardware, args.results)
+    plan = planned.plan
     if args.system is None:
         print(json_text(plan) if args.json else render_plan(plan), end="")
         return
-    system_plan = plan_system(experiment, args.system, plan)
+    system_plan = plan_system(planned.experiment, args.system, plan)
     print(json_text(system_plan) if args.json else render_system_plan(system_plan), end="")
-
-
-def read_config(args: ConfigFlags) -> tuple[Experiment, ClusterSpec]:
-    """Return the experiment that --configfile, --config and --cluster name, and its cluster.
-
-    Raises:
-        ConfigError: if a file of it is wrong.
-    """
-    scale = read_changed_scale(args.configfile, args.config)
-    return read_experiment(scale), read_cluster(args.cluster or scale.cluster)

@@ -10,7 +10,6 @@ Each check prints OK, WARN or FAIL, what it found, and what to do next. Nothing 
 written or submitted. Exit code 1 if any check fails.
 """
 
-import sys
 from pathlib import Path
 from typing import Literal
 
@@ -29,19 +28,14 @@ from aiayn.experiment import Experiment
 from aiayn.launch.slurm.launcher import sbatch_text
 from aiayn.plan.machine import Machine
 from aiayn.spec.cluster import ClusterSpec
-from aiayn.spec.hardware import read_hardware
-from aiayn.spec.system import CHECKOUT
 from aiayn.terminal import json_text
 from aiayn.train.fairseq_args import TrainingData
 from aiayn.train.request import TrainingRequest
-from analysis.price.machines import choose_machine
-from analysis.price.plan import make_plan, precisions_of
+from analysis.price.config import LAUNCHER, plan_config
 from analysis.price.preflight import checks as preflight
 from analysis.price.preflight.checks import Check, render_checks
 from analysis.price.preflight.mirrors import check_mirrors
 from analysis.price.preflight.slurm import check_slurm
-from analysis.price.verbs.launchers import LAUNCHER, choose_launcher
-from analysis.price.verbs.plan import read_config
 
 EXAMPLE = (
     "aiayn preflight --configfile workflow/config/paper.yaml --launcher slurm --profile"
@@ -82,26 +76,18 @@ def run(args: Flags) -> None:
 
 
 def _gather_checks(args: Flags) -> list[Check]:
-    """Return all checks. If the config cannot be read, only the config and the versions are
+    """Return all checks. If the config cannot be read, only the config and the packages are
     checked.
     """
     try:
-        experiment, cluster = read_config(args)
-        launcher = choose_launcher(args, experiment.scale)
-        hardware = read_hardware()
-        machine = choose_machine(
-            cluster,
-            hardware,
-            launcher=launcher,
-            gpu=None,
-            num_gpus=None,
-            precisions=precisions_of(experiment),
-        )
-        plan = make_plan(experiment, machine, hardware, args.results)
+        experiment, cluster, launcher, plan = plan_config(args)
         mirror = named_mirror(experiment.scale.mirror)
     except AiaynError as error:
         advice = "correct it first: the rest of the config was not checked"
-        return [Check("config", "FAIL", str(error), advice), *_check_versions(args.launcher)]
+        return [
+            Check("config", "FAIL", str(error), advice),
+            preflight.check_packages(args.launcher),
+        ]
     if args.profile is not None and launcher != "slurm":
         raise UsageError(
             f"--profile {args.profile}: is for Slurm, and this machine is checked; add `--launcher"
@@ -113,7 +99,7 @@ def _gather_checks(args: Flags) -> list[Check]:
         f" {cluster.name}"
     )
     archives = choose_archives(args.archives_folder)
-    checks = [Check("config", "OK", read), *_check_gpu(machine), *preflight.check_plan(plan)]
+    checks = [Check("config", "OK", read), *_check_gpu(plan.machine), *preflight.check_plan(plan)]
     checks += check_mirrors(
         experiment.corpora, mirror=mirror, archives_folder=archives, is_offline=args.offline
     )
@@ -125,17 +111,8 @@ def _gather_checks(args: Flags) -> list[Check]:
     )
     if launcher == "slurm":
         checks += check_slurm(cluster, _sbatch_text(experiment, cluster), args.profile)
-    return [*checks, *_check_versions(launcher), *preflight.check_torch_build(plan.machine.gpu)]
-
-
-def _check_versions(launcher: str | None) -> list[Check]:
-    installed = preflight.installed_versions()
-    return [
-        preflight.check_python(sys.version_info[:2]),
-        preflight.check_packages(
-            CHECKOUT / "constraints.txt", installed, needs_slurm=launcher == "slurm"
-        ),
-    ]
+    checks.append(preflight.check_packages(launcher))
+    return checks + preflight.check_torch_build(plan.machine.gpu)
 
 
 def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:

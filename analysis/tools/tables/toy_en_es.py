@@ -27,7 +27,6 @@ from paper_tables.layout import (
 from paper_tables.tables.ours import source_of, state_notes
 
 TOY_NAME = "toy_en_es"
-NOT_TO_BE_HAD = "not to be had"
 OWN_REFERENCE_MARK = "*"
 
 
@@ -77,8 +76,7 @@ def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
         Column("sentence", "sentence", side="label"),
         Column("trained_on", "trained on", side="label"),
         Column("reference", "reference"),
-        Column("reported", "reported", "the author's"),
-        Column("program_output", "program, run again", "the author's"),
+        Column("program_output", "the author's program"),
         *(Column(f"seed{run.seed}", f"seed {run.seed}", "ours", "ours") for run in runs),
         Column("same_as_authors", "as the author's", "seeds that read the same", "ours"),
         Column("same_as_reference", "as the reference", "seeds that read the same", "ours"),
@@ -126,18 +124,14 @@ def _row(
         return text_cell(f"{lines.count(expected)} of {len(lines)}", "ours", mark)
 
     marks = () if is_trained else (OWN_REFERENCE_MARK,)
-    reported = text_cell(NOT_TO_BE_HAD, "state")
-    if published.reported:
-        reported = text_cell(published.reported)
     return Row(
         (
             text_cell(published.sentence, "label"),
             text_cell("yes" if is_trained else "no", "label"),
             text_cell(reference, "printed", *marks),
-            reported,
             text_cell(published.program_output),
             *(seed_cell(run) for run in frame.runs_by_system[published.corpus, published.system]),
-            count_cell(published.reported or published.program_output),
+            count_cell(published.program_output),
             count_cell(reference),
         )
     )
@@ -157,10 +151,8 @@ def _notes(frame: Frame, run: PublishedSentence) -> tuple[Note, ...]:
             OWN_REFERENCE_MARK,
         ),
         Note(
-            f"Reported: what the author printed of a run. {NOT_TO_BE_HAD.capitalize()}: the"
-            " repository keeps no output, and the article could not be read to its end; our seeds"
-            f" are then compared with what the author's program puts out ({place};"
-            f" {run.program_run}).",
+            "The author's program: its output, as its repository keeps none and the article could"
+            f" not be read to its end ({place}; {run.program_run}). Ours are compared with it.",
         ),
         Note(
             "Unlike there, the end of sentence closes the source and begins the target. Begun so,"

@@ -103,11 +103,11 @@ def run(args: Flags) -> None:
     mismatch = find_form_mismatch(sides, treatment)
     if mismatch is not None and not args.force:
         words = mismatch.words_by_name
-        advice = " or ".join(map(" ".join, mismatch.flags))
         raise ScoreError(
             f"not scored: translations are {words['hyp']}, references {words['ref']}; add"
-            f" {advice} (or write translations with --output FILE for `aiayn score --hypotheses"
-            " FILE`, which has all of these); --force scores them as they are"
+            " --detokenise, or --as-given if both are tokens (or write translations with --output"
+            " FILE for `aiayn score --hypotheses FILE`, which repairs other forms); --force scores"
+            " them as they are"
         )
     scores = score_sides(
         sides,

@@ -1,10 +1,9 @@
 """Score beam sizes and length penalties on the development set, as the paper chose its own (section
 6.1).
 
-RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`), or an averaged
-checkpoint below --results (its record or its .pt). Everything else in the search is as in
-the run's system. Scores use the definition of BLEU that judges the paper's tables. Test
-sets are not used, and the tables read nothing of what is written here.
+RUN is a run's name or any unique beginning of it (`demo_en_de-base-seed1`). Everything else in the
+search is as in the run's system. Scores use the definition of BLEU that judges the paper's tables.
+Test sets are not used, and the tables read nothing of what is written here.
 """
 
 import time
@@ -18,7 +17,6 @@ from aiayn.cli.flags import AVERAGE, DEVICE, RESULTS, THREADS, Device, flag
 from aiayn.data.text.detokenise import detokenise
 from aiayn.printed import METRIC_BY_PAIR
 from aiayn.provenance import replace_on_success
-from aiayn.records import CheckpointRecord, read_record
 from aiayn.runs.finished import FinishedRun, find_finished
 from aiayn.scoring.score import score_hypotheses
 from aiayn.spec.system import read_corpus
@@ -33,11 +31,7 @@ EXAMPLE = (
 
 
 class Flags:
-    run: str = flag(
-        "a run's name, any unique beginning of it, or an averaged checkpoint",
-        "RUN",
-        is_positional=True,
-    )
+    run: str = flag("a run's name, or any unique beginning of it", "RUN", is_positional=True)
     beam_sizes: list[int] = flag("default: 1 2 4 8", "N", default=(1, 2, 4, 8))
     alphas: list[float] = flag(
         "default: 0 0.2 0.4 0.6 0.8 1.0", "ALPHA", default=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -54,11 +48,7 @@ class Flags:
 
 def run(args: Flags) -> None:
     """Decode the dev set for each pair, print the table and, if asked to, write it."""
-    name, average = args.run, args.average
-    if Path(name).suffix in (".json", ".pt"):
-        checkpoint = read_record(Path(name).with_suffix(".json"), CheckpointRecord)
-        name, average = checkpoint.run, checkpoint.average
-    table = _search(args, find_finished(args.results, name, average))
+    table = _search(args, find_finished(args.results, args.run, args.average))
     print(render_markdown(table), end="")
     if args.output_folder is None:
         return

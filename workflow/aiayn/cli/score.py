@@ -10,7 +10,6 @@ shifted lines) and a repair raises the score by more than 2 BLEU and 10 %, the r
 its score and its command.
 """
 
-import logging
 import re
 import shlex
 import sys
@@ -80,16 +79,7 @@ class Flags:
 def run(args: Flags) -> None:
     """Score, and write the record or print the numbers."""
     if args.decoded is not None and args.raw is not None and args.record is not None:
-        hypotheses, references, is_as_given = score_run(args.decoded, args.raw, args.record)
-        mismatch = find_form_mismatch(
-            {"hyp": hypotheses, "ref": references}, Treatment(is_as_given=is_as_given)
-        )
-        if mismatch is not None:  # a model's output is scored whatever it is
-            logging.getLogger(__name__).warning(
-                "%s: hypotheses and references differ in kind: %s; scored as they are",
-                args.decoded,
-                mismatch,
-            )
+        score_run(args.decoded, args.raw, args.record)
     elif args.as_given and args.detokenise:
         raise UsageError(
             "--as-given keeps tokens, --detokenise turns them into plain text; choose one"
@@ -103,13 +93,9 @@ def run(args: Flags) -> None:
         )
 
 
-def score_run(
-    decoded_path: Path, raw_path: Path, record_path: Path
-) -> tuple[list[str], list[str], bool]:
+def score_run(decoded_path: Path, raw_path: Path, record_path: Path) -> None:
     """Score a run's translations by their record, with the references of fetch's, and write the
     record.
-
-    Returns both texts as they were scored, and whether they are tokens, as the corpus came.
     """
     decoded = read_record(decoded_path, Hypotheses)
     raw = read_record(raw_path, RawCorpus)
@@ -137,7 +123,6 @@ def score_run(
         ),
         record_path,
     )
-    return hypotheses, references, corpus.is_segmented
 
 
 def _score_files(args: Flags, hypotheses_path: Path) -> list[ScoreRecord]:

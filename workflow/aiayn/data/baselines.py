@@ -9,7 +9,6 @@ matrix, and for `MAX_SIMILARITIES` numbers. Memory grows with the corpus, so a c
 """
 
 import re
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -49,28 +48,27 @@ def translate_word_by_word(sources: Sequence[str], dictionary: Mapping[str, str]
     return [translate(source) for source in sources]
 
 
-def _weighted_words(
-    lines: Sequence[str], index_by_word: Mapping[str, int], weight_by_index: np.ndarray
-) -> scipy.sparse.csr_array:
-    """Return each line's counts of known words, weighted and scaled to unit length.
-
-    The matrix has the shape (num_lines, num_words).
-    """
-    row_starts, word_indices, counts = [0], [], []
+def _count_words(lines: Sequence[str], index_by_word: Mapping[str, int]) -> scipy.sparse.csr_array:
+    """Return each line's counts of known words, shape (num_lines, num_words)."""
+    row_starts, word_indices = [0], []
     for line in lines:
-        for word, count in sorted(Counter(_WORD.findall(line.lower())).items()):
-            if word in index_by_word:
-                word_indices.append(index_by_word[word])
-                counts.append(count)
+        words = _WORD.findall(line.lower())
+        word_indices += [index_by_word[word] for word in words if word in index_by_word]
         row_starts.append(len(word_indices))
-    indices = np.array(word_indices, dtype=np.int64)
-    values = np.array(counts, dtype=np.float64) * weight_by_index[indices]
-    rows = np.repeat(np.arange(len(lines)), np.diff(row_starts))
-    lengths = np.sqrt(np.bincount(rows, weights=values**2, minlength=len(lines)))
-    values /= lengths[rows]
-    return scipy.sparse.csr_array(
-        (values, indices, row_starts), shape=(len(lines), len(index_by_word))
+    counts = scipy.sparse.csr_array(
+        (np.ones(len(word_indices)), word_indices, row_starts),
+        shape=(len(lines), len(index_by_word)),
     )
+    counts.sum_duplicates()
+    return counts
+
+
+def _unit_rows(counts: scipy.sparse.csr_array, weights: np.ndarray) -> scipy.sparse.csr_array:
+    """Return counts multiplied by the weights of their words, each row scaled to unit length."""
+    rows = scipy.sparse.csr_array(counts.multiply(weights))
+    lengths = np.sqrt(rows.multiply(rows).sum(axis=1))
+    lengths[lengths == 0] = 1.0
+    return scipy.sparse.csr_array(rows.multiply(1 / lengths[:, None]))
 
 
 def nearest_training_sentence(
@@ -91,22 +89,19 @@ def nearest_training_sentence(
             f" {len(train_targets)} targets; expected equally many of both and at least 1; rerun"
             " `clean` for this corpus"
         )
-    num_lines_by_word: defaultdict[str, int] = defaultdict(int)
+    index_by_word: dict[str, int] = {}
     for line in train_sources:
-        for word in sorted(set(_WORD.findall(line.lower()))):
-            num_lines_by_word[word] += 1
-    index_by_word = {word: word_index for word_index, word in enumerate(num_lines_by_word)}
-    num_lines = np.array(list(num_lines_by_word.values()), dtype=np.float64)
-    weights = np.log1p(len(train_sources) / num_lines)
-    # (num_words, num_train)
-    train_words = _weighted_words(train_sources, index_by_word, weights).T.tocsr()
+        for word in _WORD.findall(line.lower()):
+            index_by_word.setdefault(word, len(index_by_word))
+    train_counts = _count_words(train_sources, index_by_word)
+    num_lines_by_word = np.bincount(train_counts.indices, minlength=len(index_by_word))
+    weights = np.log1p(len(train_sources) / num_lines_by_word)
+    train_words = _unit_rows(train_counts, weights).T.tocsr()  # (num_words, num_train)
     nearest: list[int] = []
     num_sources_at_a_time = max(1, MAX_SIMILARITIES // len(train_sources))
     for start in range(0, len(sources), num_sources_at_a_time):
-        words = _weighted_words(
-            sources[start : start + num_sources_at_a_time], index_by_word, weights
-        )
-        similarities = (words @ train_words).toarray()  # (num_sources, num_train)
+        counts = _count_words(sources[start : start + num_sources_at_a_time], index_by_word)
+        similarities = (_unit_rows(counts, weights) @ train_words).toarray()
         # Rounded, so that equal similarities are equal on every machine.
         nearest += similarities.round(12).argmax(axis=1).tolist()
     return [train_targets[train_index] for train_index in nearest]

@@ -43,7 +43,8 @@ def begun_from(
     if earlier.run != expected:
         raise ConfigError(
             f"{request.system}: --begin-from names the run {earlier.run}, expected {expected}, the"
-            f" training of {request.begins_from} with the same seed and data-bin; give its record"
+            f" training of {request.begins_from} with the same seed and data-bin; give its record;"
+            " the two systems may differ in `updates` only"
         )
     if earlier.updates >= request.training.updates:
         raise ConfigError(

@@ -1,8 +1,8 @@
-"""Gives each local run GPUs of its own: a note for each GPU names the run that it trains and the
-run's driver.
+"""Gives each local run GPUs of its own: a note for each GPU names the folder of the run that it
+trains.
 
-A GPU is taken while the driver or the training of its note is alive, so that a note of a killed run
-takes nothing.
+A GPU is taken while the run of its note has a driver or is being trained, which the locks in the
+run's folder tell. So the note of a killed run takes nothing.
 """
 
 import fcntl
@@ -11,23 +11,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from aiayn.errors import LaunchError
 from aiayn.launch.launcher import SubmissionError
 from aiayn.machine import Gpu
+from aiayn.runs.locks import is_held
 from aiayn.runs.run_folder import RunFolder
-
-
-class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """The run that a GPU trains.
-
-    The system may use a process number again, so the time at which the process began is noted, too.
-    """
-
-    run_folder: str
-    driver: int
-    driver_start: str
 
 
 def notes_folder() -> Path:
@@ -47,10 +35,12 @@ def take_gpus(gpus: Sequence[Gpu], num_gpus: int, folder: RunFolder) -> list[Gpu
             f"{folder.run}: {num_gpus} ranks, but this machine has {len(gpus)} GPUs that may be"
             f" used; take --num-ranks {len(gpus)}, or look at CUDA_VISIBLE_DEVICES"
         )
+    own = str(folder.path.absolute())
     notes_folder().mkdir(mode=0o700, exist_ok=True)
     with (notes_folder() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        run_by_gpu = {gpu: _run_on(gpu, folder) for gpu in gpus}
+        give_back([gpu for gpu in gpus if _noted_folder(gpu) == own])  # of its earlier driver
+        run_by_gpu = {gpu: _run_on(gpu) for gpu in gpus}
         free = [gpu for gpu, run in run_by_gpu.items() if not run]
         if len(free) < num_gpus:
             runs = ", ".join(sorted({run for run in run_by_gpu.values() if run}))
@@ -60,13 +50,8 @@ def take_gpus(gpus: Sequence[Gpu], num_gpus: int, folder: RunFolder) -> list[Gpu
                 f" local_gpus={len(gpus)}`)",
                 is_passing=True,
             )
-        note = Note(
-            run_folder=str(folder.path.absolute()),
-            driver=os.getpid(),
-            driver_start=_start_of(os.getpid()),
-        )
         for gpu in free[:num_gpus]:
-            _note_path(gpu).write_bytes(msgspec.json.encode(note))
+            _note_path(gpu).write_text(own, encoding="utf-8")
     return free[:num_gpus]
 
 
@@ -77,26 +62,20 @@ def give_back(gpus: Sequence[Gpu]) -> None:
 
 
 def _note_path(gpu: Gpu) -> Path:
-    return notes_folder() / f"{gpu.uuid}.json"
+    return notes_folder() / f"{gpu.uuid}.txt"
 
 
-def _run_on(gpu: Gpu, own: RunFolder) -> str:
-    """Return the other run that a GPU trains, '' if none."""
+def _noted_folder(gpu: Gpu) -> str:
+    """Return the folder of the run that a GPU was given to, '' if none was noted."""
     try:
-        note = msgspec.json.decode(_note_path(gpu).read_bytes(), type=Note)
-    except (FileNotFoundError, msgspec.DecodeError):
+        return _note_path(gpu).read_text(encoding="utf-8")
+    except FileNotFoundError:
         return ""
-    folder = RunFolder(Path(note.run_folder))
-    if folder.path == own.path.absolute():
-        return ""
-    has_driver = note.driver_start != "" and _start_of(note.driver) == note.driver_start
-    return folder.run if has_driver or folder.is_being_trained() else ""
 
 
-def _start_of(process: int) -> str:
-    """Return when a process started, in the kernel's ticks; '' if it has ended."""
-    try:
-        status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
-    except OSError:
-        return ""
-    return status.rpartition(")")[2].split()[19]  # field 22; the name before it may have spaces
+def _run_on(gpu: Gpu) -> str:
+    """Return the run that a GPU trains, '' if none."""
+    noted = _noted_folder(gpu)
+    folder = RunFolder(Path(noted))
+    is_taken = noted and (is_held(folder.driver_lock_path) or folder.is_being_trained())
+    return folder.run if is_taken else ""

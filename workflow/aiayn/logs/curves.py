@@ -9,18 +9,15 @@ lines. Hours count from the first line of each start and are summed over the sta
 repeated updates, but not the pauses between starts.
 """
 
-import bisect
-import datetime
-import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from aiayn.logs.evidence import dev_subset
 from aiayn.logs.lines import LogText
-from aiayn.logs.statistics import UPDATE, Statistics, parse_statistics, time_of
+from aiayn.logs.statistics import UPDATE, Statistics, parse_statistics, seconds_between, time_of
 from aiayn.logs.types import LogFile, Start, TrainingLog, perplexity_of
 
 # What fairseq prints within an epoch, by the name of its curve. Its loss is smoothed over labels,
@@ -54,41 +51,43 @@ def read_curves(path: Path, log_file: LogFile) -> list[tuple[TrainingLog, list[C
         OSError: if the file cannot be opened or read.
     """
     trainings = [entry for entry in log_file.entries if isinstance(entry, TrainingLog)]
-    starts_by_training = []
+    start_by_line: dict[int, _Start] = {}
     for training in trainings:
-        starts_by_training.append([_Start(training, start) for start in training.starts])
-    starts = sorted(itertools.chain.from_iterable(starts_by_training), key=lambda start: start.line)
-    first_lines = [start.line for start in starts]
+        start_by_line |= {start.line: _Start(training, start) for start in training.starts}
+    current: _Start | None = None
     for block in LogText(path).blocks():
         for number, line in block:
-            found = bisect.bisect_right(first_lines, number) - 1
-            if found >= 0:
-                starts[found].read(line)
-    return [
-        (training, _points(starts))
-        for training, starts in zip(trainings, starts_by_training, strict=True)
-    ]
+            current = start_by_line.get(number, current)
+            if current is not None:
+                current.read(line)
+    curves = []
+    for training in trainings:
+        curves.append((training, _join([start_by_line[one.line] for one in training.starts])))
+    return curves
 
 
-def _points(starts: Sequence["_Start"]) -> list[CurvePoint]:
+def _join(starts: Iterable["_Start"]) -> list[CurvePoint]:
     """Return all points of a training that count, with a mark for each start but the first."""
     points: list[CurvePoint] = []
-    offset_hours: float | None = 0.0
+    begin_hours: float | None = 0.0
     for number, start in enumerate((start for start in starts if start.points), start=1):
-        resumed = (
-            start.points[0].update - 1 if start.resumed_update is None else start.resumed_update
-        )
+        resumed = start.resumed_update
+        if resumed is None:
+            resumed = start.points[0].update - 1
         if number > 1:
             points = [point for point in points if point.update <= resumed]
-            points.append(
-                CurvePoint(measure=RESTART, update=resumed, hours=offset_hours, value=float(number))
+            mark = CurvePoint(
+                measure=RESTART, update=resumed, hours=begin_hours, value=float(number)
             )
+            points.append(mark)
+        end_hours: float | None = None
         for point in start.points:
-            has_hours = point.hours is not None and offset_hours is not None
-            hours = (point.hours or 0.0) + (offset_hours or 0.0) if has_hours else None
+            hours = None
+            if point.hours is not None and begin_hours is not None:
+                hours = point.hours + begin_hours
+                end_hours = max(hours, end_hours or 0.0)
             points.append(msgspec.structs.replace(point, hours=hours))
-        newest = [point.hours for point in start.points if point.hours is not None]
-        offset_hours = max(newest) + offset_hours if newest and offset_hours is not None else None
+        begin_hours = end_hours
     return points
 
 
@@ -96,25 +95,23 @@ class _Start:
     """What one start printed; hours count from its first line."""
 
     def __init__(self, training: TrainingLog, start: Start) -> None:
-        self.line, self.resumed_update = start.line, start.resumed_update
+        self.resumed_update = start.resumed_update
         self.points: list[CurvePoint] = []
         self._subset, self._num_updates = dev_subset(training), max(1, training.last_update)
-        self._first_time = ""
+        self._first_line = b""  # with a time
         self._last_update = start.resumed_update or 0
         self._last_hours: float | None = None
         self._last_slot = -1
 
     def read(self, line: bytes) -> None:
         """Take in a line of this start."""
-        if not self._first_time:
-            self._first_time = time_of(line)
+        if not self._first_line and time_of(line):
+            self._first_line = line
         has_statistics = b"num_updates" in line or b'{"epoch"' in line or b"| valid on" in line
-        if (
-            not self._is_skipped(line)
-            and has_statistics
-            and (statistics := parse_statistics(line)) is not None
-        ):
-            self._keep(statistics, time_of(line))
+        if not self._is_skipped(line) and has_statistics:
+            statistics = parse_statistics(line)
+            if statistics is not None:
+                self._keep(statistics, line)
 
     def _is_skipped(self, line: bytes) -> bool:
         """Return whether a line of statistics within an epoch follows one that was read; never one
@@ -128,43 +125,30 @@ class _Start:
         self._last_slot = slot
         return is_beside
 
-    def _keep(self, statistics: Statistics, time: str) -> None:
-        """Keep the points of one line of statistics; those of whole epochs add nothing."""
+    def _keep(self, statistics: Statistics, line: bytes) -> None:
+        """Keep the points of a line of statistics; the end of an epoch adds no point."""
         values = statistics.value_by_name
-        update = self._last_update if statistics.update is None else statistics.update
-        self._last_update = update
-        hours = self._hours(time, values)
-        if statistics.kind == "inner":
-            for measure, name in INNER_MEASURES.items():
-                value = values.get(name)
-                if value is not None and not (
-                    name == "wps" and value == 0
-                ):  # of the first line: nothing to divide by
-                    self.points.append(
-                        CurvePoint(measure=measure, update=update, hours=hours, value=value)
-                    )
-        elif (
-            statistics.kind == "valid"
-            and statistics.subset == self._subset
-            and "nll_loss" in values
-        ):
-            perplexity = perplexity_of(values["nll_loss"])  # as in Table 3
-            value = math.nan if perplexity is None else perplexity
-            self.points.append(
-                CurvePoint(measure=PERPLEXITY, update=update, hours=hours, value=value)
-            )
-
-    def _hours(self, time: str, values: dict[str, float]) -> float | None:
-        """Return the hours since the start's first line, by the times of lines, else by fairseq's
-        own `wall`.
-        """
-        seconds = values.get("wall", math.nan)
-        if time and self._first_time:
-            begin, end = (datetime.datetime.fromisoformat(one) for one in (self._first_time, time))
-            seconds = (end - begin).total_seconds() or seconds
+        if statistics.update is not None:
+            self._last_update = statistics.update
+        # The times of lines, else fairseq's own `wall`; a line without either follows the last.
+        seconds = seconds_between(self._first_line, line) or values.get("wall", math.nan)
         if math.isfinite(seconds) and seconds >= 0:
             self._last_hours = seconds / 3600
-        return self._last_hours  # a validation without either follows the line before it
+        measured: dict[str, float] = {}
+        if statistics.kind == "inner":
+            for measure, name in INNER_MEASURES.items():
+                if name in values:
+                    measured[measure] = values[name]
+            if values.get("wps") == 0:  # of the first line: nothing to divide by
+                del measured["target_tokens_per_second"]
+        elif statistics.subset == self._subset and "nll_loss" in values:
+            perplexity = perplexity_of(values["nll_loss"])  # as in Table 3
+            measured[PERPLEXITY] = math.nan if perplexity is None else perplexity
+        for measure, value in measured.items():
+            point = CurvePoint(
+                measure=measure, update=self._last_update, hours=self._last_hours, value=value
+            )
+            self.points.append(point)
 
 
 def thin_points(points: Iterable[CurvePoint], num_updates: int) -> list[CurvePoint]:

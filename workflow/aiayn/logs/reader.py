@@ -122,6 +122,9 @@ def _read_generation_event(log: GenerationLog, number: int, line: bytes) -> None
         log.model_path = found[1].decode(errors="replace")
     elif found := _GENERATE.search(line):
         lengths = _LENGTHS.search(line)
+        hypothesis_length, reference_length = 0, 0
+        if lengths:
+            hypothesis_length, reference_length = int(lengths[1]), int(lengths[2])
         log.bleu = BleuLine(
             line=number,
             subset=found[1].decode(errors="replace"),
@@ -129,8 +132,8 @@ def _read_generation_event(log: GenerationLog, number: int, line: bytes) -> None
             name=(found[3] or found[6]).decode(),
             value=float(found[4] or found[7]),
             brevity_penalty=float(found[5] or 1.0),
-            hypothesis_length=int(lengths[1]) if lengths else 0,
-            reference_length=int(lengths[2]) if lengths else 0,
+            hypothesis_length=hypothesis_length,
+            reference_length=reference_length,
         )
 
 

@@ -237,6 +237,7 @@ def _join(starts: Sequence[Start], truncated_line: int | None) -> TrainingLog:
         epochs=tuple(sorted(epochs.values(), key=lambda epoch: epoch.epoch)),
         last_update=last_update,
         first_update=begins[0] if begins and not has_begun_anew else 0,
+        is_stopped_early=starts[-1].is_stopped_early,
         num_repeated_lines=num_repeated_lines,
         damaged_lines=tuple(damaged_lines),
         truncated_line=truncated_line,

@@ -147,6 +147,7 @@ class TrainingLog(Dictionaries, kw_only=True):
     num_gpus: int | None = None
     gpu: str = ""
     num_pairs_by_split: dict[str, int] = {}
+    is_stopped_early: bool = False
     num_repeated_lines: int = 0
     damaged_lines: tuple[int, ...] = ()
     truncated_line: int | None = None
@@ -167,11 +168,6 @@ class TrainingLog(Dictionaries, kw_only=True):
     def is_done(self) -> bool:
         """Whether fairseq printed that it is done."""
         return self.starts[-1].done_seconds is not None
-
-    @property
-    def is_stopped_early(self) -> bool:
-        """Whether `--patience` ended it."""
-        return self.starts[-1].is_stopped_early
 
 
 class BleuLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aiayn.cost import num_parameters
 from aiayn.errors import ConfigError, LaunchError
-from aiayn.plan.machine import Machine, machine_here, machine_of_cores, machine_of_gpus
+from aiayn.plan.machine import Machine, machine_here, machine_of_cluster
 from aiayn.plan.prediction import CPU_SHARE, predict_speed, run_disk_bytes
 from aiayn.provenance import commit_label, require_free_space
 from aiayn.records import BinarizedCorpus, Prediction
@@ -108,17 +108,10 @@ def check_precision(request: TrainingRequest, cluster: ClusterSpec | None = None
         machine = machine_here(
             hardware, request.num_ranks, request.threads_per_rank, uses_gpus=uses_gpus
         )
-    elif cluster.gpus_per_node == 0:
-        num_cores = cluster.num_ranks * cluster.cpus_per_rank
-        machine = machine_of_cores(
-            num_cores, cluster.num_ranks, cluster.num_nodes, f"cluster {cluster.name}"
-        )
-    elif cluster.gpu_type is None or hardware.find_name(cluster.gpu_type) is None:
+    elif cluster.gpus_per_node and hardware.find_name(cluster.gpu_type or "") is None:
         return None
     else:
-        num_gpus = cluster.num_nodes * cluster.gpus_per_node
-        reason = f"gpu_type of cluster {cluster.name}"
-        machine = machine_of_gpus(cluster.gpu_type, num_gpus, cluster.num_nodes, hardware, reason)
+        machine = machine_of_cluster(cluster, hardware)
     if refusal := machine.precision_refusal(request.training.precision):
         raise ConfigError(f"{request.system}: {refusal}")
     return machine

@@ -9,9 +9,12 @@ from typing import Any
 import msgspec
 
 from aiayn.machine import cpu_flops_per_second_per_core, gpu_names
+from aiayn.spec.cluster import ClusterSpec
 from aiayn.spec.hardware import (
     CPU,
     CPU_PRECISIONS,
+    NUM_PAPER_GPUS,
+    PAPER_GPU,
     HardwareSpec,
     SourcedValue,
     precision_refusal,
@@ -29,41 +32,12 @@ UNKNOWN_MEMORY = _assume(3.2e11, "not in hardware.yaml")
 UNKNOWN_LINK = _assume(1.6e10, "one direction of PCIe 3.0 x16")
 
 
-class JobLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The jobs of one training on a cluster, as its cluster's file says: at most `max_num_jobs`
-    jobs of `minutes` each.
-
-    A job saves its state `signal_seconds` before its end, and the next job continues.
-    """
-
-    cluster: str
-    minutes: int
-    signal_seconds: int
-    max_num_jobs: int
-
-    @property
-    def training_minutes(self) -> float:
-        """How long one job trains before it saves and ends."""
-        return self.minutes - self.signal_seconds / 60
-
-    @property
-    def file(self) -> str:
-        """The file that sets these limits."""
-        return f"workflow/config/clusters/{self.cluster}.yaml"
-
-    def count_jobs(self, hours: float) -> int:
-        """Return how many jobs, one after the other, train for so long; starting and saving are not
-        counted.
-        """
-        return max(1, math.ceil(60 * hours / self.training_minutes))
-
-
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """What one training has: `num_devices` GPUs, or CPU cores if `gpu` is ''; money and watts count
     for a single device.
 
     `chosen_by` gives the reason for this choice. `rate_by_precision` has the operations a second of
-    one device in each precision that it supports. `job_limits` is None if no cluster runs the
+    one device in each precision that it supports. `cluster` is None if no cluster runs the
     trainings.
     """
 
@@ -77,7 +51,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     dollars_per_hour: SourcedValue | None = None
     watts: SourcedValue | None = None
     chosen_by: str
-    job_limits: JobLimits | None = None
+    cluster: ClusterSpec | None = None
 
     @property
     def words(self) -> str:
@@ -88,11 +62,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     def device(self) -> str:
         """The word for a single device."""
         return "GPU" if self.gpu else "core"
-
-    @property
-    def num_ranks_of_node(self) -> int:
-        """The ranks of a training on its fullest node."""
-        return math.ceil(self.num_ranks / self.num_nodes)
 
     def precision_refusal(self, precision: Precision) -> str:
         """Return why this machine does not support a precision, '' if it does."""
@@ -122,7 +91,7 @@ def machine_of_gpus(
     num_nodes: int,
     hardware: HardwareSpec,
     chosen_by: str,
-    limits: JobLimits | None = None,
+    cluster: ClusterSpec | None = None,
 ) -> Machine:
     """Return `num_gpus` GPUs with a product's name; their figures are assumed if hardware.yaml does
     not know the name.
@@ -146,9 +115,42 @@ def machine_of_gpus(
         num_ranks=num_gpus,
         num_nodes=num_nodes,
         chosen_by=chosen_by,
-        job_limits=limits,
+        cluster=cluster,
         **known,
     )
+
+
+def machine_of_cluster(
+    cluster: ClusterSpec,
+    hardware: HardwareSpec,
+    *,
+    gpu: str | None = None,
+    num_gpus: int | None = None,
+    default_gpu: str = PAPER_GPU,
+) -> Machine:
+    """Return what a training has on a cluster: `num_gpus` of the kind `gpu`, where they are given,
+    else what its file asks for; `default_gpu` is the kind that counts where nothing names it.
+    """
+    source, num_nodes = f"cluster {cluster.name}", cluster.num_nodes
+    if cluster.gpus_per_node == 0 and gpu is None:
+        cores = cluster.num_ranks * cluster.cpus_per_rank
+        source += f": {cluster.num_ranks} ranks x {cluster.cpus_per_rank} core(s), no GPUs"
+        return machine_of_cores(cores, cluster.num_ranks, num_nodes, source, cluster)
+    if gpu is not None:
+        source += f", {gpu} by --gpu"
+    elif cluster.gpu_type is not None:
+        source += f" (gpu_type {cluster.gpu_type})"
+    elif default_gpu == PAPER_GPU:
+        source += ", which names no gpu_type: the paper's own GPU (section 5.2)"
+    else:
+        source += ", which names no gpu_type: the first GPU with the precision"
+    num_of_cluster = num_nodes * cluster.gpus_per_node
+    number = num_gpus or num_of_cluster or NUM_PAPER_GPUS
+    if number != num_of_cluster:
+        source += f"; {number} GPUs in place of its {num_of_cluster or 'CPU cores'}"
+        num_nodes = math.ceil(number / (cluster.gpus_per_node or NUM_PAPER_GPUS))
+    name = gpu or cluster.gpu_type or default_gpu
+    return machine_of_gpus(name, number, num_nodes, hardware, source, cluster)
 
 
 def machine_here(
@@ -168,7 +170,7 @@ def machine_of_cores(
     num_ranks: int,
     num_nodes: int,
     chosen_by: str,
-    limits: JobLimits | None = None,
+    cluster: ClusterSpec | None = None,
 ) -> Machine:
     """Return `num_cores` cores, each as fast as a core of this machine.
 
@@ -182,5 +184,5 @@ def machine_of_cores(
         num_nodes=num_nodes,
         rate_by_precision=dict.fromkeys(CPU_PRECISIONS, rate),
         chosen_by=chosen_by,
-        job_limits=limits,
+        cluster=cluster,
     )

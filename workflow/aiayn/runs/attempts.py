@@ -86,26 +86,6 @@ class Ended(
 Event = Started | Ended
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of a run; the fields of its end are '' or None while it is open. Times are
-    UTC.
-    """
-
-    attempt: int
-    began: str
-    ended: str = ""
-    host: str
-    job: str
-    device: str
-    num_gpus: int
-    commit: str
-    first_update: int
-    last_update: int | None = None
-    outcome: str = ""
-    reason: str = ""
-    energy: Energy | None = None
-
-
 class AttemptSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over attempts: a start counts until its end."""
 
@@ -124,43 +104,27 @@ def read_events(run_folder: Path) -> list[Event]:
     return read_json_lines(run_folder / ATTEMPTS_NAME, Event, "an event")
 
 
-def list_attempts(events: Sequence[Event]) -> list[Attempt]:
-    """Return each attempt, oldest first."""
-    attempts: list[Attempt] = []
-    for event in events:
-        if isinstance(event, Started):
-            fields = {
-                name: getattr(event, name)
-                for name in ("attempt", "host", "job", "device", "num_gpus", "commit")
-            }
-            attempts.append(Attempt(**fields, began=event.time, first_update=event.update))
-        elif attempts and not attempts[-1].ended:
-            fields = {name: getattr(event, name) for name in ("outcome", "reason", "energy")}
-            attempts[-1] = msgspec.structs.replace(
-                attempts[-1], **fields, ended=event.time, last_update=event.update
-            )
-    return attempts
-
-
 def summarise_attempts(events: Sequence[Event], *, until: str | None = None) -> AttemptSummary:
     """Sum seconds over all attempts; the newest counts until `until` (UTC) while it is open, or not
     at all.
     """
-    attempts = list_attempts(events)
-    wall_seconds = gpu_seconds = 0.0
-    for attempt in attempts:
-        end = attempt.ended
-        if not end and attempt is attempts[-1]:
-            end = until or ""
-        if end:
-            seconds = seconds_between(attempt.began, end)
+    num_attempts, wall_seconds, gpu_seconds = 0, 0.0, 0.0
+    energies = []
+    for event, following in zip(events, [*events[1:], None], strict=False):
+        if isinstance(event, Started):
+            num_attempts += 1
+            end = until if following is None else None
+            if isinstance(following, Ended):
+                end = following.time
+                energies.append(following.energy)
+            seconds = seconds_between(event.time, end) if end else 0.0
             wall_seconds += seconds
-            gpu_seconds += seconds * attempt.num_gpus
+            gpu_seconds += seconds * event.num_gpus
     return AttemptSummary(
-        num_attempts=len(attempts),
+        num_attempts=num_attempts,
         wall_seconds=wall_seconds,
         gpu_seconds=gpu_seconds,
-        energy=total_energy(attempt.energy for attempt in attempts),
+        energy=total_energy(energies),
     )
 
 

@@ -50,7 +50,7 @@ class _Cancellation:
         """Cancel it as its state asks, and return what was saved."""
         status, queue = self._status, self._queue
         if status.state == "unknown":
-            is_open = any(attempt.outcome == "" for attempt in status.attempts)
+            is_open = self._folder.open_attempt() is not None
             how = f"; if rank 0 is running, {self._how_to_end()}" if is_open else ""
             raise StateError(
                 f"{self._run}: {status.reason}; nothing was done, repeat the command when that is"
@@ -81,18 +81,11 @@ class _Cancellation:
         return f"{self._run}: {kept}; the same command, `snakemake` or `aiayn train`, resumes it"
 
     def _how_to_end(self) -> str:
-        """Return where a run is running, and the command that ends it there."""
-        here, process = platform.node(), self._folder.rank_zero_process()
-        host = self._status.host or "an unknown machine"
-        if host == here:
-            return (
-                f"it is on this machine; `kill -TERM {process or 'PROCESS'}` of rank 0: it saves"
-                " and ends"
-            )
-        by_hand = f", or `ssh {host} kill -TERM {process}`" if process and self._status.host else ""
+        """Return where a run is running, and the commands that end it there."""
+        host, process = self._status.host or "an unknown machine", self._folder.rank_zero_process()
         return (
-            f"it is on {host}, this is {here}; run `aiayn cancel {self._run}` there{by_hand}: it"
-            " saves and ends"
+            f"it is on {host}, this is {platform.node()}; there run `aiayn cancel {self._run}`, or"
+            f" `kill -TERM {process or 'PROCESS'}` of rank 0: it saves and ends"
         )
 
     def _alive_jobs(self, queue: JobQueue) -> list[QueuedJob] | None:

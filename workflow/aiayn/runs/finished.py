@@ -59,28 +59,18 @@ def find_finished(results_folder: Path, run: str | None, average: str | None) ->
     paths = sorted(
         results_folder.glob("*/train/*/*/seed*.json"), key=lambda path: path.stat().st_mtime
     )
-    placed_records = [(path, read_record(path, TrainRecord)) for path in paths]
-    names = [train.run for _, train in placed_records]
+    trained = {}
+    for path in paths:
+        train = read_record(path, TrainRecord)
+        trained[train.run] = path, train
     shipped_paths = SHIPPED_FOLDER.glob(str(model_folder(Path(), "*", "*") / EXPORT_RECORD_NAME))
     shipped = {path.parent.name: path.parent for path in shipped_paths}
-    is_known = run is not None and bool(meant_runs(run, names))
-    if run is not None and not is_known and meant_runs(run, shipped):
-        name = match_run(run, shipped, place=str(SHIPPED_FOLDER), unknown="is not a shipped model")
+    name = next(reversed(trained), "the newest") if run is None else run
+    known = trained if meant_runs(name, trained) else [*trained, *shipped]
+    name = match_run(name, known, place=str(results_folder), unknown="is no finished run")
+    if name not in trained:
         return _read_shipped(shipped[name], average)
-    listed = "" if is_known else "".join(f"\n  {name} (shipped)" for name in sorted(shipped))
-    if run is None and not placed_records:
-        raise RecordError(
-            f"{results_folder}: the newest is no finished run; candidates:\n  none{listed}"
-        )
-    try:
-        name = (
-            names[-1]
-            if run is None
-            else match_run(run, names, place=str(results_folder), unknown="is no finished run")
-        )
-    except RecordError as error:
-        raise RecordError(f"{error}{listed}") from None
-    train_path, train = next(entry for entry in reversed(placed_records) if entry[1].run == name)
+    train_path, train = trained[name]
     scale = train_path.relative_to(results_folder).parts[0]
     folder = average_record(
         results_folder, scale, train.corpus, train.system, train.seed, "last1"

@@ -7,7 +7,6 @@ import fcntl
 import logging
 import os
 import struct
-import sys
 from pathlib import Path
 from typing import IO
 
@@ -26,23 +25,18 @@ def is_held(path: Path) -> bool | None:
     file is not held.
     """
     try:
-        lock = path.open("rb" if sys.platform == "linux" else "r+b")
+        lock = path.open("rb")
     except FileNotFoundError:
         return False
     with lock:
         try:
-            if sys.platform == "linux":
-                wanted = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-                kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, wanted))
-                return bool(kind != fcntl.F_UNLCK)
-            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # closing the file frees it
+            wanted = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            kind, *_ = struct.unpack(_FLOCK, fcntl.fcntl(lock, fcntl.F_GETLK, wanted))
         except OSError as error:
             if error.errno in _NO_LOCKS:
                 return None
-            if error.errno not in _TAKEN:
-                raise
-            return True
-    return False
+            raise
+    return bool(kind != fcntl.F_UNLCK)
 
 
 def take_lock(lock: IO[str], otherwise: str) -> bool:

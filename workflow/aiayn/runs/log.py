@@ -47,7 +47,6 @@ class LogTail(msgspec.Struct, frozen=True, kw_only=True):
     of this attempt. `modified` is when the log last grew (UTC).
     """
 
-    lines: list[str]
     modified: str
     update: int | None = None
     loss_bits: float | None = None
@@ -65,11 +64,11 @@ def split_line(line: str) -> LogLine:
     )
 
 
-def read_statistics(line: LogLine, logger: str) -> dict[str, Any] | None:
-    """Return fairseq's statistics of one kind (train_inner, valid, train), None if the line holds
-    none or is torn.
+def read_statistics(line: LogLine) -> dict[str, Any] | None:
+    """Return fairseq's statistics in a line of train_inner, valid or train; None without, or if it
+    is torn.
     """
-    if line.logger != logger or not line.message.startswith("{"):
+    if not line.message.startswith("{"):
         return None
     try:
         values = json.loads(line.message)
@@ -133,19 +132,15 @@ def read_log_tail(path: Path) -> LogTail | None:
         modified = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
     except FileNotFoundError:
         return None
-    lines = last_lines(path, NUM_TAIL_LINES)
-    return LogTail(
-        lines=lines, modified=modified.isoformat(timespec="seconds"), **_newest_statistics(lines)
-    )
+    statistics = _newest_statistics(last_lines(path, NUM_TAIL_LINES))
+    return LogTail(modified=modified.isoformat(timespec="seconds"), **statistics)
 
 
 def _newest_statistics(lines: list[str]) -> dict[str, Any]:
     for text in reversed(lines):
         if _ATTEMPT_BEGINS in text:
             break
-        values = (
-            read_statistics(split_line(text), "train_inner") if "| train_inner |" in text else None
-        )
+        values = read_statistics(split_line(text)) if "| train_inner |" in text else None
         if values is not None and {"num_updates", "loss"} <= set(values):
             return {
                 "update": int(values["num_updates"]),

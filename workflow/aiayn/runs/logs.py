@@ -38,14 +38,9 @@ def show_end(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) 
         raise RecordError(f"{folder}: no log yet; `aiayn status {folder.run}` shows why it waits")
     if not has_log:
         note(f"== no {folder.log_path.name} yet; its newest job printed, in {path}:")
-    if has_log and path != folder.log_path:  # packed, so it ends here
-        with open_bytes(path) as lines:
-            yield from (
-                line.decode("utf-8", errors="replace").rstrip("\n")
-                for line in deque(lines, num_lines)
-            )
-    else:
-        yield from read_end(path, num_lines).lines
+    with open_bytes(path) as lines:
+        for written in deque(lines, num_lines):
+            yield written.decode("utf-8", errors="replace").rstrip("\n")
     job = job_without_attempt(folder.events(), jobs)
     if job is None or folder.is_done():
         return
@@ -66,7 +61,7 @@ def in_words(line: str) -> str:
     if not parts.time:
         return line
     clock, sentence = parts.time[11:], _SENTENCE_BY_LOGGER.get(parts.logger, "")
-    values = read_statistics(parts, parts.logger) if sentence else None
+    values = read_statistics(parts) if sentence else None
     if values is not None:
         with contextlib.suppress(KeyError, TypeError, ValueError):
             return f"{clock}  " + sentence.format(
@@ -102,14 +97,11 @@ def describe_event(event: Event) -> str:
     """Return what happened to a run as one line."""
     if isinstance(event, Started):
         return (
-            f"== attempt {event.attempt} began {event.time} on {event.host}, job {event.job}, at"
+            f"attempt {event.attempt} began {event.time} on {event.host}, job {event.job}, at"
             f" update {event.update}"
         )
     reason = f": {event.reason}" if event.reason else ""
-    return (
-        f"== attempt {event.attempt} {event.outcome} {event.time}, resumes from update"
-        f" {event.update}{reason}"
-    )
+    return f"attempt {event.attempt} {event.outcome} {event.time}, at update {event.update}{reason}"
 
 
 def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) -> Iterator[str]:
@@ -130,7 +122,7 @@ def follow(folder: RunFolder, *, num_lines: int, note: Callable[[str], None]) ->
         yield from growing.new_lines()
         events = folder.events()
         for event in events[num_events if num_events <= len(events) else 0 :]:
-            note(describe_event(event))
+            note(f"== {describe_event(event)}")
         num_events = len(events)
         if has_ended:
             return

@@ -18,21 +18,18 @@ from aiayn.records import TrainRecord, read_record
 from aiayn.runs.attempts import (
     CODE_FOLDER_NAME,
     LOST_REASON,
-    Attempt,
     Ended,
     Event,
     Started,
-    list_attempts,
     seconds_between,
     summarise_attempts,
 )
 from aiayn.runs.locks import is_held
-from aiayn.runs.log import LogTail, last_lines, read_log_tail, read_max_update
+from aiayn.runs.log import LogTail, read_log_tail, read_max_update
 from aiayn.runs.names import match_run
 from aiayn.runs.queue import JobQueue, QueuedJob, QueueError, Queues
 from aiayn.runs.run_folder import RunFolder, SubmittedJob, job_without_attempt
 
-KEPT_LOG_LINES = 15
 State = Literal[
     "queued", "running", "stopped", "failed", "lost", "cancelled", "done", "unknown", "damaged"
 ]
@@ -50,8 +47,8 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     known, out of `updates`; `saved_update` is the update of the newest checkpoint, where it would
     resume. `loss_bits` is as fairseq prints it (label-smoothed, base 2). The tokens a second are
     from the newest statistics while the run trains, and an average over the run once it is done.
-    `gpu_hours` and `wall_hours` are summed over attempts. `last_error` is the reason of the newest
-    attempt that failed or was lost, `log_tail` the last lines of its log.
+    `gpu_hours` and `wall_hours` are summed over attempts; `events` has their starts and ends.
+    `last_error` is the reason of the newest attempt that failed or was lost.
     """
 
     run: str
@@ -70,9 +67,9 @@ class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
     eta_seconds: float | None = None
     gpu_hours: float = 0.0
     wall_hours: float = 0.0
-    attempts: list[Attempt] = []
+    events: list[Event] = []
+    num_attempts: int = 0
     last_error: str = ""
-    log_tail: list[str] = []
     run_folder: str = ""
 
     @property
@@ -179,9 +176,9 @@ def _status_of(
     )
     state: State
     state, reason = ("done", "") if done else judge_state(known)
-    rows = list_attempts(events)
     until = known.now if state == "running" else known.last_activity
-    costs = summarise_attempts(events, until=max(until, rows[-1].began) if until and rows else None)
+    last_began = max((event.time for event in events if isinstance(event, Started)), default="")
+    costs = summarise_attempts(events, until=max(until, last_began) if until else None)
     saved = folder.newest_update()
     loss_bits = log.loss_bits if log is not None else None
     return RunStatus(
@@ -192,13 +189,14 @@ def _status_of(
         is_attended=bool(has_driver),
         loss_bits=loss_bits,
         saved_update=saved,
-        attempts=rows,
+        events=events,
+        num_attempts=costs.num_attempts,
         gpu_hours=costs.gpu_seconds / 3600,
         wall_hours=costs.wall_seconds / 3600,
         run_folder=str(folder),
+        last_error=_last_error(events, state, reason),
         **_place(known, state),
         **_progress(folder, state, saved, events, log, done),
-        **_last_error(folder, state, reason, known, log),
     )
 
 
@@ -250,33 +248,15 @@ def _progress(
     return progress
 
 
-def _last_error(
-    folder: RunFolder, state: State, reason: str, known: "Evidence", log: LogTail | None
-) -> dict[str, Any]:
-    """Return the newest failure with its log: from the present state, else from the newest attempt
-    that failed.
-
-    The log of a job that has begun no attempt is the output of the job.
+def _last_error(events: list[Event], state: State, reason: str) -> str:
+    """Return the newest failure: the present state's reason, or an earlier attempt's; '' if none
+    failed.
     """
-    failures = [
-        event
-        for event in known.events
-        if isinstance(event, Ended) and event.outcome in ERROR_STATES
-    ]
-    is_recorded = (
-        bool(failures) and known.events[-1] is failures[-1] and reason == failures[-1].reason
-    )
-    if state in ERROR_STATES and not is_recorded:
-        job, lines = known.newer_job, log.lines if log else []
-        tail = (
-            last_lines(folder.output_path(job.job), KEPT_LOG_LINES)
-            if job
-            else lines[-KEPT_LOG_LINES:]
-        )
-        return {"last_error": reason, "log_tail": tail}
-    if not failures:
-        return {}
-    return {"last_error": failures[-1].reason, "log_tail": failures[-1].log_tail[-KEPT_LOG_LINES:]}
+    if state in ERROR_STATES:
+        return reason
+    ends = [event for event in events if isinstance(event, Ended)]
+    failures = [event.reason for event in ends if event.outcome in ERROR_STATES]
+    return failures[-1] if failures else ""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,18 +5,15 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from aiayn.runs.attempts import Attempt
-from aiayn.runs.logs import in_words
+from aiayn.runs.logs import describe_event
 from aiayn.runs.names import split_run_name
 from aiayn.runs.status import ERROR_STATES, RunStatus
-from aiayn.terminal import WIDTH, entries, sections, table, wrapped
+from aiayn.terminal import entries, sections, table, wrapped
 
 INDENT = "  "
 HEADER = ("run", "state", "update", "loss", "tok/s", "ETA", "GPU-h", "try", "job", "node")
 RIGHT_COLUMNS = range(2, 9)
-NUM_TAIL_LINES = 3
-MAX_RUN_WIDTH, MAX_NODE_WIDTH, MAX_OUTCOME_WIDTH = 36, 24, 40
-STATES_WITH_REASON = ("queued", "running", "unknown", "stopped", "cancelled")
+MAX_RUN_WIDTH, MAX_NODE_WIDTH = 36, 24
 UNKNOWN = "-"
 _LEGEND = (
     (
@@ -28,9 +25,7 @@ _LEGEND = (
 
 
 def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
-    """Return the table of all runs, and the last error of each that failed, was lost or is
-    damaged.
-    """
+    """Return the table of all runs, and why they wait, ended or are damaged."""
     if not statuses:
         return f"{runs_folder}: no runs yet\n"
     statuses = sorted(statuses, key=_order)
@@ -50,12 +45,12 @@ def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
         table(rows, right=RIGHT_COLUMNS, widths=widths),
         _reason_lines(statuses),
     ]
-    parts += [_error_lines(status) for status in statuses if status.state in ERROR_STATES]
     example = _short_name(statuses[0], statuses)
     parts.append(
         [
             *_LEGEND,
             f"All of one run: aiayn status RUN, its name or a unique beginning, as {example}",
+            "The log of a run: aiayn logs RUN",
         ]
     )
     return sections(*(("", lines) for lines in parts))
@@ -64,7 +59,7 @@ def render_statuses(statuses: Sequence[RunStatus], runs_folder: Path) -> str:
 def render_status(status: RunStatus) -> str:
     """Return all that is known of one run."""
     title = f"{status.run}: {status.state}" + (f", {status.reason}" if status.reason else "")
-    num_attempts = f"{len(status.attempts)} attempt{'' if len(status.attempts) == 1 else 's'}"
+    num_attempts = f"{status.num_attempts} attempt{'' if status.num_attempts == 1 else 's'}"
     driver = (
         "running, waits for its end"
         if status.is_attended
@@ -89,12 +84,14 @@ def render_status(status: RunStatus) -> str:
         pairs.append(("driver", driver))
     pairs.append(("folder", status.run_folder))
     parts = [("", [*wrapped(title), *entries(pairs, INDENT)])]
-    if status.attempts:
-        parts.append(("", _attempt_lines(status.attempts)))
+    lines = []
+    for event in status.events:
+        lines += wrapped(describe_event(event), "", INDENT)
+    parts.append(("", lines))
     if status.last_error:
         of_earlier = "" if status.state in ERROR_STATES else ", of an earlier attempt"
         error = f"Last error{of_earlier}: {status.last_error}"
-        parts.append(("", [error, *(INDENT + in_words(line) for line in status.log_tail)]))
+        parts.append(("", [error, f"Its log: aiayn logs {status.run}"]))
     return sections(*parts)
 
 
@@ -151,7 +148,7 @@ def _row(status: RunStatus, statuses: Iterable[RunStatus]) -> tuple[str, ...]:
         _number(status.target_tokens_per_second, ".0f"),
         format_duration(status.eta_seconds),
         _number(status.gpu_hours or None, ".1f"),
-        str(len(status.attempts)),
+        str(status.num_attempts),
         status.job or UNKNOWN,
         status.host or UNKNOWN,
     )
@@ -168,35 +165,9 @@ def _reason_lines(statuses: Sequence[RunStatus]) -> list[str]:
     """Return why runs wait or were ended, one line for all that share a reason."""
     runs_by_reason: dict[str, list[str]] = {}
     for status in statuses:
-        if status.state in STATES_WITH_REASON and status.reason:
+        if status.reason:
             runs_by_reason.setdefault(f"{status.state}, {status.reason}", []).append(
                 _short_name(status, statuses)
             )
     texts = [f"{reason}: {', '.join(runs)}" for reason, runs in sorted(runs_by_reason.items())]
     return [line for text in texts for line in wrapped(text, "", INDENT)]
-
-
-def _error_lines(status: RunStatus) -> list[str]:
-    lines = wrapped(f"{status.run}: {status.state}, {status.last_error}")
-    return [
-        *lines,
-        *(f"{INDENT}{in_words(line)}"[:WIDTH] for line in status.log_tail[-NUM_TAIL_LINES:]),
-    ]
-
-
-def _attempt_lines(attempts: Sequence[Attempt]) -> list[str]:
-    rows: list[Sequence[str]] = [
-        ("try", "began (UTC)", "ended (UTC)", "host", "job", "updates", "outcome")
-    ]
-    for attempt in attempts:
-        last_update = "" if attempt.last_update is None else str(attempt.last_update)
-        outcome = ": ".join(part for part in (attempt.outcome, attempt.reason) if part) or UNKNOWN
-        began, ended = (
-            attempt.began[:19].replace("T", " "),
-            attempt.ended[:19].replace("T", " ") or UNKNOWN,
-        )
-        updates = f"{attempt.first_update}-{last_update}"
-        rows.append(
-            (str(attempt.attempt), began, ended, attempt.host, attempt.job, updates, outcome)
-        )
-    return table(rows, widths=[*[None] * (len(rows[0]) - 1), MAX_OUTCOME_WIDTH])

@@ -12,15 +12,13 @@
 - bleu_as_given: fairseq-score's arithmetic on the given tokens, for text published as tokens,
   `@@ ` removed.
 - bleu_sacre_13a, bleu_sacre_13a_lc (NVIDIA's), bleu_sacre_intl, chrf: sacreBLEU's own.
-- bleu_sacre_zh, bleu_sacre_ja_mecab, bleu_sacre_ko_mecab: sacreBLEU's own for Chinese, Japanese and
-  Korean, which 13a does not split.
 
 To add a definition, add an entry to `PROCEDURE_BY_METRIC`, or to `SACREBLEU_OPTIONS_BY_METRIC` if
 sacreBLEU computes it, and a line above. For example, lower-cased compound-split BLEU would be
 
     "bleu_tok_compound_split_lc": Procedure(case="lc-ascii", split="at-at"),
 
-and `aiayn score --metrics bleu_tok_compound_split_lc` would print it with its signature.
+and `aiayn score` would print it with its signature.
 """
 
 from dataclasses import dataclass
@@ -61,20 +59,10 @@ SACREBLEU_OPTIONS_BY_METRIC: dict[str, dict[str, object] | None] = {
     "bleu_sacre_13a_lc": {"tokenize": "13a", "lowercase": True},
     "bleu_sacre_intl": {"tokenize": "intl"},
     "chrf": None,
-    "bleu_sacre_zh": {"tokenize": "zh"},
-    "bleu_sacre_ja_mecab": {"tokenize": "ja-mecab"},
-    "bleu_sacre_ko_mecab": {"tokenize": "ko-mecab"},
 }
-# sacreBLEU's metric for target languages that it does not score with 13a.
-SACREBLEU_METRIC_BY_LANGUAGE = {
-    "zh": "bleu_sacre_zh",
-    "ja": "bleu_sacre_ja_mecab",
-    "ko": "bleu_sacre_ko_mecab",
-}
+# sacreBLEU's own tokenizers for languages whose words no definition here finds.
+SACREBLEU_TOKENIZER_BY_LANGUAGE = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 CASE_SUFFIX = "_lc"  # ends the names of definitions that ignore case
 # From get_ende_bleu.sh; no procedure is published for the paper's En-Fr.
 COMPOUND_SPLIT_LANGUAGES = ("de",)
-ALL_METRICS: tuple[str, ...] = (*PROCEDURE_BY_METRIC, *SACREBLEU_OPTIONS_BY_METRIC)
-METRICS = tuple(
-    metric for metric in ALL_METRICS if metric not in SACREBLEU_METRIC_BY_LANGUAGE.values()
-)
+METRICS: tuple[str, ...] = (*PROCEDURE_BY_METRIC, *SACREBLEU_OPTIONS_BY_METRIC)

@@ -36,12 +36,11 @@ from aiayn.scoring.count_ngrams import (
     segment_statistics,
 )
 from aiayn.scoring.definitions import (
-    ALL_METRICS,
     COMPOUND_SPLIT_LANGUAGES,
     METRICS,
     PROCEDURE_BY_METRIC,
-    SACREBLEU_METRIC_BY_LANGUAGE,
     SACREBLEU_OPTIONS_BY_METRIC,
+    SACREBLEU_TOKENIZER_BY_LANGUAGE,
     Procedure,
     Treatment,
 )
@@ -125,35 +124,24 @@ def default_metrics(target_language: str, is_segmented: bool) -> list[str]:
     """Return all metrics that are defined for a corpus, in the order of METRICS.
 
     For text published tokenised, lower-cased and segmented (`is_segmented`) this is only
-    `bleu_as_given`, because the raw lines of the other definitions do not exist. For Chinese,
-    Japanese and Korean these are sacreBLEU's choice of BLEU, and chrF.
+    `bleu_as_given`, because the raw lines of the other definitions do not exist.
+
+    Raises:
+        ScoreError: for Chinese, Japanese and Korean, whose words no definition finds.
     """
     if is_segmented:
         return ["bleu_as_given"]
-    if target_language in SACREBLEU_METRIC_BY_LANGUAGE:
-        return [SACREBLEU_METRIC_BY_LANGUAGE[target_language], "chrf"]
+    if target_language in SACREBLEU_TOKENIZER_BY_LANGUAGE:
+        tokenizer = SACREBLEU_TOKENIZER_BY_LANGUAGE[target_language]
+        raise ScoreError(
+            f"target language {target_language!r}: no definition here finds its words; use"
+            f" sacreBLEU: `sacrebleu REFERENCES -i HYPOTHESES -m bleu chrf --tokenize {tokenizer}`"
+        )
     return [
         metric
         for metric in METRICS
         if metric != "bleu_as_given" and _is_defined(metric, target_language)
     ]
-
-
-def sacrebleu_scorer(metric: str) -> BLEU | CHRF:
-    """Return sacreBLEU's scorer of a metric.
-
-    Raises:
-        ScoreError: if the packages that its tokeniser needs are not installed.
-    """
-    try:
-        return SACREBLEU_BY_METRIC[metric]()
-    # sacreBLEU raises ImportError or RuntimeError if MeCab or its dictionary is missing.
-    except (ImportError, RuntimeError) as error:
-        language = metric.removeprefix("bleu_sacre_").partition("_")[0]
-        raise ScoreError(
-            f"metric {metric!r}: sacreBLEU's tokeniser is not installed"
-            f" ({' '.join(str(error).split())}); pip install 'sacrebleu[{language}]'"
-        ) from error
 
 
 def procedure_bleu(procedure: Procedure, hypotheses: Text, references: Text) -> BLEUScore:
@@ -213,7 +201,7 @@ def _score_and_signature(
         return bleu, _procedure_signature(
             procedure, references.language, testset, references_sha256
         )
-    scorer = sacrebleu_scorer(metric)
+    scorer = SACREBLEU_BY_METRIC[metric]()
     score = scorer.corpus_score(hypotheses.lines, [references.lines])
     signature = scorer.get_signature()  # complete only after a score
     signature.update("test", testset)
@@ -236,10 +224,10 @@ def _check_lines(hypotheses: Sequence[str], references: Sequence[str], testset: 
 
 
 def _check_metric(metric: str, target_language: str) -> None:
-    if metric not in ALL_METRICS:
-        hint = did_you_mean(metric, ALL_METRICS, "choose from these")
+    if metric not in METRICS:
+        hint = did_you_mean(metric, METRICS, "choose from these")
         raise ScoreError(
-            f"metric {metric!r} is unknown, expected a name among {', '.join(ALL_METRICS)}; {hint}"
+            f"metric {metric!r} is unknown, expected a name among {', '.join(METRICS)}; {hint}"
         )
     if not _is_defined(metric, target_language):
         raise ScoreError(
@@ -250,14 +238,12 @@ def _check_metric(metric: str, target_language: str) -> None:
 
 
 def _is_defined(metric: str, target_language: str) -> bool:
-    procedure = PROCEDURE_BY_METRIC.get(metric)
-    if metric in METRICS and (procedure is None or procedure.tok == "none"):
-        return True
-    return target_language in _languages(metric)
+    return not (languages := _languages(metric)) or target_language in languages
 
 
 def _languages(metric: str) -> tuple[str, ...]:
-    if metric in SACREBLEU_METRIC_BY_LANGUAGE.values():
-        return tuple(k for k, value in SACREBLEU_METRIC_BY_LANGUAGE.items() if value == metric)
-    is_split = PROCEDURE_BY_METRIC[metric].split == "at-at"
-    return COMPOUND_SPLIT_LANGUAGES if is_split else MOSES_LANGUAGES
+    """Return the languages that a metric is defined for; none if it is defined for all."""
+    procedure = PROCEDURE_BY_METRIC.get(metric)
+    if procedure is None or procedure.tok == "none":
+        return ()
+    return COMPOUND_SPLIT_LANGUAGES if procedure.split == "at-at" else MOSES_LANGUAGES

@@ -33,7 +33,7 @@ import bisect
 import enum
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from scipy import special, stats  # type: ignore[import-untyped, unused-ignore]
@@ -258,12 +258,7 @@ def fewest_seeds_to_decide(difference: float, num_seeds: int, pooled: PooledSd) 
         reach, half_width = reaches(pooled.sd / math.sqrt(wanted), others_df + wanted - 1)
         return outcome_of(abs(difference), reach, half_width) is not Outcome.UNDECIDED
 
-    return fewest_seeds(max(MIN_SEEDS, num_seeds), decides)
-
-
-def fewest_seeds(first: int, decides: Callable[[int], bool]) -> int | None:
-    """Return the least number of seeds that decides, up to MAX_SEEDS_ADVISED, or None."""
-    numbers = range(first, MAX_SEEDS_ADVISED + 1)
+    numbers = range(max(MIN_SEEDS, num_seeds), MAX_SEEDS_ADVISED + 1)
     # Bisection works because reaches shrink as seeds are added.
     index = bisect.bisect_left(numbers, True, key=decides)
     return numbers[index] if index < len(numbers) else None

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import msgspec
 
-from aiayn.errors import ConfigError
 from aiayn.spec.strict_yaml import convert, read_document
 from aiayn.spec.system import CONFIG_FOLDER
 from aiayn.spec.training import Count, Spec
@@ -109,11 +108,6 @@ def read_cluster(name: str, config_folder: Path = CONFIG_FOLDER) -> ClusterSpec:
             the file is absent.
     """
     path = config_folder / "clusters" / f"{name}.yaml"
-    if not path.is_file():
-        known = ", ".join(sorted(other.stem for other in path.parent.glob("*.yaml")))
-        raise ConfigError(
-            f"{path}: no such cluster; known: {known}; copy an existing file to {path.name}"
-        )
     document = read_document(path)
     spec = convert(document, ClusterSpec)
 

@@ -83,8 +83,9 @@ class SystemSpec(Spec, frozen=True, kw_only=True):
 
     `inherits` names another system, which usually differs in 1 to 3 keys. With `begins_from`, each
     of its trainings begins at the last checkpoint of that system's training with the same seed. The
-    two systems may differ in `updates` only. Equation (3) does not depend on the number of updates,
-    so the tensors equal those of an undivided training.
+    two systems may differ in `updates` only, or the training is refused when it begins. Equation
+    (3) does not depend on the number of updates, so the tensors equal those of an undivided
+    training.
     """
 
     name: str
@@ -198,10 +199,10 @@ def overridden(system: SystemSpec, overrides: Overrides) -> SystemSpec:
     )
 
 
-def _inherited_documents(name: str, folder: Path, kind: str) -> list[Document]:
-    """Return the file of a system or corpus, followed by the files that it inherits from."""
+def _read_inheriting(name: str, folder: Path, kind: str) -> Document:
+    """Return the keys of a system or corpus, over the keys that it inherits."""
     documents = [read_document(folder / f"{name}.yaml")]
-    names = [name]
+    own, names = documents[0], [name]
     while (base_name := documents[-1].values.get("inherits")) is not None:
         place = documents[-1].location("inherits")
         if not isinstance(base_name, str):
@@ -218,75 +219,24 @@ def _inherited_documents(name: str, folder: Path, kind: str) -> list[Document]:
             raise ConfigError(
                 f"{place}: inherits {base_name!r}, which cannot be read: {error}"
             ) from error
-    return documents
+    for key in ("name", "description"):  # are never inherited
+        own.require(key, key in own.values, own.values.get(key), f"a {key} in its own file")
+    written = own.values["name"]
+    own.require("name", written == name, written, f"{name!r}, the name of the file")
+    return functools.reduce(overlay, reversed(documents))
 
 
 def read_system(name: str, scale: str, config_folder: Path = CONFIG_FOLDER) -> SystemSpec:
     """Read a system of a scale, with the keys that it inherits.
 
     Raises:
-        ConfigError: with file and line, if a key or value is wrong, the file's name is not the
-            system's name, or the system equals the system that it inherits from.
+        ConfigError: with file and line, if a key or value is wrong, or the file's name is not the
+            system's name.
     """
     if scale not in SCALES:
         raise ConfigError(f"scale {scale!r}: expected one of {', '.join(SCALES)}")
-    documents = _inherited_documents(
-        name, config_folder / "systems" / scale, f"system of scale {scale}"
-    )
-    document = documents.pop()
-    spec = _converted_system(document, document)
-    while documents:  # from the base on, so that an error names the file that contains it
-        base, own = spec, documents.pop()
-        document = overlay(document, own)
-        spec = _converted_system(document, own)
-        if (base.training, base.decoding) == (spec.training, spec.decoding):
-            raise ConfigError(
-                f"{own.location('inherits')}: {spec.name} equals {base.name}, its base; expected a"
-                " difference; change a value"
-            )
-    if spec.begins_from is not None:
-        _check_beginning(document, spec, scale, config_folder)
-    return spec
-
-
-def _check_beginning(document: Document, spec: SystemSpec, scale: str, config_folder: Path) -> None:
-    """Require that a system is only a longer training of the system that it begins from."""
-    place = document.location("begins_from")
-    if spec.begins_from == spec.name:
-        raise ConfigError(
-            f"{place}: begins_from is the system itself; name the system whose trainings it"
-            " continues"
-        )
-    try:
-        earlier = read_system(str(spec.begins_from), scale, config_folder)
-    except ConfigError as error:
-        raise ConfigError(
-            f"{place}: begins_from {spec.begins_from!r} cannot be read: {error}"
-        ) from error
-    if msgspec.structs.replace(earlier.training, updates=spec.training.updates) != spec.training:
-        raise ConfigError(
-            f"{place}: {spec.name} begins from {earlier.name} but differs in more than `updates`;"
-            " let it inherit from that system and set `updates` only"
-        )
-    if spec.training.updates <= earlier.training.updates:
-        raise ConfigError(
-            f"{place}: {spec.name} has {spec.training.updates} updates, {earlier.name} has "
-            f"{earlier.training.updates}; expected more updates than the training that it continues"
-        )
-
-
-def _check_own_keys(own: Document, kind: str) -> None:
-    for key in ("name", "description"):  # are never inherited
-        own.require(
-            key, key in own.values, own.values.get(key), f"a {key} in every {kind}'s own file"
-        )
-    name, stem = own.values["name"], own.path.stem
-    own.require("name", name == stem, name, f"{stem!r}, the name of the file")
-
-
-def _converted_system(document: Document, own: Document) -> SystemSpec:
-    """Turn a system's merged document into a checked spec; `own` is the system's own file."""
-    _check_own_keys(own, "system")
+    folder = config_folder / "systems" / scale
+    document = _read_inheriting(name, folder, f"system of scale {scale}")
     spec = convert(document, SystemSpec)
 
     def check(key: str, is_right: bool, expected: str) -> None:
@@ -303,10 +253,7 @@ def read_corpus(name: str, config_folder: Path = CONFIG_FOLDER) -> CorpusSpec:
         ConfigError: with file and line, if a key or value is wrong, or a split or language has no
             file.
     """
-    documents = _inherited_documents(name, config_folder / "corpora", "corpus")
-    own = documents[0]
-    _check_own_keys(own, "corpus")
-    document = functools.reduce(overlay, reversed(documents))
+    document = _read_inheriting(name, config_folder / "corpora", "corpus")
     spec = convert(document, CorpusSpec)
     check_corpus(spec, document.require)
     return spec

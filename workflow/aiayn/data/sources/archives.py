@@ -17,9 +17,7 @@ from aiayn.errors import CorpusError
 _MAX_NAMES_SHOWN = 6
 
 
-def open_members(
-    path: Path, archive_format: str, wanted: Collection[str]
-) -> Iterator[tuple[str, BinaryIO]]:
+def open_members(path: Path, wanted: Collection[str]) -> Iterator[tuple[str, BinaryIO]]:
     """Yield (name, stream) of each wanted member, in the archive's order.
 
     A member whose name ends in `.gz` is unpacked. Read each stream before you ask for the next.
@@ -29,7 +27,7 @@ def open_members(
             file.
     """
     names = []
-    for written_name, stream in _files(path, archive_format):
+    for written_name, stream in _files(path):
         name = posixpath.normpath(written_name)
         names.append(name)
         if name in wanted and stream is not None:
@@ -47,14 +45,14 @@ def open_members(
             )
 
 
-def _files(path: Path, archive_format: str) -> Iterator[tuple[str, IO[bytes]]]:
+def _files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """Yield the names and streams of all files of an archive; links and folders are passed over."""
-    if archive_format == "zip":
+    if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
             for name in archive.namelist():
                 yield name, archive.open(name)
         return
-    with tarfile.open(path, "r|gz" if archive_format == "tgz" else "r|") as tar:
+    with tarfile.open(path, "r|*") as tar:
         for entry in tar:
             if (stream := tar.extractfile(entry) if entry.isreg() else None) is not None:
                 yield entry.name, stream

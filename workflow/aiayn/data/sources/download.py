@@ -11,7 +11,6 @@ import hashlib
 import logging
 import os
 import random
-import re
 import time
 import urllib.parse
 import urllib.request
@@ -36,22 +35,18 @@ READ_TIMEOUT_SECONDS = 60.0  # between two blocks, not for the whole file
 # Temporary errors; statmt.org answers 503 when it is busy.
 PASSING_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _BLOCK_BYTES = 1 << 20
-_CONTENT_RANGE = re.compile(r"bytes (?P<start>\d+)-\d+/(?P<total>\d+|\*)")
 
 
 class PublishedFile(msgspec.Struct, frozen=True):
-    """A file and its URLs, in order of trial.
+    """A file at a URL; '' means that it is only looked for in a folder.
 
-    The mirrors of all editions are tried before any public URL. `num_bytes` is None if it is not
-    published. `edition` is the caller's name for the edition.
+    `num_bytes` is None if it is not published.
     """
 
     name: str
-    urls: Sequence[str]
+    url: str
     checksum: str
-    mirror_urls: Sequence[str] = ()
     num_bytes: int | None = None
-    edition: str = ""
 
 
 class FoundFile(msgspec.Struct, frozen=True):
@@ -66,7 +61,6 @@ class FoundFile(msgspec.Struct, frozen=True):
     num_bytes: int
     sha256: str
     checked_by: str
-    edition: str
 
 
 class WrongFileError(FetchError):
@@ -90,31 +84,30 @@ def named_mirror(mirror: str | None) -> str | None:
     return folder.absolute().as_uri()
 
 
-def download_file(editions: Sequence[PublishedFile], folder: Path) -> FoundFile:
-    """Return one of several editions of a file, from `folder` or downloaded.
+def download_file(files: Sequence[PublishedFile], folder: Path) -> FoundFile:
+    """Return the first of several equivalent files that can be had, from `folder` or downloaded.
 
-    An edition that is already in `folder` is taken first, then the first complete download. An
-    address that gives nothing new is tried again with exponential backoff: the waits double, and
-    jitter shortens each by up to a half. A server's Retry-After is obeyed, up to
-    `MAX_WAIT_SECONDS`.
+    A file that is already in `folder` is taken first, then the first complete download. An address
+    that gives nothing new is tried again with exponential backoff: the waits double, and jitter
+    shortens each by up to a half. A server's Retry-After is obeyed, up to `MAX_WAIT_SECONDS`.
 
     Raises:
         FetchError: naming every address, what it gave and what to do.
     """
     reasons: list[str] = []
-    for edition in editions:
+    for file in files:
         with contextlib.suppress(FileNotFoundError):
             try:
-                return verify_file(folder / edition.name, edition)
+                return verify_file(folder / file.name, file)
             except WrongFileError as error:
-                reasons.append(_set_aside(folder / edition.name, error))
-    places = places_of(editions)
-    for place_index, (edition, url) in enumerate(places, start=1):
+                reasons.append(_set_aside(folder / file.name, error))
+    for file in files:
         try:
-            return _download_from(edition, url, folder)
+            if file.url:
+                return _download_from(file, folder)
         except FetchError as error:
             reasons.append(str(error))
-            next_step = "; trying the next address" if place_index < len(places) else ""
+            next_step = "; trying the next address" if file is not files[-1] else ""
             _LOG.warning("%s%s", error, next_step)
     mirror = os.environ.get(MIRROR_VARIABLE)
     now = f" (now {mirror})" if mirror else ""
@@ -125,15 +118,7 @@ def download_file(editions: Sequence[PublishedFile], folder: Path) -> FoundFile:
     if len(reasons) == 1:
         raise FetchError(f"{reasons[0]}; {next_step}")
     listed = "".join(f"\n  {reason}" for reason in reasons)
-    raise FetchError(
-        f"{editions[0].name}: no address gives the published file:{listed}\n{next_step}"
-    )
-
-
-def places_of(editions: Sequence[PublishedFile]) -> list[tuple[PublishedFile, str]]:
-    """Return each edition with each of its URLs, in the order of trial: all mirrors first."""
-    places = [(edition, url) for edition in editions for url in edition.mirror_urls]
-    return places + [(edition, url) for edition in editions for url in edition.urls]
+    raise FetchError(f"{files[0].name}: no address gives the published file:{listed}\n{next_step}")
 
 
 def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFile:
@@ -161,34 +146,34 @@ def verify_file(path: Path, published: PublishedFile, url: str = "") -> FoundFil
     if algorithm != "sha256":
         checked = f"checked by {algorithm} only"
         _LOG.warning("%s: %s; %d bytes, sha256 %s", place, checked, num_bytes, sha256)
-    return FoundFile(path, url, num_bytes, sha256, algorithm, published.edition)
+    return FoundFile(path, url, num_bytes, sha256, algorithm)
 
 
-def _download_from(published: PublishedFile, url: str, folder: Path) -> FoundFile:
-    """Return the verified file of one URL; a file of a `file://` URL is not copied."""
-    path = local_path(url)
+def _download_from(published: PublishedFile, folder: Path) -> FoundFile:
+    """Return the verified file of a URL; a file of a `file://` URL is not copied."""
+    path = local_path(published.url)
     if path is not None:
         try:
-            return verify_file(path, published, url)
+            return verify_file(path, published, published.url)
         except (FileNotFoundError, IsADirectoryError) as error:
-            raise FetchError(f"{url}: no such file") from error
+            raise FetchError(f"{published.url}: no such file") from error
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / f".{published.name}.lock", published.name):
         with contextlib.suppress(FileNotFoundError, WrongFileError):
             return verify_file(folder / published.name, published)  # by another process meanwhile
         was_begun = _num_bytes_of(_partial_path(published, folder)) > 0
         try:
-            return _receive_and_verify(published, url, folder)
+            return _receive_and_verify(published, folder)
         except WrongFileError as error:
             if not was_begun:
                 raise
             _LOG.warning("%s; it was joined from two downloads: downloading it once more", error)
-            return _receive_and_verify(published, url, folder)
+            return _receive_and_verify(published, folder)
 
 
-def _receive_and_verify(published: PublishedFile, url: str, folder: Path) -> FoundFile:
-    partial_path = _partial_path(published, folder)
-    _receive(url, partial_path, published)
+def _receive_and_verify(published: PublishedFile, folder: Path) -> FoundFile:
+    partial_path, url = _partial_path(published, folder), published.url
+    _receive(url, partial_path, published.num_bytes)
     try:
         file = verify_file(partial_path, published, url)
     except WrongFileError as error:
@@ -199,7 +184,7 @@ def _receive_and_verify(published: PublishedFile, url: str, folder: Path) -> Fou
     return msgspec.structs.replace(file, path=partial_path.replace(folder / published.name))
 
 
-def _receive(url: str, partial_path: Path, published: PublishedFile) -> None:
+def _receive(url: str, partial_path: Path, num_bytes: int | None) -> None:
     """Append the missing bytes of an http(s) URL to a partial file, in several attempts if needed.
 
     An attempt that brought new bytes is not counted as a failure, so even a server that drops every
@@ -208,7 +193,7 @@ def _receive(url: str, partial_path: Path, published: PublishedFile) -> None:
     num_failures, most_bytes = 0, _num_bytes_of(partial_path)
     while True:
         try:
-            _receive_once(url, partial_path, published.num_bytes)
+            _receive_once(url, partial_path, num_bytes)
             return
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             reached = _num_bytes_of(partial_path)
@@ -278,6 +263,8 @@ def _accepted_range(
 ) -> tuple[int, int | None]:
     """Return where a response's bytes begin, and the whole file's size if the server states it.
 
+    Another part than was asked for is noticed by the checksum, as the whole file is verified.
+
     Raises:
         requests.HTTPError: if a later attempt may succeed.
         FetchError: if this address does not give the file.
@@ -291,18 +278,11 @@ def _accepted_range(
         raise requests.HTTPError(f"{status}; starting over", response=response)
     if response.status_code not in (200, 206):
         raise FetchError(f"{url}: {status}")
-    if response.status_code == 200:
-        if start:
-            _LOG.warning("%s: the server ignores the range asked for; starting over", url)
-        length = response.headers.get("Content-Length", "")
-        return 0, int(length) if length.isdecimal() else None
-    match = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
-    if match is None or int(match["start"]) != start:
-        raise FetchError(
-            f"{url}: asked for bytes from {start}, answered"
-            f" {response.headers.get('Content-Range')!r}"
-        )
-    return start, int(match["total"]) if match["total"] != "*" else None
+    if response.status_code == 200 and start:
+        _LOG.warning("%s: the server ignores the range asked for; starting over", url)
+        start = 0
+    length = response.headers.get("Content-Length", "")
+    return start, start + int(length) if length.isdecimal() else None
 
 
 def local_path(url: str) -> Path | None:

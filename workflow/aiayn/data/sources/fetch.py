@@ -102,7 +102,7 @@ def _download(
         for language, public_file in source.file_by_split[split].items():
             url, name = file_url(source, public_file, mirror), Path(public_file.path).name
             with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-                published = PublishedFile(name, [url], checksum=f"sha256:{public_file.sha256}")
+                published = PublishedFile(name, url, f"sha256:{public_file.sha256}")
                 packed_path = download_file([published], Path(temporary)).path
                 with (
                     open_bytes(packed_path) as unpacked,
@@ -136,18 +136,18 @@ def fetch_archives(
         SpaceError: before anything is downloaded, if archives and text would not fit.
     """
     archive_by_name = source.joined()
-    editions_by_name = {
-        name: editions_of(source, archive, mirror) for name, archive in archive_by_name.items()
+    files_by_name = {
+        name: files_of(source, archive, mirror) for name, archive in archive_by_name.items()
     }
     num_bytes = sum(archive.text_bytes for archive in archive_by_name.values())
-    for archive, editions in zip(archive_by_name.values(), editions_by_name.values(), strict=True):
-        if not any((archives_folder / edition.name).exists() for edition in editions):
+    for archive, files in zip(archive_by_name.values(), files_by_name.values(), strict=True):
+        if not any((archives_folder / file.name).exists() for file in files):
             num_bytes += archive.first_file.num_bytes
     require_free_space(folder, num_bytes, "archives to download and their text")
     found_by_name, failures = {}, []
-    for name, editions in editions_by_name.items():
+    for name, files in files_by_name.items():
         try:  # a failure does not stop the other downloads, which the next fetch finds
-            found_by_name[name] = download_file(editions, archives_folder)
+            found_by_name[name] = download_file(files, archives_folder)
         except FetchError as error:
             failures.append(str(error))
     if failures:
@@ -163,27 +163,24 @@ def fetch_archives(
     return fetched_by_name
 
 
-def editions_of(
+def files_of(
     source: ArchiveSource, archive: ArchiveSpec, mirror: str | None
 ) -> list[PublishedFile]:
-    """Return the files that hold an archive's text, each with its mirror and public URLs."""
-    editions = []
-    for archive_format, packed in archive.file_by_format.items():
-        urls, mirror_urls = [], []
+    """Return the files that hold an archive's text, in order of trial; the mirror comes first."""
+    on_mirror, public = [], []
+    for packed in archive.file_by_format.values():
         for place, path in packed.path_by_place.items():
-            urls.append(f"{source.base_url_by_place[place].rstrip('/')}/{path}")
+            file = PublishedFile(
+                name=packed.name,
+                url=f"{source.base_url_by_place[place].rstrip('/')}/{path}",
+                num_bytes=packed.num_bytes,
+                checksum=packed.checksum,
+            )
+            public.append(file)
             if mirror is not None:
-                mirror_urls.append(f"{mirror.rstrip('/')}/{place}/{path}")
-        edition = PublishedFile(
-            name=packed.name,
-            urls=urls,
-            mirror_urls=mirror_urls,
-            num_bytes=packed.num_bytes,
-            checksum=packed.checksum,
-            edition=archive_format,
-        )
-        editions.append(edition)
-    return editions
+                url = f"{mirror.rstrip('/')}/{place}/{path}"
+                on_mirror.append(msgspec.structs.replace(file, url=url))
+    return [*on_mirror, *public]
 
 
 def _append(
@@ -191,7 +188,7 @@ def _append(
 ) -> FetchedArchive:
     """Append an archive's sides to the files of their languages, and describe the archive."""
     began, published = time.monotonic(), archive.published_lines
-    num_lines = append_archive(file.path, file.edition, archive.member_by_language, into)
+    num_lines = append_archive(file.path, archive.member_by_language, into)
     if published is None:
         _LOG.warning("%s: its number of pairs is not published; %d were read", name, num_lines)
     elif num_lines != published:

@@ -31,21 +31,18 @@ _LINE_BREAK = re.compile(r"[ \t]*\r?\n[ \t]*")
 
 
 def append_archive(
-    path: Path,
-    archive_format: str,
-    member_by_language: Mapping[str, str],
-    into: Mapping[str, BinaryIO],
+    path: Path, member_by_language: Mapping[str, str], into: Mapping[str, BinaryIO]
 ) -> int:
     """Append each language's member to its file, and return the number of lines of each side.
 
     Raises:
         CorpusError: naming archive and member, if a side is missing or empty, if the sides differ
-            in length, or if the archive is torn or has another format.
+            in length, or if the archive is torn, or not of the format that its name says.
     """
     language_by_member = {member: language for language, member in member_by_language.items()}
     num_lines_by_place = {}
     try:
-        for name, stream in open_members(path, archive_format, language_by_member):
+        for name, stream in open_members(path, language_by_member):
             place = f"{path}: {name}"
             file = into[language_by_member[name]]
             num_lines_by_place[place] = append_member(stream, file, place)

@@ -136,8 +136,8 @@ def read_public_testset(
     members = dict(zip(dataset.langpairs[language_pair], languages, strict=True))
 
     def read_archive(urls: Sequence[str]) -> dict[str, list[str]]:
-        archive = PublishedFile(path.name, urls, checksum=f"md5:{dataset.md5[0]}")
-        return _read_archive(download_file([archive], path.parent).path, members)
+        archives = [PublishedFile(path.name, url, f"md5:{dataset.md5[0]}") for url in urls]
+        return _read_archive(download_file(archives, path.parent).path, members)
 
     sources = [partial(read_archive, dataset.data)]
     plain_folder = path.parents[1] / "plain" / language_pair
@@ -146,7 +146,7 @@ def read_public_testset(
     ):
         sources.insert(0, partial(_read_plain, published, languages, plain_folder, mirror))
     if path.exists():
-        sources.insert(0, partial(read_archive, ()))
+        sources.insert(0, partial(read_archive, [""]))
     reasons: list[str] = []
     for read in sources:
         try:
@@ -172,7 +172,7 @@ def read_public_testset(
 def _read_archive(path: Path, language_by_member: dict[str, str]) -> dict[str, list[str]]:
     """Return the segments of an archive's members, by language."""
     lines_by_language = {}
-    for member, stream in open_members(path, "tgz", language_by_member):
+    for member, stream in open_members(path, language_by_member):
         language, segments = language_by_member[member], io.BytesIO()
         append_member(stream, segments, f"{path}: {member}")
         lines_by_language[language] = segments.getvalue().decode().split("\n")[:-1]
@@ -190,10 +190,10 @@ def _read_plain(
     for language in languages:
         plain = published.plain_by_language[language]
         path = folder / Path(plain.path).name
-        urls = []
+        url = ""
         if mirror is not None:
-            urls.append(f"{mirror.rstrip('/')}/{published.mirror_folder}/{plain.path}")
-        file = download_file([PublishedFile(path.name, urls, checksum=plain.checksum)], folder)
+            url = f"{mirror.rstrip('/')}/{published.mirror_folder}/{plain.path}"
+        file = download_file([PublishedFile(path.name, url, plain.checksum)], folder)
         if file.path != path:  # a file of a local mirror stays there
             with replace_on_success(path) as partial_path:
                 partial_path.write_bytes(file.path.read_bytes())

@@ -10,9 +10,8 @@ import multiprocessing.connection
 import os
 import signal
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +24,7 @@ from aiayn.progress import progress_bar
 
 LINES_PER_CHUNK = 10_000  # some 1.5 MB a side
 LINES_PER_PROCESS = 250_000  # for fewer lines, starting a process takes longer than the work
-_CHUNKS_PER_PROCESS = 2  # the first is at work, the second waits
+_CHUNKS_PER_PROCESS = 8  # are in memory at a time; the processes wait for each other between them
 
 Result = TypeVar("Result")
 
@@ -82,12 +81,12 @@ def map_chunks(
     num_processes = min(num_processes, -(-num_lines // LINES_PER_PROCESS))
     chunks = _find_chunks(path_by_language, num_lines)
     with progress_bar(what, num_lines, " lines") as bar:
-        results: Iterator[tuple[int, Result]] = ((chunk.num_lines, work(chunk)) for chunk in chunks)
+        results: Iterator[Result] = map(work, chunks)
         if num_processes > 1:
             results = _work_in_processes(work, chunks, num_processes, what)
-        for num_done, result in results:
-            bar.update(num_done)
+        for result in results:
             yield result
+            bar.update(min(LINES_PER_CHUNK, num_lines - int(bar.n)))
 
 
 def _find_chunks(path_by_language: Mapping[str, Path], num_lines: int) -> Iterator[Chunk]:
@@ -109,18 +108,13 @@ def _find_chunks(path_by_language: Mapping[str, Path], num_lines: int) -> Iterat
 
 def _work_in_processes(
     work: Callable[[Chunk], Result], chunks: Iterator[Chunk], num_processes: int, what: str
-) -> Iterator[tuple[int, Result]]:
+) -> Iterator[Result]:
     executor = ProcessPoolExecutor(
         num_processes, multiprocessing.get_context("spawn"), _begin_process, (work,)
     )
-    pending: deque[tuple[int, Future[Result]]] = deque()
     try:
-        for chunk in itertools.chain(chunks, [None] * _CHUNKS_PER_PROCESS * num_processes):
-            if len(pending) == _CHUNKS_PER_PROCESS * num_processes or (pending and chunk is None):
-                num_lines, future = pending.popleft()
-                yield num_lines, future.result()
-            if chunk is not None:
-                pending.append((chunk.num_lines, executor.submit(_work_on, chunk)))
+        while some := list(itertools.islice(chunks, _CHUNKS_PER_PROCESS * num_processes)):
+            yield from executor.map(_work_on, some)
     except BrokenProcessPool as error:
         raise CorpusError(
             f"{what}: a process of {num_processes} was killed, perhaps for lack of memory; run"

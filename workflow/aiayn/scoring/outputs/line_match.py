@@ -29,13 +29,6 @@ MAX_NEAR_ZERO = (
     5.0  # BLEU: shuffled, shifted, upper-cased and other languages' lines have 0.0 to 3.7
 )
 MAX_UPPER = 0.5  # of the letters
-# Correlation of a line's length with its place. fairseq-generate prints the shortest batches first,
-# which gives 0.9 and more.
-MIN_SORTED, MAX_UNSORTED = 0.6, 0.3
-SORTED_COMMANDS = {
-    "translations": "grep ^H LOG | LC_ALL=C sort -V | cut -f3-",
-    "references": "grep ^T LOG | LC_ALL=C sort -V | cut -f2-",
-}
 ORDER_SEED = 2014
 
 
@@ -45,10 +38,8 @@ def find_doubt(hypotheses: Sequence[str], references: Sequence[str], bleu: float
     """
     if bleu >= MAX_NEAR_ZERO or not hypotheses:
         return ""
-    letters = Counter(
-        character.isupper() for line in hypotheses for character in line if character.isalpha()
-    )
-    if letters[True] > MAX_UPPER * letters.total():
+    letters = [character for line in hypotheses for character in line if character.isalpha()]
+    if sum(map(str.isupper, letters)) > MAX_UPPER * len(letters):
         return (
             "the translations are upper case, which counts as other words; --lowercase scores"
             " without case"
@@ -66,13 +57,6 @@ def find_doubt(hypotheses: Sequence[str], references: Sequence[str], bleu: float
     if is_varied(hypotheses, references):
         out_of_order = share_out_of_order(hypotheses, references, np.random.default_rng(ORDER_SEED))
         if out_of_order > MAX_OUT_OF_ORDER:
-            side = side_as_printed(hypotheses, references)
-            if side is not None:
-                return (
-                    f"the {side} stand in the order in which fairseq-generate prints them, by"
-                    f" length, the other side in the order of the source: `{SORTED_COMMANDS[side]}`"
-                    " puts them into that order"
-                )
             return (
                 "the lines are in another order than the references, or shifted: they fit their own"
                 " reference no better than another line's; put both into the order of the source"
@@ -80,31 +64,6 @@ def find_doubt(hypotheses: Sequence[str], references: Sequence[str], bleu: float
                 " number)"
             )
     return ""
-
-
-def side_as_printed(hypotheses: Sequence[str], references: Sequence[str]) -> str | None:
-    """Return the side whose lines are ordered by their length where the other's are not, None
-    without such a side.
-    """
-    order_by_side = {}
-    for side, lines in (("translations", hypotheses), ("references", references)):
-        order_by_side[side] = _correlation_with_place([len(line.split()) for line in lines])
-    ordered = max(order_by_side, key=lambda side: order_by_side[side])
-    is_printed = (
-        order_by_side[ordered] >= MIN_SORTED and min(order_by_side.values()) <= MAX_UNSORTED
-    )
-    return ordered if is_printed else None
-
-
-def _correlation_with_place(lengths: Sequence[int]) -> float:
-    """Return the rank correlation (Spearman's, ties in random order) of lengths with their
-    places.
-    """
-    if len(set(lengths)) < 2:
-        return 0.0
-    jittered = np.asarray(lengths) + np.random.default_rng(ORDER_SEED).random(len(lengths))
-    ranks = jittered.argsort().argsort()
-    return float(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1])
 
 
 def variety(lines: Sequence[str], references: Sequence[str]) -> float:

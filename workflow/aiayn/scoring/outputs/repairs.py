@@ -11,18 +11,18 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from aiayn.data.text.detokenise import PIECE_PATTERN, join_any_pieces
 from aiayn.data.text.prefixes import PREFIXES
 from aiayn.data.text.tokenize_moses import detokenize_line
+from aiayn.scoring.outputs.system_output import generated_sentences
 
 MIN_GAIN, MIN_FACTOR = 2.0, 1.1  # a repair must raise BLEU by 2 points and by 10 %
 MIN_CHANGED = 0.01  # of the lines of a side; below it a repair is not tried
 Score = Callable[[Sequence[str], Sequence[str]], float]
 Lines = Sequence[str]
-_NUMBERED = re.compile(r"[HDT]-(\d{1,9})\t(.*)")
 _TAG = re.compile(
     r"^(>>\S{2,12}<<|<2\w{2,7}>|__\w{2,7}__|\[\w{2}_[A-Z]{2}\]|<(?:lang:)?\w{2}>|\w{2}_[A-Z]{2})\s+"
 )
@@ -139,13 +139,8 @@ def _of_generation(lines: Lines, language: str) -> Lines | None:
     """Return the sentences of H-, D- or T- lines in order of their numbers, whatever is before
     them.
     """
-    stripped = [_without_any_prefix(line) for line in lines]
-    by_kind: dict[str, dict[int, str]] = {}
-    for line in stripped:
-        if found := _NUMBERED.match(line):
-            text = found[2] if line[0] == "T" else found[2].rpartition("\t")[2]
-            by_kind.setdefault(line[0], {}).setdefault(int(found[1]), text)
-    chosen = by_kind.get("D") or by_kind.get("H") or by_kind.get("T")
+    sentences = generated_sentences(map(_without_any_prefix, lines))
+    chosen = sentences["D"] or sentences["H"] or sentences["T"]
     if not chosen or len(chosen) < MIN_CHANGED * len(lines):
         return None
     return [chosen[number] for number in sorted(chosen)]
@@ -209,14 +204,15 @@ def repair_sides(
     words = []
     for name in names:
         if name == SHIFT:
-            sides[0] = _shifted(sides[0], sides[1])
+            moved = _shifted(*sides) if len(sides[0]) == len(sides[1]) else sides[0]
+            changed = [None if moved == sides[0] else moved, None]
             words.append("lines moved back to their places")
-            continue
-        repair = BY_NAME[name]
-        changed = [_changed(repair, lines, language) for lines in sides]
+        else:
+            repair = BY_NAME[name]
+            changed = [_changed(repair, lines, language) for lines in sides]
+            words.append(repair.words)
         if changed == [None, None]:
             return None
-        words.append(repair.words)
         sides = [lines if new is None else new for lines, new in zip(sides, changed, strict=True)]
     return Repaired("+".join(names), ", ".join(words), *sides)
 
@@ -243,24 +239,14 @@ def best_repair(
     """
     best: tuple[Repaired, float] | None = None
     limit = -1.0 if given is None else max(given + MIN_GAIN, given * MIN_FACTOR)
-    for repaired in _attempts(hypotheses, references, language):
-        if len(repaired.hypotheses) == len(repaired.references):
+    for names in (*((repair.name,) for repair in REPAIRS), *PAIRS, (SHIFT,)):
+        repaired = repair_sides(names, hypotheses, references, language)
+        if repaired is not None and len(repaired.hypotheses) == len(repaired.references):
             value = score(repaired.hypotheses, repaired.references)
             # A pair must do better than its first repair, or it only adds what is not needed.
             if value > limit and (best is None or value > best[1] + 0.1):
                 best = repaired, value
     return best
-
-
-def _attempts(hypotheses: Lines, references: Lines, language: str) -> Iterator[Repaired]:
-    for names in (*((repair.name,) for repair in REPAIRS), *PAIRS):
-        repaired = repair_sides(names, hypotheses, references, language)
-        if repaired is not None:
-            yield repaired
-    if len(hypotheses) == len(references):
-        moved = _shifted(hypotheses, references)
-        if moved != hypotheses:
-            yield Repaired(SHIFT, "lines moved back to their places", moved, references)
 
 
 def _shifted(hypotheses: Lines, references: Lines) -> Lines:

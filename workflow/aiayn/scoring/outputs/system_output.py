@@ -295,14 +295,13 @@ class Treatment(NamedTuple):
 
 
 class FormMismatch(NamedTuple):
-    """Why texts cannot be scored as requested: the form of each text, and the flags that help.
+    """Why texts cannot be scored as requested: the form of each text.
 
-    The best flags come first. `tags` has the forms in the words of a signature: `hyp-tokens`.
+    `tags` has the forms in the words of a signature: `hyp-tokens`.
     """
 
     words_by_name: dict[str, str]
     tags: str
-    flags: tuple[tuple[str, ...], ...]
 
     def __str__(self) -> str:
         return "; ".join(f"{side}: {words}" for side, words in self.words_by_name.items())
@@ -315,41 +314,26 @@ def find_form_mismatch(
     can.
     """
     forms = [form_of(lines) for lines in lines_by_name.values()]
-    is_pieces, is_tokens = (
-        any(form.is_pieces for form in forms),
-        any(form.is_tokens for form in forms),
-    )
-    # For each form the form next to which it is lower-cased, or itself.
-    cased = []
-    for form in forms:
-        cased.append(next((other for other in forms if form.is_lower_beside(other)), form))
-    is_lower = any(form.is_lower_beside(other) for form, other in zip(forms, cased, strict=True))
+    is_pieces, is_tokens, is_lower = False, False, False
+    words_by_name, tags = {}, []
+    for name, form in zip(lines_by_name, forms, strict=True):
+        other = next((other for other in forms if form.is_lower_beside(other)), form)
+        words_by_name[name] = form.words(other)
+        if form.is_pieces:
+            is_pieces = True
+            tags.append(f"{name}-pieces")
+        if form.is_tokens:
+            is_tokens = True
+            tags.append(f"{name}-tokens")
+        if other is not form:
+            is_lower = True
+            tags.append(f"{name}-lower")
     is_alike = len({form.token_kinds for form in forms}) == 1
     is_ready = treatment.detokenises or (treatment.is_as_given and is_alike) or not is_tokens
-    if (
-        (treatment.joins_pieces or not is_pieces)
-        and (treatment.lower_cases or not is_lower)
-        and is_ready
-    ):
+    is_joined = treatment.joins_pieces or not is_pieces
+    if is_ready and is_joined and (treatment.lower_cases or not is_lower):
         return None
-    common = []
-    if is_pieces:
-        common.append("--join-pieces")
-    if is_lower:
-        common.append("--lowercase")
-    ways = [["--detokenise"]] if is_tokens else [[]]
-    if is_tokens and is_alike:
-        ways.insert(0, ["--as-given"])
-    words_by_name, tags = {}, []
-    for name, form, other in zip(lines_by_name, forms, cased, strict=True):
-        words_by_name[name] = form.words(other)
-        found = {
-            "pieces": form.is_pieces,
-            "tokens": form.is_tokens,
-            "lower": form.is_lower_beside(other),
-        }
-        tags += [f"{name}-{what}" for what, holds in found.items() if holds]
-    return FormMismatch(words_by_name, "+".join(tags), tuple((*way, *common) for way in ways))
+    return FormMismatch(words_by_name, "+".join(tags))
 
 
 def prepare(
@@ -363,42 +347,37 @@ def prepare(
         ScoreError: if a treatment is requested that no text needs.
     """
     forms = {side: form_of(lines) for side, lines in lines_by_name.items()}
-    joined_names = [
-        side for side, form in forms.items() if treatment.joins_pieces and form.is_pieces
-    ]
-    detokenised_names = [
-        side for side, form in forms.items() if treatment.detokenises and form.is_tokens
-    ]
-    for is_asked, sides, flag, what in (
-        (treatment.joins_pieces, joined_names, "--join-pieces", "in pieces"),
-        (treatment.detokenises, detokenised_names, "--detokenise", "tokens"),
-    ):
-        if is_asked and not sides:
-            raise ScoreError(f"{flag}: neither hypotheses nor references are {what}; omit the flag")
-    num_attached = min(
-        form.apart.total - form.apart.num for form in forms.values()
-    )  # marks attached to their words
-    if (
-        treatment.is_as_given
-        and not any(form.is_tokens for form in forms.values())
-        and num_attached >= MIN_COUNT
-    ):
+    prepared = {side: list(lines) for side, lines in lines_by_name.items()}
+    done = []
+    if treatment.joins_pieces:
+        sides = [side for side, form in forms.items() if form.is_pieces]
+        _refuse_unneeded("--join-pieces", sides, "in pieces")
+        for side in sides:
+            prepared[side] = [join_any_pieces(line) for line in prepared[side]]
+            done.append(f"{side}-joined")
+    if treatment.detokenises:
+        sides = [side for side, form in forms.items() if form.is_tokens]
+        _refuse_unneeded("--detokenise", sides, "tokens")
+        for side in sides:
+            prepared[side] = [detokenize_line(line, language) for line in prepared[side]]
+            done.append(f"{side}-detokenised")
+    # marks attached to their words
+    num_attached = min(form.apart.total - form.apart.num for form in forms.values())
+    has_tokens = any(form.is_tokens for form in forms.values())
+    if treatment.is_as_given and not has_tokens and num_attached >= MIN_COUNT:
         raise ScoreError(
             "--as-given: hypotheses and references are plain text, not tokens; omit the flag"
         )
-    prepared = {}
-    for side, lines in lines_by_name.items():
-        treated = [join_any_pieces(line) for line in lines] if side in joined_names else list(lines)
-        treated = (
-            [detokenize_line(line, language) for line in treated]
-            if side in detokenised_names
-            else treated
-        )
-        prepared[side] = [line.lower() for line in treated] if treatment.lower_cases else treated
-    done = [f"{side}-joined" for side in joined_names] + [
-        f"{side}-detokenised" for side in detokenised_names
-    ]
-    return prepared, "+".join([*done, *(["all-lower-cased"] if treatment.lower_cases else [])])
+    if treatment.lower_cases:
+        for side, lines in prepared.items():
+            prepared[side] = [line.lower() for line in lines]
+        done.append("all-lower-cased")
+    return prepared, "+".join(done)
+
+
+def _refuse_unneeded(flag: str, sides: Sequence[str], what: str) -> None:
+    if not sides:
+        raise ScoreError(f"{flag}: neither hypotheses nor references are {what}; omit the flag")
 
 
 def check_num_lines(output: SystemOutput, num_references: int, place: str) -> None:

@@ -1,0 +1,81 @@
+"""Plans the config that a verb's flags name, on the machine that they name."""
+
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+from aiayn.cli.config import read_changed_scale
+from aiayn.cli.flags import flag
+from aiayn.experiment import Experiment, read_experiment
+from aiayn.spec.cluster import ClusterSpec, read_cluster
+from aiayn.spec.hardware import read_hardware
+from aiayn.spec.system import ScaleSpec
+from analysis.price.machines import choose_machine
+from analysis.price.plan import Plan, make_plan, precisions_of
+from analysis.price.system_plan import expand_system
+
+LAUNCHER = flag(
+    "where trainings run: on Slurm, or on this machine (default: slurm at the paper's scale or if a"
+    " cluster is named; else local)"
+)
+
+
+class ConfigFlags(Protocol):
+    """The flags of a verb that looks ahead at a config."""
+
+    configfile: Path
+    config: list[str]
+    cluster: str | None
+    launcher: Literal["local", "slurm"] | None
+    results: Path
+
+
+class PlannedConfig(NamedTuple):
+    """A config, where its trainings run, and their plan."""
+
+    experiment: Experiment
+    cluster: ClusterSpec
+    launcher: Literal["local", "slurm"]
+    plan: Plan
+
+
+def plan_config(
+    args: ConfigFlags,
+    *,
+    system: str | None = None,
+    gpu: str | None = None,
+    num_gpus: int | None = None,
+    dollars_per_gpu_hour: float | None = None,
+) -> PlannedConfig:
+    """Return the plan of the config that --configfile, --config and --cluster name, or of one
+    `system` of its scale.
+
+    Raises:
+        ConfigError: if a file of it is wrong, or its machine does not have a precision.
+        UsageError: if a number or a price of GPUs is given for a machine without GPUs.
+    """
+    scale = read_changed_scale(args.configfile, args.config)
+    experiment, cluster = read_experiment(scale), read_cluster(args.cluster or scale.cluster)
+    if system is not None:
+        experiment = expand_system(scale, system)
+    launcher, hardware = choose_launcher(args, scale), read_hardware()
+    machine = choose_machine(
+        cluster,
+        hardware,
+        launcher=launcher,
+        gpu=gpu,
+        num_gpus=num_gpus,
+        dollars_per_gpu_hour=dollars_per_gpu_hour,
+        precisions=precisions_of(experiment),
+    )
+    plan = make_plan(experiment, machine, hardware, args.results)
+    return PlannedConfig(experiment, cluster, launcher, plan)
+
+
+def choose_launcher(args: ConfigFlags, scale: ScaleSpec) -> Literal["local", "slurm"]:
+    """Return the launcher that the flags name; without one as the flag `LAUNCHER` says."""
+    if args.launcher is not None:
+        return args.launcher
+    names_cluster = args.cluster is not None or any(
+        change.partition("=")[0] == "cluster" for change in args.config
+    )
+    return "slurm" if names_cluster or scale.scale == "paper" else "local"
