@@ -7,73 +7,48 @@ import numpy as np
 
 from aiayn.scoring.outputs.system_output import Share
 from analysis.doctor.alignment import MAX_SHARE, estimate_misaligned
-from analysis.doctor.check_settings import setting_finding, training_judgements
-from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
-from analysis.doctor.types import Answer, Case, Claim, fact, make_finding, outcome_of
-from paper_tables.compare.judgement import Judgement
-from paper_tables.compare.training import (
-    HARMLESS_VOCABULARY,
-    TRAINING_PAIRS_BY_LANGUAGE_PAIR,
+from analysis.doctor.check_settings import (
+    described_training,
+    setting_finding,
+    settled,
+    training_judgements,
 )
+from analysis.doctor.data_bin import END_OF_SENTENCE, UNKNOWN, DataBin
+from analysis.doctor.types import Answer, Case, fact, make_finding, outcome_of
+from paper_tables.compare.judgement import Judgement
 
 NUM_LINES_LOOKED_AT = 2000
 ALIGNMENT_SEED = 2017
 # The 3.96 million pairs that fairseq's script leaves of 4.5 are too few (fairseq #202).
 MAX_PAIRS_DEVIATION = 0.1
 NO_DATA, UNENDED = "no data-bin was given", "lines without their end of sentence"
+NO_COUNTS = f"{NO_DATA}, and no log that counts its pairs"
 MAX_UNKNOWN_SHARE = 0.01  # of the symbols
 
 
 def check_data(case: Case) -> Answer:
     """Compare languages and numbers of pairs: log, data-bin, and what the corpus holds."""
-    findings = [make_finding("other-languages", [wrong]) for wrong in _language_pair(case)]
-    folder = str(case.log.arguments.get("data") or "").lower() if case.log else ""
+    training, expected = described_training(case), case.claim.corpus.language_pair
+    if training is None:
+        return Answer(missing=NO_COUNTS)
+    if training.language_pair not in ("", expected):
+        what, line = "source and target language", training.log.first_line
+        wrong = fact(training.path, what, training.language_pair, expected, line)
+        return Answer(findings=(make_finding("other-languages", [wrong]),))
+    findings = []
+    folder = str(training.log.arguments.get("data") or "").lower()
     if case.claim.corpus.name == "wmt14_en_de" and re.search(r"wmt.?17", folder):
-        wrong = [fact(case.place, "data", "WMT17's text", "WMT14's")]
-        findings.append(make_finding("wmt17", wrong))
-    counts, wrong = _counts(case), list(_wrong_counts(case))
-    num_pairs, expected, amount = counts.get("train"), _expected_pairs(case.claim), None
-    if num_pairs and expected and abs(num_pairs / expected - 1) > MAX_PAIRS_DEVIATION:
-        # The published cost was measured with another selection of WMT's text, of such a size.
-        amount = num_pairs / expected
-        there = f"about {expected:,} (section 5.1)"
-        wrong.append(fact(case.place, "training pairs", f"{num_pairs:,}", there))
-    if wrong:
-        findings.append(make_finding("other-data", wrong, amount=amount))
+        wrong = fact(training.path, "data", "WMT17's text", "WMT14's")
+        findings.append(make_finding("wmt17", [wrong]))
+    if other_counts := list(_wrong_counts(case)):
+        findings.append(make_finding("other-data", other_counts))
     for judgement in training_judgements(case):
-        if judgement.group == "pairs" and judgement.quantity != "train_pairs" and judgement.differs:
+        is_far = judgement.ratio is not None and abs(judgement.ratio - 1) > MAX_PAIRS_DEVIATION
+        if judgement.group == "pairs" and (judgement.differs or is_far):
             findings.append(setting_finding([judgement]))
+    counts = training.log.num_pairs_by_split
     seen = [f"{split} {number:,}" for split, number in counts.items()]
-    return outcome_of(findings, [", ".join(seen)], f"{NO_DATA}, and no log that counts its pairs")
-
-
-def _counts(case: Case) -> dict[str, int]:
-    """Return the number of pairs by split, from the data-bin if there is one, else from the log.
-    The splits train, train1, ... are one corpus.
-    """
-    if case.data is not None:
-        return {split: len(source) for split, (source, _) in case.data.sides_by_split.items()}
-    counts: dict[str, int] = {}
-    for split, number in case.log.num_pairs_by_split.items() if case.log else ():
-        name = "train" if split.rstrip("0123456789") == "train" else split
-        counts[name] = counts.get(name, 0) + number
-    return counts
-
-
-def _expected_pairs(claim: Claim) -> int | None:
-    if not claim.is_papers_corpus:
-        return None
-    return TRAINING_PAIRS_BY_LANGUAGE_PAIR.get(claim.corpus.language_pair)
-
-
-def _language_pair(case: Case) -> Iterator[Judgement]:
-    """Yield evidence if the log has another source or target language than the corpus."""
-    found = case.training.language_pair if case.training else ""
-    expected = case.claim.corpus.language_pair
-    if case.training and found not in ("", expected):
-        line = case.training.log.first_line
-        what = "source and target language"
-        yield fact(case.training.path, what, found, expected, line)
+    return outcome_of(findings, [", ".join(seen)], NO_COUNTS)
 
 
 def _wrong_counts(case: Case) -> Iterator[Judgement]:
@@ -94,21 +69,24 @@ def check_vocabulary(case: Case) -> Answer:
     """
     if other := _other_dictionary(case):
         return Answer(findings=(make_finding("other-dictionary", [other]),))
-    sizes = _sizes(case)
-    if len(sizes) < 2:
+    training = described_training(case)
+    if training is None or len(training.log.vocabulary_sizes) < 2:
         return Answer(missing=f"{NO_DATA}, and no log that counts its symbols")
-    if wrong := list(_not_joint(case)):
-        return Answer(findings=(make_finding("separate-vocabularies", wrong),))
-    wrong = list(_not_of_text(case.data)) if case.data else []
-    low, high = HARMLESS_VOCABULARY
-    if case.claim.is_papers_corpus and not low <= max(sizes) <= high:
-        expected = f"{low:,} to {high:,} (section 5.1)"
-        wrong.append(fact(case.place, "symbols", f"{max(sizes):,}", expected))
-    if wrong:
-        is_unended = any(one.words == UNENDED for one in wrong)
-        finding = make_finding("unended" if is_unended else "other-vocabulary", wrong)
-        return Answer(findings=(finding,))
-    return Answer(seen=f"{' and '.join(f'{size:,}' for size in sorted(set(sizes)))} symbols")
+    found = " and ".join(f"{size:,}" for size in sorted(set(training.log.vocabulary_sizes)))
+    subword, is_joint = case.claim.corpus.subword, " and " not in found
+    if case.data is not None:
+        is_joint = case.data.dictionaries[0] == case.data.dictionaries[1]
+    if subword is not None and subword.joint and not is_joint:
+        what, expected = "dictionaries of both languages", "one and the same (section 5.1)"
+        wrong = fact(training.path, what, f"{found} symbols", expected)
+        return Answer(findings=(make_finding("separate-vocabularies", [wrong]),))
+    if other_text := list(_not_of_text(case.data)) if case.data else []:
+        is_unended = any(one.words == UNENDED for one in other_text)
+        name = "unended" if is_unended else "other-vocabulary"
+        return Answer(findings=(make_finding(name, other_text),))
+    judged = [one for one in training_judgements(case) if one.group == "dictionaries"]
+    findings = settled(judged).findings
+    return outcome_of(findings, [f"{found} symbols"], "")
 
 
 def _other_dictionary(case: Case) -> Judgement | None:
@@ -122,24 +100,6 @@ def _other_dictionary(case: Case) -> Judgement | None:
             here, there = (f"{source:,} and {target:,}" for source, target in (sizes, trained))
             return fact(output.path, "types of its dictionaries", here, f"{there}, as in training")
     return None
-
-
-def _sizes(case: Case) -> list[int]:
-    if case.data is not None:
-        return list(map(len, case.data.dictionaries))
-    return list(case.log.vocabulary_sizes) if case.log else []
-
-
-def _not_joint(case: Case) -> Iterator[Judgement]:
-    """Yield evidence of two dictionaries where the corpus has one vocabulary."""
-    subword = case.claim.corpus.subword
-    is_joint = len(set(_sizes(case))) == 1
-    if case.data is not None:
-        is_joint = case.data.dictionaries[0] == case.data.dictionaries[1]
-    if subword is not None and subword.joint and not is_joint:
-        sizes = " and ".join(f"{size:,}" for size in _sizes(case))
-        what, expected = "dictionaries of both languages", "one and the same (section 5.1)"
-        yield fact(case.place, what, f"{sizes} symbols", expected)
 
 
 def _not_of_text(data: DataBin) -> Iterator[Judgement]:

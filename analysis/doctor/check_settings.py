@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import msgspec
 
 from aiayn.cost import target_tokens_per_full_update
+from aiayn.logs.evidence import LoggedTraining
 from aiayn.logs.symbols import symbols_of_spec
+from aiayn.logs.types import Start, TrainingLog
 from aiayn.printed import PAPER_SCALE
 from analysis.doctor.types import (
     Answer,
@@ -32,7 +34,13 @@ NO_LOG = "no log of a training was given"
 MIN_RATIO, MAX_RATIO = 0.95, 1.05  # of updates, or of the tokens in them, to the spec's
 MAX_SHOWN = 3  # quantities that are as in the spec; more are counted
 # Costs of these are published by the ratio to the system's value, of others by the value itself.
-RATIO_QUANTITIES = ("tokens_per_update", "updates", "peak_learning_rate", "warmup_steps")
+RATIO_QUANTITIES = (
+    "tokens_per_update",
+    "updates",
+    "peak_learning_rate",
+    "warmup_steps",
+    "train_pairs",
+)
 # Quantities that differ because another one does.
 FOLLOWERS = {"num_heads": ("d_k", "d_v"), "d_model": ("d_k", "d_v"), "d_k": ("d_v",)}
 
@@ -53,11 +61,33 @@ def claimed_system(claim: Claim) -> PaperSystem:
     )
 
 
+def described_training(case: Case) -> LoggedTraining | None:
+    """Return the training with the pairs and dictionaries of its data-bin where its log states
+    none; None without either.
+    """
+    if case.data is None:
+        return case.training
+    training = case.training or LoggedTraining(
+        path=case.place, log=TrainingLog(starts=(Start(line=0),)), events=None, symbols={}
+    )
+    log, corpus, sides = training.log, case.claim.corpus, case.data.sides_by_split
+    languages = (corpus.source_language, corpus.target_language)
+    sizes = dict(zip(languages, map(len, case.data.dictionaries), strict=True))
+    counts = {split: len(source) for split, (source, _) in sides.items()}
+    log = msgspec.structs.replace(
+        log,
+        size_by_language=log.size_by_language or sizes,
+        num_pairs_by_split=log.num_pairs_by_split or counts,
+    )
+    return msgspec.structs.replace(training, log=log)
+
+
 def training_judgements(case: Case) -> tuple[Judgement, ...]:
-    """Return the judgement on each quantity of the training; () without a log."""
-    if case.training is None:
+    """Return the judgement on each quantity of the training; () without a log and a data-bin."""
+    training = described_training(case)
+    if training is None:
         return ()
-    return compare_training(case.training, claimed_system(case.claim), expected_tokens(case))
+    return compare_training(training, claimed_system(case.claim), expected_tokens(case))
 
 
 def expected_tokens(case: Case) -> float | None:
@@ -135,7 +165,9 @@ def setting_finding(judged: Sequence[Judgement]) -> Finding:
         "setting",
         judged,
         quantity=quantity,
-        fix="; ".join(fixes) or first.reason or "find out why it differs",
+        fix="; ".join(fixes)
+        or first.reason
+        or "make it the system's, or name it beside the number",
         amount=float(amount) if isinstance(amount, int | float) else None,
     )
 
@@ -144,9 +176,11 @@ def check_batch(case: Case) -> Answer:
     """Compare batch, learning rate and updates with the spec's, together. Without the number of
     GPUs they cannot be judged.
     """
+    if case.training is None:
+        return Answer(missing=NO_LOG)
     groups = ("GPUs", "batch", "rate", "updates")
     judged = [one for one in training_judgements(case) if one.group in groups]
-    return settled([_judged_by_tokens(case, one) for one in judged], NO_LOG)
+    return settled([_judged_by_tokens(case, one) for one in judged])
 
 
 def _judged_by_tokens(case: Case, judgement: Judgement) -> Judgement:

@@ -62,13 +62,8 @@ def _outcome(name: str, case: Case) -> Answer:
 
 
 def not_judged(case: Case) -> tuple[str, ...]:
-    """Return the quantities that a BLEU requires and that the evidence does not state in full.
-
-    A data-bin states pairs and dictionaries; our records state search and average.
-    """
+    """Return the quantities that a BLEU requires and that the evidence does not state in full."""
     training = unjudged(check_settings.training_judgements(case), TRAINING_GROUPS)
-    if case.data is not None:
-        training = tuple(group for group in training if group not in ("pairs", "dictionaries"))
     judged = [one for _, one in check_settings.decoding_judgements(case)]
     missing = set(unjudged(judged, DECODING_GROUPS))
     outputs = case.translations
