@@ -108,7 +108,7 @@ def test_a_server_may_ask_for_a_wait_of_two_minutes_at_most(
 
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(
-        FetchError, match=r"http://127\.0\.0\.1:9/file: .*\(attempt 5\).*--archives-folder"
+        FetchError, match=r"http://127\.0\.0\.1:9/file: .*\(attempt 5\).*AIAYN_ARCHIVES"
     ):
         download_file(published("http://127.0.0.1:9/file"), tmp_path)
 
@@ -141,7 +141,7 @@ def test_every_address_is_named_when_none_has_the_file(
     assert first == "file.tgz: no address gives the published file:"
     assert reasons[0] == f"  {urls[0]}: 404 Not Found"
     assert reasons[1].startswith(f"  {urls[1]}: sha256 ")
-    assert last.startswith("try later, or name a copy with --mirror or AIAYN_MIRROR, laid out as")
+    assert last.startswith("try later, or set AIAYN_MIRROR to a copy, laid out as")
     assert server.asked("/absent/file.tgz") == [("", 404)]  # once
 
 

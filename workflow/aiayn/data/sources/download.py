@@ -112,8 +112,9 @@ def download_file(files: Sequence[PublishedFile], folder: Path) -> FoundFile:
     mirror = os.environ.get(MIRROR_VARIABLE)
     now = f" (now {mirror})" if mirror else ""
     next_step = (
-        f"try later, or name a copy with --mirror or {MIRROR_VARIABLE}{now}, laid out as"
-        " <base>/<mirror_folder>/<path>, or put an archive into --archives-folder"
+        f"try later, or set {MIRROR_VARIABLE}{now} to a copy, laid out as"
+        " <base>/<mirror_folder>/<path>; `aiayn fetch` also takes archives from the folder in"
+        " AIAYN_ARCHIVES"
     )
     if len(reasons) == 1:
         raise FetchError(f"{reasons[0]}; {next_step}")
