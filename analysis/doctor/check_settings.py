@@ -41,7 +41,7 @@ RATIO_QUANTITIES = (
     "warmup_steps",
     "train_pairs",
 )
-# Quantities that differ because another one does.
+# Quantities that differ because another quantity does.
 FOLLOWERS = {"num_heads": ("d_k", "d_v"), "d_model": ("d_k", "d_v"), "d_k": ("d_v",)}
 
 
@@ -135,7 +135,7 @@ def settled(judged: Sequence[Judgement], missing: str = "") -> Answer:
     wrong: dict[str, list[Judgement]] = {}
     for one in judged:
         if one.differs:
-            # Differences of the rate have one cause: its peak follows from the warm-up.
+            # Differences of the rate share a cause: its peak follows from the warm-up.
             wrong.setdefault("rate" if one.group == "rate" else one.quantity, []).append(one)
     if wrong:
         return Answer(findings=tuple(map(setting_finding, wrong.values())))
@@ -167,7 +167,7 @@ def setting_finding(judged: Sequence[Judgement]) -> Finding:
         quantity=quantity,
         fix="; ".join(fixes)
         or first.reason
-        or "make it the system's, or name it beside the number",
+        or "use the system's value, or state yours next to the number",
         amount=float(amount) if isinstance(amount, int | float) else None,
     )
 

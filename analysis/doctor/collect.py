@@ -196,7 +196,10 @@ def _reported(
 
 def role_of(claim: Claim, testset: str) -> str:
     """Return the role of a test set in its corpus: dev or test, '' for any other."""
-    return next((one for one in ("dev", "test") if claim.corpus.testset_of(one) == testset), "")
+    for role in ("dev", "test"):
+        if claim.corpus.testset_of(role) == testset:
+            return role
+    return ""
 
 
 def _attending(folder: Path, pattern: str) -> Attending | None:
@@ -285,7 +288,7 @@ def _not_read(logs: LoggedFolder, left_out: Sequence[LeftOut]) -> Iterator[str]:
 
 
 def training_in(folder: Path, logs: LoggedFolder) -> LoggedTraining | None:
-    """Return the only training of a folder; None if there is none, or if its log states nothing.
+    """Return the only training of a folder; None without a training, or if its log states nothing.
 
     Raises:
         UsageError: if there are several.

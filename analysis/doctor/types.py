@@ -23,8 +23,8 @@ Scorer = Callable[[Sequence[str], Sequence[str]], dict[str, float]]
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The system that a run claims to be. `average_by_use` is that of a `PaperSystem`; it is empty
-    if no table has the system.
+    """The system that a run claims to be. `average_by_use` has the same meaning as in a
+    `PaperSystem`; it is empty if no table has the system.
     """
 
     name: str
@@ -135,8 +135,8 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of a fault in BLEU, positive if it lowers the score; an unknown cost has `words`
-    alone.
+    """The cost of a fault in BLEU, positive if it lowers the score; an unknown cost has
+    only `words`.
 
     `certainty` is '' for a cost measured on this run; else how well the cost itself is known:
     `confirmed` (a second measurement, or the number's author), `measured` (the effect, its cause

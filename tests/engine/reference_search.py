@@ -118,9 +118,9 @@ def search_in_lists(
 ) -> Reference:
     """Return the best that tensor2tensor's search finds, as its authors describe it.
 
-    Each step takes the 2 beam_size best of all continuations, by log-probability. Of these the
-    ended ones join the finished hypotheses, of which the beam_size best by score stay, and the
-    beam_size best of the others go on.
+    Each step takes the 2 beam_size best of all continuations, by log-probability.
+    Ended continuations join the finished hypotheses, and the beam_size finished hypotheses with the
+    best scores stay. The search goes on with the beam_size best of the other continuations.
     """
     whole, penalty = _WholePrefix(model), penalty_of(decoding)
     end, padding, beam_size = dictionary.eos(), dictionary.pad(), decoding.beam_size

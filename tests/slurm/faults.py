@@ -178,12 +178,12 @@ def report_of(outcomes: Sequence[Outcome], slurm: str, start_seconds: float) -> 
     """Return the page: what it was tried on, and the table."""
     return (
         "# What a training does when something happens to it\n\nWritten by `make faults`, on"
-        f" {slurm} of Debian's packages: two nodes of this one machine, which posed as a\ncluster"
-        f" {start_seconds:.0f} s after it was asked for. Unless its line says otherwise a training"
-        f" is one of {NUM_RANKS} ranks (gloo) and {UPDATES} updates\nwith a full checkpoint every"
-        " 20, and ends with the tensors and the optimiser's state of the undisturbed one, bit for"
-        " bit.\nSeconds to recovery are those from the fault, or from a person's starting it"
-        f" again, to the next update that was trained.\n\n{table_of(outcomes, outcomes[0].digests)}"
+        f" {slurm} of Debian's packages: two nodes that this machine pretends to\nhave;"
+        f" starting that cluster took {start_seconds:.0f} s. A training has {NUM_RANKS} ranks (gloo)"
+        f" and {UPDATES} updates, with a full\ncheckpoint every 20, unless its line says otherwise."
+        " Its tensors and its optimiser's state end equal to the undisturbed\ntraining's, bit for"
+        " bit. Seconds to recovery count from the fault, or from the restart by a person, to the"
+        f" next update.\n\n{table_of(outcomes, outcomes[0].digests)}"
     )
 
 

@@ -1,8 +1,8 @@
 """What a driver does, as one table (cases/driver.toml): the queue's answers and the run's events,
 then jobs, outcome and words.
 
-Slurm's commands are stand-ins, and each wait of the driver is a step in which something happens; so
-is each job of this machine. The first job is 7.
+Slurm's commands and the jobs of this machine are stand-ins. At each wait of the driver the next
+event of a case happens. The first job is 7.
 """
 
 import functools

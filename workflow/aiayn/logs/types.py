@@ -77,8 +77,8 @@ class Start(Dictionaries, kw_only=True):
     `resumed_update` is 0 for a start from nothing and None where the log does not state it.
     `loaded_path` is the checkpoint that the start began from, '' without. `first_update` and
     `last_update` are the updates of its first and of its newest statistics. `arguments` are empty
-    if the start printed none, and `num_ranks` counts the ranks that printed them. Of the printed
-    learning rates every `rate_step`-th is kept. `first_text` and `last_text` are the first and the
+    if the start printed none, and `num_ranks` counts the ranks that printed them. Every
+    `rate_step`-th printed learning rate is kept. `first_text` and `last_text` are the first and the
     last line that were read.
     """
 
