@@ -269,7 +269,7 @@ def _conflicts(
     check: str, name: str, members: Sequence[JudgedTraining], findings: dict[str, list[Finding]]
 ) -> dict[str, Finding]:
     """Return the trainings that fail a check next to others, by path: a copy of an earlier one, a
-    version beside another, or a repeated seed. Add them to `findings`.
+    version unlike the others, or a repeated seed. Add them to `findings`.
     """
     groups: dict[object, list[JudgedTraining]] = {}
     for judged in members:
