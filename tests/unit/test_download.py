@@ -169,17 +169,6 @@ def test_what_an_earlier_start_left_is_continued_and_never_taken_for_whole(
     assert names_in(tmp_path) == ["file.tgz"]
 
 
-def test_two_halves_that_do_not_fit_are_received_once_more_as_a_whole(
-    server: LoopbackServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    key = hashlib.sha256(sha256(CONTENT).encode()).hexdigest()[:8]
-    (tmp_path / f".file.tgz.{key}.partial").write_bytes(b"\xff" * 5120)
-    url = server.serve("/file.tgz", CONTENT)
-    assert download_file(published(url), tmp_path).path.read_bytes() == CONTENT
-    assert server.asked("/file.tgz") == [("bytes=5120-", 206), ("", 200)]
-    assert "joined from two downloads: downloading it once more" in caplog.text
-
-
 def test_what_lies_in_the_folder_is_verified_and_not_asked_for(
     server: LoopbackServer, tmp_path: Path
 ) -> None:
