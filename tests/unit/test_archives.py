@@ -99,7 +99,6 @@ OTHERS = {
     **TEXT,
     "training/europarl-v7.fr-en.fr": b"y\n" * 9,
 }
-AT_THE_ROOT = {"en": "commoncrawl.de-en.en", "de": "commoncrawl.de-en.de"}
 WITHIN = {"en": "giga-fren.release2.fixed.en.gz", "fr": "giga-fren.release2.fixed.fr.gz"}
 WITHIN_TEXT = {
     WITHIN["en"]: gzip.compress(TEXT[EN]),
@@ -116,12 +115,6 @@ MARKUP_TEXT = {
 }
 GOOD_ARCHIVES = {
     "members beside other members, tgz": (Packed(tar_bytes(OTHERS)), TEXT.values()),
-    "members beside other members, tar": (
-        Packed(tar_bytes(OTHERS, "w"), archive_format="tar"), TEXT.values(),
-    ),
-    "members beside other members, zip": (
-        Packed(zip_bytes(OTHERS), archive_format="zip"), TEXT.values(),
-    ),
     "folders, links and a dot before names": (
         Packed(tar_bytes({
             "training": special("training", tarfile.DIRTYPE),
@@ -150,21 +143,6 @@ GOOD_ARCHIVES = {
     "quirk 4: gzip files inside an unpacked tar": (
         Packed(tar_bytes(WITHIN_TEXT, "w"), archive_format="tar", members=WITHIN),
         (TEXT[EN], "un\xa0?\ndeux\n".encode()),
-    ),
-    "quirk 4: gzip files inside a zip": (
-        Packed(zip_bytes(WITHIN_TEXT), archive_format="zip", members=WITHIN),
-        (TEXT[EN], "un\xa0?\ndeux\n".encode()),
-    ),
-    "quirk 5: files at the archive's root": (
-        Packed(
-            tar_bytes({
-                "commoncrawl.de-en.annotation": b"http://a\n",
-                AT_THE_ROOT["de"]: TEXT[DE],
-                AT_THE_ROOT["en"]: TEXT[EN],
-            }),
-            members=AT_THE_ROOT,
-        ),
-        TEXT.values(),
     ),
     "quirk 8: members of markup": (
         Packed(tar_bytes(MARKUP_TEXT), members=MARKUP),

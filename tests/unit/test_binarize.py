@@ -22,7 +22,6 @@ from aiayn.data.text.binarize import (
     EncodingWork,
     binarize_corpus,
     data_bin_digest,
-    dictionary_lines,
     index_dtype,
     read_dictionary,
     require_recorded_data_bin,
@@ -122,19 +121,6 @@ def test_test_sets_become_fairseqs_splits(record: BinarizedCorpus) -> None:
         for language in ("en", "de")
         for suffix in ("bin", "idx")
     }
-
-
-def test_separate_dictionaries_count_their_own_side(tmp_path: Path) -> None:
-    record = binarized(tmp_path, encoders={"en": WordEncoder(), "de": WordEncoder()})
-    assert list(read_lines(Path(record.folder) / "dict.en.txt")) == ["b 2", "a 1", "c 1"]
-    assert list(read_lines(Path(record.folder) / "dict.de.txt")) == ["c 2", "a 1", "x 1"]
-
-
-def test_special_symbols_in_the_text_are_not_listed_again() -> None:
-    assert dictionary_lines({"</s>": 9, "<unk>": 3, "\u00e9": 1, "z": 1, "unseen": 0}) == [
-        "z 1",
-        "\u00e9 1",
-    ]
 
 
 def test_indices_grow_to_four_bytes_where_fairseqs_do() -> None:

@@ -175,16 +175,6 @@ def test_a_moses_recipe_prepares_all_splits_and_counts_tokens(
     ).read_bytes() == "c\u2028d\n\n\n".encode()  # what scores are counted on
 
 
-def test_moses_tokens_alone_keep_typographic_quotes(tmp_path: Path, record_path: Path) -> None:
-    clean_corpus(
-        MOSES,
-        raw_of_pairs(tmp_path, [("a well-known one", "\u201eJa\u201c &")]),
-        record_path=record_path,
-    )
-    assert list(read_lines(record_path.parent / "train.en")) == ["a well-known one"]
-    assert list(read_lines(record_path.parent / "train.de")) == ["\u201e Ja \u201c &amp;"]
-
-
 def test_test_sets_are_untouched(tmp_path: Path, record_path: Path) -> None:
     record = clean_corpus(SPEC, raw_of_pairs(tmp_path, [("a", "b")]), record_path=record_path)
     for name in ("dev.en", "dev.de", "test.en", "test.de"):

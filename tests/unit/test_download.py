@@ -145,15 +145,6 @@ def test_every_address_is_named_when_none_has_the_file(
     assert server.asked("/absent/file.tgz") == [("", 404)]  # once
 
 
-def test_another_edition_is_taken_when_no_address_has_the_first(
-    server: LoopbackServer, tmp_path: Path
-) -> None:
-    tgz = PublishedFile("a.tgz", f"{server.url}/a.tgz", sha256(b"a"), num_bytes=1)
-    url = server.serve("/a.zip", b"zip")
-    zipped = PublishedFile("a.zip", url, sha256(b"zip"))
-    assert download_file([tgz, zipped], tmp_path).url == url
-
-
 def test_what_an_earlier_start_left_is_continued_and_never_taken_for_whole(
     server: LoopbackServer, tmp_path: Path
 ) -> None:

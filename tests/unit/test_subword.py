@@ -144,27 +144,6 @@ def test_a_joint_model_is_one_file(text: ParallelText, tmp_path: Path) -> None:
     assert first_columns == [*symbols_of((tmp_path / "segment/joint.model").read_bytes()), ""]
 
 
-def test_separate_models_know_their_own_language(text: ParallelText, tmp_path: Path) -> None:
-    spec = msgspec.structs.replace(SPEC, subword=SubwordSpec(vocabulary_size=40, joint=False))
-    record = segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
-    encoders = load_encoders(record)
-    symbols_by_language = {
-        k: symbols_of(path.read_bytes()) for k, path in record.model_path_by_language.items()
-    }
-    assert "\u00e4" in symbols_by_language["de"]
-    assert "\u00e4" not in symbols_by_language["en"]
-    assert encoders["en"].pieces("\u00e4") == "\u2581 <0xC3> <0xA4>"
-
-
-def test_a_failure_leaves_nothing_behind(text: ParallelText, tmp_path: Path) -> None:
-    spec = msgspec.structs.replace(SPEC, subword=SubwordSpec(vocabulary_size=100_000, joint=True))
-    with pytest.raises(
-        ConfigError, match=r"train\.en and .*train\.de: subword\.vocabulary_size is 100000"
-    ):
-        segment_corpus(spec, text, record_path=tmp_path / "segment" / "record.json")
-    assert list((tmp_path / "segment").iterdir()) == []
-
-
 @pytest.mark.parametrize("content", [None, b"junk"])
 def test_a_model_that_is_none_is_named(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:

@@ -256,11 +256,9 @@ def _write_data_bin(
 def dictionary_lines(count_by_symbol: Mapping[str, int]) -> list[str]:
     """Return a dictionary file's lines, by falling count, then by code points.
 
-    Special symbols and symbols that do not occur are left out.
+    Special symbols are left out.
     """
-    ordinary = [
-        (s, count) for s, count in count_by_symbol.items() if count > 0 and s not in SPECIAL_SYMBOLS
-    ]
+    ordinary = [entry for entry in count_by_symbol.items() if entry[0] not in SPECIAL_SYMBOLS]
     return [
         f"{symbol} {count}"
         for symbol, count in sorted(ordinary, key=lambda entry: (-entry[1], entry[0]))
