@@ -141,8 +141,8 @@ class PackedFile(Spec, frozen=True, kw_only=True):
 class ArchiveSpec(Spec, frozen=True, kw_only=True):
     """A published archive: the members of its text and the files that contain them.
 
-    Any of the files may be used. Members named `.gz` are unpacked, and members named `.sgm` are
-    read by their markup. `num_lines` is the published number of lines of each side.
+    Any of the files may be used. Members named `.gz` are unpacked. `num_lines` is the published
+    number of lines of each side.
     """
 
     num_lines: Published
