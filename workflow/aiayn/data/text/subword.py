@@ -95,9 +95,9 @@ class PieceEncoder(Encoder):
         """Return a line's pieces, separated by blanks."""
         return " ".join(self._model.encode(line, out_type=str))
 
-    def numbers(self, words: list[str]) -> list[list[int]]:
-        """Return the model's numbers of each word's pieces."""
-        numbers: list[list[int]] = self._model.encode(words, num_threads=1)
+    def numbers(self, word: str) -> list[int]:
+        """Return the model's numbers of a word's pieces."""
+        numbers: list[int] = self._model.encode(word)
         return numbers
 
     def symbols(self) -> list[str]:
