@@ -180,13 +180,17 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
                 if name_by_language[language] == name
             ]
             origin, begun_at = " and ".join(map(str, paths)), time.monotonic()
+            num_all = pair.num_lines * len(paths)
+            num_lines, seed = num_all, None
             if subword.method == "sentencepiece":
-                num_lines, seed, lines = _lines_to_learn(subword, paths, pair.num_lines)
+                num_lines = min(subword.sample_lines or num_all, num_all)
+                seed = subword.sample_seed if num_lines < num_all else None
+                rng = np.random.default_rng(subword.sample_seed)
+                lines = sample_lines(paths, [pair.num_lines] * len(paths), num_lines, rng)
                 model = learn_pieces(lines, subword, origin)
                 (folder / f"{name}{suffix}").write_bytes(model)
                 write_lines(piece_vocabulary(model), folder / f"{name}.vocab")
             else:
-                num_lines, seed = pair.num_lines * len(paths), None
                 codes = learn_codes(count_words(paths), subword.vocabulary_size, origin)
                 write_lines(codes, folder / f"{name}{suffix}")
                 write_lines(codes_vocabulary(codes), folder / f"{name}.vocab")
@@ -213,32 +217,6 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
     )
 
 
-def _lines_to_learn(
-    spec: SubwordSpec, paths: list[Path], num_lines_each: int
-) -> tuple[int, int | None, Iterator[str]]:
-    """Return the number of lines to learn from, the seed of their sample, and the lines.
-
-    The seed is None if all lines are taken.
-    """
-    num_lines, seed = num_lines_each * len(paths), None
-    lines: Iterator[str] = (line for path in paths for line in read_lines(path))
-    if spec.sample_lines is not None and spec.sample_lines < num_lines:
-        num_lines, seed = spec.sample_lines, spec.sample_seed
-        lines = sample_lines(
-            paths, [num_lines_each] * len(paths), num_lines, np.random.default_rng(seed)
-        )
-
-    def shown() -> Iterator[str]:
-        with progress_bar(
-            f"reading lines to learn {spec.vocabulary_size:,} pieces from", num_lines, " lines"
-        ) as bar:
-            for line in lines:
-                yield line
-                bar.update()
-
-    return num_lines, seed, shown()
-
-
 def sample_lines(
     paths: Sequence[Path],
     num_lines_by_path: Sequence[int],
@@ -256,23 +234,25 @@ def sample_lines(
     """
     lines_left = sum(num_lines_by_path)
     samples_left = min(num_samples, lines_left)
-    for path, num_lines in zip(paths, num_lines_by_path, strict=True):
-        num_read = 0
-        for block in blocks_of(read_lines(path), LINES_PER_DRAW):
-            num_read += len(block)
-            if num_read > num_lines:
-                break
-            num_chosen = int(
-                rng.hypergeometric(samples_left, lines_left - samples_left, len(block))
-            )
-            chosen = rng.choice(len(block), num_chosen, replace=False, shuffle=False)
-            yield from (block[index] for index in np.sort(chosen))
-            lines_left -= len(block)
-            samples_left -= num_chosen
-        if num_read != num_lines:
-            raise CorpusError(
-                f"{path}: not {num_lines} lines, which its record says; rerun `aiayn clean`"
-            )
+    with progress_bar("reading lines to learn pieces from", samples_left, " lines") as bar:
+        for path, num_lines in zip(paths, num_lines_by_path, strict=True):
+            num_read = 0
+            for block in blocks_of(read_lines(path), LINES_PER_DRAW):
+                num_read += len(block)
+                if num_read > num_lines:
+                    break
+                num_chosen = int(
+                    rng.hypergeometric(samples_left, lines_left - samples_left, len(block))
+                )
+                chosen = rng.choice(len(block), num_chosen, replace=False, shuffle=False)
+                yield from (block[index] for index in np.sort(chosen))
+                bar.update(num_chosen)
+                lines_left -= len(block)
+                samples_left -= num_chosen
+            if num_read != num_lines:
+                raise CorpusError(
+                    f"{path}: not {num_lines} lines, which its record says; rerun `aiayn clean`"
+                )
 
 
 def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:
