@@ -24,7 +24,7 @@ SPEC = msgspec.structs.replace(
 MOSES = msgspec.structs.replace(
     SPEC,
     tokenise="moses",
-    clean=CleanSpec(max_words=6, max_length_ratio=1.5, deduplicate=True, unit="tokens"),
+    clean=CleanSpec(max_words=6, max_length_ratio=1.5, deduplicate=True),
     subword=SubwordSpec(vocabulary_size=10, joint=True, method="subword_nmt"),
 )
 PAIRS = [

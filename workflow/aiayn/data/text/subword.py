@@ -58,8 +58,6 @@ WORD_BEGIN = "\u2581"
 _WHITE_SPACE = re.compile(r"\s")
 
 CODES_HEADER = "#version: 0.2"  # older files encode the end of a word as a separate symbol
-CONTINUATION = "@@"  # at the end of a piece: the word goes on
-_WORD_END = "</w>"  # within codes: the piece ends its word
 
 
 class PieceEncoder(Encoder):
@@ -150,11 +148,10 @@ def load_encoders(segmented: SegmentedText) -> dict[str, PieceEncoder | CodesEnc
 
 
 def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -> SegmentedText:
-    """Learn pieces from the training text; write models and vocabularies next to the record.
+    """Learn pieces from the training text; write the models next to the record.
 
     A joint model (`joint.model` or `joint.codes`) learns from both languages; otherwise each
-    language has its own model, named after it. A line of `.vocab` is a piece and sentencepiece's
-    score, or a piece and the rank of its merge. Returns the record.
+    language has its own model, named after it. Returns the record.
 
     Raises:
         ConfigError: if the corpus comes in pieces, or the text cannot fill the vocabulary.
@@ -189,11 +186,9 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
                 lines = sample_lines(paths, [pair.num_lines] * len(paths), num_lines, rng)
                 model = learn_pieces(lines, subword, origin)
                 (folder / f"{name}{suffix}").write_bytes(model)
-                write_lines(piece_vocabulary(model), folder / f"{name}.vocab")
             else:
                 codes = learn_codes(count_words(paths), subword.vocabulary_size, origin)
                 write_lines(codes, folder / f"{name}{suffix}")
-                write_lines(codes_vocabulary(codes), folder / f"{name}.vocab")
             learning_by_model[name] = SubwordTraining(
                 num_lines=num_lines,
                 sample_seed=seed,
@@ -209,9 +204,6 @@ def segment_corpus(spec: CorpusSpec, text: ParallelText, *, record_path: Path) -
         method=subword.method,
         model_path_by_language={
             k: place / f"{name}{suffix}" for k, name in name_by_language.items()
-        },
-        vocabulary_path_by_language={
-            k: place / f"{name}.vocab" for k, name in name_by_language.items()
         },
         learning_by_model=learning_by_model,
     )
@@ -286,13 +278,6 @@ def learn_pieces(lines: Iterable[str], spec: SubwordSpec, origin: str) -> bytes:
     return model.getvalue()
 
 
-def piece_vocabulary(model: bytes) -> Iterator[str]:
-    """Yield a line for each piece, in order of number: the piece, a tab, its score."""
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    for index in range(processor.get_piece_size()):
-        yield f"{processor.id_to_piece(index)}\t{processor.get_score(index):g}"
-
-
 def count_words(paths: Sequence[Path]) -> Iterator[str]:
     """Yield a line `word count` for each different word of all files.
 
@@ -337,11 +322,3 @@ def learn_codes(count_lines: Iterable[str], num_merges: int, origin: str) -> lis
             f" {len(lines) - 1}, which this text yields; lower it"
         )
     return lines
-
-
-def codes_vocabulary(codes: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each merge: its piece as written in text, a tab, the merge's rank."""
-    for rank, line in enumerate(codes[1:], start=1):
-        merged = line.replace(" ", "")
-        is_final = merged.endswith(_WORD_END)
-        yield f"{merged.removesuffix(_WORD_END) if is_final else merged + CONTINUATION}\t{rank}"
