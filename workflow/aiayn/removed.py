@@ -29,6 +29,7 @@ REMOVED = {
     "recipes": "docs/wmt14.md compares the recipes",
     "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501
     "tables --log-cache": "logs are read anew each time, and nothing of them is kept; omit it",
+    "unit:": "lengths count the words that `tokenise` leaves; omit it",
     "unlock": "after a killed snakemake paste the lines of docs/faults.md, section 'After a killed snakemake'",  # noqa: E501
 }
 # fmt: on
