@@ -70,7 +70,7 @@ def train_rank(request: TrainingRequest, rank: Rank, stop: StopFlag) -> None:
         with rank_error_recorded(request.folder, rank):
             require_promised_gpus(request)
             require_precision(request, rank.local_rank, device)
-            group = stack.enter_context(joined_ranks(rank, device))
+            group = stack.enter_context(joined_ranks(request.folder, rank, device))
         if rank.rank == 0:
             RankZero(request, rank, group, stop, device).run()
         else:
