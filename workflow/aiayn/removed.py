@@ -28,6 +28,10 @@ REMOVED = {
     "plot --format html": "`--format svg` fits dark and light pages",
     "recipes": "docs/wmt14.md compares the recipes",
     "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501
+    "search --length-penalty-form": "the search has the system's own form; omit it",
+    "search --metric": "the pairs are scored by the metric that judges the paper's tables; omit it",
+    "search --output-folder": "the table is printed: `aiayn search RUN > search.md`",
+    "search --stop": "the search has the system's own stopping rule; omit it",
     "tables --log-cache": "logs are read anew each time, and nothing of them is kept; omit it",
     "unit:": "lengths count the words that `tokenise` leaves; omit it",
     "unlock": "after a killed snakemake paste the lines of docs/faults.md, section 'After a killed snakemake'",  # noqa: E501

@@ -12,6 +12,8 @@ tokens on both sides.
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from aiayn.cli.flags import DEVICE, LANGUAGE_PAIR, Device, flag, positive
 from aiayn.cli.score import print_scores, score_sides
 from aiayn.data.sources.testsets import public_references, target_language_of
@@ -21,7 +23,6 @@ from aiayn.provenance import replace_on_success
 from aiayn.scoring.outputs.system_output import Treatment, find_form_mismatch, read_output
 from aiayn.scoring.score import lines_sha256
 from aiayn.spec.system import read_system
-from analysis.tools.verbs.search_flags import changed_search
 
 EXAMPLE = (
     "aiayn evaluate --checkpoint checkpoint_best.pt --data data-bin/wmt14_en_de --testset"
@@ -73,7 +74,10 @@ def run(args: Flags) -> None:
         raise UsageError(
             "no references; give --testset NAME of a public test set, or --references FILE"
         )
-    decoding = changed_search(read_system("base", "paper").decoding, args)
+    decoding = read_system("base", "paper").decoding
+    given = {name: getattr(args, name, None) for name in decoding.__struct_fields__}
+    changes = {name: value for name, value in given.items() if value is not None}
+    decoding = msgspec.structs.replace(decoding, **changes)
     translator = Translator(
         args.checkpoint, args.data, decoding, device=resolve_device(args.device)
     )
