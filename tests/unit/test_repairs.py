@@ -110,7 +110,6 @@ DAMAGES: dict[str, tuple[str, Callable[[str], str]]] = {
     "JSON lines": ("json", lambda line: json.dumps({"id": 1, "translation": line})),
     "CSV": ("csv", lambda line: '"' + line.replace('"', '""') + '"'),
     "entities": ("entities", lambda line: line.replace("e", "&#101;")),
-    "labelled H-": ("generation", "0: H-NUMBER\t-0.31\t{}".format),
     "tokens": ("detokenise", lambda line: TOKENIZER.tokenize(line).rstrip()),
     "pieces of tokens": (
         "pieces+detokenise",
