@@ -39,8 +39,8 @@ FIGURE_FILES = {
         "forest_bleu",
         "forest_bits",
     )
-    for suffix in ("svg", "pdf", "tex", "tsv")
-} | {"figures/figures.tsv"}
+    for suffix in ("svg", "pdf", "tsv")
+}
 ALL_FILES = (
     TABLE_FILES | FIGURE_FILES | {"scores.tsv", "summary.tsv", "verdicts.tsv", "report.html"}
 )
