@@ -14,10 +14,38 @@ from aiayn.__main__ import main
 from aiayn.data.text.tokenize_moses import Tokenizer
 from aiayn.scoring.outputs.repairs import PAIRS, REPAIRS, SHIFT, best_repair, repair_sides
 
-WORDS = (
-    "Mann Frau Kind Nachbar Haus Fluß Schiff Stadt Wasser Wald Berg Straße Brücke Garten Vogel "
-    "Hund Katze Fenster Tür Dach Brot Käse Wein Abend Morgen Winter Sommer Regen Schnee Wolke"
-).split()
+WORDS = [
+    "Mann",
+    "Frau",
+    "Kind",
+    "Nachbar",
+    "Haus",
+    "Fluß",
+    "Schiff",
+    "Stadt",
+    "Wasser",
+    "Wald",
+    "Berg",
+    "Straße",
+    "Brücke",
+    "Garten",
+    "Vogel",
+    "Hund",
+    "Katze",
+    "Fenster",
+    "Tür",
+    "Dach",
+    "Brot",
+    "Käse",
+    "Wein",
+    "Abend",
+    "Morgen",
+    "Winter",
+    "Sommer",
+    "Regen",
+    "Schnee",
+    "Wolke",
+]
 
 
 def sentences(rng: random.Random) -> list[str]:
