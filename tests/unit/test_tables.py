@@ -89,17 +89,6 @@ def test_without_layer_timing_no_record_of_it_is_needed(tmp_path: Path) -> None:
     )
 
 
-def test_tables_so_far_touch_no_declared_output(tmp_path: Path) -> None:
-    site = make_site(tmp_path)
-    write_everything(site)
-    make(site, so_far=False)
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    make(site, so_far=True)
-    after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    assert {path: after[path] for path in before} == before
-    assert all("so-far" in path.parts for path in set(after) - set(before))
-
-
 def test_a_training_under_an_older_spec_is_not_shown_as_the_present_one(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     write_everything(site)
