@@ -32,6 +32,7 @@ REMOVED = {
     "score --detokenise": "`--repair detokenise` turns tokens into plain text",
     "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501
     "score --join-pieces": "`--repair pieces` joins subword pieces (`@@ `, U+2581 and others)",
+    "score --lowercase": "the definitions that end with _lc ignore case, and are always printed; omit it",  # noqa: E501
     "tables --log-cache": "logs are read anew each time, and nothing of them is kept; omit it",
     "unlock": "after a killed snakemake paste the lines of docs/faults.md, section 'After a killed snakemake'",  # noqa: E501
 }

@@ -41,7 +41,7 @@ from aiayn.scoring.outputs.system_output import (
     read_output,
     unlike_forms,
 )
-from aiayn.scoring.score import default_metrics, lines_sha256, score_hypotheses
+from aiayn.scoring.score import default_metrics, score_hypotheses
 from aiayn.spec.system import read_corpus
 from aiayn.terminal import json_text
 
@@ -59,7 +59,6 @@ class TextFlags:
     references: Path | None = flag("references to use instead of the public ones", "FILE")
     language_pair: str = LANGUAGE_PAIR
     as_given: bool = flag("translations and references are tokens already: do not tokenise them")
-    lowercase: bool = flag("lower-case both sides; print only the definitions without case (_lc)")
     repair: list[str] | None = flag(
         "repairs to make first, each on the side that needs it: pieces, detokenise, ..."
         " (docs/tables.md)",
@@ -163,7 +162,7 @@ def print_output_scores(
             )
         given = repaired
     helpful = None
-    if not (args.no_warning or repairs or args.lowercase):
+    if not (args.no_warning or repairs):
         helpful = _helpful_repair(given, target_language, metric)
     if helpful is None or len(output.lines) == len(references):
         check_num_lines(output._replace(lines=list(given.hypotheses)), len(given.references), place)
@@ -254,30 +253,19 @@ def _score_sides(
 ) -> list[ScoreRecord]:
     """Return the scores; the signature names the repairs, and how the sides differ."""
     hypotheses, references = sides.hypotheses, sides.references
-    unlike = unlike_forms(
-        {"hyp": hypotheses, "ref": references},
-        is_as_given=args.as_given,
-        lower_cases=args.lowercase,
-    )
+    unlike = unlike_forms({"hyp": hypotheses, "ref": references}, is_as_given=args.as_given)
     if args.as_given:
         check_tokens([hypotheses, references])
-    metrics = default_metrics(target_language, args.as_given)
-    if args.lowercase:
-        hypotheses = [line.lower() for line in hypotheses]
-        references = [line.lower() for line in references]
-        metrics = [metric for metric in metrics if metric.endswith(CASE_SUFFIX)] or metrics
     scores = score_hypotheses(
         hypotheses,
         references,
-        metrics=metrics,
+        metrics=default_metrics(target_language, args.as_given),
         target_language=target_language,
         hypotheses_sha256=sha256,
-        references_sha256=lines_sha256(sides.references),
         testset=testset,
     )
     added = f"|{search}" if search else ""
     added += f"|repaired:{sides.name}" if sides.name else ""
-    added += "|input:all-lower-cased" if args.lowercase else ""
     added += f"|unlike:{unlike}" if unlike else ""
     return [
         msgspec.structs.replace(score, signature=f"{score.signature}{added}") for score in scores

@@ -264,14 +264,11 @@ def form_of(lines: Sequence[str]) -> Form:
     )
 
 
-def unlike_forms(
-    lines_by_name: Mapping[str, Sequence[str]], *, is_as_given: bool, lower_cases: bool
-) -> str:
+def unlike_forms(lines_by_name: Mapping[str, Sequence[str]], *, is_as_given: bool) -> str:
     """Return the forms for which texts cannot be scored as requested, in the words of a signature:
     `hyp-tokens`.
 
-    '' means that they can. With `is_as_given` tokens of the same kind on both sides can, and with
-    `lower_cases` lower case on one side.
+    '' means that they can. With `is_as_given` tokens of the same kind on both sides can.
     """
     forms = [form_of(lines) for lines in lines_by_name.values()]
     is_pieces, is_tokens, is_lower = False, False, False
@@ -288,7 +285,7 @@ def unlike_forms(
             tags.append(f"{name}-lower")
     is_alike = len({form.token_kinds for form in forms}) == 1
     is_ready = (is_as_given and is_alike) or not is_tokens
-    if is_ready and not is_pieces and (lower_cases or not is_lower):
+    if is_ready and not is_pieces and not is_lower:
         return ""
     return "+".join(tags)
 
