@@ -6,6 +6,8 @@ import math
 import posixpath
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from aiayn.logs.arguments import KNOWN_ARGUMENTS, KnownArgument
 from aiayn.logs.evidence import (
     LAST_CHECKPOINT,
@@ -57,6 +59,13 @@ RATE_TOLERANCE = 0.05
 MAX_WRONG_RATES = 0.05  # of the printed rates
 PARAMETERS_TOLERANCE = 0.005
 SCALING_NMT = "fairseq, examples/scaling_nmt/README.md"
+NO_GPUS = (
+    "the log does not state the number of GPUs, without which a batch and its rate cannot be judged"
+)
+OTHER_BATCH = "another number of GPUs after a restart makes another batch"
+OTHER_ARGUMENTS = (
+    "another batch: --update-freq, the GPUs or --batch-size are other than the arguments say"
+)
 GROUP_BY_CHECK: dict[str, Group] = {
     "schedule": "rate",
     "updates": "updates",
@@ -173,19 +182,15 @@ def _compare_symbols(training: LoggedTraining, system: PaperSystem) -> Iterator[
             symbol, None if is_unknown else value, expected, path, log.first_line
         )
         if judgement.group in ("batch", "rate", "updates") and _num_gpus(training) is None:
-            reason = (
-                "the log does not state the number of GPUs, without which a batch and its rate"
-                " cannot be judged"
-            )
-            judgement = judge(
-                training,
-                symbol,
-                judgement.group,
-                "not stated",
+            judgement = msgspec.structs.replace(
+                judgement,
+                verdict="not stated",
                 found="",
-                expected=show(expected),
-                words=judgement.words,
-                reason=reason,
+                reason=NO_GPUS,
+                source="",
+                fix="",
+                value=None,
+                ratio=None,
             )
         yield judgement
 
@@ -211,17 +216,7 @@ def _compare_starts(training: LoggedTraining, system: PaperSystem) -> Iterator[J
     folders = {posixpath.normpath(str(start.arguments.get("data"))): start.line for start in starts}
     if len(folders) > 1:
         names, line = " then ".join(folders), max(folders.values())
-        yield judge(
-            training,
-            "data",
-            "pairs",
-            "different",
-            found=names,
-            expected="one data-bin",
-            line=line,
-            words="data folder",
-            reason="a start of the training read another data-bin",
-        )
+        yield judge(training, "data", "different", names, line=line)
 
 
 def _compare_arguments(training: LoggedTraining, start: Start) -> Iterator[Judgement]:
@@ -313,59 +308,32 @@ def _compare_beginning(training: LoggedTraining) -> Iterator[Judgement]:
             path = "" if path == LAST_CHECKPOINT else path
         folder = posixpath.basename(posixpath.dirname(path))
         is_own = folder == home or 0 < (start.resumed_update or 0) <= reached
-        if path and (is_reset or not start.resumed_update or not is_own):
-            is_new = is_reset or not start.resumed_update
-            yield judge(
-                training,
-                "beginning",
-                "model",
-                "different",
-                found=posixpath.basename(path),
-                expected="nothing",
-                line=start.line,
-                words="began from the weights of",
-                fix="train from nothing; or put the log of what came before above it, in one file",
-                reason=f"{path}, update {show(start.resumed_update) or 'unknown'}"
-                + (
-                    ", with a new optimizer"
-                    if is_new
-                    else ", which is not known to belong to this training"
-                ),
+        is_new = is_reset or not start.resumed_update
+        if path and (is_new or not is_own):
+            reason = f"{path}, update {show(start.resumed_update) or 'unknown'}, " + (
+                "with a new optimizer"
+                if is_new
+                else "which is not known to belong to this training"
             )
+            name = posixpath.basename(path)
+            yield judge(training, "beginning", "different", name, line=start.line, reason=reason)
             return
         reached = max(reached, start.last_update)
 
 
 def _compare_gpus(training: LoggedTraining) -> Iterator[Judgement]:
-    log = training.log
+    log, number = training.log, _num_gpus(training)
     stated, printed = whole_number(log.arguments.get("distributed_world_size")), log.num_gpus
-    number = _num_gpus(training)
     by_start = {start.num_gpus: start.line for start in log.starts if start.num_gpus is not None}
-    verdict: Verdict = "equal"
-    found, reason, line = show(number), "", log.first_line
     if number is None:
-        verdict = "not stated"
+        yield judge(training, "num_gpus", "not stated", "")
     elif len(by_start) > 1:
-        verdict, found, line = (
-            "different",
-            " then ".join(map(show, by_start)),
-            max(by_start.values()),
-        )
-        reason = "another number of GPUs after a restart makes another batch"
+        found, line = " then ".join(map(show, by_start)), max(by_start.values())
+        yield judge(training, "num_gpus", "different", found, line=line, reason=OTHER_BATCH)
     elif stated and printed and stated != printed:
-        verdict, found = "contradictory", f"{stated} and {printed}"
-        reason = "distributed_world_size, and the line `training on ... GPUs`"
-    yield judge(
-        training,
-        "num_gpus",
-        "GPUs",
-        verdict,
-        found=found,
-        expected="stated, and one number",
-        line=line,
-        words="GPUs",
-        reason=reason,
-    )
+        yield judge(training, "num_gpus", "contradictory", f"{stated} and {printed}")
+    else:
+        yield judge(training, "num_gpus", "equal", show(number))
 
 
 def tokens_per_update(log: TrainingLog) -> tuple[int | None, float]:
@@ -396,28 +364,15 @@ def _compare_tokens(
     if not tokens or not isinstance(asked, int | float) or not asked:
         return
     ratio = tokens / (expected_tokens or float(system.symbols.get("tokens_per_update", asked)))
-    verdict: Verdict = "equal"
-    expected, reason = f"about {show(round(expected_tokens or 0))}", ""
+    found, expected = show(round(tokens)), f"about {show(round(expected_tokens or 0))}"
+    fields = {"line": line, "expected": expected, "ratio": ratio}
     if not LEAST_FILLED <= tokens / asked <= MOST_FILLED:
-        verdict, expected = "contradictory", f"{show(asked)} positions"
-        reason = (
-            "another batch: --update-freq, the GPUs or --batch-size are other than the"
-            " arguments say"
-        )
+        fields |= {"expected": f"{show(asked)} positions", "reason": OTHER_ARGUMENTS}
+        yield judge(training, "wpb", "contradictory", found, **fields)
     elif expected_tokens is not None and not MIN_BATCH_RATIO <= ratio <= MAX_BATCH_RATIO:
-        verdict = "different"
-    yield judge(
-        training,
-        "wpb",
-        "batch",
-        verdict,
-        found=show(round(tokens)),
-        expected=expected,
-        line=line,
-        words="target tokens an update, printed,",
-        reason=reason,
-        ratio=ratio,
-    )
+        yield judge(training, "wpb", "different", found, **fields)
+    else:
+        yield judge(training, "wpb", "equal", found, **fields)
 
 
 def _compare_printed_rates(training: LoggedTraining) -> Iterator[Judgement]:
@@ -452,9 +407,8 @@ def _compare_printed_rates(training: LoggedTraining) -> Iterator[Judgement]:
         yield judge(
             training,
             "printed_rates",
-            "rate",
             "contradictory",
-            found=f"{worst.rate:.4g}",
+            f"{worst.rate:.4g}",
             expected=f"{expected:.4g}",
             line=worst.line,
             words=f"learning rate printed at update {worst.update:,}",
@@ -480,16 +434,9 @@ def _compare_parameters(training: LoggedTraining) -> Iterator[Judgement]:
     if expected is None or log.num_parameters is None:
         return
     if not are_equal(log.num_parameters, expected, PARAMETERS_TOLERANCE):
-        yield judge(
-            training,
-            "num_parameters",
-            "model",
-            "contradictory",
-            found=show(log.num_parameters),
-            expected=f"{show(expected)}, by its arguments and dictionaries",
-            words="parameters",
-            reason="the code or the dictionaries are other than the log says",
-        )
+        counted = f"{show(expected)}, by its arguments and dictionaries"
+        found = show(log.num_parameters)
+        yield judge(training, "num_parameters", "contradictory", found, expected=counted)
 
 
 def count_parameters(
@@ -523,48 +470,19 @@ def count_parameters(
 def _compare_divergence(training: LoggedTraining) -> Iterator[Judgement]:
     update, last = diverged_after(training.log), final_validation(training.log)
     if last is not None and last.nll_bits is not None and last.nll_bits < 0:
-        yield judge(
-            training,
-            "nll_loss",
-            "dev set",
-            "contradictory",
-            found=show(last.nll_bits),
-            expected="0 or more",
-            line=last.line,
-            words="the last nll_loss",
-            reason="no loss of this kind is negative",
-        )
+        found = show(last.nll_bits)
+        yield judge(training, "nll_loss", "contradictory", found, line=last.line)
     elif update is not None:
-        yield judge(
-            training,
-            "diverged",
-            "model",
-            "different",
-            found=f"after update {update:,}",
-            expected="a finite loss",
-            line=training.log.validations[-1].line,
-            fix="find where the loss stops being a number; resume before it with a lower rate",
-        )
+        line = training.log.validations[-1].line
+        yield judge(training, "diverged", "different", f"after update {update:,}", line=line)
 
 
 def _assumed_corpus(training: LoggedTraining) -> Iterator[Judgement]:
     """Yield the corpus of a smaller scale as equal: its data-bin has a record, whose digest names
     the run.
     """
-    groups: dict[str, Group] = {
-        "train_pairs": "pairs",
-        "dictionaries": "dictionaries",
-        "dev_pairs": "dev set",
-    }
-    for quantity, group in groups.items():
-        yield judge(
-            training,
-            quantity,
-            group,
-            "equal",
-            found="by its record",
-            expected="the scale's",
-        )
+    for quantity in ("train_pairs", "dictionaries", "dev_pairs"):
+        yield judge(training, quantity, "equal", "by its record", expected="the scale's")
 
 
 def _compare_corpus(training: LoggedTraining) -> Iterator[Judgement]:
@@ -580,17 +498,9 @@ def _compare_corpus(training: LoggedTraining) -> Iterator[Judgement]:
     expected = "any: the paper names none"
     if pair == "en-de":
         verdict, expected = verdict_of(dev, DEV_PAIRS), f"{show(DEV_PAIRS)}, newstest2013"
+    words = f"pairs of `{subset}`"
     yield judge(
-        training,
-        "dev_pairs",
-        "dev set",
-        verdict,
-        found=show(dev),
-        expected=expected,
-        words=f"pairs of `{subset}`",
-        value=dev,
-        fix="binarize newstest2013 as --validpref; fairseq's own script splits its dev set off"
-        " the training text",
+        training, "dev_pairs", verdict, show(dev), expected=expected, words=words, value=dev
     )
 
 
@@ -615,13 +525,10 @@ def _pairs(training: LoggedTraining, expected: int) -> Judgement:
     return judge(
         training,
         "train_pairs",
-        "pairs",
         verdict,
-        found=show(number),
+        show(number),
         expected=f"about {show(expected)}",
-        words="training pairs",
         reason=reason,
-        source="section 5.1",
         value=number,
         ratio=number / expected if number and expected else None,
     )
@@ -642,16 +549,12 @@ def _dictionaries(training: LoggedTraining, expected: int) -> Judgement:
             "harmless",
             "a joint dictionary of 32,000 to 45,000 types reached the paper's numbers",
         )
-    found = " and ".join(show(size) for size in dict.fromkeys(sizes))
     return judge(
         training,
         "dictionaries",
-        "dictionaries",
         verdict,
-        found=found,
+        " and ".join(show(size) for size in dict.fromkeys(sizes)),
         expected=f"about {show(expected)}, joint",
-        words="types of the dictionary",
         reason=reason,
-        source="section 5.1",
         value=max(sizes, default=None),
     )
