@@ -14,20 +14,10 @@ from aiayn.logs.completeness import LOG_CHECKS
 from aiayn.runs.attempts import Ended, Started
 from paper_tables.compare.lines import average_trainings
 from paper_tables.compare.systems import read_systems
-from tests.logs.factory import BASE, GenerationText, TrainingText, averaging_text, judged, write
+from tests.logs.factory import OURS, GenerationText, TrainingText, averaging_text, judged, write
 
 SYSTEMS = read_systems(["paper", "demo"])
 AVERAGED = [f"checkpoints/base/checkpoint_4_{update}.pt" for update in range(94_000, 100_001, 1500)]
-OURS = {
-    **{key: value for key, value in BASE.items() if not key.startswith(("encoder_", "decoder_", "share_"))},
-    "arch": "aiayn_transformer", "task": "aiayn_translation", "criterion": "aiayn_label_smoothing",
-    "optimizer": "aiayn_adam", "adam_beta_1": 0.9, "adam_beta_2": 0.98, "adam_epsilon": 1e-09, "num_layers": 6,
-    "d_model": 512, "d_ff": 2048, "num_heads": 8, "d_k": 64, "d_v": 64, "norm_order": "post", "norm": "layer",
-    "attention": "scaled", "norm_epsilon": 1e-06, "initialisation": "tensor2tensor",
-    "attention_biases": True, "positions": "sinusoidal", "embeddings": "d_model", "p_drop": 0.1,
-    "p_drop_attention": 0.0, "p_drop_ffn": 0.0, "share_embeddings": "all", "lr_scheduler": "equation_3",
-    "schedule_d_model": 512, "precision": "fp32", "target_lang": "fr",
-}  # fmt: skip
 
 
 class Scene(NamedTuple):
@@ -62,7 +52,10 @@ def broken(case: dict[str, Any], folder: Path) -> dict[str, str]:
     for old, new in case.get("replace", ()):
         assert old in first
         first = first.replace(old, new)
-    first += "\n" + case.get("append", "")
+    first += "\n"
+    if "again" in case:
+        last = next(line for line in first.split("\n") if "epoch 004 | valid on" in line)
+        first += last.replace(*case["again"]) + "\n"
     write(
         folder,
         {
