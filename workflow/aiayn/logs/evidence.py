@@ -29,8 +29,8 @@ from aiayn.logs.types import (
     AveragingLog,
     GenerationLog,
     LogFile,
+    Measured,
     TrainingLog,
-    Validation,
     perplexity_of,
 )
 from aiayn.printed import PERPLEXITY_METRIC
@@ -412,7 +412,7 @@ def dev_subset(training: TrainingLog) -> str:
     return str(training.arguments.get("valid_subset") or "valid").split(",")[0]
 
 
-def final_validation(training: TrainingLog) -> Validation | None:
+def final_validation(training: TrainingLog) -> Measured | None:
     """Return the validation of the weights that the training ended with."""
     subset = dev_subset(training)
     validations = [
