@@ -4,7 +4,7 @@ was counted on.
 
 from collections.abc import Iterator
 
-from aiayn.logs.evidence import VALIDATION_BLEU, file_of, models_of, whole_number
+from aiayn.logs.evidence import VALIDATION_BLEU, file_of, models_of, real_number, whole_number
 from aiayn.logs.types import GenerationLog
 from aiayn.paths import num_averaged
 from paper_tables.compare.judgement import Judgement, Verdict, judge, show, verdict_of
@@ -32,24 +32,21 @@ def compare_generation(
 
 def _compare_search(generation: GenerationLog, system: PaperSystem) -> Iterator[Judgement]:
     arguments, path, first_line = generation.arguments, file_of(generation), generation.first_line
-    stated, alpha = whole_number(arguments.get("beam")), arguments.get("lenpen")
+    stated, alpha = whole_number(arguments.get("beam")), real_number(arguments.get("lenpen"))
     printed, line = generation.beam_size or stated, generation.bleu_line or None
     yield judge_symbol("beam_size", printed, system.decoding["beam_size"], path, line)
     if stated is not None and printed != stated:
         yield judge(generation, "beam", "contradictory", f"{stated} and {printed}", line=line)
-    is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
-    value = float(alpha) if is_number else None  # type: ignore[arg-type]
     expected_alpha = system.decoding["length_penalty_alpha"]
-    yield judge_symbol("length_penalty_alpha", value, expected_alpha, path, first_line)
+    yield judge_symbol("length_penalty_alpha", alpha, expected_alpha, path, first_line)
     is_validation = generation.bleu_name == VALIDATION_BLEU
     for key, argument in arguments.items() if not is_validation else ():
         judgement = judge_argument("generate", key, argument, path, first_line)
         if judgement is not None:
             yield judgement
-    by_input, fixed = (arguments.get(key) for key in ("max_len_a", "max_len_b"))
-    has_factor = isinstance(by_input, int | float) and by_input >= 1
-    if isinstance(fixed, int | float) and not has_factor and fixed != 200:
-        found = f"{show(by_input) or 0} x source + {show(fixed)}"
+    by_input, fixed = (real_number(arguments.get(key)) for key in ("max_len_a", "max_len_b"))
+    if fixed not in (None, 200) and (by_input or 0) < 1:
+        found = f"{by_input or 0:g} x source + {fixed:g}"
         if fixed >= MIN_LENGTH_LIMIT:
             yield judge(generation, "max_len_b", "harmless", found, reason=LONG_ENOUGH)
         else:

@@ -5,9 +5,11 @@ model, data and rates.
 import math
 import posixpath
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
+from aiayn.cost import num_parameters
 from aiayn.logs.arguments import KNOWN_ARGUMENTS, KnownArgument
 from aiayn.logs.evidence import (
     LAST_CHECKPOINT,
@@ -16,6 +18,7 @@ from aiayn.logs.evidence import (
     diverged_after,
     file_of,
     final_validation,
+    real_number,
     whole_number,
 )
 from aiayn.logs.symbols import (
@@ -58,6 +61,7 @@ MIN_BATCH_RATIO, MAX_BATCH_RATIO = 0.8, 1.4  # to the system's tokens: batches a
 RATE_TOLERANCE = 0.05
 MAX_WRONG_RATES = 0.05  # of the printed rates
 PARAMETERS_TOLERANCE = 0.005
+SIZES = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v")
 SCALING_NMT = "fairseq, examples/scaling_nmt/README.md"
 NO_GPUS = (
     "the log does not state the number of GPUs, without which a batch and its rate cannot be judged"
@@ -109,7 +113,7 @@ def compare_training(
         *_compare_gpus(training),
         *_compare_tokens(training, system, expected_tokens),
         *_compare_printed_rates(training),
-        *_compare_parameters(training),
+        *_compare_parameters(training, system),
         *_compare_divergence(training),
         *(_compare_corpus(training) if system.has_papers_corpus else _assumed_corpus(training)),
     ]
@@ -118,10 +122,8 @@ def compare_training(
         known = first_by_quantity.get(judgement.quantity)
         if known is None or (known.is_good and not judgement.is_good):
             first_by_quantity[judgement.quantity] = judgement
-    if (
-        "tokens_per_update" in first_by_quantity
-        and not first_by_quantity["tokens_per_update"].is_good
-    ):
+    asked = first_by_quantity.get("tokens_per_update")
+    if asked is not None and not asked.is_good:
         first_by_quantity.pop("wpb", None)  # one difference, by its cause
     return tuple(first_by_quantity.values())
 
@@ -143,9 +145,7 @@ def judge_symbol(
         verdict, reason = "harmless", "within 5 % of the schedule's peak"
     elif symbol in HARMLESS_VALUES and value in HARMLESS_VALUES[symbol][0]:
         verdict, (_, reason, source) = "harmless", HARMLESS_VALUES[symbol]
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    has_ratio = is_number and isinstance(expected, int | float) and bool(expected)
-    ratio = value / expected if has_ratio else None  # type: ignore[operator]
+    number, own = real_number(value), real_number(expected)
     flags = rule.flags.format(show(expected).replace(",", ""))
     return Judgement(
         quantity=symbol,
@@ -160,7 +160,7 @@ def judge_symbol(
         source=source,
         value=value,
         fix="" if verdict in ("equal", "harmless") else flags,
-        ratio=ratio,
+        ratio=number / own if number is not None and own else None,
     )
 
 
@@ -280,7 +280,7 @@ def _compare_allowed(known: KnownArgument, value: Argument) -> tuple[str, bool]:
         number = whole_number(value)
         return f"{MIN_POSITIONS} or more", number is None or number >= MIN_POSITIONS
     if known.role == "first-rate":
-        is_good = not isinstance(value, int | float) or value <= MAX_FIRST_RATE
+        is_good = (real_number(value) or 0.0) <= MAX_FIRST_RATE
         return f"at most {MAX_FIRST_RATE:g}", is_good
     if known.allowed_values is None:
         return "", True
@@ -379,27 +379,19 @@ def _compare_printed_rates(training: LoggedTraining) -> Iterator[Judgement]:
     """Yield a contradiction between the printed learning rates and the schedule of the
     arguments.
     """
-    peak, warmup = training.symbols.get("peak_learning_rate"), training.symbols.get("warmup_steps")
-    rates, schedule = training.log.rates, training.symbols.get("schedule")
-    if (
-        schedule != "inverse_sqrt"
-        or not isinstance(peak, float)
-        or not isinstance(warmup, int)
-        or not rates
-    ):
+    symbols, log = training.symbols, training.log
+    peak = real_number(symbols.get("peak_learning_rate")) or 0.0
+    warmup = whole_number(symbols.get("warmup_steps"))
+    if symbols.get("schedule") != "inverse_sqrt" or warmup is None or peak <= 0:
         return
-    initial = training.log.arguments.get("warmup_init_lr")
-    first = float(initial) if isinstance(initial, int | float) and initial > 0 else 0.0
+    first = max(0.0, real_number(log.arguments.get("warmup_init_lr")) or 0.0)
     off = []
-    for rate in rates:
-        if not rate.update or _rate(peak, warmup, first, rate.update) <= 0:
-            continue
-        # fairseq's versions print the rate of this update or of the next update.
-        ratios = (
-            rate.rate / _rate(peak, warmup, first, rate.update),
-            rate.rate / _rate(peak, warmup, first, rate.update + 1),
-        )
-        off.append((rate, min(ratios, key=lambda ratio: abs(ratio - 1))))
+    for rate in log.rates:
+        if rate.update:
+            # fairseq's versions print the rate of this update or of the next update.
+            updates = (rate.update, rate.update + 1)
+            ratios = [rate.rate / _rate(peak, warmup, first, update) for update in updates]
+            off.append((rate, min(ratios, key=lambda ratio: abs(ratio - 1))))
     wrong = [(rate, ratio) for rate, ratio in off if abs(ratio - 1) > RATE_TOLERANCE]
     if len(wrong) > MAX_WRONG_RATES * len(off):
         worst, ratio = max(wrong, key=lambda pair: abs(pair[1] - 1))
@@ -423,48 +415,40 @@ def _rate(peak: float, warmup: int, first: float, update: int) -> float:
     return peak * math.sqrt(max(warmup, 1) / update)
 
 
-def _compare_parameters(training: LoggedTraining) -> Iterator[Judgement]:
+def _compare_parameters(training: LoggedTraining, system: PaperSystem) -> Iterator[Judgement]:
     """Yield a contradiction between the printed number of parameters and that of the arguments and
     dictionaries.
     """
     log = training.log
-    expected = (
-        None if is_ours(log.arguments) else count_parameters(training.symbols, log.vocabulary_sizes)
-    )
-    if expected is None or log.num_parameters is None:
+    if is_ours(log.arguments) or log.num_parameters is None:
         return
-    if not are_equal(log.num_parameters, expected, PARAMETERS_TOLERANCE):
+    expected = count_parameters(training.symbols, log.vocabulary_sizes, system)
+    if expected and not are_equal(log.num_parameters, expected, PARAMETERS_TOLERANCE):
         counted = f"{show(expected)}, by its arguments and dictionaries"
         found = show(log.num_parameters)
         yield judge(training, "num_parameters", "contradictory", found, expected=counted)
 
 
 def count_parameters(
-    symbols: Mapping[str, Symbol], vocabulary_sizes: tuple[int, ...]
+    symbols: Mapping[str, Symbol], vocabulary_sizes: tuple[int, ...], system: PaperSystem
 ) -> int | None:
     """Return the parameters of fairseq's transformer; None if its sizes are not known."""
-    sizes = [symbols.get(name) for name in ("num_layers", "d_model", "d_ff")]
-    if symbols.get("architecture") != "transformer" or not all(
-        isinstance(size, int) for size in sizes
-    ):
+    sizes: dict[str, Any] = {name: whole_number(symbols.get(name)) for name in SIZES}
+    is_known = symbols.get("architecture") == "transformer" and None not in sizes.values()
+    if not is_known or len(vocabulary_sizes) < 2:
         return None
-    if len(vocabulary_sizes) < 2:
-        return None
-    num_layers, d_model, d_ff = (int(size) for size in sizes if size is not None)
     source, target = vocabulary_sizes[:2]
-    attention, norm = 4 * d_model * (d_model + 1), 2 * d_model
-    ffn = 2 * d_model * d_ff + d_ff + d_model
-    layers = num_layers * (3 * attention + 2 * ffn + 5 * norm)
     tied = symbols.get("tied_embeddings")
-    if tied is True:
-        rows = source
-    elif tied == "of the decoder":
-        rows = source + target
-    else:
-        rows = source + 2 * target
-    final_norms = 2 * norm if symbols.get("norm_order") == "pre" else 0
-    learned = 2 * 1026 * d_model if symbols.get("positions") == "learned" else 0
-    return layers + rows * d_model + final_norms + learned
+    sizes |= {name: symbols.get(name) for name in ("norm_order", "positions")}
+    training = msgspec.structs.replace(
+        system.training,
+        architecture="fairseq_transformer",
+        attention="scaled",
+        attention_biases=True,
+        tied_embeddings=bool(tied),
+        **sizes,
+    )
+    return num_parameters(training, source, tied is True, target)
 
 
 def _compare_divergence(training: LoggedTraining) -> Iterator[Judgement]:

@@ -439,6 +439,12 @@ def whole_number(value: Argument) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def real_number(value: Argument) -> float | None:
+    """Return an argument that is a number, None for any other."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number else None  # type: ignore[arg-type]
+
+
 def _wall_seconds(training: TrainingLog) -> float | None:
     """Return the seconds of all starts; None if a start does not state its own."""
     if training.first_update:
