@@ -246,7 +246,5 @@ def _type_by_key(mapping: dict[str, Any], type_: Any) -> dict[str, Any]:
 
 def _choices(type_: Any) -> list[str]:
     """Return the words that a type allows."""
-    members = _members(type_)
-    literals = [member for member in members if get_origin(member) is Literal]
-    words = [str(word) for literal in literals for word in get_args(literal)]
-    return [*words, "a whole number"] if words and int in members else words
+    literals = [member for member in _members(type_) if get_origin(member) is Literal]
+    return [str(word) for literal in literals for word in get_args(literal)]
