@@ -109,3 +109,12 @@ def test_a_training_that_continues_another_needs_that_other_in_the_scale() -> No
     ):
         read_experiment(only_longer)
     assert read_experiment(msgspec.structs.replace(scale, updates=8000)).later_trainings == set()
+
+
+def test_another_test_set_than_the_published_numbers_is_refused(tmp_path: Path) -> None:
+    site = make_site(tmp_path, replications=["toy_en_es"])
+    corpus = (CONFIG_FOLDER / "corpora" / "toy_en_es.yaml").read_text(encoding="utf-8")
+    path = site.config_folder / "corpora" / "toy_en_es.yaml"
+    path.write_text(corpus.replace("toy_eight", "toy_nine"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"toy_en_es: .*toy_nine.*toy_eight"):
+        read_experiment(site.scale, site.config_folder)
