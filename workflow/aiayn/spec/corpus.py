@@ -268,9 +268,9 @@ def split_checksum(checksum: str) -> tuple[str, str]:
 def _check_archives(corpus: CorpusSpec, source: ArchiveSource, check: PlacedCheck) -> None:
     """Check the rules on the archives of a recipe that its types do not express."""
     known = list(source.archive_by_name)
-    for archive_index, name in enumerate(source.archives):
-        expected = f"a name in archive_by_name: {', '.join(known)}"
-        check(f"source.archives[{archive_index}]", name in known, name, expected)
+    unknown = [name for name in source.archives if name not in known]
+    expected = f"names in archive_by_name: {', '.join(known)}"
+    check("source.archives", not unknown, unknown, expected)
     languages = sorted(corpus.languages)
     for name, archive in source.archive_by_name.items():
         key = f"source.archive_by_name.{name}"
