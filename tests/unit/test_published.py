@@ -77,7 +77,7 @@ def test_no_line_is_repeated_and_what_it_names_is_in_the_other_files() -> None:
             )
     keys += [("replication", replication.row) for replication in read_replications()]
     sentences = read_sentences()
-    assert len({sentence.key for sentence in sentences}) == 1  # all are of the toy
+    assert len({sentence.key for sentence in sentences}) == 1  # the toy alone
     keys += [(sentence.row, sentence.sentence) for sentence in sentences]
     assert [key for key, count in Counter(keys).items() if count > 1] == []
 

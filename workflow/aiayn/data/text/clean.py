@@ -4,7 +4,7 @@ Training text is processed in chunks by several processes; the output does not d
 of either. Test sets are never filtered. Where duplicates are dropped, memory grows by some 100
 bytes for each pair.
 
-The length limits are those of Moses' clean-corpus-n.perl. That script also deletes `|` from every
+The length limits follow Moses' clean-corpus-n.perl. That script also deletes `|` from every
 line (unless the first pair has it) and turns a no-break space into a blank. Here a pair is kept
 unchanged or dropped.
 """
@@ -28,7 +28,7 @@ from aiayn.data.text.lines import (
     unchanged_paths,
     write_lines,
 )
-from aiayn.data.text.tokenize_moses import Tokenizer
+from aiayn.data.text.tokenize_moses import tokenize_line
 from aiayn.errors import ConfigError, CorpusError
 from aiayn.provenance import replace_outputs_on_success
 from aiayn.records import ParallelText, RawCorpus
@@ -134,13 +134,12 @@ def preprocessor(tokenise: str, language: str) -> Callable[[str], str]:
     `aiayn.data.text.detokenise`. Tokens are joined by single blanks.
 
     Example: `preprocessor("moses", "de")("Ja, gut.")` returns `Ja , gut .`. For another tokenizer,
-    add its name to `CorpusSpec.tokenise` and its class here.
+    add its name to `CorpusSpec.tokenise` and its function here.
     """
     if tokenise == "none":
         return lambda line: line
-    tokenizer = Tokenizer(language)
     # a last `.'` leaves double blanks
-    return lambda line: " ".join(tokenizer.tokenize(line).split())
+    return lambda line: " ".join(tokenize_line(line, language).split())
 
 
 def reason_to_drop(source: str, target: str, clean: CleanSpec) -> str | None:
