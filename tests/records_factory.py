@@ -253,7 +253,7 @@ def make_pre_norm_site(folder: Path, **changes: object) -> Site:
 
 def write_baselines(site: Site, corpus: str, testset: str, value: float = 8.25) -> None:
     """Write the baselines of a corpus: the later named, the worse."""
-    names = ("nearest", "dictionary", "copy", "untrained")
+    names = ("nearest", "dictionary", "copy")
     metrics = ("bleu_tok_compound_split", "bleu_tok_moses", "bleu_sacre_13a")
     scores: dict[str, list[ScoreRecord]] = {}
     for rank, name in enumerate(names, start=1):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aiayn.__main__ import main
-from aiayn.data.text.tokenize_moses import Tokenizer
+from aiayn.data.text.tokenize_moses import tokenize_line
 from aiayn.scoring.outputs.repairs import PAIRS, REPAIRS, SHIFT, best_repair, repair_sides
 
 WORDS = [
@@ -58,7 +58,6 @@ REFERENCES = sentences(random.Random(2017))
 CLEAN = [
     line.replace("über", "unter") if number % 3 else line for number, line in enumerate(REFERENCES)
 ]
-TOKENIZER = Tokenizer("de")
 
 
 def in_pieces(line: str) -> str:
@@ -93,10 +92,10 @@ DAMAGES: dict[str, tuple[str, Callable[[str], str]]] = {
     "CSV": ("csv", lambda line: '"' + line.replace('"', '""') + '"'),
     "CSV of two columns": ("csv", lambda line: 'NUMBER,"' + line.replace('"', '""') + '"'),
     "entities": ("entities", lambda line: line.replace("e", "&#101;")),
-    "tokens": ("detokenise", lambda line: TOKENIZER.tokenize(line).rstrip()),
+    "tokens": ("detokenise", lambda line: tokenize_line(line, "de").rstrip()),
     "pieces of tokens": (
         "pieces+detokenise",
-        lambda line: in_pieces(TOKENIZER.tokenize(line).rstrip()),
+        lambda line: in_pieces(tokenize_line(line, "de").rstrip()),
     ),
     "a lost line": (SHIFT, str),
     "a doubled line": (SHIFT, str),
