@@ -172,10 +172,8 @@ class TrainRecord(Record, frozen=True, kw_only=True, tag="TrainRecord"):
     padding, over the whole training. `models` are the model-only checkpoints, oldest first.
     `tensors_sha256` is the digest of the last model's sorted tensors. `kernels` names torch's
     kernels for masked and causal attention on a GPU, and how the batches of an update were joined;
-    '' on a CPU.
-    `beginning` is None unless the training continues a
-    shorter training; then seconds count from that update on, while `tokens` and `updates` count
-    from the first update.
+    '' on a CPU. `beginning` is None unless the training continues a shorter training; then seconds
+    count from that update on, while `tokens` and `updates` count from the first update.
     """
 
     run: str
