@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from aiayn.cost import SentenceLengths, model_flops, training_flops
-from aiayn.experiment import all_compared, shown_evaluations
+from aiayn.experiment import all_compared
 from aiayn.paths import CellKey, is_averaged
 from aiayn.printed import (
     METRIC_BY_PAIR,
@@ -53,7 +53,6 @@ from paper_tables.frame import (
     Numbers,
     PrintedCell,
     Run,
-    Translations,
     group_runs,
     is_bleu,
 )
@@ -109,11 +108,6 @@ def make_frame(results: ScaleResults) -> Frame:
                 hardware=hardware_words(train.hardware),
             )
         (later_runs if key in later_keys else runs).append(run)
-    translations: dict[CellKey, dict[int, Translations]] = {}
-    for evaluation in shown_evaluations(experiment.evaluations):
-        by_seed = translations.setdefault(evaluation.key, {})
-        if evaluation in results.translations:
-            by_seed[evaluation.seed] = results.translations[evaluation]
     frame = Frame(
         scale=scale.scale,
         hardware=results.hardware,
@@ -136,7 +130,6 @@ def make_frame(results: ScaleResults) -> Frame:
             "architectures": tuple(all_systems.architectures),
         },
         baselines=tuple(results.baseline_records),
-        translations=translations,
         record_by_stage=results.record_by_stage,
         runs_folder=scale.runs_folder,
         num_row_seeds=len(scale.ablation_seeds),

@@ -354,9 +354,6 @@ def write_translations(
     site: Site,
     evaluation: Evaluation,
     text: str = "",
-    *,
-    run: str | None = None,
-    signature: str = "beam:4",
 ) -> Path:
     """Write translations and their record, and set the digest that the record of score names;
     return the text's path.
@@ -374,13 +371,13 @@ def write_translations(
     sha256 = hashlib.sha256(text_path.read_bytes()).hexdigest()
     hypotheses = msgspec.structs.replace(
         HYPOTHESES,
-        run=run or run_of(evaluation.corpus, evaluation.system, evaluation.seed),
+        run=run_of(evaluation.corpus, evaluation.system, evaluation.seed),
         average=evaluation.average,
         testset=split_alpha(evaluation.testset)[0],
         path=str(text_path.absolute()),
         num_lines=text.count("\n"),
         hypotheses_sha256=sha256,
-        signature=signature,
+        signature="beam:4",
     )
     write_record(hypotheses, record_path)
     scored = read_record(scored_path, ScoreRecords)

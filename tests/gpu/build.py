@@ -43,8 +43,6 @@ SOURCES = (
     "tests/engine",
 )
 FILES = (
-    "tests/benchmarks/bench_step.py",
-    "tests/benchmarks/table.py",
     "tests/forks.py",
     "tests/records_factory.py",
     "tests/records_factory.yaml",

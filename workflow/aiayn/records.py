@@ -85,8 +85,9 @@ class SubwordTraining(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
     """The output of segment: the subword model of each language (the same file if joint).
 
-    Its text was prepared by `tokenise`; `normalise` stays from earlier records. The keys of
-    `learning_by_model` are the models' file names without suffix: `joint`, or the languages.
+    Its text was prepared by `tokenise`; `normalise` and `vocabulary_path_by_language` stay from
+    earlier records. The keys of `learning_by_model` are the models' file names without suffix:
+    `joint`, or the languages.
     """
 
     corpus: str
@@ -94,7 +95,7 @@ class SegmentedText(Record, frozen=True, kw_only=True, tag="SegmentedText"):
     tokenise: str
     method: Literal["sentencepiece", "subword_nmt"]
     model_path_by_language: dict[str, Path]
-    vocabulary_path_by_language: dict[str, Path]
+    vocabulary_path_by_language: dict[str, Path] = msgspec.field(default_factory=dict)
     learning_by_model: dict[str, SubwordTraining]
 
 
