@@ -105,9 +105,7 @@ def read_all(site: Site) -> dict[Evaluation, Translations]:
         (training.corpus, training.system, training.seed)
         for training in expand_trainings(site.scale)
     ]
-    trainings = read_trainings(
-        keys, site.results_folder, "demo", runs_folder=Path("runs"), so_far=False
-    )
+    trainings = read_trainings(keys, site.results_folder, "demo", Path("runs"))
     return read_translations(
         evaluations(site),
         trainings,
