@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from aiayn.data.text.lines import read_shipped
 from aiayn.errors import TableError
 from aiayn.printed import (
     PublishedCell,
@@ -22,6 +23,7 @@ from aiayn.printed import (
     read_sentences,
     read_table,
 )
+from aiayn.spec.system import ShippedSource, read_corpus
 from tests.contracts.test_configs import PRINTED_BY_SYSTEM
 
 TABLE_3_SYSTEMS = tuple(name for name in PRINTED_BY_SYSTEM if name != "big_enfr")
@@ -138,3 +140,13 @@ def test_a_file_that_is_no_csv_is_refused(copied_folder: Path, rest: bytes) -> N
     path.write_bytes(path.read_bytes().split(b"\n")[0] + b"\n" + rest)
     with pytest.raises(TableError, match=str(path)):
         read_table(1, copied_folder)
+
+
+def test_the_published_sentences_are_those_of_the_shipped_corpus() -> None:
+    (run, *others) = published = read_sentences()["toy_en_es"]
+    source = read_corpus(run.corpus).source
+    assert isinstance(source, ShippedSource)
+    expected = [line.sentence for line in published]
+    assert [sentence for sentence, _ in read_shipped(source)[run.testset]] == expected
+    assert len(others) == 7
+    assert evaluations_of("en-es", run.system) == [("last1", "test")]

@@ -33,7 +33,12 @@ REMOVED = {
     "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501
     "score --join-pieces": "`--repair pieces` joins subword pieces (`@@ `, U+2581 and others)",
     "score --lowercase": "the definitions that end with _lc ignore case, and are always printed; omit it",  # noqa: E501
+    "search --length-penalty-form": "the search has the system's own form; omit it",
+    "search --metric": "the pairs are scored by the metric that judges the paper's tables; omit it",
+    "search --output-folder": "the table is printed: `aiayn search RUN > search.md`",
+    "search --stop": "the search has the system's own stopping rule; omit it",
     "tables --log-cache": "logs are read anew each time, and nothing of them is kept; omit it",
+    "unit:": "lengths count the words that `tokenise` leaves; omit it",
     "unlock": "after a killed snakemake paste the lines of docs/faults.md, section 'After a killed snakemake'",  # noqa: E501
 }
 # fmt: on

@@ -12,6 +12,8 @@ plain text, which the definitions need; --as-given keeps tokens on both sides.
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from aiayn.cli.flags import DEVICE, Device, flag, positive
 from aiayn.cli.score import TextFlags, print_output_scores, read_references
 from aiayn.data.text.detokenise import join_pieces, remove_marks
@@ -20,7 +22,6 @@ from aiayn.provenance import replace_on_success
 from aiayn.scoring.outputs.system_output import SystemOutput
 from aiayn.scoring.score import lines_sha256
 from aiayn.spec.system import read_system
-from analysis.tools.verbs.search_flags import changed_search
 
 EXAMPLE = (
     "aiayn evaluate --checkpoint checkpoint_best.pt --data data-bin/wmt14_en_de --testset"
@@ -56,7 +57,10 @@ def run(args: Flags) -> None:
     from aiayn.train.device import resolve_device
 
     references, place = read_references(args, None)
-    decoding = changed_search(read_system("base", "paper").decoding, args)
+    decoding = read_system("base", "paper").decoding
+    given = {name: getattr(args, name, None) for name in decoding.__struct_fields__}
+    changes = {name: value for name, value in given.items() if value is not None}
+    decoding = msgspec.structs.replace(decoding, **changes)
     translator = Translator(
         args.checkpoint, args.data, decoding, device=resolve_device(args.device)
     )
