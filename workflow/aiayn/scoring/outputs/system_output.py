@@ -263,8 +263,7 @@ def form_of(lines: Sequence[str]) -> Form:
 
 
 def unlike_forms(lines_by_name: Mapping[str, Sequence[str]], *, is_as_given: bool) -> str:
-    """Return the forms for which texts cannot be scored as requested, in the words of a signature:
-    `hyp-tokens`.
+    """Return the forms that forbid a score as requested, in the words of a signature: `hyp-tokens`.
 
     '' means that they can. With `is_as_given` tokens of the same kind on both sides can.
     """
