@@ -350,15 +350,9 @@ def write_left(site: Site) -> None:
         write_raw(site, name, corpus)
 
 
-def write_translations(
-    site: Site,
-    evaluation: Evaluation,
-    text: str = "",
-) -> Path:
-    """Write translations and their record, and set the digest that the record of score names;
-    return the text's path.
-
-    By default they are two lines that name the system, the seed and the test set.
+def write_translations(site: Site, evaluation: Evaluation) -> None:
+    """Write two lines that name system, seed and test set, their record, and their digest into the
+    record of score.
     """
     place = (site.results_folder, site.scale.scale)
     record_path, scored_path = (
@@ -366,7 +360,7 @@ def write_translations(
     )
     text_path = record_path.with_suffix(".txt")
     text_path.parent.mkdir(parents=True, exist_ok=True)
-    text = text or f"{evaluation.system} {evaluation.seed}\n{evaluation.testset}\n"
+    text = f"{evaluation.system} {evaluation.seed}\n{evaluation.testset}\n"
     text_path.write_text(text, encoding="utf-8", newline="\n")
     sha256 = hashlib.sha256(text_path.read_bytes()).hexdigest()
     hypotheses = msgspec.structs.replace(
@@ -375,7 +369,7 @@ def write_translations(
         average=evaluation.average,
         testset=split_alpha(evaluation.testset)[0],
         path=str(text_path.absolute()),
-        num_lines=text.count("\n"),
+        num_lines=2,
         hypotheses_sha256=sha256,
         signature="beam:4",
     )
@@ -383,7 +377,6 @@ def write_translations(
     scored = read_record(scored_path, ScoreRecords)
     scores = [msgspec.structs.replace(score, hypotheses_sha256=sha256) for score in scored.scores]
     write_record(msgspec.structs.replace(scored, scores=scores), scored_path)
-    return text_path
 
 
 def write_raw(site: Site, name: str, corpus: CorpusSpec) -> None:
