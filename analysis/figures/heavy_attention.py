@@ -28,7 +28,6 @@ from paper_tables.render.figure import (
 )
 
 HEAD_COLOURS = (*PALETTE, INK, "#8A8F98")  # 8 heads; further heads repeat the colours
-SUM_TOLERANCE = 1e-3
 MAX_LABELLED = 48  # the most tokens that a column of lines, or a matrix, can name
 MAX_CELLS = 6000  # of all heads' matrices together: about 500 KB of SVG
 MIN_DRAWN_WEIGHT = 0.02
@@ -41,8 +40,6 @@ def read_attention(path: Path) -> pd.DataFrame:
 
     Raises:
         RecordError: if the file is not such a table.
-        FigureError: if it holds several layers, if a weight is below 0, or if the weights of a
-        query do not sum to 1.
     """
     types = dict.fromkeys(("run", "kind", "query", "key"), str) | {"weight": float}
     try:
@@ -55,24 +52,6 @@ def read_attention(path: Path) -> pd.DataFrame:
     if missing:
         raise RecordError(
             f"{path}: lacks {', '.join(missing)}; write it again with `aiayn attention`"
-        )
-    shown = frame[["run", "kind", "layer"]].drop_duplicates()
-    if len(shown) > 1:
-        raise FigureError(
-            f"Attention: the table holds {len(shown)} runs, kinds or layers; a figure shows a"
-            " single layer."
-        )
-    sums = frame.groupby(["kind", "layer", "head", "query_index"], sort=False)["weight"].agg(
-        ["sum", "min"]
-    )
-    wrong = sums[~((sums["sum"] - 1).abs() <= SUM_TOLERANCE) | ~(sums["min"] >= 0)]
-    if not wrong.empty:
-        kind, layer, head, query = wrong.index[0]
-        total = wrong["sum"].iloc[0]
-        raise FigureError(
-            f"Attention: the weights of query {query} in {kind} layer {layer}, head {head} sum to"
-            f" {total:.4g}, expected 1 and none below 0; write the table again with `aiayn"
-            " attention`."
         )
     return frame
 
@@ -154,7 +133,7 @@ def draw_attention(
     heads are drawn.
 
     Raises:
-        FigureError: as `read_attention`, or if a head or the word does not exist.
+        FigureError: if a head or the word does not exist.
     """
     frame = select(read_attention(path), heads=heads)
     of_word = frame
