@@ -62,7 +62,6 @@ from paper_tables.scale_results import TRAIN_SPLIT, ScaleResults
 NOT_RUN = "This system is not run at scale {scale}"
 NOT_BLEU = "The rule has a margin in BLEU, so it applies to BLEU only"
 COMMIT_DIGITS = 12
-JOULES_PER_KILOWATT_HOUR = 3.6e6
 SECONDS_PER_HOUR = 3600.0
 # Not scores. A missing value is a gap here; a missing BLEU definition of a scored system is a dash.
 MODEL_METRICS = (PERPLEXITY_METRIC, BITS_METRIC)
@@ -77,7 +76,6 @@ TRAINING_METRICS = (
     "training_flops",
     "model_flops",
     "utilisation_percent",
-    "kilowatt_hours",
     "dollars",
 )
 METRIC_BY_COLUMN_OF_TABLE_3 = {
@@ -255,8 +253,6 @@ def training_values(
     }
     if train.gpu_seconds:
         values["gpu_hours"] = train.gpu_seconds / SECONDS_PER_HOUR
-    if train.energy and train.energy.joules is not None:
-        values["kilowatt_hours"] = train.energy.joules / JOULES_PER_KILOWATT_HOUR
     gpu = hardware.find_gpu(train.hardware.gpu) if train.hardware.num_gpus else None
     if gpu is not None:
         rate = gpu.sustained_flops_per_second.value

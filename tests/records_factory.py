@@ -25,7 +25,6 @@ from aiayn.provenance import Provenance
 from aiayn.records import (
     BaselineRecords,
     BinarizedCorpus,
-    Energy,
     Hardware,
     Hypotheses,
     PerplexityRecord,
@@ -76,7 +75,6 @@ TRAINED = made_of("trained", TrainRecord)
 HYPOTHESES = made_of("hypotheses", Hypotheses)
 PERPLEXITY = made_of("perplexity", PerplexityRecord)
 CORPUS = made_of("corpus", CorpusSpec)
-UNMETERED = Energy(joules=None, reason="NVML: Not Supported")  # a P100 has no counter
 PREDICTION = Prediction(hours=0.05, basis="at 30% of 1 CPU core")
 
 
@@ -183,7 +181,6 @@ def write_training(
         tensors_sha256="0" * 64,
         training_json=msgspec.json.encode(training, order="deterministic").decode(),
         prediction=prediction,
-        energy=UNMETERED if hardware.num_gpus else None,
     )
     write_record(train, train_record(site.results_folder, site.scale.scale, corpus, system, seed))
     return train

@@ -72,12 +72,6 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     evaluations: list[Evaluation]
     baselines: list[tuple[str, str]]
 
-    def seeds_of(self, corpus: str, system: str) -> list[int]:
-        """Return the seeds of a system in this scale; an empty list if it is not run."""
-        return sorted(
-            run.seed for run in self.trainings if (run.corpus, run.system) == (corpus, system)
-        )
-
     def num_models(self, corpus: str, system: str) -> int:
         """Return how many checkpoints a training keeps: the most that are averaged, 20 for big."""
         pairs = _asked_pairs(self.scale, self.corpora[corpus], system)
