@@ -11,6 +11,7 @@ from collections.abc import Iterable
 # fmt: off
 REMOVED = {
     "attention --format html": "`--format svg` fits dark and light pages",
+    "attention --target": "the decoder reads the model's own translation; omit it",
     "compare": "`sacrebleu REFERENCES -i BASELINE SYSTEM --paired-bs`; docs/tables.md says how to read it",  # noqa: E501
     "describe": "`aiayn plan --system NAME` prints size, cost and the fairseq-train command",
     "doctor --command": "`aiayn doctor FOLDER` and `aiayn tables --from-logs` read the same arguments from a log",  # noqa: E501
