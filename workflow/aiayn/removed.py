@@ -17,6 +17,7 @@ REMOVED = {
     "doctor --command": "`aiayn doctor FOLDER` and `aiayn tables --from-logs` read the same arguments from a log",  # noqa: E501
     "evaluate --detokenise": "`--repair detokenise` does it, as in `score`",
     "evaluate --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501
+    "explain --sd-df": "`--mean M --sd S --num-seeds N` judges a published mean; else omit it",
     "export --format ctranslate2": "`--format safetensors` exports every system",
     "export --length-penalty-form": "config.json names the system's own search; omit it",
     "export --stop": "config.json names the system's own search; omit it",
