@@ -27,6 +27,7 @@ REMOVED = {
     "measure --seed": "layers are always timed on the same random vectors; omit it",
     "normalise:": "text is not normalised before it is tokenised; omit it",
     "pack --check": "make its tables again by `aiayn tables --from-logs FOLDER`, and compare them byte for byte",  # noqa: E501
+    "pack --model": "`aiayn export RUN --output <pack>/models/<run>`, then pack again",
     "plan --benchmarks": "stages before training are no longer planned; omit it",
     "plan --utilisation": "a finished short training scales the hours (docs/cluster.md); omit it",
     "plot --format html": "`--format svg` fits dark and light pages",
