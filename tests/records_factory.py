@@ -235,18 +235,6 @@ def write_dev_scores(site: Site, system: str, seed: int, bleu: float, ppl: float
             write_scores(site, evaluation, values)
 
 
-def make_pre_norm_site(folder: Path, **changes: object) -> Site:
-    """Make base with 70 and 72 BLEU; pre-norm with 71 and 74, perplexity 0.25 below base's in both
-    seeds.
-    """
-    site = make_compared_site(folder, variants=["pre_norm"], **changes)
-    write_everything(site)
-    for seed, base, variant in ((1, 70.0, 71.0), (2, 72.0, 74.0)):
-        write_dev_scores(site, "base", seed, base, 1.5)
-        write_dev_scores(site, "pre_norm", seed, variant, 1.25)
-    return site
-
-
 def write_baselines(site: Site, corpus: str, testset: str, value: float = 8.25) -> None:
     """Write the baselines of a corpus: the later named, the worse."""
     names = ("nearest", "dictionary", "copy")
