@@ -8,7 +8,9 @@ import re
 import msgspec
 
 from aiayn.data.text.detokenise import join_any_pieces
-from aiayn.scoring.outputs.system_output import Treatment, form_of, prepare
+from aiayn.data.text.tokenize_moses import detokenize_line
+from aiayn.scoring.outputs.repairs import detokenised
+from aiayn.scoring.outputs.system_output import form_of
 from aiayn.spec.system import CorpusSpec
 from analysis.doctor.types import Translation
 
@@ -35,24 +37,25 @@ def as_text(output: Translation, corpus: CorpusSpec) -> Plain:
     read = plain(output, corpus)
     if not read.is_tokens or read.references is None:
         return Plain(output.lines, output.references, is_tokens=False)
-    sides = {"hyp": read.lines, "ref": read.references}
-    normalised, _ = prepare(sides, Treatment(detokenises=True), corpus.target_language)
-    return Plain(tuple(normalised["hyp"]), tuple(normalised["ref"]), is_tokens=False)
+    language = corpus.target_language
+    lines = tuple(detokenize_line(line, language) for line in read.lines)
+    references = tuple(detokenize_line(line, language) for line in read.references)
+    return Plain(lines, references, is_tokens=False)
 
 
 @functools.lru_cache(maxsize=8)
 def _plain(lines: tuple[str, ...], references: tuple[str, ...] | None, language: str) -> Plain:
-    sides = {"hyp": [join_any_pieces(line) for line in lines]}
+    sides = [[join_any_pieces(line) for line in lines]]
     if references is not None:
-        sides["ref"] = [join_any_pieces(line) for line in references]
-    forms = [form_of(side) for side in sides.values()]
-    if len({form.token_kinds for form in forms}) > 1:
-        sides, _ = prepare(sides, Treatment(detokenises=True), language)
-    normalised = [tuple(side) for side in sides.values()]
-    is_tokens = (
-        all(form.is_tokens for form in forms) and len({form.token_kinds for form in forms}) == 1
+        sides.append([join_any_pieces(line) for line in references])
+    forms = [form_of(side) for side in sides]
+    is_alike = len({form.token_kinds for form in forms}) == 1
+    normalised = [side if is_alike else detokenised(side, language) or side for side in sides]
+    return Plain(
+        tuple(normalised[0]),
+        tuple(normalised[1]) if references is not None else None,
+        is_tokens=is_alike and forms[0].is_tokens,
     )
-    return Plain(normalised[0], normalised[1] if len(normalised) > 1 else None, is_tokens)
 
 
 def only_letters(line: str) -> str:

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping
 
 from aiayn.logs.arguments import KNOWN_ARGUMENTS, KnownArgument
 from aiayn.logs.evidence import (
+    LAST_CHECKPOINT,
     LoggedTraining,
     dev_subset,
     diverged_after,
+    file_of,
     final_validation,
     whole_number,
 )
@@ -29,7 +31,6 @@ from paper_tables.compare.judgement import (
     Group,
     Judgement,
     Verdict,
-    file_of,
     judge,
     show,
     verdict_of,
@@ -55,7 +56,6 @@ MIN_BATCH_RATIO, MAX_BATCH_RATIO = 0.8, 1.4  # to the system's tokens: batches a
 RATE_TOLERANCE = 0.05
 MAX_WRONG_RATES = 0.05  # of the printed rates
 PARAMETERS_TOLERANCE = 0.005
-DEFAULT_RESTORED = "checkpoint_last.pt"  # of --restore-file: this training's own
 SCALING_NMT = "fairseq, examples/scaling_nmt/README.md"
 GROUP_BY_CHECK: dict[str, Group] = {
     "schedule": "rate",
@@ -311,9 +311,8 @@ def _compare_beginning(training: LoggedTraining) -> Iterator[Judgement]:
         if (
             start.resumed_update is None and is_reset
         ):  # its lines are not there: the argument counts
-            path = str(log.arguments.get("restore_file") or DEFAULT_RESTORED).replace(
-                DEFAULT_RESTORED, ""
-            )
+            path = str(log.arguments.get("restore_file") or "")
+            path = "" if path == LAST_CHECKPOINT else path
         folder = posixpath.basename(posixpath.dirname(path))
         is_own = folder == home or 0 < (start.resumed_update or 0) <= reached
         if path and (is_reset or not start.resumed_update or not is_own):

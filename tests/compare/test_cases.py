@@ -143,7 +143,7 @@ def test_several_decodings_of_one_checkpoint_are_one_seed_each_named(tmp_path: P
     (line,) = lines_of(of(tmp_path, **others))
     assert len(line.trainings) == 1
     assert {name: len(values) for name, values in line.scored("test").items()} == {
-        ("bleu_as_given", f"the translation of {name}.log"): 1 for name in ("g", "g2", "g3")
+        ((), "bleu_as_given", f"the translation of {name}.log"): 1 for name in ("g", "g2", "g3")
     }
 
 

@@ -427,32 +427,6 @@ def measure_memory(work: Work) -> Iterator[Row]:
             )
 
 
-def measure_nvml(work: Work) -> Iterator[Row]:
-    """Yield what the GPU draws by its own counter of energy, as a training's record has it."""
-    from aiayn.train.energy import EnergyMeter
-
-    if not work.is_cuda:
-        yield Row("energy by NVML", None, note=NOT_HERE)
-        return
-    meter = EnergyMeter([f"GPU-{torch.cuda.get_device_properties(0).uuid}"])
-    begin = time.monotonic()
-    while time.monotonic() - begin < 4.0:
-        steps.measured_peak(work.device)
-    energy = meter.stop()
-    if energy.joules is None:
-        yield Row("energy by NVML", None, note=energy.reason)
-        return
-    watts = energy.joules / (time.monotonic() - begin)
-    yield Row(
-        "power of products of matrices, by NVML's counter",
-        round(watts),
-        "W",
-        "> 0",
-        None,
-        watts > 0,
-    )
-
-
 def measure_pipeline(work: Work) -> Iterator[Row]:
     """Yield what a whole pipeline comes to, by the commands that a user types: from training to
     BLEU.
@@ -501,7 +475,7 @@ def measure_pipeline(work: Work) -> Iterator[Row]:
 PARTS = {
     "machine": measure_machine, "parity": measure_parity, "synchronisations": measure_synchronisations,
     "resume": measure_resume, "precision": measure_precision, "step": measure_step, "decode": measure_decode,
-    "memory": measure_memory, "nvml": measure_nvml, "pipeline": measure_pipeline,
+    "memory": measure_memory, "pipeline": measure_pipeline,
 }  # fmt: skip
 
 
