@@ -28,7 +28,6 @@ from aiayn.records import (
     Hardware,
     Hypotheses,
     PerplexityRecord,
-    Prediction,
     RawCorpus,
     SavedModel,
     ScoreRecord,
@@ -75,7 +74,6 @@ TRAINED = made_of("trained", TrainRecord)
 HYPOTHESES = made_of("hypotheses", Hypotheses)
 PERPLEXITY = made_of("perplexity", PerplexityRecord)
 CORPUS = made_of("corpus", CorpusSpec)
-PREDICTION = Prediction(hours=0.05, basis="at 30% of 1 CPU core")
 
 
 @dataclass(frozen=True)
@@ -155,7 +153,6 @@ def write_training(
     *,
     hardware: Hardware = CPU,
     wall_seconds: float = 120.0,
-    prediction: Prediction | None = PREDICTION,
 ) -> TrainRecord:
     """Write the record of a finished training."""
     training, run_folder = (
@@ -180,7 +177,6 @@ def write_training(
         models=models,
         tensors_sha256="0" * 64,
         training_json=msgspec.json.encode(training, order="deterministic").decode(),
-        prediction=prediction,
     )
     write_record(train, train_record(site.results_folder, site.scale.scale, corpus, system, seed))
     return train
