@@ -13,7 +13,6 @@ from aiayn.plan.prediction import CPU_SHARE, Speed
 from aiayn.spec.hardware import SourcedValue
 from aiayn.terminal import command_lines, entries, listed, sections, table, titled, wrapped
 from analysis.price.data import PlannedCorpus
-from analysis.price.machines import PRICE_FLAG
 from analysis.price.plan import NUM_NODE_GPUS, Plan, Row
 
 INDENT = "  "
@@ -190,10 +189,8 @@ def _named(names: Sequence[str]) -> str:
 
 def _prices(machine: Machine) -> list[tuple[str, str]]:
     price, watts = machine.dollars_per_hour, machine.watts
-    yours = f"{PRICE_FLAG}, or dollars_per_hour of {machine.gpu} in workflow/config/hardware.yaml"
     text = f"US$ {price.value:g} a GPU-hour ({_source(price)})" if price else "not known"
-    if price is None or PRICE_FLAG not in price.source:
-        text += f"; yours: {yours}"
+    text += f"; yours: dollars_per_hour of {machine.gpu} in workflow/config/hardware.yaml"
     energy = f"{watts.value:g} W a GPU all the time ({_source(watts)})" if watts else "not known"
     return [("price", text), ("energy", energy)]
 

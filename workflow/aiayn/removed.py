@@ -26,6 +26,7 @@ REMOVED = {
     "normalise:": "text is not normalised before it is tokenised; omit it",
     "pack --check": "make its tables again by `aiayn tables --from-logs FOLDER`, and compare them byte for byte",  # noqa: E501
     "plan --benchmarks": "stages before training are no longer planned; omit it",
+    "plan --dollars-per-gpu-hour": "write your price into workflow/config/hardware.yaml, dollars_per_hour of the GPU",  # noqa: E501
     "plan --utilisation": "a finished short training scales the hours (docs/cluster.md); omit it",
     "plot --format html": "`--format svg` fits dark and light pages",
     "recipes": "docs/wmt14.md compares the recipes",

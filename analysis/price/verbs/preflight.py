@@ -26,7 +26,6 @@ from aiayn.data.sources.download import named_mirror
 from aiayn.errors import AiaynError, UsageError
 from aiayn.experiment import Experiment
 from aiayn.launch.slurm.launcher import sbatch_text
-from aiayn.plan.machine import Machine
 from aiayn.spec.cluster import ClusterSpec
 from aiayn.terminal import json_text
 from aiayn.train.fairseq_args import TrainingData
@@ -99,7 +98,7 @@ def _gather_checks(args: Flags) -> list[Check]:
         f" {cluster.name}"
     )
     archives = choose_archives(args.archives_folder)
-    checks = [Check("config", "OK", read), *_check_gpu(plan.machine), *preflight.check_plan(plan)]
+    checks = [Check("config", "OK", read), *preflight.check_plan(plan)]
     checks += check_mirrors(
         experiment.corpora, mirror=mirror, archives_folder=archives, is_offline=args.offline
     )
@@ -137,11 +136,3 @@ def _sbatch_text(experiment: Experiment, cluster: ClusterSpec) -> str:
         data=TrainingData(folder="", source_language="", target_language="", is_joint=True),
     )
     return sbatch_text(request, cluster, run_folder)
-
-
-def _check_gpu(machine: Machine) -> list[Check]:
-    """Return a warning if hardware.yaml does not know the GPU or its link."""
-    if not machine.assumptions:
-        return []
-    advice = "a run does not need it; hours and money of the plan are less certain"
-    return [Check("GPU", "WARN", "; ".join(machine.assumptions), advice)]
