@@ -158,8 +158,12 @@ def _compare_scoring(
         reason=reason,
     )
     verdict, unit = "not stated", "words"
+    fix = "run fairseq-generate with --remove-bpe (--post-process subword_nmt or sentencepiece)"
     if generation.has_piece_marks:
         verdict, unit = "different", "pieces"
+    elif generation.bleu_name == "BLEU4" and generation.arguments.get("tokenizer") == "moses":
+        # fairseq-generate undoes the tokens of both sides before it counts.
+        verdict, unit, fix = "different", "plain text, not tokens", "omit --tokenizer"
     elif counts_words(generation):
         verdict = "equal"
     yield judge(
@@ -171,8 +175,23 @@ def _compare_scoring(
         found=unit,
         expected="words",
         words="BLEU counts",
-        fix="run fairseq-generate with --remove-bpe (--post-process subword_nmt or sentencepiece)",
+        fix=fix,
     )
+    languages = [generation.arguments.get(key) for key in ("source_lang", "target_lang")]
+    expected = language_pair.split("-")
+    if len(expected) == 2 and any(
+        stated and stated != own for stated, own in zip(languages, expected, strict=True)
+    ):
+        yield judge(
+            generation,
+            "language_pair",
+            "scoring",
+            "different",
+            found="-".join(str(language or "?") for language in languages),
+            expected=language_pair,
+            words="translated languages",
+            fix="decode a test set of the training's own languages",
+        )
     if system.has_papers_corpus and generation.bleu_name != VALIDATION_BLEU:
         yield from _compare_test_set(generation, language_pair)
 

@@ -253,16 +253,14 @@ def judge_argument(
     harmless arguments.
     """
     known = KNOWN_ARGUMENTS[program].get(key)
-    default_group: Group = "model" if program == "train" else "search"
-    group, reason, fix = default_group, FORK, ""
+    group: Group = "model" if program == "train" else "search"
+    reason, fix = FORK, ""
     expected, is_good = "absent", False
     if known is not None:
-        group, reason, fix = (
-            GROUP_BY_ROLE.get(known.role, default_group),
-            known.reason,
-            "leave it out",
-        )
-        if known.role == "scoring" or (program == "generate" and known.role == "data"):
+        reason, fix = known.reason, "leave it out"
+        if program == "train":
+            group = GROUP_BY_ROLE.get(known.role, group)
+        elif known.role in ("scoring", "data"):
             group = "scoring"
         expected, is_good = _compare_allowed(known, value)
     if is_good:

@@ -13,10 +13,10 @@ and `Line` (in a table).
 """
 
 import json
-import ntpath
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -242,18 +242,22 @@ def models_of(model_path: str) -> list[str]:
     return re.split(r"(?<!^[A-Za-z]):|(?<=:[A-Za-z]):(?![\\/])", model_path)
 
 
+def _with_slashes(path: str) -> str:
+    """Return a path of Windows with slashes, any other path as it is."""
+    return path if "/" in path else path.replace("\\", "/")
+
+
 def _folder_of(path: str) -> str:
-    has_backslash = "\\" in path and "/" not in path
-    folder = ntpath.dirname(path).replace("\\", "/") if has_backslash else posixpath.dirname(path)
-    return posixpath.normpath(folder or ".")
+    return posixpath.normpath(posixpath.dirname(_with_slashes(path)) or ".")
 
 
 def _name_of(path: str) -> str:
-    return ntpath.basename(path) if "\\" in path and "/" not in path else posixpath.basename(path)
+    return posixpath.basename(_with_slashes(path))
 
 
 def _has_saved_into(training: LoggedTraining, model_folder: str) -> bool:
-    return is_same_place(_folder_of(f"{training.log.arguments.get('save_dir')}/x"), model_folder)
+    save_folder = posixpath.normpath(_with_slashes(str(training.log.arguments.get("save_dir"))))
+    return is_same_place(save_folder, model_folder)
 
 
 def is_same_place(first: str, second: str) -> bool:
@@ -279,19 +283,49 @@ def _average_of(
         return _average_of_inputs(exact[0].input_paths, training), False
     name = _name_of(generation.model_path)
     has_epochs = training is not None and bool(training.log.epochs)
+    place = _other_place([generation.model_path], training)
     if name == LAST_CHECKPOINT or (training and has_epochs and _is_newest(name, training)):
-        return "last1", False
+        return f"last1{place}", False
     if "best" not in name and (found := _AVERAGE_IN_NAME.search(name)):
-        return f"last{found[1] or found[2]}", True
+        return f"last{found[1] or found[2]}{place}", True
     return name or "unknown", False
 
 
 def _average_of_inputs(input_paths: Sequence[str], training: LoggedTraining | None) -> str:
     names = [_name_of(path) for path in input_paths]
-    if training is None or any(_is_newest(name, training) for name in names):
+    if training is None:
+        return f"last{len(names)}"
+    if place := _other_place(input_paths, training):
+        return f"{len(names)} checkpoints{place}"
+    if any(_is_newest(name, training) for name in names) and _is_in_a_row(names, training):
         return f"last{len(names)}"
     newest = max(names, key=lambda name: [int(number) for number in re.findall(r"\d{1,12}", name)])
     return f"{len(names)} checkpoints up to {newest}"
+
+
+def _other_place(paths: Sequence[str], training: LoggedTraining | None) -> str:
+    """Return ` of FOLDER` for the first checkpoint that is in another folder than its training
+    saved into, '' without any.
+    """
+    if training is None or not training.log.arguments.get("save_dir"):
+        return ""
+    folders = [_folder_of(path) for path in paths if path]
+    others = [one for one in folders if one != "." and not _has_saved_into(training, one)]
+    return f" of {others[0]}" if others else ""
+
+
+def _is_in_a_row(names: Sequence[str], training: LoggedTraining) -> bool:
+    """Return whether no checkpoint between the first and the last is left out or counted twice."""
+    found = [_CHECKPOINT_NUMBER.fullmatch(name) for name in names]
+    numbers = [(int(one[1]), int(one[2] or 0)) for one in found if one]
+    if len(numbers) < len(names):
+        return len(names) == 1  # `checkpoint_last.pt` repeats the last epoch
+    is_by_update = all(update for _, update in numbers)
+    ordered = sorted(update if is_by_update else epoch for epoch, update in numbers)
+    steps = {after - before for before, after in pairwise(ordered)}
+    key = "save_interval_updates" if is_by_update else "save_interval"
+    interval = training.log.arguments.get(key)
+    return steps <= {interval} if interval else len(steps) <= 1 and 0 not in steps
 
 
 def _is_newest(name: str, training: LoggedTraining) -> bool:

@@ -127,6 +127,12 @@ def _read_generation_event(log: GenerationLog, number: int, line: bytes) -> None
             log.hypothesis_length, log.reference_length = int(lengths[1]), int(lengths[2])
 
 
+def _has_another_score(log: GenerationLog, line: bytes) -> bool:
+    """Return whether a line has a score that differs from the score which the log has already."""
+    found = _GENERATE.search(line)
+    return found is not None and log.bleu not in (None, float(found[4] or found[7]))
+
+
 class _Reader:
     """Passes each line to the entry that it belongs to."""
 
@@ -223,6 +229,11 @@ class _Reader:
         elif _GENERATION_WORDS.search(line) or (generation is not None and self._before_score):
             if generation is None or (generation.bleu is not None and b"loading" in line):
                 generation = self._begin_generation(number, None)
+            elif _has_another_score(generation, line):
+                # A second score below one start line: of another subset, or of another run.
+                arguments, path = generation.arguments, generation.model_path
+                generation = self._begin_generation(number, None)
+                generation.arguments, generation.model_path = arguments, path
             line, self._before_score = self._before_score + line.lstrip(), b""
             if _BEFORE_SCORE.search(line):
                 self._before_score = line.rstrip() + b" "
