@@ -51,7 +51,6 @@ class Flags:
         "for Slurm: the profile that you give snakemake (default: the checkout's profiles/slurm)",
         "FOLDER",
     )
-    offline: bool = flag("do not use the network")
     results: Path = RESULTS
     archives_folder: Path | None = ARCHIVES_FOLDER
     json: bool = flag("print a JSON list of objects")
@@ -99,9 +98,7 @@ def _gather_checks(args: Flags) -> list[Check]:
     )
     archives = choose_archives(args.archives_folder)
     checks = [Check("config", "OK", read), *preflight.check_plan(plan)]
-    checks += check_mirrors(
-        experiment.corpora, mirror=mirror, archives_folder=archives, is_offline=args.offline
-    )
+    checks += check_mirrors(experiment.corpora, mirror=mirror, archives_folder=archives)
     checks += preflight.check_space(
         plan,
         runs_folder=Path(experiment.scale.runs_folder),
