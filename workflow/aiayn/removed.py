@@ -30,8 +30,11 @@ REMOVED = {
     "pack --check": "make its tables again by `aiayn tables --from-logs FOLDER`, and compare them byte for byte",  # noqa: E501
     "pack --model": "`aiayn export RUN --output <pack>/models/<run>`, then pack again",
     "plan --benchmarks": "stages before training are no longer planned; omit it",
+    "plan --dollars-per-gpu-hour": "write your price into workflow/config/hardware.yaml, dollars_per_hour of the GPU",  # noqa: E501
     "plan --utilisation": "a finished short training scales the hours (docs/cluster.md); omit it",
     "plot --format": "SVG, for dark and light pages, and PDF are always written; omit it",
+    "plot --format html": "`--format svg` fits dark and light pages",
+    "preflight --offline": "files that are here are not asked for; without a network all others fail at once; omit it",  # noqa: E501
     "recipes": "docs/wmt14.md compares the recipes",
     "score --detokenise": "`--repair detokenise` turns tokens into plain text",
     "score --force": "both sides are scored as they are, and the signature says how they differ; omit it",  # noqa: E501
