@@ -11,7 +11,6 @@ from collections.abc import Iterable
 # fmt: off
 REMOVED = {
     "attention --format": "SVG, for dark and light pages, and PDF are always written; omit it",
-    "attention --format html": "`--format svg` fits dark and light pages",
     "attention --target": "the decoder reads the model's own translation; omit it",
     "compare": "`sacrebleu REFERENCES -i BASELINE SYSTEM --paired-bs`; docs/tables.md says how to read it",  # noqa: E501
     "describe": "`aiayn plan --system NAME` prints size, cost and the fairseq-train command",
@@ -33,7 +32,6 @@ REMOVED = {
     "plan --dollars-per-gpu-hour": "write your price into workflow/config/hardware.yaml, dollars_per_hour of the GPU",  # noqa: E501
     "plan --utilisation": "a finished short training scales the hours (docs/cluster.md); omit it",
     "plot --format": "SVG, for dark and light pages, and PDF are always written; omit it",
-    "plot --format html": "`--format svg` fits dark and light pages",
     "preflight --offline": "files that are here are not asked for; without a network all others fail at once; omit it",  # noqa: E501
     "recipes": "docs/wmt14.md compares the recipes",
     "score --detokenise": "`--repair detokenise` turns tokens into plain text",
