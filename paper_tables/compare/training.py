@@ -2,6 +2,7 @@
 model, data and rates.
 """
 
+import json
 import math
 import posixpath
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,7 @@ from aiayn.logs.symbols import (
     MIN_POSITIONS,
     OURS_ONLY,
     SYMBOL_RULES,
+    Group,
     Symbol,
     are_equal,
     is_ours,
@@ -33,7 +35,6 @@ from aiayn.logs.symbols import (
 )
 from aiayn.logs.types import Argument, Start, TrainingLog
 from paper_tables.compare.judgement import (
-    Group,
     Judgement,
     Verdict,
     judge,
@@ -62,7 +63,6 @@ RATE_TOLERANCE = 0.05
 MAX_WRONG_RATES = 0.05  # of the printed rates
 PARAMETERS_TOLERANCE = 0.005
 SIZES = ("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v")
-SCALING_NMT = "fairseq, examples/scaling_nmt/README.md"
 NO_GPUS = (
     "the log does not state the number of GPUs, without which a batch and its rate cannot be judged"
 )
@@ -70,28 +70,11 @@ OTHER_BATCH = "another number of GPUs after a restart makes another batch"
 OTHER_ARGUMENTS = (
     "another batch: --update-freq, the GPUs or --batch-size are other than the arguments say"
 )
-GROUP_BY_CHECK: dict[str, Group] = {
-    "schedule": "rate",
-    "updates": "updates",
-    "batch": "batch",
-    "precision": "model",
-    "search": "search",
-    "average": "average",
-}
 GROUP_BY_ROLE: dict[str, Group] = {
     "data": "pairs",
     "dev": "dev set",
     "rows": "pairs",
     "first-rate": "rate",
-}
-# Symbols with values that published runs show to be harmless: the values, why, and the source.
-HARMLESS_VALUES: dict[str, tuple[tuple[Symbol, ...], str, str]] = {
-    "adam_epsilon": ((1e-8,), "29.29 and 43.2 were reached with it", SCALING_NMT),
-    "precision": (
-        ("fp32", "fp16", "bf16", "amp", "tf32"),
-        "29.29 and 43.2 were reached with fp16",
-        SCALING_NMT,
-    ),
 }
 
 
@@ -137,19 +120,18 @@ def judge_symbol(
     rule = SYMBOL_RULES[symbol]
     verdict: Verdict = "different"
     reason, source = "", rule.source
+    fix = rule.flags.format(show(expected).replace(",", ""))
     if value is None:
         verdict = "not stated"
     elif are_equal(value, expected, rule.tolerance):
-        verdict, source = "equal", ""
-    elif symbol == "peak_learning_rate" and are_equal(value, expected, RATE_TOLERANCE):
-        verdict, reason = "harmless", "within 5 % of the schedule's peak"
-    elif symbol in HARMLESS_VALUES and value in HARMLESS_VALUES[symbol][0]:
-        verdict, (_, reason, source) = "harmless", HARMLESS_VALUES[symbol]
+        verdict, source, fix = "equal", "", ""
+    elif are_equal(value, expected, rule.harmless_tolerance) or value in json.loads(rule.harmless):
+        verdict, fix = "harmless", ""
+        reason, source = rule.harmless_reason, rule.harmless_source
     number, own = real_number(value), real_number(expected)
-    flags = rule.flags.format(show(expected).replace(",", ""))
     return Judgement(
         quantity=symbol,
-        group=GROUP_BY_CHECK.get(rule.check, "model"),
+        group=rule.group,
         verdict=verdict,
         found=show(value),
         expected=show(expected),
@@ -159,7 +141,7 @@ def judge_symbol(
         reason=reason,
         source=source,
         value=value,
-        fix="" if verdict in ("equal", "harmless") else flags,
+        fix=fix,
         ratio=number / own if number is not None and own else None,
     )
 

@@ -16,6 +16,7 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -27,6 +28,20 @@ from aiayn.spec.system import TrainingSpec
 
 Symbol = bool | int | float | str
 Symbols = dict[str, Symbol]
+Group = Literal[
+    "model",
+    "GPUs",
+    "batch",
+    "rate",
+    "updates",
+    "pairs",
+    "dictionaries",
+    "dev set",
+    "search",
+    "scoring",
+    "average",
+    "other",  # no number in a table requires it
+]
 
 OUR_ARCHITECTURE = "aiayn_transformer"
 OUR_TASK = "aiayn_translation"
@@ -73,18 +88,24 @@ class SymbolRule(msgspec.Struct, frozen=True):
     """How a symbol is read and compared with its system's: its name in messages, and how fairseq
     sets it.
 
-    `check` is the doctor's that compares it. `keys` are arguments that have its value; the
-    first that is stated counts. They are '' for a symbol that is computed. `flags`
-    is what gives it the value {0}, `source` the place in the paper. The tolerance is relative.
+    A number in a table requires all symbols of some groups. `keys` are arguments that have the
+    symbol's value; the first that is stated counts. They are '' for a symbol that is computed.
+    `flags` is what gives it the value {0}, `source` the place in the paper. Tolerances are
+    relative. The values of `harmless`, in JSON, and those within `harmless_tolerance` are harmless
+    for the reason and by the publication that follow.
     """
 
     symbol: str
     words: str
-    check: str
+    group: Group
     keys: str
     flags: str
     source: str
     tolerance: float
+    harmless: str
+    harmless_tolerance: float
+    harmless_reason: str
+    harmless_source: str
 
 
 # A log's row is found by ROW_SYMBOLS, so that in these it never differs.
