@@ -46,7 +46,7 @@ def score(
 
 
 def unlike(*, is_as_given: bool = False, **lines_by_name: Sequence[str]) -> str:
-    """Return the forms for which texts cannot be scored."""
+    """Return the forms that forbid a score."""
     return unlike_forms(lines_by_name, is_as_given=is_as_given)
 
 
