@@ -68,7 +68,6 @@ TRAINING_METRICS = (
     "num_parameters",
     "steps",
     "tokens",
-    "source_tokens",
     "wall_seconds",
     "wall_hours",
     "gpu_hours",
@@ -255,12 +254,11 @@ def training_values(
         num_tokens[binarized.source_language] / num_pairs,
         num_tokens[binarized.target_language] / num_pairs,
     )
-    values["source_tokens"] = train.tokens * lengths.source / lengths.target
     if trained is not None:
         flops = values["model_flops"] = model_flops(
             trained,
             binarized.vocabulary_size_by_language[binarized.target_language],
-            source_tokens=values["source_tokens"],
+            source_tokens=train.tokens * lengths.source / lengths.target,
             target_tokens=train.tokens,
             lengths=lengths,
         )

@@ -95,7 +95,7 @@ def make_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     needed = {name: pins[name] for name in (*checks.NEEDED_PACKAGES, checks.SLURM_PACKAGE)}
     which = shutil.which
-    monkeypatch.setattr(checks, "installed_versions", lambda: needed)
+    monkeypatch.setattr(checks, "installed_version", needed.get)
     monkeypatch.setattr(
         shutil, "which", lambda name, *rest: None if name == "nvidia-smi" else which(name, *rest)
     )
