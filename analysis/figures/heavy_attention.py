@@ -22,7 +22,6 @@ from paper_tables.render.figure import (
     WIDTH,
     Figure,
     FigureError,
-    Format,
     write_figure,
 )
 
@@ -123,7 +122,7 @@ def select(frame: pd.DataFrame, *, heads: Sequence[int] = (), word: str = "") ->
 
 
 def draw_attention(
-    path: Path, formats: Sequence[Format], *, heads: Sequence[int], word: str, needs_word: bool
+    path: Path, *, heads: Sequence[int], word: str, needs_word: bool
 ) -> Iterator[str]:
     """Draw the file of `aiayn attention` in its folder; yield each picture's path, or why it is
     missing.
@@ -144,7 +143,7 @@ def draw_attention(
     for figure, shown in ((ATTENTION_LINES, of_word), (ATTENTION_HEADS, frame)):
         named = replace(figure, name=f"{path.stem}_{figure.name.removeprefix('attention_')}")
         try:
-            yield from map(str, write_figure(named, shown, path.parent, formats, with_frame=False))
+            yield from map(str, write_figure(named, shown, path.parent, with_frame=False))
         except FigureError as error:
             yield str(error)
 

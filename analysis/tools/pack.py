@@ -153,9 +153,7 @@ def _kept(results: ScaleResults, earlier_folder: Path) -> dict[TrainingKey, Trai
     """
     scale = results.experiment.scale.scale
     runs_folder = earlier_folder / scale / RUNS_NAME
-    earlier = read_trainings(
-        _missing(results), earlier_folder, scale, runs_folder=runs_folder, so_far=True
-    )
+    earlier = read_trainings(_missing(results), earlier_folder, scale, runs_folder)
     kept = {}
     for key, train in earlier.items():
         spec = results.experiment.system_by_name[train.system].training

@@ -124,7 +124,7 @@ def test_the_verb_writes_weights_and_figures(
         wanted = [] if kind == "encoder" else ["--word", ""]
         assert main(["attention", "uninter", "--kind", kind, *arguments, *wanted]) == 0
         paths = [Path(line) for line in capsys.readouterr().out.splitlines()]
-        assert [path.suffix for path in paths] == [".tsv", ".svg", ".svg"]
+        assert [path.suffix for path in paths] == [".tsv", ".svg", ".pdf", ".svg", ".pdf"]
         assert paths[0].parent == results / "demo" / "attention" / "uninterrupted"
         frame = figure.read_attention(paths[0])
         assert tuple(frame.columns) == ATTENTION_COLUMNS

@@ -37,18 +37,14 @@ def test_runs_are_drawn_and_the_paths_printed(
         str(tmp_path),
         "--output",
         str(tmp_path / "out"),
-        "--format",
-        "svg",
-        "--format",
-        "png",
     ]
     assert main(["plot", names[0], "demo_en_de-base-seed2", *arguments]) == 0
     printed = capsys.readouterr().out.split()
     assert [Path(path).name for path in printed] == [
         "curves_by_update.svg",
-        "curves_by_update.png",
+        "curves_by_update.pdf",
         "curves_by_hours.svg",
-        "curves_by_hours.png",
+        "curves_by_hours.pdf",
     ]
     svg = (tmp_path / "out" / "curves_by_update.svg").read_text(encoding="utf-8")
     assert "update: 10; value: 4; series: base, demo_en_de" in svg

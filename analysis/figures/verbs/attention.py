@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from aiayn.cli.flags import AVERAGE, DEVICE, FORMAT, RESULTS, RUN, Device, flag
+from aiayn.cli.flags import AVERAGE, DEVICE, RESULTS, RUN, Device, flag
 from aiayn.cli.translate import text_splitter
 from aiayn.errors import UsageError
 from aiayn.runs.finished import find_finished
@@ -38,7 +38,6 @@ class Flags:
     output: Path | None = flag(
         "where to write (default: results/<scale>/attention/<run>)", "FOLDER"
     )
-    format: list[Literal["svg", "png", "pdf"]] = FORMAT
     device: Device = DEVICE
 
 
@@ -81,9 +80,7 @@ def run(args: Flags) -> None:
 
             word = args.word or PAPER_SENTENCES.get(sentence, "")
             is_asked = bool(args.word)
-            for line in draw_attention(
-                path, args.format or ["svg"], heads=args.head, word=word, needs_word=is_asked
-            ):
+            for line in draw_attention(path, heads=args.head, word=word, needs_word=is_asked):
                 print(line)
     if not has_figures():
         print(f"no figures without the extra: {INSTALL_COMMAND}")

@@ -93,7 +93,6 @@ def make_record(
         tensors_sha256=tensors_sha256(tensors),
         training_json=msgspec.json.encode(request.training, order="deterministic").decode(),
         kernels=kernels,
-        prediction=request.prediction,
         beginning=request.beginning,
     )
 
