@@ -135,7 +135,7 @@ def make_plan(
     any.
 
     Raises:
-        RecordError: if the record of a training, or of a data-bin of this scale, is unreadable.
+        RecordError: if the record of a training is unreadable.
         ConfigError: naming the system, if the machine does not have the precision that it is to be
         trained in.
     """
@@ -143,7 +143,7 @@ def make_plan(
     corpora: dict[str, PlannedCorpus] = {}
     archives: dict[str, int] = {}
     for name, corpus in experiment.corpora.items():
-        corpora[name] = plan_corpus(corpus, scale.scale, results_folder)
+        corpora[name] = plan_corpus(corpus)
         archives |= corpora[name].bytes_by_archive
     size_by_corpus = {name: corpus.vocabulary_size for name, corpus in corpora.items()}
     finished = read_finished(results_folder, machine, hardware, size_by_corpus)
@@ -195,9 +195,7 @@ def _plan_row(
     system = experiment.system_by_name[name]
     training = system.training
     speed = predict_scaled(training, corpus.vocabulary_size, machine, name, finished)
-    parameters = num_parameters(
-        training, corpus.source_vocabulary_size, corpus.is_joint, corpus.vocabulary_size
-    )
+    parameters = num_parameters(training, corpus.vocabulary_size, corpus.is_joint)
     largest_batch = 1.0
     if machine.gpu:
         num_batches = batches_per_rank(training, machine.num_ranks)
