@@ -3,7 +3,6 @@
 `make_frame` is called once per scale. All tables and figures read the frame that it returns.
 """
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -107,12 +106,14 @@ def make_frame(results: ScaleResults) -> Frame:
                 hardware=hardware_words(train.hardware),
             )
         (later_runs if key in later_keys else runs).append(run)
+    is_dirty = results.scores["commit"].str.endswith("+dirty")
+    dirty = results.scores.loc[is_dirty, ["system", "seed"]].drop_duplicates()
     frame = Frame(
         scale=scale.scale,
         hardware=results.hardware,
         numbers=_numbers(results, runs),
         runs=tuple(runs),
-        dirty_evaluations=_dirty_evaluations(results),
+        dirty_trainings=tuple(dirty.itertuples(index=False, name=None)),
         later_numbers=_numbers(results, later_runs),
         later_runs=tuple(later_runs),
         system_by_name=experiment.system_by_name,
@@ -212,20 +213,6 @@ def _numbers(results: ScaleResults, runs: Sequence[Run]) -> Numbers:
                 signatures=signatures,
             )
     return numbers
-
-
-def _dirty_evaluations(results: ScaleResults) -> tuple[tuple[CellKey, int], ...]:
-    """Return the cell and seed of each evaluation that was recorded from a changed working tree."""
-    scores = results.scores
-    columns = ["corpus", "system", "average", "testset", "seed"]
-    dirty = scores.loc[scores["commit"].str.endswith("+dirty"), columns]
-    places = set(dirty.itertuples(index=False, name=None))
-    place_of = operator.attrgetter(*columns)
-    evaluations = []
-    for evaluation in results.experiment.evaluations:
-        if place_of(evaluation) in places:
-            evaluations.append((evaluation.key, evaluation.seed))
-    return tuple(evaluations)
 
 
 def training_values(

@@ -26,6 +26,7 @@ from aiayn.printed import (
     COMPARED_AVERAGE,
     COMPARED_ROLE,
     REFERENCE_SYSTEM,
+    RepeatedRow,
     evaluations_of,
     is_asked_for,
     read_replications,
@@ -226,9 +227,8 @@ def chosen_replications(scale: ScaleSpec) -> dict[str, CellKey]:
 
 def repeated_runs() -> dict[str, CellKey]:
     """Return, by row, the published runs that a scale may name under `replications`."""
-    key_by_row = {run.row: run.key for run in read_replications()}
-    key_by_row |= {row: lines[0].key for row, lines in read_sentences().items()}
-    return key_by_row
+    runs: list[RepeatedRow] = [*read_replications(), *read_sentences()]
+    return {run.row: run.key for run in runs}
 
 
 @functools.cache  # the tables call it several times; the file does not change meanwhile
