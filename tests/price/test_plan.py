@@ -17,8 +17,6 @@ from tests.planned_scales import BASE, PAPER, record_of
 from tests.price.plans import H100, hours_of, plan_of
 from tests.records_factory import CPU, EIGHT_P100, PAPER_TRAINING
 
-IN_BF16 = msgspec.structs.replace(BASE, precision="bf16")
-
 
 @pytest.fixture(scope="module")
 def paper_plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
@@ -109,17 +107,24 @@ def test_finished_trainings_scale_all_hours_by_the_median_of_their_ratios(tmp_pa
     assert hours_of(plan_of(PAPER, tmp_path), "base") == pytest.approx(1.0, rel=0.1)
 
 
+def test_a_training_in_one_precision_scales_nothing_in_another(tmp_path: Path) -> None:
+    eight = msgspec.structs.replace(EIGHT_P100, gpu="NVIDIA H100 80GB HBM3")
+    record_of(msgspec.structs.replace(BASE, precision="bf16"), tmp_path, hardware=eight)
+    in_bf16 = msgspec.structs.replace(PAPER, precision="bf16")
+    assert plan_of(PAPER, tmp_path, H100).trainings[0].speed.runs == []
+    assert hours_of(plan_of(in_bf16, tmp_path, H100), "base") == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize(
     "other",
     [
         {"hardware": msgspec.structs.replace(EIGHT_P100, gpu="NVIDIA H200")},
         {"hardware": CPU},
         {"training_json": "{}"},
-        {"training_json": msgspec.json.encode(IN_BF16).decode()},
         {"corpus": "multi30k_en_de"},
     ],
 )
-def test_another_device_precision_or_corpus_or_an_old_record_scales_nothing(
+def test_another_device_or_corpus_or_an_old_record_scales_nothing(
     tmp_path: Path, other: dict[str, Any]
 ) -> None:
     record_of(BASE, tmp_path, **other)
