@@ -88,9 +88,9 @@ def test_the_estimate_is_near_the_share_that_was_misaligned(tmp_path: Path, shar
     source, target = write_translations(tmp_path, share, 3000, np.random.default_rng(1))
     estimate = estimate_misaligned(source, target, np.random.default_rng(2))
     assert estimate is not None
-    assert estimate.num_compared == 1500
-    assert estimate.misaligned_share == pytest.approx(share, abs=0.06)
-    assert estimate.is_alarming == (share > MAX_SHARE)
+    assert estimate.num_items == 1500
+    assert estimate.share == pytest.approx(share, abs=0.06)
+    assert (estimate.share > MAX_SHARE) == (share > MAX_SHARE)
 
 
 def test_pairs_whose_words_occur_once_or_twice_say_nothing(tmp_path: Path) -> None:
