@@ -54,9 +54,9 @@ class Reported(msgspec.Struct, frozen=True):
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """One translated test set; '' and None mean that a value is not known.
 
-    `references` are the references of the score, as found; `plain.plain` normalises them.
-    `generation` is the log of fairseq-generate at `path`, or what a record says of the search.
-    `lines` are empty for a log without sentences.
+    `references` are the references of the score, as found. `generation` is the log of
+    fairseq-generate at `path`, or what a record says of the search. `lines` are empty for a log
+    without sentences.
     """
 
     path: str

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aiayn.data.text.binarize import read_dictionary
 from aiayn.errors import CorpusError
 from analysis.doctor.alignment import MAX_SHARE, estimate_misaligned
 from analysis.doctor.data_bin import DataBin, Side
@@ -65,15 +64,6 @@ def test_a_torn_data_bin_is_refused(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(CorpusError, match="bytes"):
         Side(tmp_path / "train")
-
-
-def test_a_dictionary_has_four_special_symbols_before_its_own(tmp_path: Path) -> None:
-    path = tmp_path / "dict.en.txt"
-    path.write_text("the 3 #fairseq:overwrite\nmadeupword0000 0\n", encoding="utf-8")
-    assert read_dictionary(path) == ["<s>", "<pad>", "</s>", "<unk>", "the", "madeupword0000"]
-    path.write_text("the three\n", encoding="utf-8")
-    with pytest.raises(CorpusError, match=r"dict.en.txt:1: 'the three'"):
-        read_dictionary(path)
 
 
 def test_a_folder_without_training_text_is_no_data_bin(tmp_path: Path) -> None:
