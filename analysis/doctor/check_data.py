@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
+from scipy import stats
 
 from aiayn.scoring.outputs.system_output import Share
 from analysis.doctor.alignment import MAX_SHARE, estimate_misaligned
@@ -128,9 +129,11 @@ def check_alignment(case: Case) -> Answer:
     if estimate is None:
         few = f"{len(source):,} training pairs are too few for an estimate"
         return Answer(missing=f"{few}: a word occurs too rarely")
-    share, (low, high) = estimate.misaligned_share, estimate.interval
-    words = f"{share:.1%} of {estimate.num_compared:,} pairs drawn ({low:.1%} to {high:.1%})"
-    if not estimate.is_alarming:
+    share, num_compared = estimate.share, estimate.num_items
+    low, high = stats.binomtest(estimate.num_worse, num_compared).proportion_ci(0.95)
+    interval = f"{2 * low:.1%} to {min(1.0, 2 * high):.1%}"
+    words = f"{share:.1%} of {num_compared:,} pairs drawn ({interval})"
+    if share <= MAX_SHARE:
         return Answer(seen=f"misaligned: {words}")
     what, expected = "pairs whose sides are not of one sentence", f"at most {MAX_SHARE:.0%}"
     evidence = [fact(target.path, what, words, expected)]
